@@ -1,4 +1,4 @@
-//! What the suites share: cases, the sources that they are built from, and the tools that dump them.
+//! Shared by the suites: the cases, the sources built from them, and the tools that dump those.
 
 #[path = "common/built.rs"]
 pub mod built;

@@ -1,18 +1,20 @@
-//! The file `across` of a case: what is not the same after a load into another server.
+//! The file `across` of a case: what does not survive a load into another server.
 //!
-//! A line is `FROM -> TO [TOOL]: WHAT: WORDS`. `FROM` and `TO` are a server, `mariadb`, `mysql` or `*`; `TOOL` is `stock`, `mydumper`, `refloat`,
-//! `sql` or `copy`, and without it all of them. `WHAT` is one of:
+//! A line is `FROM -> TO [TOOL]: WHAT: WORDS`. `FROM` and `TO` are a server, `mariadb`, `mysql` or
+//! `*`. `TOOL` is `stock`, `mydumper`, `refloat`, `sql` or `copy`; without it, the line is for all
+//! tools. `WHAT` is one of:
 //!
 //! | What | Words |
 //! |---|---|
-//! | `refused` | the load stops with them; told to go on, it lists a statement or row with them |
-//! | `with` | options of the load that goes on, as `refloat load` spells them |
-//! | `warns` | a warning of the load has them; a `*` stands for anything |
-//! | `differs` | a definition or rows differ, in these words |
-//! | `undumped` | the tool itself fails on the source, with these words |
+//! | `refused` | are in the error that stops the load; when the load continues instead, in a statement or row that it lists |
+//! | `with` | options for the load that continues, as on the command line of `refloat load` |
+//! | `warns` | are in a warning of the load; `*` matches anything |
+//! | `differs` | are in a difference of a definition or of rows |
+//! | `undumped` | are in the error of a tool that cannot dump the source |
 //!
-//! What a line does not name must not happen, and what a line names must. The stock client, which `sql` goes by, stops at its first error and tells less of
-//! it: that is right wherever a load is refused anything.
+//! Every line must match something, and everything that happens must be matched by a line. The
+//! stock client, which loads the dumps of `sql`, stops at its first error and reports less: that is
+//! accepted wherever a load refuses anything.
 
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,7 +49,7 @@ impl What {
     }
 }
 
-/// From where, to where, by which tool.
+/// One transfer: from which server, to which, with which tool.
 #[derive(Debug, Clone, Copy)]
 pub struct Way {
     pub from: ServerKind,
@@ -115,7 +117,7 @@ fn is_server(name: &str, kind: ServerKind) -> bool {
     }
 }
 
-/// Whether a text has all parts of `words`, in their order.
+/// Does the text contain all parts of `words`, in order?
 fn has(text: &str, words: &str) -> bool {
     let mut rest = text;
     words.split('*').all(|part| match rest.find(part.trim()) {
@@ -127,14 +129,14 @@ fn has(text: &str, words: &str) -> bool {
     })
 }
 
-/// The file of one case.
+/// The file `across` of one case.
 #[derive(Debug)]
 pub struct Across {
     lines: Vec<Line>,
 }
 
 impl Across {
-    /// Nothing is expected where there is no file.
+    /// Without a file, nothing is expected.
     pub fn of(case: &Case) -> Self {
         let text = fs::read_to_string(case.folder.join("across")).unwrap_or_default();
         let lines = text.lines().enumerate();
@@ -144,7 +146,7 @@ impl Across {
         }
     }
 
-    /// Whether something like this is expected; then it has happened.
+    /// Is this expected? Marks the matching lines as met.
     pub fn expects(&self, way: Way, what: What, text: &str) -> bool {
         let mut found = false;
         for line in &self.lines {
@@ -156,20 +158,20 @@ impl Across {
         found
     }
 
-    /// Whether anything of this is refused, in whatever words.
+    /// Is anything refused here, in whatever words?
     pub fn refuses(&self, way: Way) -> bool {
         let mut refused = false;
         let lines = self.lines.iter().filter(|line| line.is_for(way));
         for line in lines.filter(|line| line.what == What::Refused) {
             refused = true;
-            // Lines for all tools are to be met by those that tell more.
+            // Lines for all tools must be met by tools that report more.
             line.hits
                 .fetch_add(u64::from(line.tool.is_some()), Ordering::Relaxed);
         }
         refused
     }
 
-    /// Options of the load that goes on.
+    /// Options for the load that continues.
     pub fn options(&self, way: Way) -> Vec<String> {
         let mut options = Vec::new();
         for line in &self.lines {
@@ -181,7 +183,7 @@ impl Across {
         options
     }
 
-    /// Lines that nothing has met.
+    /// Lines that nothing has matched.
     pub fn unmet(&self) -> Vec<String> {
         let unmet = self.lines.iter();
         unmet

@@ -1,5 +1,6 @@
-//! Each case's source on each server, dumped by every tool, loaded into the servers of other vendors and versions: it is the same there, or
-//! what is not is refused or told, in words that the case's file `across` has.
+//! The source of each case on each server is dumped with every tool and loaded into servers of
+//! other vendors and versions. It is the same there, or the differences are refused or reported, as
+//! listed in the case's file `across`.
 
 mod expect;
 mod runner;

@@ -1,4 +1,5 @@
-//! Builds a case's source on every server, dumps it by every tool, loads each dump into every other server, and compares.
+//! Builds a case's source on every server, dumps it with every tool, loads each dump into every
+//! other server, and compares.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,18 +23,18 @@ use crate::expect::{Across, Way, What};
 /// The database that sources are built in.
 const DATABASE: &str = "it";
 
-/// A server that sources are built on, and one that they are loaded into.
+/// A pair of servers of one kind: one for sources, one as a target.
 struct Two {
     kind: ServerKind,
     source: Ephemeral,
     target: Ephemeral,
 }
 
-/// What one server holds of a case.
+/// The source of a case as built on one server.
 struct Built {
     kind: ServerKind,
     rows: Snapshot,
-    /// Of each column, in the catalogue's words.
+    /// The collation of each column, from the catalog.
     collations: BTreeMap<String, String>,
     dumps: Vec<(Tool, PathBuf)>,
 }
@@ -100,14 +101,15 @@ pub fn all_cases() {
     );
 }
 
-/// A server whose defaults are what all of them know: what is refused of a collation is then refused of a case's own.
+/// A server whose defaults all servers know: an unknown collation is then one that the case itself
+/// uses.
 fn alike(kind: ServerKind) -> StartOptions {
     servers::quick(kind)
         .option("character_set_server", "utf8mb4")
         .option("collation_server", "utf8mb4_general_ci")
 }
 
-/// Does the same for several things at once.
+/// Runs `work` on several things in parallel.
 fn side_by_side<T: Sync, R: Send>(of: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     std::thread::scope(|scope| {
         let work = &work;
@@ -122,7 +124,7 @@ fn side_by_side<T: Sync, R: Send>(of: &[T], work: impl Fn(&T) -> R + Sync) -> Ve
     })
 }
 
-/// Builds and dumps the source; `None` where the case has none.
+/// Builds and dumps the source. `None` if the case has none for this server.
 fn build(case: &Case, two: &Two, folder: &Path, across: &Across) -> (Option<Built>, Vec<String>) {
     let kind = two.kind;
     if case.skipped(kind).is_some() || case.setup(kind).is_empty() {
@@ -158,7 +160,8 @@ fn build(case: &Case, two: &Two, folder: &Path, across: &Across) -> (Option<Buil
     (Some(built), failures)
 }
 
-/// The collation of each column, `database.table.column`: definitions leave out the one that is the default of a server.
+/// The collation of each column, by `database.table.column`: definitions leave out a server's
+/// default.
 fn collations(conn: &mut Connection) -> BTreeMap<String, String> {
     let own = "'mysql', 'sys', 'information_schema', 'performance_schema'";
     let listed = conn
@@ -176,7 +179,7 @@ fn collations(conn: &mut Connection) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// One target of one case.
+/// One target for one case.
 struct Bench<'a> {
     target: &'a Two,
     sources: &'a [Two],
@@ -185,7 +188,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Loads every dump of another server; the result is how many, and what was not expected.
+    /// Loads every dump of another server. Returns how many, and everything unexpected.
     fn take_all(&self, built: &[Built]) -> (usize, Vec<String>) {
         let (mut loads, mut failures) = (0, Vec::new());
         for source in built.iter().filter(|built| built.kind != self.target.kind) {
@@ -198,7 +201,7 @@ impl Bench<'_> {
                 loads += 1;
                 let mut seen = Vec::new();
                 self.take(way, source, dump, &mut seen);
-                // Where a dump lies says nothing about it.
+                // The dump's path is irrelevant.
                 let place = format!("{}/", dump.display());
                 for (_, text) in &mut seen {
                     *text = text.replace(&place, "").replace('\n', " ");
@@ -216,9 +219,10 @@ impl Bench<'_> {
         (loads, failures)
     }
 
-    /// Loads one dump, and says everything that is not as it was.
+    /// Loads one dump and records everything that did not survive.
     fn take(&self, way: Way, source: &Built, dump: &Path, seen: &mut Vec<(What, String)>) {
-        // That a load stops, and with which words, does not depend on what has made the dump.
+        // Which error stops a load does not depend on the tool that made the dump, so test that
+        // with one tool.
         let first = match way.tool {
             Tool::Stock => self.load(dump, &[], OnError::Stop).map_err(|failure| {
                 seen.push((What::Refused, chain(&failure.error)));
@@ -242,7 +246,7 @@ impl Bench<'_> {
                 return seen.push((What::Refused, format!("{error}, and does not go on")));
             }
         };
-        // Rows of a table that was refused go with it, and so does the table.
+        // When a table is refused, so are its rows: list only the table.
         let gone: Vec<&String> = outcome
             .failures
             .first
@@ -321,7 +325,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Gives a dump to the target's own client, which knows no options of a load.
+    /// Loads a dump with the target's own client, which has none of a load's options.
     fn by_client(&self, dump: &Path) -> Result<(), String> {
         servers::empty(&self.target.target);
         let script = fs::read(dump).unwrap();
@@ -333,7 +337,8 @@ impl Bench<'_> {
         &from.unwrap().source
     }
 
-    /// What came without a word is called the same by who compares the dump itself with the server.
+    /// If the load reported nothing, comparing the dump itself with the server must find no
+    /// difference either.
     fn prove(&self, dump: &Path, seen: &mut Vec<(What, String)>) {
         let target = Endpoint::Server(Box::new(servers::target(&self.target.target)));
         let mut options = VerifyOptions::new(Endpoint::Dump(dump.to_owned()), target);
@@ -352,7 +357,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Definitions by what they mean, rows by their bytes.
+    /// Compares definitions by meaning, and rows byte by byte.
     fn compare(&self, source: &Built, seen: &mut Vec<(What, String)>) {
         let at = |server| Endpoint::Server(Box::new(servers::target(server)));
         let mut options = VerifyOptions::new(at(self.server_of(source)), at(&self.target.target));
@@ -385,7 +390,7 @@ impl Bench<'_> {
     }
 }
 
-/// Options of a load, as `refloat load` spells them.
+/// Applies options as spelled on the command line of `refloat load`.
 fn apply(options: &mut LoadOptions, args: &[String]) {
     for pair in args.chunks(2) {
         let [name, value] = pair else {

@@ -1,22 +1,20 @@
-//! Dumps of many tools, in their style: one file each under `files/`.
+//! Dumps in the style of many tools: one file each under `files/`.
 
 use std::fs;
 use std::path::Path;
 
 use refloat_sandbox::ServerKind;
 
-/// A dump of the corpus.
 pub struct Dump {
-    /// The file's name without its ending.
+    /// The file's name without its extension.
     pub name: String,
-    /// The text.
     pub text: Vec<u8>,
 }
 
-/// The first line of a file may say which servers it is not for, and why: `-- not for mysql-9.7: REASON`.
+/// The first line of a file may exclude servers, with a reason: `-- not for mysql-9.7: REASON`.
 const NOT_FOR: &str = "-- not for ";
 
-/// The dumps for a server, and why others are left out.
+/// The dumps for a server, and the reasons why others are left out.
 pub fn dumps(kind: ServerKind) -> (Vec<Dump>, Vec<String>) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("against-the-client/files");
     let mut paths: Vec<_> = fs::read_dir(folder)

@@ -1,23 +1,25 @@
-//! Combinations: a session, a table, and statements that fill it.
+//! Generates combinations: a session, a table, and statements that fill it.
 
 use refloat_testkit::random::Rng;
 
 use crate::sessions::{Session, Setting, settings};
 
-/// One combination, as the text of a dump that goes into a database of its own.
+/// One combination, as the text of a dump for a database of its own.
 #[derive(Debug, Clone)]
 pub struct Combination {
-    /// Its number, which is its seed as well.
+    /// Its number, which is also its seed.
     pub number: u64,
-    /// Statements with their delimiters, each on lines of its own.
+    /// Statements with their delimiters, each on its own lines.
     pub text: String,
-    /// Statements that take the session back to what it was.
+    /// Statements that restore the original session.
     pub reset: String,
 }
 
-/// The settings of a combination: each alone comes first, then each pair once, then up to three by chance.
+/// The settings of a combination: first each one alone, then every pair once, then up to three at
+/// random.
 fn chosen(all: &[Setting], number: u64, rng: &mut Rng) -> Vec<Setting> {
-    /// A prime that is no divisor of the number of pairs: the first ones shall not all have the same setting.
+    /// A prime that does not divide the number of pairs. It keeps the first pairs from all sharing
+    /// a setting.
     const STEP: usize = 7919;
     let number = usize::try_from(number).unwrap_or(usize::MAX);
     if let Some(setting) = all.get(number) {
@@ -28,7 +30,7 @@ fn chosen(all: &[Setting], number: u64, rng: &mut Rng) -> Vec<Setting> {
     if at >= pairs {
         return (0..rng.within(1, 3)).map(|_| *rng.pick(all)).collect();
     }
-    // Pairs of the second setting, of the third, and so on.
+    // Pairs that end in the second setting, then those that end in the third, and so on.
     let mut at = at * STEP % pairs;
     let mut second = 1;
     while at >= second {
@@ -51,12 +53,12 @@ fn every_pair_of_settings_comes_once() {
         }
         let twice = all.iter().map(|one| format!("{one:?}"));
         let twice: std::collections::BTreeSet<String> = twice.collect();
-        // A setting that the list has twice makes some pairs alike.
+        // Settings that are listed twice make some pairs equal.
         assert!(seen.len() >= twice.len() * (twice.len() - 1) / 2);
     }
 }
 
-/// Makes the combination of a number.
+/// Generates the combination with this number.
 pub fn combination(number: u64, mariadb: bool) -> Combination {
     let mut rng = Rng::new(number.wrapping_mul(0x5DEE_CE66));
     let all = settings(mariadb);
@@ -150,7 +152,7 @@ const KINDS: &[(Kind, &str)] = &[
 const KINDS_MARIADB: &[(Kind, &str)] = &[(Kind::Uuid, "UUID"), (Kind::Inet, "INET6")];
 const KINDS_MYSQL: &[(Kind, &str)] = &[(Kind::Vector, "VECTOR(3)")];
 
-/// The types of a vendor.
+/// All types that a vendor has.
 fn kinds(mariadb: bool) -> Vec<(Kind, &'static str)> {
     let own = if mariadb { KINDS_MARIADB } else { KINDS_MYSQL };
     [KINDS, own].concat()
@@ -218,7 +220,8 @@ impl Maker {
             .collect()
     }
 
-    /// Creates the table; says whether its key is made by the server.
+    /// Creates the table. Returns `None` without a key, else whether the server generates its
+    /// values.
     fn create(&mut self, columns: &[Column]) -> Option<bool> {
         let key = match self.rng.below(3) {
             0 => None,
@@ -268,19 +271,19 @@ impl Maker {
         key
     }
 
-    /// A statement that brings rows, in one of several forms.
+    /// Writes a statement that adds or changes rows, in one of several forms.
     fn rows(&mut self, form: usize, columns: &[Column], key: Option<bool>, next: &mut u32) {
         let table = self.table.clone();
         let (ignore, replace) = (form == 1, form == 2);
         let rows = self.rng.within(1, 6);
         let filled: Vec<&Column> = if form == 3 {
-            // Columns without a default are left out as well: the session decides what becomes of them.
+            // Columns without a default may be left out too: the session decides what happens then.
             columns.iter().filter(|_| self.rng.chance(60)).collect()
         } else {
             columns.iter().collect()
         };
         let explicit = form == 3 || key == Some(true) || self.rng.chance(60) || form > 4;
-        // The server may take any number up to the ones that come: leave it room.
+        // The server may use any number below the explicit ones that follow: leave it room.
         let numbered = key == Some(true) && self.rng.chance(30);
         *next += if key == Some(true) { 50 } else { 0 };
         let mut names: Vec<String> = filled.iter().map(|column| column.name.clone()).collect();
@@ -312,7 +315,7 @@ impl Maker {
             .map(|values| format!("({})", values.join(",")))
             .collect();
         let all = all.join(",");
-        // To give a generated column a value is a warning, whatever value it is.
+        // Setting a generated column causes a warning, whatever the value.
         let given = filled.iter().find(|column| column.kind != Kind::Generated);
         let given = match given {
             Some(column) => column.name.clone(),
@@ -340,7 +343,8 @@ impl Maker {
         self.say(&statement);
     }
 
-    /// A value that the column holds as it is, in a spelling of dumps; an expression sometimes with form 4.
+    /// A value that the column stores unchanged, spelled as dumps spell it; with form 4, sometimes
+    /// an expression.
     fn value(&mut self, column: &Column, form: usize) -> String {
         if column.kind == Kind::Generated {
             return "DEFAULT".to_owned();
@@ -587,7 +591,7 @@ impl Maker {
         let found = (*self.rng.pick(list)).to_owned();
         match found.as_str() {
             "AVG_IS_NONE" => "5 / 7 * 3".to_owned(),
-            // The clock gives another value each time, unless the dump stops it.
+            // The clock gives a different value each time, unless the dump sets it.
             "NOW() - INTERVAL 0 DAY" | "CURRENT_TIMESTAMP"
                 if !self
                     .session

@@ -1,8 +1,9 @@
-//! What a load leaves behind is what the stock client leaves behind: for dumps of many tools, and for sessions, tables and statements that
-//! are combined at random, by every write path into every server.
+//! A load leaves the same behind as the stock client does: for dumps of many tools, and for random
+//! combinations of sessions, tables and statements, on every write path and every server.
 //!
-//! `REFLOAT_COMBINATIONS` says how many combinations each server gets, `REFLOAT_RANDOM_SEED` with which the first is made, and
-//! `REFLOAT_KEEP` where dumps that failed are put. Differences that are meant stand in `docs/against-the-client.md`.
+//! `REFLOAT_COMBINATIONS` sets how many combinations each server gets, `REFLOAT_RANDOM_SEED` the
+//! number of the first, and `REFLOAT_KEEP` where failed dumps are put. Intended differences are
+//! listed in `docs/against-the-client.md`.
 
 mod corpus;
 mod generator;

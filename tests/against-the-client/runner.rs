@@ -1,4 +1,4 @@
-//! Loads a dump by the stock client and by every write path, and compares.
+//! Loads a dump with the stock client and on every write path, and compares the results.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -15,18 +15,21 @@ use refloat_testkit::{chain, servers};
 use crate::corpus;
 use crate::generator::{Combination, combination};
 
-/// The database of dumps that name none.
+/// The database for dumps that do not name one.
 const DATABASE: &str = "it";
-/// Combinations where nothing else is said, for one server of each vendor, and for the second MariaDB: more than 500 on all of them.
+/// The default number of combinations, for one server of each vendor and for the second MariaDB:
+/// more than 500 in total.
 const COMBINATIONS: u64 = 250;
 const COMBINATIONS_SECOND: u64 = 125;
-/// Combinations in one dump.
+/// How many combinations go into one dump.
 const TOGETHER: u64 = 25;
-/// Combinations that the stock client refuses and that are loaded alone, of each server: most of the time would go into them.
+/// How many combinations that the stock client rejects are loaded one by one, per server. More
+/// would take most of the run time.
 const REFUSED_ALONE: usize = 12;
-/// Warnings that a value was changed: no NULL, out of range, cut, no number, no text.
+/// Codes of warnings about a changed value: NULL, out of range, truncated, not a number, not text.
 const CHANGES: &[u16] = &[1048, 1264, 1265, 1292, 1300, 1365, 1366, 1406, 1411];
-/// Rows that are refused, each in a statement of its own, so that the stock client leaves out as much with `--force`.
+/// Rejected rows, each in a statement of its own, so that the stock client leaves out the same rows
+/// with `--force`.
 const REFUSED: &str =
     "CREATE TABLE t (id INT NOT NULL, name VARCHAR(20), PRIMARY KEY (id)) ENGINE=MyISAM;
 INSERT INTO t VALUES (1,'a'),(2,'b');
@@ -36,12 +39,12 @@ INSERT INTO t VALUES (4,'again');
 CREATE TABLE u (id INT NOT NULL, name VARCHAR(20), PRIMARY KEY (id)) ENGINE=InnoDB;
 INSERT INTO u VALUES (1,'x');
 ";
-/// Differences shown of one load.
+/// How many differences to show per load.
 const SHOWN: usize = 4;
-/// What a load says of a statement that it cannot attribute to the chosen tables.
+/// The error of a load that cannot attribute a statement to the selected tables.
 const UNCLEAR: &str = "it is not clear whether it changes only tables that are chosen";
 
-/// What is chosen of a dump.
+/// The part of a dump that is selected.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Choice {
     None,
@@ -49,7 +52,7 @@ enum Choice {
     Tables,
 }
 
-/// What a way of loading is called, its write path, and what is chosen of the dump.
+/// A way of loading: its label, its write path, and the selected part of the dump.
 type Way = (&'static str, WritePath, Choice);
 
 /// Runs the corpus and the combinations on one server.
@@ -81,7 +84,7 @@ pub fn all(kind: ServerKind) {
     assert!(failures == 0, "{failures} failures on {kind}, listed above");
 }
 
-/// How one way of loading a dump ended.
+/// How one load of a dump ended.
 type Loaded = Result<LoadOutcome, String>;
 
 struct Bench {
@@ -120,7 +123,8 @@ impl Bench {
         }
     }
 
-    /// With `--on-error continue` rows that the server refuses are left out and all others are in, also where nothing can be taken back.
+    /// With `--on-error continue`, a load leaves out rows that the server rejects and loads all
+    /// others, even into a table that cannot roll back.
     fn refused_rows(&mut self) {
         let path = self.folder.path().join("dump.sql");
         fs::write(&path, REFUSED).unwrap();
@@ -168,7 +172,7 @@ impl Bench {
                 panic!("the stock client takes them one by one and not together: {said}");
             }
             if !good.is_empty() && !self.compare(text.as_bytes(), &ways(self.kind)).is_empty() {
-                // Which of them?
+                // Find out which of them it was.
                 let before = self.failures.len();
                 for one in &good {
                     self.alone(one);
@@ -229,7 +233,8 @@ impl Bench {
         servers::client(self.server, &args, text)
     }
 
-    /// The lines of statements that the stock client's server refuses: it goes on behind them and ends with success.
+    /// The lines of the statements that the server rejects. With `--force`, the stock client
+    /// carries on after them.
     fn refused_lines(&self, text: &str) -> BTreeSet<usize> {
         self.empty();
         let path = self.folder.path().join("forced.sql");
@@ -257,7 +262,7 @@ impl Bench {
         Snapshot::take(&mut servers::connect(self.server), Scope::default()).unwrap()
     }
 
-    /// What differs between the stock client and each way of loading.
+    /// The differences between the stock client and each way of loading.
     fn compare(&self, text: &[u8], ways: &[Way]) -> Vec<String> {
         let stock = self.stock(&[], text);
         let wanted = self.snapshot();
@@ -281,7 +286,8 @@ impl Bench {
                 continue;
             }
             match (&stock, self.load(&options)) {
-                // What cannot be attributed to a table is refused, and never left out.
+                // A statement that cannot be attributed to a table is refused, never skipped
+                // silently.
                 (_, Err(error)) if choice == Choice::Tables && error.contains(UNCLEAR) => {}
                 (Ok(()), Ok(outcome)) => {
                     let mut found = differences(&wanted, &self.snapshot());
@@ -303,7 +309,7 @@ impl Bench {
                         ));
                     }
                 }
-                // What the dump's own session changes with a warning is an error of a load.
+                // A change that the dump's own session makes with a warning is an error in a load.
                 (Ok(()), Err(error)) if self.changes_instead(text, code_of(&error)) => {}
                 (Ok(()), Err(error)) => failures.push(format!(
                     "{label}: fails, and the stock client does not: {error}"
@@ -314,7 +320,8 @@ impl Bench {
                 (Err(said), Err(error)) => {
                     let said = said.split_once("ERROR ").map_or("", |(_, rest)| rest);
                     let code = said.split(' ').next().unwrap_or_default();
-                    // One that comes before it, which the dump's own session would have changed with a warning, is an error of a load too.
+                    // A load may also fail earlier, at a value that the dump's own session would
+                    // change with a warning.
                     let earlier = || self.changes_instead(text, code_of(&error));
                     if !error.contains(code) && !earlier() {
                         failures.push(format!(
@@ -327,11 +334,12 @@ impl Bench {
         failures
     }
 
-    /// The codes of the warnings that the server gives the stock client.
+    /// The codes of the warnings that the server sends the stock client.
     fn warned(&self, text: &[u8]) -> BTreeSet<u16> {
         self.empty();
         let path = self.folder.path().join("shown.sql");
-        // The client takes what the server answers in UTF-16 for empty texts, and is told nothing where nothing is kept.
+        // The client takes results in UTF-16 for empty text, and with `max_error_count = 0` the
+        // server keeps no warnings to show.
         let hides = |line: &[u8]| {
             let names: [&[u8]; 2] = [b"character_set_results", b"max_error_count"];
             names
@@ -364,7 +372,8 @@ impl Bench {
             .collect()
     }
 
-    /// Whether all that a load counts are warnings of changed values that the stock client is given too, or labels that the server has changed.
+    /// Are all findings of a load either warnings about changed values that the stock client gets
+    /// too, or ENUM and SET labels that the server has changed?
     fn warns_alike(&self, text: &[u8], outcome: &LoadOutcome) -> bool {
         let differences = &outcome.proof.differences;
         let of_labels = differences.first.iter().all(|one| {
@@ -383,7 +392,8 @@ impl Bench {
         warnings.all(|one| CHANGES.contains(&one.code) && warned.contains(&one.code))
     }
 
-    /// Whether an error says of a value what the server tells the stock client in a warning, having changed it.
+    /// Does the error reject a value that the server would change for the stock client, with a
+    /// warning?
     fn changes_instead(&self, text: &[u8], code: &str) -> bool {
         let error = code.parse().unwrap_or(0);
         CHANGES.contains(&error) && self.warned(text).iter().any(|code| CHANGES.contains(code))
@@ -400,8 +410,10 @@ impl Bench {
     }
 }
 
-/// Whether a difference is in the next `AUTO_INCREMENT` alone, in a session with a step of its own. For rows that say their number the server takes
-/// the step of whoever has used its open table before (`m_prebuilt->autoinc_increment` in `ha_innobase::write_row`), so that it is chance.
+/// Is the difference only in the next `AUTO_INCREMENT`, in a session with its own increment? For
+/// rows with an explicit number, the server uses the increment of whoever used its open table
+/// before (`m_prebuilt->autoinc_increment` in `ha_innobase::write_row`), so the result is a matter
+/// of chance.
 fn is_of_a_step(text: &[u8], found: &Difference) -> bool {
     let without = |side: &str| {
         let mut parts = side.split("AUTO_INCREMENT=");
@@ -414,7 +426,7 @@ fn is_of_a_step(text: &[u8], found: &Difference) -> bool {
         && without(&found.left) == without(&found.right)
 }
 
-/// The ways of loading that each dump is loaded by.
+/// The ways of loading for every dump.
 fn ways(kind: ServerKind) -> Vec<Way> {
     let mut ways = vec![
         ("load-data", WritePath::LoadData, Choice::None),
@@ -426,7 +438,7 @@ fn ways(kind: ServerKind) -> Vec<Way> {
     ways
 }
 
-/// The same for dumps of tools, and what a user types first.
+/// The same for dumps of tools, plus the way that a user would try first.
 fn ways_of_dumps(kind: ServerKind) -> Vec<Way> {
     let mut ways = ways(kind);
     ways.push(("auto", WritePath::Auto, Choice::None));
@@ -434,13 +446,13 @@ fn ways_of_dumps(kind: ServerKind) -> Vec<Way> {
     ways
 }
 
-/// The code of a server's error in the words of a load.
+/// The server's error code in the error message of a load.
 fn code_of(error: &str) -> &str {
     let (_, rest) = error.split_once("server error ").unwrap_or_default();
     rest.split(' ').next().unwrap_or_default()
 }
 
-/// All databases of what is there, chosen whole.
+/// Selects every database in the snapshot as a whole.
 fn databases_of(snapshot: &Snapshot) -> Vec<String> {
     let databases: BTreeSet<&str> = snapshot
         .rows
@@ -450,7 +462,8 @@ fn databases_of(snapshot: &Snapshot) -> Vec<String> {
     databases.iter().map(|name| format!("{name}.*")).collect()
 }
 
-/// All tables and views of what is there, by name; none where programs are there, too, which have no names here.
+/// Selects every table and view in the snapshot by name. Empty if there are stored programs too,
+/// which cannot be selected by name here.
 fn names_of(snapshot: &Snapshot) -> Vec<String> {
     let programs = ["procedure", "function", "package", "event"];
     let mut names = Vec::new();
@@ -471,7 +484,7 @@ fn together(all: &[Combination]) -> String {
     texts.collect()
 }
 
-/// Where each of them stands in their common text, by lines.
+/// The combinations, each with its range of lines in the joined text.
 fn with_lines(all: &[Combination]) -> Vec<(&Combination, std::ops::Range<usize>)> {
     let mut line = 1;
     let mut found = Vec::new();

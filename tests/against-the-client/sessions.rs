@@ -1,15 +1,14 @@
-//! What a dump can say of its session, as statements, and what a session says about the text that follows.
+//! Session settings that a dump can make, as statements, and how they affect the text that follows.
 
 use refloat_testkit::random::Rng;
 
-/// One setting of a session.
 #[derive(Debug, Clone, Copy)]
 pub enum Setting {
     /// A word of `sql_mode`.
     Mode(&'static str),
-    /// A variable and its value, as a statement says it.
+    /// A variable and its value, as written in a statement.
     Variable(&'static str, &'static str),
-    /// A statement of another form.
+    /// Any other statement.
     Statement(&'static str),
 }
 
@@ -179,10 +178,10 @@ const STATEMENTS: &[&str] = &[
     "SET @refloat_a = 5, @@session.sql_notes = 1",
 ];
 
-/// Variables of one statement, or of none: there is nothing to take back.
+/// Variables without a default: there is nothing to restore.
 const NO_DEFAULT: &[&str] = &["insert_id", "last_insert_id", "rand_seed1"];
 
-/// All settings of a server.
+/// All settings that a server of this vendor has.
 pub fn settings(mariadb: bool) -> Vec<Setting> {
     let (modes, variables) = if mariadb {
         (MODES_MARIADB, VARIABLES_MARIADB)
@@ -196,19 +195,19 @@ pub fn settings(mariadb: bool) -> Vec<Setting> {
     modes.chain(variables).chain(statements).collect()
 }
 
-/// A session: the statements that make it, and how text is read in it.
+/// A session: the statements that set it up, and how it reads text.
 #[derive(Debug, Clone, Default)]
 pub struct Session {
     /// In order, without delimiters.
     pub statements: Vec<String>,
     /// Words of `sql_mode`.
     pub modes: Vec<&'static str>,
-    /// What takes it back, in order.
+    /// Statements that restore the original session, in order.
     pub reset: Vec<String>,
 }
 
 impl Session {
-    /// The session that some settings make, one after the other.
+    /// The session that these settings make, applied in order.
     pub fn of(settings: &[Setting], rng: &mut Rng) -> Self {
         let mut session = Self::default();
         session.reset.push("SET NAMES utf8mb4".to_owned());
@@ -228,7 +227,7 @@ impl Session {
                 Statement(text) => session.statements.push((*text).to_owned()),
             }
         }
-        // Dump tools set the mode first or not at all; people leave that of the server.
+        // Dump tools set the mode first or not at all; people leave the server's mode.
         if !session.modes.is_empty() || rng.chance(50) {
             let mode = format!("SET SQL_MODE = '{}'", session.modes.join(","));
             session.statements.insert(0, mode);
@@ -240,7 +239,7 @@ impl Session {
         self.modes.iter().any(|mode| words.contains(mode))
     }
 
-    /// Whether double quotes enclose names.
+    /// Do double quotes enclose names?
     pub fn quotes_names(&self) -> bool {
         self.has(&[
             "ANSI",

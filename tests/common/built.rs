@@ -1,4 +1,4 @@
-//! The source of a case, built on a server, and what a copy of it must be.
+//! Builds the source of a case on a server, and checks a copy of it.
 
 use std::fmt::Write as _;
 
@@ -12,16 +12,17 @@ use crate::spelled::spelled;
 
 /// The database that sources are built in.
 const DATABASE: &str = "it";
-/// Differences shown of one dump.
+/// How many differences to show per dump.
 const SHOWN: usize = 6;
-/// Differences that no text of rows and definitions can avoid, with the reason.
+/// Differences that no text form of rows and definitions can avoid, with the reason.
 const KNOWN: &[(ServerKind, &str, &str)] = &[(
     ServerKind::MySql97,
     "rows of it.l27",
     "JSON that was built from a DECIMAL is the same text as JSON that was built from a DOUBLE",
 )];
 
-/// Builds the source of a case on a server that holds nothing else afterwards; `None` when the case has none there.
+/// Builds the source of a case on a server, which then holds nothing else. `None` if the case has
+/// no source for this server.
 pub fn build(case: &Case, kind: ServerKind, server: &Ephemeral) -> Option<Result<(), String>> {
     if let Some(reason) = lost(&case.name) {
         eprintln!("{kind}: skipped {}: {reason}", case.name);
@@ -41,7 +42,7 @@ pub fn build(case: &Case, kind: ServerKind, server: &Ephemeral) -> Option<Result
     )
 }
 
-/// What the server holds, beside what another one, or the same, held.
+/// Compares what the server holds with the snapshot of another server, or of its own earlier state.
 pub fn compare(
     [from, kind]: [ServerKind; 2],
     server: &Ephemeral,
@@ -52,7 +53,7 @@ pub fn compare(
 ) {
     let found = Snapshot::take(&mut servers::connect(server), scope).unwrap();
     let mut different = differences(&spelled(wanted), &spelled(&found));
-    // Each version describes itself in columns of its own.
+    // Each version has its own columns in the catalog.
     different.retain(|one| from == kind || !one.about.starts_with("information_schema"));
     different.retain(|one| {
         let known = KNOWN

@@ -1,4 +1,4 @@
-//! Restoring a dump as `docs/format.md` tells a person without refloat to do it.
+//! Restores a dump without refloat, as `docs/format.md` describes it.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,11 +10,11 @@ use refloat_source::manifest::{FieldLoad, Manifest, TableEntry};
 use refloat_testkit::oracle::quote;
 use refloat_testkit::servers;
 
-/// What a session needs so that values are stored as they are written.
+/// Session settings under which values are stored exactly as written.
 const SESSION: &str = "SET NAMES utf8mb4;\nSET time_zone = '+00:00';\nSET foreign_key_checks = 0;\n\
                        SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES';\n";
 
-/// Restores a dump with the stock client alone.
+/// Restores a dump with nothing but the stock client.
 pub fn restore(server: &Ephemeral, folder: &Path) -> Result<(), String> {
     let manifest = read(folder);
     for database in &manifest.databases {
@@ -48,13 +48,13 @@ pub fn restore(server: &Ephemeral, folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The manifest of a dump.
+/// The manifest of a dump, parsed.
 pub fn read(folder: &Path) -> Manifest {
     let text = fs::read(folder.join("manifest.json")).unwrap();
     serde_json::from_slice(&text).unwrap()
 }
 
-/// The file with rows, decompressed beside where it was.
+/// Decompresses a row file, and returns the path of the result.
 fn plain(folder: &Path, path: &str) -> PathBuf {
     let packed = folder.join(path);
     let Some(name) = path.strip_suffix(".zst") else {

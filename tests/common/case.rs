@@ -1,35 +1,35 @@
-//! A folder under `cases/`, read.
+//! Reads a case: a directory under `cases/`.
 //!
 //! | File | Meaning |
 //! |---|---|
-//! | `setup.sql` | builds the source, through the stock client; `setup.mariadb.sql`, `setup.mysql.sql` and `setup.<server>.sql` follow where they fit |
-//! | `dump.args` | options for the server's dump tool, one dump per line; `@mariadb`, `@mysql` or `@<server>` in front limits a line, `=> fails: words` or `=> refused: words` behind it replaces `expect` |
-//! | `dump.sql` | a dump written by hand, instead of a source |
-//! | `before.sql` | run on the target before each load |
-//! | `load.args` | options of the load, as `refloat load` spells them |
-//! | `expect` | `same` (default), `warns` (the same, with a warning that the outcome lists), `fails` (the stock client fails too) or `refused`, and behind a colon words that the error must have |
+//! | `setup.sql` | builds the source, through the stock client; `setup.mariadb.sql`, `setup.mysql.sql` and `setup.<server>.sql` follow where they apply |
+//! | `dump.args` | options for the server's dump tool, one dump per line; `@mariadb`, `@mysql` or `@<server>` in front limits a line, `=> fails: words` or `=> refused: words` after it replaces `expect` |
+//! | `dump.sql` | a hand-written dump, instead of a source |
+//! | `before.sql` | runs on the target before each load |
+//! | `load.args` | options of the load, as on the command line of `refloat load` |
+//! | `expect` | `same` (default), `warns` (the same, with a warning in the outcome), `fails` (the stock client fails too) or `refused`; words after a colon must be in the error |
 //! | `servers` | `skip <server>: reason`, one per line |
-//! | `sources` | its presence loads the first dump compressed in every way, and through a pipe, as well |
-//! | `history` | its presence compares all rows of system-versioned tables with their times |
+//! | `sources` | if present, the first dump is also loaded in every compression format and through a pipe |
+//! | `history` | if present, all rows of system-versioned tables are compared with their times |
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use refloat_sandbox::ServerKind;
 
-/// Options for the dump tool where a case says nothing.
+/// Options for the dump tool if a case has no `dump.args`.
 const DUMP_ARGS: &str = "--routines --events --triggers it";
 
-/// How a load is to end.
+/// How a load is expected to end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expect {
-    /// As the stock client's.
+    /// Like the stock client's.
     Same,
-    /// As the stock client's, and not proven: the warnings have these words.
+    /// Like the stock client's, but not proven: the warnings contain these words.
     Warns(String),
-    /// In an error, as the stock client's does, with these words.
+    /// With an error, like the stock client's, which contains these words.
     Fails(String),
-    /// In an error with these words, although the stock client would go on.
+    /// With an error that contains these words, although the stock client would carry on.
     Refused(String),
 }
 
@@ -47,25 +47,26 @@ impl Expect {
     }
 }
 
-/// One folder.
+/// One case, as its directory describes it.
 #[derive(Debug)]
 pub struct Case {
-    /// Name of the folder.
+    /// The name of the directory.
     pub name: String,
-    /// The folder.
+    /// The path of the directory.
     pub folder: PathBuf,
-    /// How a load is to end.
+    /// How a load is expected to end.
     pub expect: Expect,
     /// Options of the load.
     pub load_args: Vec<String>,
-    /// Whether the first dump is loaded compressed, and through a pipe, as well.
+    /// Also load the first dump in every compression format and through a pipe.
     pub sources: bool,
-    /// Whether the rows of system-versioned tables are compared with their times.
+    /// Compare the rows of system-versioned tables with their times.
     pub history: bool,
 }
 
 impl Case {
-    /// All cases, by name. `REFLOAT_CASE` in the environment chooses those whose name has it inside.
+    /// All cases, sorted by name. `REFLOAT_CASE` in the environment selects those whose name
+    /// contains it.
     pub fn all() -> Vec<Self> {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");
         let chosen = std::env::var("REFLOAT_CASE").unwrap_or_default();
@@ -95,7 +96,7 @@ impl Case {
         }
     }
 
-    /// Why this server is left out.
+    /// Why the case skips this server. `None` if it runs there.
     pub fn skipped(&self, kind: ServerKind) -> Option<String> {
         let list = file(&self.folder, "servers")?;
         list.lines().find_map(|line| {
@@ -120,7 +121,7 @@ impl Case {
             .collect()
     }
 
-    /// A dump written by hand, with a name for it.
+    /// The hand-written dump for this server, if there is one.
     pub fn dump(&self, kind: ServerKind) -> Option<Vec<u8>> {
         let names = [
             format!("dump.{kind}.sql"),
@@ -132,7 +133,7 @@ impl Case {
             .find_map(|name| fs::read(self.folder.join(name)).ok())
     }
 
-    /// The options of each dump to take, and what is expected of it.
+    /// The options of each dump to take, and what to expect of loading it.
     pub fn dump_args(&self, kind: ServerKind) -> Vec<(Vec<String>, Expect)> {
         let text = file(&self.folder, "dump.args").unwrap_or_else(|| DUMP_ARGS.to_owned());
         let lines = text.lines().filter(|line| !line.trim().is_empty());
@@ -152,7 +153,8 @@ impl Case {
                     });
                 let mut args: Vec<String> = args.split_whitespace().map(str::to_owned).collect();
                 if !kind.is_mariadb() && !line.contains("--set-gtid-purged") {
-                    // The stock client could not load it into the same server again.
+                    // Otherwise the stock client could not load the dump into the same server
+                    // again.
                     args.insert(0, "--set-gtid-purged=OFF".to_owned());
                 }
                 (args, expect)

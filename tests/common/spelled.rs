@@ -1,21 +1,23 @@
-//! Definitions that are the same, spelled the same.
+//! Normalises definitions that are equal but spelled differently.
 
 use refloat_testkit::oracle::Snapshot;
 
-/// A snapshot in which definitions are spelled as the server spells them once it has read its own text again.
+/// A copy of the snapshot with definitions spelled as the server spells them after reading its own
+/// text back.
 pub fn spelled(snapshot: &Snapshot) -> Snapshot {
     let mut snapshot = snapshot.clone();
     for text in snapshot.definitions.values_mut() {
-        // Aria shows the default of a table that did not name it, and then calls it named.
+        // Aria shows a default that the table did not name, and after a reload counts it as named.
         *text = text.replace("page_checksum=1 ", "");
-        // MariaDB 11.8 shows this behind the default, older ones before it.
+        // MariaDB 11.8 shows this after the default, older versions before it.
         *text = text.replace(" INVISIBLE DEFAULT 7", " DEFAULT 7 INVISIBLE");
         *text = without_charset(text);
     }
     snapshot
 }
 
-/// MySQL shows the character set of a column where it is not the database's, or was named beside its collation.
+/// MySQL shows a column's character set if it differs from the database's, or was named along with
+/// the collation.
 fn without_charset(text: &str) -> String {
     const WORDS: &str = "CHARACTER SET ";
     let mut parts = text.split(WORDS);

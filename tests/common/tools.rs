@@ -1,4 +1,4 @@
-//! The tools that dump a source, or take it to its target.
+//! The tools that dump a source or copy it to its target.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,12 +9,12 @@ use refloat_run::{Cancel, Events, Progress, Run, RunDir};
 use refloat_sandbox::{Ephemeral, ServerKind};
 use refloat_testkit::{chain, oracle, servers};
 
-/// Databases of the server are left out.
+/// Excludes the server's own databases.
 const MYDUMPER_REGEX: &str = r"^(?!(mysql|sys|performance_schema|information_schema)\.)";
-/// Longest that mydumper may take, in seconds: it may wait for itself for ever.
+/// The longest that mydumper may take, in seconds: it can deadlock with itself.
 const PATIENCE: &str = "30";
 
-/// What makes a dump.
+/// A tool that makes dumps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tool {
     /// `mysqldump` or `mariadb-dump` of the source.
@@ -23,14 +23,14 @@ pub enum Tool {
     Mydumper,
     /// `refloat dump`.
     Refloat,
-    /// `refloat dump --format sql`, given to the target's own client.
+    /// `refloat dump --format sql`, loaded with the target's own client.
     Sql,
-    /// `refloat copy`, from server to server: it leaves nothing to be loaded.
+    /// `refloat copy`, from server to server: there is no dump to load.
     Copy,
 }
 
 impl Tool {
-    /// All of them.
+    /// Every tool.
     pub const ALL: [Self; 5] = [
         Self::Stock,
         Self::Mydumper,
@@ -39,7 +39,7 @@ impl Tool {
         Self::Copy,
     ];
 
-    /// Its name, as files of expectations spell it.
+    /// The tool's name in files of expectations.
     pub fn word(self) -> &'static str {
         match self {
             Self::Stock => "stock",
@@ -50,7 +50,7 @@ impl Tool {
         }
     }
 
-    /// Dumps everything that is not the server's own; the result is what a load takes.
+    /// Dumps everything but the server's own databases. Returns what a load takes as its source.
     pub fn dump(
         self,
         kind: ServerKind,
@@ -74,7 +74,7 @@ impl Tool {
     }
 }
 
-/// A run that keeps its records in a folder.
+/// A run that keeps its records in `state`.
 pub fn run(state: &Path, command: &str) -> Run {
     Run {
         dir: RunDir::create(state, command).unwrap(),
@@ -116,7 +116,8 @@ fn mydumper(server: &Ephemeral, out: &Path) -> Result<(), String> {
             continue;
         }
         let said = String::from_utf8_lossy(&made.stderr);
-        // It goes on after most errors, and counts them at its end only sometimes.
+        // mydumper carries on after most errors, and only sometimes reflects them in its exit
+        // status.
         if made.status.success() && !said.contains("CRITICAL") {
             return Ok(());
         }

@@ -1,4 +1,5 @@
-//! A copy holds what its source holds: each case's source is copied from one server to another, and compared.
+//! A copy holds what its source holds: the source of each case is copied to another server and
+//! compared.
 
 mod runner;
 

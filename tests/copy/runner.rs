@@ -1,4 +1,5 @@
-//! Builds the source of each case on one server, copies it to another in several ways, compares.
+//! Builds the source of each case on one server, copies it to another in several ways, and
+//! compares.
 
 use std::path::Path;
 
@@ -15,7 +16,6 @@ use refloat_tests::case::Case;
 
 type Way = (&'static str, fn(&mut CopyOptions));
 
-/// The ways of copying.
 const WAYS: &[Way] = &[
     ("default", |_| {}),
     ("small ranges and chunks, 4 threads, INSERT", |options| {
@@ -33,7 +33,7 @@ const WAYS: &[Way] = &[
 
 /// Runs the source of every case from a server of one kind to one of another.
 pub fn all_sources(from: ServerKind, to: ServerKind) {
-    // Tests of this file run side by side: none of them shares a server with another.
+    // The tests in this file run in parallel, so each uses servers of its own.
     let source = &servers::start(&servers::quick(from));
     let target = &servers::start(&servers::quick(to));
     let state = tempfile::tempdir().unwrap();
@@ -79,7 +79,7 @@ pub fn all_sources(from: ServerKind, to: ServerKind) {
     );
 }
 
-/// Copies, and returns how many rows.
+/// Copies, and returns the number of rows.
 fn copy_it(options: &CopyOptions, state: &Path) -> Result<u64, String> {
     let run = Run {
         dir: RunDir::create(state, "copy").unwrap(),

@@ -1,4 +1,4 @@
-//! Accounts of one server, dumped and loaded into a fresh one of its kind.
+//! Dumps the accounts of a server and loads them into a fresh one of the same kind.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use refloat_wire::{ConnectOptions, Connection, Secret};
 
 /// The password of every account that has one.
 const PASSWORD: &str = "sandbox-only";
-/// What grants name, accounts and grants that both vendors know.
+/// Accounts and grants that both vendors know, and the objects that the grants name.
 const COMMON: &[&str] = &[
     "CREATE DATABASE d",
     "CREATE DATABASE a_b",
@@ -119,7 +119,7 @@ fn run_in(state: &Path, name: &str) -> Run {
     }
 }
 
-/// Dumps all of a server with its accounts; the folder.
+/// Dumps everything on a server, with its accounts. Returns the dump's directory.
 fn dumped(server: &Ephemeral, state: &Path) -> PathBuf {
     let out = state.join("out");
     let mut options = DumpOptions::new(servers::target(server), &out);
@@ -130,7 +130,7 @@ fn dumped(server: &Ephemeral, state: &Path) -> PathBuf {
     out
 }
 
-/// Loads a dump, or the accounts of one.
+/// Loads a dump, or the accounts file of one.
 fn loaded(server: &Ephemeral, source: &Path, state: &Path) -> LoadOutcome {
     let mut options = LoadOptions::new(source, servers::target(server));
     options.durability = Some(Durability::Keep);
@@ -149,7 +149,7 @@ fn ask(server: &Ephemeral, statements: &[&str]) {
     }
 }
 
-/// The first column of an answer, hashes in hexadecimal where they are no text.
+/// The first column of a result. Password hashes that are not text appear in hexadecimal.
 fn shown(server: &Ephemeral, query: &str) -> Vec<String> {
     let mut conn = servers::connect(server);
     if !server.kind().is_mariadb() {
@@ -175,7 +175,7 @@ fn what_everybody_may_do_comes_with_the_accounts() {
                 "GRANT SELECT ON d.* TO PUBLIC",
                 "GRANT INSERT (i), UPDATE (j) ON d.t TO PUBLIC",
                 "GRANT reader TO PUBLIC",
-                // An account that is only called so.
+                // An ordinary account with this name.
                 "CREATE USER 'PUBLIC'@'localhost' IDENTIFIED BY 'sandbox-only'",
                 "GRANT DELETE ON d.t TO 'PUBLIC'@'localhost'",
             ],
@@ -260,7 +260,7 @@ fn words_in_a_comment_are_no_clause() {
     }
 }
 
-/// Accounts as (name, host), roles with no host on MariaDB.
+/// Accounts as (name, host). MariaDB's roles have no host.
 fn accounts(server: &Ephemeral) -> Vec<(String, String)> {
     let is_role = if server.kind().is_mariadb() {
         "is_role = 'Y'"
@@ -280,7 +280,8 @@ fn accounts(server: &Ephemeral) -> Vec<(String, String)> {
         .collect()
 }
 
-/// What the servers tell of each account. Who makes a role of MariaDB is an admin of it: root is left out.
+/// What the server reports about each account, root excepted: creating a role on MariaDB makes root
+/// its admin.
 fn told(server: &Ephemeral) -> Vec<String> {
     let mut told = Vec::new();
     for (user, host) in accounts(server) {
@@ -298,7 +299,7 @@ fn told(server: &Ephemeral) -> Vec<String> {
     told
 }
 
-/// Who is let in with which password, as whom; or the number of the refusal.
+/// For each account and password, the account that the login gets, or the error number.
 fn logins(server: &Ephemeral) -> Vec<String> {
     let mut logins = Vec::new();
     for (user, host) in accounts(server) {
@@ -320,7 +321,7 @@ fn logins(server: &Ephemeral) -> Vec<String> {
     logins
 }
 
-/// Both passwords of each account of MySQL, as the server stores them, and how long they live.
+/// Both passwords of each MySQL account, as stored by the server, and their lifetimes.
 fn retained(server: &Ephemeral) -> Vec<String> {
     if server.kind().is_mariadb() {
         return Vec::new();
@@ -357,7 +358,7 @@ fn come_back(kind: ServerKind) {
     let text = fs::read_to_string(out.join("users.sql")).unwrap();
     assert_eq!(told(&to), told(&from), "{kind}: {text}");
     assert_eq!(retained(&to), retained(&from), "{text}");
-    // Again it finds the same accounts, and leaves them so.
+    // A second load finds the same accounts and leaves them unchanged.
     let outcome = loaded(&to, &out.join("users.sql"), folder.path());
     assert!(outcome.proven, "{kind}: {:?}", outcome.warnings);
     assert_eq!(told(&to), told(&from), "{kind}: {text}");
@@ -426,7 +427,7 @@ fn an_account_that_is_there_is_left_and_told() {
         let folder = tempfile::tempdir().unwrap();
         let users = dumped(&from, folder.path()).join("users.sql");
         let mut text = fs::read(&users).unwrap();
-        // As dumps of the stock tools begin: the server then says nothing.
+        // Dumps of the stock tools begin like this: the server then sends no notes.
         let silent = folder.path().join("silent.sql");
         text.splice(0..0, *b"SET SQL_NOTES=0;\n");
         fs::write(&silent, &text).unwrap();
@@ -452,7 +453,7 @@ fn an_account_that_is_there_is_left_and_told() {
         assert!(!logins.contains(&let_in(PASSWORD)), "{kind}: {logins:?}");
         let granted = shown(&to, "SHOW GRANTS FOR other@localhost");
         assert!(granted.iter().any(|one| one.contains("`d`")), "{granted:?}");
-        // What the load itself has created is as the dump has it.
+        // Accounts that the load itself has created match the dump.
         ask(&to, &["DROP USER other@localhost, locked@localhost"]);
         for _ in 0..2 {
             let outcome = loaded(&to, &users, folder.path());

@@ -1,5 +1,5 @@
-//! What a dump holds is what the server held: each case's source is dumped, restored by hand with nothing but the stock client,
-//! and compared with what it was.
+//! A dump holds what the server held: the source of each case is dumped, restored by hand with
+//! nothing but the stock client, and compared with the original.
 
 mod accounts;
 mod runner;

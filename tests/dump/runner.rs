@@ -1,4 +1,4 @@
-//! Builds the source of each case, dumps it in several ways, restores it by hand, compares.
+//! Builds the source of each case, dumps it in several ways, restores it by hand, and compares.
 
 use std::fs;
 use std::path::Path;
@@ -15,14 +15,13 @@ use refloat_tests::built::{self, compare};
 use refloat_tests::by_hand;
 use refloat_tests::case::Case;
 
-/// What a way of dumping is called, how it is done, and how its dump is restored.
+/// A way of dumping: its label, its options, and two ways to restore the dump.
 type Way = (
     &'static str,
     fn(&mut DumpOptions),
     [(&'static str, Restore); 2],
 );
 
-/// The ways of dumping.
 const WAYS: &[Way] = &[
     ("default", |_| {}, [BY_LOAD_DATA, BY_HAND]),
     (
@@ -36,7 +35,6 @@ const WAYS: &[Way] = &[
     ),
 ];
 
-/// A way of restoring a dump.
 type Restore = fn(&Ephemeral, &Path, &Path) -> Result<(), String>;
 
 const LOADED: (&str, Restore) = ("loaded", |server, out, state| {
@@ -59,7 +57,7 @@ const BY_HAND: (&str, Restore) = ("restored by hand", |server, out, _| {
     by_hand::restore(server, out)
 });
 
-/// The ways of restoring a dump that is SQL.
+/// The ways of restoring a dump in SQL format.
 const SQL_RESTORES: &[(&str, Restore)] = &[
     ("by the stock client", |server, out, _| {
         servers::client(server, &[], &fs::read(out).unwrap())
@@ -69,7 +67,7 @@ const SQL_RESTORES: &[(&str, Restore)] = &[
     }),
 ];
 
-/// Loads a dump with this program.
+/// Loads a dump with Refloat.
 fn load_it(
     server: &Ephemeral,
     out: &Path,
@@ -109,7 +107,7 @@ pub fn all_sources(kind: ServerKind) {
                 continue;
             }
         }
-        // Of system-versioned tables a dump holds the past as well.
+        // For system-versioned tables, a dump holds the history too.
         let history = Scope {
             history: kind.is_mariadb(),
         };
@@ -170,7 +168,7 @@ pub fn all_sources(kind: ServerKind) {
     );
 }
 
-/// Dumps the source as one text of SQL.
+/// Dumps the source as one SQL file.
 fn as_sql(server: &Ephemeral, out: &Path, state: &Path, wanted: &Snapshot) -> Result<(), String> {
     let mut options = DumpOptions::new(servers::target(server), out);
     options.format = DumpFormat::Sql;

@@ -1,5 +1,5 @@
-//! What a load leaves in a server is what the stock client leaves there: one folder under `cases/` per case, each on every
-//! server.
+//! A load leaves the same on a server as the stock client does: one directory under `cases/` per
+//! case, each on every server.
 
 mod runner;
 

@@ -1,4 +1,5 @@
-//! Runs cases: source, dump, stock client, snapshot; then every way of loading, and the snapshots compared.
+//! Runs cases: source, dump, stock client, snapshot; then loads in every way and compares the
+//! snapshots.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -21,15 +22,15 @@ use refloat_wire::Connection;
 
 use refloat_tests::case::{Case, Expect};
 
-/// The database of dumps that name none.
+/// The database for dumps that do not name one.
 const DATABASE: &str = "it";
-/// Longest that one load may take.
+/// The longest that one load may take.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How the name of a pipe ends.
+/// The extension of pipes.
 const PIPE: &str = "pipe";
-/// Differences shown of one load.
+/// How many differences to show per load.
 const SHOWN: usize = 6;
-/// Global variables that change by themselves.
+/// Global variables that change on their own.
 const VOLATILE: [&str; 6] = [
     "gtid_",
     "timestamp",
@@ -117,7 +118,7 @@ impl Bench {
         }
     }
 
-    /// The dumps of a case, each with its options as its name, and what is expected of it.
+    /// The dumps of a case, each labelled with its options, and what to expect of it.
     fn dumps(&self, case: &Case) -> Result<Vec<(String, Vec<u8>, Expect)>, String> {
         if let Some(dump) = case.dump(self.kind) {
             return Ok(vec![("by hand".to_owned(), dump, case.expect.clone())]);
@@ -151,7 +152,7 @@ impl Bench {
         Ok(dumps)
     }
 
-    /// The stock client first, then every way of loading; the snapshots must be the same.
+    /// Loads with the stock client first, then in every way, and compares the snapshots.
     fn compare(
         &self,
         case: &Case,
@@ -267,7 +268,7 @@ impl Bench {
             events: Events::new(),
             progress: Progress::new(),
         };
-        // A load that hangs is a failure too, and must not hold up the others.
+        // A load that hangs is a failure too, and must not block the others.
         let (done, waiting) = std::sync::mpsc::channel::<()>();
         let cancel = run.cancel.clone();
         let watch = std::thread::spawn(move || {
@@ -303,7 +304,7 @@ fn changed(before: &[(String, String)], after: &[(String, String)]) -> Vec<Strin
         .collect()
 }
 
-/// What is wrong with how a load ended.
+/// What is wrong with the way a load ended. `None` if it is as expected.
 fn judge(expect: &Expect, result: &Result<LoadOutcome, String>) -> Option<String> {
     match (expect, result) {
         (Expect::Same, Ok(outcome)) if outcome.proven => None,
@@ -329,8 +330,9 @@ fn judge(expect: &Expect, result: &Result<LoadOutcome, String>) -> Option<String
     }
 }
 
-/// What the stock client has to be told of a dump in a character set where a backslash may end a character: it finds the ends of strings
-/// by its own character set, whatever the dump says to the server.
+/// The option that the stock client needs for a dump in a character set where a character may end
+/// in a backslash byte. The client finds the ends of strings by its own character set, whatever the
+/// dump tells the server.
 fn client_charset(dump: &[u8]) -> Option<String> {
     let head = String::from_utf8_lossy(&dump[..dump.len().min(4096)]);
     let (_, rest) = head.split_once(" SET NAMES ")?;
@@ -340,7 +342,7 @@ fn client_charset(dump: &[u8]) -> Option<String> {
         .then(|| format!("--default-character-set={name}"))
 }
 
-/// Whether a dump leaves it to its reader where it goes.
+/// Does the dump leave the choice of the database to its reader?
 fn names_no_database(dump: &[u8]) -> bool {
     let text = String::from_utf8_lossy(dump);
     !text
@@ -348,10 +350,10 @@ fn names_no_database(dump: &[u8]) -> bool {
         .any(|line| line.starts_with("USE ") || line.starts_with("CREATE DATABASE"))
 }
 
-/// What a way of loading is called, what is loaded, and how.
+/// A way of loading: its label, the source and the options.
 type Way = (String, PathBuf, fn(&mut LoadOptions));
 
-/// A dump compressed in every way, and a pipe beside it.
+/// The dump in every compression format, and a pipe.
 fn packed(path: &Path) -> Vec<Way> {
     let mut ways: Vec<Way> = Vec::new();
     for (program, end) in [
@@ -379,13 +381,14 @@ fn small_chunks(options: &mut LoadOptions) {
     options.defer_min_bytes = 0;
 }
 
-/// Writes a file into a pipe, a little at a time. The thread waits for a reader, and is not waited for.
+/// Writes a file into a pipe in small pieces. The thread waits for a reader; nobody waits for the
+/// thread.
 fn feed(path: PathBuf, pipe: PathBuf) {
     std::thread::spawn(move || {
         let text = fs::read(path).unwrap();
         let mut pipe = fs::OpenOptions::new().write(true).open(pipe).unwrap();
         for part in text.chunks(999) {
-            // A reader that went away has failed, which is said elsewhere.
+            // The reader has gone because its load failed, which is reported elsewhere.
             if pipe.write_all(part).is_err() {
                 return;
             }
@@ -395,7 +398,8 @@ fn feed(path: PathBuf, pipe: PathBuf) {
 
 type Variant = (&'static str, fn(&mut LoadOptions));
 
-/// The ways of loading: all of them for the first dump of a case, for the others, and for the second MariaDB, the two that differ most.
+/// The ways of loading: all of them for the first dump of a case. For its other dumps, and for the
+/// second MariaDB, only the two that differ most.
 fn variants(kind: ServerKind, first: bool) -> Vec<Variant> {
     let all = first && kind != ServerKind::MariaDb118;
     let default: Variant = ("default", |_| {});
@@ -406,7 +410,7 @@ fn variants(kind: ServerKind, first: bool) -> Vec<Variant> {
         options.threads = 4;
         options.defer_min_bytes = 0;
     });
-    // A choice of everything is no choice.
+    // Selecting everything must have no effect.
     let insert: Variant = (
         "INSERT, 3 rows per chunk, inline indexes, --tables '*'",
         |options| {
@@ -419,14 +423,14 @@ fn variants(kind: ServerKind, first: bool) -> Vec<Variant> {
     );
     match (all, kind.is_mariadb()) {
         (true, true) => vec![default, deferred, load_data, insert],
-        // Without a choice MySQL takes LOAD DATA.
+        // By default, MySQL uses LOAD DATA.
         (true, false) => vec![default, load_data, insert],
         (false, true) => vec![deferred, insert],
         (false, false) => vec![deferred],
     }
 }
 
-/// Options as the program spells them.
+/// Applies options as spelled on the command line.
 fn apply(options: &mut LoadOptions, args: &[String]) {
     let class = |word: &str| match word {
         "accounts" => StatementClass::Accounts,

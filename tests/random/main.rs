@@ -1,7 +1,7 @@
-//! Random schemas go through dumps and loads unchanged.
+//! Random schemas survive dumps and loads unchanged.
 //!
-//! `REFLOAT_RANDOM_ROUNDS` says how many schemas each server gets, `REFLOAT_RANDOM_SEED` with which the first is built, and
-//! `REFLOAT_KEEP` where the script of a schema that failed is put.
+//! `REFLOAT_RANDOM_ROUNDS` sets how many schemas each server gets, `REFLOAT_RANDOM_SEED` the seed
+//! of the first, and `REFLOAT_KEEP` where the scripts of failed schemas are put.
 
 mod runner;
 

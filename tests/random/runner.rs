@@ -1,4 +1,5 @@
-//! Builds a schema, takes it through the stock tool and through Refloat, copies it to another server, compares.
+//! Builds a schema, takes it through the stock tool and through Refloat, copies it to another
+//! server, and compares.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -17,16 +18,16 @@ use refloat_verify::{Endpoint, VerifyOptions, verify};
 
 use refloat_tests::spelled::spelled;
 
-/// Schemas for each server where nothing else is said: 200 tables on all of them.
+/// The default number of schemas per server: 200 tables in total.
 const ROUNDS: u64 = 11;
-/// Tables of a schema, about.
+/// About how many tables a schema has.
 const TABLES: usize = 6;
-/// Of so many schemas one is copied as well.
+/// One schema in this many is also copied.
 const COPIED: u64 = 3;
-/// Differences shown of one load.
+/// How many differences to show per load.
 const SHOWN: usize = 4;
 
-/// Runs the rounds of one server.
+/// Runs all rounds on one server.
 pub fn rounds(kind: ServerKind) {
     let number = |name: &str, default: u64| {
         std::env::var(name).map_or(default, |text| {
@@ -85,12 +86,12 @@ pub fn rounds(kind: ServerKind) {
 struct Round<'a> {
     kind: ServerKind,
     server: &'a Ephemeral,
-    /// Where schemas are copied to.
+    /// The server that schemas are copied to.
     target: &'a Ephemeral,
     folder: &'a Path,
     rng: Rng,
     failures: Vec<String>,
-    /// Whether the stock tool could restore its own dump.
+    /// Did the stock tool manage to restore its own dump?
     restored: bool,
 }
 
@@ -132,10 +133,11 @@ impl Round<'_> {
         built
     }
 
-    /// A dump of the stock tool: what its own client makes of it, every load must make too.
+    /// A dump of the stock tool: every load must give the same result as the stock client.
     fn stock(&mut self, seed: u64, label: &str, sql: &Path, now: &Snapshot) {
         servers::empty(self.server);
-        // Its dumps forget the mode that lets dates be invalid, and a load of them needs none.
+        // The tool's dumps omit the mode that allows invalid dates. A load of them does not need
+        // it.
         let mode: &[u8] = b"SQL_MODE='NO_AUTO_VALUE_ON_ZERO";
         let mut script = fs::read(sql).unwrap();
         let at = script.windows(mode.len()).position(|one| one == mode);
@@ -215,7 +217,7 @@ impl Round<'_> {
             .map_err(|failure| chain(&failure.error))
     }
 
-    /// The dump and the server must be found to be the same.
+    /// `verify` must find the dump and the server equal.
     fn same_as(&mut self, out: &Path) {
         let options = VerifyOptions::new(
             Endpoint::Dump(out.to_owned()),
@@ -245,8 +247,8 @@ impl Round<'_> {
         }
     }
 
-    /// Loads a source in one of the ways; the server must then hold what is wanted. A dump of the stock tool may also bring back
-    /// `better`, what it was made from: its own client may not.
+    /// Loads a source in a random way and compares the server with `wanted`. A load of a stock dump
+    /// may also restore `better`, the original that the stock client may not restore.
     fn loaded(&mut self, label: &str, source: &Path, wanted: &Snapshot, better: Option<&Snapshot>) {
         let own = better.is_none();
         servers::empty(self.server);
@@ -277,7 +279,7 @@ impl Round<'_> {
         self.compared(&label, &different);
     }
 
-    /// One of the ways of writing.
+    /// Picks a random way of writing.
     fn vary(&mut self, options: &mut LoadOptions) {
         options.durability = Some(Durability::Keep);
         options.threads = self.rng.within(1, 4);
@@ -298,7 +300,7 @@ impl Round<'_> {
         }
     }
 
-    /// Copies the schema to the other server, which must then hold the same.
+    /// Copies the schema to the other server, and compares.
     fn copied(&mut self, wanted: &Snapshot) {
         servers::empty(self.target);
         let mut options =
@@ -325,7 +327,7 @@ impl Round<'_> {
         self.compared(&label, &differences(&spelled(wanted), &spelled(&found)));
     }
 
-    /// Keeps what is not as it was.
+    /// Records the differences as a failure.
     fn compared(&mut self, label: &str, different: &[Difference]) {
         if different.is_empty() {
             return;
@@ -347,7 +349,7 @@ impl Round<'_> {
     }
 }
 
-/// How rows are written, for people.
+/// Describes the way of writing, for failure messages.
 fn way(options: &LoadOptions) -> String {
     format!(
         "{:?}, indexes {:?} from {} bytes, chunks of {:?} rows, {:?} bytes",

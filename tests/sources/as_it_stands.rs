@@ -1,4 +1,5 @@
-//! Files in `LOAD DATA` form: MySQL reads their text as it stands, for MariaDB it is decoded into array-bound values.
+//! Files in `LOAD DATA` format: MySQL gets their text unchanged; for MariaDB it is decoded into
+//! array-bound values.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,9 +14,10 @@ use refloat_testkit::servers;
 use crate::bench::{Adjust, Bench, DATABASE};
 use crate::tab;
 
-/// Rows of the table.
+/// The number of rows in the table.
 const ROWS: u64 = 8000;
-/// Bytes that need an escape, NULL, bytes of no character set, text in another character set than the session's.
+/// Bytes that need an escape, NULL, bytes without a character set, text in another character set
+/// than the session's.
 const SETUP: &str = r"
 SET NAMES utf8mb4; SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO';
 CREATE TABLE t (id INT NOT NULL PRIMARY KEY, v VARCHAR(80) CHARACTER SET utf8mb4, l VARCHAR(20) CHARACTER SET latin1, b VARBINARY(20),
@@ -27,7 +29,7 @@ INSERT INTO t SELECT a.n + 10*b.n + 100*c.n + 1000*d.n, ELT(1 + a.n, 'tab\tnewli
     FROM ten a, hundred b, thousand c, more d;
 ";
 
-/// What `refloat dump` makes.
+/// A dump by `refloat dump`.
 fn own(bench: &Bench) -> PathBuf {
     let out = bench.path("own");
     let _ = fs::remove_dir_all(&out);
@@ -42,7 +44,8 @@ fn own(bench: &Bench) -> PathBuf {
     out
 }
 
-/// A folder as mydumper writes it when it is asked for `LOAD DATA`: the statements beside the files of `--tab`.
+/// A directory as mydumper writes it with `LOAD DATA`: the statements, beside the data files of
+/// `--tab`.
 fn mydumper(bench: &Bench, tab: &Path) -> PathBuf {
     let folder = bench.path("mydumper");
     let _ = fs::remove_dir_all(&folder);
@@ -67,7 +70,7 @@ fn mydumper(bench: &Bench, tab: &Path) -> PathBuf {
     folder
 }
 
-/// A counter of the whole server, which does nothing else meanwhile.
+/// A counter of the whole server, which does nothing else in the meantime.
 fn status(bench: &Bench, name: &str) -> u64 {
     let shown = bench
         .connect()
@@ -76,7 +79,8 @@ fn status(bench: &Bench, name: &str) -> u64 {
     shown.u64(0, 1).unwrap()
 }
 
-/// Loads into an empty server by its best path, and compares. `wanted`: the least bytes that MySQL is to get, and what is there then.
+/// Loads into an empty server on its best path, and compares. `wanted`: the fewest bytes that MySQL
+/// must receive, and the snapshot expected afterwards.
 #[track_caller]
 fn goes_as_it_stands(bench: &Bench, source: &Path, adjust: Adjust, wanted: (u64, &Snapshot)) {
     let (bytes, wanted) = wanted;
@@ -127,12 +131,13 @@ fn files_of_dump_tools_go_by_the_best_path_of_each_vendor() {
     }
 }
 
-/// What `LOAD DATA` takes and would not have to be written so shows who wrote what the server got.
+/// Escapes that `LOAD DATA` accepts but does not need show whether the server got the file's own
+/// bytes.
 #[test]
 fn mysql_gets_the_very_bytes_of_a_file() {
     let bench = Bench::new(ServerKind::MySql97);
     bench.fill("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(200) CHARACTER SET utf8mb4)");
-    // Each letter with an escape that it does not need: half of the bytes say nothing.
+    // Every letter has an escape that it does not need, so half of the bytes carry nothing.
     let text = |quote: &str| -> String {
         let word = "\\x".repeat(100);
         let row = |id| format!("{id}\t{quote}{word}{quote}\n");
@@ -173,7 +178,7 @@ fn mysql_gets_the_very_bytes_of_a_file() {
     }
 }
 
-/// Every dump of phpMyAdmin says `SET NAMES utf8`: it goes by the fastest path of each vendor all the same.
+/// Every phpMyAdmin dump says `SET NAMES utf8`. It must still use the fastest path of each vendor.
 #[test]
 fn rows_in_utf8_go_by_the_best_path_of_each_vendor() {
     for kind in ServerKind::ALL {

@@ -1,4 +1,4 @@
-//! A server with something in it, and loads into it.
+//! A server with data, and loads into it.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -20,13 +20,13 @@ use tempfile::TempDir;
 
 /// The database of most tests.
 pub const DATABASE: &str = "it";
-/// Differences shown of one load.
+/// How many differences to show per load.
 const SHOWN: usize = 6;
 
-/// How a load differs from the one without any option.
+/// Changes the options of a load from their defaults.
 pub type Adjust = fn(&mut LoadOptions);
 
-/// A server for one test at a time: it holds nothing else then.
+/// A server that one test at a time has to itself, empty at first.
 pub struct Bench {
     pub server: &'static Ephemeral,
     pub kind: ServerKind,
@@ -35,14 +35,14 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// The shared server of this kind, with nothing in it.
+    /// The shared server of this kind, emptied.
     pub fn new(kind: ServerKind) -> Self {
         static TURNS: [Mutex<()>; ServerKind::ALL.len()] =
             [const { Mutex::new(()) }; ServerKind::ALL.len()];
         let at = ServerKind::ALL.iter().position(|one| *one == kind).unwrap();
         let turn = TURNS[at].lock().unwrap_or_else(PoisonError::into_inner);
         let folder = tempfile::tempdir().unwrap();
-        // Servers that run as somebody else write files there.
+        // Servers that run as another user write files here.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let bench = Self {
             server: servers::server(kind),
@@ -75,7 +75,7 @@ impl Bench {
             .unwrap_or_else(|error| panic!("{}: {error}", self.kind));
     }
 
-    /// The setup script of a case of the other suite.
+    /// Runs the setup script of a case under `cases/`.
     pub fn fill_from_case(&self, name: &str) {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");
         self.fill(fs::read(folder.join(name).join("setup.sql")).unwrap());
@@ -89,7 +89,8 @@ impl Bench {
         self.load_with(source, &[adjust])
     }
 
-    /// Loads a source in several ways, a folder also as an archive of it; each must leave what `wanted` has.
+    /// Loads a source in several ways, and a directory also as a tar archive. Each load must leave
+    /// what `wanted` holds.
     #[track_caller]
     pub fn loads_as(&self, source: &Path, wanted: &Snapshot, adjust: Adjust) {
         let archive = source.is_dir().then(|| self.archive(source));
@@ -124,7 +125,7 @@ impl Bench {
         self.is_same(source, adjust);
     }
 
-    /// The source and what is on the server are called the same, all rows of them.
+    /// `verify` must find the source and the server equal, and compare all rows.
     #[track_caller]
     pub fn is_same(&self, source: &Path, adjust: Adjust) {
         let outcome = self
@@ -139,7 +140,7 @@ impl Bench {
         assert!(outcome.tables > 0, "{}: nothing was compared", self.kind);
     }
 
-    /// Compares all rows of a source with what is on the server.
+    /// Compares all rows of a source with the server.
     pub fn compare(&self, source: &Path, adjust: Adjust) -> Result<VerifyOutcome, String> {
         let server = servers::target(self.server);
         let mut loaded = LoadOptions::new(source, server.clone());
@@ -153,7 +154,8 @@ impl Bench {
         verify(&options, &self.run("verify")).map_err(|failure| chain(&failure.error))
     }
 
-    /// A source that has lost something: each of `load`, `verify` and `inspect` must say so with these words.
+    /// For a source that has lost something: `load`, `verify` and `inspect` must each say so, in
+    /// these words.
     #[track_caller]
     pub fn is_not_whole(&self, source: &Path, adjust: Adjust, words: &str) {
         self.refuses(source, adjust, words);
@@ -186,7 +188,7 @@ impl Bench {
         }
     }
 
-    /// A tar archive of a folder.
+    /// A tar archive of a directory.
     #[track_caller]
     fn archive(&self, folder: &Path) -> PathBuf {
         let path = self.path("archive.tar");
@@ -209,7 +211,7 @@ impl Bench {
         load(&options, &self.run("load")).map_err(|failure| chain(&failure.error))
     }
 
-    /// A load that must be refused with these words.
+    /// The load must be refused, in these words.
     #[track_caller]
     pub fn refuses(&self, source: &Path, adjust: Adjust, words: &str) {
         match self.load(source, adjust) {
@@ -219,7 +221,7 @@ impl Bench {
     }
 }
 
-/// Ways of loading that differ most.
+/// The ways of loading that differ most.
 fn variants(kind: ServerKind) -> Vec<(&'static str, Adjust)> {
     let default: (&str, Adjust) = ("default", |_| {});
     let small: (&str, Adjust) = ("small chunks, deferred indexes", |options| {

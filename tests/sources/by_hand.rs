@@ -1,4 +1,4 @@
-//! Folders as mydumper 1.x writes them, which is not here: written from its source.
+//! Dump directories of mydumper 1.x, which is not installed here: written after its source code.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,8 @@ INSERT INTO t VALUES (0, _latin1 0x636166E9, 0x00FF095C, 1.50), (1, NULL, NULL, 
 CREATE TABLE `o.dd` (a INT, v TEXT CHARACTER SET utf8mb4); INSERT INTO `o.dd` VALUES (1, 'é'), (2, '');
 ";
 
-/// A folder of 1.x: `data` is how the rows of `t` are written, with the options of its `LOAD DATA`.
+/// A directory of 1.x: `data` are the rows of `t` as written, and `options` belong to its
+/// `LOAD DATA`.
 fn folder(bench: &Bench, options: &str, data: &[u8], rows: u64) -> PathBuf {
     let folder = bench.path("dump");
     let _ = fs::remove_dir_all(&folder);
@@ -67,7 +68,8 @@ fn gzip(path: &Path) {
     crate::bench::run(std::process::Command::new("gzip").arg(path));
 }
 
-/// Compresses all files of a folder as `mydumper --compress=ZSTD` does, which names the data files so in their statements too.
+/// Compresses all files like `mydumper --compress=ZSTD`, which also puts the compressed names into
+/// the statements.
 fn zstd(folder: &Path) {
     let statement = folder.join("it.t.00000.sql");
     let text = fs::read_to_string(&statement).unwrap();
@@ -114,7 +116,7 @@ fn files_in_load_data_form_pass_through_on_mysql() {
     bench.fill(SETUP);
     let folder = folder(&bench, TSV, ROWS, 4);
     bench.empty();
-    // Without a word so few rows go as `INSERT`.
+    // So few rows go by `INSERT` by default.
     let outcome = bench.load(&folder, |options| {
         options.write_path = WritePath::LoadData;
     });
@@ -129,7 +131,7 @@ fn rows_that_do_not_fit_are_refused_with_their_place() {
         let bench = Bench::new(kind);
         bench.fill(SETUP);
         let made = |rows: &[u8], count| folder(&bench, TSV, rows, count);
-        // Fewer rows than metadata says.
+        // Fewer rows than the metadata says.
         let source = made(ROWS, 5);
         bench.empty();
         bench.refuses(
@@ -138,7 +140,7 @@ fn rows_that_do_not_fit_are_refused_with_their_place() {
             "table it.t: the source says that it has 5 rows, and its files hold 4",
         );
         for (rows, count, words) in [
-            // Fields of the first row, and of a later one.
+            // The number of fields, in the first row and in a later one.
             (
                 &b"0\tx\ty\n"[..],
                 1,
@@ -154,7 +156,7 @@ fn rows_that_do_not_fit_are_refused_with_their_place() {
                 2,
                 "it.t.00000.dat: line 2, byte 8: a row has 2 fields where 4 are expected",
             ),
-            // Values that the column does not take, and a key that is there.
+            // Values that the column does not accept, and a duplicate key.
             (
                 b"0\tx\ty\t1\nz\tx\ty\t1\n",
                 2,
@@ -165,7 +167,7 @@ fn rows_that_do_not_fit_are_refused_with_their_place() {
                 2,
                 "it.t.00000.dat: line 2, byte 8: ",
             ),
-            // Cut.
+            // Truncated.
             (
                 b"0\tx\ty\t1\n1\tx\ty\t1",
                 2,
@@ -187,7 +189,7 @@ fn rows_that_do_not_fit_are_refused_with_their_place() {
     }
 }
 
-/// A folder of two tables, whose rows are given.
+/// A directory with two tables, with the given rows.
 fn two_tables(bench: &Bench, rows: [&str; 2]) -> PathBuf {
     let folder = bench.path("two");
     let _ = fs::remove_dir_all(&folder);

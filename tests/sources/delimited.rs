@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 use refloat_load::ExistingPolicy;
 use refloat_sandbox::ServerKind;
@@ -17,7 +18,7 @@ fn made(bench: &Bench, name: &str, text: &[u8]) -> PathBuf {
     path
 }
 
-/// Loads a file into the empty table, in every way, and compares with rows that were inserted.
+/// Loads a file into an empty table, in every way, and compares it with the same rows inserted.
 #[track_caller]
 fn same(bench: &Bench, text: &[u8], rows: &str, adjust: Adjust) {
     bench.empty();
@@ -44,7 +45,8 @@ fn files_are_read_as_the_options_say() {
             rows,
             |options| options.delimited.table = Some("it.t".to_owned()),
         );
-        // As spreadsheets write it: a mark, names, quotes doubled, no newline at the end.
+        // As spreadsheets write it: a byte order mark, column names, doubled quotes, no newline at
+        // the end.
         same(
             &bench,
             "\u{FEFF}note,id,x,name,n\r\n\"a,\"\"b\"\"\nc\",1,9,café,1.5\r\n\"\",2,9,,".as_bytes(),
@@ -126,11 +128,19 @@ fn files_without_a_byte_have_no_rows_unless_they_are_compressed_or_pipes() {
         bench.is_not_whole(&made(&bench, "rows.txt.gz", b""), adjust, lost);
         // A pipe has no size.
         let pipe = bench.path("pipe.gz");
-        crate::bench::run(std::process::Command::new("mkfifo").arg(&pipe));
-        let outcome = std::thread::scope(|scope| {
-            scope.spawn(|| fs::write(&pipe, b"1\ta\tb\t1\n2\ta\tb\t1\n").unwrap());
-            bench.load(&pipe, adjust).unwrap()
-        });
+        crate::bench::run(Command::new("mkfifo").arg(&pipe));
+        // A process, because it can be killed if the load fails before it opens the pipe.
+        let mut writer = Command::new("sh")
+            .args(["-c", r#"printf '1\ta\tb\t1\n2\ta\tb\t1\n' >"$0""#])
+            .arg(&pipe)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let outcome = bench.load(&pipe, adjust);
+        writer.kill().unwrap();
+        writer.wait().unwrap();
+        let outcome = outcome.unwrap();
         assert!(outcome.proven && outcome.rows == 2, "{}", outcome.rows);
     }
 }

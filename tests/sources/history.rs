@@ -1,4 +1,5 @@
-//! Rows of now stay rows of now between versions of MariaDB whose end of time is another one (2038 up to 11.4, 2106 from 11.5 on).
+//! Current rows stay current between versions of MariaDB that have a different end of time (2038 up
+//! to 11.4, 2106 from 11.5 on).
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +13,7 @@ use refloat_verify::{Endpoint, VerifyOptions, VerifyOutcome, verify};
 
 use crate::bench::{Adjust, Bench};
 
-/// A table with columns for the period and one without, each with rows of now and of the past.
+/// One table with period columns and one without, each with current rows and history.
 const ROWS: &str = "\
 CREATE TABLE plain (a INT PRIMARY KEY, b INT, at DATETIME(6)) WITH SYSTEM VERSIONING;
 CREATE TABLE named (a INT PRIMARY KEY, s TIMESTAMP(6) GENERATED ALWAYS AS ROW START, e TIMESTAMP(6) GENERATED ALWAYS AS ROW END, PERIOD FOR SYSTEM_TIME (s, e))
@@ -50,7 +51,7 @@ fn compare(a: &Path, target: &Bench) -> VerifyOutcome {
 
 #[test]
 fn rows_of_now_stay_rows_of_now() {
-    // Always in the same order: each test waits for its turn on a server.
+    // Always in this order: each test waits for its turn on a server.
     let (old, new) = (
         Bench::new(ServerKind::MariaDb1011),
         Bench::new(ServerKind::MariaDb118),
@@ -92,10 +93,10 @@ fn rows_of_now_stay_rows_of_now() {
             let found = compare(&folder, target);
             assert!(found.same, "{found:#?}");
         }
-        // A row of the past that was one of now is found.
+        // A current row that has become history is found.
         servers::client(target.server, &["it"], b"DELETE FROM named WHERE a = 2").unwrap();
         assert!(!compare(&folder, target).same);
-        // The text of an INSERT is not written anew.
+        // The text of an INSERT is not rewritten.
         let sql = take(source, "dump.sql", DumpFormat::Sql);
         target.empty();
         target.refuses(&sql, |_| {}, "this server takes for rows of the past");
@@ -104,7 +105,8 @@ fn rows_of_now_stay_rows_of_now() {
     }
 }
 
-/// Numbers of transactions are the server's own: a row that comes with some is refused by all versions (1906).
+/// Transaction numbers belong to one server: every version rejects a row that brings its own
+/// (1906).
 #[test]
 fn a_past_that_no_server_takes_back_is_not_dumped() {
     let (source, target) = (

@@ -1,4 +1,5 @@
-//! Sources of several files, made by the tools themselves from real servers: what a load of them leaves behind is what was dumped.
+//! Dump directories and delimited files, made from real servers by the tools themselves or after
+//! their source code: a load restores what was dumped.
 
 mod as_it_stands;
 mod bench;

@@ -1,4 +1,4 @@
-//! Folders that mydumper 0.10 makes.
+//! Dump directories made by mydumper 0.10.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use refloat_sandbox::ServerKind;
 
 use crate::bench::{Bench, DATABASE, run};
 
-/// Tables of many kinds, a view on a view, programs, keys; rows enough for several files.
+/// Tables of many kinds, a view on a view, stored programs, keys, and rows for several files.
 const SETUP: &str = r#"
 SET NAMES utf8mb4;
 SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO';
@@ -74,7 +74,7 @@ fn all_objects_come_back() {
     }
 }
 
-/// Compresses every file but `metadata`, as mydumper does when it was built with zstd.
+/// Compresses every file but `metadata`, like a mydumper built with zstd.
 fn compress(folder: &Path) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -108,7 +108,7 @@ fn files_compressed_by_zstd_come_back() {
             );
         }
         bench.loads_as(&folder, &wanted, |_| {});
-        // One that is cut is noticed, and by its name.
+        // A truncated file is noticed and named.
         bench.empty();
         let rows = folder.join("it.c.sql.zst");
         let whole = fs::read(&rows).unwrap();
@@ -175,20 +175,20 @@ fn folders_that_are_not_whole_are_refused() {
     bench.refuses(&folder, |_| {}, "notes.txt: this is no file of mydumper");
     untouched();
     fs::remove_file(folder.join("notes.txt")).unwrap();
-    // A file that is cut in the middle of a statement.
+    // A file that ends in the middle of a statement.
     let rows = folder.join("it.a.sql");
     let text = fs::read(&rows).unwrap();
     fs::write(&rows, &text[..text.len() - 40]).unwrap();
     bench.refuses(&folder, |_| {}, "it.a.sql: input ends inside of a \" quote");
     bench.empty();
-    // A statement that is no row.
+    // A statement that does not insert rows.
     let mut hostile = text.clone();
     hostile.extend_from_slice(b"DROP TABLE p;\n");
     fs::write(&rows, hostile).unwrap();
     bench.refuses(&folder, |_| {}, "a file of rows holds rows");
 }
 
-/// The files of rows of table `a`, by their names.
+/// The row files of table `a`, sorted by name.
 fn files_of_a(folder: &Path) -> Vec<String> {
     let files = fs::read_dir(folder).unwrap();
     let names = files.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -197,7 +197,8 @@ fn files_of_a(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Ranges of a key without rows, which have no files; another table of several files; a name that ends like a number.
+/// Key ranges without rows, which have no files; another table with several files; a name that ends
+/// like a file number.
 const NUMBERED: &str = "INSERT INTO a (id, t) VALUES (1000000, 'far'); \
     CREATE TABLE n (id INT PRIMARY KEY) SELECT id FROM a; \
     CREATE TABLE `c.00007` (id INT PRIMARY KEY); INSERT INTO `c.00007` VALUES (1);";
@@ -244,7 +245,7 @@ fn files_that_are_missing_are_named_where_numbers_tell() {
         let path = folder.join(gone);
         fs::rename(&path, bench.path("kept.sql")).unwrap();
         bench.refuses(&folder, |_| {}, &format!("{gone} {words}.sql is there"));
-        // Nothing counts the rows of the last one.
+        // Nothing counts the rows of the last file.
         fs::rename(bench.path("kept.sql"), &path).unwrap();
         fs::remove_file(folder.join(names.last().unwrap())).unwrap();
         let outcome = bench.load(&folder, |_| {}).unwrap();
@@ -261,7 +262,7 @@ fn a_refused_row_is_named_by_its_file_and_line() {
     let rows = folder.join("it.c.sql");
     let text = fs::read_to_string(&rows).unwrap();
     fs::write(&rows, text.replace("(3,1)", "(2,1)")).unwrap();
-    // Rows come in the order of the key: the second (2, …) is the last line.
+    // Rows come in key order: the second (2, …) is on the last line.
     let line = text.lines().count();
     bench.refuses(&folder, |_| {}, &format!("it.c.sql: line {line}, byte "));
 }
@@ -282,7 +283,7 @@ fn compressed_rows_that_are_cut_to_nothing_are_missed() {
             .unwrap()
             .faults
     };
-    // 1.x leaves empty files of tables without rows, if they are asked for.
+    // On request, 1.x writes empty files for tables without rows.
     file("d.t.00000.sql", "");
     assert!(faults().is_empty(), "{:?}", faults());
     fs::remove_file(folder.path().join("d.t.00000.sql")).unwrap();
@@ -293,7 +294,7 @@ fn compressed_rows_that_are_cut_to_nothing_are_missed() {
         "{:?}",
         faults()
     );
-    // 0.10 counts nothing, and makes empty files only on demand.
+    // 0.10 counts nothing, and writes empty files on request only.
     fs::remove_file(folder.path().join("d.t.00000.sql.gz")).unwrap();
     file(
         "metadata",

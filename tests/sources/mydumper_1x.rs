@@ -1,4 +1,5 @@
-//! Folders of mydumper 1.x with every kind of file that it writes, and of the versions before it.
+//! Dump directories of mydumper 1.x with every kind of file that it writes, and of the versions
+//! before it.
 
 use std::fs;
 use std::path::Path;
@@ -8,8 +9,9 @@ use refloat_sandbox::ServerKind;
 use crate::bench::Bench;
 use crate::mydumper_writer::{DEFAULT, Files, MODE, Rows, Way, files, stream, write};
 
-/// Two databases, of which one has a name that is not fit for files; names with dots and quotes; values of many kinds; a view on a view that
-/// comes later by name, made over a table in its place as a load does; a view that begins with a text.
+/// Two databases, one with a name that is unsuitable for files; names with dots and quotes; values
+/// of many kinds; a view on a view that sorts after it, created over a placeholder table as in a
+/// load; a view that begins with a string literal.
 const SETUP: &str = r#"
 SET NAMES utf8mb4; SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO';
 CREATE TABLE t (id INT NOT NULL PRIMARY KEY, v VARCHAR(30) CHARACTER SET latin1, b VARBINARY(10), n DECIMAL(5,2), j JSON, KEY v (v)) DEFAULT CHARSET utf8mb4;
@@ -24,7 +26,7 @@ CREATE DATABASE `d.b x`;
 CREATE TABLE `d.b x`.`q``b"c` (`c"d` INT PRIMARY KEY, `e f` VARCHAR(9)); INSERT INTO `d.b x`.`q``b"c` VALUES (1, 'a'), (2, NULL);
 CREATE VIEW `d.b x`.vv AS SELECT * FROM `d.b x`.`q``b"c`;
 "#;
-/// Programs, in the mode that the dump gives them.
+/// Stored programs, in the SQL mode that the dump gives them.
 const PROGRAMS: &str = r"
 DELIMITER //
 CREATE TRIGGER tr BEFORE INSERT ON t FOR EACH ROW BEGIN SET NEW.n = 9; SET NEW.v = 'x'; END//
@@ -34,7 +36,7 @@ CREATE PROCEDURE p() BEGIN SELECT 1; SELECT 'x; y'; END//
 CREATE EVENT e ON SCHEDULE EVERY 1 DAY STARTS '2031-01-01 00:00:00' DO BEGIN DELETE FROM t; END//
 DELIMITER ;
 ";
-/// Sequences, one of which is needed by a table that comes before it by name.
+/// Sequences, one of them used by a table that sorts before it.
 const SEQUENCES: &str = r"
 CREATE SEQUENCE zseq START WITH 100 INCREMENT BY 5 NOCACHE; CREATE SEQUENCE cycling MINVALUE 1 MAXVALUE 3 CYCLE CACHE 2;
 CREATE TABLE a0 (i INT PRIMARY KEY, s BIGINT DEFAULT NEXT VALUE FOR zseq); INSERT INTO a0 (i) VALUES (1), (2);
@@ -142,7 +144,7 @@ fn streams_come_back() {
         let path = bench.path("dump.stream");
         fs::write(&path, &bytes).unwrap();
         bench.loads_as(&path, &wanted, |_| {});
-        // Without its last file, all of a table may be missing.
+        // Without the last file, a whole table may be missing.
         bench.empty();
         let last = bytes.windows(4).rposition(|at| at == b"\n-- ").unwrap();
         fs::write(&path, &bytes[..last]).unwrap();
@@ -156,7 +158,7 @@ fn databases_that_no_file_creates_are_created_or_asked_for() {
         let bench = Bench::new(kind);
         fill(&bench, true);
         let wanted = bench.snapshot();
-        // As of `--regex`.
+        // As with `--regex`.
         let folder = write(&bench, ways()[0], BOTH_NAMES);
         fs::remove_file(folder.join("it-schema-create.sql.gz")).unwrap();
         bench.loads_as(&folder, &wanted, |_| {});
@@ -172,7 +174,7 @@ fn databases_that_no_file_creates_are_created_or_asked_for() {
     }
 }
 
-/// Makes of a folder one of 0.12, which has counts and checksums in files of their own.
+/// Turns a directory into one of 0.12, which has row counts and checksums in files of their own.
 fn of_0_12(folder: &Path) {
     let text = fs::read_to_string(folder.join("metadata")).unwrap();
     for section in text.split("\n[`").skip(1) {

@@ -1,5 +1,5 @@
-//! The source of each case, dumped by mydumper 0.10 and loaded: what the server holds then is what it held, or what mydumper's own
-//! loader makes of it where mydumper keeps less.
+//! Dumps the source of each case with mydumper 0.10 and loads it. The result is the same as the
+//! source, or the same as mydumper's own loader makes of it where mydumper loses something.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -15,11 +15,11 @@ use refloat_tests::spelled::spelled;
 
 use crate::bench::Bench;
 
-/// Databases of the server are left out, as `--database` could name only one.
+/// Excludes the server's own databases: `--database` could name only one.
 const REGEX: &str = r"^(?!(mysql|sys|performance_schema|information_schema)\.)";
-/// Longest that the tool may take for one case, in seconds.
+/// The longest that the tool may take for one case, in seconds.
 const PATIENCE: &str = "60";
-/// Differences shown of one load.
+/// How many differences to show per load.
 const SHOWN: usize = 6;
 
 const ALL: &[ServerKind] = &ServerKind::ALL;
@@ -34,8 +34,8 @@ type Refused = (
     &'static str,
 );
 
-/// Cases that mydumper cannot dump, or of whose folder a load says that it cannot: words of the error, and the reason.
-/// mydumper's own loader must not bring them back either.
+/// Cases that mydumper cannot dump, or whose dump a load refuses, with the words of the error and
+/// the reason. mydumper's own loader must not restore them either.
 const REFUSED: &[Refused] = &[
     (
         ALL,
@@ -79,7 +79,7 @@ const REFUSED: &[Refused] = &[
         "error in your SQL syntax",
         "routines come without their SQL mode",
     ),
-    // It is told of its unknown collations first: `SET collation_connection = latin1`.
+    // The unknown collations are reported first: `SET collation_connection = latin1`.
     (
         MYSQL,
         "programs",
@@ -100,7 +100,8 @@ const REFUSED: &[Refused] = &[
     ),
 ];
 
-/// Cases of which mydumper loses something, with the reason. What differs must differ after its own loader as well.
+/// Cases of which mydumper loses something, with the reason. The same things must differ after its
+/// own loader.
 const LOSES: &[(&[ServerKind], &str, &str)] = &[
     (
         ALL,
@@ -180,7 +181,7 @@ fn one_case(bench: &Bench, case: &Case) -> Result<(), String> {
     let reason = refused.map(|(.., reason)| reason);
     if let Some(reason) = reason.or(loses.map(|(.., reason)| reason)) {
         servers::empty(bench.server);
-        // What it says does not matter: what is there afterwards does.
+        // Whether it fails does not matter, only what it leaves on the server.
         let said = tool("myloader", bench, &folder, &["--directory"]);
         let beside: BTreeSet<String> = different(bench, &wanted)
             .into_iter()
@@ -239,7 +240,7 @@ fn listed(found: &[Difference]) -> String {
     text
 }
 
-/// Runs mydumper or its loader on a folder.
+/// Runs mydumper or its loader on a directory.
 fn tool(program: &str, bench: &Bench, folder: &Path, args: &[&str]) -> Result<(), String> {
     let run = || {
         Command::new("timeout")
@@ -251,7 +252,7 @@ fn tool(program: &str, bench: &Bench, folder: &Path, args: &[&str]) -> Result<()
             .unwrap()
     };
     let mut output = run();
-    // It may wait for itself for ever: a dump can be begun again.
+    // mydumper can deadlock with itself, so a dump is retried.
     for _ in 0..2 {
         if output.status.code() != Some(124) || program != "mydumper" {
             break;
@@ -263,7 +264,7 @@ fn tool(program: &str, bench: &Bench, folder: &Path, args: &[&str]) -> Result<()
         return Err(format!("{program} is not done after {PATIENCE} s"));
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    // It goes on after most errors, and counts them at its end only sometimes.
+    // mydumper carries on after most errors, and only sometimes reflects them in its exit status.
     if output.status.success() && !said.contains("CRITICAL") {
         return Ok(());
     }

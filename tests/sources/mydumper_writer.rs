@@ -1,5 +1,6 @@
-//! Folders as mydumper 1.x writes them, after its source: `mydumper_jobs.c` (definitions), `mydumper_write.c` (rows),
-//! `mydumper_start_dump.c` (metadata), `mydumper_common.c` (names), `mydumper_stream.c` (streams).
+//! Writes dump directories like mydumper 1.x, after its source code: `mydumper_jobs.c`
+//! (definitions), `mydumper_write.c` (rows), `mydumper_start_dump.c` (metadata),
+//! `mydumper_common.c` (names), `mydumper_stream.c` (streams).
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,17 +13,17 @@ use refloat_wire::Connection;
 
 use crate::bench::{Bench, run};
 
-/// The mode that a server without options of its own has, as mydumper carries it: strict mode is taken out of it.
+/// A default server's SQL mode as mydumper writes it: without strict mode.
 pub const MODE: &str = "NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION";
 
-/// What is set around the definitions of programs and views.
+/// Variables that are set around the definitions of stored programs and views.
 const SESSION: [&str; 3] = [
     "character_set_client",
     "character_set_results",
     "collation_connection",
 ];
 
-/// How rows are written.
+/// The format of rows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Rows {
     Insert,
@@ -30,18 +31,18 @@ pub enum Rows {
     Csv,
 }
 
-/// Into how many files the rows of a table go.
+/// How the rows of a table are split into files.
 #[derive(Clone, Copy)]
 pub enum Files {
     One,
-    /// One for so many rows, as with `--rows`.
+    /// One file per this many rows, as with `--rows`.
     Chunks(usize),
-    /// The parts of one chunk, of so many rows each, as with `--chunk-filesize`.
+    /// One chunk in parts of this many rows, as with `--chunk-filesize`.
     Parts(usize),
 }
 
 impl Files {
-    /// Rows of a file.
+    /// The most rows in a file.
     fn rows(self) -> usize {
         match self {
             Self::One => usize::MAX,
@@ -49,7 +50,7 @@ impl Files {
         }
     }
 
-    /// The numbers of a file in its name.
+    /// The numbers in a file's name.
     fn numbers(self, file: usize) -> String {
         match self {
             Self::Chunks(_) => format!("{:05}", file + 1),
@@ -59,22 +60,22 @@ impl Files {
     }
 }
 
-/// How a folder is written.
+/// The options of a dump.
 #[derive(Clone, Copy)]
 pub struct Way {
     pub rows: Rows,
-    /// The end of a compressor.
+    /// The compressor's file extension.
     pub pack: &'static str,
     pub files: Files,
-    /// Triggers in a file of each table, as with `--regex`, or of the database.
+    /// Triggers in one file per table, as with `--regex`, or else in one per database.
     pub triggers_of_tables: bool,
-    /// The server is in the mode `ANSI_QUOTES`; then nothing is dumped that keeps its mode.
+    /// The server runs in the mode `ANSI_QUOTES`; then nothing that keeps its own mode is dumped.
     pub ansi: bool,
-    /// Sequences are not known as such, and dumped as tables.
+    /// Sequences are not recognised, and dumped as tables.
     pub sequences_as_tables: bool,
 }
 
-/// What mydumper does when it is asked for nothing but everything.
+/// What mydumper writes without options.
 pub const DEFAULT: Way = Way {
     rows: Rows::Insert,
     pack: "",
@@ -84,20 +85,20 @@ pub const DEFAULT: Way = Way {
     sequences_as_tables: false,
 };
 
-/// A folder that is being written.
+/// A dump directory in the making.
 struct Writer<'a> {
     bench: &'a Bench,
     conn: Connection,
     way: Way,
     root: PathBuf,
-    /// Sections of `metadata`.
+    /// The sections of `metadata`.
     sections: String,
     sequences: usize,
-    /// What stands in file names for names that are not fit for them.
+    /// Replacements in file names for names that are unsuitable for them.
     replaced: RefCell<BTreeMap<String, usize>>,
 }
 
-/// Writes what the server holds in these databases.
+/// Dumps these databases of the server.
 pub fn write(bench: &Bench, way: Way, databases: &[&str]) -> PathBuf {
     let root = bench.path("dump");
     let _ = fs::remove_dir_all(&root);
@@ -127,7 +128,7 @@ pub fn write(bench: &Bench, way: Way, databases: &[&str]) -> PathBuf {
 }
 
 impl Writer<'_> {
-    /// A name as it stands in the names of files.
+    /// A database or table name as it appears in file names.
     fn in_files(&self, name: &str) -> String {
         let fit = |c: char| c.is_ascii_alphanumeric() || "_- ".contains(c);
         if name.chars().all(fit) && !name.starts_with("mydumper_") {
@@ -149,7 +150,7 @@ impl Writer<'_> {
         format!("{quote}{}{quote}", name.replace(quote, &doubled))
     }
 
-    /// What every file of statements begins with.
+    /// The first statements of every SQL file.
     fn head(&self) -> String {
         let ansi = if self.way.ansi { ",ANSI_QUOTES" } else { "" };
         format!(
@@ -165,13 +166,14 @@ impl Writer<'_> {
         .unwrap();
     }
 
-    /// A value of the first row.
+    /// A value from the first row.
     fn shown(&mut self, sql: &str, column: &str) -> String {
         let found = self.conn.query(sql).unwrap();
         found.get(0, column).unwrap().to_owned()
     }
 
-    /// A definition between the statements that give it its character set and take it back; `before` stands in front of it.
+    /// A definition between the statements that set and restore its character sets. `before` goes
+    /// directly in front of it.
     fn program(&mut self, sql: &str, column: &str, before: &str) -> String {
         let found = self.conn.query(sql).unwrap();
         let value = |name| found.get(0, name).unwrap();
@@ -196,7 +198,7 @@ impl Writer<'_> {
         text
     }
 
-    /// The texts of the first columns.
+    /// The first `N` columns as text.
     fn list<const N: usize>(&mut self, sql: &str) -> Vec<[String; N]> {
         let found = self.conn.query(sql).unwrap();
         let text = |row, column| found.str(row, column).unwrap_or_default().to_owned();
@@ -234,7 +236,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A section of `metadata`.
+    /// Writes a section of `metadata`.
     fn section(&mut self, file: &str, table: &str, rows: usize, more: &str) {
         let (database, name) = file.rsplit_once('.').unwrap();
         let quote = self.quote();
@@ -329,7 +331,7 @@ impl Writer<'_> {
         self.section(file, table, rows.len(), more);
     }
 
-    /// A file of rows.
+    /// Writes a file of rows.
     fn rows(
         &self,
         file: &str,
@@ -397,7 +399,7 @@ impl Writer<'_> {
         fs::write(self.root.join(format!("{file}.dat")), text).unwrap();
     }
 
-    /// A value.
+    /// Formats a value.
     fn field(&self, of: &str, value: Option<&[u8]>) -> Vec<u8> {
         let quote = match (self.way.rows, self.way.ansi) {
             (Rows::Insert, true) => "'",
@@ -454,7 +456,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Routines and events.
+    /// Writes routines and events.
     fn programs(&mut self, database: &str, base: &str) {
         let found: Vec<[String; 2]> = self.list(&format!("SELECT ROUTINE_TYPE, ROUTINE_NAME FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = '{database}' ORDER BY 1, 2"));
         let events: Vec<[String; 1]> = self.list(&format!(
@@ -520,7 +522,7 @@ impl Writer<'_> {
     }
 }
 
-/// Text as `mysql_real_escape_string` makes it, and with what ends a field escaped as well.
+/// Escapes text like `mysql_real_escape_string`, and the character that ends a field too.
 fn escaped(value: &[u8], between: Option<u8>) -> Vec<u8> {
     let mut text = Vec::new();
     for byte in value {
@@ -541,7 +543,7 @@ fn escaped(value: &[u8], between: Option<u8>) -> Vec<u8> {
     text
 }
 
-/// The files of a folder, by name.
+/// The files of a directory, sorted by name.
 pub fn files(folder: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = fs::read_dir(folder)
         .unwrap()
@@ -551,8 +553,9 @@ pub fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// What `--stream` makes of a folder: its files with their names and sizes, the head of `metadata` first, then what was known of tables at
-/// some time, and all of them at the end.
+/// The stream that `--stream` makes of a directory: all files with names and sizes. The head of
+/// `metadata` comes first, later what was known of the tables at that time, and the rest at the
+/// end.
 pub fn stream(folder: &Path) -> Vec<u8> {
     let metadata = fs::read_to_string(folder.join("metadata")).unwrap();
     let sections = metadata.find("\n[`").unwrap();
@@ -572,7 +575,7 @@ pub fn stream(folder: &Path) -> Vec<u8> {
     for path in definitions {
         add(&name(path), &fs::read(path).unwrap());
     }
-    // Rows were not counted yet.
+    // At that time, no rows were counted.
     let early = rest.split("\n[config]").next().unwrap();
     let early: Vec<&str> = early
         .lines()

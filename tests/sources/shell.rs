@@ -1,4 +1,4 @@
-//! Folders as MySQL Shell writes them, which is not here: written from its source.
+//! Dump directories of MySQL Shell, which is not installed here: written after its source code.
 
 use std::fs;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ CREATE FUNCTION f(x INT) RETURNS INT DETERMINISTIC RETURN x + 1;
 CREATE TRIGGER tr BEFORE INSERT ON t FOR EACH ROW SET NEW.n = 9;
 ";
 
-/// Runs the server's dump tool for definitions, as they are in the Shell's files.
+/// Definitions by the server's dump tool, which are like those in the Shell's files.
 pub fn definitions(bench: &Bench, args: &[&str]) -> String {
     let mut command = bench.server.dump_command().unwrap();
     if !bench.kind.is_mariadb() {

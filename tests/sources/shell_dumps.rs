@@ -1,5 +1,6 @@
-//! Folders as `dumpInstance`, `dumpSchemas` and `dumpTables` of MySQL Shell write them, after its source: `dumper.cc` (what stands in
-//! which file), `dump_writer.cc` (indexes), `text_dump_writer.cc` (rows), `common/dump/utils.cc` (names).
+//! Dump directories like those of MySQL Shell's `dumpInstance`, `dumpSchemas` and `dumpTables`,
+//! after its source code: `dumper.cc` (contents of each file), `dump_writer.cc` (indexes),
+//! `text_dump_writer.cc` (rows), `common/dump/utils.cc` (names).
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,8 +16,8 @@ use crate::shell::definitions;
 
 /// Bytes of text between two entries of an index (`k_write_idx_every`).
 const INDEX_EVERY: u64 = 1 << 20;
-/// Two databases; partitions and subpartitions, names that are written in another way, a table of more than an entry of an index, an
-/// empty one, programs.
+/// Two databases; partitions and subpartitions, names that need encoding, a table big enough for
+/// more than one index entry, an empty table, stored programs.
 const SETUP: &str = r"
 SET NAMES utf8mb4; SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO';
 CREATE TABLE t (id INT NOT NULL PRIMARY KEY, v VARCHAR(20), b VARBINARY(20), KEY v (v)) DEFAULT CHARSET utf8mb4;
@@ -40,16 +41,16 @@ INSERT INTO `sp ace`.`o@d.%` VALUES (1, 'ä'), (2, 'x');
 const USERS: &str = "--\n-- Dumping user accounts\n--\n\n-- begin user 'shell_user'@'%'\nCREATE USER IF NOT EXISTS 'shell_user'@'%';\n-- end user 'shell_user'@'%'\n\n-- begin grants 'shell_user'@'%'\nGRANT USAGE ON *.* TO 'shell_user'@'%';\n-- end grants 'shell_user'@'%'\n\n-- End of dumping user accounts\n\n";
 const HEAD: &str = "-- MySQLShell dump 2.0.1  Distrib Ver 9.6.0 for Linux on x86_64 - for MySQL 9.6.0 (MySQL Community Server (GPL)), for Linux (x86_64)\n--\n-- Host: localhost\n-- ------------------------------------------------------\n-- Server version\t9.6.0\n";
 
-/// How a folder is written.
+/// The options of a dump.
 #[derive(Clone, Copy)]
 pub struct Way {
     pub origin: &'static str,
     pub schemas: &'static [&'static str],
-    /// Rows of a chunk; `None` without chunks.
+    /// Rows per chunk; `None` without chunks.
     pub chunk: Option<usize>,
-    /// A file or more for each partition, as since 8.0.30; else one for the table.
+    /// Files for each partition, as since 8.0.30; otherwise for each table.
     pub partitions: bool,
-    /// Programs in files of their own.
+    /// Stored programs in files of their own.
     pub multifile: bool,
     pub users: bool,
     pub pack: &'static str,
@@ -65,7 +66,8 @@ pub const INSTANCE: Way = Way {
     pack: ".zst",
 };
 
-/// A name as it stands in the names of files: what ASCII has beside letters, digits and `-._`-like marks is written as its number.
+/// A name as it appears in file names: ASCII characters other than letters, digits and `-._` are
+/// percent-encoded.
 fn encoded(name: &str) -> String {
     name.chars().fold(String::new(), |mut text, c| {
         if c.is_ascii() && !(c.is_ascii_alphanumeric() || "-._".contains(c)) {
@@ -77,7 +79,7 @@ fn encoded(name: &str) -> String {
     })
 }
 
-/// A folder that is being written.
+/// A dump directory in the making.
 struct Writer<'a> {
     bench: &'a Bench,
     way: Way,
@@ -96,7 +98,7 @@ impl Writer<'_> {
         fs::write(self.root.join(name), text).unwrap();
     }
 
-    /// The texts of the first column.
+    /// The first column as text.
     fn list(&self, sql: &str) -> Vec<String> {
         let found = self.bench.connect().query(sql).unwrap();
         (0..found.len())
@@ -161,7 +163,7 @@ impl Writer<'_> {
         self.rows.insert(schema.to_owned(), Value::Object(counts));
     }
 
-    /// Writes all of a table, and returns how many rows it has.
+    /// Writes everything about a table, and returns its number of rows.
     fn table(&mut self, schema: &str, table: &str, base: &str) -> usize {
         let named = format!("TABLE_SCHEMA = '{schema}' AND TABLE_NAME = '{table}'");
         let columns = self.list(&format!("SELECT COLUMN_NAME FROM information_schema.COLUMNS WHERE {named} ORDER BY ORDINAL_POSITION"));
@@ -346,7 +348,7 @@ pub fn folder(bench: &Bench, way: Way) -> PathBuf {
     writer.root
 }
 
-/// Changes what a file of metadata says.
+/// Changes a JSON metadata file.
 pub fn change(root: &Path, name: &str, how: impl FnOnce(&mut Value)) {
     let path = root.join(name);
     let mut value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
@@ -432,7 +434,7 @@ fn indexes_of_chunks_are_believed() {
     let text = fs::read(&rows).unwrap();
     let offsets = fs::read(&index).unwrap();
     assert!(offsets.len() >= 16, "more than one entry");
-    // A row that is missing, in a dump that does not count rows: only the number of bytes shows it.
+    // A missing row in a dump without row counts: only the number of bytes shows it.
     let older = |value: &mut Value| {
         value.as_object_mut().unwrap().remove("tableRows");
     };
@@ -482,7 +484,7 @@ fn rows_that_are_cut_to_nothing_are_missed() {
             value.as_object_mut().unwrap().remove(key);
         });
     };
-    // A dump that does not count rows: nothing but the file itself shows that they are gone.
+    // In a dump without row counts, nothing but the file itself shows that rows are gone.
     without(&packed, "tableRows");
     bench.empty();
     assert!(bench.load(&packed, |_| {}).unwrap().proven);

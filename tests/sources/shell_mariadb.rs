@@ -1,5 +1,6 @@
-//! Folders as MariaDB Shell writes them: those of MySQL Shell, with what MariaDB has besides. After its source (`dumper.cc`,
-//! `schema_dumper.cc`) and its documentation of what a dump carries.
+//! Dump directories of MariaDB Shell: like those of MySQL Shell, plus what only MariaDB has. After
+//! its source code (`dumper.cc`, `schema_dumper.cc`) and its documentation of the contents of a
+//! dump.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,8 +13,8 @@ use crate::bench::Bench;
 use crate::shell_dumps::{INSTANCE, Way, change, folder};
 
 const MARIADB: [ServerKind; 2] = [ServerKind::MariaDb1011, ServerKind::MariaDb118];
-/// Sequences, one of which has begun anew, and a table that needs one; rows that their own table does not allow; types that only
-/// MariaDB has; a package.
+/// Sequences, one of which has cycled, and a table that uses one; rows that violate their own
+/// table's checks; types that only MariaDB has; a package.
 const SETUP: &str = r#"
 SET NAMES utf8mb4; SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO';
 CREATE SEQUENCE s START WITH 100 INCREMENT BY 5 NOCACHE; CREATE SEQUENCE cycling MINVALUE 1 MAXVALUE 2 CYCLE NOCACHE;
@@ -34,7 +35,7 @@ CREATE PACKAGE BODY pack AS FUNCTION one RETURN INT AS BEGIN RETURN 1; END; END/
 DELIMITER ;
 "#;
 
-/// What MariaDB Shell writes of the database `it`.
+/// A MariaDB Shell dump of the database `it`.
 fn of_mariadb_shell(bench: &Bench, way: Way) -> PathBuf {
     let root = folder(bench, way);
     change(&root, "@.json", |top| {
@@ -64,7 +65,7 @@ fn of_mariadb_shell(bench: &Bench, way: Way) -> PathBuf {
     root
 }
 
-/// Puts the sequences between the database and its programs.
+/// Inserts the sequences between the database and its stored programs.
 fn sequences_into(bench: &Bench, file: &Path) {
     let mut conn = bench.connect();
     let mut text = String::from("\n--\n-- Dumping sequences for database 'it'\n--\n\n");
@@ -102,7 +103,7 @@ fn what_only_mariadb_has_comes_back() {
         };
         let folder = of_mariadb_shell(&bench, way);
         bench.loads_as(&folder, &wanted, |_| {});
-        // Rows that are not allowed are let in only where the dump is of MariaDB.
+        // Rows that violate checks are accepted only if the dump comes from MariaDB.
         change(&folder, "@.json", |top| {
             top["source"]["vendor"] = json!("mysql");
         });

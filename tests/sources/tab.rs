@@ -1,4 +1,4 @@
-//! Folders that `mysqldump --tab` and `mariadb-dump --dir` make.
+//! Dump directories made by `mysqldump --tab` and `mariadb-dump --dir`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,7 +8,7 @@ use refloat_sandbox::ServerKind;
 
 use crate::bench::{Bench, DATABASE, run};
 
-/// Tables of many kinds, views on views without anything that holds their places, triggers, keys.
+/// Tables of many kinds, views on views without placeholder tables, triggers, keys.
 const SETUP: &str = r#"
 SET NAMES utf8mb4;
 SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO';

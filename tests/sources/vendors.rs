@@ -1,5 +1,5 @@
-//! What of one vendor's dump the other vendor's server takes: the table of `docs/matrix.md`, line by line. Whole cases, and their rows, are in
-//! `tests/across.rs`.
+//! What a server accepts of the other vendor's dumps: the table in `docs/matrix.md`, line by line.
+//! `tests/across` does whole cases with their rows.
 
 use std::fs;
 
@@ -13,13 +13,13 @@ use refloat_testkit::{chain, servers};
 
 use crate::bench::{Adjust, Bench};
 
-/// What becomes of a definition.
+/// What happens to a definition.
 enum Becomes {
-    /// It is refused with these words.
+    /// It is refused, in these words.
     Refused(&'static str),
-    /// `SHOW CREATE TABLE` then has these words, and nothing is warned of.
+    /// `SHOW CREATE TABLE` contains these words afterwards, and there is no warning.
     Shown(&'static str),
-    /// It is there, and a warning names the table and has these words.
+    /// It is created, and a warning names the table and contains these words.
     Warned(&'static str),
 }
 use Becomes::{Refused, Shown, Warned};
@@ -29,7 +29,7 @@ const OLD_MARIADB: &[ServerKind] = &[ServerKind::MariaDb1011];
 const NEW_MARIADB: &[ServerKind] = &[ServerKind::MariaDb118];
 const MYSQL: &[ServerKind] = &[ServerKind::MySql97];
 
-/// Servers, definition, what becomes of it.
+/// Servers, definition, outcome.
 const DEFINITIONS: &[(&[ServerKind], &str, Becomes)] = &[
     // MariaDB's, into MySQL.
     (MYSQL, "(u UUID)", Refused("error in your SQL syntax")),
@@ -355,7 +355,7 @@ fn a_copy_goes_on_without_a_table_that_is_refused() {
     assert!(said.contains("2 statements or rows were refused"), "{said}");
     let listed = failure.outcome.load.failures.first.iter();
     let listed: Vec<&str> = listed.map(|one| one.message.as_str()).collect();
-    // They stand by their place in what each is a part of.
+    // A copy lists what each of its parts refused.
     for words in [
         "Unknown option 'COMPRESSION'",
         "no row of this table is loaded, because it was not created",
@@ -368,7 +368,7 @@ fn a_copy_goes_on_without_a_table_that_is_refused() {
 
 #[test]
 fn a_program_is_not_created_in_the_session_of_another() {
-    // MySQL has no such mode: the text would be read, and run, in the one before it.
+    // MySQL does not have this mode: it would read and run the text in the previous mode.
     let bench = Bench::new(ServerKind::MySql97);
     bench.empty();
     bench.fill("");
@@ -410,7 +410,7 @@ fn accounts_of_the_other_vendor() {
             "error in your SQL syntax",
         ),
     ] {
-        // Always in the same order: each waits for its turn on a server.
+        // Always in this order: each test waits for its turn on a server.
         let (mariadb, mysql) = (
             Bench::new(ServerKind::MariaDb118),
             Bench::new(ServerKind::MySql97),
@@ -449,14 +449,15 @@ fn a_run(bench: &Bench, command: &str) -> Run {
     }
 }
 
-/// Loads a dump with one table; what the server then shows of it, and what was warned of.
+/// Loads a dump with one table. Returns the definition that the server then shows, and the
+/// warnings.
 fn load(bench: &Bench, definition: &str, adjust: Adjust) -> Result<(String, Vec<String>), String> {
     let warnings = run(bench, &format!("CREATE TABLE it.t {definition};"), adjust)?;
     let found = bench.connect().query("SHOW CREATE TABLE it.t").unwrap();
     Ok((found.str(0, 1).unwrap_or_default().to_owned(), warnings))
 }
 
-/// Loads a dump; what was warned of. Without a warning it must be proven, with one it must not.
+/// Loads a dump and returns the warnings. It must be proven if there are none, and only then.
 fn run(bench: &Bench, statements: &str, adjust: Adjust) -> Result<Vec<String>, String> {
     bench.empty();
     bench.fill("");

@@ -1,4 +1,4 @@
-//! Each case's source, its dump, and what was restored from it by hand are the same.
+//! The source of each case, its dump, and what is restored from the dump by hand compare as equal.
 
 use std::fs;
 use std::path::Path;
@@ -15,26 +15,26 @@ use crate::support::{at, compare, compare_with, folder, found, take, two};
 
 /// The database that sources are built in.
 const DATABASE: &str = "it";
-/// Differences shown of one comparison.
+/// How many differences to show per comparison.
 const SHOWN: usize = 6;
-/// Differences that no text of rows and definitions can avoid, with the reason.
+/// Differences that no text form of rows and definitions can avoid, with the reason.
 const KNOWN: &[(ServerKind, &str, &str)] = &[(
     ServerKind::MySql97,
     "rows of it.l27: Changed ",
     "JSON that was built from a DECIMAL becomes JSON that was built from a DOUBLE",
 )];
 
-/// What dumps of other tools do not have, or do not say: tool, case, what is told of it.
+/// What dumps of other tools lack: tool, case, words of the reported difference.
 const OF_TOOLS: &[(Tool, &str, &str)] = &[
-    // Text of a FLOAT has six digits.
+    // A FLOAT as text has six digits.
     (Tool::Stock, "types", "rows of it.l20: Changed "),
     (Tool::Mydumper, "types", "rows of it.l20: Changed "),
-    // Columns of a period are not among the values of an INSERT.
+    // The values of an INSERT do not include period columns.
     (Tool::Stock, "versioned", "only the second has it"),
     (Tool::Mydumper, "versioned", "only the second has it"),
     (Tool::Stock, "history", "only the second has it"),
     (Tool::Mydumper, "history", "only the second has it"),
-    // mydumper leaves columns out that are invisible, or have an expression as default.
+    // mydumper leaves out columns that are invisible or have an expression as their default.
     (Tool::Mydumper, "tables", "only the second has it"),
     (Tool::Mydumper, "types", "only the second has it"),
     (Tool::Mydumper, "no-create", "only the second has it"),
@@ -95,7 +95,7 @@ pub fn all_sources(kind: ServerKind) {
         same("source and dump", at(two.first), folder(&out));
         same("dump and dump", folder(&out), folder(&out));
         for tool in [Tool::Stock, Tool::Mydumper] {
-            // What a tool does not dump is told by the suite that loads its dumps.
+            // The suite that loads these dumps reports what a tool does not dump.
             let place = scratch.path().join(format!("{}-others", case.name));
             fs::create_dir_all(&place).unwrap();
             let Ok(path) = tool.dump(kind, two.first, &place) else {
@@ -137,10 +137,11 @@ pub fn all_sources(kind: ServerKind) {
     );
 }
 
-/// What differs between a dump of another tool and its source, and what of its tables is not compared.
+/// The differences between another tool's dump and its source, and the tables that could not be
+/// compared.
 fn of_other_tool(tool: Tool, dump: &Path, source: &Ephemeral, scratch: &Path) -> Vec<String> {
     let compared = match tool {
-        // It loses views and programs of its own.
+        // mydumper itself loses views and stored programs.
         Tool::Mydumper => Compared::Rows,
         _ => Compared::All,
     };

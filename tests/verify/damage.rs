@@ -1,4 +1,4 @@
-//! A dump that is not what its manifest says is an error that names the file.
+//! A dump that does not match its manifest causes an error that names the file.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::support::{at, compare_with, fill, folder, take, two};
 
 const KIND: ServerKind = ServerKind::MariaDb118;
 
-/// The one file of the folder `d` that ends so.
+/// The only file in the directory `d` whose path ends like this.
 fn file(out: &Path, end: &str) -> PathBuf {
     let entries = fs::read_dir(out.join("d")).unwrap();
     let mut paths = entries.map(|entry| entry.unwrap().path());
@@ -94,7 +94,7 @@ fn a_folder_without_a_manifest_and_a_name_that_leads_out_are_refused() {
     write(text.replace(&name, "../outside"));
     let error = compare().unwrap_err();
     assert!(chain(&error).contains("../outside"), "{error}");
-    // More rows than the manifest says: the checksum of the file is right, the count is not.
+    // The manifest claims more rows: the file's checksum is right, the count is not.
     write(text.replace("\"rows\": 1", "\"rows\": 2"));
     let error = compare().unwrap_err();
     assert!(
@@ -135,7 +135,7 @@ fn one_server_and_names_that_match_nothing_are_refused() {
     });
     let outcome = outcome.unwrap();
     assert!(outcome.same);
-    // V-11: which servers, and of which moment.
+    // V-11: the outcome names the servers and the moments compared.
     assert_ne!(
         (outcome.a.port, outcome.a.uuid),
         (outcome.b.port, outcome.b.uuid)
@@ -143,7 +143,7 @@ fn one_server_and_names_that_match_nothing_are_refused() {
     assert!(!outcome.a.hostname.is_empty() && !outcome.a.snapshot.at.is_empty());
 }
 
-/// Rows as `docs/format.md` says that they are written, and the digest of them.
+/// Encodes rows as `docs/format.md` describes, and returns their digest.
 fn digest_of(rows: &refloat_wire::ResultSet) -> u128 {
     let mut sum = 0_u128;
     for row in 0..rows.len() {
@@ -208,7 +208,7 @@ fn digests_and_keys_in_the_manifest_are_those_of_the_rows() {
     }
 }
 
-/// What is done to what a manifest says of a table.
+/// A change to a table's entry in a manifest.
 type Change<'a> = Box<dyn Fn(&mut TableEntry) + 'a>;
 
 #[test]
@@ -223,7 +223,7 @@ fn a_manifest_that_says_other_digests_or_keys_is_named() {
     take(two.first, &out, |options| options.chunk_bytes = 700);
     let whole = read_manifest(&out).unwrap();
     let chunk = whole.databases[0].tables[0].chunks[1].file.path.clone();
-    // Another one of as many digits.
+    // A different digest with the same number of digits.
     let other = |digest: &mut String| {
         let number = u128::from_str_radix(digest, 16).unwrap().wrapping_add(1);
         *digest = format!("{number:032x}");
@@ -289,7 +289,7 @@ fn no_bit_of_a_manifest_changes_unnoticed() {
     take(two.first, &out, |_| {});
     let path = out.join("manifest.json");
     let whole = fs::read(&path).unwrap();
-    // Bits all over the file; `manifest::text` has a test with every bit of one.
+    // Bits all over the file; a test in `manifest::text` flips every bit of a manifest.
     for step in 0..400 {
         let bit = step * 7919 % (whole.len() * 8);
         let mut flipped = whole.clone();

@@ -1,4 +1,5 @@
-//! JSON values of MySQL whose type text cannot carry are told by who reads them: after a load they are others, and compare as the same text.
+//! JSON values of MySQL whose type is lost in text are reported by whoever reads them: a load
+//! changes their type, and as text they still compare as equal.
 
 use refloat_copy::{CopyOptions, copy};
 use refloat_sandbox::ServerKind;
@@ -10,7 +11,7 @@ use crate::support::{fill, run, take, two};
 #[test]
 fn json_values_of_types_that_text_cannot_carry_are_noted() {
     let two = two(ServerKind::MySql97);
-    // A document as deep as the server takes is looked at, too.
+    // A document nested as deep as the server allows is checked too.
     let deep = format!("{}1{}", "[".repeat(100), "]".repeat(100));
     fill(
         two.first,

@@ -1,4 +1,4 @@
-//! What is the same is found to be the same, and what is not is found and named.
+//! Equal data compare as equal, and every difference is found and named.
 
 mod cases;
 mod damage;

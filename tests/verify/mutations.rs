@@ -1,4 +1,4 @@
-//! One thing is changed on a copy: it is found and named, and nothing else is.
+//! One thing changes on a copy: `verify` finds and names it, and nothing else.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use refloat_verify::RowKind;
 
 use crate::support::{Two, at, compare, compare_with, folder, found, take, two};
 
-/// What is there before anything is changed.
+/// The data before any change.
 const SETUP: &str = "\
 CREATE TABLE digits (d INT PRIMARY KEY);
 INSERT INTO digits VALUES (0),(1),(2),(3),(4),(5),(6),(7),(8),(9);
@@ -34,12 +34,12 @@ CREATE PROCEDURE p() SELECT 1;
 CREATE EVENT e ON SCHEDULE EVERY 1 DAY STARTS '2020-01-01 00:00:00' DISABLE DO SET @x = 1;
 ";
 
-/// A change, the way back, and what must be said of it; `|` between lines.
+/// A change, the statement that reverts it, and the expected findings, separated by `|`.
 struct Mutation {
     change: &'static str,
     back: &'static str,
     found: &'static str,
-    /// What is said where the first is a dump, if that is something else.
+    /// The findings when the first side is a dump, if they differ.
     of_dump: Option<&'static str>,
 }
 
@@ -68,7 +68,7 @@ const MUTATIONS: &[Mutation] = &[
         "DELETE FROM big WHERE id = -5",
         "rows of m.big: OnlyB id='-5' id='-5' v='' n=NULL",
     ),
-    // A row is there twice, and another one twice in its place: an exclusive or would see nothing.
+    // One row is duplicated, and so is another that replaces it: an XOR of hashes would not notice.
     found_as(
         "UPDATE nokey SET x = 'c' WHERE x = 'a'",
         "UPDATE nokey SET x = 'a' WHERE x = 'c'",
@@ -84,7 +84,7 @@ const MUTATIONS: &[Mutation] = &[
         "DELETE FROM nokey WHERE x = 'z' LIMIT 1",
         "rows of m.nokey: OnlyB x='z' y=NULL",
     ),
-    // As text both are 1.67772e7 and 0.1.
+    // As text, they are 1.67772e7 and 0.1 both before and after.
     found_as(
         "UPDATE pairs SET f = 16777214 WHERE k1 = 1 AND k2 = 'a'",
         "UPDATE pairs SET f = 16777215 WHERE k1 = 1 AND k2 = 'a'",
@@ -155,7 +155,8 @@ const MUTATIONS: &[Mutation] = &[
         "ALTER TABLE defs ADD KEY c (c)",
         "table m.defs: key c: KEY `c` (`c`) / missing",
     ),
-    // Values of generated columns follow from the others in a dump, and are compared between servers.
+    // Generated columns follow from the other columns of a dump. Between servers, their values are
+    // compared.
     Mutation {
         change: "ALTER TABLE defs MODIFY g INT AS (d + 2) VIRTUAL",
         back: "ALTER TABLE defs MODIFY g INT AS (d + 1) VIRTUAL",
@@ -214,7 +215,7 @@ const MUTATIONS: &[Mutation] = &[
     ),
 ];
 
-/// What MariaDB alone has.
+/// Things that only MariaDB has.
 const MARIADB_SETUP: &str = "\
 CREATE SEQUENCE s;
 CREATE TABLE past (id INT PRIMARY KEY, v INT) WITH SYSTEM VERSIONING;
@@ -233,7 +234,7 @@ const MARIADB_MUTATIONS: &[Mutation] = &[
         "CREATE SEQUENCE s",
         "sequence m.s: there / missing",
     ),
-    // A dump has the rows of the past among the others.
+    // A dump holds historical rows along with the current ones.
     Mutation {
         change: "ALTER TABLE past DROP SYSTEM VERSIONING",
         back: "DROP TABLE past",
@@ -242,7 +243,7 @@ const MARIADB_MUTATIONS: &[Mutation] = &[
     },
 ];
 
-/// Changes one thing after the other on one kind of server.
+/// Makes one change after the other on one kind of server.
 pub fn all(kind: ServerKind) {
     let two = two(kind);
     let scratch = tempfile::tempdir().unwrap();
@@ -253,7 +254,7 @@ pub fn all(kind: ServerKind) {
     let mut mutations: Vec<&Mutation> = MUTATIONS.iter().collect();
     if kind.is_mariadb() {
         servers::client(two.first, &["m"], MARIADB_SETUP.as_bytes()).unwrap();
-        // The last of them cannot be taken back.
+        // The last of them cannot be reverted.
         mutations.extend(MARIADB_MUTATIONS);
     }
     let out = scratch.path().join("dump");
@@ -311,7 +312,8 @@ pub fn all(kind: ServerKind) {
     );
 }
 
-/// More rows differ than are shown or fetched: those that are shown are changed rows, and none is called missing.
+/// More rows differ than are shown or fetched. Those shown are changed rows; none is reported as
+/// missing.
 fn many(two: &Two, out: &Path) {
     servers::client(two.second, &["m"], b"UPDATE big SET n = n + 1").unwrap();
     for a in [at(two.first), folder(out)] {

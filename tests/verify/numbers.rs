@@ -1,4 +1,4 @@
-//! Next `AUTO_INCREMENT` values: a load brings them along, and lower ones are told.
+//! Next `AUTO_INCREMENT` values: a load restores them, and lower ones are reported.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,8 @@ use refloat_verify::{Endpoint, Relation, VerifyOutcome};
 
 use crate::support::{at, compare_with, fill, folder, found, run, take, two};
 
-/// Tables whose last rows are gone: their next value is not that behind the last row. One is empty, one has never had a row.
+/// Tables whose last rows were deleted, so that their next value is not one above the last row. One
+/// is empty; one never had a row.
 const TABLES: &str = "\
 CREATE TABLE seq (n INT PRIMARY KEY);
 INSERT INTO seq VALUES (0),(1),(2),(3),(4),(5),(6),(7),(8),(9);
@@ -30,7 +31,7 @@ DELETE FROM emptied;
 CREATE TABLE unused (id INT AUTO_INCREMENT PRIMARY KEY);
 ";
 
-/// Tables and their next values, as the server's definitions have them.
+/// Tables and their next values, according to the server's definitions.
 fn next_values(server: &Ephemeral) -> Vec<(String, String)> {
     let mut conn = servers::connect(server);
     let tables = ["emptied", "isam", "parted", "t", "unused"];
@@ -110,7 +111,7 @@ fn a_load_keeps_them_and_lower_ones_are_told() {
         );
         lower(two.second);
         are_told(kind, (two.first, two.second), &out);
-        // A dump without numbers says nothing of them.
+        // A dump without these values reports nothing about them.
         let text = String::from_utf8_lossy(&output).replace(" AUTO_INCREMENT=", " AVG_ROW_LENGTH=");
         fs::write(&sql, text).unwrap();
         let outcome = compare_with(folder(&sql), at(two.second), |options| {
@@ -150,7 +151,7 @@ fn are_told(kind: ServerKind, (first, second): (&Ephemeral, &Ephemeral), dump: &
             "{kind}: {note}"
         );
     }
-    // Higher ones take nothing away.
+    // Higher values lose nothing.
     let back = compare_with(at(second), at(first), |_| {}).unwrap();
     let note = noted(&back).unwrap();
     assert!(

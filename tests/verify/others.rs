@@ -1,4 +1,4 @@
-//! Dumps of other tools: what they do not say is never called the same.
+//! Dumps of other tools: data that they leave open never compare as equal.
 
 use std::fs;
 use std::path::Path;
@@ -9,10 +9,10 @@ use refloat_verify::{Compared, VerifyError, VerifyOptions, VerifyOutcome};
 
 use crate::support::{Two, at, compare_with, fill, folder, two};
 
-/// The session of mysqldump.
+/// The session settings of mysqldump.
 const HEAD: &str = "SET NAMES utf8mb4; SET time_zone='+00:00';\n";
 
-/// What a comparison of this dump with a server comes to that holds what the script has made.
+/// Compares this dump with a server that holds what `script` has made.
 fn compared(
     two: &Two,
     script: &str,
@@ -31,12 +31,12 @@ fn compared(
     })
 }
 
-/// Says of each table whether it was compared and is the same.
+/// The outcome of a comparison.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     Same,
     Different,
-    /// It is said why not.
+    /// Not compared, and the outcome says why.
     Untold,
 }
 
@@ -72,7 +72,7 @@ fn what_a_dump_does_beside_plain_rows_is_never_called_the_same() {
             "INSERT INTO t VALUES (1, 0); INSERT INTO gone VALUES (1);",
             Different,
         ),
-        // Rows in a form that is not cut into rows, and what changes rows.
+        // Rows that cannot be split into single rows, and statements that change rows.
         (
             one,
             "INSERT INTO t VALUES (1, 0); INSERT INTO t SET id = 2;",
@@ -108,7 +108,7 @@ fn what_a_dump_does_beside_plain_rows_is_never_called_the_same() {
             "INSERT INTO t VALUES (1, 0); ALTER TABLE t ADD KEY x (x);",
             Same,
         ),
-        // Rows that are gone at the end.
+        // Rows that are gone in the end.
         (
             one,
             "INSERT INTO t VALUES (9, 9); TRUNCATE t; INSERT INTO t VALUES (1, 0);",
@@ -131,7 +131,7 @@ fn what_a_dump_does_beside_plain_rows_is_never_called_the_same() {
             "CREATE TABLE t (id INT PRIMARY KEY, x INT); INSERT INTO t VALUES (1, 0); DROP TEMPORARY TABLE t;",
             Untold,
         ),
-        // Columns that only one of the two has, or in another order.
+        // Columns that only one side has, or that come in another order.
         (one, "INSERT INTO t (id, x, y) VALUES (1, 0, 5);", Untold),
         (one, "INSERT INTO t (id) VALUES (1);", Untold),
         (
@@ -144,7 +144,7 @@ fn what_a_dump_does_beside_plain_rows_is_never_called_the_same() {
             "CREATE TABLE t (x INT, id INT PRIMARY KEY); INSERT INTO t VALUES (1, 0);",
             Different,
         ),
-        // Text that the character set of the dump does not have.
+        // Text that the dump's character set cannot represent.
         (
             "CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(9)); INSERT INTO t VALUES (1, '日本');",
             "SET NAMES latin1; INSERT INTO t VALUES (1, '??');",
@@ -165,7 +165,7 @@ fn what_a_dump_does_beside_plain_rows_is_never_called_the_same() {
             "SET NAMES @whatever; INSERT INTO t VALUES (1, 'é');",
             Untold,
         ),
-        // Times of two zones, and of an unknown one.
+        // Times in two time zones, and in an unknown one.
         (
             "SET time_zone='+00:00'; CREATE TABLE t (id INT PRIMARY KEY, ts TIMESTAMP NULL); \
           INSERT INTO t VALUES (1, '2020-01-01 00:00:00'), (2, '2020-01-01 02:00:00');",

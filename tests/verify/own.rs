@@ -1,4 +1,5 @@
-//! Databases called `refloat` and `refloat_load` that are somebody's: they are data, Refloat's own tables in them are not.
+//! Databases named `refloat` and `refloat_load` may hold a user's data. Those are data; Refloat's
+//! own tables in them are not.
 
 use std::fs;
 use std::path::Path;
@@ -13,14 +14,14 @@ use refloat_testkit::{chain, servers};
 
 use crate::support::{at, compare, compare_with, folder, found, run, take, two};
 
-/// The journal of settings, as Refloat makes it beside what is somebody's.
+/// The settings journal as Refloat creates it, beside the user's tables.
 const JOURNAL: &str = "CREATE DATABASE IF NOT EXISTS refloat;\n\
     CREATE TABLE refloat.settings_journal (run VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY, \
     journal LONGBLOB NOT NULL) ENGINE=InnoDB;\n";
-/// A table of the progress marks of loads.
+/// A table of a load's progress marks.
 const MARKS: &str = "CREATE DATABASE IF NOT EXISTS refloat_load;\n\
     CREATE TABLE refloat_load.runs (run VARBINARY(64) NOT NULL PRIMARY KEY, about LONGBLOB NOT NULL) ENGINE=InnoDB;\n";
-/// What is somebody's in databases of these names.
+/// The user's own objects in databases with these names.
 const THEIRS: &str = "CREATE DATABASE IF NOT EXISTS refloat;\n\
     CREATE TABLE refloat.boats (id INT NOT NULL PRIMARY KEY, name VARCHAR(20));\n\
     INSERT INTO refloat.boats VALUES (1, 'a'), (2, 'b');\n\
@@ -48,7 +49,7 @@ fn loaded(server: &Instance, source: &Path, durability: Option<Durability>) -> L
         .unwrap_or_else(|failure| panic!("{}", chain(&failure.error)))
 }
 
-/// Rows of somebody's tables, and how many tables of Refloat's own beside them hold one.
+/// The row counts of the user's tables and view.
 fn rows(server: &Ephemeral) -> String {
     ask(
         server,
@@ -57,7 +58,8 @@ fn rows(server: &Ephemeral) -> String {
     )
 }
 
-/// A server of this kind on which databases of these names hold somebody's data beside Refloat's own tables.
+/// A server of this kind where databases with these names hold a user's data beside Refloat's own
+/// tables.
 fn theirs(kind: ServerKind) {
     let two = two(kind);
     forget(two.first);
@@ -82,7 +84,7 @@ fn theirs(kind: ServerKind) {
         assert!(outcome.same, "{:?}", found(&outcome));
         assert_eq!(outcome.a.rows, 3);
     }
-    // What is somebody's is not overlooked.
+    // A change to the user's data is noticed.
     script(
         two.second,
         "UPDATE refloat.boats SET name = 'c' WHERE id = 2",
@@ -105,7 +107,7 @@ fn theirs(kind: ServerKind) {
     forget(two.second);
 }
 
-/// Databases that hold nothing but Refloat's own tables are no data.
+/// Databases that hold nothing but Refloat's own tables are not data.
 fn nobodys(kind: ServerKind) {
     let two = two(kind);
     forget(two.first);
@@ -138,7 +140,7 @@ fn nobodys(kind: ServerKind) {
         error.to_string(),
         "nothing on either side is called refloat"
     );
-    // A routine is somebody's, where no table is.
+    // A routine is the user's, even in a database without user tables.
     script(two.first, "CREATE PROCEDURE refloat.p() SELECT 1");
     let out = state.path().join("with a routine");
     take(two.first, &out, |options| {
@@ -177,7 +179,8 @@ fn databases_called_like_ours_are_theirs_on_mysql_9_7() {
     nobodys(ServerKind::MySql97);
 }
 
-/// Somebody's tables with the names of ours are data. A load, which has no place for its own beside them, touches nothing.
+/// A user's tables with the names of ours are data. A load that finds no place for its own tables
+/// beside them changes nothing.
 fn namesakes(kind: ServerKind) {
     let two = two(kind);
     forget(two.first);
@@ -235,7 +238,7 @@ fn namesakes(kind: ServerKind) {
     let orders = "SELECT COUNT(*) FROM refloat_load.orders";
     assert_eq!(ask(two.second, orders), "1");
 
-    // The place is taken on the target.
+    // On the target, the name is taken.
     servers::empty(two.second);
     script(
         two.second,
@@ -264,7 +267,8 @@ fn tables_called_like_ours_are_theirs() {
     }
 }
 
-/// What another tool writes of such a server has Refloat's tables too: those of the target stay.
+/// Another tool's dump of such a server includes Refloat's tables. A load leaves the target's own
+/// ones alone.
 #[test]
 fn our_tables_in_a_dump_of_another_tool_are_not_loaded() {
     let two = two(ServerKind::MariaDb118);
@@ -299,7 +303,8 @@ fn our_tables_in_a_dump_of_another_tool_are_not_loaded() {
     forget(two.second);
 }
 
-/// Nobody's durability is relaxed for it: not where a database of this name holds somebody's rows.
+/// Durability is relaxed only on an empty server. A server where a database with our name holds a
+/// user's table is not empty.
 #[test]
 fn a_server_with_a_database_called_like_ours_is_not_empty() {
     let server =

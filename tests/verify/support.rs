@@ -10,7 +10,7 @@ use refloat_sandbox::{Ephemeral, ServerKind};
 use refloat_testkit::{chain, servers};
 use refloat_verify::{Endpoint, VerifyError, VerifyOptions, VerifyOutcome, verify};
 
-/// Two servers that one test at a time has for itself.
+/// Two servers that one test at a time has to itself.
 pub struct Two {
     pub first: &'static Ephemeral,
     pub second: &'static Ephemeral,
@@ -24,7 +24,7 @@ pub fn two(kind: ServerKind) -> Two {
     static ALONE: [Mutex<()>; ServerKind::ALL.len()] =
         [const { Mutex::new(()) }; ServerKind::ALL.len()];
     let index = ServerKind::ALL.iter().position(|one| *one == kind).unwrap();
-    // A test that failed says nothing about the servers.
+    // A failed test poisons the lock, but says nothing about the servers.
     let alone = ALONE[index].lock().unwrap_or_else(PoisonError::into_inner);
     let two = Two {
         first: servers::server(kind),
@@ -49,7 +49,7 @@ pub fn fill(server: &Ephemeral, script: &str) {
     .unwrap();
 }
 
-/// Dumps a server into a folder.
+/// Dumps a server into a directory.
 pub fn take(server: &Ephemeral, out: &Path, adjust: impl Fn(&mut DumpOptions)) {
     let mut options = DumpOptions::new(servers::target(server), out);
     adjust(&mut options);
@@ -68,17 +68,16 @@ pub fn run(state: &Path, command: &str) -> Run {
     }
 }
 
-/// A server as one of the two.
+/// A server as one side of a comparison.
 pub fn at(server: &Ephemeral) -> Endpoint {
     Endpoint::Server(Box::new(servers::target(server)))
 }
 
-/// A folder as one of the two.
+/// A dump directory as one side of a comparison.
 pub fn folder(path: &Path) -> Endpoint {
     Endpoint::Dump(path.to_owned())
 }
 
-/// Compares.
 pub fn compare_with(
     a: Endpoint,
     b: Endpoint,
@@ -90,12 +89,12 @@ pub fn compare_with(
     verify(&options, &run(state.path(), "verify")).map_err(|failure| failure.error)
 }
 
-/// Compares; an error is told with its causes.
+/// Compares; an error is returned as text, with its causes.
 pub fn compare(a: Endpoint, b: Endpoint) -> Result<VerifyOutcome, String> {
     compare_with(a, b, |_| {}).map_err(|error| chain(&error))
 }
 
-/// What was found, one thing per line.
+/// The findings, one per line.
 pub fn found(outcome: &VerifyOutcome) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for one in &outcome.schema_differences.first {

@@ -1,4 +1,4 @@
-//! Between vendors, and between ways of storing the same text.
+//! Comparisons between vendors, and between ways of storing the same text.
 
 use refloat_sandbox::ServerKind;
 use refloat_testkit::servers;
@@ -67,7 +67,7 @@ fn what_does_not_map_is_said() {
     let outcome = compare_with(at(mariadb.first), at(mysql.first), |_| {}).unwrap();
     let said = outcome.not_compared.join("\n");
     assert!(said.contains("views"), "{said}");
-    // JSON is a check on text in one and a type in the other: that is all.
+    // The only difference: JSON is text with a check in one and a type in the other.
     let lines = found(&outcome);
     assert!(
         lines.iter().all(|line| line.contains("table d.t")),

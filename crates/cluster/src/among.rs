@@ -8,8 +8,9 @@ use refloat_run::Run;
 use crate::control::Control;
 use crate::files;
 use crate::join::{brief, is_down};
+use crate::member::Member;
 use crate::node::NodeState;
-use crate::observe::{Member, observe};
+use crate::observe::observe;
 use crate::view::ClusterView;
 
 /// So long the others may see another membership than a node that is there: each learns of a change by itself.

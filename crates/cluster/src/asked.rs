@@ -11,7 +11,7 @@ use crate::control::{Control, StartAs};
 use crate::error::{ControlError, chain};
 use crate::host::{Host, last_line};
 use crate::join::runs;
-use crate::observe::{Member, impatient};
+use crate::member::{Member, impatient};
 
 /// Name of the runs in whose folders it stands whom nodes were told to ask.
 const START: &str = "cluster start";

@@ -15,7 +15,7 @@ use crate::error::{ControlError, HostError};
 use crate::files;
 use crate::join::{Joining, Seen, look};
 use crate::journal::LogMark;
-use crate::observe::Member;
+use crate::member::Member;
 pub use plan::plan_bootstrap;
 
 /// How often the node that begins is looked at.

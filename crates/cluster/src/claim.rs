@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use crate::error::HostError;
 use crate::files;
 use crate::host::Host;
-use crate::observe::Member;
+use crate::member::Member;
 use crate::view::ClusterView;
-use crate::work::WorkKind;
+use crate::work::{OpenWork, WorkKind};
 
 /// The file.
 const CLAIM: &str = "refloat-restore.json";
@@ -174,4 +174,32 @@ impl Drop for Claimed<'_> {
             let _ = files::remove(self.host, &self.path);
         }
     }
+}
+
+/// What the data directories of the nodes say, whichever machine has begun it.
+pub fn open_work(members: &[Member], view: &ClusterView) -> Vec<OpenWork> {
+    let mut found = Vec::new();
+    for (member, node) in members.iter().zip(&view.nodes) {
+        let Some(host) = &member.host else { continue };
+        let datadir = member.folder_by(node.state.as_ref());
+        for kind in [WorkKind::Restore, WorkKind::Maintenance] {
+            let Ok(Some(claim)) = Claim::read(host, &Claim::path_of(kind, &datadir)) else {
+                continue;
+            };
+            let driver = &claim.driver;
+            found.push(OpenWork {
+                kind,
+                run: claim.run.clone(),
+                node: member.name.clone(),
+                step: None,
+                process: format!("process {} on {}", driver.pid, driver.host),
+                running: driver.alive(),
+                next: format!(
+                    "give the command again on {}, where it was begun",
+                    driver.host
+                ),
+            });
+        }
+    }
+    found
 }

@@ -12,7 +12,7 @@ use refloat_verify::{
     self, Endpoint, RowDifference, VerifyError, VerifyFailure, VerifyOptions, VerifyOutcome,
 };
 
-use crate::observe::Member;
+use crate::member::Member;
 
 /// How often two nodes are compared.
 const ATTEMPTS: u32 = 8;

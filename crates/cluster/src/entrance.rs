@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use refloat_wire::{ConnectOptions, Connection, Error, Target};
 
 use crate::DiscoverError;
-use crate::discover::{DEFAULT_PORT, host_and_port};
-use crate::observe::{impatient, values};
+use crate::address::{DEFAULT_PORT, host_and_port};
+use crate::member::impatient;
+use crate::observe::values;
 
 /// So many connections are held at the same time to see where they land: balancers that look for the node with the fewest connections
 /// spread them, and those that take turns as well.

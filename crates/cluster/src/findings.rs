@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
 use crate::grastate::GraState;
 use crate::node::{NodeState, Role};
-use crate::view::{ClusterView, NodeView};
-use crate::work::WorkKind;
+use crate::view::{ClusterView, Finding, NodeView, Severity};
+use crate::work::{OpenWork, WorkKind};
 
 /// From so many waiting write-sets on a node is behind.
 const QUEUE_LONG: u64 = 100;
@@ -17,29 +15,6 @@ const PAUSED_MUCH: f64 = 0.05;
 const WINDOW_SHORT: f64 = 600.0;
 /// So many names are told of a longer list.
 const NAMES_TOLD: usize = 5;
-
-/// How bad something is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Severity {
-    /// Worth knowing.
-    Note,
-    /// It will hurt some day.
-    Warning,
-    /// It hurts now, or data are in danger.
-    Critical,
-}
-
-/// Something that is wrong.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Finding {
-    /// How bad it is.
-    pub severity: Severity,
-    /// The nodes that it is about, by name; empty: the cluster.
-    pub nodes: Vec<String>,
-    /// What it is, and what it means.
-    pub text: String,
-}
 
 struct Findings(Vec<Finding>);
 
@@ -53,8 +28,30 @@ impl Findings {
     }
 }
 
+impl ClusterView {
+    /// What is open for this cluster; what is wrong is looked for again with that in mind.
+    pub fn note_work(&mut self, work: Vec<OpenWork>) {
+        for one in work {
+            let known = self.work.iter_mut().find(|known| known.run == one.run);
+            match known {
+                None => self.work.push(one),
+                // Another process has gone on with it than the one that began it.
+                Some(known) if known.running != Some(true) => {
+                    (known.process, known.running) = (one.process, one.running);
+                }
+                Some(_) => {}
+            }
+        }
+        self.look_for_trouble();
+    }
+
+    pub(crate) fn look_for_trouble(&mut self) {
+        self.findings = find(self);
+    }
+}
+
 /// Everything that is wrong, the worst first.
-pub(crate) fn find(view: &ClusterView) -> Vec<Finding> {
+fn find(view: &ClusterView) -> Vec<Finding> {
     let mut found = Findings(Vec::new());
     work(view, &mut found);
     listed_twice(view, &mut found);

@@ -1,57 +1,42 @@
 //! What it would cost to bring a node back.
 
-use serde::Serialize;
-
+use crate::member::Observation;
 use crate::node::NodeState;
-use crate::observe::Observation;
-use crate::view::{ClusterView, NodeView};
+use crate::view::{ClusterView, Donor, NodeView, Quorum, Rejoin, RejoinKind};
 
 /// How far from the oldest write-set a node has to be for IST: a 128th of what is kept, and no more than a million (`group_find_ist_donor`
 /// in Galera's `gcs_group.cpp`).
 pub(crate) const GAP_SHIFT: u32 = 7;
 pub(crate) const GAP_MOST: u64 = 1 << 20;
 
-/// What it would cost to bring a node back now.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Rejoin {
-    /// By which way it would come.
-    #[serde(flatten)]
-    pub kind: RejoinKind,
-    /// Why, in words.
-    pub reason: String,
-}
-
-/// The way by which a node comes back.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(tag = "way", rename_all = "snake_case")]
-pub enum RejoinKind {
-    /// The write-sets that it has missed are kept by others.
-    Ist {
-        /// How many write-sets it has missed.
-        write_sets: u64,
-        /// Bytes of them, by their average size.
-        bytes: Option<u64>,
-        /// Who keeps them, the one that keeps the most first.
-        donors: Vec<Donor>,
-    },
-    /// It needs a full copy.
-    Sst {
-        /// Bytes of a copy.
-        bytes: Option<u64>,
-        /// How long that takes at the rate that was given, in seconds.
-        seconds: Option<f64>,
-    },
-    /// Nobody can tell.
-    Unknown,
-}
-
-/// A node that keeps what another one has missed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Donor {
-    /// Its name.
-    pub name: String,
-    /// The oldest write-set that it keeps.
-    pub oldest: u64,
+impl ClusterView {
+    /// What nodes say together, without what is wrong.
+    pub(crate) fn new(name: &str, nodes: Vec<NodeView>, how: &Observation) -> Self {
+        let mut view = Self {
+            name: name.to_owned(),
+            quorum: Quorum::default(),
+            nodes,
+            tables: None,
+            tables_unread: None,
+            work: Vec::new(),
+            findings: Vec::new(),
+        };
+        view.quorum = view.count();
+        for at in 0..view.nodes.len() {
+            let node = &view.nodes[at];
+            let behind = node.primary().and_then(|state| {
+                let same = view.quorum.uuid.as_ref() == Some(&state.cluster_uuid);
+                view.quorum
+                    .seqno
+                    .filter(|_| same)?
+                    .checked_sub(state.seqno?)
+            });
+            let rejoin = node.primary().is_none().then(|| rejoin(&view, node, how));
+            view.nodes[at].behind = behind;
+            view.nodes[at].rejoin = rejoin;
+        }
+        view
+    }
 }
 
 /// What it would cost to bring this node back.

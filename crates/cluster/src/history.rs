@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::control::Control;
 use crate::host::Host;
-use crate::observe::{Member, impatient};
+use crate::member::{Member, impatient};
 use crate::view::ClusterView;
 use ring::{Kept, Ring};
 

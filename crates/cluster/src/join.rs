@@ -8,8 +8,9 @@ use refloat_wire::{Connection, Error, Phase};
 use crate::control::Control;
 use crate::error::{ControlError, plain};
 use crate::journal::LogMark;
+use crate::member::{Member, Observation, WantedTables, impatient};
 use crate::node::{NodeState, Role};
-use crate::observe::{Member, Observation, WantedTables, ask, impatient};
+use crate::observe::ask;
 use crate::proof::{gave_up, has_asked, has_started};
 
 /// How long a node's process may be away before it counts as ended: one that was asked to start has not got one at once.

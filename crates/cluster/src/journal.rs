@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::control::Control;
 use crate::host::Host;
+use crate::member::Member;
 use crate::node::NodeState;
-use crate::observe::Member;
 
 /// So much of a log is looked at, at the most: from the moment on that is asked for.
 const MOST: u64 = 16 << 20;

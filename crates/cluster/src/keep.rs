@@ -15,7 +15,7 @@ use refloat_wire::Connection;
 
 use crate::error::chain;
 use crate::hold::Holder;
-use crate::observe::{Member, impatient};
+use crate::member::{Member, impatient};
 pub(crate) use start::{StartWay, Unallowed, kept, way_now};
 pub(crate) use watch::Watched;
 

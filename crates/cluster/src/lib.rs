@@ -7,6 +7,7 @@
 //! Read first: [`ClusterFile`] (which nodes there are), [`NodeState`] (what one node says) and [`ClusterView`] (what all of them say
 //! together, and what is wrong with it).
 
+mod address;
 pub mod advise;
 mod among;
 mod asked;
@@ -34,6 +35,7 @@ mod join;
 mod journal;
 mod keep;
 mod maintain;
+mod member;
 mod node;
 mod observe;
 mod proof;
@@ -46,14 +48,12 @@ mod work;
 pub use bootstrap::{
     Begun, BootstrapError, BootstrapPlan, BootstrapWish, Bootstrapping, Standing, plan_bootstrap,
 };
-pub use claim::{maintenances_elsewhere, restores_elsewhere};
+pub use claim::{maintenances_elsewhere, open_work, restores_elsewhere};
 pub use config::{ClusterFile, ControlConfig, NodeConfig};
 pub use control::{Control, StartAs, StartOption};
 pub use discover::{Discovered, discover};
 pub use entrance::{Entrance, Landed};
 pub use error::{ConfigError, ControlError, DiscoverError, HostError};
-pub use findings::{Finding, Severity};
-pub use forecast::{Donor, Rejoin, RejoinKind};
 pub use grastate::GraState;
 pub use history::{History, Parting, Side};
 pub use hold::{HoldPlan, HoldWish, Holder, Way, plan_hold, rolling_order};
@@ -62,8 +62,9 @@ pub use maintain::{
     MaintainError, MaintainLimits, MaintainPhase, MaintainState, Maintained, Maintenance,
     STATE as MAINTAIN_STATE, Work, open_maintenance,
 };
+pub use member::{Member, Observation, WantedTables};
 pub use node::{FlowControl, Gcache, Limits, LongDdl, NodeState, Queue, Role, Sst};
-pub use observe::{Member, Observation, WantedTables, observe};
+pub use observe::observe;
 pub use proof::{CameBy, Proof};
 pub use rejoin::{
     DonorChoice, Leave, OnlyCopy, RejoinError, RejoinPlan, Rejoined, Rejoining,
@@ -75,5 +76,7 @@ pub use restore::{
     Restored, RestoredNode, asked_for, differing, given_up_restore, open_restore, plan_restore,
 };
 pub use verify::{NodeVerdict, Verified, VerifyNodesError, Verifying};
-pub use view::{ClusterView, NodeView, Quorum, Tables};
-pub use work::{OpenWork, WorkKind, open_work};
+pub use view::{
+    ClusterView, Donor, Finding, NodeView, Quorum, Rejoin, RejoinKind, Severity, Tables,
+};
+pub use work::{OpenWork, WorkKind};

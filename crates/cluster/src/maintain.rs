@@ -20,7 +20,7 @@ use crate::control::Control;
 use crate::error::chain;
 use crate::hold::HoldPlan;
 use crate::join::look;
-use crate::observe::Member;
+use crate::member::Member;
 use crate::proof::{CameBy, Proof, has_started};
 pub use away::Work;
 use held::Absence;

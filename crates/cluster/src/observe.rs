@@ -1,25 +1,20 @@
 //! All nodes at once: each is asked by a thread of its own, and one that does not answer keeps nobody waiting for long.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use refloat_wire::{ConnectOptions, Connection, Error};
+use refloat_wire::{Connection, Error};
 
 use crate::ddl::long_ddl;
 use crate::error::chain;
 use crate::files;
 use crate::grastate::GraState;
 use crate::host::Host;
+use crate::member::{Member, Observation, WantedTables, impatient};
 use crate::node::{NodeState, Sample, Values};
 use crate::view::{ClusterView, NodeView, Tables};
 
-/// How long a node may take to accept a connection and log in.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
-/// How long it may take to answer a question.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Where servers keep their data when nobody says otherwise.
-const DEFAULT_DATADIR: &str = "/var/lib/mysql";
 /// Where a node keeps its place in the cluster.
 pub(crate) const GRASTATE: &str = "grastate.dat";
 /// So many tables are looked through without being asked to: on MariaDB each of them is opened for it.
@@ -34,86 +29,6 @@ const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name LIKE 'wsrep%'
     ('version', 'datadir', 'log_error', 'read_only', 'binlog_format', 'innodb_autoinc_lock_mode', 'hostname', 'port')";
 const STATUS: &str =
     "SHOW GLOBAL STATUS WHERE Variable_name LIKE 'wsrep%' OR Variable_name = 'Uptime'";
-
-/// A node to be asked.
-#[derive(Debug, Clone)]
-pub struct Member {
-    /// What people call it.
-    pub name: String,
-    /// How it is reached.
-    pub connect: ConnectOptions,
-    /// The machine that its files are on. `None`: unknown, so files are not looked at.
-    pub host: Option<Host>,
-    /// Its data directory, where somebody has said it.
-    pub datadir: Option<PathBuf>,
-    /// Its error log, where somebody has said it.
-    pub log: Option<PathBuf>,
-}
-
-impl Member {
-    /// Where its data are, of a node that does not answer: where somebody has said it, as the option files of its machine say, or where
-    /// servers keep them when nobody says otherwise.
-    pub(crate) fn folder(&self) -> PathBuf {
-        let by_options = || self.host.as_ref()?.option("datadir");
-        self.datadir
-            .clone()
-            .or_else(by_options)
-            .unwrap_or_else(|| DEFAULT_DATADIR.into())
-    }
-
-    /// Where its data are: where somebody has said it, as it says itself, or as of one that does not answer.
-    pub(crate) fn folder_by(&self, state: Option<&NodeState>) -> PathBuf {
-        let said = state.map(|state| state.datadir.as_str());
-        let said = said.filter(|folder| !folder.is_empty()).map(PathBuf::from);
-        let known = self.datadir.clone().or(said);
-        known.unwrap_or_else(|| self.folder())
-    }
-
-    /// Its error log, as the option files of its machine say, where those are of the server that has its data there: a machine may have more
-    /// than one.
-    pub(crate) fn log_by_options(&self) -> Option<PathBuf> {
-        let host = self.host.as_ref()?;
-        let log = host.option("log-error")?;
-        let datadir = host
-            .option("datadir")
-            .unwrap_or_else(|| DEFAULT_DATADIR.into());
-        let here = self.datadir.as_ref().is_none_or(|own| *own == datadir);
-        here.then(|| datadir.join(log))
-    }
-}
-
-/// Whether tables without a primary key are looked for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum WantedTables {
-    /// Where there are not too many tables.
-    #[default]
-    WhereCheap,
-    /// However many tables there are.
-    Always,
-    /// Not at all.
-    Never,
-}
-
-/// How nodes are looked at.
-#[derive(Debug, Clone, Copy)]
-pub struct Observation {
-    /// How long rates are measured.
-    pub sample: Duration,
-    /// Whether tables without a primary key are looked for.
-    pub tables: WantedTables,
-    /// Bytes per second that a full copy moves, for estimates; `None`: nobody has measured it.
-    pub sst_bytes_per_second: Option<f64>,
-}
-
-impl Default for Observation {
-    fn default() -> Self {
-        Self {
-            sample: Duration::from_secs(1),
-            tables: WantedTables::default(),
-            sst_bytes_per_second: None,
-        }
-    }
-}
 
 /// Asks all nodes at the same time, and says what they are together.
 pub fn observe(name: &str, members: &[Member], how: &Observation) -> ClusterView {
@@ -179,21 +94,6 @@ fn grastate(host: &Host, datadir: &Path) -> Result<Option<GraState>, String> {
             host.name()
         )),
         None => Err(format!("{} on {} is damaged", path.display(), host.name())),
-    }
-}
-
-/// The options of a look: it gives up soon.
-pub(crate) fn impatient(connect: &ConnectOptions) -> ConnectOptions {
-    ConnectOptions {
-        connect_timeout: connect.connect_timeout.min(CONNECT_TIMEOUT),
-        read_timeout: Some(
-            connect
-                .read_timeout
-                .map_or(ANSWER_TIMEOUT, |own| own.min(ANSWER_TIMEOUT)),
-        ),
-        write_timeout: Some(ANSWER_TIMEOUT),
-        database: None,
-        ..connect.clone()
     }
 }
 

@@ -6,19 +6,39 @@ mod place;
 mod plan;
 mod start;
 
+use std::path::Path;
+use std::time::Duration;
+
+use refloat_run::Run;
 use serde::{Deserialize, Serialize};
 
+use crate::control::Control;
 use crate::error::ControlError;
-use crate::forecast::{Rejoin, RejoinKind};
 use crate::history::{History, Parting};
 use crate::hold::HoldPlan;
+use crate::member::Member;
 use crate::proof::Proof;
+use crate::view::{Rejoin, RejoinKind};
 pub use hold::plan_hold_for_start;
 pub(crate) use place::give_back_forgotten;
 pub(crate) use plan::holds_data;
 pub use plan::plan_rejoin;
 pub(crate) use start::Giver;
-pub use start::Rejoining;
+
+/// A node that is brought back.
+#[derive(Debug)]
+pub struct Rejoining<'a> {
+    /// All nodes, in the order of the plan.
+    pub members: &'a [Member],
+    /// How the node is started and stopped.
+    pub control: &'a Control,
+    /// Where runs have their folders.
+    pub state_dir: &'a Path,
+    /// This run.
+    pub run: &'a Run,
+    /// So long the node may take from its start until it is in step; `None`: as long as it takes.
+    pub start_limit: Option<Duration>,
+}
 
 /// How a node comes back.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -16,10 +16,13 @@ mod donor;
 mod down;
 mod give_up;
 mod keepers;
+mod learned;
 mod measure;
 mod plan;
+mod planned;
 mod rates;
 mod room;
+mod seen;
 mod standing;
 mod state;
 mod steps;
@@ -36,14 +39,15 @@ use crate::advise::Candidate;
 use crate::claim::maintenances_elsewhere;
 use crate::control::Control;
 use crate::join::brief;
-use crate::observe::{Member, observe};
+use crate::member::Member;
+use crate::observe::observe;
 pub use claim::Driving;
-pub use plan::{Estimates, OldData, PlannedNode, RestorePlan, RestoreWish};
+pub use planned::{Estimates, OldData, PlannedNode, RestorePlan, RestoreWay, RestoreWish};
 pub use rates::{Rate, RateFrom, Rates};
 use state::FORMAT;
 pub use state::{
-    Loaded, NodeProgress, RestoreError, RestoreState, RestoreStep, RestoreWay,
-    STATE as RESTORE_STATE, given_up_restore, open_restore,
+    Loaded, NodeProgress, RestoreError, RestoreState, RestoreStep, STATE as RESTORE_STATE,
+    given_up_restore, open_restore,
 };
 
 /// How often a server that starts or stops is looked at.
@@ -118,8 +122,8 @@ pub fn plan_restore(
         return Err(RestoreError::Refused(maintained));
     }
     let nodes = view.nodes.iter().zip(members).zip(controls);
-    let seen: Vec<plan::Seen> = nodes
-        .map(|((node, member), control)| plan::see(member, node, *control))
+    let seen: Vec<seen::Seen> = nodes
+        .map(|((node, member), control)| seen::see(member, node, *control))
         .collect();
     let make = |wish: &RestoreWish| {
         plan::make(&view, members, &seen, wish, load, text, run.as_str())

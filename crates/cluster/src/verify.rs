@@ -10,7 +10,8 @@ use serde::Serialize;
 
 use crate::compare::{Apart, Comparison, brief};
 use crate::join::brief as brief_look;
-use crate::observe::{Member, observe};
+use crate::member::Member;
+use crate::observe::observe;
 
 /// All nodes of a cluster that are compared.
 #[derive(Debug)]

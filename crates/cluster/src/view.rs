@@ -4,11 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::findings::{Finding, find};
-use crate::forecast::{Rejoin, rejoin};
 use crate::grastate::GraState;
+use crate::member::Member;
 use crate::node::{NodeState, Role};
-use crate::observe::{Member, Observation};
 use crate::work::OpenWork;
 
 /// What all nodes of a cluster say.
@@ -93,6 +91,72 @@ pub struct Tables {
     pub other_engine_names: Vec<String>,
 }
 
+/// How bad something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Worth knowing.
+    Note,
+    /// It will hurt some day.
+    Warning,
+    /// It hurts now, or data are in danger.
+    Critical,
+}
+
+/// Something that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// How bad it is.
+    pub severity: Severity,
+    /// The nodes that it is about, by name; empty: the cluster.
+    pub nodes: Vec<String>,
+    /// What it is, and what it means.
+    pub text: String,
+}
+
+/// What it would cost to bring a node back now.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Rejoin {
+    /// By which way it would come.
+    #[serde(flatten)]
+    pub kind: RejoinKind,
+    /// Why, in words.
+    pub reason: String,
+}
+
+/// The way by which a node comes back.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "way", rename_all = "snake_case")]
+pub enum RejoinKind {
+    /// The write-sets that it has missed are kept by others.
+    Ist {
+        /// How many write-sets it has missed.
+        write_sets: u64,
+        /// Bytes of them, by their average size.
+        bytes: Option<u64>,
+        /// Who keeps them, the one that keeps the most first.
+        donors: Vec<Donor>,
+    },
+    /// It needs a full copy.
+    Sst {
+        /// Bytes of a copy.
+        bytes: Option<u64>,
+        /// How long that takes at the rate that was given, in seconds.
+        seconds: Option<f64>,
+    },
+    /// Nobody can tell.
+    Unknown,
+}
+
+/// A node that keeps what another one has missed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Donor {
+    /// Its name.
+    pub name: String,
+    /// The oldest write-set that it keeps.
+    pub oldest: u64,
+}
+
 impl NodeView {
     /// A node that has not said anything yet.
     pub(crate) fn silent(member: &Member) -> Self {
@@ -116,37 +180,6 @@ impl NodeView {
 }
 
 impl ClusterView {
-    pub(crate) fn new(name: &str, nodes: Vec<NodeView>, how: &Observation) -> Self {
-        let mut view = Self {
-            name: name.to_owned(),
-            quorum: Quorum::default(),
-            nodes,
-            tables: None,
-            tables_unread: None,
-            work: Vec::new(),
-            findings: Vec::new(),
-        };
-        view.quorum = view.count();
-        for at in 0..view.nodes.len() {
-            let node = &view.nodes[at];
-            let behind = node.primary().and_then(|state| {
-                let same = view.quorum.uuid.as_ref() == Some(&state.cluster_uuid);
-                view.quorum
-                    .seqno
-                    .filter(|_| same)?
-                    .checked_sub(state.seqno?)
-            });
-            let rejoin = node.primary().is_none().then(|| rejoin(&view, node, how));
-            view.nodes[at].behind = behind;
-            view.nodes[at].rejoin = rejoin;
-        }
-        view
-    }
-
-    pub(crate) fn look_for_trouble(&mut self) {
-        self.findings = find(self);
-    }
-
     /// Nodes of the primary component that keep pace, with their places.
     pub fn serving(&self) -> impl Iterator<Item = (usize, &NodeState)> {
         let nodes = self.nodes.iter().enumerate();
@@ -166,23 +199,8 @@ impl ClusterView {
         of.into_values().filter(|names| names.len() > 1).collect()
     }
 
-    /// What is open for this cluster; what is wrong is looked for again with that in mind.
-    pub fn note_work(&mut self, work: Vec<OpenWork>) {
-        for one in work {
-            let known = self.work.iter_mut().find(|known| known.run == one.run);
-            match known {
-                None => self.work.push(one),
-                // Another process has gone on with it than the one that began it.
-                Some(known) if known.running != Some(true) => {
-                    (known.process, known.running) = (one.process, one.running);
-                }
-                Some(_) => {}
-            }
-        }
-        self.look_for_trouble();
-    }
-
-    fn count(&self) -> Quorum {
+    /// Counts the nodes of the primary component.
+    pub(crate) fn count(&self) -> Quorum {
         // One that is listed twice is one node.
         let twice: usize = self.same_nodes().iter().map(|names| names.len() - 1).sum();
         let primary: Vec<&NodeState> = self.nodes.iter().filter_map(NodeView::primary).collect();

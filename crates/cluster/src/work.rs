@@ -2,10 +2,6 @@
 
 use serde::Serialize;
 
-use crate::claim::Claim;
-use crate::observe::Member;
-use crate::view::ClusterView;
-
 /// What is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -60,34 +56,6 @@ impl OpenWork {
         };
         format!("{what} (run {run}{step}; {state}){next}")
     }
-}
-
-/// What the data directories of the nodes say, whichever machine has begun it.
-pub fn open_work(members: &[Member], view: &ClusterView) -> Vec<OpenWork> {
-    let mut found = Vec::new();
-    for (member, node) in members.iter().zip(&view.nodes) {
-        let Some(host) = &member.host else { continue };
-        let datadir = member.folder_by(node.state.as_ref());
-        for kind in [WorkKind::Restore, WorkKind::Maintenance] {
-            let Ok(Some(claim)) = Claim::read(host, &Claim::path_of(kind, &datadir)) else {
-                continue;
-            };
-            let driver = &claim.driver;
-            found.push(OpenWork {
-                kind,
-                run: claim.run.clone(),
-                node: member.name.clone(),
-                step: None,
-                process: format!("process {} on {}", driver.pid, driver.host),
-                running: driver.alive(),
-                next: format!(
-                    "give the command again on {}, where it was begun",
-                    driver.host
-                ),
-            });
-        }
-    }
-    found
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 #[path = "nodes/slow.rs"]
 mod slow;
+#[path = "nodes/stop.rs"]
+mod stop;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,10 +23,11 @@ use refloat_testkit::servers;
 use refloat_wire::{ConnectOptions, Connection};
 
 use slow::others_take_long;
+use stop::StopOnDrop;
 
 /// Nothing here takes longer.
 const LONG: Duration = Duration::from_secs(90);
-/// Two checks of the proxy, and a little: after that it has noticed.
+/// Two checks of the proxy, and a little: after that it has noticed, unless the machine is busy.
 const NOTICED: Duration = Duration::from_millis(2500);
 
 fn healthd(node: &GaleraNode, cancel: &Cancel, said: &Arc<Mutex<String>>) -> Healthd {
@@ -44,6 +47,7 @@ fn healthd(node: &GaleraNode, cancel: &Cancel, said: &Arc<Mutex<String>>) -> Hea
 
 fn talk(address: SocketAddr, question: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
     stream.write_all(question.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -70,6 +74,17 @@ fn is_up(healthd: &Healthd) -> bool {
     http(healthd, "/").starts_with("HTTP/1.1 200 OK")
 }
 
+/// How to connect to a server that may come to hang.
+fn options_of(url: &str) -> ConnectOptions {
+    let mut options = ConnectOptions::from_url(url).unwrap();
+    options.read_timeout = Some(LONG);
+    options
+}
+
+fn connect(node: &GaleraNode) -> Connection {
+    Connection::connect(&options_of(&node.url())).unwrap()
+}
+
 /// What an application that tries nothing twice has seen: how many answers came from each node, and what failed.
 #[derive(Default)]
 struct Seen {
@@ -79,7 +94,7 @@ struct Seen {
 
 /// Connects anew for each transaction, as many applications do.
 fn application(url: &str, seen: &Mutex<Seen>, stop: &AtomicBool) {
-    let options = ConnectOptions::from_url(url).unwrap();
+    let options = options_of(url);
     while !stop.load(Ordering::Relaxed) {
         let result = Connection::connect(&options).and_then(|mut server| {
             server.exec("INSERT INTO shop.t (v) VALUES ('x')")?;
@@ -106,6 +121,23 @@ fn signal(pids: &[u32], signal: &str) {
     }
 }
 
+/// What gives a copy, held up until this goes: copies of an empty server are made in no time, and whoever writes to a donor may have to wait for them.
+struct HeldUp(Vec<u32>);
+
+impl HeldUp {
+    fn helpers_of(donor: &GaleraNode) -> Self {
+        let held = Self(donor.helpers());
+        signal(&held.0, "-STOP");
+        held
+    }
+}
+
+impl Drop for HeldUp {
+    fn drop(&mut self) {
+        signal(&self.0, "-CONT");
+    }
+}
+
 #[test]
 fn a_donor_drains_and_comes_back_without_a_failed_query() {
     let options = GaleraOptions::new(servers::nodes(), 3);
@@ -120,8 +152,7 @@ fn a_donor_drains_and_comes_back_without_a_failed_query() {
         .map(|node| healthd(node, &cancel, &said))
         .collect();
     let health = |number: usize| &services[number - 1];
-    let mut server =
-        Connection::connect(&ConnectOptions::from_url(&node(1).url()).unwrap()).unwrap();
+    let mut server = connect(node(1));
     server.exec("CREATE DATABASE shop").unwrap();
     server
         .exec("CREATE TABLE shop.t (id INT AUTO_INCREMENT PRIMARY KEY, v TEXT)")
@@ -170,17 +201,18 @@ fn a_donor_drains_and_comes_back_without_a_failed_query() {
             .unwrap_or(0)
     };
     std::thread::sleep(NOTICED);
+    wait_until("the proxy has noticed", || is_down(&cluster, node(3)));
     std::thread::scope(|scope| {
+        let _stop = StopOnDrop(&stop);
         let client = scope.spawn(|| application(&url, &seen, &stop));
         wait_until("both serve", || answers(1) > 5 && answers(2) > 5);
         let donor = node(2).name().to_owned();
         node(3)
             .begin(&NodeStart::join().argument("wsrep_sst_donor", donor))
             .unwrap();
-        // Copies of an empty server are made in no time: this one is held up until everybody has noticed.
+        // Until everybody has noticed.
         wait_until("the copy begins", || !node(2).helpers().is_empty());
-        let helpers = node(2).helpers();
-        signal(&helpers, "-STOP");
+        let held = HeldUp::helpers_of(node(2));
         wait_until("the donor drains", || {
             http(health(2), "/").contains("down: donor: the node gives a copy to another one")
         });
@@ -188,16 +220,22 @@ fn a_donor_drains_and_comes_back_without_a_failed_query() {
             agent(health(2)),
             "up drain #the node gives a copy to another one\n"
         );
+        wait_until("the proxy has noticed", || is_down(&cluster, node(2)));
+        // What it had begun there by then ends before the next one is begun.
+        let serves = || {
+            let others = answers(1);
+            wait_until("another one serves", || answers(1) > others + 1);
+        };
+        serves();
+        let before = answers(2);
         std::thread::sleep(NOTICED);
-        let (before, others) = (answers(2), answers(1));
-        std::thread::sleep(NOTICED);
+        serves();
         assert_eq!(
             answers(2),
             before,
             "the proxy still sends clients to the donor"
         );
-        assert!(answers(1) > others, "nobody serves");
-        signal(&helpers, "-CONT");
+        drop(held);
         node(3).wait_ready(LONG).unwrap();
         wait_until("all are up again", || services.iter().all(is_up));
         wait_until("all serve again", || answers(2) > before && answers(3) > 0);
@@ -233,13 +271,17 @@ fn stays(
     done: &AtomicU64,
     stop: &AtomicBool,
 ) -> Result<(), refloat_wire::Error> {
-    let options = ConnectOptions::from_url(url).unwrap();
+    let options = options_of(url);
     let mut server = loop {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         let mut server = Connection::connect(&options)?;
         let name = server.query_value("SELECT @@wsrep_node_name")?;
         if name.as_deref() == Some(node.name()) {
             break server;
         }
+        std::thread::sleep(Duration::from_millis(5));
     };
     while !stop.load(Ordering::Relaxed) {
         for sql in ["BEGIN", "INSERT INTO shop.t (v) VALUES ('y')", "COMMIT"] {
@@ -276,7 +318,9 @@ fn drained_by_its_agent(cluster: &EphemeralCluster, services: &[Healthd]) {
     let stayed = || done.load(Ordering::Relaxed);
     // Until the agents have been asked for the first time nobody knows anything.
     std::thread::sleep(NOTICED);
+    wait_until("the proxy has noticed", || is_down(cluster, third));
     std::thread::scope(|scope| {
+        let _stop = StopOnDrop(&stop);
         let client = scope.spawn(|| application(&url, &seen, &stop));
         let session = scope.spawn(|| stays(&url, second, &done, &stop));
         wait_until("the second serves", || answers() > 5 && stayed() > 5);
@@ -284,8 +328,7 @@ fn drained_by_its_agent(cluster: &EphemeralCluster, services: &[Healthd]) {
             .begin(&NodeStart::join().argument("wsrep_sst_donor", second.name()))
             .unwrap();
         wait_until("the copy begins", || !second.helpers().is_empty());
-        let helpers = second.helpers();
-        signal(&helpers, "-STOP");
+        let held = HeldUp::helpers_of(second);
         wait_until("it is drained", || {
             proxy_says(cluster, second.name()) == "DRAIN (agent)"
         });
@@ -293,7 +336,7 @@ fn drained_by_its_agent(cluster: &EphemeralCluster, services: &[Healthd]) {
         std::thread::sleep(NOTICED);
         assert!(answers() <= before + 1, "it gets new clients");
         wait_until("the copy that it takes is seen", || receives_a_copy(third));
-        signal(&helpers, "-CONT");
+        drop(held);
         third.wait_ready(LONG).unwrap();
         let went_on = stayed();
         wait_until("it serves again", || {
@@ -308,9 +351,7 @@ fn drained_by_its_agent(cluster: &EphemeralCluster, services: &[Healthd]) {
     let failed = seen.into_inner().unwrap().failed;
     assert!(failed.is_empty(), "{failed:?}");
     second.freeze().unwrap();
-    wait_until("it is down", || {
-        proxy_says(cluster, second.name()).starts_with("DOWN")
-    });
+    wait_until("it is down", || is_down(cluster, second));
     second.thaw().unwrap();
     wait_until("it is up", || proxy_says(cluster, second.name()) == "UP");
 }
@@ -330,9 +371,14 @@ fn receives_a_copy(node: &GaleraNode) -> bool {
     view.nodes[0].receives.is_some() && said("it receives a full copy")
 }
 
+fn is_down(cluster: &EphemeralCluster, node: &GaleraNode) -> bool {
+    proxy_says(cluster, node.name()).starts_with("DOWN")
+}
+
 /// What the proxy thinks of a node: `status` of its statistics.
 fn proxy_says(cluster: &EphemeralCluster, node: &str) -> String {
     let mut stream = UnixStream::connect(cluster.haproxy_socket()).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
     stream.write_all(b"show stat\n").unwrap();
     let mut said = String::new();
     stream.read_to_string(&mut said).unwrap();
@@ -373,8 +419,7 @@ fn lagging(cluster: &EphemeralCluster, service: &Healthd) {
             servers::tell_provider(node, "gcs.fc_limit", &writes.to_string());
         }
     };
-    let first = cluster.node(1).unwrap().url();
-    let mut first = Connection::connect(&ConnectOptions::from_url(&first).unwrap()).unwrap();
+    let mut first = connect(cluster.node(1).unwrap());
     limit(10_000);
     first.exec("USE shop").unwrap();
     others_take_long(&mut first, 6000);

@@ -5,6 +5,8 @@
 #[path = "nodes/application.rs"]
 mod application;
 mod nodes;
+#[path = "nodes/thaw.rs"]
+mod thaw;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,14 +19,14 @@ use refloat_cluster::{
     plan_hold,
 };
 use refloat_run::events::{EventSink, Record};
-use refloat_run::settings;
-use refloat_run::{Cancel, CancelReason, Events, Progress, Run, RunDir};
+use refloat_run::{Cancel, CancelReason, Events, Progress, Run, RunDir, settings};
 use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, NodeStart};
 use refloat_testkit::servers;
 use refloat_wire::{ConnectOptions, Connection};
 
 use application::{Application, LONG, ROW, memory, option, wait};
 use nodes::{connect, members};
+use thaw::Thaw;
 
 /// The ring of every node.
 const RING: u64 = 1 << 20;
@@ -72,6 +74,15 @@ impl Work for Endless {
 
     fn poll(&mut self) -> Option<Result<(), String>> {
         None
+    }
+}
+
+/// Ends what is maintained when it goes, also when a test fails: who waits for a node does so for ever.
+struct EndOnDrop<'a>(&'a Cancel);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.cancel_hard(CancelReason::Signal(2));
     }
 }
 
@@ -287,12 +298,12 @@ fn a_node_that_does_not_stop_is_given_up(cluster: &EphemeralCluster, state: &Pat
     };
     let error = std::thread::scope(|scope| {
         scope.spawn(|| {
+            let _ended = EndOnDrop(&place.run.cancel);
             says(format!("stopping {name}"));
             place.run.cancel.cancel(CancelReason::Signal(2));
             // The first Ctrl-C does not leave a node behind that may stop in a moment.
             says(format!("waiting until {name} has stopped"));
             std::thread::sleep(Duration::from_secs(2));
-            place.run.cancel.cancel_hard(CancelReason::Signal(2));
         });
         maintenance.run("c", &plan, &mut Doing(|| unreachable!("it has not left")))
     })
@@ -325,12 +336,11 @@ fn a_node_that_hangs_is_not_taken_for_down(cluster: &EphemeralCluster, state: &P
         };
         let error = std::thread::scope(|scope| {
             scope.spawn(|| {
+                let _ended = EndOnDrop(&maintenance.run.cancel);
                 let stat = format!("/proc/{pid}/stat");
                 let stopped = || std::fs::read_to_string(&stat).unwrap().contains(") T ");
                 wait("it hangs", stopped);
                 std::thread::sleep(Duration::from_secs(2));
-                let cancel = &maintenance.run.cancel;
-                cancel.cancel_hard(CancelReason::Signal(2));
             });
             maintenance.run("c", &plan, &mut Doing(|| unreachable!("it has not left")))
         });
@@ -416,21 +426,17 @@ fn the_others_are_silent_for_a_moment(cluster: &EphemeralCluster, state: &Path) 
         let place = Place::new(cluster, state);
         let plan = place.plan_for(Duration::from_secs(15), 1, Some(64 << 20));
         let others = [&cluster.nodes()[0], &cluster.nodes()[2]];
-        let silent = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            scope.spawn(|| {
-                wait("they are silent", || silent.load(Ordering::SeqCst));
-                std::thread::sleep(Duration::from_secs(8));
-                for other in others {
-                    other.thaw().unwrap();
-                }
-            });
             let mut work = Doing(|| {
                 application.writes(2 * RING);
+                let frozen = others.map(Thaw);
                 for other in others {
                     other.freeze().unwrap();
                 }
-                silent.store(true, Ordering::SeqCst);
+                scope.spawn(move || {
+                    std::thread::sleep(Duration::from_secs(8));
+                    drop(frozen);
+                });
             });
             place.comes_back(1, &plan, &mut work);
         });
@@ -577,6 +583,7 @@ fn a_slow_start_takes_no_copy() {
                     wait("it starts", || {
                         node.pid().unwrap().is_some_and(|pid| Some(pid) != before)
                     });
+                    let _thawed = Thaw(node);
                     node.freeze().unwrap();
                     std::thread::sleep(Duration::from_secs(3));
                     if !lasts {
@@ -768,12 +775,12 @@ fn nobody_watches_any_more(place: &Place<'_>, others: [&GaleraNode; 2]) {
     let plan = place.plan(1, Some(64 << 20));
     let error = std::thread::scope(|scope| {
         scope.spawn(|| {
+            let _ended = EndOnDrop(&place.run.cancel);
             wait("it is frozen", || others.iter().all(|node| is_frozen(node)));
             wait("it is down", || {
                 place.cluster.nodes()[1].pid().unwrap().is_none()
             });
             std::thread::sleep(Duration::from_secs(1));
-            place.run.cancel.cancel_hard(CancelReason::Signal(2));
         });
         place.maintain(1, &plan, LIMITS, &mut Endless)
     })

@@ -5,6 +5,8 @@ mod application;
 mod nodes;
 #[path = "nodes/slow.rs"]
 mod slow;
+#[path = "nodes/thaw.rs"]
+mod thaw;
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -24,6 +26,7 @@ use refloat_testkit::servers;
 use application::{Application, LONG, memory, wait};
 use nodes::{connect, members};
 use slow::others_take_long;
+use thaw::Thaw;
 
 /// The ring of every node: room for more than what nodes write before they tell each other what they have applied, so that no pages are used,
 /// which go with all that was written before them.
@@ -40,16 +43,6 @@ struct Place<'a> {
     state: &'a Path,
     run: Run,
     start_limit: Option<Duration>,
-}
-
-/// Has a node go on that lies frozen, also when a test fails: whoever waits for it would do so for ever.
-struct Thaw<'a>(&'a GaleraNode);
-
-impl Drop for Thaw<'_> {
-    fn drop(&mut self) {
-        // It may have been ended as it lies there.
-        let _ = self.0.thaw();
-    }
 }
 
 impl<'a> Place<'a> {
@@ -116,8 +109,8 @@ impl<'a> Place<'a> {
                 let starts = || node.pid().unwrap().is_some();
                 wait("it starts", || starts() || over.load(Ordering::SeqCst));
                 if starts() {
-                    node.freeze().unwrap();
                     let _thawed = Thaw(node);
+                    node.freeze().unwrap();
                     meanwhile();
                 }
             });
@@ -351,15 +344,26 @@ fn a_node_that_has_given_up_is_not_waited_for(
     };
     let before = starts();
     let begun = Instant::now();
-    let error = std::thread::scope(|scope| {
+    let over = AtomicBool::new(false);
+    let result = std::thread::scope(|scope| {
         scope.spawn(|| {
-            wait("it asks for its place", || starts() > before);
-            place.node().freeze().unwrap();
+            let is_over = || over.load(Ordering::SeqCst);
+            wait("it asks for its place", || starts() > before || is_over());
+            if is_over() {
+                return;
+            }
+            let node = place.node();
+            let _thawed = Thaw(node);
+            node.freeze().unwrap();
             let mut log = OpenOptions::new().append(true).open(&path).unwrap();
             writeln!(log, "{LINE}").unwrap();
+            wait("it is given up", is_over);
         });
-        place.bring_back(&plan).unwrap_err().to_string()
+        let result = place.bring_back(&plan);
+        over.store(true, Ordering::SeqCst);
+        result
     });
+    let error = result.unwrap_err().to_string();
     assert!(begun.elapsed() < LONG / 2, "{error}");
     assert!(
         error.contains("it has failed while it started")

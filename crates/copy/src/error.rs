@@ -1,4 +1,4 @@
-//! Why a copy stopped.
+//! Errors of a copy.
 
 use refloat_dump::DumpError;
 use refloat_load::LoadError;
@@ -10,7 +10,7 @@ use super::outcome::CopyOutcome;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CopyError {
-    /// Found before anything was touched.
+    /// Refused before anything was touched.
     #[error("{reason}")]
     Refused {
         /// What is wrong.
@@ -18,30 +18,30 @@ pub enum CopyError {
         /// What to do about it.
         hint: String,
     },
-    /// The source could not be read to its end.
+    /// The source could not be read to the end.
     #[error("the source, {server}")]
     Source {
-        /// The source, without secrets.
+        /// Address of the source, without secrets.
         server: String,
-        /// What happened.
+        /// The error of the source.
         source: DumpError,
     },
-    /// The target could not be written, or the copy was stopped on request.
+    /// The target could not be written, or the run was cancelled.
     #[error(transparent)]
     Target(#[from] LoadError),
-    /// Everything is copied, and could not be compared to the end.
+    /// Everything is copied, but the comparison could not be completed.
     #[error("everything is copied, and the comparison could not come to its end")]
     Verify(#[source] VerifyError),
 }
 
-/// A copy that stopped, and what it had done by then.
+/// A copy that stopped, with what it had done by then.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct CopyFailure {
-    /// Why.
+    /// Why it stopped.
     #[source]
     pub error: CopyError,
-    /// What was done.
+    /// What was done up to then.
     pub outcome: Box<CopyOutcome>,
 }
 

@@ -1,7 +1,8 @@
-//! Copying one server into another: a dump and a load as one stream, with nothing on disk between.
+//! Copying one server into another: a dump and a load joined by a stream, with nothing on disk.
 //!
-//! [`copy`] is the recipe. The source's side is a dump whose rows go into a `RowStream` instead of files; the target's side is a load
-//! that takes its definitions from memory and its rows from that stream. `docs/design/copy.md` says why it is done in this way.
+//! [`copy`] is the entry point. The source side is a dump whose rows go into a `RowStream` instead
+//! of files. The target side is a load that takes definitions from memory and rows from that
+//! stream. `docs/design/copy.md` explains the design.
 
 mod error;
 mod options;
@@ -31,8 +32,8 @@ use source::{Fed, Source};
 /// Copies a server.
 ///
 /// # Errors
-/// [`CopyFailure`] with which side stopped, why, and what was done until then. An `Ok` outcome may still have found differences: see
-/// [`LoadOutcome::proven`](LoadOutcome::proven).
+/// [`CopyFailure`] with the side that stopped, the reason, and what was done up to then. An `Ok`
+/// outcome may still contain differences: see [`LoadOutcome::proven`](LoadOutcome::proven).
 pub fn copy(options: &CopyOptions, run: &Run) -> Result<CopyOutcome, CopyFailure> {
     let options = &options.agreed();
     let mut outcome = CopyOutcome::default();
@@ -42,7 +43,7 @@ pub fn copy(options: &CopyOptions, run: &Run) -> Result<CopyOutcome, CopyFailure
         outcome.load.target = options.load.target.describe();
         return Err(CopyFailure::new(error, outcome));
     }
-    // The source ends with the run, and also when the target has no use for it any more.
+    // Stops the source when the run is cancelled, and when the target is finished with it.
     let reading = Cancel::new();
     let both = {
         let (run, reading) = (run.cancel.clone(), reading.clone());
@@ -73,7 +74,7 @@ pub fn copy(options: &CopyOptions, run: &Run) -> Result<CopyOutcome, CopyFailure
                 let fed = fed.unwrap_or_else(|_panic| Err(DumpError::defect()));
                 let whole = fed.is_ok();
                 say(fed);
-                // What is said must be there when the target comes to the end.
+                // Before the stream ends: the target acts on the end as soon as it sees it.
                 stream.end(whole);
             });
             Ok(Opened::Layout(Box::new(layout)))
@@ -88,7 +89,7 @@ pub fn copy(options: &CopyOptions, run: &Run) -> Result<CopyOutcome, CopyFailure
     finish(options, run, outcome, result, said)
 }
 
-/// Puts together what both sides have said.
+/// Combines the results of both sides.
 fn finish(
     options: &CopyOptions,
     run: &Run,
@@ -127,7 +128,7 @@ fn finish(
     Err(CopyFailure::new(error, outcome))
 }
 
-/// Compares what was copied, row by row, where that was asked for.
+/// Compares the copy row by row, if the options ask for it.
 fn compare(
     options: &CopyOptions,
     run: &Run,
@@ -178,10 +179,10 @@ fn compare(
     }
 }
 
-/// What a copy would do; changes nothing.
+/// The plan of a copy. Changes nothing.
 ///
 /// # Errors
-/// What the copy would be refused for, and whatever keeps one of the servers from being looked at.
+/// The reason that the copy would be refused, or an error of either server.
 pub fn plan(options: &CopyOptions) -> Result<CopyPlan, CopyError> {
     let options = &options.agreed();
     let cancel = Cancel::new();
@@ -205,7 +206,7 @@ fn stopped() -> CancelReason {
     CancelReason::Failed("stopped".to_owned())
 }
 
-/// Looks at both ends before anything else: see [`relation::refuse_related`].
+/// Runs [`relation::refuse_related`] on connections to both ends, before anything else.
 fn refuse_related(options: &CopyOptions, cancel: &Cancel) -> Result<(), CopyError> {
     let mut source = source::connect(options, cancel).map_err(|source| CopyError::Source {
         server: options.dump.read.source.describe(),

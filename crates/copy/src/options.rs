@@ -1,24 +1,25 @@
-//! What can be asked of a copy.
+//! Options of a copy.
 
 use refloat_wire::ConnectOptions;
 
 use refloat_dump::DumpOptions;
 use refloat_load::LoadOptions;
 
-/// Everything a copy can be told. [`CopyOptions::new`] gives the defaults.
+/// Options of a copy. [`CopyOptions::new`] sets the defaults.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CopyOptions {
-    /// What is read, and how: what is about files is not looked at.
+    /// What to read, and how. Options about files are ignored.
     pub dump: DumpOptions,
-    /// How it is written: what is about the source is not looked at.
+    /// How to write it. Options about the source are ignored.
     pub load: LoadOptions,
-    /// Read both back when the copy is done, and compare every row: the source as of the moment that was copied.
+    /// After the copy, read both servers and compare every row. The source is read as of the
+    /// snapshot that was copied.
     pub verify: bool,
 }
 
 impl CopyOptions {
-    /// Options for two servers, all else at its default.
+    /// Options for two servers, with defaults for everything else.
     pub fn new(source: ConnectOptions, target: ConnectOptions) -> Self {
         let load = LoadOptions::new(source.describe(), target);
         Self {
@@ -28,7 +29,8 @@ impl CopyOptions {
         }
     }
 
-    /// The options without those that mean nothing here: what is copied is chosen on the source alone, under its own names.
+    /// Resets options that do not apply: what to copy is chosen on the source side only, and names
+    /// do not change.
     pub(super) fn agreed(&self) -> Self {
         let mut agreed = self.clone();
         agreed.dump.users = false;

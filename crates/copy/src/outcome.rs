@@ -1,4 +1,4 @@
-//! What a copy did, or would do.
+//! The result of a copy, and the plan of one.
 
 use refloat_source::manifest::SnapshotInfo;
 use serde::Serialize;
@@ -7,36 +7,37 @@ use refloat_dump::SnapshotCost;
 use refloat_load::{LoadOutcome, LoadPlan};
 use refloat_verify::VerifyOutcome;
 
-/// What a copy did.
+/// The result of a copy.
 #[derive(Debug, Clone, Default, Serialize)]
 #[non_exhaustive]
 pub struct CopyOutcome {
     /// Vendor and version of the source.
     pub source_server: String,
-    /// Of which moment the rows are.
+    /// The moment that the rows are from.
     pub snapshot: SnapshotInfo,
-    /// What is not copied, and what somebody should know.
+    /// What is not copied, and other things to know.
     pub notes: Vec<String>,
-    /// Seconds for which readers were held back on request, all together; waiting for the target is not among them.
+    /// Seconds for which throttling held readers back, summed over all readers. Waiting for the
+    /// target does not count.
     pub held_seconds: f64,
-    /// What the snapshot has cost the source while rows were read.
+    /// What the snapshot cost the source while rows were read.
     pub snapshot_cost: SnapshotCost,
     /// What was done on the target.
     #[serde(flatten)]
     pub load: LoadOutcome,
-    /// What the comparison of every row has found, where it was asked for.
+    /// Result of comparing every row; `None` if that was not asked for.
     pub verified: Option<VerifyOutcome>,
 }
 
-/// What a copy would do.
+/// The plan of a copy.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct CopyPlan {
     /// Vendor and version of the source.
     pub source_server: String,
-    /// What is not copied, and what somebody should know.
+    /// What would not be copied, and other things to know.
     pub notes: Vec<String>,
-    /// What would be done on the target; rows and bytes are what the source estimates.
+    /// What would be done on the target. Rows and bytes are the source's estimates.
     #[serde(flatten)]
     pub load: LoadPlan,
 }

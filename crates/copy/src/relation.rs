@@ -1,4 +1,4 @@
-//! Whether the two ends of a copy are one, or one of them gets what the other writes.
+//! Detects source and target that are the same server, or replicate from one another.
 
 use refloat_read::snapshot::position;
 use refloat_read::snapshot::position::any_of;
@@ -6,8 +6,9 @@ use refloat_wire::Connection;
 
 use super::CopyError;
 
-/// Refuses two ends that are the same server or nodes of the same cluster, and ends of which one replicates from the other: there the
-/// rows would come a second time by replication, or meet themselves on the way back.
+/// Refuses a source and a target that are the same server or nodes of one cluster, and those where
+/// one replicates from the other. There, rows would arrive a second time by replication, or come
+/// back to the source.
 pub fn refuse_related(source: &mut Connection, target: &mut Connection) -> Result<(), CopyError> {
     let two = "Name two servers; a copy keeps the names of databases.";
     if source.identity() == target.identity() {
@@ -55,7 +56,7 @@ fn refused(reason: String, hint: &str) -> Result<(), CopyError> {
     })
 }
 
-/// The Galera cluster that a server belongs to.
+/// Cluster UUID of a Galera node; `None` for other servers.
 fn cluster_of(conn: &mut Connection) -> Option<String> {
     let status = conn
         .query("SHOW GLOBAL STATUS LIKE 'wsrep_cluster_state_uuid'")
@@ -64,10 +65,11 @@ fn cluster_of(conn: &mut Connection) -> Option<String> {
     (!uuid.is_empty() && uuid.bytes().any(|byte| !matches!(byte, b'0' | b'-'))).then_some(uuid)
 }
 
-/// Whether `replica` gets what `primary` writes, now and directly, as far as the accounts may see.
+/// Whether `replica` currently replicates directly from `primary`, as far as the accounts may see.
 ///
-/// MySQL tells the primary's UUID. MariaDB tells its number, and the port and file that the replica reads; numbers and ports are often
-/// the same on servers that have nothing to do with each other, so the primary must have that file too, or know the replica.
+/// MySQL shows the primary's UUID. MariaDB shows its server id, its port and the binary log that
+/// the replica reads. Unrelated servers often share ids and ports, so the primary must also have
+/// that binary log, or list the replica in `SHOW SLAVE HOSTS`.
 fn replicates_from(replica: &mut Connection, primary: &mut Connection) -> bool {
     let Ok(Some(status)) = position::replica_status(replica) else {
         return false;

@@ -1,4 +1,4 @@
-//! The source of a copy: definitions in memory, and rows that are pushed into a stream.
+//! The source side of a copy: definitions in memory, and rows pushed into a stream.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,41 +19,39 @@ use refloat_wire::Connection;
 
 use super::CopyOptions;
 
-/// Makes names come as the definitions in memory have them.
+/// The definitions in memory are UTF-8.
 const NAMES: &str = "SET NAMES utf8mb4";
 
-/// A source at its moment, of which no row is read yet.
+/// A source with its snapshot open and no rows read yet.
 pub struct Source {
-    /// Vendor and version.
+    /// Vendor and version, for messages.
     pub server: String,
     control: Connection,
-    /// None when it was only looked at.
+    /// `None` for a plan, which opens no snapshot.
     snapshot: Option<Snapshot>,
     plan: Plan,
-    /// Definitions before the rows: a name for messages, and the text.
+    /// Definitions that go before the rows: a name for messages, and the SQL.
     schemas: Vec<(String, Vec<u8>)>,
-    /// Definitions behind the rows.
+    /// Definitions that go after the rows.
     programs: Option<Vec<u8>>,
 }
 
-/// What the source has to say at its end.
+/// What the source reports at the end.
 #[derive(Default)]
 pub struct Fed {
     pub snapshot: SnapshotInfo,
-    /// What the reading was like.
     pub read: Read,
     pub notes: Vec<String>,
-    /// The source at its moment, where it is needed once more.
+    /// The open snapshot, kept for the comparison.
     pub kept: Option<Box<ServerSide>>,
 }
 
-/// A connection to the source.
 pub fn connect(options: &CopyOptions, cancel: &Cancel) -> Result<Connection, DumpError> {
     Ok(session::connect(&options.dump.read, cancel)?)
 }
 
 impl Source {
-    /// Opens the snapshot, and reads the definitions of it.
+    /// Opens the snapshot and reads its definitions.
     pub fn open(options: &CopyOptions, run: &Run, cancel: &Cancel) -> Result<Self, DumpError> {
         let mut control = connect(options, cancel)?;
         let _kill = kill_on_cancel(cancel, &control);
@@ -69,7 +67,7 @@ impl Source {
         Self::of(&options.dump, control, Some(snapshot), plan)
     }
 
-    /// Looks at the source without opening a snapshot.
+    /// Reads the definitions without opening a snapshot.
     pub fn look(options: &CopyOptions, cancel: &Cancel) -> Result<Self, DumpError> {
         let mut control = connect(options, cancel)?;
         cost::can_be_watched(&mut control, &options.dump)?;
@@ -99,7 +97,7 @@ impl Source {
         })
     }
 
-    /// What is not copied, and what somebody should know.
+    /// What is not copied, and other things to know.
     pub fn notes(&self) -> &[String] {
         &self.plan.notes
     }
@@ -108,7 +106,7 @@ impl Source {
         self.plan.tables.iter().flatten()
     }
 
-    /// What the target reads, and the stream in it.
+    /// The layout for the target to load, and the stream inside it.
     pub fn layout(&mut self, options: &CopyOptions) -> (Layout, Arc<RowStream>) {
         let tables = self
             .tables()
@@ -131,7 +129,7 @@ impl Source {
         (layout, stream)
     }
 
-    /// Pushes all rows into the stream. It must be told afterwards that it has ended.
+    /// Pushes all rows into the stream. The caller must end the stream afterwards.
     pub fn feed(
         self,
         options: &CopyOptions,
@@ -148,7 +146,8 @@ impl Source {
             return Ok(Fed::default());
         };
         let kill = kill_on_cancel(cancel, &control);
-        // The target's side says how far each table is: what is written counts, not what is read.
+        // Discarded: the target side reports the progress of each table. Rows written count, not
+        // rows read.
         let (events, progress) = (Events::new(), Progress::new());
         let reading = Reading {
             options: &options.dump,

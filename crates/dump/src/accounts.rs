@@ -1,4 +1,4 @@
-//! Accounts, roles and grants, as statements.
+//! Accounts, roles and grants as SQL statements.
 
 mod objects;
 mod unshown;
@@ -13,19 +13,19 @@ use super::error::DumpError;
 use objects::Objects;
 use unshown::UnshownParts;
 
-/// Accounts that belong to the server itself, all of [`INTERNAL_HOST`].
+/// Names of the server's own accounts, all at [`INTERNAL_HOST`].
 const INTERNAL: &[&str] = &[
     "mysql.sys",
     "mysql.session",
     "mysql.infoschema",
     "mariadb.sys",
 ];
-/// The host of the server's own accounts: somebody may have others of these names.
+/// Host of the server's own accounts. The same names with other hosts may be users' accounts.
 const INTERNAL_HOST: &str = "localhost";
-/// MariaDB's name for everybody (10.11 and newer), which is listed among the roles once something is granted to it.
+/// MariaDB's `PUBLIC` (10.11 and newer). It is listed among the roles once it has a grant.
 const EVERYBODY: &str = "PUBLIC";
 
-/// What a definition asks of a certificate, in the order of [`Account::certificate`].
+/// Certificate requirements in a definition, in the order of [`Account::certificate`].
 const CERTIFICATE: [&str; 3] = ["CIPHER", "ISSUER", "SUBJECT"];
 
 /// An account or role.
@@ -33,20 +33,21 @@ struct Account {
     user: String,
     host: String,
     role: bool,
-    /// What its certificate has to be; nothing of it where the server shows that in a way that can be read.
+    /// Required values of [`CERTIFICATE`]; empty if the server shows them as proper literals.
     certificate: [String; 3],
 }
 
 impl Account {
-    /// Whether it is MariaDB's word for everybody, which has grants and is never created. An account may be called so too.
+    /// Whether this is MariaDB's `PUBLIC`, which has grants but is never created. An account may
+    /// also have that name.
     fn is_everybody(&self, vendor: Vendor) -> bool {
         self.role && vendor == Vendor::MariaDb && self.user == EVERYBODY
     }
 
-    /// As statements name it. MariaDB's roles have no host.
+    /// The name as statements write it. MariaDB's roles have no host.
     fn quoted(&self, vendor: Vendor) -> String {
         if self.is_everybody(vendor) {
-            // In quotes it would be a role of that name.
+            // Quoted, it would be a role of that name.
             EVERYBODY.to_owned()
         } else if self.role && vendor == Vendor::MariaDb {
             quote_ident(&self.user)
@@ -56,14 +57,16 @@ impl Account {
     }
 }
 
-/// How a server of some version is asked about its accounts.
+/// How to query accounts on a given server version.
 #[derive(Debug, PartialEq, Eq)]
 struct Asking {
-    /// `print_identified_with_as_hex` is there: hashes hold bytes that no text file keeps.
+    /// Whether `print_identified_with_as_hex` exists. Hashes hold bytes that a text file cannot
+    /// keep.
     hex: bool,
-    /// All accounts, with 1 for roles, which come first; then what [`CERTIFICATE`] names, where the server shows that as no literal.
+    /// Lists all accounts, roles first and marked with 1. The columns after that are those of
+    /// [`CERTIFICATE`], if the server does not show them as literals.
     list: &'static str,
-    /// `SHOW CREATE USER` is there. Without it the grants tell the password too.
+    /// Whether `SHOW CREATE USER` exists. Without it, the grants carry the password.
     creation: bool,
 }
 
@@ -82,7 +85,7 @@ impl Asking {
             },
             Vendor::MySql => Self {
                 hex: version >= (8, 0, 17),
-                // A role of MySQL is an account: one that is granted comes first.
+                // MySQL's roles are accounts. Those granted to others come first.
                 list: "SELECT User, Host, EXISTS(SELECT 1 FROM mysql.role_edges WHERE FROM_USER = User AND FROM_HOST = Host), \
                        ssl_cipher, x509_issuer, x509_subject \
                        FROM mysql.user ORDER BY 3 DESC, User, Host",
@@ -92,7 +95,8 @@ impl Asking {
     }
 }
 
-/// Statements that create all accounts but the server's own, and notes about what is not among them.
+/// Statements that create all accounts except the server's own, and notes about what they leave
+/// out.
 pub fn read(conn: &mut Connection) -> Result<(Vec<u8>, Vec<String>), DumpError> {
     let failed = |error| DumpError::server("reading accounts", error);
     let vendor = conn.server().vendor;
@@ -145,7 +149,7 @@ pub fn read(conn: &mut Connection) -> Result<(Vec<u8>, Vec<String>), DumpError> 
         let (created, default_role) = split_default_role(&shown);
         let created = created.replacen("CREATE USER ", "CREATE USER IF NOT EXISTS ", 1);
         let _ = writeln!(sql, "{created};");
-        // MariaDB tells of an account that is expired, and of when it would have expired by itself, in two statements.
+        // MariaDB returns separate statements for an expired account and for its expiry interval.
         for row in 1..create.len() {
             let _ = writeln!(sql, "{};", text(&create, (row, 0), &what)?);
         }
@@ -175,7 +179,7 @@ pub fn read(conn: &mut Connection) -> Result<(Vec<u8>, Vec<String>), DumpError> 
                 continue;
             }
             match grant.strip_prefix("SET DEFAULT ROLE ") {
-                // MariaDB writes it among the grants; it comes when all roles are granted.
+                // MariaDB lists it among the grants. It must run after all roles are granted.
                 Some(rest) => {
                     let _ = writeln!(defaults, "SET DEFAULT ROLE {rest};");
                 }
@@ -192,7 +196,7 @@ pub fn read(conn: &mut Connection) -> Result<(Vec<u8>, Vec<String>), DumpError> 
     Ok((sql.into_bytes(), notes))
 }
 
-/// A cell that has to be text: what is left out or changed here would be missing in silence.
+/// A cell that must be text. Skipping or changing one that is not would lose it silently.
 fn text<'r>(
     result: &'r ResultSet,
     (row, column): (usize, usize),

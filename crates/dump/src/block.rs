@@ -1,4 +1,4 @@
-//! Rows into blocks of a stream.
+//! Writes rows into blocks of a stream.
 
 use refloat_source::stream::{BLOCK_BYTES, RowStream};
 use refloat_source::tsv;
@@ -7,20 +7,20 @@ use refloat_wire::Row;
 use super::chunk::TELL_BYTES;
 use super::error::DumpError;
 
-/// Hands the rows of one range to whoever takes them from the stream.
+/// Hands the rows of one range to the stream's consumer.
 pub struct BlockWriter<'a> {
     stream: &'a RowStream,
     table: usize,
     text: Vec<u8>,
     rows: u64,
-    /// Bytes of text that nobody was told of.
+    /// Bytes of text not reported yet.
     untold: u64,
-    /// Rows in the blocks before this one.
+    /// Rows in the blocks sent so far.
     sent: u64,
 }
 
 impl<'a> BlockWriter<'a> {
-    /// A writer for rows of a table, by its place.
+    /// A writer for rows of the table at this index.
     pub fn new(stream: &'a RowStream, table: usize) -> Self {
         Self {
             stream,
@@ -32,7 +32,8 @@ impl<'a> BlockWriter<'a> {
         }
     }
 
-    /// Appends a row; returns, now and then, the bytes of text since the last time, else 0.
+    /// Appends a row. Returns the bytes of text since the last report once they reach
+    /// [`TELL_BYTES`], otherwise 0.
     pub fn row(&mut self, row: Row<'_>) -> Result<u64, DumpError> {
         let before = self.text.len();
         tsv::write_row(row.iter(), &mut self.text);
@@ -49,7 +50,7 @@ impl<'a> BlockWriter<'a> {
         })
     }
 
-    /// Sends what is left; returns the rows of all blocks, and the bytes of text that were not told before.
+    /// Sends the rest. Returns the rows of all blocks, and the bytes of text not reported yet.
     pub fn finish(mut self) -> Result<(u64, u64), DumpError> {
         if self.rows > 0 {
             self.send(Vec::new())?;

@@ -1,4 +1,4 @@
-//! Files with rows: text, digest, frames.
+//! Writes row files: text, digest and compressed frames.
 
 use refloat_source::manifest::{ChunkEntry, FileEntry, KeyValue};
 use refloat_source::tsv;
@@ -9,47 +9,47 @@ use zstd::bulk::Compressor;
 
 use super::options::{DumpOptions, RowCompression};
 
-/// Text of one frame: enough to compress well, little enough to be read alone.
+/// Text per frame in bytes: enough to compress well, little enough to read on its own.
 const FRAME_BYTES: usize = 4 << 20;
-/// Text of the frames of all readers together: with many of them frames are smaller.
+/// Text in the frames of all readers together, in bytes. With many readers, frames are smaller.
 const FRAMES_BYTES: usize = 32 << 20;
 
-/// Row text after which the writer tells how far it is: often enough to hold a reader back evenly.
+/// Row text between two progress reports in bytes: small enough for even throttling.
 pub const TELL_BYTES: u64 = 64 << 10;
 
-/// Writes the rows of one range into files, a new one whenever the last is full.
+/// Writes the rows of one range into files, and starts a new file when one is full.
 pub struct ChunkWriter<'a> {
     folder: &'a Folder,
-    /// Names of files without their number and ending.
+    /// Path without number and extension.
     stem: String,
     ending: &'static str,
-    /// Text of one frame.
+    /// Text per frame in bytes.
     frame: usize,
     limit: u64,
-    /// Places of the key's columns in a row.
+    /// Indexes of the key columns in a row.
     key: Vec<usize>,
     compressor: Option<Compressor<'static>>,
     packed: Vec<u8>,
-    /// The frame that is being filled.
+    /// Text of the current frame.
     text: Vec<u8>,
     last_row: usize,
-    /// Bytes of text that nobody was told of.
+    /// Bytes of text not reported yet.
     untold: u64,
     open: Option<Open<'a>>,
     done: Vec<ChunkEntry>,
 }
 
-/// The file that is being written.
+/// The file being written.
 struct Open<'a> {
     file: NewFile<'a>,
     first: Vec<KeyValue>,
     digest: RowDigest,
-    /// Bytes of the frames before the one that is being filled.
+    /// Bytes of text in the finished frames.
     text_bytes: u64,
 }
 
 impl<'a> ChunkWriter<'a> {
-    /// A writer whose files are called `stem-NNN.tsv`.
+    /// A writer for files named `stem-NNN.tsv` or `stem-NNN.tsv.zst`.
     pub fn new(
         folder: &'a Folder,
         stem: String,
@@ -87,7 +87,8 @@ impl<'a> ChunkWriter<'a> {
         })
     }
 
-    /// Appends a row; returns, now and then, the bytes of text since the last time, else 0.
+    /// Appends a row. Returns the bytes of text since the last report once they reach
+    /// [`TELL_BYTES`], otherwise 0.
     pub fn row(&mut self, row: Row<'_>) -> Result<u64, FolderError> {
         let filled = self.text.len() as u64;
         if self.text.len() >= self.frame || filled >= self.limit {
@@ -129,7 +130,7 @@ impl<'a> ChunkWriter<'a> {
         })
     }
 
-    /// Ends the last file; returns all of them, and the bytes of text that were not told before.
+    /// Finishes the last file. Returns all files, and the bytes of text not reported yet.
     pub fn finish(mut self) -> Result<(Vec<ChunkEntry>, u64), FolderError> {
         self.end_file()?;
         Ok((self.done, self.untold))

@@ -1,69 +1,37 @@
-//! What an open snapshot costs the server: old versions of rows that it may not throw away, and a cluster that is held up.
+//! What an open snapshot costs the server: old row versions that it must keep, and Galera flow
+//! control.
 //!
-//! InnoDB keeps every version of a row that is newer than the oldest snapshot; the length of its history list says how many transactions
-//! it could not clean up after. A watcher looks once a second while rows are read, and gives the snapshot up beyond a limit.
+//! InnoDB keeps every row version that is newer than the oldest snapshot. The length of its history
+//! list is the number of transactions it could not purge yet. A watcher samples the server once a
+//! second while rows are read, and gives up the snapshot when a limit is passed.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use refloat_run::{Cancel, CancelReason, Progress};
 use refloat_wire::{Connection, Error, ShutdownHandle, Vendor};
-use serde::Serialize;
 
 use super::error::DumpError;
 use super::options::DumpOptions;
+use super::outcome::{FlowControl, HistoryLength, SnapshotCost};
 
-/// How often it is looked at.
+/// Interval between two samples.
 const LOOK: Duration = Duration::from_secs(1);
-/// Where Galera's flow control is told, and on MariaDB the history list too.
+/// Galera's flow control, and the history list on MariaDB.
 const STATUS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Innodb_history_list_length', 'wsrep_flow_control_sent', \
      'wsrep_flow_control_recv', 'wsrep_flow_control_paused_ns', 'wsrep_ready')";
-/// The history list where the status does not have it; it needs `PROCESS`.
+/// The history list where the status does not include it. Requires `PROCESS`.
 const METRIC: &str =
     "SELECT `COUNT` FROM information_schema.INNODB_METRICS WHERE NAME = 'trx_rseg_history_len'";
 
-/// What the snapshot of a dump or a copy has cost the server while rows were read.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct SnapshotCost {
-    /// Seconds for which it was open.
-    pub seconds: f64,
-    /// The length of InnoDB's history list; `None` where the account may not see it.
-    pub history: Option<HistoryLength>,
-    /// Flow control of a Galera cluster meanwhile; `None` elsewhere.
-    pub flow_control: Option<FlowControl>,
-}
-
-/// The length of InnoDB's history list: transactions whose old row versions are still kept.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct HistoryLength {
-    /// When the first rows were read.
-    pub first: u64,
-    /// The highest that was seen.
-    pub highest: u64,
-    /// When the last rows were read.
-    pub last: u64,
-}
-
-/// Flow control of a Galera cluster, as this node counts it, since the first rows were read.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct FlowControl {
-    /// Pauses that this node has asked the others for.
-    pub sent: u64,
-    /// Pauses that any node has asked for.
-    pub received: u64,
-    /// Seconds for which the cluster was paused.
-    pub paused_seconds: f64,
-}
-
-/// What the server says at one moment.
+/// One reading of the server's counters.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sample {
     history: Option<u64>,
     flow: Option<FlowControl>,
 }
 
-/// Looks at the server while rows are read.
+/// Samples the server while rows are read.
 pub struct Watcher<'a> {
     conn: Connection,
     opened: Instant,
@@ -74,17 +42,17 @@ pub struct Watcher<'a> {
     cost: SnapshotCost,
 }
 
-/// Ends the watcher, also when this thread panics.
+/// Stops the watcher when dropped, so that it also stops when this thread panics.
 pub struct Ending(#[expect(dead_code, reason = "its end is what counts")] Sender<()>);
 
-/// What ends a watcher, and what it waits on.
+/// A handle that stops the watcher, and the receiver the watcher waits on.
 pub fn ending() -> (Ending, Receiver<()>) {
     let (sender, receiver) = channel();
     (Ending(sender), receiver)
 }
 
 impl<'a> Watcher<'a> {
-    /// Takes the first look; `opened` is when the snapshot was.
+    /// Takes the first sample. `opened` is when the snapshot was opened.
     pub fn begin(
         mut conn: Connection,
         options: &DumpOptions,
@@ -106,12 +74,14 @@ impl<'a> Watcher<'a> {
         Ok(watcher)
     }
 
-    /// Ends its connection: a server that does not answer need not be waited for.
+    /// Handle to shut down the watcher's connection, so that nothing waits for an unresponsive
+    /// server.
     pub fn hang_up(&self) -> ShutdownHandle {
         self.conn.shutdown_handle()
     }
 
-    /// Looks until `end` is dropped. Beyond a limit `stop` ends the readers; then the second value says which.
+    /// Samples until `end` is dropped. When a limit is passed, cancels the readers through `stop`
+    /// and returns the limit as the second value.
     pub fn run(mut self, end: &Receiver<()>, stop: &Cancel) -> (SnapshotCost, Option<DumpError>) {
         let mut beyond = self.beyond();
         loop {
@@ -123,7 +93,7 @@ impl<'a> Watcher<'a> {
                 LOOK.min(max.saturating_sub(self.opened.elapsed()))
             });
             let ended = end.recv_timeout(wait) != Err(RecvTimeoutError::Timeout);
-            // Whether it can be asked is no business of the rows.
+            // A failed sample must not fail the dump.
             if let Ok(sample) = look(&mut self.conn) {
                 self.note(sample);
             }
@@ -157,7 +127,7 @@ impl<'a> Watcher<'a> {
         self.progress.set_snapshot_cost(sample.history, flow);
     }
 
-    /// Which limit is passed.
+    /// The limit that was passed, in words.
     fn beyond(&self) -> Option<String> {
         let age = self.opened.elapsed();
         if let Some(max) = self.max_age.filter(|max| age >= *max) {
@@ -175,7 +145,7 @@ impl<'a> Watcher<'a> {
     }
 }
 
-/// Makes sure that a limit can be watched.
+/// Checks that the server reveals what `--max-history` needs.
 pub fn can_be_watched(control: &mut Connection, options: &DumpOptions) -> Result<(), DumpError> {
     if options.max_history.is_none() {
         return Ok(());
@@ -191,7 +161,6 @@ pub fn can_be_watched(control: &mut Connection, options: &DumpOptions) -> Result
     }
 }
 
-/// Asks the server.
 fn look(conn: &mut Connection) -> Result<Sample, Error> {
     let status = conn.query(STATUS)?;
     let number = |name: &str| status.named(name).and_then(|text| text.parse::<u64>().ok());

@@ -1,8 +1,8 @@
-//! A node of a Galera cluster that need not keep pace with the others while it is read.
+//! Galera desync: lets a node fall behind the cluster while it is read.
 //!
-//! A node that falls behind holds all of them up (flow control), and reading a whole server makes a node fall behind. With
-//! `wsrep_desync` it may, and catches up afterwards. The setting is journalled before it is changed and put back whatever happens, like
-//! those of a load.
+//! Reading a whole server makes a node fall behind, and flow control then pauses the whole cluster.
+//! With `wsrep_desync` the node may fall behind, and catches up afterwards. As with the settings of
+//! a load, the change is journalled before it is made, and put back whatever happens.
 
 use std::time::{Duration, Instant};
 
@@ -16,30 +16,31 @@ use refloat_wire::{Connection, Error};
 use super::error::DumpError;
 use super::options::DumpOptions;
 
-/// Write sets that may wait when the node has to keep pace again: fewer than flow control begins at (`gcs.fc_limit`, 16).
+/// Write-sets that may be queued when desync ends. Below the point where flow control starts
+/// (`gcs.fc_limit`, 16).
 const CAUGHT_UP: u64 = 8;
-/// How often the queue is looked at.
+/// Interval between two looks at the queue.
 const POLL: Duration = Duration::from_millis(200);
-/// How long a queue may not get shorter before nobody waits for it any more.
+/// Stop waiting after the queue has not shrunk for this long.
 const NO_PROGRESS: Duration = Duration::from_secs(60);
-/// How often another node is connected to, behind a balancer, before the right one is given up.
+/// Connection attempts through a load balancer before giving up on reaching the right node.
 const NODES_MAX: u32 = 20;
 
-/// A node that need not keep pace.
+/// The changed setting, until it is put back.
 pub struct Desync {
     applied: AppliedSettings,
 }
 
 impl Desync {
-    /// Nothing changed yet.
+    /// Changes nothing yet.
     pub fn new(run: &Run) -> Self {
         Self {
             applied: AppliedSettings::new(&run.dir),
         }
     }
 
-    /// Lets the node fall behind, where that is asked for. After an error it may have been let all the same: [`Desync::end`] follows
-    /// in any case.
+    /// Sets `wsrep_desync` if the options ask for it. After an error the setting may have changed
+    /// anyway, so [`Desync::end`] must always follow.
     pub fn begin(
         &mut self,
         options: &DumpOptions,
@@ -49,7 +50,7 @@ impl Desync {
         if !options.desync {
             return Ok(());
         }
-        // What a killed dump has left must not be taken for somebody's wish.
+        // A value that a killed dump left behind must not pass for the administrator's.
         self.applied.clear(control, &run.events)?;
         let now = control
             .query(format!(
@@ -99,7 +100,8 @@ impl Desync {
         ))
     }
 
-    /// Waits until the node has caught up, as long as it does: while it may fall behind nobody is held up by that. Ctrl-C ends the wait.
+    /// Waits until the node has caught up, as long as it makes progress. Until the setting is put
+    /// back, the node's queue holds up nobody. Ctrl-C ends the wait.
     pub fn catch_up(&self, run: &Run, control: &mut Connection) {
         if !self.applied.is_open() {
             return;
@@ -129,15 +131,15 @@ impl Desync {
         }
     }
 
-    /// Puts the setting back, on a connection of its own to the node that `control` has reached: Ctrl-C may have ended the others. What
-    /// could not be put back is named.
+    /// Puts the setting back on a new connection to the node that `control` reached, because Ctrl-C
+    /// may have killed the others. Returns the settings that could not be put back.
     pub fn end(&mut self, run: &Run, control: &Connection) -> (Vec<String>, Result<(), DumpError>) {
         self.applied.put_back(run, || {
             let mut tries = 0;
             loop {
                 tries += 1;
                 match session::another(control) {
-                    // A balancer leads to other nodes too.
+                    // A load balancer may lead to another node.
                     Err(Error::WrongServer { .. }) if tries < NODES_MAX => {}
                     other => {
                         return other
@@ -149,7 +151,7 @@ impl Desync {
     }
 }
 
-/// Write sets of the cluster that wait to be applied.
+/// Length of the queue of write-sets waiting to be applied.
 fn queue(control: &mut Connection) -> Option<u64> {
     control
         .query("SHOW GLOBAL STATUS LIKE 'wsrep_local_recv_queue'")

@@ -1,4 +1,4 @@
-//! Why a dump stopped.
+//! Errors of a dump.
 
 use std::path::PathBuf;
 
@@ -9,47 +9,48 @@ use refloat_wire::Error as WireError;
 
 use super::outcome::DumpOutcome;
 
-/// Why a dump stopped. What it has written is no dump: it has no manifest.
+/// Why a dump stopped. What it wrote is not a dump, because it has no manifest.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DumpError {
-    /// The server could not be read, or what was asked for was refused before anything was written.
+    /// The server could not be read, or the request was refused before anything was written.
     #[error(transparent)]
     Read(#[from] ReadError),
     /// A file could not be written.
     #[error("{}: {doing} failed", path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
-        /// The system's words.
+        /// The operating system's error.
         #[source]
         source: std::io::Error,
     },
-    /// The folder of the dump could not be made or written.
+    /// The dump folder could not be created or written.
     #[error(transparent)]
     Folder {
-        /// What happened.
+        /// The underlying error.
         #[from]
         source: refloat_store::FolderError,
     },
-    /// The server shows something of an account that a file of statements cannot hold.
+    /// The server returned part of an account's definition as non-UTF-8 bytes, which an SQL file
+    /// cannot hold.
     #[error("the server shows {what} as what is no UTF-8 text, so it cannot be dumped")]
     NoText {
-        /// What it is.
+        /// The part of the definition.
         what: String,
     },
-    /// The snapshot costs the server more than it may.
+    /// The snapshot exceeded a cost limit.
     #[error("the snapshot was given up: {reason}")]
     Given {
-        /// Which limit is passed.
+        /// The limit and the value that passed it.
         reason: String,
     },
-    /// A setting of the server could not be journalled, changed or put back.
+    /// A server setting could not be journalled, changed or put back.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// Nobody takes the rows any more: the other side of a copy has stopped.
+    /// The consumer of the rows stopped: the target of a copy, or the writer of a dump as SQL.
     #[error("the target takes no more rows")]
     NotWanted,
 }
@@ -61,12 +62,10 @@ impl DumpError {
         ReadError::Refused { reason, hint }.into()
     }
 
-    /// An error of the server.
     pub(crate) fn server(doing: impl Into<String>, source: WireError) -> Self {
         ReadError::server(doing, source).into()
     }
 
-    /// An error of the file system.
     pub(crate) fn file(
         path: impl Into<PathBuf>,
         doing: &'static str,
@@ -79,24 +78,24 @@ impl DumpError {
         }
     }
 
-    /// What the other threads end with when one has panicked.
+    /// The error of the other threads when one has panicked.
     pub fn defect() -> Self {
         ReadError::Interrupted("a defect of this program".to_owned()).into()
     }
 
-    /// What a cancelled run ends with.
+    /// The error of a cancelled run.
     pub(crate) fn interrupted(cancel: &Cancel) -> Self {
         ReadError::interrupted(cancel).into()
     }
 }
 
-/// A dump that stopped, and what it had done by then.
+/// A dump that stopped, with what it had done by then.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct DumpFailure {
-    /// Why.
+    /// Why it stopped.
     #[source]
     pub error: DumpError,
-    /// What was done.
+    /// What was done up to then.
     pub outcome: Box<DumpOutcome>,
 }

@@ -1,8 +1,10 @@
-//! Values in JSON columns of MySQL whose type JSON text cannot carry.
+//! Finds values in MySQL's JSON columns whose type JSON text cannot carry.
 //!
-//! MySQL keeps JSON in a form of its own, in which a value may be a `DECIMAL`, a `DATE`, a `TIME`, a `DATETIME` or bytes (`BLOB`, `BIT`,
-//! `OPAQUE`), as `JSON_TYPE` says. As text, which is all that a server takes and gives, the first becomes a `DOUBLE` and the others a
-//! `STRING`. Nobody can dump them as they are, so they are told. That `UNSIGNED INTEGER` may become `INTEGER` is not: the number is the same.
+//! MySQL stores JSON in a binary form in which a value may be a `DECIMAL`, `DATE`, `TIME`,
+//! `DATETIME` or bytes (`BLOB`, `BIT`, `OPAQUE`), as `JSON_TYPE` shows. Servers send and accept
+//! only text, in which the first becomes a `DOUBLE` and the others a `STRING`. They cannot be
+//! dumped as they are, so the dump notes them. It does not note that an `UNSIGNED INTEGER` may
+//! become an `INTEGER`: the number is the same.
 
 use refloat_read::catalog::Table;
 use refloat_sqltext::quote_ident;
@@ -10,17 +12,17 @@ use refloat_wire::{Connection, Error, Vendor};
 
 use super::error::DumpError;
 
-/// The first version with `JSON_TABLE`.
+/// First version with `JSON_TABLE`.
 const SINCE: (u16, u16, u16) = (8, 0, 4);
-/// Types that a value still has when its text was read again.
+/// Types that survive a round trip through text.
 const NATIVE: &str =
     "'OBJECT','ARRAY','STRING','INTEGER','UNSIGNED INTEGER','DOUBLE','BOOLEAN','NULL'";
 
-/// What there is of such values in a table: a sentence for each column that has any, or of which it cannot be told. The whole table is read
-/// for it, through the reader's snapshot.
+/// One sentence for each column that holds such values, or for which this is unknown. Reads the
+/// whole table, in the reader's snapshot.
 ///
 /// # Errors
-/// The connection is lost.
+/// The connection was lost.
 pub fn notes(reader: &mut Connection, table: &Table) -> Result<Vec<String>, DumpError> {
     if reader.server().vendor != Vendor::MySql {
         return Ok(Vec::new());
@@ -59,9 +61,12 @@ pub fn notes(reader: &mut Connection, table: &Table) -> Result<Vec<String>, Dump
     Ok(notes)
 }
 
-/// The types that are in a column and that text cannot carry. The root is asked for by itself: in an array of all values a document as deep as
-/// may be would be too deep. Sizes (`JSON_STORAGE_SIZE`, before and after a round through text) cost a third, and do not tell: `.5` as
-/// `DECIMAL(7,7)` has that of a `DOUBLE`.
+/// The query for types in a column that text cannot carry.
+///
+/// The root is queried separately: in an array of all values, a document of maximum depth would be
+/// too deep. Comparing sizes (`JSON_STORAGE_SIZE`, before and after a round trip through text)
+/// would cost a third as much, but is not conclusive: `.5` as `DECIMAL(7,7)` has the size of a
+/// `DOUBLE`.
 fn query(table: &Table, column: &str) -> String {
     let (table, column) = (table.quoted(), format!("t.{}", quote_ident(column)));
     format!(

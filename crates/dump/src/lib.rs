@@ -1,7 +1,8 @@
-//! Dumping a server into a folder: one moment, many readers, and a manifest that is written last.
+//! Dumping a server into a folder from one consistent snapshot, with the manifest written last.
 //!
-//! [`dump`] is the recipe. `snapshot` makes all connections see one moment, `ranges` cuts tables, `work` reads ranges into the
-//! files of `chunk`. `docs/format.md` says what the folder holds, `docs/design/dump.md` why it is done in this way.
+//! [`dump`] is the entry point. `refloat_read` opens the snapshot and cuts tables into ranges;
+//! `work` reads the ranges into the files that `chunk` writes. `docs/format.md` describes the
+//! folder, `docs/design/dump.md` the design.
 
 mod accounts;
 mod block;
@@ -30,10 +31,9 @@ use refloat_run::{Cancel, CancelReason, Event, Events, Progress, Run};
 use refloat_store::{Compression, Folder, FolderError};
 use refloat_wire::Connection;
 
-pub use cost::{FlowControl, HistoryLength, SnapshotCost};
 pub use error::{DumpError, DumpFailure};
 pub use options::{DumpFormat, DumpOptions, RowCompression};
-pub use outcome::DumpOutcome;
+pub use outcome::{DumpOutcome, FlowControl, HistoryLength, SnapshotCost};
 pub use refloat_read::{Consistency, Kind};
 
 use refloat_read::catalog::DataPolicy;
@@ -51,13 +51,13 @@ use record::{complete, count, write_definitions};
 use throttle::Throttle;
 use work::{Sink, TableWork, Work};
 
-/// Text that files are assumed to hold per byte when they are compressed.
+/// Assumed compression ratio: bytes of row text per byte of a compressed file.
 const COMPRESSION_GUESS: u64 = 2;
 
 /// Dumps a server into a folder.
 ///
 /// # Errors
-/// [`DumpFailure`] with why it stopped. A folder without a manifest is no dump.
+/// [`DumpFailure`] with the reason. A folder without a manifest is not a dump.
 pub fn dump(options: &DumpOptions, run: &Run) -> Result<DumpOutcome, DumpFailure> {
     let started = Instant::now();
     let mut outcome = DumpOutcome {
@@ -77,7 +77,7 @@ pub fn dump(options: &DumpOptions, run: &Run) -> Result<DumpOutcome, DumpFailure
     match result {
         Ok(()) => Ok(outcome),
         Err(error) => Err(DumpFailure {
-            // Ctrl-C ends connections: what they then say is not why it stopped.
+            // Ctrl-C kills connections. The errors that follow are not the reason for stopping.
             error: match error {
                 DumpError::Read(ReadError::Server { .. }) if run.cancel.is_cancelled() => {
                     DumpError::interrupted(&run.cancel)
@@ -105,7 +105,7 @@ fn run_dump(
         control.server().version_string
     );
     let mut desync = Desync::new(run);
-    // What it changes is put back also after a defect.
+    // Caught, so that the setting is put back after a panic too.
     let result = catch_unwind(AssertUnwindSafe(|| {
         desync.begin(options, run, &mut control)?;
         with_server(options, run, outcome, clock, &mut control)
@@ -116,7 +116,7 @@ fn run_dump(
     let (left, back) = desync.end(run, &control);
     outcome.settings_left = left;
     if let Err(error) = back {
-        // The dump is none the worse for it; what is left to be done is told beside it.
+        // The dump is still good. Only warn about what is left to do.
         let cause = std::error::Error::source(&error);
         let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
         run.events.warn(format!(
@@ -128,7 +128,7 @@ fn run_dump(
     Ok(())
 }
 
-/// The dump proper.
+/// Everything between connecting and putting the setting back.
 fn with_server(
     options: &DumpOptions,
     run: &Run,
@@ -192,7 +192,7 @@ fn with_server(
     Ok(())
 }
 
-/// Refuses a dump for which there is too little room, as far as the server's estimates tell.
+/// Refuses a dump that, by the server's size estimates, will not fit on the disk.
 fn enough_room(
     options: &DumpOptions,
     plan: &Plan,
@@ -222,7 +222,7 @@ fn enough_room(
     }
 }
 
-/// Makes the folder, where there is room for what is expected.
+/// Creates the folder and checks that the expected dump fits.
 fn make_folder(options: &DumpOptions, plan: &Plan) -> Result<Folder, DumpError> {
     if options.to_stdout() {
         return Ok(Folder::stdout()?);
@@ -257,38 +257,39 @@ fn announce(options: &DumpOptions, run: &Run, outcome: &DumpOutcome, plan: &Plan
     });
 }
 
-/// How the rows of a snapshot are read, and where they go.
+/// How to read the rows of a snapshot, and where to write them.
 pub struct Reading<'a> {
-    /// What was asked for.
+    /// The options of the dump or copy.
     pub options: &'a DumpOptions,
-    /// Where rows go.
+    /// Destination of the rows.
     pub sink: Sink<'a>,
-    /// Ends it early.
+    /// Stops the reading early.
     pub cancel: &'a Cancel,
-    /// What the run says.
+    /// Receives the events. A copy discards them.
     pub events: &'a Events,
-    /// Where the run stands.
+    /// Receives the progress of the tables. A copy discards it, because there the target side
+    /// reports how far each table is.
     pub progress: &'a Progress,
-    /// Where it is shown what the snapshot costs the server: the run's own.
+    /// The run's own progress, which shows what the snapshot costs the server.
     pub shown: &'a Progress,
-    /// Bytes of rows that are done with, in the server's estimate.
+    /// Bytes of rows read so far, by the server's estimate.
     pub done: &'a AtomicU64,
 }
 
-/// What the reading was like.
+/// What it took to read a snapshot.
 #[derive(Default)]
 pub struct Read {
-    /// For how long readers were held back on request, all together.
+    /// Time for which throttling held readers back, summed over all readers.
     pub held: Duration,
-    /// What the snapshot has cost the server.
+    /// What the snapshot cost the server.
     pub cost: SnapshotCost,
 }
 
 impl Reading<'_> {
-    /// Reads all rows, and makes sure that nobody has changed a definition meanwhile.
+    /// Reads all rows and checks that no definition changed meanwhile.
     ///
     /// # Errors
-    /// Besides those of readers: [`DumpError::Given`] when the snapshot costs the server more than it may.
+    /// Reader errors, and [`DumpError::Given`] when the snapshot exceeds a cost limit.
     pub fn read(
         &self,
         tables: &[TableWork],
@@ -308,7 +309,7 @@ impl Reading<'_> {
             watcher,
         );
         let watcher = Watcher::begin(again(control)?, options, snapshot.opened, self.shown)?;
-        // Ends the readers of this snapshot, and with Ctrl-C too.
+        // Stops the readers of this snapshot. Ctrl-C triggers it too.
         let stop = Cancel::new();
         let also = |hard: bool| {
             let stop = stop.clone();
@@ -351,20 +352,20 @@ impl Reading<'_> {
         });
         let (cost, beyond) = seen.map_err(|_panic| DumpError::defect())?;
         if let Err(error) = read {
-            // Why the readers were ended says more than that they were.
+            // The limit that stopped the readers says more than the errors they ended with.
             return Err(match beyond {
                 _ if self.cancel.is_cancelled() => DumpError::interrupted(self.cancel),
                 Some(beyond) => beyond,
                 None => error,
             });
         }
-        // Each table was read by a transaction that is still open, and has kept it from being exchanged since: what a name means now it
-        // meant then.
+        // The transactions that read the tables are still open, and their metadata locks prevent
+        // any exchange of tables. So each name means now what it meant when it was read.
         let read = tables.iter().map(|of| &of.table);
         let read = read.filter(|_| !options.read.no_data);
         snapshot.identities.unchanged(control, read)?;
         if snapshot.ddl_blocked {
-            // The lock lives as long as its connection: without it definitions were nobody's business.
+            // The lock dies with its connection, and without it definitions were unprotected.
             control.ping().map_err(|error| {
                 DumpError::server(
                     "holding the lock on definitions until all rows were read",
@@ -379,7 +380,7 @@ impl Reading<'_> {
     }
 }
 
-/// Tables without old versions of rows first, while writers wait; then all others.
+/// Reads tables without row versions first, while writers are blocked; then all others.
 fn read_rows(
     options: &DumpOptions,
     work: &Work<'_>,

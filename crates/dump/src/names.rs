@@ -1,21 +1,21 @@
-//! File names for names of databases and tables.
+//! File names for databases and tables.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use twox_hash::XxHash3_64;
 
-/// Longest part of a file's name that stands for a name, in bytes: file systems take 255, and endings need room.
+/// Longest stem of a file name in bytes. File systems allow 255, and extensions need room.
 const STEM_MAX: usize = 180;
 
-/// Gives every name a part of a file's name that no other one has, also where the file system does not tell `a` from `A`.
+/// Gives out file name stems that are unique even on a case-insensitive file system.
 #[derive(Debug, Default)]
 pub struct FileNames {
     taken: HashSet<String>,
 }
 
 impl FileNames {
-    /// The part for `name`. Asked twice for the same name, it gives two.
+    /// A stem for `name`. Each call returns a new one, even for the same name.
     pub fn give(&mut self, name: &str) -> String {
         let stem = stem(name);
         let mut given = stem.clone();
@@ -28,10 +28,11 @@ impl FileNames {
     }
 }
 
-/// A name as a part of a file's name.
+/// A name as the stem of a file name.
 ///
-/// Letters, digits, `_` and `-` stay; every other byte is written as `%` and two hexadecimal digits, so a name can neither leave
-/// its folder nor be a special one. A name that would be too long ends in a hash instead; the manifest has it in full.
+/// Letters, digits, `_` and `-` stay. Every other byte becomes `%` and two hexadecimal digits, so a
+/// name cannot leave its folder or be a special one such as `..`. The stem of a name that is too
+/// long ends in a hash; the manifest has the full name.
 fn stem(name: &str) -> String {
     let mut stem = String::with_capacity(name.len());
     for byte in name.bytes() {

@@ -1,4 +1,4 @@
-//! What can be asked of a dump.
+//! Options of a dump.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,72 +10,75 @@ use serde::Serialize;
 
 use super::error::DumpError;
 
-/// Bytes of row text in a file: small enough to be read again after a fault, large enough that a terabyte is not a million files.
+/// Row text per file in bytes: small enough to read again after a fault, large enough that a
+/// terabyte does not become a million files.
 const CHUNK_BYTES: u64 = 64 << 20;
-/// Row text in the files of an archive that are being written, all readers together.
+/// Row text in unfinished files of an archive in bytes, over all readers.
 const ARCHIVE_BYTES: u64 = 64 << 20;
-/// The level of zstd that costs less than reading the rows.
+/// Default zstd level: compressing costs less than reading the rows.
 const ZSTD_LEVEL: i32 = 1;
 
-/// How files with rows are written.
+/// Compression of the files that hold rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RowCompression {
-    /// As they are.
+    /// Uncompressed.
     None,
-    /// In independent zstd frames.
+    /// Independent zstd frames.
     Zstd {
-        /// 1 (fast) to 19 (small).
+        /// zstd level, from 1 (fast) to 19 (small).
         level: i32,
     },
 }
 
-/// What a dump is written as.
+/// Format of a dump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DumpFormat {
-    /// A folder, or an archive of it: `docs/format.md`.
+    /// A folder, or an archive of one: see `docs/format.md`.
     #[default]
     Refloat,
-    /// One text of SQL, which the stock client restores.
+    /// One SQL text that the stock client restores.
     Sql,
 }
 
-/// Everything a dump can be told. [`DumpOptions::new`] gives the defaults.
+/// Options of a dump. [`DumpOptions::new`] sets the defaults.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct DumpOptions {
-    /// The server, and what of it is read.
+    /// The server to read, and what to read of it.
     pub read: ReadOptions,
-    /// The folder that the dump becomes; it must not exist, or be empty. `-` writes one archive to standard output. As SQL it is the
-    /// file, which must not exist, compressed when its name ends with `.gz` or `.zst`; or standard output.
+    /// The folder to create, or an existing empty one. `-` writes one archive to standard output.
+    /// For [`DumpFormat::Sql`] it is the file to create, compressed if its name ends with `.gz` or
+    /// `.zst`, or `-` for standard output.
     pub out: PathBuf,
-    /// What it is written as.
+    /// Format of the dump.
     pub format: DumpFormat,
-    /// Look in JSON columns of MySQL for values of types that text cannot carry, and note them.
+    /// Search MySQL's JSON columns for values of types that text cannot carry, and note them.
     pub json_types: bool,
-    /// Write accounts, roles and grants as well.
+    /// Also write accounts, roles and grants.
     pub users: bool,
-    /// Leave `DEFINER` out of views and programs, and make them `SQL SECURITY INVOKER`.
+    /// Strip `DEFINER` from views and programs, and make them `SQL SECURITY INVOKER`.
     pub strip_definer: bool,
-    /// How files with rows are written.
+    /// Compression of the files that hold rows.
     pub compression: RowCompression,
-    /// Bytes of row text in a file.
+    /// Row text per file, in bytes.
     pub chunk_bytes: u64,
-    /// Let a node of a Galera cluster fall behind while it is read. A copy does not look at it.
+    /// Set `wsrep_desync` on a Galera node while it is read, so that it may fall behind. A copy
+    /// ignores this.
     pub desync: bool,
-    /// Ceiling for the rate of row text in bytes per second, over all threads.
+    /// Maximum rate of row text in bytes per second, over all threads.
     pub max_rate: Option<u64>,
-    /// Pause while more than this many statements run on the server, ours not counted.
+    /// Pause while more than this many statements run on the server, not counting our own.
     pub max_running: Option<u64>,
-    /// Give up when InnoDB's history list is longer than this.
+    /// Give up when InnoDB's history list grows longer than this.
     pub max_history: Option<u64>,
     /// Give up when rows are still being read this long after the snapshot was opened.
     pub max_age: Option<Duration>,
 }
 
-/// The path with `.tar` in the place of every ending of an archive.
+/// The path with its archive extensions replaced by `.tar`, for a hint.
 fn plain_tar(path: &Path) -> String {
     let path = path.display().to_string();
     let folder = path.rfind('/').map_or(0, |at| at + 1);
@@ -86,7 +89,7 @@ fn plain_tar(path: &Path) -> String {
 }
 
 impl DumpOptions {
-    /// Options for one server and one folder, all else at its default.
+    /// Options for one server and one folder, with defaults for everything else.
     pub fn new(source: ConnectOptions, out: impl Into<PathBuf>) -> Self {
         Self {
             read: ReadOptions::new(source),
@@ -105,17 +108,18 @@ impl DumpOptions {
         }
     }
 
-    /// Whether the dump is one archive on standard output.
+    /// Whether the dump goes to standard output.
     pub fn to_stdout(&self) -> bool {
         self.out.as_os_str() == "-"
     }
 
-    /// How the file of a dump as SQL is compressed, by its name.
+    /// Compression of the SQL file, from its name.
     pub(super) fn out_compression(&self) -> Compression {
         Compression::from_name(&self.out.to_string_lossy())
     }
 
-    /// Whether the dump is what its name says: nobody finds later that an archive is a folder, or that a `.gz` is plain text.
+    /// Refuses a name that does not fit the format, such as `.tar` for a folder or `.7z` for SQL
+    /// text.
     pub(super) fn check_name(&self) -> Result<(), DumpError> {
         let name = self.out.file_name().map(|name| name.to_string_lossy());
         let Some(name) = name.filter(|_| !self.to_stdout()) else {
@@ -160,7 +164,8 @@ impl DumpOptions {
         ))
     }
 
-    /// Bytes of row text in a file. Files of an archive are in memory until they are whole, so there are more and smaller ones.
+    /// Row text per file, in bytes. Files of an archive stay in memory until they are complete, so
+    /// they are smaller.
     pub(super) fn file_bytes(&self) -> u64 {
         if self.to_stdout() {
             let share = ARCHIVE_BYTES / self.read.threads.max(1) as u64;

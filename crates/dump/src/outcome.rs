@@ -1,51 +1,83 @@
-//! What a dump did.
+//! The result of a dump.
 
 use refloat_run::phases::PhaseTime;
 use refloat_source::manifest::SnapshotInfo;
 use serde::Serialize;
 
-use super::cost::SnapshotCost;
-
-/// What a dump did.
+/// The result of a dump.
 #[derive(Debug, Clone, Default, Serialize)]
 #[non_exhaustive]
 pub struct DumpOutcome {
     /// Run id.
     pub run: String,
-    /// The server, without secrets.
+    /// Address of the server, without secrets.
     pub source: String,
     /// Vendor and version of the server.
     pub server: String,
-    /// Where the dump is.
+    /// Path of the dump, or `standard output`.
     pub out: String,
-    /// Of which moment its rows are.
+    /// The moment that the rows are from.
     pub snapshot: SnapshotInfo,
-    /// Databases.
+    /// Databases dumped.
     pub databases: u64,
-    /// Tables.
+    /// Tables dumped.
     pub tables: u64,
-    /// Views, sequences, routines, triggers and events.
+    /// Views, sequences, routines, triggers and events. A dump as SQL does not count sequences.
     pub programs: u64,
-    /// Rows.
+    /// Rows dumped.
     pub rows: u64,
-    /// Bytes of row text.
+    /// Row text in bytes, before compression.
     pub text_bytes: u64,
-    /// Bytes of files.
+    /// Size of the schema and row files in bytes; of the whole text for a dump as SQL.
     pub file_bytes: u64,
-    /// Files with rows.
+    /// Files that hold rows.
     pub files: u64,
-    /// Wall seconds.
+    /// Wall-clock time in seconds.
     pub seconds: f64,
-    /// Wall seconds by phase.
+    /// Wall-clock time of each phase.
     pub phases: Vec<PhaseTime>,
-    /// Seconds for which readers were held back on request, all together.
+    /// Seconds for which throttling held readers back, summed over all readers.
     pub held_seconds: f64,
-    /// What the snapshot has cost the server.
+    /// What the snapshot cost the server.
     pub snapshot_cost: SnapshotCost,
-    /// What is not in the dump, and what a restore should know.
+    /// What the dump does not contain, and what to know before a restore.
     pub notes: Vec<String>,
-    /// Settings of the server that are still to be put back.
+    /// Server settings still to be put back.
     pub settings_left: Vec<String>,
-    /// Whether the manifest is written: all rows are there, and files are on the disk.
+    /// Whether the dump is complete: the manifest is written, and all files are on the disk.
     pub complete: bool,
+}
+
+/// What the snapshot of a dump or a copy cost the server while rows were read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct SnapshotCost {
+    /// Seconds for which it was open.
+    pub seconds: f64,
+    /// Length of InnoDB's history list; `None` if the account may not see it.
+    pub history: Option<HistoryLength>,
+    /// Galera flow control while rows were read; `None` on other servers.
+    pub flow_control: Option<FlowControl>,
+}
+
+/// Length of InnoDB's history list: transactions whose old row versions are not purged yet.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct HistoryLength {
+    /// At the start of reading rows.
+    pub first: u64,
+    /// Highest value seen.
+    pub highest: u64,
+    /// At the end of reading rows.
+    pub last: u64,
+}
+
+/// Galera flow control since the start of reading rows, as this node counts it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct FlowControl {
+    /// Pauses that this node requested.
+    pub sent: u64,
+    /// Pauses that any node requested.
+    pub received: u64,
+    /// Seconds for which the cluster was paused.
+    pub paused_seconds: f64,
 }

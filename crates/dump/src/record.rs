@@ -1,4 +1,4 @@
-//! What is written besides rows: definitions first, and the manifest of all of it last.
+//! Writes everything but rows: definitions first, the manifest last.
 
 use refloat_read::catalog;
 use refloat_read::catalog::{DataPolicy, Database, Programs};
@@ -17,10 +17,10 @@ use super::outcome::DumpOutcome;
 use super::work::TableWork;
 use super::{accounts, schema};
 
-/// What is written so far.
+/// What is written before the rows.
 pub struct Definitions {
     pub databases: Vec<DatabaseEntry>,
-    /// How many tables each database has.
+    /// Number of tables per database.
     pub counts: Vec<usize>,
     pub tables: Vec<TableWork>,
     pub programs: Option<FileEntry>,
@@ -112,7 +112,7 @@ fn entry_of(database: &Database, programs: &Programs, schema: Written) -> Databa
     }
 }
 
-/// The manifest of what was written.
+/// The manifest of a finished dump.
 pub fn complete(
     definitions: Definitions,
     tables: Vec<TableWork>,

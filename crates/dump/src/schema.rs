@@ -1,6 +1,7 @@
 //! Definitions as SQL that the stock client runs.
 //!
-//! No name of the server stands in a comment: a newline in it would end the comment, and what follows would run.
+//! Comments never contain names from the server: a newline in one would end the comment, and the
+//! rest would run.
 
 use std::fmt::Write as _;
 
@@ -14,13 +15,13 @@ use refloat_wire::Connection;
 use super::error::DumpError;
 use super::options::DumpOptions;
 
-/// What every file begins with: values are read as they were written, and what is odd is taken as it is.
+/// Start of every SQL file. Fixes how values are read, and makes the server accept unusual ones.
 pub const HEAD: &str = "SET NAMES utf8mb4;\nSET time_zone = '+00:00';\nSET foreign_key_checks = 0;\n\
                     SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES';\n";
-/// Delimiters for programs, the first that does not stand in any of them.
+/// Delimiters for programs. The first that occurs in none of them is used.
 const DELIMITERS: &[&str] = &[";;", "$$", "//", "@@@@", "$refloat$"];
 
-/// The file that creates a database, its sequences and its tables.
+/// The file that creates a database with its sequences and tables.
 pub fn of_database(
     conn: &mut Connection,
     database: &Database,
@@ -44,7 +45,8 @@ pub fn of_database(
             .query_value(format!("SELECT next_not_cached_value FROM {quoted}"))
             .map_err(|error| DumpError::server(format!("reading the value of {label}"), error))?;
         if let Some(value) = value {
-            // Not rows of the snapshot: a value once given is not given again, so a later one is right.
+            // Not from the snapshot, but safe: a sequence never returns a value twice, so a later
+            // value is fine.
             let set = format!("DO SETVAL({}, {value}, 0)", quote_ident(sequence));
             statement(&mut sql, set.as_bytes());
         }
@@ -60,7 +62,8 @@ fn statement(sql: &mut Vec<u8>, text: &[u8]) {
     sql.extend_from_slice(b";\n");
 }
 
-/// The file with all programs: routines first, because views may call them; views, triggers, events.
+/// The file with all programs: routines first, because views may call them, then views, triggers
+/// and events.
 pub fn of_programs(
     options: &DumpOptions,
     databases: &[(String, String)],
@@ -94,7 +97,7 @@ pub fn of_programs(
     Some(writer.sql)
 }
 
-/// A delimiter that no text holds.
+/// A delimiter that occurs in no program.
 fn delimiter(programs: &Programs) -> String {
     let texts = || {
         let all = programs
@@ -117,7 +120,7 @@ fn delimiter(programs: &Programs) -> String {
 
 struct ProgramWriter<'a> {
     options: &'a DumpOptions,
-    /// Names and collations of databases.
+    /// Names and collations of the databases.
     databases: &'a [(String, String)],
     delimiter: String,
     sql: Vec<u8>,
@@ -144,7 +147,7 @@ impl ProgramWriter<'_> {
         }
     }
 
-    /// The session in which a definition means what it meant.
+    /// Sets the session variables that the definition was created under.
     fn session(&mut self, create: &ShowCreate) {
         let mut set = String::from("SET ");
         if let Some(client) = &create.client {
@@ -177,7 +180,8 @@ impl ProgramWriter<'_> {
 
     fn program(&mut self, program: &Program) {
         self.enter(&program.database);
-        // The database's collation is part of a program; where it was another one then, it is that for a moment.
+        // A program keeps the database collation that it was created under. If the database has
+        // another one now, switch back for the duration of the statement.
         let now = self
             .databases
             .iter()

@@ -1,7 +1,8 @@
-//! A dump as one text of SQL, which the stock client restores.
+//! A dump as one SQL text, which the stock client restores.
 //!
-//! Readers read as for a folder, and give blocks of whole rows; what takes them writes each block as one `INSERT`. Statements of
-//! different tables follow each other in any order: nothing in them depends on it, and definitions stand before all of them.
+//! Rows are read as for a folder, in blocks of whole rows. Each block becomes one `INSERT`.
+//! Statements of different tables interleave in any order: nothing depends on it, because all table
+//! definitions come first.
 
 mod output;
 
@@ -29,27 +30,26 @@ use super::work::{Sink, TableWork};
 use super::{DumpOutcome, Reading, accounts, schema};
 use output::Output;
 
-/// How long nothing may come until it is looked whether the run was cancelled.
+/// How often the writer checks for cancellation while no rows arrive.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// The smallest `max_allowed_packet` that the stock clients come with, in bytes.
+/// Smallest default `max_allowed_packet` of the stock clients, in bytes.
 const CLIENT_LIMIT: usize = 16 << 20;
 
-/// A table, and what turns its rows into statements.
+/// A table, and what is needed to turn its rows into statements.
 struct SqlTable {
     label: String,
-    /// `INSERT INTO … VALUES`, and a line end.
+    /// `INSERT INTO … VALUES` and a newline.
     head: Vec<u8>,
     rows: DelimitedRows,
     layout: Layout,
     targets: Vec<usize>,
-    /// Rows written.
     written: u64,
-    /// Bytes of the longest statement.
+    /// Length of the longest statement in bytes.
     longest: usize,
 }
 
-/// Writes a snapshot, rows and definitions, as SQL.
+/// Writes a snapshot as SQL: definitions and rows.
 pub fn write(
     options: &DumpOptions,
     run: &Run,
@@ -108,14 +108,15 @@ pub fn write(
             read
         });
         let written = take(stream, &mut sql, &mut out, run, outcome);
-        // Nobody pushes into a stream that nobody takes from.
+        // Nothing takes rows any more, so unblock the reader.
         stream.close();
         let read = reader
             .join()
             .unwrap_or_else(|_panic| Err(DumpError::defect()));
         (read, written)
     });
-    // Why the reading stopped says more than that no more came; but who writes ends the readers by its own error.
+    // A reader's error says more than the writer's, which only saw the stream break. But when the
+    // writer failed first, its error is the cause.
     let read = match read {
         Err(DumpError::NotWanted) | Ok(_) if written.is_err() => return written,
         read => read?,
@@ -156,11 +157,11 @@ pub fn write(
     Ok(())
 }
 
-/// A client writes what it reads: it does not know where the rows come from, as a load does.
+/// A client writes what it reads. Unlike a load, it does not know which server the rows come from.
 const PAST: &str = "rows of system-versioned tables that have not ended end in 2038 up to MariaDB 11.4, and in 2106 from 11.5 on: between the two, \
      as SQL through a client, rows of now become rows of the past or are refused (a folder, a copy or --no-history has them right)";
 
-/// What it is, and of which moment, in comments.
+/// Writes comments that name the server and the moment of the snapshot.
 fn head(out: &mut Output, outcome: &DumpOutcome, snapshot: &Snapshot) -> Result<(), DumpError> {
     let about = format!(
         "refloat dump {} of {}",
@@ -172,13 +173,14 @@ fn head(out: &mut Output, outcome: &DumpOutcome, snapshot: &Snapshot) -> Result<
     out.line(&comment(&format!("Snapshot: {moment}")))
 }
 
-/// A comment of one line. What a server says of itself is hostile: a line end in it would end the comment, and what follows would run.
+/// A one-line comment. The server's version string is untrusted: a newline in it would end the
+/// comment, and the rest would run.
 fn comment(text: &str) -> String {
     let one_line = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     "-- ".chars().chain(one_line).collect()
 }
 
-/// Writes blocks as they come, until the stream says that it has ended.
+/// Writes blocks as they arrive, until the stream ends.
 fn take(
     stream: &RowStream,
     tables: &mut [SqlTable],
@@ -219,7 +221,7 @@ fn take(
                 }
             }
             Some(Arrival::End) => return Ok(()),
-            // Who reads has said why.
+            // The reader reports the cause.
             Some(Arrival::Broken) => return Err(DumpError::NotWanted),
         }
     }

@@ -1,4 +1,4 @@
-//! A dump that leaves the server to others.
+//! Throttling, which leaves the server capacity for other work.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -6,16 +6,17 @@ use std::time::{Duration, Instant};
 use refloat_run::Cancel;
 use refloat_wire::Connection;
 
-/// How often the server's load is looked at.
+/// Interval between two looks at the server's load.
 const LOOK: Duration = Duration::from_secs(1);
-/// The longest single pause, so that Ctrl-C and a changed load are noticed.
+/// Longest single pause, so that Ctrl-C and a change of load are noticed.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Time that is made up for: what a reader takes between two pauses is no reason to be slower than the rate. Not more than this after a
-/// longer stop, so that a server is not read from at full speed for long.
+/// How much lost time readers may make up for. The time they need between two pauses must not push
+/// the rate below the limit. After a longer stop, the cap keeps them from reading at full speed for
+/// long.
 const MADE_UP: Duration = Duration::from_secs(1);
 
-/// Holds readers back: by their rate, and by the server's load.
+/// Limits readers by rate and by the server's load.
 pub struct Throttle {
     max_rate: Option<u64>,
     max_running: Option<u64>,
@@ -24,7 +25,7 @@ pub struct Throttle {
 }
 
 struct State {
-    /// When the bytes taken so far would be through at the highest rate.
+    /// When the bytes taken so far are paid off at the maximum rate.
     free_at: Instant,
     looked: Option<Instant>,
     busy: bool,
@@ -33,7 +34,8 @@ struct State {
 }
 
 impl Throttle {
-    /// A throttle for so many readers; `watcher` is asked for the server's load.
+    /// A throttle for this many readers. `watcher` is the connection that queries the server's
+    /// load.
     pub fn new(
         max_rate: Option<u64>,
         max_running: Option<u64>,
@@ -54,7 +56,7 @@ impl Throttle {
         }
     }
 
-    /// Counts bytes of row text, and waits until they may be.
+    /// Counts bytes of row text, and waits until the limits allow them.
     pub fn take(&self, bytes: u64, cancel: &Cancel) {
         if self.max_rate.is_none() && self.max_running.is_none() {
             return;
@@ -84,7 +86,7 @@ impl Throttle {
         state.held += began.elapsed();
     }
 
-    /// How long readers were held back, all together.
+    /// Time for which readers were held back, summed over all readers.
     pub fn held(&self) -> Duration {
         self.state
             .lock()
@@ -92,7 +94,8 @@ impl Throttle {
             .held
     }
 
-    /// Whether more statements run than may, ours not counted. A load that cannot be told is none.
+    /// Whether more statements run than allowed, not counting our own. If the load cannot be read,
+    /// the server counts as idle.
     fn server_is_busy(&self) -> bool {
         let Some(max) = self.max_running else {
             return false;
@@ -105,14 +108,14 @@ impl Throttle {
                 .as_mut()
                 .and_then(|conn| conn.query("SHOW GLOBAL STATUS LIKE 'Threads_running'").ok())
                 .and_then(|status| status.u64(0, 1));
-            // Our readers are running, and so is the question itself.
+            // Our readers are running, and so is this query.
             state.busy = running.is_some_and(|running| running > max + self.readers + 1);
         }
         state.busy
     }
 }
 
-/// When bytes that take `time` at the highest rate may be through, where those before them may at `free_at`.
+/// When bytes that take `time` at the maximum rate are paid off, if earlier bytes are at `free_at`.
 fn through(free_at: Instant, now: Instant, time: Duration) -> Instant {
     let earliest = now.checked_sub(MADE_UP).unwrap_or(now);
     free_at.max(earliest) + time
@@ -132,7 +135,7 @@ mod tests {
             now = now.max(free_at) + work;
         }
         assert_eq!(free_at, begin + time * 10);
-        // As long as the server was busy, say.
+        // After a minute in which the server was busy, for example.
         let later = now + Duration::from_secs(60);
         assert_eq!(through(free_at, later, time) + MADE_UP, later + time);
     }

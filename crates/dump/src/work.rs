@@ -1,4 +1,4 @@
-//! Readers at work: cut tables into ranges, read ranges into files, the largest first.
+//! Reader threads: they cut tables into ranges and read the ranges into files, largest first.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -24,44 +24,44 @@ use super::json_types;
 use super::options::DumpOptions;
 use super::throttle::Throttle;
 
-/// Ranges per reader of the whole dump, so that all readers end at about the same time. Not more: InnoDB reads ahead only behind the first
-/// 64 pages of a range.
+/// Ranges per reader over the whole dump, so that all readers finish at about the same time. Not
+/// more: InnoDB starts read-ahead only after the first 64 pages of a range.
 const RANGES_PER_READER: u64 = 5;
-/// By what part of its share a reader may have more than the others where no table is cut.
+/// When no table is cut, a reader may get up to 1/`UNEVEN` more than its share.
 const UNEVEN: u64 = 12;
-/// A range as large as any table, with room for sums.
+/// A range size larger than any table, with headroom for sums.
 const UNCUT: u64 = u64::MAX / 4;
-/// A range is not made smaller than this: each costs a few estimates and a file.
+/// Smallest range size. Each range costs a few estimates and a file.
 const RANGE_MIN: u64 = 4 << 20;
 
-/// What readers share.
+/// What all readers share.
 pub struct Work<'a> {
-    /// What was asked for.
+    /// The options of the dump or copy.
     pub options: &'a DumpOptions,
-    /// Where rows go.
+    /// Destination of the rows.
     pub sink: Sink<'a>,
-    /// Ends the work early.
+    /// Stops the work early.
     pub cancel: &'a Cancel,
-    /// What the run says.
+    /// Receives the events. A copy discards them.
     pub events: &'a Events,
-    /// Where the run stands.
+    /// Receives the progress of the tables. A copy discards it.
     pub progress: &'a Progress,
-    /// Bytes of rows that are done with, in the server's estimate.
+    /// Bytes of rows read so far, by the server's estimate.
     pub done: &'a AtomicU64,
-    /// Holds readers back.
+    /// Limits the readers' rate.
     pub throttle: &'a Throttle,
-    /// Looks at definitions again.
+    /// Reads definitions again, to see whether they changed.
     pub checker: &'a Mutex<Connection>,
-    /// The tables, with what is known of each.
+    /// The tables to read, with the state of each.
     pub tables: &'a [TableWork],
 }
 
-/// Where rows go.
+/// Destination of the rows.
 #[derive(Clone, Copy)]
 pub enum Sink<'a> {
-    /// Into files.
+    /// Files of a dump folder.
     Folder(&'a Folder),
-    /// Into blocks that somebody takes.
+    /// Blocks of a stream, for a copy or a dump as SQL.
     Stream(&'a RowStream),
 }
 
@@ -71,17 +71,18 @@ enum RangeWriter<'a> {
     Blocks(BlockWriter<'a>),
 }
 
-/// What has become of the rows of a range.
+/// The result of writing one range.
 struct WrittenRange {
-    /// Its files, if rows go into files.
+    /// The range's files; empty for a stream.
     chunks: Vec<ChunkEntry>,
     rows: u64,
-    /// Bytes of text that [`RangeWriter::row`] has not told of.
+    /// Bytes of text that [`RangeWriter::row`] has not reported yet.
     untold: u64,
 }
 
 impl RangeWriter<'_> {
-    /// Appends a row; returns, now and then, the bytes of text since the last time, else 0.
+    /// Appends a row. Returns the bytes of text since the last report once there are enough of
+    /// them, otherwise 0.
     fn row(&mut self, row: Row<'_>) -> Result<u64, DumpError> {
         match self {
             Self::Files(writer) => Ok(writer.row(row)?),
@@ -111,20 +112,20 @@ impl RangeWriter<'_> {
     }
 }
 
-/// A table and its files.
+/// A table and the files written for it.
 pub struct TableWork {
-    /// The table.
+    /// The table as the catalog describes it.
     pub table: Table,
-    /// Names of its files without number and ending.
+    /// Path of its files within the folder, without number and extension.
     pub stem: String,
-    /// Ranges that are not read yet; all of them once it is cut.
+    /// Ranges still to be read. Set when the table is cut.
     open: AtomicUsize,
     state: Mutex<TableFiles>,
 }
 
 #[derive(Default)]
 struct TableFiles {
-    /// By the place of their range.
+    /// Files, by the index of their range.
     chunks: Vec<(usize, Vec<ChunkEntry>)>,
     rows: u64,
     shown: Option<Arc<TableProgress>>,
@@ -132,7 +133,7 @@ struct TableFiles {
 }
 
 impl TableWork {
-    /// A table of which nothing is read.
+    /// A table with nothing read yet.
     pub fn new(table: Table, stem: String) -> Self {
         Self {
             table,
@@ -146,12 +147,12 @@ impl TableWork {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What somebody should know of its rows, once they are read.
+    /// Warnings about the table's rows. Complete once all rows are read.
     pub fn notes(&self) -> Vec<String> {
         self.state().notes.clone()
     }
 
-    /// The files, in the order of the key.
+    /// The table and its files, in key order.
     pub fn into_chunks(self) -> (Table, Vec<ChunkEntry>) {
         let mut files = self
             .state
@@ -167,10 +168,11 @@ impl TableWork {
     }
 }
 
-/// Ranges that wait to be read, by table and place.
+/// Ranges waiting to be read, by table index and range index.
 type Ranges = HashMap<(usize, usize), Range>;
 
-/// Reads the rows of some tables (`which`, by their place) with all readers. Afterwards the readers still see their moment.
+/// Reads the rows of the tables at the indexes `which` with all readers. The readers' snapshots
+/// stay open.
 pub fn read_all(
     work: &Work<'_>,
     readers: &mut [Connection],
@@ -203,10 +205,10 @@ pub fn read_all(
     queue.finish().map(drop)
 }
 
-/// Bytes of a range, so that all readers end at about the same time.
+/// Target size of a range in bytes, so that all readers finish at about the same time.
 ///
-/// Where whole tables can be dealt out evenly, none is cut: a scan without conditions costs the server a tenth less, and InnoDB
-/// reads ahead from its beginning to its end.
+/// No table is cut if whole tables can be spread evenly: a scan without conditions costs the server
+/// a tenth less, and InnoDB reads ahead from start to end.
 fn range_bytes(mut sizes: Vec<u64>, readers: u64, file: u64) -> u64 {
     sizes.sort_unstable_by(|a, b| b.cmp(a));
     let total: u64 = sizes.iter().sum();
@@ -323,7 +325,7 @@ impl Work<'_> {
                 }
                 Err(error) => {
                     failed = Some(error);
-                    // The rest of the rows has nowhere to go, and need not come.
+                    // The remaining rows have nowhere to go. Do not make the server send them.
                     shutdown.shutdown();
                     return ControlFlow::Break(());
                 }
@@ -347,7 +349,6 @@ impl Work<'_> {
         Ok(written)
     }
 
-    /// A writer for the rows of a range.
     fn writer(&self, table: usize, number: usize) -> Result<RangeWriter<'_>, DumpError> {
         let folder = match self.sink {
             Sink::Stream(stream) => {
@@ -363,13 +364,13 @@ impl Work<'_> {
             .map_err(|source| DumpError::file(folder.path(), "preparing compression", source))
     }
 
-    /// All rows of a table are read: was it the same table all the time?
+    /// Called when all rows of a table are read: checks that its definition did not change.
     fn table_done(&self, of: &TableWork) -> Result<(), DumpError> {
         {
             let mut checker = self.checker.lock().unwrap_or_else(PoisonError::into_inner);
             same_definition(&mut checker, &of.table)?;
         }
-        // The other readers of the table have ended before: nobody else has it.
+        // All other readers of this table have finished, so this is the last reference.
         if let Some(shown) = of.state().shown.take().and_then(Arc::into_inner) {
             let (rows, bytes, seconds) =
                 (shown.rows(), shown.bytes(), shown.elapsed().as_secs_f64());

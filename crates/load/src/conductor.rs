@@ -53,7 +53,6 @@ use super::session::{Session, Tracker};
 use place::{Place, SqlReader};
 pub use registry::{Entry, SHOW_SESSION, TableKey};
 use resume::{Resume, may_stay_unsettled};
-pub use segments::not_whole;
 
 /// Bytes of decompressed text read at a time.
 const BLOCK_BYTES: usize = 4 << 20;

@@ -6,8 +6,6 @@ use std::sync::Arc;
 use refloat_source::delimited::DelimitedRows;
 use refloat_sqltext::{LexMode, RowVisitor, VisitError, visit_rows};
 
-use super::rows::{Bounds, halves_of};
-
 /// How the rows of a chunk are written.
 #[derive(Debug, Clone)]
 pub enum Form {
@@ -61,4 +59,74 @@ impl Form {
             Self::Delimited(rows) => Some(rows),
         }
     }
+}
+
+/// Notes where rows begin and end.
+struct Bounds {
+    start: usize,
+    /// The rows so far.
+    rows: Vec<Range<usize>>,
+}
+
+impl Bounds {
+    /// No rows yet.
+    pub fn new() -> Self {
+        Self {
+            start: 0,
+            rows: Vec::new(),
+        }
+    }
+}
+
+impl RowVisitor for Bounds {
+    type Error = std::convert::Infallible;
+
+    fn begin_row(&mut self, at: usize) -> Result<(), Self::Error> {
+        self.start = at;
+        Ok(())
+    }
+    fn end_row(&mut self, end: usize) -> Result<(), Self::Error> {
+        self.rows.push(self.start..end);
+        Ok(())
+    }
+}
+
+/// Notes where the first rows end, up to a number of them.
+struct FirstBounds {
+    bounds: Bounds,
+    left: usize,
+}
+
+impl RowVisitor for FirstBounds {
+    type Error = ();
+
+    fn begin_row(&mut self, at: usize) -> Result<(), ()> {
+        self.bounds.start = at;
+        Ok(())
+    }
+    fn end_row(&mut self, end: usize) -> Result<(), ()> {
+        self.bounds.rows.push(self.bounds.start..end);
+        self.left -= 1;
+        if self.left == 0 { Err(()) } else { Ok(()) }
+    }
+}
+
+/// Where the first rows stand, at most `most` (one or more) of them; fewer where the text cannot be walked.
+pub fn first_bounds(form: &Form, text: &[u8], mode: LexMode, most: usize) -> Vec<Range<usize>> {
+    let mut first = FirstBounds {
+        bounds: Bounds::new(),
+        left: most,
+    };
+    // It ends with an error where there are more rows.
+    let _ = form.visit(text, mode, &mut first);
+    first.bounds.rows
+}
+
+/// The rows in two runs, each with its count; one run when there are fewer than two rows.
+fn halves_of(rows: &[Range<usize>]) -> Vec<(Range<usize>, u64)> {
+    let (left, right) = rows.split_at(rows.len() / 2);
+    [left, right]
+        .into_iter()
+        .filter_map(|half| Some((half.first()?.start..half.last()?.end, half.len() as u64)))
+        .collect()
 }

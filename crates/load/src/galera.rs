@@ -4,355 +4,28 @@
 //! definitions stop everybody for as long as they take, and what the other nodes cannot keep up with makes flow control stop the
 //! applications of all: [`pace`] holds the load back before that.
 
+mod node;
+mod options;
 pub mod others;
+mod outcome;
 pub mod pace;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use refloat_run::Events;
 use refloat_run::outcome::Bounded;
-use refloat_run::settings::{Durability, Facts};
-use refloat_wire::{ConnectOptions, Connection, Error};
-use serde::Serialize;
+use refloat_wire::{ConnectOptions, Connection};
 
-use super::context::Context;
 use super::error::{LoadError, Refusal};
-use super::options::{BinlogMode, IndexMode, LoadOptions, WritePath};
-use pace::{Pace, PacedNode, Rule, When};
-
-/// Share of the time that flow control may stop a cluster because of a load, when nobody says.
-pub const MAX_PAUSED_DEFAULT: f64 = 0.05;
-/// How long it is watched whether applications write, before the load begins.
-const LISTEN: Duration = Duration::from_millis(500);
-const LISTEN_POLL: Duration = Duration::from_millis(50);
-/// Part of `wsrep_max_ws_size` that the dump text of a transaction may have: a row's image and its certification keys can be larger
-/// than its text (`(1,2),` is six bytes, and eight of values beside some twenty of a key).
-const TEXT_PER_WRITE_SET: u64 = 16;
-/// Bytes of dump text of a transaction beside a running application: every node applies it in one go, and a commit of the application waits
-/// behind it for as long as that takes.
-pub const CHUNK_BYTES_PACED: usize = 1 << 20;
-/// The same where nobody is beside it. Above some four MiB the provider keeps a write-set in a file while it is collected, and the other nodes begin
-/// late (three nodes on two cores, 10.11.19, 400 MB: all in step after 30.1 s with this, 33.2 s with 16 MiB, 34.0 s with 2 MiB).
-const CHUNK_BYTES_FREE: usize = 4 << 20;
-/// Bytes of dump text of the pieces of a transaction that is held back: it can be made as small as one of them.
-const PIECE_BYTES_PACED: usize = 32 << 10;
-/// Of `wsrep_max_ws_rows`, one in so many is left to the progress marks in the same transaction.
-const ROWS_FOR_MARKS: u64 = 8;
-
-/// Where the rows of a load into a node of a cluster go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum GaleraMode {
-    /// To all nodes, by replication.
-    Replicate,
-    /// To this node alone, which has left its cluster; the others are to be built from it.
-    Local,
-}
-
-/// What is asked of a load into a node of a Galera cluster. On other servers it says nothing.
-#[derive(Debug, Clone, Default)]
-#[non_exhaustive]
-pub struct GaleraOptions {
-    /// Where the rows go; `None`: to all nodes, and into a server that is no node of a cluster.
-    pub mode: Option<GaleraMode>,
-    /// The other nodes: they are watched, and waited for.
-    pub others: Vec<ConnectOptions>,
-    /// Connections may land on different nodes of the cluster.
-    pub through_proxy: bool,
-    /// Rows of engines that do not replicate are written, although they stay on the node of the load.
-    pub local_engines: bool,
-    /// Share of the time, from 0 to 1, that flow control may stop any node for. With 1 nothing is held back, and indexes are built after
-    /// the rows as on other servers. `None`: [`MAX_PAUSED_DEFAULT`] while others write, else 1.
-    pub max_paused: Option<f64>,
-}
-
-impl GaleraOptions {
-    /// When a load into this node is held back. That others begin to write is seen where all other nodes are watched, and where what they send is
-    /// not the load's own.
-    fn when(&self, node: &Node) -> When {
-        match self.max_paused {
-            Some(share) if share >= 1.0 => When::Never,
-            None if !node.others_write && self.watches_all(node) && !self.through_proxy => {
-                When::OthersWrite
-            }
-            _ => When::Always,
-        }
-    }
-
-    /// Whether the addresses of all other nodes are known.
-    fn watches_all(&self, node: &Node) -> bool {
-        self.others.len() as u64 + 1 >= node.size
-    }
-
-    fn share(&self) -> f64 {
-        self.max_paused.unwrap_or(MAX_PAUSED_DEFAULT)
-    }
-}
-
-/// How much one transaction may write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WriteSet {
-    /// Bytes of dump text.
-    pub bytes: usize,
-    /// Bytes of dump text of the pieces that it is made of.
-    pub piece: usize,
-    /// Rows, where the cluster counts them.
-    pub rows: Option<u64>,
-}
-
-impl WriteSet {
-    /// Rows at the most of a transaction with rows of a piece: `rows` in `bytes` of dump text. `None`: the piece may stay as it is.
-    pub fn rows_of(self, rows: u64, bytes: usize) -> Option<u64> {
-        let by_bytes = (bytes > self.piece).then(|| {
-            let share = u128::from(rows) * self.piece as u128 / bytes.max(1) as u128;
-            u64::try_from(share).unwrap_or(u64::MAX).max(1)
-        });
-        match (self.rows, by_bytes) {
-            (Some(rows), Some(bytes)) => Some(rows.min(bytes)),
-            (rows, bytes) => rows.or(bytes),
-        }
-    }
-}
-
-/// A server that is a node of a cluster, or has been one.
-#[derive(Debug, Clone)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "independent facts about one node"
-)]
-pub struct Node {
-    /// `wsrep_cluster_name`.
-    pub cluster: String,
-    /// `wsrep_cluster_size`.
-    pub size: u64,
-    /// `wsrep_cluster_state_uuid`.
-    pub history: String,
-    /// Whether it belongs to a cluster now.
-    pub connected: bool,
-    /// Whether transactions are committed in the cluster now.
-    others_write: bool,
-    /// `wsrep_cluster_status` and `wsrep_local_state_comment`, for people.
-    state: String,
-    ready: bool,
-    replicates: bool,
-    max_bytes: u64,
-    max_rows: u64,
-    needs_keys: Option<String>,
-    splits_load_data: bool,
-    definitions: String,
-    engines: String,
-}
-
-impl Node {
-    /// Asks the server. `None`: it has no provider.
-    pub fn of(conn: &mut Connection, facts: &Facts) -> Result<Option<Self>, Error> {
-        if !facts.is_node() {
-            return Ok(None);
-        }
-        let status = conn.query("SHOW GLOBAL STATUS LIKE 'wsrep\\_%'")?;
-        let said = |name: &str| {
-            (0..status.len())
-                .find(|&row| {
-                    status
-                        .str(row, 0)
-                        .is_some_and(|found| found.eq_ignore_ascii_case(name))
-                })
-                .and_then(|row| status.str(row, 1))
-                .unwrap_or_default()
-                .to_owned()
-        };
-        let is_on = |name: &str| matches!(said(name).to_ascii_uppercase().as_str(), "ON" | "1");
-        let connected = is_on("wsrep_connected");
-        let others_write = connected && writes_go_on(conn)?;
-        let primary = said("wsrep_cluster_status").eq_ignore_ascii_case("primary");
-        let text = |name: &str| facts.get(name).unwrap_or_default().to_owned();
-        let strict = text("pxc_strict_mode");
-        Ok(Some(Self {
-            cluster: text("wsrep_cluster_name"),
-            size: said("wsrep_cluster_size").parse().unwrap_or(0),
-            history: said("wsrep_cluster_state_uuid"),
-            connected,
-            others_write,
-            state: format!(
-                "its cluster status is {}, its state {}",
-                said("wsrep_cluster_status"),
-                said("wsrep_local_state_comment")
-            ),
-            ready: is_on("wsrep_ready") && primary,
-            replicates: facts.is_on("wsrep_on"),
-            max_bytes: facts.number("wsrep_max_ws_size").unwrap_or(0),
-            max_rows: facts.number("wsrep_max_ws_rows").unwrap_or(0),
-            needs_keys: if matches!(strict.as_str(), "ENFORCING" | "MASTER") {
-                Some(format!("pxc_strict_mode is {strict}"))
-            } else if facts
-                .get("wsrep_certify_nonpk")
-                .is_some_and(|value| matches!(value.to_ascii_uppercase().as_str(), "OFF" | "0"))
-            {
-                Some("wsrep_certify_nonPK is OFF".to_owned())
-            } else {
-                None
-            },
-            splits_load_data: splits_load_data(facts),
-            definitions: text("wsrep_osu_method"),
-            engines: format!(
-                "{},{}",
-                text("wsrep_mode"),
-                if facts.is_on("wsrep_replicate_myisam") {
-                    "REPLICATE_MYISAM"
-                } else {
-                    ""
-                }
-            )
-            .to_ascii_uppercase(),
-        }))
-    }
-
-    /// Why the load cannot go into this node, if it cannot.
-    pub fn refusals(&self, options: &LoadOptions) -> Vec<Refusal> {
-        let mut refusals = Vec::new();
-        let mut refuse = |reason: String, hint: &str| {
-            refusals.push(Refusal {
-                reason,
-                hint: hint.to_owned(),
-            });
-        };
-        let local = options.galera.mode == Some(GaleraMode::Local);
-        if !self.connected {
-            if !local {
-                refuse(
-                    "the server is a node that has left its Galera cluster (wsrep_provider is set, and it is connected to nobody): the rows would be on \
-                     this node alone, and its position would not know of them, so that it would join the others as if it were equal to them"
-                        .to_owned(),
-                    "Load into a node that is in its cluster; or use `refloat cluster restore`, which loads here and builds the other nodes from it; \
-                     --galera local says that you do the same by hand.",
-                );
-            }
-            return refusals;
-        }
-        if local {
-            refuse(
-                format!(
-                    "--galera local: the server is a node of a running cluster ({}, {} nodes). Rows that are on this node alone make it differ from the others, \
-                     and no node would know: the position of the cluster counts replicated transactions only",
-                    self.cluster, self.size
-                ),
-                "`refloat cluster restore` takes the nodes down, loads into one of them alone, and builds the others from it. --galera replicate loads into \
-                 the cluster as it runs.",
-            );
-        }
-        if !self.replicates {
-            refuse(
-                "wsrep_on is OFF on this node of a running cluster: the rows would be on this node alone".to_owned(),
-                "SET GLOBAL wsrep_on = ON, after finding out who switched it off and what this node lacks or has more than the others.",
-            );
-        }
-        if !self.ready {
-            refuse(
-                format!("the node takes no writes: {}", self.state),
-                "`refloat cluster status` shows all nodes; load into one that is Synced in a primary component.",
-            );
-        }
-        if self.definitions.eq_ignore_ascii_case("RSU") {
-            refuse(
-                "wsrep_OSU_method is RSU: the dump's definitions would be made on this node alone"
-                    .to_owned(),
-                "SET GLOBAL wsrep_OSU_method = 'TOI'.",
-            );
-        }
-        if options.durability == Some(Durability::Disposable) {
-            refuse(
-                "--durability disposable: a crash of this node would take it out of the cluster for a full copy, and without a binary log its rows may not \
-                 reach the others"
-                    .to_owned(),
-                "Use --durability relaxed; `refloat cluster restore` has a way that gives up more.",
-            );
-        }
-        if options.binlog == BinlogMode::Off {
-            refuse(
-                "--binlog off: not every version replicates what is not written to the binary log"
-                    .to_owned(),
-                "Omit --binlog off.",
-            );
-        }
-        if options.galera.through_proxy && options.galera.local_engines {
-            refuse(
-                "--local-engines with --through-proxy: rows that are not replicated would be on whichever node their connection landed on".to_owned(),
-                "Name a node with --to.",
-            );
-        }
-        if options.write_path == WritePath::Bulk && !self.keeps_bulk_whole() {
-            refuse(
-                "--write-path bulk: a node that takes an array-bound insert back, because another transaction or a definition of its cluster won, does not say \
-                 so, and the rows behind it would be committed without those before it"
-                    .to_owned(),
-                "Use --write-path auto.",
-            );
-        }
-        if self.splits_load_data && options.write_path == WritePath::LoadData {
-            refuse(
-                "wsrep_load_data_splitting is ON: the server would commit each 10,000 rows of a LOAD DATA by itself, and what failed could not be taken back"
-                    .to_owned(),
-                "SET GLOBAL wsrep_load_data_splitting = OFF; or use --write-path auto.",
-            );
-        }
-        refusals
-    }
-
-    /// Whether an array-bound insert that a node takes back says so. In a cluster it does not: at the end of a command the server puts the error of
-    /// an aborted transaction in the place of its result (`wsrep_override_error`, `sql/wsrep_thd.h`) where that is unset, an error, `OK` or `EOF`, and
-    /// the result of an array-bound insert is `DA_OK_BULK`, none of these. Seen on 10.11.19 and 11.8.
-    pub fn keeps_bulk_whole(&self) -> bool {
-        !self.connected
-    }
-
-    /// Whether `LOAD DATA` is one transaction.
-    pub fn keeps_load_data_whole(&self) -> bool {
-        !self.splits_load_data
-    }
-
-    /// How much a transaction may write, when somebody asked for `wanted` bytes of dump text in each, or nobody said.
-    pub fn write_set(&self, galera: &GaleraOptions, wanted: Option<usize>) -> WriteSet {
-        let allowed = match self.max_bytes {
-            0 => u64::MAX,
-            bytes => (bytes / TEXT_PER_WRITE_SET).max(1),
-        };
-        let bytes = usize::try_from(allowed).unwrap_or(usize::MAX);
-        let when = galera.when(self);
-        let bytes = match wanted {
-            Some(wanted) => bytes.min(wanted),
-            None if when == When::Always => bytes.min(CHUNK_BYTES_PACED),
-            None => bytes.min(CHUNK_BYTES_FREE),
-        };
-        WriteSet {
-            bytes,
-            // Transactions that may become smaller are made of small pieces.
-            piece: if when == When::Never {
-                bytes
-            } else {
-                bytes.min(PIECE_BYTES_PACED)
-            },
-            rows: (self.max_rows > 0).then(|| {
-                let marks = (self.max_rows / ROWS_FOR_MARKS).max(2);
-                self.max_rows.saturating_sub(marks).max(1)
-            }),
-        }
-    }
-
-    /// Why a table without a primary key cannot be written in this cluster, if it cannot.
-    pub fn needs_keys(&self) -> Option<&str> {
-        self.needs_keys.as_deref()
-    }
-
-    /// Whether rows of a table of this engine reach the other nodes.
-    pub fn replicates_engine(&self, engine: &str) -> bool {
-        let is = |name: &str| engine.eq_ignore_ascii_case(name);
-        is("InnoDB")
-            || (is("MyISAM") && self.engines.contains("REPLICATE_MYISAM"))
-            || (is("Aria") && self.engines.contains("REPLICATE_ARIA"))
-    }
-}
+use super::options::LoadOptions;
+pub use node::{
+    CHUNK_BYTES_PACED, Node, WriteSet, advice, local_engine, refuse_elsewhere, settle,
+    splits_load_data,
+};
+pub use options::{GaleraMode, GaleraOptions, MAX_PAUSED_DEFAULT};
+pub use outcome::GaleraOutcome;
+use pace::{Pace, Rule};
 
 /// What a load does to a cluster that it is replicated in.
 pub struct Replicated {
@@ -371,31 +44,6 @@ struct Notes {
     stalls: u64,
     stalled_seconds: f64,
     longest: Option<(f64, String)>,
-}
-
-/// What a load did to the nodes of a cluster.
-#[derive(Debug, Clone, Serialize)]
-pub struct GaleraOutcome {
-    /// `wsrep_cluster_name`.
-    pub cluster: String,
-    /// Nodes in it when the load began.
-    pub size: u64,
-    /// Whether the load was held back when nodes could not follow.
-    pub paced: bool,
-    /// Seconds that writers were held back, all together.
-    pub held_seconds: f64,
-    /// The nodes that were watched.
-    pub nodes: Vec<PacedNode>,
-    /// Statements that changed definitions of tables with rows in them, each of which stopped the writes of the whole cluster.
-    pub stalls: u64,
-    /// Seconds that they took together.
-    pub stalled_seconds: f64,
-    /// The longest of them in seconds, and the statement.
-    pub longest_stall: Option<(f64, String)>,
-    /// Tables without a primary key.
-    pub without_primary_key: Bounded<String>,
-    /// Tables whose rows are on the node of the load alone.
-    pub not_replicated: Bounded<String>,
 }
 
 /// A definition that the whole cluster waits for, until it is dropped.
@@ -439,9 +87,9 @@ impl Replicated {
                 },
                 write_set.bytes,
             ),
-            when: galera.when(node),
+            when: node.when(galera),
         };
-        if !galera.watches_all(node) {
+        if !galera.watches_all(node.size) {
             events.warn(format!(
                 "of {} nodes of the cluster the addresses of {} are known: the others are not watched, and not waited for (set wsrep_node_incoming_address on them)",
                 node.size,
@@ -488,17 +136,18 @@ impl Replicated {
     /// Looks at a table that rows come for.
     pub fn admit(
         &self,
-        ctx: &Context,
+        options: &LoadOptions,
+        events: &Events,
         label: &str,
         engine: &str,
         keyless: bool,
     ) -> Result<(), LoadError> {
         if !self.node.replicates_engine(engine) {
-            if !ctx.options.galera.local_engines {
+            if !options.galera.local_engines {
                 let refusal = local_engine(&format!("table {label}"), engine);
                 return Err(LoadError::Refused(vec![refusal]));
             }
-            ctx.events.warn(format!(
+            events.warn(format!(
                 "table {label} has engine {engine}: its rows are on this node alone"
             ));
             self.notes().local.push(label.to_owned());
@@ -514,7 +163,7 @@ impl Replicated {
                             .to_owned(),
                 }]));
             }
-            ctx.events.warn(format!(
+            events.warn(format!(
                 "table {label} has no primary key: on the other nodes each UPDATE and DELETE searches all of it, and its rows may lie in another order there"
             ));
             self.notes().keyless.push(label.to_owned());
@@ -525,7 +174,8 @@ impl Replicated {
     /// Looks at a view that rows come for: of `tables`, by name and engine, any may be the one that takes them.
     pub fn admit_view(
         &self,
-        ctx: &Context,
+        options: &LoadOptions,
+        events: &Events,
         label: &str,
         tables: &[(String, String)],
     ) -> Result<(), LoadError> {
@@ -535,8 +185,8 @@ impl Replicated {
         let Some((table, engine)) = local.next() else {
             return Ok(());
         };
-        if ctx.options.galera.local_engines {
-            ctx.events.warn(format!(
+        if options.galera.local_engines {
+            events.warn(format!(
                 "rows of view {label} are on this node alone if they end in table {table}, which has engine {engine}, or another such table"
             ));
             self.notes().local.push(label.to_owned());
@@ -552,8 +202,8 @@ impl Replicated {
     }
 
     /// Looks at a table of the server's own schema that rows come for.
-    pub fn admit_system(ctx: &Context, label: &str) -> Result<(), LoadError> {
-        if ctx.options.galera.local_engines {
+    pub fn admit_system(options: &LoadOptions, label: &str) -> Result<(), LoadError> {
+        if options.galera.local_engines {
             return Ok(());
         }
         Err(LoadError::Refused(vec![Refusal {
@@ -596,48 +246,6 @@ impl Replicated {
     }
 }
 
-/// Why rows of an engine that is not replicated are refused.
-pub fn local_engine(table: &str, engine: &str) -> Refusal {
-    Refusal {
-        reason: format!(
-            "{table} has engine {engine}, whose rows a Galera cluster does not replicate: they would be on this node alone"
-        ),
-        hint: "Change the engine in the dump; or leave the table out with --tables; or let its rows stay on this node with --local-engines (load and copy). \
-               `refloat cluster restore --way rebuild` brings them to all nodes."
-            .to_owned(),
-    }
-}
-
-/// What could be faster, or should be known, about this way into a cluster.
-pub fn advice(options: &LoadOptions, node: Option<&Node>) -> Vec<String> {
-    let mut advice = Vec::new();
-    let Some(node) = node.filter(|node| node.connected) else {
-        return advice;
-    };
-    if options.galera.when(node) == When::Always {
-        advice.push(format!(
-            "the load is replicated to {} nodes, and held back when they cannot follow, for applications that write beside it (--max-paused {:.0}); \
-             --max-paused 100 takes what the cluster gives",
-            node.size,
-            options.galera.share() * 100.0
-        ));
-    }
-    if options.indexes != IndexMode::Inline {
-        advice.push(
-            "indexes are built after the rows: each build stops the writes of the whole cluster for as long as it takes (--indexes inline does not)"
-                .to_owned(),
-        );
-    }
-    if options.galera.through_proxy {
-        advice.push(
-            "connections go through a load balancer to different nodes: every one waits for the others' writes before each of its own, which is the \
-             slowest way into a cluster"
-                .to_owned(),
-        );
-    }
-    advice
-}
-
 /// Lets the first connection see the marks that an earlier process has written on another node, or ends that.
 pub fn read_all_marks(
     options: &LoadOptions,
@@ -651,199 +259,4 @@ pub fn read_all_marks(
     conn.exec(format!("SET SESSION wsrep_sync_wait = {value}"))
         .map(drop)
         .map_err(|error| LoadError::server("asking the node to wait for the others", error))
-}
-
-/// Whether the server commits each 10,000 rows of a `LOAD DATA` by itself.
-pub fn splits_load_data(facts: &Facts) -> bool {
-    facts.is_on("wsrep_load_data_splitting")
-}
-
-/// Whether anything is committed in the cluster while it is watched.
-fn writes_go_on(conn: &mut Connection) -> Result<bool, Error> {
-    let committed = |conn: &mut Connection| {
-        conn.query("SHOW GLOBAL STATUS LIKE 'wsrep_last_committed'")
-            .map(|status| status.u64(0, 1))
-    };
-    let before = committed(conn)?;
-    let until = Instant::now() + LISTEN;
-    while Instant::now() < until {
-        std::thread::sleep(LISTEN_POLL);
-        if committed(conn)? != before {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// The options of a load with what the cluster decides about them.
-pub fn settle(options: &LoadOptions, node: Option<&Node>) -> LoadOptions {
-    let mut options = options.clone();
-    let in_cluster = node.filter(|node| node.connected);
-    if options.indexes == IndexMode::Auto {
-        // Building one stops the writes of the whole cluster for as long as it takes.
-        options.indexes = match in_cluster {
-            Some(node) => match options.galera.when(node) {
-                When::Always => IndexMode::Inline,
-                // While nobody else writes.
-                When::OthersWrite => IndexMode::Auto,
-                When::Never => IndexMode::Deferred,
-            },
-            None => IndexMode::Deferred,
-        };
-    }
-    if in_cluster.is_some() && options.galera.through_proxy {
-        // A setting would be changed on whichever node a connection lands on, and put back on another.
-        options.durability = Some(Durability::Keep);
-    }
-    options
-}
-
-/// Why a server that is no node cannot be loaded as one. Rows that shall stay on one server are those of every other load.
-pub fn refuse_elsewhere(options: &LoadOptions) -> Option<Refusal> {
-    (options.galera.mode == Some(GaleraMode::Replicate)).then(|| Refusal {
-        reason: "--galera replicate: the server is no node of a Galera cluster, it has no wsrep_provider"
-            .to_owned(),
-        hint: "Omit --galera.".to_owned(),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn node() -> Node {
-        Node {
-            cluster: "c".to_owned(),
-            size: 3,
-            history: "u".to_owned(),
-            connected: true,
-            others_write: true,
-            state: String::new(),
-            ready: true,
-            replicates: true,
-            max_bytes: 2 << 30,
-            max_rows: 0,
-            needs_keys: None,
-            splits_load_data: false,
-            definitions: "TOI".to_owned(),
-            engines: ",".to_owned(),
-        }
-    }
-
-    fn options() -> LoadOptions {
-        LoadOptions::new("a.sql", ConnectOptions::default())
-    }
-
-    fn reasons(node: &Node, change: impl Fn(&mut LoadOptions)) -> Vec<String> {
-        let mut options = options();
-        change(&mut options);
-        let refusals = node.refusals(&options);
-        refusals.into_iter().map(|one| one.reason).collect()
-    }
-
-    #[test]
-    fn a_node_of_a_running_cluster_takes_replicated_rows_only() {
-        assert!(reasons(&node(), |_| ()).is_empty());
-        let local = |options: &mut LoadOptions| options.galera.mode = Some(GaleraMode::Local);
-        assert!(reasons(&node(), local)[0].contains("no node would know"));
-        let left = Node {
-            connected: false,
-            ..node()
-        };
-        assert!(reasons(&left, local).is_empty());
-        assert!(reasons(&left, |_| ())[0].contains("left its Galera cluster"));
-    }
-
-    #[test]
-    fn what_would_stay_on_one_node_is_refused() {
-        let alone = Node {
-            replicates: false,
-            definitions: "RSU".to_owned(),
-            ready: false,
-            splits_load_data: true,
-            ..node()
-        };
-        let found = reasons(&alone, |options| {
-            options.binlog = BinlogMode::Off;
-            options.durability = Some(Durability::Disposable);
-            options.write_path = WritePath::LoadData;
-        });
-        assert_eq!(found.len(), 6, "{found:?}");
-        let bulk = |options: &mut LoadOptions| options.write_path = WritePath::Bulk;
-        assert!(reasons(&node(), bulk)[0].contains("does not say so"));
-    }
-
-    #[test]
-    fn transactions_stay_below_the_limits() {
-        let small = Node {
-            max_bytes: 1 << 20,
-            max_rows: 1000,
-            ..node()
-        };
-        let set = small.write_set(&GaleraOptions::default(), None);
-        assert_eq!(
-            (set.bytes, set.piece, set.rows),
-            (1 << 16, 1 << 15, Some(875))
-        );
-        // 5,000 rows in 1 MiB: 32 KiB of them are 156.
-        assert_eq!(set.rows_of(5000, 1 << 20), Some(156));
-        assert_eq!(set.rows_of(5000, 1 << 10), Some(875));
-        let free = GaleraOptions {
-            max_paused: Some(1.0),
-            ..GaleraOptions::default()
-        };
-        assert_eq!(node().write_set(&free, None).rows_of(5000, 1 << 20), None);
-        assert_eq!(
-            node().write_set(&GaleraOptions::default(), None).bytes,
-            CHUNK_BYTES_PACED
-        );
-        let quiet = Node {
-            others_write: false,
-            ..node()
-        };
-        let known = GaleraOptions {
-            others: vec![ConnectOptions::default(); 2],
-            ..GaleraOptions::default()
-        };
-        let set = quiet.write_set(&known, None);
-        assert_eq!(
-            (set.bytes, set.piece),
-            (CHUNK_BYTES_FREE, PIECE_BYTES_PACED)
-        );
-    }
-
-    #[test]
-    fn indexes_are_built_with_the_rows_where_applications_run() {
-        assert_eq!(settle(&options(), None).indexes, IndexMode::Deferred);
-        assert_eq!(settle(&options(), Some(&node())).indexes, IndexMode::Inline);
-        let mut free = options();
-        free.galera.others = vec![ConnectOptions::default(); 2];
-        free.galera.max_paused = Some(1.0);
-        assert_eq!(settle(&free, Some(&node())).indexes, IndexMode::Deferred);
-        let quiet = Node {
-            others_write: false,
-            ..node()
-        };
-        assert_eq!(settle(&options(), Some(&quiet)).indexes, IndexMode::Inline);
-        let mut known = options();
-        known.galera.others = vec![ConnectOptions::default(); 2];
-        assert_eq!(settle(&known, Some(&quiet)).indexes, IndexMode::Auto);
-        known.galera.through_proxy = true;
-        assert_eq!(settle(&known, Some(&quiet)).indexes, IndexMode::Inline);
-        let mut asked = options();
-        asked.indexes = IndexMode::Deferred;
-        assert_eq!(settle(&asked, Some(&node())).indexes, IndexMode::Deferred);
-    }
-
-    #[test]
-    fn engines_that_reach_the_others() {
-        assert!(node().replicates_engine("InnoDB"));
-        assert!(!node().replicates_engine("MyISAM"));
-        let more = Node {
-            engines: "REPLICATE_MYISAM,".to_owned(),
-            ..node()
-        };
-        assert!(more.replicates_engine("MyISAM"));
-        assert!(!more.replicates_engine("Aria"));
-    }
 }

@@ -415,7 +415,7 @@ fn begin_marks(
     (preflight, facts): (&Preflight, &Facts),
 ) -> Result<Option<marks::Marks>, LoadError> {
     let id = run.dir.id().as_str();
-    let about = (id, preflight, &facts.grants);
+    let about = (id, preflight.empty_server, &facts.grants);
     let marks = resume::begin_marks(options, earlier, source, control, about)
         .map_err(|error| LoadError::server("preparing progress marks", error))?;
     if marks.is_none() && resume::keeps_marks(source) {

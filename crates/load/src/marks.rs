@@ -6,6 +6,7 @@
 
 mod digest;
 mod found;
+mod left;
 mod source;
 mod takeover;
 
@@ -22,13 +23,13 @@ use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
 
 use super::chunk::Piece;
-use super::deferral::Deferral;
 use super::options::LoadOptions;
-use super::table::Table;
+use super::table::{Table, TableDetail};
 use super::writer::Written;
 use digest::Growing;
 pub use digest::{Digest, whole};
 pub use found::{Counted, Cover, Found, Met, TableFound, parsed};
+pub use left::LeftMarks;
 pub use source::Fingerprint;
 pub use takeover::{Gone, hold_or_end, take_over};
 
@@ -77,21 +78,6 @@ pub fn deciding(options: &LoadOptions) -> String {
     )
 }
 
-/// What the mark of a table's first rows says of the table.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct TableDetail {
-    /// Whether the load created it.
-    pub created: bool,
-    /// Rows that were there before.
-    pub rows_before: u64,
-    /// Whether its engine takes rows back.
-    pub transactional: bool,
-    /// Its definition before anything of it was put off.
-    pub definition: Option<String>,
-    /// What was put off.
-    pub deferral: Option<Deferral>,
-}
-
 /// The rows between two places of one file, all of one table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stretch {
@@ -105,61 +91,6 @@ pub struct Stretch {
     pub rows: u64,
     /// Hash of the numbers of its pieces, in their order.
     pub digest: u64,
-}
-
-/// The marks of a load that is proven.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeftMarks {
-    /// The load that made them.
-    pub run: String,
-    /// Whether its rows were written to the binary log.
-    pub rows_logged: bool,
-    /// Whether the tables of marks were made by statements that are in the binary log.
-    pub tables_logged: bool,
-}
-
-impl LeftMarks {
-    /// Removes what is kept of the load, and the schema when it holds nothing of another one. Where rows may be missing on a replica, their
-    /// removal is kept out of the binary log. What is gone already is no error.
-    ///
-    /// # Errors
-    /// Those of the server.
-    pub fn remove(&self, conn: &mut Connection) -> Result<(), Error> {
-        takeover::with_schema(conn, |conn| self.remove_all(conn))
-    }
-
-    fn remove_all(&self, conn: &mut Connection) -> Result<(), Error> {
-        let (rows_logged, tables_logged) = (self.rows_logged, self.tables_logged);
-        let run = hex(self.run.as_bytes());
-        if !rows_logged {
-            log(conn, false);
-        }
-        // Nobody goes on with a load without marks: what it did has to be on the disk before them.
-        sync_definitions(conn, SCHEMA)?;
-        // The row of the load goes first: without it its marks are those of no load.
-        for table in [RUNS, STEPS, ROWS] {
-            match conn.exec(format!("DELETE FROM {table} WHERE run = {run}")) {
-                Err(error) if is_absent(&error) => return Ok(()),
-                other => other?,
-            };
-        }
-        let left = conn.query_value(format!("SELECT COUNT(*) FROM {RUNS}"))?;
-        if left.as_deref() != Some("0") {
-            return Ok(());
-        }
-        if tables_logged && !rows_logged {
-            log(conn, true);
-        }
-        conn.exec(format!("DROP TABLE IF EXISTS {RUNS}, {STEPS}, {ROWS}"))?;
-        sync_definitions(conn, SCHEMA)?;
-        let others = conn.query_value(format!(
-            "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{SCHEMA}'"
-        ))?;
-        if others.as_deref() == Some("0") {
-            conn.exec(format!("DROP DATABASE IF EXISTS `{SCHEMA}`"))?;
-        }
-        Ok(())
-    }
 }
 
 /// The marks of one load, as all of its threads write them.

@@ -1,5 +1,7 @@
 //! The source of a load, opened: one stream of statements, or the files of a layout.
 
+mod look;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -14,11 +16,10 @@ use refloat_sqltext::{ItemKind, Modes, StatementKind, Step};
 use refloat_store::{Compression, Input, InputError};
 
 use super::chunk::PlainFile;
-use super::conductor::not_whole;
 use super::error::LoadError;
 use super::options::LoadOptions;
 use super::outline::{Gather, Outline};
-use super::preflight;
+pub use look::not_whole;
 
 /// Text per compressed byte that is assumed until the dump was read.
 const COMPRESSION_GUESS: u64 = 4;
@@ -201,7 +202,7 @@ impl Opened {
         cancel: &Cancel,
     ) -> Result<Option<Outline>, LoadError> {
         match self {
-            Self::Stream(input) => preflight::look_at_source(options, input, cancel),
+            Self::Stream(input) => look::at_stream(options, input, cancel),
             Self::Layout(layout) => {
                 if !layout.faults.is_empty() {
                     return Err(LoadError::Refused(not_whole(layout)));

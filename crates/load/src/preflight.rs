@@ -4,10 +4,9 @@ mod contents;
 mod privileges;
 mod wishes;
 
-use refloat_run::Cancel;
+use refloat_run::probe::ServerProbe;
 use refloat_run::settings::{Facts, SettingsPlan};
 use refloat_schema::pattern::is_system_database;
-use refloat_store::{Input, LooksLike};
 use refloat_wire::Connection;
 
 use super::context::init_session;
@@ -15,8 +14,8 @@ use super::error::{LoadError, Refusal};
 use super::galera::{self, Node};
 use super::options::{LoadOptions, OnError, StatementClass, SystemSchemaMode, WritePath};
 use super::outline::Outline;
+use super::own;
 use super::resume::{Begun, Earlier};
-use super::{own, tuning};
 
 pub use contents::not_appended;
 pub use wishes::left_out;
@@ -72,54 +71,9 @@ pub fn opens_infile(settings: &SettingsPlan) -> bool {
         .any(|change| change.name == "local_infile")
 }
 
-/// Looks at a source: is it a dump, and is it whole as far as that can be seen?
-pub fn look_at_source(
-    options: &LoadOptions,
-    input: &mut Input,
-    cancel: &Cancel,
-) -> Result<Option<Outline>, LoadError> {
-    let content = input.content()?;
-    if !matches!(content, LooksLike::Sql | LooksLike::Text) {
-        return Err(LoadError::Refused(vec![Refusal {
-            reason: format!(
-                "{}: this is no SQL dump, it looks like {content}",
-                input.name()
-            ),
-            hint: hint_for(content, input.name()),
-        }]));
-    }
-    if !input.rewindable() {
-        return Ok(None);
-    }
-    let outline = if input.compression() == refloat_store::Compression::None {
-        Outline::of(&options.source, input.name(), options, cancel)?
-    } else {
-        Outline::of_compressed(input, options, cancel)?
-    };
-    if let Some(outline) = &outline
-        && outline.header
-        && !outline.completed
-        && !options.accept_missing_trailer
-    {
-        let offset = input.total_bytes().unwrap_or(0);
-        return Err(LoadError::MissingTrailer {
-            file: input.name().to_owned(),
-            offset,
-        });
-    }
-    Ok(outline)
-}
-
-/// What to do about a source that is no dump.
-fn hint_for(content: LooksLike, name: &str) -> String {
-    if content == LooksLike::Utf16 {
-        let to = name.strip_suffix(".sql").unwrap_or(name);
-        return format!(
-            "Convert it: iconv -f UTF-16 -t UTF-8 {name} > {to}-utf8.sql (PowerShell's > writes UTF-16; the dump programs write the file themselves with --result-file)."
-        );
-    }
-    "Give a file that mysqldump or mariadb-dump wrote, plain or compressed with gzip, zstd, xz or bzip2."
-        .to_owned()
+/// Whether a server runs on this machine, so that its memory and its disk can be seen.
+pub fn is_near(conn: &Connection) -> bool {
+    ServerProbe::find(&conn.identity().hostname, conn.identity().port).is_some()
 }
 
 /// Looks at the server: may this account do it, is there room for it, and what is the fastest way?
@@ -214,7 +168,7 @@ pub fn judge_server(
         .filter(|begun| begun.about.empty_server);
     let ours = ours.map(Begun::databases).unwrap_or_default();
     let empty_server = contents::holds_nothing_else(conn, &facts.grants, &ours).map_err(server)?;
-    let server_is_local = tuning::is_near(conn);
+    let server_is_local = is_near(conn);
     let preflight = Preflight {
         outline,
         write_path,

@@ -15,7 +15,6 @@ use super::marks::{self, About, Fingerprint, Found, Gone, Marks, take_over};
 use super::opened::Opened;
 use super::options::{LoadOptions, ResumeMode};
 use super::own::refuse_on_target;
-use super::preflight::Preflight;
 
 /// Connections of a load besides its writers that hold a lock: the catalogue's, and one for triggers and events.
 const MORE_SLOTS: usize = 2;
@@ -269,7 +268,7 @@ pub fn begin_marks(
     earlier: &Earlier,
     source: &Opened,
     conn: &mut Connection,
-    (run, preflight, grants): (&str, &Preflight, &Grants),
+    (run, empty_server, grants): (&str, bool, &Grants),
 ) -> Result<Option<Marks>, refloat_wire::Error> {
     let (owner, slots) = (Owner::this(), options.threads.max(1) + MORE_SLOTS);
     if let Some(begun) = &earlier.begun {
@@ -289,7 +288,7 @@ pub fn begin_marks(
         begun: begun_of(run),
         owner,
         slots,
-        empty_server: preflight.empty_server,
+        empty_server,
     };
     let may = keeps_marks(source) && Marks::are_allowed(grants);
     Ok(may.then(|| Marks::new(run, about, &source.root())))

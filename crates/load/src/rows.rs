@@ -1,71 +1,8 @@
 //! Looking at tuples without sending them.
 
-use std::ops::Range;
-
 use refloat_sqltext::{LexMode, RowVisitor, StrLit};
 
 use super::form::Form;
-
-/// Notes where rows begin and end.
-pub struct Bounds {
-    start: usize,
-    /// The rows so far.
-    pub rows: Vec<Range<usize>>,
-}
-
-impl Bounds {
-    /// No rows yet.
-    pub fn new() -> Self {
-        Self {
-            start: 0,
-            rows: Vec::new(),
-        }
-    }
-}
-
-impl RowVisitor for Bounds {
-    type Error = std::convert::Infallible;
-
-    fn begin_row(&mut self, at: usize) -> Result<(), Self::Error> {
-        self.start = at;
-        Ok(())
-    }
-    fn end_row(&mut self, end: usize) -> Result<(), Self::Error> {
-        self.rows.push(self.start..end);
-        Ok(())
-    }
-}
-
-/// Notes where the first rows end, up to a number of them.
-struct FirstBounds {
-    bounds: Bounds,
-    left: usize,
-}
-
-impl RowVisitor for FirstBounds {
-    type Error = ();
-
-    fn begin_row(&mut self, at: usize) -> Result<(), ()> {
-        self.bounds.start = at;
-        Ok(())
-    }
-    fn end_row(&mut self, end: usize) -> Result<(), ()> {
-        self.bounds.rows.push(self.bounds.start..end);
-        self.left -= 1;
-        if self.left == 0 { Err(()) } else { Ok(()) }
-    }
-}
-
-/// Where the first rows stand, at most `most` (one or more) of them; fewer where the text cannot be walked.
-pub fn first_bounds(form: &Form, text: &[u8], mode: LexMode, most: usize) -> Vec<Range<usize>> {
-    let mut first = FirstBounds {
-        bounds: Bounds::new(),
-        left: most,
-    };
-    // It ends with an error where there are more rows.
-    let _ = form.visit(text, mode, &mut first);
-    first.bounds.rows
-}
 
 /// Looks for a row whose value at one position is left to the server.
 struct Generated {
@@ -146,15 +83,6 @@ pub fn may_leave_to_server(text: &[u8], position: usize, zero_generates: bool) -
     words
         .iter()
         .any(|word| memchr::memmem::find(text, word).is_some())
-}
-
-/// The rows in two runs, each with its count; one run when there are fewer than two rows.
-pub fn halves_of(rows: &[Range<usize>]) -> Vec<(Range<usize>, u64)> {
-    let (left, right) = rows.split_at(rows.len() / 2);
-    [left, right]
-        .into_iter()
-        .filter_map(|half| Some((half.first()?.start..half.last()?.end, half.len() as u64)))
-        .collect()
 }
 
 #[cfg(test)]

@@ -8,11 +8,12 @@ use refloat_schema::columns::{Column, ColumnClass, Layout};
 use refloat_sqltext::quote_ident;
 
 use super::deferral::Deferral;
-use super::marks::TableDetail;
 
 mod compared;
+mod detail;
 
 pub use compared::{Compared, Kind};
+pub use detail::TableDetail;
 
 /// A table of the target that the dump brings rows for.
 pub struct Table {

@@ -1,12 +1,10 @@
 //! The server's settings for a load: which are changed, what is advised, and how they are put back.
 
 use refloat_run::machine::Machine;
-use refloat_run::probe::ServerProbe;
 use refloat_run::settings::{
     Advice, AppliedSettings, Durability, Facts, Hints, JournalEntry, SettingsPlan,
 };
 use refloat_run::{Cancel, Run};
-use refloat_wire::Connection;
 
 use super::options::{BinlogMode, LoadOptions, WritePath};
 use super::outcome::LoadOutcome;
@@ -20,11 +18,6 @@ pub fn durability(options: &LoadOptions, preflight: &Preflight) -> Durability {
     } else {
         Durability::Keep
     })
-}
-
-/// Whether a server runs on this machine, so that its memory and its disk can be seen.
-pub fn is_near(conn: &Connection) -> bool {
-    ServerProbe::find(&conn.identity().hostname, conn.identity().port).is_some()
 }
 
 /// What a plan for a server rests on besides its own words; `near`: it runs on this machine, whose memory is for `here` servers.

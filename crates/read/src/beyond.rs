@@ -1,4 +1,5 @@
-//! What a server holds beside its databases, which is in no logical dump: it is counted, so that nobody misses it later.
+//! Counts what a server holds besides its databases and no logical dump contains, so that its
+//! absence comes as no surprise later.
 
 use refloat_run::settings::Facts;
 use refloat_wire::{Connection, Vendor};
@@ -6,12 +7,13 @@ use refloat_wire::{Connection, Vendor};
 use super::error::ReadError;
 use super::options::ReadOptions;
 
-/// `ER_XAER_RMERR`: MySQL says so to an account without `XA_RECOVER_ADMIN`.
+/// `ER_XAER_RMERR`: MySQL's answer to an account without `XA_RECOVER_ADMIN`.
 const XA_DENIED: u16 = 1401;
-/// `ER_NO_SUCH_TABLE`, `ER_UNKNOWN_TABLE`, `ER_BAD_FIELD_ERROR`: a version that does not have it.
+/// `ER_NO_SUCH_TABLE`, `ER_UNKNOWN_TABLE`, `ER_BAD_FIELD_ERROR`: this version lacks the table or
+/// column.
 const NOT_HAD: &[u16] = &[1146, 1109, 1054];
 
-/// Kinds of objects of the whole server: what they are called, and what counts them.
+/// Kinds of server-wide objects: vendor (`None` for both), name, and where to count them.
 const KINDS: &[(Option<Vendor>, &str, &str)] = &[
     (None, "loadable functions", "mysql.func"),
     (None, "servers of CREATE SERVER", "mysql.servers"),
@@ -43,8 +45,8 @@ const KINDS: &[(Option<Vendor>, &str, &str)] = &[
     ),
 ];
 
-/// What the dump of a server does not hold of it. Prepared XA transactions are told of always, objects of the whole server where all
-/// databases are asked for.
+/// Notes on what the dump leaves out. Prepared XA transactions are always reported, server-wide
+/// objects only when all databases are dumped.
 pub fn notes(
     conn: &mut Connection,
     options: &ReadOptions,
@@ -87,7 +89,8 @@ pub fn notes(
     Ok(notes)
 }
 
-/// Transactions that wait for `XA COMMIT`: their rows are not there yet. An account that may not list them is told nothing.
+/// Prepared transactions that wait for `XA COMMIT`: their rows are not visible yet. `None` also
+/// when the account may not list them.
 fn prepared(conn: &mut Connection) -> Result<Option<String>, ReadError> {
     let result = match conn.query("XA RECOVER") {
         Ok(result) => result,

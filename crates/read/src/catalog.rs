@@ -1,4 +1,4 @@
-//! What is on the server, and what of it is asked for.
+//! Lists what is on the server and selects what was asked for.
 
 mod collated;
 mod columns;
@@ -20,34 +20,35 @@ pub use columns::{Column, KeyLiteral};
 pub use programs::{Program, Programs, View, read_programs};
 pub use tables::{DataPolicy, KeyColumn, Table, read_tables};
 
-/// What helps when a name that is asked for matches nothing.
+/// The hint for names that match nothing.
 pub const NAMES_HINT: &str = "Names are compared as the server has them; * and ? stand for other characters; tables are `table` or `db.table`. \
      Refloat's own tables, in databases refloat and refloat_load, are never taken.";
 
-/// A database that is dumped.
+/// A database to dump, with the names of its objects.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Database {
-    /// Its name.
+    /// Database name.
     pub name: String,
-    /// Tables, in the order of their names.
+    /// Base tables, sorted by name.
     pub tables: Vec<String>,
-    /// Sequences.
+    /// Sequences (MariaDB), sorted by name.
     pub sequences: Vec<String>,
-    /// Views.
+    /// Views, sorted by name.
     pub views: Vec<String>,
-    /// Names that no tool may touch: leftovers of the server's own work.
+    /// Leftovers of the server's own work, which no tool may touch.
     pub leftovers: Vec<String>,
 }
 
 impl Database {
-    /// Names of its tables, sequences and views, and of leftovers.
+    /// Names of its tables, sequences, views and leftovers.
     pub fn objects(&self) -> impl Iterator<Item = &str> {
         let lists = [&self.tables, &self.sequences, &self.views, &self.leftovers];
         lists.into_iter().flatten().map(String::as_str)
     }
 }
 
-/// Lists databases, tables and views that are asked for, without those of Refloat's own, in the order of their names. Cheap: it is also asked while writers wait.
+/// Lists the selected databases, tables and views by name, without Refloat's own. It is cheap,
+/// because it also runs while writers wait.
 pub fn list(conn: &mut Connection, options: &ReadOptions) -> Result<Vec<Database>, ReadError> {
     let failed = |error| ReadError::server("listing tables", error);
     let mut databases: Vec<String> = texts(&conn.query("SHOW DATABASES").map_err(failed)?, 0)?;
@@ -59,7 +60,7 @@ pub fn list(conn: &mut Connection, options: &ReadOptions) -> Result<Vec<Database
         let theirs = namesakes(conn, &name).map_err(failed)?;
         let query = format!("SHOW FULL TABLES FROM {}", quote_ident(&name));
         let found = match conn.query(query) {
-            // Somebody dropped it in between.
+            // Dropped in the meantime.
             Err(error) if error.server_code() == Some(1049) => continue,
             other => other.map_err(failed)?,
         };
@@ -76,7 +77,8 @@ pub fn list(conn: &mut Connection, options: &ReadOptions) -> Result<Vec<Database
             if own || !asked_table(options, &database.name, &name) {
                 continue;
             }
-            // A file whose name is no table's, such as what a killed ALTER leaves. MySQL 8.0 and newer list no files, so there it is a name.
+            // A file that belongs to no table, for example left by a killed `ALTER`. MySQL 8.0 and
+            // newer list no files, so there it is a table name.
             if of_files && name.starts_with("#mysql50#") {
                 database.leftovers.push(name);
                 continue;
@@ -108,7 +110,7 @@ pub fn list(conn: &mut Connection, options: &ReadOptions) -> Result<Vec<Database
     Ok(listed)
 }
 
-/// Patterns that match nothing: a name with a typing error must not give an empty dump.
+/// Patterns that match nothing: a typing error must not produce an empty dump.
 pub fn unmatched(options: &ReadOptions, listed: &[Database]) -> Vec<String> {
     let databases: BTreeSet<&str> = listed
         .iter()
@@ -124,7 +126,8 @@ pub fn unmatched(options: &ReadOptions, listed: &[Database]) -> Vec<String> {
         .collect()
 }
 
-/// Patterns of what is left out that match nothing on the server: nor must one of them leave in what was not wanted.
+/// Exclusion patterns that match nothing on the server: a typing error must not let in what was to
+/// be left out.
 pub fn unmatched_exclusions(
     conn: &mut Connection,
     options: &ReadOptions,
@@ -132,7 +135,7 @@ pub fn unmatched_exclusions(
     if options.exclude.is_empty() {
         return Ok(Vec::new());
     }
-    // Also what is not asked for is there.
+    // A pattern may match an object that is not selected.
     let mut everything = options.clone();
     everything.databases.clear();
     everything.tables.clear();
@@ -141,7 +144,7 @@ pub fn unmatched_exclusions(
     Ok(no_objects(&options.exclude, &listed).cloned().collect())
 }
 
-/// The patterns among these that no table, view or sequence matches.
+/// The patterns that match no table, view or sequence.
 fn no_objects<'a>(patterns: &'a [String], listed: &[Database]) -> impl Iterator<Item = &'a String> {
     let objects: Vec<(&str, &str)> = listed
         .iter()
@@ -161,25 +164,25 @@ fn no_objects<'a>(patterns: &'a [String], listed: &[Database]) -> impl Iterator<
     })
 }
 
-/// Whether a database is asked for; whether one of Refloat's names holds anything but Refloat's own tables is another question
-/// ([`refloat_run::own`]).
+/// Whether a database is selected. Whether a database with one of Refloat's names holds anything
+/// but Refloat's own tables is a separate question ([`refloat_run::own`]).
 pub fn wanted_database(options: &ReadOptions, name: &str) -> bool {
     let asked = options.databases.is_empty() || matches_any(&options.databases, "", name);
     asked && !is_system_database(name)
 }
 
-/// Whether a table, view or sequence is asked for, and has no name of one of Refloat's own tables, which never are.
+/// Whether a table, view or sequence is selected. Names of Refloat's own tables never are.
 pub fn wanted_table(options: &ReadOptions, database: &str, name: &str) -> bool {
     asked_table(options, database, name) && !is_own_table(database, name)
 }
 
-/// Whether a table, view or sequence is asked for, whosever it is.
+/// Whether a table, view or sequence is selected, Refloat's own included.
 pub fn asked_table(options: &ReadOptions, database: &str, name: &str) -> bool {
     let asked = options.tables.is_empty() || matches_any(&options.tables, database, name);
     asked && !matches_any(&options.exclude, database, name)
 }
 
-/// Says which of Refloat's own tables are left out of these databases, in which there is something of somebody's.
+/// Notes on Refloat's own tables that are left out of databases which also hold user objects.
 pub fn own_left_out(
     conn: &mut Connection,
     databases: &[Database],
@@ -205,7 +208,7 @@ pub fn own_left_out(
     Ok(notes)
 }
 
-/// The collations of all databases, by name.
+/// The default collation of every database, by name.
 pub fn collations(conn: &mut Connection) -> Result<Vec<(String, String)>, ReadError> {
     let query = "SELECT SCHEMA_NAME, DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA";
     let result = conn
@@ -215,8 +218,8 @@ pub fn collations(conn: &mut Connection) -> Result<Vec<(String, String)>, ReadEr
     Ok(names.into_iter().zip(texts(&result, 1)?).collect())
 }
 
-/// A column of a result as texts. What is NULL is empty; what is no UTF-8 must not be, because something would be left out under a name that
-/// nothing has.
+/// A column of a result as text, with NULL as the empty string. Names that are not UTF-8 are an
+/// error: the object would be left out under a name that does not exist.
 fn texts(result: &ResultSet, column: usize) -> Result<Vec<String>, ReadError> {
     let text = |row| {
         let bytes = result.bytes(row, column).unwrap_or_default();
@@ -234,12 +237,13 @@ fn texts(result: &ResultSet, column: usize) -> Result<Vec<String>, ReadError> {
     (0..result.len()).map(text).collect()
 }
 
-/// What servers say of an object that was there a moment ago: `ER_BAD_DB_ERROR`, `ER_NO_SUCH_TABLE`, `ER_SP_DOES_NOT_EXIST`,
-/// `ER_TRG_DOES_NOT_EXIST`, `ER_EVENT_DOES_NOT_EXIST`, MariaDB's `ER_UNKNOWN_SEQUENCES`.
+/// Errors for an object that existed a moment ago: `ER_BAD_DB_ERROR`, `ER_NO_SUCH_TABLE`,
+/// `ER_SP_DOES_NOT_EXIST`, `ER_TRG_DOES_NOT_EXIST`, `ER_EVENT_DOES_NOT_EXIST`, MariaDB's
+/// `ER_UNKNOWN_SEQUENCES`.
 pub const GONE: &[u16] = &[1049, 1146, 1305, 1360, 1539, 4091];
 
-/// The text of a `SHOW CREATE`; [`ReadError::Changed`] when the object is gone. A server that hides it from the account gives NULL:
-/// that is no empty definition.
+/// The result of a `SHOW CREATE`; [`ReadError::Changed`] if the object is gone. The server returns
+/// NULL for a definition that the account may not see: an error, not an empty definition.
 pub fn show_create(
     conn: &mut Connection,
     what: &str,
@@ -274,7 +278,7 @@ pub fn show_create(
     })
 }
 
-/// The text that creates a database, with its collation, unless it is there.
+/// The `CREATE DATABASE IF NOT EXISTS` statement of a database, with its collation.
 pub fn show_create_database(conn: &mut Connection, name: &str) -> Result<Vec<u8>, ReadError> {
     let label = format!("database {name}");
     let statement = format!("SHOW CREATE DATABASE IF NOT EXISTS {}", quote_ident(name));
@@ -291,20 +295,20 @@ pub fn show_create_database(conn: &mut Connection, name: &str) -> Result<Vec<u8>
     })
 }
 
-/// A definition, and the session in which it means what it means.
+/// A definition, and the session settings it depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShowCreate {
-    /// The statement.
+    /// The `CREATE` statement.
     pub text: Vec<u8>,
-    /// `sql_mode`, of programs.
+    /// `sql_mode` of a program.
     pub sql_mode: Option<String>,
-    /// `character_set_client`.
+    /// `character_set_client` at creation.
     pub client: Option<String>,
-    /// `collation_connection`.
+    /// `collation_connection` at creation.
     pub connection: Option<String>,
-    /// Collation of the database when it was created.
+    /// Database collation at creation.
     pub database: Option<String>,
-    /// `time_zone`, of events.
+    /// `time_zone` of an event.
     pub time_zone: Option<String>,
 }
 

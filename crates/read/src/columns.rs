@@ -1,4 +1,4 @@
-//! The columns of a table, asked of the server.
+//! Reads the columns of a table from the server.
 
 use std::time::{Duration, Instant};
 
@@ -11,11 +11,11 @@ use refloat_wire::{Connection, Error, ResultSet};
 
 /// `ER_WARN_I_S_SKIPPED_TABLE`.
 const BEING_ALTERED: u16 = 1684;
-/// How long a table may stay so, and the time between two looks.
+/// How long to wait for the table, and the pause between two attempts.
 const ALTERED_WAIT: Duration = Duration::from_secs(60);
 const ALTERED_PAUSE: Duration = Duration::from_millis(20);
 
-/// Reads a table's columns.
+/// Reads the columns of a table.
 pub fn read(
     catalog: &mut Connection,
     db: &str,
@@ -39,10 +39,11 @@ pub fn read(
         );
         columns.push(Column {
             class: ColumnClass::of(&type_text, collation.as_deref()),
-            // A member `''` is stored without a word: with such a member nothing can be told.
+            // A member `''` is stored without a warning, so with one, warnings do not reveal
+            // invalid values.
             is_enum: type_text.starts_with("enum(") && !has_empty_member(&type_text),
             charset: collation.as_deref().map(charset_of),
-            // DEFAULT_GENERATED is not a generated column: match the whole words only.
+            // `DEFAULT_GENERATED` does not mean a generated column: match only the whole words.
             generated: extra.contains("VIRTUAL GENERATED")
                 || extra.contains("STORED GENERATED")
                 || extra.contains("PERSISTENT"),
@@ -62,8 +63,8 @@ pub fn read(
     Ok(Layout::of(columns, transactional, versioned))
 }
 
-/// What the server says about the columns. MySQL refuses to while a foreign key is added that points at the table, or at one of its
-/// columns, in another session: this load does that too, so it is waited for.
+/// Runs `SHOW FULL COLUMNS`. MySQL refuses while another session adds a foreign key that references
+/// the table or one of its columns. This load does so itself, so wait.
 fn show_columns(conn: &mut Connection, db: &str, name: &str) -> Result<ResultSet, Error> {
     let statement = format!(
         "SHOW FULL COLUMNS FROM {}.{}",
@@ -83,7 +84,8 @@ fn show_columns(conn: &mut Connection, db: &str, name: &str) -> Result<ResultSet
     }
 }
 
-/// Takes the columns of a system-versioned table's period for such that rows fill, as they do in a session that writes history.
+/// Treats the period columns of a system-versioned table as columns that rows fill, as they do in a
+/// session that writes history.
 pub fn with_period(
     layout: &mut Layout,
     catalog: &mut Connection,
@@ -119,7 +121,7 @@ pub fn with_period(
         never_elsewhere,
     });
     if named.is_empty() {
-        // Its definition names no columns: no list shows them, and they are there.
+        // The definition names no period columns: they exist, but no listing shows them.
         layout
             .columns
             .extend(["row_start", "row_end"].map(|name| Column {

@@ -1,77 +1,78 @@
-//! Why a server could not be read.
+//! Errors of reading a server.
 
 use refloat_run::Cancel;
 use refloat_wire::Error as WireError;
 
-/// Why a server could not be read, or not at one moment.
+/// Why a server could not be read, or not as of one moment.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// Found before anything was written.
+    /// Refused before anything was written.
     #[error("{reason}")]
     Refused {
         /// What is wrong.
         reason: String,
-        /// What to do about it.
+        /// How to fix it.
         hint: String,
     },
-    /// The server refused or went away.
+    /// The server returned an error, or the connection was lost.
     #[error("{doing}")]
     Server {
-        /// What was being done.
+        /// What was being done at the time.
         doing: String,
-        /// The server's words.
+        /// The error of the server or of the connection.
         #[source]
         source: WireError,
     },
-    /// Somebody changed a definition, or put another table in the place of one, while it was read: its rows and its definition may not fit.
+    /// A definition changed, or another table took its place, while it was being read: its rows and
+    /// its definition may not match.
     #[error("{what} was changed, exchanged, dropped or created by somebody while it was read")]
     Changed {
-        /// Which table, view or program.
+        /// The table, view or program.
         what: String,
     },
-    /// Ranges of a key have not brought every row, or one twice.
+    /// Reading a table by key ranges missed rows or returned some twice.
     #[error(
         "table {table} was read in ranges of its key, which brought {read} rows, and the server counts {counted} in the same moment"
     )]
     Uncounted {
-        /// The table.
+        /// The table, as `database.table`.
         table: String,
-        /// Rows that were read.
+        /// Rows that the ranges returned.
         read: u64,
-        /// Rows that the server counts.
+        /// Rows that the server counts in the same snapshot.
         counted: u64,
     },
-    /// The lock of the snapshot was not given in time.
+    /// The snapshot lock was not granted in time.
     #[error("no consistent snapshot: the lock was not given within {seconds} s; {in_the_way}")]
     NoLock {
-        /// How long it was waited for.
+        /// Seconds waited.
         seconds: u64,
-        /// What stands in its way.
+        /// What blocks it, as far as the account can see.
         in_the_way: String,
     },
-    /// A node of a cluster has not applied in time what others had confirmed.
+    /// A Galera node did not apply in time what the cluster had confirmed.
     #[error(
         "the node lags behind its cluster: it has not applied, within its repl.causal_read_timeout, what the others had confirmed when it was asked"
     )]
     Behind,
-    /// The server cannot send a value whole.
+    /// The server cannot send a value in full.
     #[error(
         "table {table}: a value is larger as text than the server's max_allowed_packet of {limit} bytes, so the server would leave it empty"
     )]
     TooLarge {
-        /// The table.
+        /// The table, as `database.table`.
         table: String,
-        /// The limit.
+        /// `max_allowed_packet`, in bytes.
         limit: usize,
     },
-    /// Stopped on request.
+    /// The run was interrupted; the reason.
     #[error("{0}")]
     Interrupted(String),
 }
 
 impl ReadError {
-    /// An error of the server.
+    /// An error from the server, and what was being done when it came.
     pub fn server(doing: impl Into<String>, source: WireError) -> Self {
         Self::Server {
             doing: doing.into(),
@@ -79,7 +80,7 @@ impl ReadError {
         }
     }
 
-    /// What a cancelled run ends with.
+    /// The error that a cancelled run ends with.
     pub fn interrupted(cancel: &Cancel) -> Self {
         Self::Interrupted(
             cancel

@@ -1,7 +1,8 @@
-//! Foreign keys whose names a server does not quote as it should.
+//! Repairs foreign keys whose names a server does not quote correctly.
 //!
-//! MariaDB 11.8 (seen with 11.8.6; 10.11.19 does it right) shows names of foreign keys and of their columns with a backtick in them as they
-//! are, without doubling it: what it shows cannot be read, by itself neither.
+//! MariaDB 11.8 (seen with 11.8.6; 10.11.19 is correct) does not double a backtick in the names of
+//! foreign keys and their columns: nothing can parse the `SHOW CREATE TABLE` text, not even the
+//! server itself.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -14,7 +15,7 @@ const LIST: &str = "SELECT TABLE_NAME, CONSTRAINT_NAME, COLUMN_NAME, REFERENCED_
 const ORDER: &str =
     "ORDER BY CAST(TABLE_NAME AS BINARY), CAST(CONSTRAINT_NAME AS BINARY), ORDINAL_POSITION";
 
-/// A foreign key with such a name.
+/// A foreign key with a backtick in its name or in one of its column names.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ForeignKey {
     name: String,
@@ -22,7 +23,7 @@ pub struct ForeignKey {
     referenced: Vec<String>,
 }
 
-/// The definition of one table, as a server has shown it, with such keys as they have to be written.
+/// The definition of one table, as shown by the server, with such keys quoted correctly.
 pub fn corrected(
     conn: &mut Connection,
     (database, table): (&str, &str),
@@ -51,7 +52,7 @@ fn may_be_odd(conn: &Connection, create: &[u8]) -> bool {
         && memchr::memmem::find(create, b" FOREIGN KEY (`").is_some()
 }
 
-/// Those of a database, by table. `creates` are the definitions of all of its tables.
+/// Such foreign keys of a database, by table. `creates` holds the definitions of all its tables.
 pub fn read(
     conn: &mut Connection,
     schema: &str,
@@ -96,7 +97,7 @@ impl ForeignKey {
         self.name.contains('`') || names.any(|name| name.contains('`'))
     }
 
-    /// What stands in front of the referenced table, and behind it.
+    /// The text before the referenced table, and the text after it.
     fn written(&self, quote: impl Fn(&str) -> String) -> (String, String) {
         let list = |names: &[String]| {
             let names: Vec<String> = names.iter().map(|name| quote(name)).collect();
@@ -113,13 +114,14 @@ impl ForeignKey {
     }
 }
 
-/// The definition with these keys as they have to be written.
+/// The definition with these keys quoted correctly.
 pub fn mended<'a>(create: &'a [u8], keys: &[ForeignKey]) -> Cow<'a, [u8]> {
     let mut text = Cow::Borrowed(create);
     for key in keys {
         let shown = key.written(|name| format!("`{name}`"));
         let right = key.written(quote_ident);
-        // The table stands in between, with its database or without, and is quoted as it should be.
+        // Between the two stands the referenced table, with or without its database, and quoted
+        // correctly.
         let Some(at) = memchr::memmem::find(&text, shown.0.as_bytes()) else {
             continue;
         };
@@ -155,7 +157,7 @@ mod tests {
         assert!(keys.iter().all(ForeignKey::is_odd));
         let text = mended(shown, &keys);
         assert_eq!(String::from_utf8_lossy(&text), right);
-        // What a server shows as it should is left alone.
+        // Text that the server quoted correctly is left alone.
         assert_eq!(&*mended(right.as_bytes(), &keys), right.as_bytes());
     }
 }

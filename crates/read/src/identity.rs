@@ -1,8 +1,9 @@
-//! Whether a name still means the table that it meant in the snapshot.
+//! Whether a name still refers to the table that it referred to in the snapshot.
 //!
-//! A definition does not tell: who has filled a copy of a table puts it in the table's place with `RENAME TABLE`, or a partition with
-//! `EXCHANGE PARTITION`, and both are defined alike. InnoDB gives each table, and each partition, a number that it never gives again.
-//! Only an account with `PROCESS` sees it; to others a time of creation must do.
+//! The definition does not tell: `RENAME TABLE` can swap in a copy, and `EXCHANGE PARTITION` a
+//! partition, with the same definition. InnoDB gives every table and every partition an ID that it
+//! never reuses, but only an account with `PROCESS` can see it. For other accounts the creation
+//! time must do.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,38 +14,39 @@ use super::catalog::{DataPolicy, Table};
 use super::error::ReadError;
 use super::snapshot::position::told;
 
-/// What is added to the file name of a table whose name is that of a device somewhere (`con`, `nul`).
+/// Suffix of the file name of a table that is named like a device on some system (`con`, `nul`).
 const DEVICE: &[u8] = b"@@@";
 
-/// What stands before the name of a partition; a table whose own name has it is not found, and told by its time.
+/// Separates the table name from the partition name. A table with this text in its own name is not
+/// found, and is identified by its creation time.
 const PARTITION: [&[u8]; 2] = [b"#P#", b"#p#"];
 
-/// Names that one statement has the server write as those of files: each is a column, and 4096 is the most.
+/// File names to ask for in one statement: each is a column of the result, and 4096 is the limit.
 const NAMES_AT_ONCE: usize = 500;
 
-/// What is said where nothing but a time tells one table from another.
+/// The caveat when only a creation time tells one table from another.
 const VAGUE: &str = "a table, or one of its partitions, that somebody exchanges, while it is read, for another of the same definition may not be noticed: the account lacks PROCESS, \
      or InnoDB has no number of its own for each table";
 
-/// InnoDB's number of a table, or those of its partitions, each with the name that InnoDB has for it.
+/// The InnoDB ID of a table, or those of its partitions, each with its InnoDB name.
 type Numbers = Vec<(Vec<u8>, u64)>;
 
-/// What tells a table from others of the same name and definition.
+/// What distinguishes a table from others of the same name and definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Identity {
-    /// InnoDB's own.
+    /// The IDs that InnoDB assigned.
     Numbers(Numbers),
-    /// When it was created, as far as the server tells: in whole seconds, and on MySQL a renamed table takes it along. Nowhere does it
-    /// tell of `EXCHANGE PARTITION`.
+    /// The creation time, if the server reports one: in whole seconds, and on MySQL it follows the
+    /// table through a rename. It never reveals `EXCHANGE PARTITION`.
     Created(Option<Vec<u8>>),
 }
 
-/// Identities of tables with snapshots, by what they are called.
+/// Identities of the tables that are read in the snapshot, by `database.table`.
 #[derive(Debug, Default)]
 pub struct Identities(HashMap<String, Identity>);
 
 impl Identities {
-    /// Reads them.
+    /// Reads the current identities of the tables.
     pub fn read<'a>(
         conn: &mut Connection,
         tables: impl Iterator<Item = &'a Table>,
@@ -96,7 +98,7 @@ impl Identities {
         Ok(Self(found))
     }
 
-    /// The first table that is another one now.
+    /// The first table, by name, that is not the same table in `now`.
     pub fn exchanged(&self, now: &Self) -> Option<String> {
         let is_other = |(name, identity): &(&String, &Identity)| {
             self.0.get(*name).is_none_or(|before| before != *identity)
@@ -105,10 +107,10 @@ impl Identities {
         others.map(|(name, _)| name).min().cloned()
     }
 
-    /// Makes sure that these tables are still the same ones.
+    /// Checks that these tables are still the same ones.
     ///
     /// # Errors
-    /// [`ReadError::Changed`] with the first that is another one now.
+    /// [`ReadError::Changed`] with the first table that is not.
     pub fn unchanged<'a>(
         &self,
         conn: &mut Connection,
@@ -122,7 +124,7 @@ impl Identities {
         })
     }
 
-    /// What somebody should know where some are told apart by nothing but times; a sentence.
+    /// A note for the user if some tables are identified only by their creation time.
     pub fn caveat(&self) -> Option<String> {
         let mut all = self.0.values();
         all.any(|identity| matches!(identity, Identity::Created(_)))
@@ -130,10 +132,11 @@ impl Identities {
     }
 }
 
-/// InnoDB's numbers, by what it calls the table; none where the account may not see them.
+/// InnoDB's IDs by InnoDB table name; empty when the account may not see them.
 ///
-/// Of MySQL since 8.0 they are those of the tables' files: its list of tables locks each for a moment, and would wait behind every
-/// `ALTER TABLE` that waits for somebody. A table that shares a file with others has none.
+/// On MySQL 8.0 and newer these are tablespace IDs: the list of tables locks each table for a
+/// moment, and would wait behind every blocked `ALTER TABLE`. A table in a shared tablespace has no
+/// ID.
 fn numbers(conn: &mut Connection) -> Result<HashMap<Vec<u8>, Numbers>, ReadError> {
     let list = if conn.server().is_mysql_since((8, 0, 0)) {
         "SELECT NAME, SPACE FROM information_schema.INNODB_TABLESPACES_BRIEF ORDER BY NAME"
@@ -158,15 +161,18 @@ fn numbers(conn: &mut Connection) -> Result<HashMap<Vec<u8>, Numbers>, ReadError
     Ok(by_table)
 }
 
-/// Names of tables and databases as servers write them into one of a file:
-/// <https://dev.mysql.com/doc/refman/8.4/en/identifier-mapping.html>. InnoDB calls a table so on MariaDB, and on MySQL before 8.0.
+/// Table and database names encoded as file names:
+/// <https://dev.mysql.com/doc/refman/8.4/en/identifier-mapping.html>. InnoDB uses these names on
+/// MariaDB, and on MySQL before 8.0.
 ///
-/// Those that are ASCII are not in it: how they are written is known. The mapping of other letters is long, so the server is asked.
+/// Only non-ASCII names are kept here. ASCII is easy to encode; the mapping of other characters is
+/// long, so the server does it.
 #[derive(Debug, Default)]
 struct FileNames(HashMap<String, Vec<u8>>);
 
 impl FileNames {
-    /// Has the server write those of these names that are not ASCII, many in one statement. MySQL 5.7 does not lend its mapping.
+    /// Asks the server to encode the non-ASCII names, many per statement. MySQL 5.7 does not offer
+    /// its mapping to queries.
     fn read<'a>(
         conn: &mut Connection,
         names: impl Iterator<Item = &'a str>,
@@ -193,7 +199,7 @@ impl FileNames {
         Ok(Self(written))
     }
 
-    /// What InnoDB calls a table; `None` where the server has not told.
+    /// The InnoDB name of a table; `None` when the server did not encode it.
     fn of(&self, table: &Table) -> Option<Vec<u8>> {
         let (database, name) = (self.file(&table.database)?, self.file(&table.name)?);
         Some([database, name].join(&b'/'))
@@ -215,7 +221,8 @@ impl FileNames {
     }
 }
 
-/// When the tables of a database were created. On MariaDB it is the time of the definition's file, which renaming changes.
+/// Creation times of the tables of a database. On MariaDB this is the time of the definition file,
+/// which a rename changes.
 fn created(
     conn: &mut Connection,
     database: &str,

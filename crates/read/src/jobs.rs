@@ -1,55 +1,57 @@
-//! Jobs that threads share: cutting goes before reading, then the largest first; the first error ends all.
+//! A job queue for threads: cutting goes before reading, larger jobs before smaller, and the first
+//! error stops everything.
 
 use std::collections::BinaryHeap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// One thing to do with a table. Cutting is short, and tells what is large.
+/// A unit of work on a table. Cutting sorts above reading: it is quick, and it reveals which jobs
+/// are large.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Job {
-    /// Read a part of it.
+    /// Read one range of a table.
     Read {
-        /// Bytes, as they are estimated.
+        /// Estimated size in bytes.
         bytes: u64,
-        /// The table, by its place.
+        /// Index of the table.
         table: usize,
-        /// The part, by its place.
+        /// Index of the range.
         number: usize,
     },
-    /// Cut it into parts.
+    /// Cut a table into ranges.
     Cut {
-        /// Bytes, as they are estimated.
+        /// Estimated size in bytes.
         bytes: u64,
-        /// The table, by its place.
+        /// Index of the table.
         table: usize,
     },
 }
 
-/// What waits, and what the threads know together (`S`).
+/// The open jobs, and the state that the threads share (`S`).
 pub struct Jobs<S, E> {
-    /// What both threads and who asked them look at.
+    /// State shared by the threads and their caller.
     pub shared: S,
-    /// By lane: each thread takes jobs of one of them only.
+    /// Open jobs by lane; each thread takes jobs from one lane only.
     open: Vec<BinaryHeap<Job>>,
     busy: usize,
     error: Option<E>,
 }
 
 impl<S, E> Jobs<S, E> {
-    /// Adds a job to a lane. [`Queue::wake`] tells those who wait.
+    /// Adds a job to a lane. Call [`Queue::wake`] afterwards to notify the threads that wait.
     pub fn push(&mut self, lane: usize, job: Job) {
         self.open[lane].push(job);
     }
 }
 
-/// Jobs, and who waits for them.
+/// Jobs, and the threads that wait for them.
 pub struct Queue<S, E> {
     jobs: Mutex<Jobs<S, E>>,
     changed: Condvar,
 }
 
 impl<S, E> Queue<S, E> {
-    /// A queue without jobs, of so many lanes.
+    /// An empty queue with `lanes` lanes.
     pub fn new(lanes: usize, shared: S) -> Self {
         Self {
             jobs: Mutex::new(Jobs {
@@ -62,18 +64,18 @@ impl<S, E> Queue<S, E> {
         }
     }
 
-    /// All of it, for a moment.
+    /// Locks the jobs and the shared state.
     pub fn jobs(&self) -> MutexGuard<'_, Jobs<S, E>> {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells those who wait that there are jobs.
+    /// Notifies the waiting threads that there are new jobs.
     pub fn wake(&self) {
         self.changed.notify_all();
     }
 
-    /// Runs jobs of a lane until those of all lanes are done, or one has failed. A panic ends the others with `defect`, so that nobody
-    /// waits for ever, and goes on from here.
+    /// Runs jobs of one lane until all lanes are done or a job has failed. If a job panics, the
+    /// queue fails with `defect`, so that no thread waits forever, and the panic resumes here.
     pub fn work(
         &self,
         lane: usize,
@@ -91,7 +93,7 @@ impl<S, E> Queue<S, E> {
         }
     }
 
-    /// What the threads know at the end, or the first error.
+    /// The shared state at the end, or the first error.
     pub fn finish(self) -> Result<S, E> {
         let jobs = self
             .jobs
@@ -110,7 +112,7 @@ impl<S, E> Queue<S, E> {
                 jobs.busy += 1;
                 return Some(job);
             }
-            // A job that runs may add others, of any lane.
+            // A running job may add others, to any lane.
             if jobs.busy == 0 && jobs.open.iter().all(BinaryHeap::is_empty) {
                 return None;
             }

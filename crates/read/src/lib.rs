@@ -1,9 +1,11 @@
-//! A server at one moment: what is there, how it is defined, and how its rows are read in parallel.
+//! Reads a server at one moment: what it holds, how it is defined, and its rows, in parallel.
 //!
-//! [`moment`](moment::moment) opens a snapshot on several connections and lists everything that is asked for as it is in it; tables are
-//! cut into [`ranges`]. The room writes nothing, neither to the server nor to a file, and does not know what becomes of the rows.
+//! [`moment`](moment::moment) opens a snapshot on several connections and lists what was selected,
+//! as the snapshot sees it; tables are cut into [`ranges`]. The crate writes nothing, neither to
+//! the server nor to a file, and does not know what becomes of the rows.
 //!
-//! Read first: [`ReadOptions`] (what can be asked for), [`moment::moment`] (the recipe) and [`catalog::Table`].
+//! Start with [`ReadOptions`] (what can be selected), [`moment::moment`] (the recipe) and
+//! [`catalog::Table`].
 
 mod beyond;
 pub mod catalog;

@@ -1,4 +1,4 @@
-//! Everything that is asked for, at one moment of the server.
+//! Everything that was selected, at one moment of the server.
 
 use refloat_run::Run;
 use refloat_run::settings::{Facts, SettingsError};
@@ -11,28 +11,28 @@ use crate::options::ReadOptions;
 use crate::snapshot::{Snapshot, Wanted};
 use crate::{beyond, privileges};
 
-/// How often the snapshot is taken anew because a definition was changed meanwhile.
+/// How often to take the snapshot again when a definition changes meanwhile.
 const SNAPSHOT_TRIES: u32 = 3;
 
-/// What is dumped.
+/// The objects to dump.
 pub struct Plan {
-    /// Databases, with the names of what is in them.
+    /// The databases, with the names of their objects.
     pub databases: Vec<Database>,
-    /// Collations of the databases, by name.
+    /// Default collation of each database, by name.
     pub collations: Vec<(String, String)>,
-    /// Tables, by the place of their database.
+    /// The tables of each database, in the order of `databases`.
     pub tables: Vec<Vec<Table>>,
     /// Routines, views, triggers and events.
     pub programs: Programs,
-    /// What is not in it, and what somebody should know.
+    /// What the dump leaves out, and what the user should know.
     pub notes: Vec<String>,
-    /// Whether the account may take the lock of all tables.
+    /// Whether the account's privileges allow a global read lock.
     pub may_flush: bool,
 }
 
-/// Opens the snapshot, and makes sure that what was listed before it is what is there in it.
+/// Opens the snapshot and checks that what was listed beforehand is what the snapshot sees.
 ///
-/// `complete`: everything that is asked for must be there, and something at all.
+/// With `complete`, every name that was asked for must exist, and there must be something to dump.
 pub fn moment(
     options: &ReadOptions,
     run: &Run,
@@ -51,7 +51,7 @@ pub fn moment(
     }
 }
 
-/// Opens the snapshot once; [`ReadError::Changed`] when somebody changed a definition meanwhile.
+/// Opens the snapshot once; [`ReadError::Changed`] if a definition changed meanwhile.
 fn open_moment(
     options: &ReadOptions,
     run: &Run,
@@ -60,7 +60,7 @@ fn open_moment(
 ) -> Result<(Snapshot, Plan), ReadError> {
     let mut plan = look(options, control, complete)?;
     let identities = |control: &mut Connection, plan: &Plan| {
-        // Without rows it does not matter which table it is.
+        // Without rows, a table's identity does not matter.
         let all = plan.tables.iter().flatten();
         Identities::read(control, all.filter(|_| !options.no_data))
     };
@@ -81,7 +81,8 @@ fn open_moment(
         |conn| catalog::list(conn, options),
     )?;
     let what = if listed == plan.databases {
-        // Neither identities nor programs are in the snapshot: if they are now what they were before it, they were so in it.
+        // Neither identities nor programs are covered by the snapshot. If they are the same before
+        // and after it was opened, they were the same in it.
         let now = identities(control, &plan)?;
         let exchanged = before.exchanged(&now);
         match read_programs(control, options, &listed) {
@@ -98,13 +99,13 @@ fn open_moment(
     } else {
         "a table or view".to_owned()
     };
-    // Its readers, and with them its locks, end here.
+    // This ends the readers and releases the locks.
     snapshot.give_up(control)?;
     Err(ReadError::Changed { what })
 }
 
-/// Refuses tables whose past no server takes back: MariaDB gives the numbers of transactions itself, and refuses a row that comes with some
-/// (error 1906, also with `system_versioning_insert_history`).
+/// Refuses tables whose history no server accepts back: MariaDB assigns transaction IDs itself and
+/// rejects a row that comes with one (error 1906, even with `system_versioning_insert_history`).
 fn refuse_numbered<'a>(tables: impl Iterator<Item = &'a Table>) -> Result<(), ReadError> {
     let found: Vec<String> = tables
         .filter(|table| table.numbered)
@@ -123,7 +124,7 @@ fn refuse_numbered<'a>(tables: impl Iterator<Item = &'a Table>) -> Result<(), Re
     })
 }
 
-/// Looks at everything that is asked for.
+/// Lists and reads everything that was selected, outside of any snapshot.
 pub fn look(
     options: &ReadOptions,
     control: &mut Connection,
@@ -202,7 +203,8 @@ pub fn look(
     })
 }
 
-/// Programs are text in the character set of who made them: it comes as it is stored.
+/// A program's text is in the character set of the session that created it, so it is fetched as
+/// stored.
 fn read_programs(
     control: &mut Connection,
     options: &ReadOptions,

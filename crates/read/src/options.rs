@@ -1,33 +1,33 @@
-//! What can be asked of a server that is read.
+//! Options for reading a server.
 
 use std::time::Duration;
 
 use refloat_wire::ConnectOptions;
 use serde::Serialize;
 
-/// How long the lock of the snapshot is waited for in all.
+/// Default of [`ReadOptions::lock_patience`].
 const LOCK_PATIENCE: Duration = Duration::from_secs(120);
 
-/// What happens where it cannot be promised that all rows are of one moment.
+/// What to do when one consistent moment cannot be guaranteed for all rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Consistency {
-    /// The best that the account may do; what is not promised is said, and stands in the manifest.
+    /// Take the best lock that the account may take. The manifest states what is not guaranteed.
     #[default]
     Best,
-    /// Refuse.
+    /// Refuse to run.
     Require,
-    /// No locks at all.
+    /// Take no lock at all.
     None,
 }
 
-/// Objects that can be left out.
+/// Kinds of objects that can be left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// Views.
     Views,
-    /// Functions, procedures, packages, libraries.
+    /// Functions, procedures, packages and libraries.
     Routines,
     /// Triggers.
     Triggers,
@@ -35,34 +35,34 @@ pub enum Kind {
     Events,
 }
 
-/// Which server, and what of it. [`ReadOptions::new`] gives the defaults.
+/// Which server to read, and which of its objects. [`ReadOptions::new`] sets the defaults.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ReadOptions {
-    /// The server.
+    /// The server to connect to.
     pub source: ConnectOptions,
-    /// Connections that read at the same time.
+    /// Number of parallel reader connections.
     pub threads: usize,
-    /// Databases, `*` and `?` match; empty means all but those of the server itself.
+    /// Databases to read, with `*` and `?` as wildcards; empty means all but the system databases.
     pub databases: Vec<String>,
-    /// Tables and views, as `table` or `db.table`; empty means all.
+    /// Tables and views to read, as `table` or `db.table`; empty means all.
     pub tables: Vec<String>,
-    /// Tables and views that are left out, as `table` or `db.table`.
+    /// Tables and views to leave out, as `table` or `db.table`.
     pub exclude: Vec<String>,
-    /// Kinds of objects that are left out.
+    /// Kinds of objects to leave out.
     pub skip: Vec<Kind>,
-    /// Leave the rows out.
+    /// Read definitions only, no rows.
     pub no_data: bool,
-    /// Leave rows of the past out of system-versioned tables.
+    /// Leave historical rows out of system-versioned tables.
     pub no_history: bool,
-    /// What happens where rows of one moment cannot be promised.
+    /// What to do when one consistent moment cannot be guaranteed.
     pub consistency: Consistency,
-    /// How long the lock of the snapshot is waited for in all.
+    /// How long to keep trying to take the snapshot lock.
     pub lock_patience: Duration,
 }
 
 impl ReadOptions {
-    /// Everything on a server that is not the server's own.
+    /// Defaults: everything except the system databases.
     pub fn new(source: ConnectOptions) -> Self {
         Self {
             source,

@@ -1,4 +1,5 @@
-//! What the account does not see would be left out without a word: the catalogue hides it. So what is needed to see it is asked first.
+//! Checks privileges before a dump: the catalog silently hides what the account may not see, so it
+//! would be missing without notice.
 
 use refloat_run::settings::Facts;
 use refloat_wire::Vendor;
@@ -7,7 +8,8 @@ use super::catalog::Database;
 use super::error::ReadError;
 use super::options::{Kind, ReadOptions};
 
-/// Refuses a dump that would not hold what the account cannot see; notes of what nobody can find out.
+/// Refuses a dump that would miss objects which the account cannot see. Returns notes about what
+/// cannot be checked.
 pub fn check(
     options: &ReadOptions,
     facts: &Facts,

@@ -1,4 +1,4 @@
-//! Connections of a dump: a session that inherits nothing which changes what is read.
+//! Sessions that read: they inherit no setting that would change what is read.
 
 use refloat_run::Cancel;
 use refloat_run::cancel::abandonable;
@@ -7,8 +7,9 @@ use refloat_wire::{Connection, Error, Vendor};
 use super::error::ReadError;
 use super::options::ReadOptions;
 
-/// What every connection sets first. `DEFAULT` would be the server's own value, so limits are numbers: with a global
-/// `sql_select_limit` of 1000 every table would have 1000 rows.
+/// What every connection sets first. `DEFAULT` would mean the server's global value, so limits are
+/// explicit numbers: with a global `sql_select_limit` of 1000, every table would end after 1000
+/// rows.
 const COMMON: &str = "SET NAMES utf8mb4, SESSION autocommit = 1, SESSION sql_mode = 'ALLOW_INVALID_DATES', SESSION time_zone = '+00:00', \
      SESSION wait_timeout = 86400, SESSION net_read_timeout = 3600, SESSION net_write_timeout = 3600, \
      SESSION sql_select_limit = 18446744073709551615, SESSION sql_quote_show_create = 1, SESSION big_tables = 0, \
@@ -17,7 +18,7 @@ const COMMON: &str = "SET NAMES utf8mb4, SESSION autocommit = 1, SESSION sql_mod
 const MYSQL: &[&str] = &[
     "max_execution_time = 0",
     "information_schema_stats_expiry = 0",
-    // Else a primary key that the server made is not seen, and its values are lost.
+    // Otherwise a generated invisible primary key stays hidden, and its values are lost.
     "show_gipk_in_create_table_and_information_schema = ON",
     "explain_format = 'TRADITIONAL'",
     "explain_json_format_version = 1",
@@ -26,16 +27,16 @@ const MYSQL: &[&str] = &[
 const MARIADB: &[&str] = &[
     "max_statement_time = 0",
     "query_cache_type = OFF",
-    // A snapshot may have to wait: for a target that is slower, or builds its indexes.
+    // A snapshot may have to wait for a slow target, or one that is building indexes.
     "idle_transaction_timeout = 0",
     "idle_readonly_transaction_timeout = 0",
 ];
-/// Seconds for which a server waits for a reader that does not take its rows.
+/// Seconds that the server waits for a reader that does not fetch its rows.
 const WRITE_TIMEOUT: u32 = 7 * 86_400;
 /// `ER_UNKNOWN_SYSTEM_VARIABLE`.
 const UNKNOWN_VARIABLE: u16 = 1193;
 
-/// Connects to the server, and makes sure that later connections reach the same one.
+/// Opens the first connection to the server; [`another`] opens more.
 pub fn connect(options: &ReadOptions, cancel: &Cancel) -> Result<Connection, ReadError> {
     let source = options.source.clone();
     let connected = abandonable(cancel, move || {
@@ -54,7 +55,7 @@ pub fn connect(options: &ReadOptions, cancel: &Cancel) -> Result<Connection, Rea
     }
 }
 
-/// Connects once more to the server that `first` reached.
+/// Opens another connection to the server that `first` reached.
 pub fn another(first: &Connection) -> Result<Connection, Error> {
     let mut conn = first.reconnect()?;
     prepare(&mut conn)?;
@@ -70,7 +71,7 @@ fn prepare(conn: &mut Connection) -> Result<(), Error> {
     for assignment in own {
         match conn.exec(format!("SET SESSION {assignment}")) {
             Err(error) if error.server_code() == Some(UNKNOWN_VARIABLE) => {}
-            // A query cache that was off at the start cannot be set in a session, and need not be.
+            // If the query cache was off at startup, a session cannot set it, and need not.
             Err(error)
                 if assignment.starts_with("query_cache") && error.server_code().is_some() => {}
             other => {
@@ -81,13 +82,16 @@ fn prepare(conn: &mut Connection) -> Result<(), Error> {
     Ok(())
 }
 
-/// Makes a connection read rows: bytes of columns as they are stored, in a transaction that sees one moment.
+/// Prepares a connection for reading rows: column bytes arrive as they are stored, in a transaction
+/// that sees one moment.
 ///
-/// Isolation comes first: below `REPEATABLE READ` the snapshot would be ignored with nothing but a warning.
+/// The isolation level comes first: below `REPEATABLE READ` the server would ignore the snapshot
+/// with only a warning.
 pub fn prepare_reader(conn: &mut Connection) -> Result<(), Error> {
     conn.exec("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")?;
     conn.exec("SET SESSION character_set_results = NULL")?;
-    // Who takes the rows may be busy with something else for long: the indexes of a large table, say.
+    // The consumer of the rows may be busy for a long time, with the indexes of a large table for
+    // example.
     conn.exec(format!("SET SESSION net_write_timeout = {WRITE_TIMEOUT}"))?;
     Ok(())
 }

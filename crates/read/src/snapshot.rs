@@ -1,9 +1,13 @@
-//! One moment for all connections.
+//! One consistent snapshot across all reader connections.
 //!
-//! Ways, best first. One reader is always of one moment, and MariaDB tells its snapshot's own place in the binary log: nobody is locked.
-//! Several are of one when writers are stopped for as long as it takes to open their snapshots: by `BACKUP STAGE` (MariaDB),
-//! `FLUSH TABLES WITH READ LOCK`, or `LOCK TABLES` of all tables where the account may do no more. Where not even that is allowed,
-//! what is not guaranteed is said.
+//! The methods, best first:
+//!
+//! - A single reader always sees one moment, and MariaDB reports the binary log position of its
+//!   snapshot: no lock is needed.
+//! - Several readers see one moment if writers are stopped while their snapshots open: with
+//!   `BACKUP STAGE` (MariaDB), `FLUSH TABLES WITH READ LOCK`, or `LOCK TABLES` on every table if
+//!   the account may do no more.
+//! - If the account may take no lock at all, the dump states what is not guaranteed.
 
 mod locks;
 mod places;
@@ -22,45 +26,48 @@ use super::options::{Consistency, ReadOptions};
 use super::session;
 use locks::{Lock, LockKind, block_ddl};
 
-/// Begins a transaction that sees the moment of the statement.
+/// Starts a transaction whose snapshot is taken by the statement itself, not by the first read.
 const BEGIN: &str = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY";
 
-/// `ER_LOCK_WAIT_TIMEOUT`: so ends a read that waited for `wsrep_sync_wait` for longer than `repl.causal_read_timeout`.
+/// `ER_LOCK_WAIT_TIMEOUT`: a read that waits for `wsrep_sync_wait` longer than
+/// `repl.causal_read_timeout` ends with it.
 const WAITED_IN_VAIN: u16 = 1205;
 
-/// What must be known to choose a way.
+/// What [`Snapshot::take`] needs to know to choose a method.
 pub struct Wanted<'a> {
-    /// All tables, quoted, as `LOCK TABLES` takes them.
+    /// Every table, quoted as `LOCK TABLES` expects it.
     pub tables: &'a [String],
-    /// Whether some of them keep no old versions of rows, so that they must be read while writers are stopped.
+    /// Whether some tables keep no old row versions, so that they must be read while writers are
+    /// stopped.
     pub locked_reads: bool,
-    /// Whether the account may take the lock of all tables, as far as its rights tell.
+    /// Whether the account's privileges allow a global read lock.
     pub may_flush: bool,
-    /// How many connections will read.
+    /// Number of connections that will read.
     pub readers: usize,
 }
 
-/// Connections that see one moment.
+/// Connections that share one snapshot.
 pub struct Snapshot {
-    /// They read; each is in its transaction.
+    /// The reader connections, each inside its snapshot transaction.
     pub readers: Vec<Connection>,
-    /// Which moment that is.
+    /// Position and time of the snapshot, for the manifest.
     pub info: SnapshotInfo,
-    /// Whether nobody can change a definition until the control connection ends.
+    /// Whether DDL is blocked until the control connection ends.
     pub ddl_blocked: bool,
-    /// When it was.
+    /// When the snapshot was opened; with a lock, when the lock was acquired.
     pub opened: Instant,
-    /// Which tables were called what.
+    /// Which table each name referred to when the snapshot was taken.
     pub identities: Identities,
     lock: Option<Lock>,
     locked_at: Option<Instant>,
-    /// Whether definitions were to be kept as they are: that is asked for once.
+    /// Whether `release` has already tried to block DDL; it tries only once.
     released: bool,
     events: Events,
 }
 
 impl Snapshot {
-    /// Opens it. `control` takes the locks; `lists` is asked while nothing can change, for what must be of the same moment.
+    /// Opens the snapshot. `control` takes the locks. `lists` runs while nothing can change and
+    /// returns whatever must belong to the same moment.
     pub fn take<T>(
         control: &mut Connection,
         options: &ReadOptions,
@@ -110,7 +117,7 @@ impl Snapshot {
             (cancel, events),
         )?;
         let locked_at = Instant::now();
-        // Better than nothing where nobody can be stopped.
+        // Better than nothing when writers cannot be stopped.
         let equal = lock.is_none() && logged && places::equal(&mut readers, &mut info, cancel)?;
         if !equal {
             for reader in &mut readers {
@@ -160,11 +167,12 @@ impl Snapshot {
         Ok((snapshot, listed))
     }
 
-    /// Lets writers go on, and keeps definitions as they are from now on, where the server can.
+    /// Lets writers continue and, where the server can, blocks DDL from here on.
     ///
-    /// Not while writers are stopped, nor before it: whoever changes a definition holds the one and waits for the other, and would be
-    /// the victim of a deadlock (seen with `RENAME TABLE` on MySQL 9.7.4). What is changed in between is noticed: tables when their rows are
-    /// read, everything else when it is read again after this.
+    /// DDL is not blocked while writers are stopped, nor before: a session that changes a
+    /// definition would hold one lock and wait for the other, and become a deadlock victim (seen
+    /// with `RENAME TABLE` on MySQL 9.7.4). A change made in between is detected: for tables when
+    /// their rows are read, for everything else when it is read again after this call.
     pub fn release(&mut self, control: &mut Connection) -> Result<(), ReadError> {
         self.unlock(control)?;
         if !std::mem::replace(&mut self.released, true) {
@@ -173,7 +181,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Lets go of everything.
+    /// Releases every lock.
     pub fn give_up(mut self, control: &mut Connection) -> Result<(), ReadError> {
         self.unlock(control)?;
         if self.ddl_blocked {
@@ -196,12 +204,13 @@ impl Snapshot {
     }
 }
 
-/// Has a node of a cluster, which may lag behind, apply what others have confirmed so far. From then on nothing waits for that: while
-/// writers are stopped it would wait for them and they for it.
+/// Makes a Galera node, which may lag behind, apply everything that the cluster has confirmed so
+/// far. Later reads do not wait: while writers are stopped, they and the writers would wait for
+/// each other.
 fn catch_up(control: &mut Connection, readers: &mut [Connection]) -> Result<(), ReadError> {
     const WAIT: &str = "SET SESSION wsrep_sync_wait = 1";
     const GO_ON: &str = "SET SESSION wsrep_sync_wait = 0";
-    // Only servers that may be nodes know the variable.
+    // Only servers that can be Galera nodes know the variable.
     if control.exec(WAIT).is_ok() {
         control
             .query("SELECT 1")
@@ -217,12 +226,11 @@ fn catch_up(control: &mut Connection, readers: &mut [Connection]) -> Result<(), 
     Ok(())
 }
 
-/// Milliseconds, as seconds.
+/// Seconds, in whole milliseconds: at least one, so that a lock never shows as zero.
 fn round_up(time: Duration) -> f64 {
     time.as_millis().max(1) as f64 / 1000.0
 }
 
-/// Opens a reader's snapshot.
 fn begin(reader: &mut Connection) -> Result<(), ReadError> {
     let ok = reader.exec(BEGIN).map_err(not_opened)?;
     no_warning(reader, &ok)
@@ -246,8 +254,8 @@ fn no_warning(reader: &mut Connection, ok: &OkInfo) -> Result<(), ReadError> {
     Ok(())
 }
 
-/// Whether the server's binary log has every transaction, and nothing else has a position that would have to be of the same moment:
-/// that of a cluster is known only while nothing is committed.
+/// Whether the binary log has every transaction, and no other position must match the snapshot: a
+/// Galera position is known only while nothing commits.
 fn logs_everything(control: &mut Connection) -> Result<bool, ReadError> {
     Ok(control.server().vendor == Vendor::MariaDb
         && !replica::is_node(control)?
@@ -255,7 +263,7 @@ fn logs_everything(control: &mut Connection) -> Result<bool, ReadError> {
 }
 
 impl LockKind {
-    /// The way in words.
+    /// The method as the manifest describes it.
     fn method(self) -> &'static str {
         match self {
             Self::BackupStage => "BACKUP STAGE BLOCK_COMMIT while the snapshots were opened",

@@ -1,14 +1,14 @@
-//! Definitions without their definer.
+//! Removes the definer from definitions.
 
-/// The text of a view or program without `DEFINER=…`, and a view with the rights of who asks.
+/// The definition of a view or program without `DEFINER=…`; a view gets `SQL SECURITY INVOKER`.
 ///
-/// The server writes the clause in one way: `` DEFINER=`user`@`host` ``, before the word that says what it is; in the sql mode
-/// `ANSI_QUOTES` with double quotes.
+/// The server writes the clause in only one way: `` DEFINER=`user`@`host` ``, before the word that
+/// names the kind of object, and with double quotes in sql mode `ANSI_QUOTES`.
 pub fn definer(text: &[u8]) -> Vec<u8> {
     let Some(start) = memchr::memmem::find(text, b"DEFINER=") else {
         return text.to_vec();
     };
-    // In front of the clause stand words of the server only; a quote means that it is part of a body.
+    // Only keywords can precede the clause. A quote means that the match is inside a body.
     if text[..start]
         .iter()
         .any(|byte| matches!(byte, b'`' | b'"' | b'\'' | b'('))
@@ -30,7 +30,7 @@ pub fn definer(text: &[u8]) -> Vec<u8> {
     stripped
 }
 
-/// The place behind `` `user`@`host` ``, or behind a role, which has no host.
+/// The offset after `` `user`@`host` ``, or after a role, which has no host.
 fn after_account(text: &[u8], at: usize) -> Option<usize> {
     let user = after_quoted(text, at)?;
     if text.get(user) == Some(&b'@') {

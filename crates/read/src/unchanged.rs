@@ -1,4 +1,4 @@
-//! Whether what was read of a table is what the server had at its moment.
+//! Checks that what was read of a table is what the server held at the moment of the snapshot.
 
 use refloat_schema::definition::fingerprint;
 use refloat_wire::{Connection, Vendor};
@@ -10,14 +10,15 @@ use crate::ranges;
 /// `ER_WARN_ALLOWED_PACKET_OVERFLOWED`.
 const CUT: u16 = 1301;
 
-/// What servers say when a table is not what it was: `ER_TABLE_DEF_CHANGED`, `ER_NO_SUCH_TABLE`, `ER_BAD_FIELD_ERROR`,
-/// `ER_KEY_DOES_NOT_EXITS`, `ER_UNKNOWN_PARTITION`.
+/// Errors that servers return when a table has changed: `ER_TABLE_DEF_CHANGED`, `ER_NO_SUCH_TABLE`,
+/// `ER_BAD_FIELD_ERROR`, `ER_KEY_DOES_NOT_EXITS`, `ER_UNKNOWN_PARTITION`.
 const CHANGED: &[u16] = &[1412, 1146, 1054, 1176, 1735];
 
-/// Makes sure that a table is defined as it was when its definition was read, but for its next `AUTO_INCREMENT` value.
+/// Checks that a table's definition is still the one that was read, apart from its next
+/// `AUTO_INCREMENT` value.
 ///
 /// # Errors
-/// [`ReadError::Changed`] when it is not, or is gone.
+/// [`ReadError::Changed`] if it differs or the table is gone.
 pub fn same_definition(conn: &mut Connection, table: &Table) -> Result<(), ReadError> {
     let statement = format!("SHOW CREATE TABLE {}", table.quoted());
     let label = format!("table {}", table.label());
@@ -31,8 +32,8 @@ pub fn same_definition(conn: &mut Connection, table: &Table) -> Result<(), ReadE
     }
 }
 
-/// Makes sure that ranges of text have brought every row once: two indexes may see an order of text in two ways, or one index and a condition
-/// may. Somebody counts without either.
+/// Checks that ranges with text borders returned every row exactly once. Two indexes may sort text
+/// differently, and so may an index and a condition; the count uses neither.
 pub fn counted(reader: &mut Connection, table: &Table, read: u64) -> Result<(), ReadError> {
     let answer = reader.query(ranges::count(table)).map_err(|error| {
         let doing = format!("counting the rows of table {}", table.label());
@@ -48,8 +49,9 @@ pub fn counted(reader: &mut Connection, table: &Table, read: u64) -> Result<(), 
     }
 }
 
-/// Makes sure that no value was left empty because its text does not fit: MySQL keeps JSON in a form that may be smaller, and sends nothing but
-/// a warning where the text is larger than `max_allowed_packet`.
+/// Checks that no value came back empty because its text does not fit. MySQL stores JSON in a form
+/// that may be smaller than its text, and sends only a warning when the text exceeds
+/// `max_allowed_packet`.
 pub fn whole(reader: &mut Connection, table: &Table, warnings: u16) -> Result<(), ReadError> {
     if warnings == 0 {
         return Ok(());
@@ -60,9 +62,9 @@ pub fn whole(reader: &mut Connection, table: &Table, warnings: u16) -> Result<()
             error,
         )
     })?;
-    // Others are about conditions (a date that is none, in a border), not about values.
+    // Other warnings concern conditions (an invalid date in a border), not values.
     let cut = listed.iter().any(|warning| warning.code == CUT);
-    // The server lists no more than max_error_count of them.
+    // The server lists at most `max_error_count` warnings.
     let unknown = listed.len() < usize::from(warnings)
         && reader.server().vendor == Vendor::MySql
         && table
@@ -78,7 +80,7 @@ pub fn whole(reader: &mut Connection, table: &Table, warnings: u16) -> Result<()
     Ok(())
 }
 
-/// What a server says about a table that is not what it was.
+/// Maps a server error that means "the table has changed" to [`ReadError::Changed`].
 pub fn changed(error: ReadError, table: &Table) -> ReadError {
     match &error {
         ReadError::Server { source, .. }

@@ -114,8 +114,8 @@ impl Cli {
             Command::Cluster(args) => cluster::run(&args, context),
             Command::Settings(args) => settings::run(args, context),
             Command::Sandbox(args) => sandbox::run(args, context),
-            Command::Completions(args) => completions::run(&args),
-            Command::Man(args) => man::run(&args),
+            Command::Completions(args) => completions::run(&args, command()),
+            Command::Man(args) => man::run(&args, command()),
         }
     }
 }

@@ -3,10 +3,10 @@
 //! Commands return `anyhow::Result<Exit>`. An error that a room below returned is found again in the chain by its type,
 //! and gets its code and its hints here and nowhere else. Everything that is not known is [`Exit::Failed`].
 
+mod code;
 mod hints;
 
 use std::fmt::Write as _;
-use std::process::ExitCode;
 
 use refloat_cluster::{
     BootstrapError, ConfigError, MaintainError, RejoinError, RestoreError, VerifyNodesError,
@@ -20,96 +20,12 @@ use refloat_wire::options::user_info;
 
 use crate::connect::PASSWORD_KEYS;
 use crate::context::Context;
+pub use code::{Exit, ProgramError, from_code, of_result};
 pub use hints::{NO_DUMP, failure_hint};
 use hints::{
     of_bootstrap, of_config, of_copy, of_dump, of_load, of_maintain, of_rejoin, of_restore,
     of_verify, of_verify_nodes, wire_hints,
 };
-
-/// How a command ended. The numbers are stable and documented in `docs/exit-codes.md`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Exit {
-    /// Done, and proven to be done.
-    Done = 0,
-    /// Failed for a reason that the message gives.
-    Failed = 1,
-    /// The command line was not understood, or asks for something that is refused by rule.
-    Usage = 2,
-    /// Refused before anything was touched.
-    Refused = 3,
-    /// The work was done, but the result does not check out.
-    ProofFailed = 4,
-    /// Stopped on request: no half chunk is left, and a load can go on.
-    Interrupted = 5,
-    /// A server setting that was changed could not be put back yet.
-    SettingsPending = 6,
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        ExitCode::from(exit as u8)
-    }
-}
-
-/// A refusal that comes from the program itself rather than from a room below.
-#[derive(Debug, thiserror::Error)]
-#[error("{message}")]
-pub struct ProgramError {
-    exit: Exit,
-    message: String,
-    hints: Vec<String>,
-}
-
-impl ProgramError {
-    /// An error with the exit code `exit`; the message is a lowercase fragment without a full stop.
-    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self {
-            exit,
-            message: message.into(),
-            hints: Vec::new(),
-        }
-    }
-
-    /// A usage error: exit code 2.
-    pub fn usage(message: impl Into<String>) -> Self {
-        Self::new(Exit::Usage, message)
-    }
-
-    /// Adds a hint: one or two whole sentences that say what to do.
-    #[must_use]
-    pub fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hints.push(hint.into());
-        self
-    }
-}
-
-/// The exit code of a run that ended by itself.
-pub fn of_result(result: RunResult) -> Exit {
-    match result {
-        RunResult::Done => Exit::Done,
-        RunResult::Failed => Exit::Failed,
-        RunResult::Refused => Exit::Refused,
-        RunResult::ProofFailed => Exit::ProofFailed,
-        RunResult::Interrupted => Exit::Interrupted,
-        RunResult::SettingsLeft => Exit::SettingsPending,
-    }
-}
-
-/// The exit code that another process of this program ended with.
-pub fn from_code(code: Option<i32>) -> Exit {
-    [
-        Exit::Done,
-        Exit::Usage,
-        Exit::Refused,
-        Exit::ProofFailed,
-        Exit::Interrupted,
-        Exit::SettingsPending,
-    ]
-    .into_iter()
-    .find(|exit| Some(*exit as i32) == code)
-    .unwrap_or(Exit::Failed)
-}
 
 /// The exit code and the hints for `error`.
 fn classify(error: &anyhow::Error) -> (Exit, Vec<String>) {

@@ -6,6 +6,7 @@ mod connect;
 mod context;
 mod exit;
 mod record;
+mod shell;
 mod sizes;
 mod watch;
 

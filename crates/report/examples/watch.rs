@@ -11,7 +11,7 @@ use refloat_report::progress::Style;
 use refloat_run::events::Events;
 use refloat_run::progress::{Phase, Progress, TableState};
 
-/// Pretended size of the dump.
+/// Size of the simulated dump in bytes.
 const TOTAL: u64 = 576 << 20;
 
 fn main() -> std::io::Result<()> {

@@ -1,10 +1,10 @@
-//! A cluster that begins again, as text.
+//! The text of a cluster bootstrap.
 
 use std::fmt::Write as _;
 
 use refloat_cluster::{Begun, BootstrapPlan, Standing};
 
-/// What is going to be done.
+/// The plan of a bootstrap.
 pub fn plan(plan: &BootstrapPlan) -> String {
     let mut page = format!(
         "Plan for cluster {}:\n  begins    {} at {}:{}\n",
@@ -45,7 +45,7 @@ fn stands(one: &Standing) -> String {
     }
 }
 
-/// That it has begun.
+/// The result of a bootstrap.
 pub fn begun(begun: &Begun) -> String {
     format!(
         "{} has begun the cluster at {}:{}\n",

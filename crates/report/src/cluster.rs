@@ -1,4 +1,4 @@
-//! What a cluster says, as text.
+//! The text of `refloat cluster status`.
 
 pub mod advise;
 
@@ -9,10 +9,10 @@ use refloat_cluster::{ClusterView, NodeState, NodeView, RejoinKind, Severity};
 
 use crate::human;
 
-/// A dash stands for what is not known.
+/// Printed where a value is unknown.
 const UNKNOWN: &str = "-";
 
-/// What `refloat cluster status` shows.
+/// The page that `refloat cluster status` prints.
 pub fn status(view: &ClusterView) -> String {
     let mut page = String::new();
     headline(&mut page, view);
@@ -87,7 +87,7 @@ fn takes_writes(state: &NodeState) -> bool {
     state.primary && state.ready && !state.read_only && state.rejects_queries.is_none()
 }
 
-/// Where a node is, with what sets it apart.
+/// A node's state, with whatever sets it apart.
 fn state_of(state: &NodeState) -> String {
     let mut text = if state.primary {
         state.state.clone()
@@ -194,7 +194,7 @@ fn rejoin(node: &NodeView) -> Option<String> {
     Some(format!("{way} ({})", rejoin.reason))
 }
 
-/// What nodes usually have in common; where they differ, each is named.
+/// Settings that nodes usually share. Where nodes differ, each group has its own line.
 fn common(page: &mut String, view: &ClusterView) {
     if !view.nodes.iter().any(|node| node.primary().is_some()) {
         return;
@@ -223,7 +223,7 @@ fn common(page: &mut String, view: &ClusterView) {
     }
 }
 
-/// A line about all nodes, or one for each group of those that say the same.
+/// One line for all nodes, or one for each group of nodes with the same text.
 fn alike(page: &mut String, view: &ClusterView, line: fn(&NodeState) -> String) {
     let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
     for node in &view.nodes {
@@ -268,7 +268,7 @@ fn copies(state: &NodeState) -> String {
     });
     if let Some(donor) = &sst.donor {
         let names: Vec<&str> = sst.donor_names().collect();
-        // A comma at the end lets others give too.
+        // A trailing comma allows any other node as a donor.
         let else_any = donor.trim_end().ends_with(',');
         let rest = if else_any { "and else any" } else { "alone" };
         let _ = write!(copies, ", from {} {rest}", names.join(", "));
@@ -300,7 +300,7 @@ fn findings(page: &mut String, view: &ClusterView) {
     }
 }
 
-/// Seconds as people say them; a window of more than a day need not be told exactly.
+/// Seconds for people. The exact length of a window of more than two days does not matter.
 fn time(seconds: f64) -> String {
     const DAY: f64 = 86_400.0;
     if seconds > 100.0 * DAY {
@@ -312,7 +312,7 @@ fn time(seconds: f64) -> String {
     human::clock(Duration::from_secs_f64(seconds.max(0.0)))
 }
 
-/// Columns as wide as their widest cell; the last one is not filled up.
+/// Pads columns to their widest cell, except the last.
 fn table(page: &mut String, head: &[&str], rows: impl Iterator<Item = Vec<String>>) {
     let rows: Vec<Vec<String>> = rows.collect();
     let width = |column: usize| {

@@ -1,4 +1,4 @@
-//! What a comparison of all nodes has found, as text.
+//! The text of a comparison of all nodes.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use refloat_cluster::{NodeVerdict, Verified};
 
 use crate::human;
 
-/// Names of what differs that are shown of a node.
+/// Maximum number of differences named per node.
 const SHOWN: usize = 20;
 
-/// What was found.
+/// The result of a comparison.
 pub fn ended(outcome: &Verified) -> String {
     let head = if outcome.is_same() {
         "all nodes hold the same"
@@ -39,7 +39,7 @@ pub fn ended(outcome: &Verified) -> String {
     page
 }
 
-/// That nobody has compared every row of nodes of which only positions are known.
+/// A warning that counts and checksums do not prove that these nodes hold the same as the others.
 pub fn not_told(nodes: &[&str]) -> String {
     format!(
         "  NOT PROVEN: whether {} held what the others hold: counts and checksums do not tell that, and every row does\n",

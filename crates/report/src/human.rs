@@ -1,13 +1,14 @@
-//! Numbers as people read them. Every face uses these and no other, so that the same figure looks the same everywhere.
+//! Formats numbers for people. All output uses these functions, so that a figure looks the same
+//! everywhere.
 //!
-//! Bytes are in powers of 1024 and always say so (`MiB`, `GiB`); rows and other counts are in powers of 1000 with
-//! thin groups of three; times are `1.2 s`, `2:07` or `1:02:07`.
+//! Bytes use powers of 1024 and say so (`MiB`, `GiB`). Rows and other counts use powers of 1000,
+//! with commas between groups of three digits. Times look like `1.2 s`, `2:07` or `1:02:07`.
 
 use std::time::Duration;
 
-/// Bytes with a unit: `0 B`, `999 B`, `1.5 KiB`, `12.3 MiB`, `604 MiB`, `1.25 GiB`.
+/// Bytes with a unit: `0 B`, `999 B`, `1.50 KiB`, `12.3 MiB`, `604 MiB`, `1.25 GiB`.
 ///
-/// Three significant digits from KiB upwards, because the fourth changes too fast to read.
+/// Three significant digits from KiB upwards: a fourth changes too fast to read.
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if count < 1024 {
@@ -15,7 +16,7 @@ pub fn bytes(count: u64) -> String {
     }
     let mut value = count as f64 / 1024.0;
     let mut unit = 0;
-    // 999.5 would print as 1000: go to the next unit before that.
+    // 999.5 would print as 1000: switch to the next unit before that.
     while value >= 999.5 && unit + 1 < UNITS.len() {
         value /= 1024.0;
         unit += 1;
@@ -23,7 +24,7 @@ pub fn bytes(count: u64) -> String {
     format!("{} {}", three_digits(value), UNITS[unit])
 }
 
-/// A part of some bytes in the unit of the whole: `248/576 MiB`, `0.03/1.25 GiB`.
+/// A part of a total, in the unit of the total: `248/576 MiB`, `0.03/1.25 GiB`.
 pub fn bytes_of(part: u64, whole: u64) -> String {
     const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let text = bytes(whole);
@@ -46,7 +47,7 @@ pub fn byte_rate(per_second: f64) -> String {
     format!("{}/s", bytes(whole(per_second)))
 }
 
-/// A count in full, in groups of three: `1,500,000`.
+/// A count in full, with grouped digits: `1,500,000`.
 pub fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -59,7 +60,7 @@ pub fn count(value: u64) -> String {
     out
 }
 
-/// A count in few letters: `950`, `12.3k`, `1.50M`, `2.00G`.
+/// A short count: `950`, `12.3k`, `1.50M`, `2.00G`.
 pub fn short_count(value: u64) -> String {
     const UNITS: [&str; 6] = ["k", "M", "G", "T", "P", "E"];
     if value < 1000 {
@@ -79,13 +80,13 @@ pub fn row_rate(per_second: f64) -> String {
     format!("{} rows/s", short_count(whole(per_second)))
 }
 
-/// `1 table`, `2 tables`: a count with its noun. The plural is the singular with an s.
+/// A count with its noun: `1 table`, `2 tables`. The plural is the singular plus an s.
 pub fn counted(value: u64, noun: &str) -> String {
     let plural = if value == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", count(value))
 }
 
-/// A measured time: `0.04 s`, `1.2 s`, `59.9 s`, then as [`clock`].
+/// A measured time: `0.04 s`, `1.2 s`, `59.9 s`; from a minute on as [`clock`].
 pub fn seconds(time: Duration) -> String {
     let value = time.as_secs_f64();
     if value < 0.995 {
@@ -97,7 +98,7 @@ pub fn seconds(time: Duration) -> String {
     }
 }
 
-/// A running or remaining time: `0:07`, `2:07`, `1:02:07`, `3d 01:02:07`.
+/// An elapsed or remaining time: `0:07`, `2:07`, `1:02:07`, `3d 01:02:07`.
 pub fn clock(time: Duration) -> String {
     let total = time.as_secs() + u64::from(time.subsec_millis() >= 500);
     let (days, hours, minutes, seconds) = (
@@ -115,13 +116,14 @@ pub fn clock(time: Duration) -> String {
     }
 }
 
-/// A part of one as a percentage that says 100 only when it is done, and 0 only when nothing is: `0%`, `1%` … `99%`, `100%`.
+/// A fraction as a percentage, rounded down: `0%`, `1%` … `99%`, `100%`. It never shows 100 before
+/// everything is done.
 pub fn percent(fraction: f64) -> String {
     let whole_percent = (fraction.clamp(0.0, 1.0) * 100.0).floor() as u64;
     format!("{whole_percent}%")
 }
 
-/// `4.3×`
+/// A ratio: `4.3×`, and without decimals from ten on.
 pub fn ratio(value: f64) -> String {
     if value < 10.0 {
         format!("{value:.1}×")
@@ -130,7 +132,7 @@ pub fn ratio(value: f64) -> String {
     }
 }
 
-/// Three significant digits for a value below 1000.
+/// Formats a value below 1000 with three significant digits.
 fn three_digits(value: f64) -> String {
     if value < 9.995 {
         format!("{value:.2}")
@@ -141,7 +143,7 @@ fn three_digits(value: f64) -> String {
     }
 }
 
-/// A rate that is no number, or below zero, counts as zero.
+/// Rounds a rate. One that is negative or not finite counts as zero.
 fn whole(value: f64) -> u64 {
     if value.is_finite() && value > 0.0 {
         value.round() as u64

@@ -1,10 +1,10 @@
-//! Faces of a run: the progress that a person watches, the JSON lines that a program reads, and the summary at the end.
+//! Presents a run: live progress for people, JSON lines for programs, and the final summary.
 //!
-//! This room only looks. It consumes what a run emits and the snapshot that a run keeps, and turns both into text; it
-//! starts nothing, changes nothing and decides nothing, and a face that fails (a closed terminal) never fails the run.
+//! This crate only observes. It turns a run's events and progress snapshots into text. It starts,
+//! changes and decides nothing, and a face that fails (a closed terminal) never fails the run.
 //!
-//! Read first: [`live::TerminalFace`] (what a person watches), [`progress::View`] (what one frame of it shows) and
-//! [`human`] (the only place where numbers become text).
+//! Start with [`live::TerminalFace`] (the live display), [`progress::View`] (the content of one
+//! frame) and [`human`] (the only place where numbers become text).
 
 pub mod bootstrap;
 pub mod cluster;

@@ -1,8 +1,8 @@
-//! The faces that follow a run while it goes: a drawn block on a terminal, a few plain lines elsewhere, and a steady
-//! beat of snapshots for everything that records.
+//! Live output of a run: a drawn block on a terminal, or a few plain lines elsewhere.
 //!
-//! Each is an [`EventSink`]; add it to the run's events. Only one thread draws, ten times a second, from the run's
-//! progress; workers never wait for a terminal.
+//! The faces receive events through an [`EventSink`], to be added to the run's events. A single
+//! thread draws, ten times a second, from the run's progress. Workers never wait for a terminal. A
+//! heartbeat emits progress snapshots for whatever records them.
 
 use std::io::{self, Stderr, Write as _};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,14 +18,14 @@ use crate::terminal::{Block, fit, stderr_size};
 
 /// Time between two frames.
 const FRAME: Duration = Duration::from_millis(100);
-/// Nothing is drawn for runs that are over sooner.
+/// Runs that end sooner draw nothing.
 const FIRST_FRAME: Duration = Duration::from_millis(250);
-/// Warnings that are printed as they come; later ones are counted and listed in the summary.
+/// Number of warnings printed live. Later ones are counted, and listed in the summary.
 const WARNINGS_SHOWN: u32 = 20;
-/// Characters of a message on a line of its own.
+/// Maximum width of a message, in cells.
 const MESSAGE_WIDTH: usize = 500;
 
-/// The drawn face. It takes itself off the screen when it is stopped or dropped.
+/// The drawn display. Stopping or dropping it clears it from the screen.
 pub struct TerminalFace {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -41,15 +41,15 @@ struct Shared {
 struct Screen {
     block: Block<Stderr>,
     warnings: u32,
-    /// The terminal went away: nothing is written any more.
+    /// Writing failed, so the terminal is gone. Write nothing more.
     gone: bool,
 }
 
 impl TerminalFace {
-    /// Begins to draw `progress` on stderr, which is a terminal.
+    /// Starts drawing `progress` on stderr, which must be a terminal.
     ///
     /// # Errors
-    /// No thread could be started.
+    /// The thread could not be started.
     pub fn start(progress: &Progress, style: Style) -> io::Result<Self> {
         let screen = Screen {
             block: Block::new(io::stderr()),
@@ -72,18 +72,18 @@ impl TerminalFace {
         })
     }
 
-    /// The listener to add to the run's events: it prints warnings above the block.
+    /// The sink to add to the run's events. It prints messages above the block.
     pub fn sink(&self) -> Arc<dyn EventSink> {
         self.shared.clone()
     }
 
-    /// A function that prints a line above the block; it may be called from any thread.
+    /// A function that prints a line above the block. It may be called from any thread.
     pub fn printer(&self) -> impl Fn(&str) + Send + Sync + 'static {
         let shared = self.shared.clone();
         move |text: &str| shared.print(text)
     }
 
-    /// Takes the block off the screen.
+    /// Clears the block from the screen.
     pub fn stop(mut self) {
         self.end();
     }
@@ -91,7 +91,7 @@ impl TerminalFace {
     fn end(&mut self) {
         self.shared.stop.now();
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has printed its message; the screen is cleared either way.
+            // A thread that panicked has printed its message. Clear the screen either way.
             drop(thread.join());
         }
         let _ = self.shared.screen().block.clear(stderr_size());
@@ -153,7 +153,8 @@ impl EventSink for Shared {
     }
 }
 
-/// The face for logs and pipes: a line when the run begins, warnings, and a line when it ends.
+/// The face for logs and pipes: a line at the start of a run, warnings and notes, and a line at the
+/// end.
 #[derive(Debug, Default)]
 pub struct PlainFace {
     warnings: Mutex<u32>,
@@ -176,7 +177,7 @@ impl EventSink for PlainFace {
                 target,
                 ..
             } => {
-                // What is only compared goes nowhere.
+                // A comparison writes into neither side.
                 let way = if command == "verify" { "and" } else { "into" };
                 format!("refloat: {command} of {source} {way} {target} begins, run {run}")
             }
@@ -184,7 +185,7 @@ impl EventSink for PlainFace {
                 let how = match outcome.result {
                     RunResult::Done => "done and proven",
                     RunResult::Failed => "failed",
-                    // One of several things that a command does.
+                    // The command also started the cluster; only a node was refused.
                     RunResult::Refused if !outcome.summary["begun"].is_null() => {
                         "the cluster serves, and a node was refused"
                     }
@@ -212,12 +213,12 @@ impl EventSink for PlainFace {
                 text
             }
         };
-        // A closed stderr is no reason to fail a run.
+        // A closed stderr must not fail the run.
         let _ = writeln!(io::stderr(), "{}", fit(&text, MESSAGE_WIDTH));
     }
 }
 
-/// What is said at once about an event, and whether it is one of the warnings that are limited in number.
+/// The text to print for an event, and whether it is a warning, which are limited in number.
 fn message(event: &Event) -> Option<(bool, String)> {
     let (is_warning, text) = match event {
         Event::Warning {
@@ -251,17 +252,18 @@ fn message(event: &Event) -> Option<(bool, String)> {
     Some((is_warning, fit(&text, MESSAGE_WIDTH)))
 }
 
-/// Emits [`Event::Progress`] at a steady beat, for JSON output and for the record of the run. Stops when it is dropped.
+/// Emits [`Event::Progress`] at a fixed interval, for JSON output and the record of the run. Stops
+/// when dropped.
 pub struct Heartbeat {
     stop: Arc<Stop>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Heartbeat {
-    /// Emits a snapshot of `progress` every `period`.
+    /// Starts emitting a snapshot of `progress` every `period`.
     ///
     /// # Errors
-    /// No thread could be started.
+    /// The thread could not be started.
     pub fn start(progress: &Progress, events: &Events, period: Duration) -> io::Result<Self> {
         let stop = Arc::new(Stop::default());
         let thread = thread::Builder::new().name("heartbeat".into()).spawn({
@@ -290,7 +292,7 @@ impl Drop for Heartbeat {
     }
 }
 
-/// A flag that a sleeping thread notices at once.
+/// A stop flag that wakes a sleeping thread at once.
 #[derive(Default)]
 struct Stop {
     stopped: Mutex<bool>,
@@ -303,7 +305,7 @@ impl Stop {
         self.changed.notify_all();
     }
 
-    /// Sleeps for `time` or until stopped; says whether it is stopped.
+    /// Sleeps for `time` or until stopped. Returns whether it is stopped.
     fn wait(&self, time: Duration) -> bool {
         let guard = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
         *self
@@ -314,7 +316,7 @@ impl Stop {
     }
 }
 
-/// What a frame shows of a snapshot.
+/// The content of a frame for a progress snapshot.
 fn view(snapshot: &Snapshot) -> View {
     let tables: Vec<TableView> = snapshot
         .active
@@ -363,7 +365,7 @@ fn duration(seconds: f64) -> Duration {
 mod tests {
     use super::*;
 
-    /// Counts the snapshots that it is told of.
+    /// Counts the progress events that it receives.
     #[derive(Default)]
     struct Counter(Mutex<u32>);
 

@@ -1,4 +1,4 @@
-//! A node that goes away and comes back, as text.
+//! The text of node maintenance: a node leaves and comes back.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,7 +11,7 @@ fn time(seconds: f64) -> String {
     human::seconds(Duration::from_secs_f64(seconds.clamp(0.0, 1e9)))
 }
 
-/// What is going to be done.
+/// The plan of a node maintenance.
 pub fn plan(plan: &HoldPlan) -> String {
     let mut page = format!("Plan for {}:\n", plan.node);
     let _ = writeln!(
@@ -25,7 +25,7 @@ pub fn plan(plan: &HoldPlan) -> String {
     page
 }
 
-/// Who keeps write-sets and how, and what a person should know of that.
+/// Which nodes keep write-sets and how, and what to know about it.
 pub(crate) fn kept_by(plan: &HoldPlan) -> String {
     let mut page = String::new();
     for holder in &plan.holders {
@@ -64,7 +64,7 @@ pub(crate) const fn came_by(by: CameBy) -> &'static str {
     }
 }
 
-/// What came of it.
+/// The result of a node maintenance.
 pub fn ended(outcome: &Maintained) -> String {
     let missed = outcome.back.saturating_sub(outcome.left);
     if outcome.proof.by == CameBy::Stayed {

@@ -1,79 +1,81 @@
-//! Progress as lines of text: one total line with a bar, and a line for each table that is worked on now.
+//! Lays out progress as text: a total line with a bar, and one line per active table.
 //!
-//! [`View`] is what a frame shows; [`lines`] lays it out for a width. Nothing here knows about terminals or runs.
+//! [`View`] is the content of a frame; [`lines`] fits it to a width. Nothing here knows about
+//! terminals or runs.
 
 use std::time::Duration;
 
 use crate::human;
 use crate::terminal::{bar, fit, shorten_left, visible_width};
 
-/// Most lines for tables below the total line.
+/// Maximum number of table lines below the total line.
 pub const TABLE_LINES_MAX: usize = 8;
-/// Widest useful bar.
+/// Maximum width of the bar in cells. A wider one tells no more.
 const BAR_MAX: usize = 40;
-/// Narrowest bar that still says something.
+/// Minimum width of the bar in cells.
 const BAR_MIN: usize = 8;
-/// Bar of one table.
+/// Width of a table's bar in cells.
 const TABLE_BAR: usize = 12;
-/// Widest column of table names.
+/// Maximum width of the column of table names.
 const NAME_MAX: usize = 36;
 
-/// What one frame shows.
+/// The content of one frame.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct View {
-    /// What is being done now, in one or two words: `data`, `indexes`.
+    /// The current phase in one or two words, such as `data` or `indexes`.
     pub phase: String,
-    /// Part of the work of all phases that is done, from 0 to 1; `None` where the size of the input is not known.
+    /// Share of the work of all phases that is done, from 0 to 1; `None` if the input size is
+    /// unknown.
     pub fraction: Option<f64>,
-    /// Bytes of input taken so far.
+    /// Bytes of input read so far.
     pub bytes: u64,
-    /// Bytes of input altogether.
+    /// Total bytes of input; `None` if unknown.
     pub bytes_total: Option<u64>,
-    /// Rows committed.
+    /// Rows committed so far.
     pub rows: u64,
-    /// Bytes per second now, averaged over the last seconds.
+    /// Current rate in bytes per second, averaged over the last few seconds.
     pub byte_rate: f64,
-    /// Time since the start.
+    /// Time since the start of the run.
     pub elapsed: Duration,
-    /// Time to go over all phases.
+    /// Estimated remaining time of all phases; `None` if unknown.
     pub eta: Option<Duration>,
-    /// What is worked on now.
+    /// Active tables to show.
     pub tables: Vec<TableView>,
-    /// Things worked on now that `tables` leaves out.
+    /// Number of active tables not in `tables`.
     pub more_tables: usize,
-    /// Warnings so far.
+    /// Number of warnings so far.
     pub warnings: u64,
-    /// The length of the history list that an open snapshot makes longer.
+    /// Length of InnoDB's history list while a snapshot is open; `None` if unknown.
     pub history: Option<u64>,
 }
 
-/// One table that is worked on.
+/// One active table.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TableView {
     /// `database.table`.
     pub name: String,
-    /// What is done with it: `rows`, `index k_1`.
+    /// Current work on the table, such as `rows` or `index k_1`.
     pub what: String,
-    /// Part that is done, where known.
+    /// Share that is done, from 0 to 1; `None` if unknown.
     pub fraction: Option<f64>,
-    /// Rows so far.
+    /// Rows done so far.
     pub rows: u64,
-    /// Bytes so far.
+    /// Bytes done so far.
     pub bytes: u64,
-    /// Since when.
+    /// Time since work on the table started.
     pub elapsed: Duration,
 }
 
-/// The characters that may be used.
+/// What the terminal can display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Style {
-    /// Only ASCII: for terminals whose locale is not UTF-8.
+    /// ASCII only, for terminals whose locale is not UTF-8.
     pub ascii: bool,
-    /// Colour codes.
+    /// Use colour codes.
     pub colour: bool,
 }
 
-/// The frame for a terminal of `columns` and `rows`. No line is wider than `columns - 1`, so that none wraps.
+/// The frame for a terminal of this size. No line is wider than `columns - 1`, so that none wraps.
 pub fn lines(view: &View, columns: u16, rows: u16, style: Style) -> Vec<String> {
     let width = usize::from(columns).saturating_sub(1);
     let room = usize::from(rows).saturating_sub(2).min(TABLE_LINES_MAX);
@@ -102,10 +104,11 @@ pub fn lines(view: &View, columns: u16, rows: u16, style: Style) -> Vec<String> 
     out
 }
 
-/// `data  [████░░░░]  43%  248/576 MiB  1.29M rows  142 MiB/s  ETA 0:04  0:03`, with less of it where it is narrow.
+/// `data  [████░░░░]  43%  248/576 MiB  1.29M rows  142 MiB/s  ETA 0:04  0:03`, or as much of it as
+/// fits.
 fn total_line(view: &View, width: usize, style: Style) -> String {
     let phase = fit(&view.phase, 14);
-    // Room for two digits from the start, so that nothing jumps.
+    // Padded for two digits from the start, so that nothing jumps.
     let percent = view
         .fraction
         .map(|fraction| format!("{:>3}", human::percent(fraction)));
@@ -121,7 +124,7 @@ fn total_line(view: &View, width: usize, style: Style) -> String {
         None => "ETA -:--".to_owned(),
     };
     let warnings = (view.warnings > 0).then(|| human::counted(view.warnings, "warning"));
-    // The most important first: what does not fit any more is left out from the end.
+    // In order of importance: parts that do not fit are dropped from the end.
     let wanted = [
         percent,
         Some(eta),
@@ -157,7 +160,7 @@ fn total_line(view: &View, width: usize, style: Style) -> String {
             style,
         ));
     }
-    // On the screen in the order in which people read it.
+    // In display order.
     for index in [0, 5, 6, 3, 1, 4, 7, 2] {
         if let (true, Some(part)) = (kept[index], &wanted[index]) {
             line.push_str("  ");

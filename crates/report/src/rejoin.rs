@@ -1,4 +1,4 @@
-//! A node that comes back, as text.
+//! The text of a node's rejoin.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use refloat_cluster::{History, Rejoin, RejoinKind, RejoinPlan, Rejoined};
 use crate::human;
 use crate::maintain::{came_by, kept_by};
 
-/// What is going to be done.
+/// The plan of a rejoin.
 pub fn plan(plan: &RejoinPlan) -> String {
     let mut page = format!(
         "Plan for {}:\n  comes     {}\n",
@@ -83,7 +83,7 @@ fn way(forecast: &Rejoin) -> String {
     }
 }
 
-/// Whether what it held is the cluster's.
+/// Whether the node's data belong to the cluster's history.
 fn held(history: &History) -> String {
     match history {
         History::Shared { evidence } => format!("history   {evidence}"),
@@ -94,7 +94,7 @@ fn held(history: &History) -> String {
     }
 }
 
-/// What came of it.
+/// The result of a rejoin.
 pub fn ended(outcome: &Rejoined) -> String {
     let missed = outcome.left.map_or_else(String::new, |left| {
         let missed = outcome.back.saturating_sub(left);

@@ -1,4 +1,4 @@
-//! A cluster that is restored, as text.
+//! The text of a cluster restore.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use refloat_cluster::{
 
 use crate::human;
 
-/// What is said of a node that took its copy over what it held.
+/// For a node whose full copy (SST) overwrote its old data.
 const LOST: &str = "its old data are LOST: something had started it before they were set aside";
 
 fn time(seconds: Option<f64>) -> String {
@@ -26,7 +26,7 @@ const fn way(way: RestoreWay) -> &'static str {
     }
 }
 
-/// A rate, and how much it is worth.
+/// A rate, and where it comes from.
 fn rate(rate: &Rate) -> String {
     let from = match &rate.from {
         RateFrom::Given => "as given",
@@ -41,7 +41,7 @@ fn rate(rate: &Rate) -> String {
     )
 }
 
-/// What is going to be done.
+/// The plan of a restore.
 pub fn plan(plan: &RestorePlan) -> String {
     let size = plan.text_bytes.map_or_else(
         || "of unknown size".to_owned(),
@@ -106,14 +106,14 @@ pub fn plan(plan: &RestorePlan) -> String {
     page
 }
 
-/// How far it has come, and what every node is.
+/// The state of an unfinished restore and of its nodes.
 pub fn progress(state: &RestoreState) -> String {
     let mut page = format!("Not ended: {} is the next step\n", state.step.word());
     nodes(state, state.step, &mut page);
     page
 }
 
-/// What there is after a restore was given up before the step `begun`.
+/// The state after a restore was given up before the step `begun`.
 pub fn given_up(state: &RestoreState, begun: RestoreStep) -> String {
     let mut page = format!("Given up before the step {}\n", begun.word());
     nodes(state, begun, &mut page);
@@ -169,7 +169,7 @@ fn nodes(state: &RestoreState, step: RestoreStep, page: &mut String) {
     }
 }
 
-/// What came of it.
+/// The result of a restore.
 pub fn ended(outcome: &Restored) -> String {
     let loaded = &outcome.loaded;
     let mut page = format!(

@@ -1,4 +1,4 @@
-//! The text at the end of a run: what was done, how fast, what bound it, what was changed and what proves it.
+//! The summary at the end of a run: work, speed, bottleneck, changed settings and proof.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -19,16 +19,17 @@ mod copy;
 mod dump;
 mod verify;
 
-/// Width of the column of names.
+/// Width of the label column.
 const LABEL_WIDTH: usize = 12;
-/// Entries of a list that are printed; the JSON outcome has more.
+/// Maximum number of list entries printed. The JSON outcome has more.
 const SHOWN: usize = 10;
-/// Characters of one entry of a list.
+/// Maximum width of a list entry, in cells.
 const ENTRY_WIDTH: usize = 300;
 
-/// The summary of a load, in lines that end with a line end. Nothing in it is coloured.
+/// The summary of a load as lines of plain text without colour.
 ///
-/// `proven` outcomes say so in the first line. Others list what is loaded and what is not.
+/// The first line says whether the load is proven. If it is not, the summary lists what is loaded
+/// and what is not.
 pub fn load(outcome: &LoadOutcome, verified: Option<&VerifyOutcome>) -> String {
     let mut page = Page::default();
     page.heading(&headline("load", outcome, verified));
@@ -36,7 +37,7 @@ pub fn load(outcome: &LoadOutcome, verified: Option<&VerifyOutcome>) -> String {
     page.text
 }
 
-/// Everything below the first line.
+/// Everything below the headline.
 fn loaded(page: &mut Page, outcome: &LoadOutcome) {
     work(page, outcome);
     if let Some(galera) = &outcome.galera {
@@ -48,13 +49,13 @@ fn loaded(page: &mut Page, outcome: &LoadOutcome) {
         leftovers(page, outcome);
     }
     page.list("left out on purpose", &outcome.skipped, Clone::clone);
-    // Somebody who looks for the reason of a failure is not helped by advice on speed.
+    // Advice on speed does not help with a failure.
     if outcome.proven && outcome.rows > 0 {
         page.plain_list("advice", &outcome.advice);
     }
 }
 
-/// What a load would do, in lines that end with a line end.
+/// The plan of a load as lines of text.
 pub fn load_plan(plan: &LoadPlan) -> String {
     let mut page = Page::default();
     page.heading(&format!(
@@ -173,7 +174,7 @@ fn headline(job: &str, outcome: &LoadOutcome, verified: Option<&VerifyOutcome>) 
     } else if outcome.proof_failed() {
         "loaded, but the proof FAILED"
     } else if let Some(verified) = verified.filter(|_| outcome.proof.done) {
-        // Counts and definitions are right.
+        // Row counts and definitions are right.
         if verified.differs() {
             "loaded and counted, but the comparison found DIFFERENCES"
         } else if verified.complete {
@@ -195,13 +196,13 @@ fn headline(job: &str, outcome: &LoadOutcome, verified: Option<&VerifyOutcome>) 
     )
 }
 
-/// Whether nothing speaks against the load but that some rows could not be counted.
+/// Whether the only fault is that some rows could not be counted.
 fn only_uncounted(outcome: &LoadOutcome) -> bool {
     let proof = &outcome.proof;
     proof.differences.is_empty() && proof.orphans.is_empty() && outcome.warnings.is_empty()
 }
 
-/// Amounts, times, rates, and how it was done.
+/// Amounts, times, rates and the write path.
 fn work(page: &mut Page, outcome: &LoadOutcome) {
     let with_rows = outcome.tables.iter().filter(|table| table.rows > 0).count() as u64;
     let empty = outcome.tables.len() as u64 - with_rows;
@@ -234,7 +235,7 @@ fn work(page: &mut Page, outcome: &LoadOutcome) {
     );
     page.line("time", &times(outcome.seconds, &outcome.phases));
     match &outcome.resumed {
-        // Text that was only passed over says nothing about speed.
+        // Text that was only skipped says nothing about speed.
         Some(resumed) if outcome.seconds > 0.0 => {
             let rows = outcome.rows.saturating_sub(resumed.rows);
             let rate = human::row_rate(rows as f64 / outcome.seconds);
@@ -289,7 +290,7 @@ fn work(page: &mut Page, outcome: &LoadOutcome) {
     }
 }
 
-/// The time of a run, and of its phases.
+/// The total time, and the time of each phase.
 fn times(seconds: f64, phases: &[PhaseTime]) -> String {
     let phases: Vec<String> = phases
         .iter()
@@ -337,7 +338,7 @@ fn settings(page: &mut Page, outcome: &LoadOutcome) {
     page.plain_list("settings still to be put back", &outcome.settings_left);
 }
 
-/// What the load did to the nodes of a Galera cluster.
+/// The effect of the load on the nodes of a Galera cluster.
 fn cluster(page: &mut Page, galera: &GaleraOutcome) {
     let held = if galera.paced {
         format!(
@@ -464,7 +465,7 @@ fn checks(page: &mut Page, outcome: &LoadOutcome) {
     page.list("warnings of the server", &outcome.warnings, |warning| {
         format!("{}: {} ({})", warning.about, warning.message, warning.code)
     });
-    // All that were kept: somebody has to look at each of them.
+    // All that were kept, because each needs a look.
     page.list_up_to(
         usize::MAX,
         "refused",
@@ -473,7 +474,7 @@ fn checks(page: &mut Page, outcome: &LoadOutcome) {
     );
 }
 
-/// What is loaded and what is not, for a load that did not reach its end.
+/// What is loaded and what is not, for a load that is not proven.
 fn leftovers(page: &mut Page, outcome: &LoadOutcome) {
     if outcome.tables.is_empty() {
         let _ = writeln!(page.text, "nothing was loaded");
@@ -524,7 +525,7 @@ fn duration(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }
 
-/// Lines with a label, and lists below them.
+/// A summary page: labelled lines, and lists below them.
 #[derive(Default)]
 struct Page {
     text: String,
@@ -543,7 +544,7 @@ impl Page {
         );
     }
 
-    /// Bytes and rows per second, and what they were counted `over`; nothing where there were no rows.
+    /// Bytes and rows per second, and the period that they cover. Nothing if there were no rows.
     fn rate(&mut self, bytes: u64, rows: u64, seconds: f64, over: &str) {
         if seconds > 0.0 && rows > 0 {
             self.line(

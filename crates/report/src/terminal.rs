@@ -1,7 +1,8 @@
-//! The part of the terminal that is drawn again and again: a block of lines below which the cursor rests.
+//! The redrawn part of the terminal: a block of lines at the bottom of the output.
 //!
-//! Written by hand rather than with a library, because all that is needed is: no line wider than the terminal, one write
-//! per frame (no flicker), a clean screen afterwards, and lines of text above the block that stay.
+//! Hand-written rather than a library, because the needs are few: no line wider than the terminal,
+//! one write per frame (no flicker), a clean screen afterwards, and permanent lines above the
+//! block.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -10,27 +11,28 @@ mod layout;
 
 pub use layout::{bar, fit, shorten_left, visible_width};
 
-/// Assumed where the terminal does not say.
+/// Assumed if the terminal does not report its size.
 const DEFAULT_SIZE: Size = Size {
     columns: 80,
     rows: 24,
 };
-/// Narrower terminals are drawn as if they had this width; lines may then wrap.
+/// Narrower terminals are drawn as if this wide. Their lines may wrap.
 const MIN_COLUMNS: u16 = 20;
-/// Terminals that know it hold back the picture between these two (others ignore it): nothing is ever seen half drawn.
+/// Synchronized output: terminals that support it show the frame at once, never half drawn. Others
+/// ignore it.
 const BEGIN_FRAME: &str = "\x1b[?2026h";
 const END_FRAME: &str = "\x1b[?2026l";
 
-/// Columns and rows.
+/// Size of a terminal in character cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size {
-    /// Characters in a line.
+    /// Cells per line.
     pub columns: u16,
-    /// Lines.
+    /// Lines on the screen.
     pub rows: u16,
 }
 
-/// The size of the terminal behind stderr, 80×24 where it is not known.
+/// Size of the terminal on stderr; 80×24 if unknown.
 pub fn stderr_size() -> Size {
     match rustix::termios::tcgetwinsize(io::stderr()) {
         Ok(size) if size.ws_col > 0 && size.ws_row > 0 => Size {
@@ -41,16 +43,16 @@ pub fn stderr_size() -> Size {
     }
 }
 
-/// A block of lines at the bottom of what was printed so far.
+/// A block of lines below everything printed so far.
 #[derive(Debug)]
 pub struct Block<W: Write> {
     out: W,
-    /// Width of each line that is on the screen now.
+    /// Widths of the lines on the screen now.
     drawn: Vec<usize>,
 }
 
 impl<W: Write> Block<W> {
-    /// An empty block: nothing is on the screen yet.
+    /// An empty block. Writes nothing yet.
     pub fn new(out: W) -> Self {
         Self {
             out,
@@ -58,12 +60,13 @@ impl<W: Write> Block<W> {
         }
     }
 
-    /// Puts `lines` where the lines of the frame before stand. The cursor rests at the end of the last one.
+    /// Replaces the previous frame with `lines`. Leaves the cursor at the end of the last one.
     ///
-    /// Lines must not be wider than `size.columns - 1`: see [`fit`]. At most `size.rows - 1` of them are drawn.
+    /// Lines must not be wider than `size.columns - 1`: see [`fit`]. At most `size.rows - 1` of
+    /// them are drawn.
     ///
     /// # Errors
-    /// What writing to the terminal returns.
+    /// The write to the terminal failed.
     pub fn draw(&mut self, lines: &[String], size: Size) -> io::Result<()> {
         let lines = &lines[..lines
             .len()
@@ -85,10 +88,10 @@ impl<W: Write> Block<W> {
         Ok(())
     }
 
-    /// Takes the block off the screen, prints `text` and a line end in its place; the next frame goes below.
+    /// Clears the block and prints `text` and a newline in its place. The next frame goes below it.
     ///
     /// # Errors
-    /// What writing to the terminal returns.
+    /// The write to the terminal failed.
     pub fn print_above(&mut self, text: &str, size: Size) -> io::Result<()> {
         let mut frame = String::new();
         self.push_home(&mut frame, size);
@@ -100,10 +103,10 @@ impl<W: Write> Block<W> {
         self.out.flush()
     }
 
-    /// Takes the block off the screen; the cursor is where the block began.
+    /// Clears the block, and leaves the cursor where it began.
     ///
     /// # Errors
-    /// What writing to the terminal returns.
+    /// The write to the terminal failed.
     pub fn clear(&mut self, size: Size) -> io::Result<()> {
         if self.drawn.is_empty() {
             return Ok(());
@@ -116,8 +119,8 @@ impl<W: Write> Block<W> {
         self.out.flush()
     }
 
-    /// Moves the cursor to the first column of the block's first line. A terminal that became narrower has wrapped the
-    /// lines: what one line was takes several rows now.
+    /// Moves the cursor to the start of the block. A terminal that became narrower has wrapped
+    /// lines, so a line may now take several rows.
     fn push_home(&self, frame: &mut String, size: Size) {
         let columns = usize::from(size.columns).max(1);
         let rows: usize = self

@@ -1,11 +1,11 @@
-//! `docs/json.md` names every field that a program can meet.
+//! Checks that `docs/json.md` documents every field of the JSON output.
 
 use refloat_run::progress::{Progress, TableState};
 use serde_json::Value;
 
 const PAGE: &str = include_str!("../../../docs/json.md");
 
-/// Every key of `value`, at any depth.
+/// Collects every key of `value`, at any depth.
 fn keys(value: &Value, out: &mut Vec<String>) {
     match value {
         Value::Object(map) => {

@@ -1,22 +1,24 @@
-//! What bound a run: the one thing that, had there been more of it, would have made the run faster.
+//! Finds what bound a run: the one resource that, had there been more of it, would have made the
+//! run faster.
 //!
-//! The verdict rests on figures over a stretch of the run (the data phase, say): processor seconds of the server and of
-//! ourselves against the cores, time waited for disks and locks as the kernel and the server count it, and how long our
-//! workers waited for the source, for the server, and for bytes to leave.
+//! The verdict is based on figures over a stretch of the run, such as the data phase: CPU seconds
+//! of the server and of this process relative to the cores, time waited for disks and locks as the
+//! kernel and the server count it, and how long the workers waited for the source, for the server,
+//! and for bytes to be sent.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A core that is busy more than this is busy: the rest goes to scheduling and sampling.
+/// A core counts as busy above this share: the rest goes to scheduling and sampling.
 const BUSY: f64 = 0.85;
-/// Waiting of this share of the workers' time explains a run.
+/// Waiting that takes this share of the workers' time explains a run.
 const SHARE: f64 = 0.4;
-/// A stretch shorter than this says nothing.
+/// A shorter stretch gives no verdict.
 const MIN_SECONDS: f64 = 0.5;
 
-/// Figures over one stretch of a run. Times are in seconds; those of workers are sums over all workers. What is not
-/// known stays at 0 or `None`.
+/// Figures over one stretch of a run. Times are in seconds; worker times are sums over all workers.
+/// Unknown figures stay at 0 or `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Figures {
     /// Length of the stretch.
@@ -25,45 +27,45 @@ pub struct Figures {
     pub cores: f64,
     /// Workers that send to the server.
     pub workers: f64,
-    /// Processor time of the server; `None` when it runs elsewhere.
+    /// CPU time of the server; `None` if it runs on another machine.
     pub server_cpu: Option<f64>,
-    /// Processor time of this process.
+    /// CPU time of this process.
     pub client_cpu: f64,
-    /// Time of the server's threads that waited for disks; `None` when it cannot be seen.
+    /// Time that server threads waited for disks; `None` if it cannot be seen.
     pub server_disk_wait: Option<f64>,
-    /// Row lock waits by the server's count (growth of `Innodb_row_lock_time`, in seconds).
+    /// Row lock waits as the server counts them (growth of `Innodb_row_lock_time`, in seconds).
     pub lock_wait: f64,
-    /// Workers' time waiting for chunks: the source is slow.
+    /// Time that workers waited for chunks: the source is slow.
     pub waiting_for_source: f64,
-    /// Workers' time waiting for the server's answers.
+    /// Time that workers waited for the server's answers.
     pub waiting_for_server: f64,
-    /// Workers' time waiting for bytes to leave: the connection is full.
+    /// Time that workers waited for bytes to be sent: the connection is saturated.
     pub waiting_to_send: f64,
-    /// Whether the busiest single thread of ours (reading and cutting) was busy all the time.
+    /// CPU time of our busiest single thread, which reads and cuts the source.
     pub reader_cpu: f64,
 }
 
-/// The verdict.
+/// What bound a stretch of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BoundBy {
-    /// The server's processors: what one hopes for.
+    /// The server's CPU, which is the best case.
     ServerCpu,
-    /// Our own processor time.
+    /// CPU of this process.
     ClientCpu,
-    /// The one thread that reads and cuts the source.
+    /// The single thread that reads and cuts the source.
     Reader,
     /// The server's disks.
     Disk,
-    /// Locks between our own workers, or with other sessions.
+    /// Locks, between our own workers or with other sessions.
     Locks,
-    /// The way between us and the server.
+    /// The network between this process and the server.
     Network,
     /// The source: a slow disk, pipe or decompressor.
     Source,
     /// The server, in a way that cannot be seen from here.
     Server,
-    /// Nothing stands out, or it was too short.
+    /// Nothing stands out, or the stretch was too short.
     Unclear,
 }
 
@@ -83,7 +85,7 @@ impl fmt::Display for BoundBy {
     }
 }
 
-/// Says what bound the stretch that the figures are of.
+/// Decides what bound the stretch that these figures cover.
 pub fn verdict(f: &Figures) -> BoundBy {
     if f.wall < MIN_SECONDS || f.cores < 1.0 {
         return BoundBy::Unclear;
@@ -91,11 +93,11 @@ pub fn verdict(f: &Figures) -> BoundBy {
     let workers = f.workers.max(1.0);
     let worker_time = workers * f.wall;
     let share = |seconds: f64| seconds / worker_time;
-    // Locks first: they hide everything else, and processors may be busy beside them.
+    // Locks come first: they mask everything else, and CPUs may be busy besides.
     if share(f.lock_wait) > SHARE {
         return BoundBy::Locks;
     }
-    // All cores of a machine that both share: whoever used more of them.
+    // All cores of a shared machine are busy: whichever process used more of them is to blame.
     let local = f.server_cpu;
     let used = (local.unwrap_or(0.0) + f.client_cpu) / (f.wall * f.cores);
     if used > BUSY {
@@ -105,7 +107,7 @@ pub fn verdict(f: &Figures) -> BoundBy {
             BoundBy::ClientCpu
         };
     }
-    // The workers have nothing to do: then it is before them.
+    // The workers have nothing to do, so the bottleneck is upstream of them.
     if share(f.waiting_for_source) > SHARE {
         return if f.reader_cpu / f.wall > BUSY {
             BoundBy::Reader
@@ -113,7 +115,7 @@ pub fn verdict(f: &Figures) -> BoundBy {
             BoundBy::Source
         };
     }
-    // A server thread works for each worker: as many cores busy as there are workers is all that can be had.
+    // The server runs one thread per worker, so it cannot use more cores than there are workers.
     if local.is_some_and(|cpu| cpu / f.wall > BUSY * workers.min(f.cores)) {
         return BoundBy::ServerCpu;
     }
@@ -121,7 +123,7 @@ pub fn verdict(f: &Figures) -> BoundBy {
         return BoundBy::Disk;
     }
     if share(f.waiting_to_send) > SHARE && share(f.waiting_to_send) > share(f.waiting_for_server) {
-        // A server that works hard reads slowly, too: full socket buffers are then its doing.
+        // A busy server also reads slowly from its sockets; full socket buffers are then its doing.
         let server_busy = local.is_some_and(|cpu| share(cpu) > SHARE);
         return if server_busy {
             BoundBy::ServerCpu
@@ -132,7 +134,7 @@ pub fn verdict(f: &Figures) -> BoundBy {
     if share(f.waiting_for_server) > SHARE {
         return match local {
             Some(cpu) if share(cpu) > SHARE => BoundBy::ServerCpu,
-            // It waits and does not compute: log syncs, flushes, space in the redo log.
+            // It waits without computing: log syncs, flushes, free space in the redo log.
             Some(_) if f.server_disk_wait.is_none_or(|w| share(w) > SHARE / 4.0) => BoundBy::Disk,
             Some(_) | None => BoundBy::Server,
         };
@@ -179,7 +181,7 @@ mod tests {
                 },
                 BoundBy::ClientCpu,
             ),
-            // Two workers keep two of four cores of the server busy.
+            // Two workers keep two of the server's four cores busy.
             (
                 Figures {
                     server_cpu: Some(18.5),

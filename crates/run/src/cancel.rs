@@ -1,4 +1,4 @@
-//! Stopping a run.
+//! Cancellation of a run.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,12 +6,12 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Why a run is stopped.
+/// Why a run was cancelled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CancelReason {
-    /// A person or the system asked: the signal's number.
+    /// The user or the system sent the signal with this number.
     Signal(i32),
-    /// Another worker failed, with these words.
+    /// Another worker failed, with this message.
     Failed(String),
 }
 
@@ -43,10 +43,11 @@ struct Inner {
     changed: Condvar,
 }
 
-/// A token that all workers of a run share: they look at it between chunks, and hooks wake those that wait.
+/// A token shared by all workers of a run: they check it between chunks, and hooks wake those that
+/// wait.
 ///
-/// There are two steps. *Cancelled*: stop taking new work, roll back what is open, put everything back. *Hard*: a
-/// person asked twice, do not even wait for a server's answer.
+/// There are two levels. *Cancelled*: take no new work, roll back what is open, put everything
+/// back. *Hard*: the user asked twice, so do not even wait for a server's answer.
 #[derive(Clone, Default)]
 pub struct Cancel(Arc<Inner>);
 
@@ -59,10 +60,10 @@ impl fmt::Debug for Cancel {
     }
 }
 
-/// How often a wait looks whether the run was cancelled.
+/// How often [`abandonable`] checks whether the run was cancelled.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Takes a hook out again when it is dropped.
+/// Removes a hook when dropped.
 #[must_use = "a hook is taken out when its guard is dropped"]
 pub struct HookGuard {
     cancel: Cancel,
@@ -77,14 +78,15 @@ impl Drop for HookGuard {
     }
 }
 
-/// Runs `work` in a thread of its own, and leaves it to itself when the run is cancelled: for waiting that nothing else ends.
+/// Runs `work` in a thread of its own, and abandons it (`None`) when the run is cancelled. For
+/// waits that nothing else can end.
 pub fn abandonable<T: Send + 'static>(
     cancel: &Cancel,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     let (sender, receiver) = mpsc::channel();
     let worker = std::thread::spawn(move || {
-        // After Ctrl-C nobody takes it any more.
+        // After Ctrl-C nobody receives it.
         let _ = sender.send(work());
     });
     loop {
@@ -92,7 +94,8 @@ pub fn abandonable<T: Send + 'static>(
             Ok(done) => return Some(done),
             Err(RecvTimeoutError::Timeout) if !cancel.is_cancelled() => {}
             Err(RecvTimeoutError::Timeout) => return None,
-            // Only a panic ends it without a word: it goes on here, where it is told as a defect.
+            // Only a panic ends the thread without a result. Resume it here, where it is reported
+            // as a bug.
             Err(RecvTimeoutError::Disconnected) => match worker.join() {
                 Err(panic) => std::panic::resume_unwind(panic),
                 Ok(()) => return None,
@@ -102,7 +105,7 @@ pub fn abandonable<T: Send + 'static>(
 }
 
 impl Cancel {
-    /// A token that nobody has used yet.
+    /// A token that is not cancelled.
     pub fn new() -> Self {
         Self::default()
     }
@@ -111,27 +114,27 @@ impl Cancel {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the run is to stop. Cheap enough to ask per chunk or block.
+    /// Whether the run should stop. Cheap enough to ask per chunk or block.
     pub fn is_cancelled(&self) -> bool {
         self.0.soft.load(Ordering::Relaxed)
     }
 
-    /// Whether a person asked twice.
+    /// Whether the user asked twice.
     pub fn is_hard(&self) -> bool {
         self.0.hard.load(Ordering::Relaxed)
     }
 
-    /// Why, once it is cancelled: the first reason stays.
+    /// Why the run was cancelled, or `None` if it was not. The first reason stays.
     pub fn reason(&self) -> Option<CancelReason> {
         self.state().reason.clone()
     }
 
-    /// The flag itself, for code that knows nothing of runs.
+    /// The flag itself, for code that knows nothing about runs.
     pub fn flag(&self) -> Arc<AtomicBool> {
         self.0.soft.clone()
     }
 
-    /// Cancels and calls the hooks, in this thread. A second call changes nothing.
+    /// Cancels the run and calls the hooks on this thread. A second call changes nothing.
     pub fn cancel(&self, reason: CancelReason) {
         let hooks = {
             let mut state = self.state();
@@ -145,7 +148,7 @@ impl Cancel {
         }
     }
 
-    /// Cancels (if that has not been done) and asks for the harder stop.
+    /// Cancels the run, if that has not happened yet, and requests the hard stop.
     pub fn cancel_hard(&self, reason: CancelReason) {
         self.cancel(reason);
         let hooks = {
@@ -158,13 +161,13 @@ impl Cancel {
         }
     }
 
-    /// Calls `hook` when the run is cancelled, at once if it is already. Hooks must be short and must not wait for
-    /// workers: they kill queries and shut sockets.
+    /// Calls `hook` when the run is cancelled, or at once if it already is. Hooks must be short and
+    /// must not wait for workers: they kill queries and shut down sockets.
     pub fn on_cancel(&self, hook: impl FnOnce() + Send + 'static) -> HookGuard {
         self.register(hook, false)
     }
 
-    /// Calls `hook` when the harder stop is asked for, at once if it is already.
+    /// Calls `hook` when the hard stop is requested, or at once if it already was.
     pub fn on_hard(&self, hook: impl FnOnce() + Send + 'static) -> HookGuard {
         self.register(hook, true)
     }
@@ -173,7 +176,7 @@ impl Cancel {
         let mut state = self.state();
         let id = state.next;
         state.next += 1;
-        // Under the lock, so that no cancel falls between the question and the list.
+        // Check under the lock, so that no cancellation slips in between the check and the list.
         let now = if hard {
             self.is_hard()
         } else {
@@ -193,7 +196,7 @@ impl Cancel {
         }
     }
 
-    /// Sleeps, but not longer than until the run is cancelled; says whether it is.
+    /// Sleeps until the time is over or the run is cancelled; returns whether it is cancelled.
     pub fn sleep(&self, time: Duration) -> bool {
         let until = Instant::now() + time;
         let mut state = self.state();

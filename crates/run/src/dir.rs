@@ -1,4 +1,4 @@
-//! The folder of a run.
+//! The folder of a run and the files in it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -10,51 +10,52 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Owner, RunId};
 
-/// Folder of all runs under the state directory.
+/// Folder under the state directory that holds all runs.
 const RUNS: &str = "runs";
-/// Who runs it: written first.
+/// Identifies the run and its process; written first.
 const RUN: &str = "run.json";
 
-/// What went wrong with a run's folder.
+/// What can go wrong with a run's folder.
 #[derive(Debug, thiserror::Error)]
 pub enum RunDirError {
-    /// A file or folder could not be made, read or written.
+    /// A file or folder could not be created, read or written.
     #[error("{what} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// With which file.
+        /// The file or folder.
         path: PathBuf,
-        /// The system's words.
+        /// The system's error.
         source: io::Error,
     },
-    /// A file of a run does not hold what it should.
+    /// A file of a run does not contain what it should.
     #[error("{} is no file of a run: {source}", path.display())]
     Json {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with its content.
         source: serde_json::Error,
     },
 }
 
-/// What stands in `run.json`.
+/// Content of `run.json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RunInfo {
-    /// The run.
+    /// Id of the run.
     pub id: RunId,
-    /// The command, such as `load`.
+    /// Name of the command, such as `load`.
     pub command: String,
-    /// When it began, RFC 3339.
+    /// When the run began, RFC 3339.
     pub started: String,
-    /// The process that runs it.
+    /// The process that executes the run.
     pub owner: Owner,
 }
 
 /// The folder of one run: `STATE/runs/ID`, mode 0700, its files 0600.
 ///
-/// `run.json` who runs it · `plan.json` · `settings.json` the journal of changed settings · `events.jsonl` ·
-/// `outcome.json`, written last. Every file but `events.jsonl` appears whole or not at all.
+/// The files are `run.json` (who runs it), `plan.json`, `settings.json` (the journal of changed
+/// settings), `events.jsonl`, and `outcome.json`, which is written last. Every file except
+/// `events.jsonl` appears whole or not at all.
 #[derive(Debug, Clone)]
 pub struct RunDir {
     path: PathBuf,
@@ -62,16 +63,16 @@ pub struct RunDir {
 }
 
 impl RunDir {
-    /// The journal of plans.
+    /// The run's plan.
     pub const PLAN: &'static str = "plan.json";
-    /// The journal of settings.
+    /// The journal of changed settings.
     pub const SETTINGS: &'static str = "settings.json";
     /// The recorded events.
     pub const EVENTS: &'static str = "events.jsonl";
     /// How the run ended.
     pub const OUTCOME: &'static str = "outcome.json";
 
-    /// Makes a new run's folder under the state directory, which is made when it is missing.
+    /// Creates the folder of a new run under the state directory, which is created if missing.
     pub fn create(state_dir: &Path, command: &str) -> Result<Self, RunDirError> {
         let runs = state_dir.join(RUNS);
         let mut builder = DirBuilder::new();
@@ -85,7 +86,7 @@ impl RunDir {
             started: jiff::Timestamp::now().to_string(),
             owner: Owner::this(),
         };
-        // Whole or not at all: nobody sees a run's folder without its run.json.
+        // Created under a temporary name, so that nobody sees a run's folder without its run.json.
         let temporary = runs.join(format!(".new-{}", info.id));
         let path = runs.join(info.id.as_str());
         DirBuilder::new()
@@ -105,8 +106,8 @@ impl RunDir {
         Ok(Self { path, info })
     }
 
-    /// All runs under a state directory, oldest first. Folders that cannot be read are left out. A missing state
-    /// directory holds no runs.
+    /// All runs under a state directory, oldest first. Folders that cannot be read are skipped. A
+    /// missing state directory holds no runs.
     pub fn list(state_dir: &Path) -> Result<Vec<Self>, RunDirError> {
         let runs = state_dir.join(RUNS);
         let entries = match fs::read_dir(&runs) {
@@ -124,27 +125,27 @@ impl RunDir {
             .collect())
     }
 
-    /// The run.
+    /// Id of the run.
     pub fn id(&self) -> &RunId {
         &self.info.id
     }
 
-    /// What is known about the run.
+    /// Content of the run's `run.json`.
     pub fn info(&self) -> &RunInfo {
         &self.info
     }
 
-    /// The folder.
+    /// Path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The state directory that the run's folder is in.
+    /// The state directory that holds the run's folder.
     pub fn state_dir(&self) -> Option<&Path> {
         self.path.parent()?.parent()
     }
 
-    /// Writes a file of the run, whole and on disk when this returns.
+    /// Writes a file of the run atomically; it is on disk when this returns.
     pub fn write<T: Serialize>(&self, name: &str, value: &T) -> Result<(), RunDirError> {
         write_json(&self.path, name, value)
     }
@@ -154,12 +155,12 @@ impl RunDir {
         read_json(&self.path.join(name))
     }
 
-    /// Whether the run has a file of that name.
+    /// Whether the run has a file of this name.
     pub fn has(&self, name: &str) -> bool {
         self.path.join(name).exists()
     }
 
-    /// A file that is written line by line.
+    /// Opens a file for appending, creating it if it is missing.
     pub fn append(&self, name: &str) -> Result<File, RunDirError> {
         let path = self.path.join(name);
         OpenOptions::new()
@@ -187,7 +188,7 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, RunDirError> {
     })
 }
 
-/// Temporary name in the same folder, fsync, rename, fsync the folder.
+/// Writes to a temporary name in the same folder, syncs, renames, and syncs the folder.
 fn write_json<T: Serialize>(dir: &Path, name: &str, value: &T) -> Result<(), RunDirError> {
     let path = dir.join(name);
     let mut bytes = serde_json::to_vec_pretty(value).map_err(|source| RunDirError::Json {

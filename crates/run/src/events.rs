@@ -1,4 +1,4 @@
-//! What a run says: typed events for recorders and faces.
+//! Typed events of a run, for recorders and user interfaces.
 
 use std::fmt;
 use std::fs::File;
@@ -11,205 +11,206 @@ use serde::{Deserialize, Serialize};
 use crate::progress::{Phase, Snapshot};
 use crate::{RunDir, RunDirError, RunId};
 
-/// One thing that happened.
+/// Something that happened during a run.
 ///
-/// In JSON the kind stands in the field `event`; the record around it adds `ts` and `elapsed`.
+/// In JSON the kind is in the field `event`; the record around it adds `ts` and `elapsed`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Event {
-    /// The run is about to change something; what comes before it only looked.
+    /// The run is about to change something; until now it only read.
     RunStarted {
-        /// The run.
+        /// Id of the run.
         run: RunId,
-        /// The command, such as `load`.
+        /// Name of the command, such as `load`.
         command: String,
-        /// Where bytes come from, without secrets.
+        /// Where the data comes from, without secrets.
         source: String,
-        /// The server, without secrets.
+        /// The target server, without secrets.
         target: String,
-        /// What will be done, as the command documents it.
+        /// What the run will do, in the form that the command documents.
         plan: serde_json::Value,
     },
     /// A phase began.
     PhaseStarted {
-        /// Which.
+        /// The phase that began.
         phase: Phase,
     },
-    /// A phase ended well.
+    /// A phase ended without an error.
     PhaseFinished {
-        /// Which.
+        /// The phase that ended.
         phase: Phase,
-        /// How long it took.
+        /// Wall time of the phase.
         seconds: f64,
     },
-    /// The first rows of a table are on their way.
+    /// The first rows of a table are being sent.
     TableStarted {
         /// `database.table`.
         table: String,
     },
-    /// All rows of a table are in.
+    /// All rows of a table are in the server.
     TableFinished {
         /// `database.table`.
         table: String,
         /// Rows sent.
         rows: u64,
-        /// Bytes of the dump's text.
+        /// Bytes of dump text.
         bytes: u64,
-        /// Since the table began.
+        /// Seconds since the table started.
         seconds: f64,
     },
-    /// An index or foreign key is being built.
+    /// A build of indexes or foreign keys started.
     BuildStarted {
         /// `database.table`.
         table: String,
-        /// What is built, such as names of keys.
+        /// What is being built, such as key names.
         what: String,
     },
-    /// It is built.
+    /// A build finished.
     BuildFinished {
         /// `database.table`.
         table: String,
         /// What was built.
         what: String,
-        /// How long it took.
+        /// Wall time of the build.
         seconds: f64,
     },
-    /// A setting of the server was changed (it was journalled before).
+    /// A server setting was changed, after it was journalled.
     SettingChanged {
-        /// The server.
+        /// The server, as the run connected to it.
         server: String,
-        /// Which setting.
+        /// Name of the setting.
         name: String,
-        /// Its value before.
+        /// Value before the change.
         old: String,
-        /// Its value now, read back.
+        /// Value read back after the change.
         new: String,
-        /// Why.
+        /// Why the run changed it.
         reason: String,
     },
     /// A setting was put back, or left alone.
     SettingReverted {
-        /// The server.
+        /// The server, as the run connected to it.
         server: String,
-        /// Which setting.
+        /// Name of the setting.
         name: String,
-        /// Its value before it was put back.
+        /// Value before it was put back.
         old: String,
-        /// Its value now.
+        /// Value now.
         new: String,
-        /// What happened: `reverted`, or why it was left alone.
+        /// `reverted`, or why the setting was left alone or could not be put back.
         reason: String,
     },
-    /// Chunks have another size from now on.
+    /// Chunks have a new size from now on.
     ChunkSizeChanged {
-        /// Rows per chunk, where rows decide.
+        /// Rows per chunk, if rows limit it.
         rows: Option<u64>,
         /// Bytes per chunk.
         bytes: u64,
         /// Why, such as `climbing: 12 % more rows/s`.
         reason: String,
     },
-    /// Something that a person should know.
+    /// Something the user should know.
     Warning {
-        /// The server's code, when it is the server's warning.
+        /// Server error code, if the warning came from the server.
         code: Option<u16>,
-        /// The words.
+        /// Text of the warning.
         message: String,
-        /// `database.table`, when it belongs to one.
+        /// `database.table`, if the warning concerns one table.
         table: Option<String>,
     },
-    /// A plain remark.
+    /// An informational message.
     Note {
-        /// The words.
+        /// Text of the message.
         message: String,
     },
     /// The server refused a statement.
     StatementFailed {
-        /// The source's name.
+        /// Name of the source.
         file: String,
-        /// Line of the statement's first byte, from 1.
+        /// Line of the statement's first byte, counted from 1.
         line: u64,
         /// Offset of the statement's first byte in the decompressed source.
         offset: u64,
-        /// The statement's first characters, without values of rows.
+        /// Start of the statement, without row values.
         head: String,
-        /// The server's error code.
+        /// Server error code.
         code: u16,
-        /// The server's words.
+        /// Server error message.
         message: String,
     },
-    /// Where the run stands.
+    /// Current progress of the run.
     Progress {
-        /// All figures.
+        /// All figures at the time of the event.
         snapshot: Box<Snapshot>,
     },
     /// The last event of every run.
     Finished {
-        /// How it ended.
+        /// How the run ended.
         outcome: Outcome,
     },
 }
 
-/// How a run ended; also what stands in `outcome.json`.
+/// How a run ended; also the content of `outcome.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// In one word.
+    /// The result in one word.
     pub result: RunResult,
-    /// How long the run took.
+    /// Wall time of the run.
     pub seconds: f64,
-    /// The error, when there is one.
+    /// The error message, if the run failed with one.
     pub message: Option<String>,
-    /// What the command documents.
+    /// Summary in the form that the command documents.
     pub summary: serde_json::Value,
 }
 
-/// The end of a run in one word.
+/// Result of a run in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunResult {
-    /// Done and proven.
+    /// Done, and the proof holds.
     Done,
-    /// Failed.
+    /// Failed with an error.
     Failed,
     /// Refused before anything was touched.
     Refused,
-    /// Done, but the proof does not hold.
+    /// Done, but the proof failed.
     ProofFailed,
-    /// Stopped by a person.
+    /// Stopped by the user or by a signal.
     Interrupted,
-    /// Done, but settings of a server are still changed.
+    /// Done, but some server settings are still changed.
     SettingsLeft,
 }
 
-/// An event with its time.
+/// An event with its timestamp.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// When: RFC 3339, UTC.
+    /// Wall-clock time: RFC 3339, UTC.
     pub ts: String,
     /// Seconds since the run began.
     pub elapsed: f64,
-    /// What.
+    /// The event, whose fields JSON shows next to the two above.
     #[serde(flatten)]
     pub event: Event,
 }
 
-/// Takes events: a recorder or a face.
+/// Receives events: a recorder or a user interface.
 ///
-/// Called in the thread that emits, one event at a time, while others who emit wait: be quick, and emit nothing.
+/// Called on the emitting thread, one event at a time, while other emitters wait. Return quickly,
+/// and emit nothing.
 pub trait EventSink: Send + Sync {
-    /// One event.
+    /// Handles one event.
     fn event(&self, record: &Record);
 }
 
 struct Inner {
     started: Instant,
-    /// Held from the moment an event gets its time until every listener has it: events come in the order of their
-    /// times, and in the same order to all listeners.
+    /// Held from the moment an event gets its timestamp until every sink has received it, so events
+    /// arrive in timestamp order, and in the same order at every sink.
     sinks: Mutex<Vec<Arc<dyn EventSink>>>,
 }
 
-/// The handle through which a run says things. Cheap to clone; may be used by any thread.
+/// The handle through which a run emits events. Cheap to clone and usable from any thread.
 #[derive(Clone)]
 pub struct Events(Arc<Inner>);
 
@@ -226,7 +227,7 @@ impl Default for Events {
 }
 
 impl Events {
-    /// A handle that nobody listens to yet. Its clock starts now.
+    /// A handle without sinks. Its clock starts now.
     pub fn new() -> Self {
         Self(Arc::new(Inner {
             started: Instant::now(),
@@ -234,7 +235,7 @@ impl Events {
         }))
     }
 
-    /// Adds a listener; it gets every event from now on.
+    /// Adds a sink, which receives every event from now on.
     pub fn add(&self, sink: Arc<dyn EventSink>) {
         self.sinks().push(sink);
     }
@@ -248,7 +249,7 @@ impl Events {
         self.0.started.elapsed()
     }
 
-    /// Says one thing to everyone.
+    /// Sends an event to every sink.
     pub fn emit(&self, event: Event) {
         let sinks = self.sinks();
         let record = Record {
@@ -263,7 +264,7 @@ impl Events {
         }
     }
 
-    /// Says a warning that belongs to no table.
+    /// Emits a warning that concerns no particular table.
     pub fn warn(&self, message: impl Into<String>) {
         self.emit(Event::Warning {
             code: None,
@@ -272,7 +273,7 @@ impl Events {
         });
     }
 
-    /// Says a remark.
+    /// Emits an informational message.
     pub fn note(&self, message: impl Into<String>) {
         self.emit(Event::Note {
             message: message.into(),
@@ -282,25 +283,24 @@ impl Events {
 
 /// Records events as JSON lines.
 ///
-/// A disk that is full does not stop a load: the first write error is kept, see [`JsonLines::failure`].
+/// A full disk does not stop a load: the first write error is kept, see [`JsonLines::failure`].
 pub struct JsonLines {
     out: Mutex<Lines>,
 }
 
-/// The writer and the first error of it.
 struct Lines {
     out: BufWriter<Box<dyn Write + Send>>,
     failure: Option<String>,
 }
 
 impl JsonLines {
-    /// Records into the run's `events.jsonl`.
+    /// Appends to the run's `events.jsonl`.
     pub fn in_dir(dir: &RunDir) -> Result<Self, RunDirError> {
         let file: File = dir.append(RunDir::EVENTS)?;
         Ok(Self::new(Box::new(file)))
     }
 
-    /// Records into any writer.
+    /// Writes to `out`.
     pub fn new(out: Box<dyn Write + Send>) -> Self {
         Self {
             out: Mutex::new(Lines {
@@ -310,7 +310,7 @@ impl JsonLines {
         }
     }
 
-    /// The first error of writing, when there was one.
+    /// The first write error, if any.
     pub fn failure(&self) -> Option<String> {
         self.out
             .lock()
@@ -324,7 +324,7 @@ impl EventSink for JsonLines {
     fn event(&self, record: &Record) {
         let mut guard = self.out.lock().unwrap_or_else(PoisonError::into_inner);
         let Lines { out, failure } = &mut *guard;
-        // Each line is flushed: after kill -9 everything that was said is there.
+        // Flush every line, so that `kill -9` loses nothing that was emitted.
         let written = serde_json::to_writer(&mut *out, record)
             .map_err(std::io::Error::from)
             .and_then(|()| out.write_all(b"\n"))

@@ -1,21 +1,20 @@
-//! Body of the fuzz target for the files of runs, and for what a server says of its settings, so that plain tests can replay its corpus. No
-//! part of the public face.
+//! Body of the fuzz target for the files of runs and for what a server reports about its settings,
+//! so that plain tests can replay its corpus. Not part of the public API.
 
 use std::path::Path;
 
 use crate::settings::{Grants, Journal, ProviderOptions, list, size_in_bytes};
 use crate::{RunDir, RunId};
 
-/// What stands between `run.json` and `settings.json` of a run.
+/// Separates `run.json` from `settings.json` in a seed.
 const BETWEEN: &str = "\n---\n";
-/// A run.
 const RUN: &str = "20260101-000000-abcdef";
 
-/// Files of a run, the options of a Galera provider, or grants. The first byte chooses what it is taken for. Files are written to `at`,
-/// which is made and removed.
+/// Reads files of a run, options of a Galera provider, or grants: the first byte decides which.
+/// Files are written to `at`, which is created and removed.
 ///
 /// # Panics
-/// When they cannot be written.
+/// If the files cannot be written.
 pub fn files(data: &[u8], at: &Path) {
     let [kind, bytes @ ..] = data else {
         return;

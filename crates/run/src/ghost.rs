@@ -1,7 +1,7 @@
-//! Tables that are only names: the server has a definition, and the engine knows no such table.
+//! Ghost tables: the server has a definition, but the engine knows no such table.
 //!
-//! A power cut brings back the file of a definition after its table was dropped. MariaDB knows such tables, and refuses everything with
-//! them but to drop them.
+//! A power cut can bring back the definition file of a table that was already dropped. MariaDB
+//! notices, and refuses every statement on such a table except DROP.
 
 use refloat_wire::{Connection, Error, Vendor};
 
@@ -10,16 +10,16 @@ use crate::own::namesakes;
 /// `ER_NO_SUCH_TABLE_IN_ENGINE`.
 pub const GHOST: u16 = 1932;
 
-/// Whether this is what a server says of such a table.
+/// Whether this is the server's error for a ghost table.
 pub fn is_ghost(error: &Error) -> bool {
     error.server_code() == Some(GHOST)
 }
 
-/// Drops the table with this quoted name where it is only a name. Whether it is there at all, and may be read, is found out by those who
-/// want something of it.
+/// Drops the table with this quoted name if it is a ghost. Whether it exists at all, and may be
+/// read, is left to those who use it.
 ///
 /// # Errors
-/// It cannot be dropped, or the connection is lost.
+/// The table cannot be dropped, or the connection is lost.
 pub fn drop_ghost(conn: &mut Connection, table: &str) -> Result<(), Error> {
     match conn.query(format!("SELECT 1 FROM {table} LIMIT 0")) {
         Err(error) if is_ghost(&error) => {
@@ -31,24 +31,26 @@ pub fn drop_ghost(conn: &mut Connection, table: &str) -> Result<(), Error> {
     }
 }
 
-/// The table that [`sync_definitions`] makes for a moment.
+/// The short-lived table that [`sync_definitions`] creates.
 pub(crate) const SETTLED: &str = "removal_settled";
 
-/// Brings to the disk which files of definitions there are, and under which names: of tables that were altered, renamed or dropped, of
-/// views and triggers. `schema` is one of Refloat's own.
+/// Makes durable which definition files exist and under which names, after tables were altered,
+/// renamed or dropped, and for views and triggers. `schema` must be one of Refloat's own.
 ///
-/// MariaDB syncs its logs and the file of a new definition; then it gives the file its name, or removes one, says in its log that the
-/// statement is done, and nobody syncs the folder. A power cut takes that back. A table that was altered has its old definition
-/// again then (no index that was added can be used), one that was renamed no rows, a trigger or view is not there. A file of rows that comes
-/// back without the engine knowing it is worse than a definition: no table of its name can be made again, nor the database dropped, until a
-/// person removes it.
+/// MariaDB syncs its logs and the file of a new definition. Then it renames that file into place or
+/// removes one, and logs that the statement is done, but nothing syncs the directory. A power cut
+/// undoes the rename or removal: an altered table has its old definition again (no added index can
+/// be used), a renamed table has no rows, a trigger or view is missing. A data file that comes back
+/// without the engine knowing it is worse than a definition: no table of its name can be created,
+/// and the database cannot be dropped, until someone removes the file by hand.
 ///
-/// A definition is synced while it is written (`sync_frm`), its folder with it, and file systems with one journal (ext4, XFS) bring with it to
-/// the disk all that was renamed and removed before, wherever. So one is written of a table that has no other file, and goes again. It is
-/// best effort: what the server refuses here changes nothing about what was done. MySQL keeps definitions in its engine, whose log has
-/// them.
+/// A definition is synced while it is written (`sync_frm`), and its directory with it. File systems
+/// with a single journal (ext4, XFS) then also bring to disk every earlier rename and removal, in
+/// any directory. So this creates a table that has no other file, and drops it again. It is best
+/// effort: a refusal by the server does not undo what was done before. MySQL keeps definitions in
+/// its engine, whose log covers them.
 ///
-/// Returns whether they are there.
+/// Returns whether the definitions are on disk.
 ///
 /// # Errors
 /// The connection is lost.
@@ -61,13 +63,12 @@ pub fn sync_definitions(conn: &mut Connection, schema: &str) -> Result<bool, Err
     }
     let table = format!("`{schema}`.`{SETTLED}`");
     let create = |engine| format!("CREATE OR REPLACE TABLE {table} (a INT) ENGINE={engine}");
-    // Where only one engine is allowed (`enforce_storage_engine`) it is InnoDB.
+    // Where only one engine is allowed (`enforce_storage_engine`), it is InnoDB.
     let synced = done(conn, &create("MEMORY"))? || done(conn, &create("InnoDB"))?;
     done(conn, &format!("DROP TABLE IF EXISTS {table}"))?;
     Ok(synced)
 }
 
-/// Whether the server has done this.
 fn done(conn: &mut Connection, sql: &str) -> Result<bool, Error> {
     match conn.exec(sql) {
         Ok(_) => Ok(true),
@@ -76,8 +77,8 @@ fn done(conn: &mut Connection, sql: &str) -> Result<bool, Error> {
     }
 }
 
-/// Removes the table that [`sync_definitions`] made, when a power cut left it. It is looked for first: a statement that changes definitions
-/// would wait for whoever keeps everybody from that.
+/// Drops the table that [`sync_definitions`] created, if a power cut left it behind. This looks for
+/// the table first, because a DDL statement would wait for any session that blocks DDL.
 ///
 /// # Errors
 /// The connection is lost.
@@ -99,11 +100,12 @@ pub fn drop_settled(conn: &mut Connection, schema: &str) -> Result<(), Error> {
     }
 }
 
-/// Whether the name of the table that [`sync_definitions`] makes is taken by somebody's, which stays.
+/// Whether a table that is not Refloat's has the name that [`sync_definitions`] uses. Such a table
+/// stays.
 fn is_somebodys(conn: &mut Connection, schema: &str) -> Result<bool, Error> {
     match namesakes(conn, schema) {
         Ok(names) => Ok(names.contains(SETTLED)),
-        // What cannot be told is not dropped.
+        // If in doubt, drop nothing.
         Err(Error::Server { .. }) => Ok(true),
         Err(error) => Err(error),
     }

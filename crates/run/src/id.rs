@@ -1,4 +1,4 @@
-//! The name of a run.
+//! Ids of runs.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -6,31 +6,31 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A run's name: `20261121-203000-abc123`, the UTC second it began and six random hex digits.
+/// Id of a run: `20261121-203000-abc123`, the UTC second it began and six random hex digits.
 ///
-/// Names sort by time.
+/// Ids sort by time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RunId(String);
 
-/// Why a text is no run id.
+/// The error for a text that is not a run id.
 #[derive(Debug, thiserror::Error)]
 #[error("{text:?} is no run id: it would look like 20261121-203000-abc123")]
 pub struct NoRunId {
-    /// The text.
+    /// The text that was parsed.
     pub text: String,
 }
 
 impl RunId {
-    /// A new name for now.
+    /// A new id for the current time.
     pub fn new() -> Self {
         let now = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
-        // Keys of a RandomState come from the system's random source.
+        // `RandomState` takes its keys from the system's random source.
         let random = RandomState::new().hash_one(std::process::id()) & 0xff_ffff;
         Self(format!("{now}-{random:06x}"))
     }
 
-    /// The name as text.
+    /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! A connection whose statement ends with the run.
+//! Ties a connection's statement to its run: cancelling the run ends it.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -8,22 +8,25 @@ use refloat_wire::Connection;
 use crate::Cancel;
 use crate::cancel::HookGuard;
 
-/// How long a connection that is to end waits for its statement to be killed: Ctrl-C works within two seconds.
+/// How long a connection waits for its statement to be killed before it is closed: Ctrl-C must work
+/// within two seconds.
 const KILL_WAIT: Duration = Duration::from_millis(1200);
 
-/// Kills what the connection is doing when `cancel` is, and closes it.
+/// When `cancel` fires, kills the statement that the connection is running, and closes the
+/// connection.
 pub fn kill_on_cancel(cancel: &Cancel, conn: &Connection) -> HookGuard {
     let killer = conn.killer();
     let shutdown = conn.shutdown_handle();
     cancel.on_cancel(move || {
-        // Connections are ended side by side: each of them may have a server that does not answer.
+        // Connections are ended in parallel: each of them may have a server that does not answer.
         std::thread::spawn(move || {
             let (sender, done) = mpsc::channel();
             std::thread::spawn(move || {
                 let _ = killer.kill_query();
                 let _ = sender.send(());
             });
-            // The query ends on the server first, so that its rollback has begun when the connection goes.
+            // The query ends on the server first, so that its rollback has begun when the
+            // connection goes away.
             let _ = done.recv_timeout(KILL_WAIT);
             shutdown.shutdown();
         });

@@ -1,11 +1,13 @@
-//! Everything that changes something is a run.
+//! Run bookkeeping: id, folder, events, progress, cancellation, and the journal of server settings.
 //!
-//! A run has an id, a folder of its own under the state directory, typed events, one progress value, a way to be
-//! stopped, and a journal of the server settings that it changed and puts back. This room must not print, must not
-//! read the environment or the home directory, and must not install signal handlers unless it is asked to: the program
-//! does these things. It must not know what a run does with rows.
+//! Every command that changes something is a run. A run has an id, its own folder under the state
+//! directory, typed events, a progress value, a way to be stopped, and a journal of the server
+//! settings that it changed and will put back. This crate must not print, read the environment or
+//! the home directory, or install signal handlers unless asked: the program does that. It must not
+//! know what a run does with rows.
 //!
-//! Read first: [`RunDir`], [`events::Events`] with [`progress::Progress`], [`settings::AppliedSettings`].
+//! Read first: [`RunDir`], [`events::Events`] with [`progress::Progress`],
+//! [`settings::AppliedSettings`].
 
 pub mod bound;
 pub mod cancel;
@@ -35,7 +37,8 @@ pub use process::Owner;
 pub use progress::{Progress, Snapshot};
 pub use run::Run;
 
-/// A moment as records of runs have it (RFC 3339, UTC), from seconds since 1970. `None`: there is no such date.
+/// Formats seconds since 1970 as the timestamp used in run records (RFC 3339, UTC). `None` if there
+/// is no such date.
 pub fn moment(seconds: i64) -> Option<String> {
     let moment = jiff::Timestamp::from_second(seconds).ok()?;
     Some(moment.to_string())

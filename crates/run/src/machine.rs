@@ -1,21 +1,22 @@
-//! What this machine has to give.
+//! Memory, cores and disk space of this machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Memory and cores that a process of this machine (or container) may use.
+/// Memory and cores that a process on this machine (or in this container) may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Machine {
-    /// Cores, with affinity and container quotas respected.
+    /// Number of cores, within affinity and container quotas.
     pub cores: usize,
-    /// Memory that can be taken now without swapping, in bytes, with container limits respected.
+    /// Memory available without swapping, in bytes, within container limits.
     pub memory_available: u64,
-    /// All memory, in bytes, with container limits respected.
+    /// Total memory in bytes, within container limits.
     pub memory_total: u64,
 }
 
 impl Machine {
-    /// Looks at `/proc/meminfo` and the control groups of this process. `None` where there is no such thing.
+    /// Reads `/proc/meminfo` and the control groups of this process. `None` without
+    /// `/proc/meminfo`.
     pub fn here() -> Option<Self> {
         let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
         let (mut total, mut available) = parse_meminfo(&meminfo)?;
@@ -33,7 +34,7 @@ impl Machine {
     }
 }
 
-/// Bytes that an ordinary process may still write to the file system of a path.
+/// Bytes that an unprivileged process may still write to the file system of a path.
 pub fn disk_available(path: &Path) -> Option<u64> {
     let stat = rustix::fs::statvfs(path).ok()?;
     stat.f_bavail.checked_mul(stat.f_frsize)
@@ -54,7 +55,8 @@ fn parse_meminfo(text: &str) -> Option<(u64, u64)> {
     Some((field("MemTotal")?, field("MemAvailable")?))
 }
 
-/// The control groups that this process is in, from its own up to the root: every one of them may limit.
+/// The control groups that this process is in, from its own up to the root: each of them may set a
+/// limit.
 fn groups() -> Vec<PathBuf> {
     let Ok(text) = fs::read_to_string("/proc/self/cgroup") else {
         return Vec::new();
@@ -81,7 +83,8 @@ fn groups() -> Vec<PathBuf> {
     found
 }
 
-/// Limit and use of a group, in bytes; files of version 2 and of version 1. Page cache that can be dropped is not use.
+/// Limit and usage of a group, in bytes, from the files of cgroup version 2 or 1. Page cache that
+/// can be dropped does not count as used.
 fn limit_of(group: &Path) -> Option<(u64, u64)> {
     let number = |name: &str| {
         fs::read_to_string(group.join(name))

@@ -1,16 +1,16 @@
-//! What the outcomes of runs have in common.
+//! Building blocks that the outcomes of runs share.
 
 use serde::Serialize;
 
-/// Entries kept in each list of an outcome; the totals beside the lists are always complete.
+/// Entries kept in each list of an outcome; the totals next to the lists are always complete.
 pub const LIST_MAX: usize = 100;
 
 /// A list that keeps its first 100 entries and counts all of them.
 #[derive(Debug, Clone, Serialize)]
 pub struct Bounded<T> {
-    /// How many there were.
+    /// Number of items pushed.
     pub total: u64,
-    /// The first of them.
+    /// The first [`LIST_MAX`] of them.
     pub first: Vec<T>,
 }
 
@@ -24,7 +24,7 @@ impl<T> Default for Bounded<T> {
 }
 
 impl<T> Bounded<T> {
-    /// Counts `item`, and keeps it while there is room.
+    /// Counts `item`, and keeps it if there is room.
     pub fn push(&mut self, item: T) {
         self.total += 1;
         if self.first.len() < LIST_MAX {

@@ -1,10 +1,12 @@
-//! What of a server is Refloat's own.
+//! Tells which tables and databases of a server are Refloat's own.
 //!
-//! Refloat keeps tables on the servers that it works on: the journal of settings in [`JOURNAL_SCHEMA`], the progress marks of loads in
-//! [`MARKS_SCHEMA`], for a moment rows of [`RATES_SCHEMA`]. Only these tables are its own, told by their names and their columns. Somebody may have a database of one of these
-//! names, or a table of one of those in it, and then everything else in it is as any other data: it is dumped, copied and verified. A
-//! database of these names that holds nothing else is Refloat's. Where somebody's table has the name of one of Refloat's, Refloat
-//! cannot keep its own: a load is refused before it touches anything.
+//! Refloat keeps tables on the servers it works on: the journal of settings in [`JOURNAL_SCHEMA`],
+//! the progress marks of loads in [`MARKS_SCHEMA`], and for a moment rows in [`RATES_SCHEMA`]. Only
+//! these tables are its own, recognised by name and columns. If a user has a database of one of
+//! these names, or a table of their own under one of these table names, everything in there that is
+//! not Refloat's is ordinary data: it is dumped, copied and verified. A database of one of these
+//! names that holds nothing else is Refloat's. Where a user's table has the name of one of
+//! Refloat's, Refloat cannot keep its own: a load is refused before it touches anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,18 +15,19 @@ use refloat_wire::{Connection, Error};
 use crate::ghost::SETTLED;
 use crate::settings::{JOURNAL_SCHEMA, JOURNAL_TABLE};
 
-/// The schema of the progress marks of loads.
+/// Schema of the progress marks of loads.
 pub const MARKS_SCHEMA: &str = "refloat_load";
-/// Tables of the progress marks: of each unfinished load, of its committed rows, of what else it did.
+/// Tables of progress marks: unfinished loads, their committed rows, and their other finished
+/// steps.
 pub const MARKS_TABLES: [&str; 3] = ["runs", "marks", "steps"];
 
-/// The schema that rates are measured in, for a moment.
+/// Schema in which rates are measured; it exists only for a moment.
 pub const RATES_SCHEMA: &str = "refloat_rates";
-/// Its tables: rows that are replicated, and rows that are not.
+/// Tables of the rates schema: one for replicated rows, one for rows that are not replicated.
 pub const RATES_TABLES: [&str; 2] = ["replicated", "alone"];
 const RATES_COLUMNS: &[&str] = &["id", "n", "moment", "name", "text"];
 
-/// Refloat's own tables: schema, name, and the columns that every version has made.
+/// Refloat's own tables: schema, name, and the columns that every version has created.
 const COLUMNS: [(&str, &str, &[&str]); 8] = [
     (JOURNAL_SCHEMA, JOURNAL_TABLE, &["run", "journal"]),
     (JOURNAL_SCHEMA, SETTLED, &["a"]),
@@ -53,18 +56,19 @@ const COLUMNS: [(&str, &str, &[&str]); 8] = [
     (RATES_SCHEMA, RATES_TABLES[1], RATES_COLUMNS),
 ];
 
-/// Whether tables of Refloat's own are kept in a database of this name, whatever else it holds.
+/// Whether Refloat keeps its own tables in a database of this name, whatever else it holds.
 pub fn is_own_schema(database: &str) -> bool {
     [JOURNAL_SCHEMA, MARKS_SCHEMA, RATES_SCHEMA].contains(&database)
 }
 
-/// Whether this is the name of a table of Refloat's own. It is one where it has its columns, too ([`has_own_columns`]; [`namesakes`] asks
-/// a server); on the target of a load there is no other, because the load would have been refused.
+/// Whether this is the name of one of Refloat's own tables. The table is Refloat's only if its
+/// columns match too ([`has_own_columns`]; [`namesakes`] asks a server). On the target of a load
+/// the name is enough: with any other table of that name, the load would have been refused.
 pub fn is_own_table(database: &str, table: &str) -> bool {
     own_columns(database, table).is_some()
 }
 
-/// Whether a table with the name of one of Refloat's own has the columns of that, in their order.
+/// Whether a table named like one of Refloat's own also has that table's columns, in order.
 pub fn has_own_columns<'a>(
     database: &str,
     table: &str,
@@ -79,12 +83,12 @@ fn own_columns(database: &str, table: &str) -> Option<&'static [&'static str]> {
         .map(|(_, _, columns)| *columns)
 }
 
-/// Somebody's tables and views in a database that are called like one of Refloat's own and are none, by name. Of databases that are not
-/// called like one of Refloat's it is not asked. One whose columns the server does not show, because the engine does not know the
-/// table, is Refloat's.
+/// Names of the tables and views in a database that are named like one of Refloat's own but are
+/// not. Databases that are not named like one of Refloat's are not queried. A table counts as
+/// Refloat's if the server does not show its columns because the engine does not know it.
 ///
 /// # Errors
-/// Those of the connection.
+/// Errors of the connection.
 pub fn namesakes(conn: &mut Connection, database: &str) -> Result<BTreeSet<String>, Error> {
     if !is_own_schema(database) {
         return Ok(BTreeSet::new());
@@ -104,10 +108,10 @@ pub fn namesakes(conn: &mut Connection, database: &str) -> Result<BTreeSet<Strin
     Ok(others.map(|(table, _)| table.to_owned()).collect())
 }
 
-/// All of a server's [`namesakes`], as `database.table`.
+/// All [`namesakes`] on a server, as `database.table`.
 ///
 /// # Errors
-/// Those of the connection.
+/// Errors of the connection.
 pub fn all_namesakes(conn: &mut Connection) -> Result<Vec<String>, Error> {
     let mut all = Vec::new();
     for schema in [JOURNAL_SCHEMA, MARKS_SCHEMA, RATES_SCHEMA] {
@@ -117,17 +121,18 @@ pub fn all_namesakes(conn: &mut Connection) -> Result<Vec<String>, Error> {
     Ok(all)
 }
 
-/// Whether a database is Refloat's own: one of its names, with no `objects` (tables, views, sequences, by name) but its own tables.
-/// Whether there are routines or events is for the caller to find out; [`holds_programs`] asks a server.
+/// Whether a database is Refloat's own: it has one of Refloat's names, and no `objects` (names of
+/// tables, views and sequences) other than its tables. The caller must check for routines and
+/// events; [`holds_programs`] asks a server.
 pub fn is_own_database<'a>(database: &str, objects: impl IntoIterator<Item = &'a str>) -> bool {
     is_own_schema(database) && objects.into_iter().all(|name| is_own_table(database, name))
 }
 
-/// Whether a database of one of Refloat's names has routines or events, as far as the account may see them. Of other databases it is not
-/// asked.
+/// Whether a database of one of Refloat's names has routines, events or (since MySQL 9.2)
+/// libraries, as far as the account can see. Other databases are not queried.
 ///
 /// # Errors
-/// Those of the connection.
+/// Errors of the connection.
 pub fn holds_programs(conn: &mut Connection, database: &str) -> Result<bool, Error> {
     if !is_own_schema(database) {
         return Ok(false);

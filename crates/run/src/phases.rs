@@ -1,4 +1,4 @@
-//! Which phase a run is in, and how long each took.
+//! Tracks which phase a run is in, and how long each phase took.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -11,13 +11,14 @@ use crate::{Event, Events, Progress};
 /// Wall time of one phase.
 #[derive(Debug, Clone, Serialize)]
 pub struct PhaseTime {
-    /// Name: preflight, data, indexes, foreign keys, definitions, proof, settings.
+    /// Name of the phase, as [`Phase`] displays it.
     pub phase: String,
-    /// Seconds.
+    /// Seconds in this phase, summed over all times it was entered.
     pub seconds: f64,
 }
 
-/// Measures phases; a phase may be entered more than once (a barrier in the dump ends the rows for a while).
+/// Measures phases. A phase may be entered more than once: a barrier in the dump interrupts the
+/// rows.
 pub struct Phases {
     state: Mutex<State>,
     events: Events,
@@ -31,7 +32,7 @@ struct State {
 }
 
 impl Phases {
-    /// A clock that is in no phase yet.
+    /// Starts outside any phase.
     pub fn new(events: &Events, progress: &Progress) -> Self {
         Self {
             state: Mutex::default(),
@@ -40,7 +41,7 @@ impl Phases {
         }
     }
 
-    /// Ends the current phase and begins another; entering the current one again changes nothing.
+    /// Ends the current phase and begins another. Entering the current phase again changes nothing.
     pub fn enter(&self, phase: Phase) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state
@@ -56,7 +57,7 @@ impl Phases {
         state.current = Some((phase, Instant::now()));
     }
 
-    /// Ends the last phase; returns the time of all.
+    /// Ends the current phase; returns the times of all phases.
     pub fn end(&self) -> Vec<PhaseTime> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         self.leave(&mut state);

@@ -1,4 +1,4 @@
-//! What processes used: our own, and a server's when it runs on this machine.
+//! Resource usage of processes: our own, and a server's if it runs on this machine.
 
 use std::collections::HashSet;
 use std::fs;
@@ -8,20 +8,20 @@ use refloat_wire::{Connection, Error};
 
 use crate::process::{after_name, start_of};
 
-/// What a process has used since it began.
+/// What a process has used since it started.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Usage {
-    /// Processor seconds, of all its threads, in the kernel too.
+    /// CPU seconds of all its threads, including kernel time.
     pub cpu_seconds: f64,
-    /// Bytes that it caused to be read from disks; 0 where this may not be seen.
+    /// Bytes that it caused to be read from disks; 0 if that cannot be seen.
     pub read_bytes: u64,
-    /// Bytes that it caused to be written to disks; 0 where this may not be seen.
+    /// Bytes that it caused to be written to disks; 0 if that cannot be seen.
     pub written_bytes: u64,
-    /// Seconds that its threads waited for disks; 0 where the kernel does not count them.
+    /// Seconds that its threads waited for disks; 0 if the kernel does not count them.
     pub disk_wait_seconds: f64,
 }
 
-/// A process that is looked at again and again.
+/// A server process to be sampled repeatedly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerProbe {
     pid: u32,
@@ -29,15 +29,16 @@ pub struct ServerProbe {
 }
 
 impl ServerProbe {
-    /// Looks at a process by its id.
+    /// Probes the process with this id. `None` if no such process is running.
     pub fn of_pid(pid: u32) -> Option<Self> {
         start_of(pid).map(|start| Self { pid, start })
     }
 
-    /// Finds the process of this machine that listens on a TCP port and is a database server by its name. Sees only
-    /// processes of this user, and all of them when this is root.
+    /// Finds the process on this machine that listens on a TCP port and has the name of a database
+    /// server. Sees only this user's processes, unless this is root.
     ///
-    /// `hostname` is what the server says of itself (`@@hostname`): another name is another machine.
+    /// `hostname` is what the server reports as `@@hostname`: a different name means a different
+    /// machine.
     pub fn find(hostname: &str, port: u16) -> Option<Self> {
         if rustix::system::uname().nodename().to_string_lossy() != hostname {
             return None;
@@ -62,19 +63,19 @@ impl ServerProbe {
         None
     }
 
-    /// The process id.
+    /// Process id.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// What it has used so far; `None` once it is gone.
+    /// Usage so far; `None` once the process is gone.
     pub fn usage(&self) -> Option<Usage> {
         (start_of(self.pid)? == self.start).then(|| usage_of(&self.pid.to_string()))?
     }
 }
 
-/// Whether a command line (words ended by NUL) is that of a database server. Not only its first word: a server may be
-/// started through another system's program loader.
+/// Whether a command line (words ended by NUL) is that of a database server. Every word counts, not
+/// only the first: a server may be started through another system's program loader.
 fn is_server(command: &[u8]) -> bool {
     command.split(|b| *b == 0).any(|word| {
         let name = word.rsplit(|b| *b == b'/').next().unwrap_or_default();
@@ -82,7 +83,7 @@ fn is_server(command: &[u8]) -> bool {
     })
 }
 
-/// What this process has used so far.
+/// Usage of this process so far.
 pub fn own_usage() -> Option<Usage> {
     usage_of("self")
 }
@@ -95,7 +96,7 @@ fn usage_of(process: &str) -> Option<Usage> {
 }
 
 fn parse(stat: &str, io: &str, ticks: f64) -> Option<Usage> {
-    // Fields are counted from 1, and the first after the name is field 3.
+    // Fields are numbered from 1, and the first one after the name is field 3.
     let fields: Vec<&str> = after_name(stat)?.split_ascii_whitespace().collect();
     let field = |n: usize| fields.get(n - 3)?.parse::<u64>().ok();
     let line = |name: &str| {
@@ -111,7 +112,7 @@ fn parse(stat: &str, io: &str, ticks: f64) -> Option<Usage> {
     })
 }
 
-/// Socket numbers that listen on a port (state 0A).
+/// The sockets that listen on a port (state 0A), as links in `/proc/PID/fd` name them.
 fn listening(port: u16) -> HashSet<String> {
     let wanted = format!(":{port:04X}");
     let mut found = HashSet::new();
@@ -142,7 +143,7 @@ fn holds(process: &Path, sockets: &HashSet<String>) -> bool {
     })
 }
 
-/// When the server was started, in its own seconds since 1970; `None` where it does not say.
+/// When the server was started, in seconds since 1970 by its own clock; `None` if it does not say.
 pub fn server_started(conn: &mut Connection) -> Result<Option<i64>, Error> {
     let up = conn.query("SHOW GLOBAL STATUS LIKE 'Uptime'")?;
     let up: Option<i64> = up.str(0, 1).and_then(|seconds| seconds.parse().ok());

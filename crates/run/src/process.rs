@@ -1,26 +1,27 @@
-//! Who runs a run, and does that process still live?
+//! Identifies the process of a run and tells whether it is still alive.
 
 use serde::{Deserialize, Serialize};
 
-/// A process of one host and boot, so that a process id that was given out again is not taken for it.
+/// A process of one host and boot, so that a reused process id is not mistaken for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owner {
     /// Process id.
     pub pid: u32,
-    /// Start of the process in clock ticks since boot (field 22 of `/proc/PID/stat`); 0 where that is not known.
+    /// Start time of the process in clock ticks since boot (field 22 of `/proc/PID/stat`); 0 if
+    /// unknown.
     pub pid_start: u64,
-    /// The boot that the two belong to (`/proc/sys/kernel/random/boot_id`).
+    /// The boot that both belong to (`/proc/sys/kernel/random/boot_id`).
     pub boot_id: String,
-    /// The host's name, for people.
+    /// Name of the host, which [`Owner::alive`] compares.
     pub host: String,
-    /// The machine (`/etc/machine-id`): two may have one name. `None` where it has none, as in many containers, and of runs of
-    /// versions that did not ask.
+    /// Id of the machine (`/etc/machine-id`), because two machines may have the same name. `None`
+    /// where there is none, as in many containers, and for runs of versions that did not record it.
     #[serde(default)]
     pub machine: Option<String>,
 }
 
 impl Owner {
-    /// This process.
+    /// The current process.
     pub fn this() -> Self {
         let pid = std::process::id();
         Self {
@@ -35,12 +36,13 @@ impl Owner {
         }
     }
 
-    /// Whether the process still runs. `None` when it ran on another host or in another container, where this cannot
-    /// be seen.
+    /// Whether the process is still running. `None` if it ran on another host or in another
+    /// container, where that cannot be seen.
     pub fn alive(&self) -> Option<bool> {
         let here = rustix::system::uname().nodename().to_string_lossy() == self.host.as_str();
         if self.boot_id != boot_id() {
-            // The same host after a reboot: nothing of before lives. Another host, of the same name even: unknown.
+            // Same host after a reboot: nothing from before is alive. Another host, even of the
+            // same name: unknown.
             let machines = self.machine.as_ref().zip(machine_id());
             let same = here && machines.is_none_or(|(theirs, ours)| *theirs == ours);
             return same.then_some(false);
@@ -61,11 +63,11 @@ fn boot_id() -> String {
 fn machine_id() -> Option<String> {
     let text = std::fs::read_to_string("/etc/machine-id").ok()?;
     let id = text.trim();
-    // systemd writes a word there until it has made one up.
+    // systemd writes a word there until it has generated an id.
     (id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit())).then(|| id.to_owned())
 }
 
-/// Start time of a process that is no zombie.
+/// Start time of a process; `None` if it does not exist or is a zombie.
 pub(crate) fn start_of(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields = after_name(&stat)?;
@@ -78,7 +80,7 @@ pub(crate) fn start_of(pid: u32) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
-/// What follows the name in parentheses, which may itself hold spaces and parentheses.
+/// What follows the name in parentheses, which may itself contain spaces and parentheses.
 pub(crate) fn after_name(stat: &str) -> Option<&str> {
     stat.rsplit_once(')').map(|(_, rest)| rest)
 }
@@ -100,7 +102,8 @@ mod tests {
         owner.pid_start -= 1;
         owner.boot_id = "another".into();
         assert_eq!(owner.alive(), Some(false));
-        // Another machine of the same name, of which nothing is known. Without an id on one side the name decides.
+        // Another machine of the same name, about which nothing is known. If one side has no id,
+        // the name decides.
         let ours = owner.machine.replace("0".repeat(32));
         assert_eq!(owner.alive(), ours.is_none().then_some(false));
         owner.machine = None;

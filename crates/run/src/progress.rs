@@ -1,4 +1,4 @@
-//! Where a run stands: workers bump atomics, faces take snapshots.
+//! Where a run stands: workers update atomics, user interfaces take snapshots.
 
 mod eta;
 mod rates;
@@ -14,7 +14,8 @@ pub use eta::{EtaInput, estimate};
 use rates::Rates;
 pub use snapshot::{ActiveTable, Phase, Snapshot, TableState};
 
-/// Tables listed in a snapshot; the rest is a number. Memory of a snapshot stays bounded with any number of threads.
+/// Number of tables listed in a snapshot; the rest is only counted. This bounds the memory of a
+/// snapshot for any number of threads.
 const ACTIVE_TABLES: usize = 64;
 
 #[derive(Default)]
@@ -24,18 +25,18 @@ struct Counters {
     rows: AtomicU64,
     tables_started: AtomicU64,
     tables_done: AtomicU64,
-    /// `u64::MAX` while it is not known.
+    /// `u64::MAX` while unknown.
     tables_total: AtomicU64,
     builds_total: AtomicU64,
     builds_done: AtomicU64,
     build_bytes_total: AtomicU64,
     build_bytes_done: AtomicU64,
-    /// Sum of the times of finished builds, in microseconds.
+    /// Total time of finished builds, in microseconds.
     build_micros: AtomicU64,
     warnings: AtomicU64,
-    /// `u64::MAX` while it is not known.
+    /// `u64::MAX` while unknown.
     history_length: AtomicU64,
-    /// `u64::MAX` while it is not known.
+    /// `u64::MAX` while unknown.
     flow_control: AtomicU64,
 }
 
@@ -71,7 +72,7 @@ struct Inner {
     lists: Mutex<Lists>,
 }
 
-/// Where a run stands. Cheap to clone; workers bump it per chunk, never per row.
+/// Where a run stands. Cheap to clone; workers update it per chunk, never per row.
 #[derive(Clone)]
 pub struct Progress(Arc<Inner>);
 
@@ -90,7 +91,7 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// A progress whose clock starts now.
+    /// A new progress, whose clock starts now.
     pub fn new() -> Self {
         let counters = Counters::default();
         for unknown in [
@@ -111,14 +112,14 @@ impl Progress {
         self.0.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says how large the raw source is (when that is known) and where its position can be read.
+    /// Sets the size of the raw source (if known) and where its position can be read.
     pub fn set_source(&self, total: Option<u64>, position: Arc<AtomicU64>) {
         let mut lists = self.lists();
         lists.source_total = total;
         lists.source_done = Some(position);
     }
 
-    /// Says how many tables there are, when that is known.
+    /// Sets the number of tables expected.
     pub fn set_tables_total(&self, tables: u64) {
         self.0
             .counters
@@ -126,7 +127,8 @@ impl Progress {
             .store(tables, Ordering::Relaxed);
     }
 
-    /// Says what the open snapshot of a source costs it: the length of its history list, and pauses of its cluster.
+    /// Sets what the open snapshot costs the source: the length of its history list, and the flow
+    /// control pauses of its cluster.
     pub fn set_snapshot_cost(&self, history_length: Option<u64>, flow_control: Option<u64>) {
         let c = &self.0.counters;
         for (counter, value) in [
@@ -137,7 +139,7 @@ impl Progress {
         }
     }
 
-    /// Goes on to a phase.
+    /// Enters a phase.
     pub fn set_phase(&self, phase: Phase) {
         let now = Instant::now();
         let mut lists = self.lists();
@@ -149,7 +151,7 @@ impl Progress {
         self.0.counters.phase.store(phase as u8, Ordering::Relaxed);
     }
 
-    /// The phase that the run is in.
+    /// Current phase.
     pub fn phase(&self) -> Phase {
         let index = usize::from(self.0.counters.phase.load(Ordering::Relaxed));
         Phase::ALL.get(index).copied().unwrap_or(Phase::Done)
@@ -160,7 +162,7 @@ impl Progress {
         self.0.counters.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Counts a warning.
+    /// Adds to the number of warnings.
     pub fn add_warnings(&self, warnings: u64) {
         self.0
             .counters
@@ -168,7 +170,7 @@ impl Progress {
             .fetch_add(warnings, Ordering::Relaxed);
     }
 
-    /// A table begins (or is worked on again, in another state).
+    /// Starts work on a table, or on the same table in another state.
     pub fn table(&self, name: &str, state: TableState) -> TableProgress {
         let counters = Arc::new(TableCounters {
             name: name.to_owned(),
@@ -195,8 +197,8 @@ impl Progress {
         }
     }
 
-    /// Says that `builds` indexes or foreign keys are to be built later, which together go through `bytes` of table
-    /// text: the table's bytes once for each build that reads the table.
+    /// Announces `builds` indexes or foreign keys to be built later, which together read `bytes` of
+    /// table text: the table's bytes once for each build that reads the table.
     pub fn plan_builds(&self, builds: u64, bytes: u64) {
         self.0
             .counters
@@ -208,7 +210,7 @@ impl Progress {
             .fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// One planned statement of builds begins: `bytes` as planned for it.
+    /// Starts one statement that does `builds` of the planned builds; `bytes` as planned for it.
     pub fn build(&self, builds: u64, bytes: u64) -> BuildProgress {
         let now = Instant::now();
         let mut lists = self.lists();
@@ -231,7 +233,7 @@ impl Progress {
         }
     }
 
-    /// Takes all figures at once. Meant for a ticker of ten times a second.
+    /// Takes all figures at once. Meant to be called about ten times a second.
     pub fn snapshot(&self) -> Snapshot {
         self.snapshot_at(Instant::now())
     }
@@ -336,7 +338,8 @@ impl TableCounters {
     }
 }
 
-/// A table at work; it leaves the list of active tables when this is dropped. May be shared by several workers.
+/// A table being worked on. Dropping this takes it off the list of active tables. Several workers
+/// may share it.
 pub struct TableProgress {
     progress: Progress,
     counters: Arc<TableCounters>,
@@ -344,7 +347,7 @@ pub struct TableProgress {
 }
 
 impl TableProgress {
-    /// Rows and bytes of dump text that are in the server now: call once per committed chunk.
+    /// Adds rows and bytes of dump text that are now in the server. Call once per committed chunk.
     pub fn add(&self, rows: u64, bytes: u64) {
         self.counters.rows.fetch_add(rows, Ordering::Relaxed);
         self.counters.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -370,17 +373,17 @@ impl TableProgress {
         self.counters.bytes.load(Ordering::Relaxed)
     }
 
-    /// Time since the table began.
+    /// Time since the table started.
     pub fn elapsed(&self) -> Duration {
         self.counters.started.elapsed()
     }
 
-    /// Something else happens with the table now.
+    /// Sets what is happening to the table now.
     pub fn set_state(&self, state: TableState) {
         self.counters.state.store(state as u8, Ordering::Relaxed);
     }
 
-    /// All rows are in: counts the table as done and takes it off the list.
+    /// All rows are in: counts the table as done, and takes it off the list.
     pub fn loaded(self) {
         self.progress
             .0
@@ -396,7 +399,7 @@ impl Drop for TableProgress {
     }
 }
 
-/// A build at work; dropped without [`BuildProgress::finish`] it counts as not done.
+/// A running build. Dropped without [`BuildProgress::finish`], it counts as not done.
 pub struct BuildProgress {
     progress: Progress,
     id: u64,
@@ -406,7 +409,7 @@ pub struct BuildProgress {
 }
 
 impl BuildProgress {
-    /// It is built.
+    /// Counts the build as done.
     pub fn finish(self) {
         let c = &self.progress.0.counters;
         c.builds_done.fetch_add(self.builds, Ordering::Relaxed);

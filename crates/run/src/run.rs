@@ -1,15 +1,15 @@
-//! What every command that works on servers is given, besides its options.
+//! What every command that works on servers receives besides its options.
 
 use crate::{Cancel, Events, Progress, RunDir};
 
 /// One run of one command.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// The run's folder: events and the settings journal go there.
+    /// The run's folder, which holds its events and its journal of settings.
     pub dir: RunDir,
-    /// Ends the run early.
+    /// Cancels the run.
     pub cancel: Cancel,
-    /// What the run says.
+    /// Takes the run's events.
     pub events: Events,
     /// Where the run stands.
     pub progress: Progress,

@@ -1,12 +1,14 @@
-//! Server settings: planned, journalled, changed, read back, put back.
+//! Server settings of a run: planned, journalled, changed, read back, put back.
 //!
-//! The order is the safety: [`plan`] only reads; [`AppliedSettings::apply`] writes the journal (the run's
-//! `settings.json`, and a row in `refloat.settings_journal` on the server where that is possible), and only then
-//! changes anything; each change is read back. [`AppliedSettings::revert`] puts everything back in reverse order, and so do
-//! [`revert_run`] (from the run's folder) and [`revert_on_server`] (from the server's rows) after a run that was killed.
+//! The order makes it safe. [`plan`] only reads. [`AppliedSettings::apply`] first writes the
+//! journal (the run's `settings.json`, and a row in `refloat.settings_journal` on the server where
+//! possible), and only then changes anything, reading back each change. [`AppliedSettings::revert`]
+//! puts everything back in reverse order. After a run was killed, [`revert_run`] does the same from
+//! the run's folder, and [`revert_on_server`] from the rows on the server.
 //!
-//! Only `SET GLOBAL`, never `PERSIST`: what a restart of the server brings back is what it was before. The one state
-//! that a restart does not bring back is MySQL's switched-off redo log, and it is journalled like the rest.
+//! Only `SET GLOBAL`, never `PERSIST`: a restart of the server brings the old values back. The one
+//! exception is MySQL's disabled redo log, which survives a restart; it is journalled like the
+//! rest.
 
 mod apply;
 mod catalog;
@@ -43,7 +45,7 @@ pub use revert::{
 };
 pub use started::{forget_start, put_back_start, was_started, write_down_start};
 
-/// How much of a server's durability a run may take for speed while it runs.
+/// How much of a server's durability a run may trade for speed while it works.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -52,9 +54,11 @@ pub enum Durability {
     /// No global setting is touched.
     #[default]
     Keep,
-    /// Dynamic settings may be relaxed: a crash of the machine may lose the last second, for everything on the server.
+    /// Dynamic settings may be relaxed: if the machine crashes, the whole server may lose its last
+    /// second of commits.
     Relaxed,
-    /// The server holds nothing else: redo, doublewrite and binary log may be off, and after a crash it is set up anew.
+    /// The server holds nothing else: redo log, doublewrite and binary log may be off, and after a
+    /// crash the server is set up from scratch.
     Disposable,
 }
 
@@ -81,81 +85,83 @@ impl FromStr for Durability {
     }
 }
 
-/// What a plan rests on besides the server's own words.
+/// What a plan is based on besides what the server reports.
 #[derive(Debug, Clone, Default)]
 pub struct Hints {
-    /// Bytes of dump text that will be loaded, when that is known (an estimate is enough).
+    /// Bytes of dump text to be loaded, if known (an estimate is enough).
     pub dump_bytes: Option<u64>,
-    /// Memory that is free on the **server's** machine, in bytes; `None` when that cannot be seen (another machine).
+    /// Free memory on the **server's** machine, in bytes; `None` if it cannot be seen (another
+    /// machine).
     pub server_memory_available: Option<u64>,
-    /// Space that is free for the server's data directory, in bytes; `None` when that cannot be seen.
+    /// Free space for the server's data directory, in bytes; `None` if it cannot be seen.
     pub server_disk_available: Option<u64>,
-    /// `local_infile` may be switched on for the run.
+    /// Whether `local_infile` may be enabled for the run.
     pub allow_local_infile: bool,
-    /// Sessions may skip the binary log although the level is not disposable.
+    /// Whether sessions may skip the binary log although the level is not disposable.
     pub skip_binlog: bool,
 }
 
-/// What went wrong with settings.
+/// What can go wrong with settings.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingsError {
-    /// The journal of the run could not be written or read.
+    /// The run's journal could not be written or read.
     #[error(transparent)]
     Journal(#[from] RunDirError),
-    /// The server refused or went away.
+    /// The server refused a statement or went away.
     #[error(transparent)]
     Server(#[from] WireError),
     /// The journal belongs to another server.
     #[error("run {run} changed settings of {expected}, and this is {found}")]
     WrongServer {
-        /// The run.
+        /// The run that changed the settings.
         run: RunId,
         /// The server in the journal.
         expected: String,
-        /// The server that answers.
+        /// The server at the other end of the connection.
         found: String,
     },
-    /// The run that changed the settings still works.
+    /// The run that changed the settings is still running.
     #[error("run {run} still works (process {pid} on {host}), so its settings stay")]
     StillRunning {
-        /// The run.
+        /// The run that is still running.
         run: RunId,
-        /// Its process.
+        /// Id of its process.
         pid: u32,
-        /// Its host.
+        /// Name of its host.
         host: String,
     },
-    /// Nobody can see from here whether the run still works: it ran on another host.
+    /// Whether the run is still running cannot be seen from here: it ran on another host.
     #[error(
         "run {run} was started on {host} (process {pid}), and whether it still works cannot be seen from here"
     )]
     OwnerUnknown {
-        /// The run.
+        /// The run that changed the settings.
         run: RunId,
-        /// Its process.
+        /// Id of its process.
         pid: u32,
-        /// Its host.
+        /// Name of its host.
         host: String,
     },
-    /// Somebody's table has the name of the journal's, so that no change could be written down.
+    /// A table that is not Refloat's has the name of the journal table, so no change could be
+    /// journalled.
     #[error(
         "the table {JOURNAL_SCHEMA}.{JOURNAL_TABLE} on the server is not Refloat's: the journal of settings has no place, and nothing was changed; rename that table"
     )]
     PlaceTaken,
-    /// A journal's row on the server cannot be understood.
+    /// A journal row on the server cannot be understood.
     #[error(
         "the row of run {run} in {JOURNAL_SCHEMA}.{JOURNAL_TABLE} cannot be understood: {reason}"
     )]
     BadRow {
         /// The run, as the row names it.
         run: String,
-        /// What is wrong.
+        /// What is wrong with the row.
         reason: String,
     },
 }
 
-/// Reads the server and says what would be changed, skipped and advised. Changes nothing.
+/// Reads the server's settings and plans what to change, skip and advise. Changes nothing.
 pub fn plan(
     conn: &mut Connection,
     durability: Durability,
@@ -165,7 +171,7 @@ pub fn plan(
     Ok(catalog::plan(&facts, durability, hints))
 }
 
-/// [`plan`] from facts that were read before.
+/// Same as [`plan`], from facts that were read earlier.
 pub fn plan_for(facts: &Facts, durability: Durability, hints: &Hints) -> SettingsPlan {
     catalog::plan(facts, durability, hints)
 }

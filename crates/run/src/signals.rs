@@ -1,4 +1,4 @@
-//! Ctrl-C and its relatives, for programs that ask for them.
+//! Handlers for Ctrl-C and similar signals, for programs that want them.
 
 use std::io;
 use std::thread::JoinHandle;
@@ -8,7 +8,7 @@ use signal_hook::iterator::{Handle, Signals};
 
 use crate::{Cancel, CancelReason};
 
-/// Puts the handlers out of use again when it is dropped.
+/// Removes the handlers when dropped.
 #[must_use = "the handlers work as long as the guard lives"]
 pub struct SignalGuard {
     handle: Handle,
@@ -24,8 +24,8 @@ impl Drop for SignalGuard {
     }
 }
 
-/// Installs process-wide handlers for SIGINT, SIGTERM and SIGHUP: the first cancels, the second is the harder stop, the
-/// third ends the process as it would have ended without handlers.
+/// Installs process-wide handlers for SIGINT, SIGTERM and SIGHUP. The first signal cancels the run,
+/// the second requests the hard stop, and the third ends the process as if there were no handlers.
 pub fn install_signal_handlers(cancel: &Cancel) -> io::Result<SignalGuard> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let handle = signals.handle();

@@ -1,4 +1,4 @@
-//! Settings on real servers: whatever happens in between, afterwards the server is as it was.
+//! Settings on real servers: whatever happens in between, the server ends up as it was.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ use refloat_wire::{ConnectOptions, Connection};
 
 const MIB: u64 = 1 << 20;
 
-/// A server with values that leave something to change, and a state folder.
+/// A server whose values leave something to change, and a state folder.
 struct Lab {
     server: Ephemeral,
     state: tempfile::TempDir,
@@ -28,7 +28,7 @@ struct Lab {
 
 impl Lab {
     fn start(kind: ServerKind) -> Self {
-        // Servers run as another user when root starts them: the folder must be open to it.
+        // Servers that root starts run as another user, so the folder must be open to it.
         let base = tempfile::Builder::new()
             .prefix("rfl")
             .permissions(std::fs::Permissions::from_mode(0o755))
@@ -42,7 +42,7 @@ impl Lab {
             .option("server_id", "7")
             .option("sync_binlog", "1");
         if kind == ServerKind::MariaDb118 {
-            // By default the pool cannot grow there.
+            // By default, the pool cannot grow there.
             options = options.option("innodb_buffer_pool_size_max", "4G");
         }
         let server = Sandbox::new(base.path())
@@ -94,7 +94,7 @@ fn variables(conn: &mut Connection) -> BTreeMap<String, String> {
             );
         }
     }
-    // Figures that move by themselves.
+    // Values that change by themselves.
     all.retain(|name, _| !name.to_ascii_lowercase().starts_with("gtid") && name != "timestamp");
     all
 }
@@ -109,7 +109,7 @@ fn databases(conn: &mut Connection) -> Vec<String> {
 
 fn hints() -> Hints {
     Hints {
-        // A dump of a size at which every setting is worth changing.
+        // A dump large enough for every setting to be worth changing.
         dump_bytes: Some(5000 * MIB),
         server_memory_available: Some(800 * MIB),
         allow_local_infile: true,
@@ -125,7 +125,7 @@ fn quiet() -> Events {
     Events::new()
 }
 
-/// Makes the journals of a run look like those of a process that was killed.
+/// Makes the journals of a run look like those of a killed process.
 fn kill_owner(lab: &Lab, dir: &RunDir) {
     let mut child = Command::new("true").spawn().unwrap();
     let pid = child.id();
@@ -174,7 +174,8 @@ fn on_every_server(test: impl Fn(&mut Lab)) {
 
 #[test]
 fn settings_on_real_servers() {
-    // One server per kind for all cases: each case must leave it as it was, which the next one checks.
+    // One server per kind for all cases. Each case must leave it as it was, which the next one
+    // checks.
     on_every_server(|lab| {
         let before = variables(&mut lab.connect());
         let schemas = databases(&mut lab.connect());
@@ -278,7 +279,7 @@ fn apply_and_revert(lab: &mut Lab) {
     let mut applied = apply(&mut conn, &plan, &dir, &events).unwrap();
     assert!(applied.skipped().is_empty(), "{:?}", applied.skipped());
     assert_eq!(applied.changes().len(), plan.changes.len());
-    // Proof by another session.
+    // Check from another session.
     let now = variables(&mut lab.connect());
     for change in applied.changes() {
         let read = match change.name.as_str() {
@@ -312,7 +313,7 @@ fn apply_and_revert(lab: &mut Lab) {
     assert_eq!(applied.revert(&mut conn, &events).unwrap(), None);
 }
 
-/// Applies, and loses everything but what is journalled.
+/// Applies settings, then loses everything but the journal.
 fn abandoned(lab: &mut Lab) -> RunDir {
     let mut conn = lab.connect();
     let plan = disposable(&mut conn);
@@ -325,7 +326,7 @@ fn abandoned(lab: &mut Lab) -> RunDir {
 fn killed_folder(lab: &mut Lab) {
     let dir = abandoned(lab);
     let mut conn = lab.connect();
-    // While the process lives, nobody else may.
+    // While the process is alive, nobody else may put its settings back.
     let mut journal: Journal = dir.read(RunDir::SETTINGS).unwrap();
     let own = journal.owner.clone();
     let mut child = Command::new("sleep").arg("60").spawn().unwrap();
@@ -377,7 +378,7 @@ fn killed_row(lab: &mut Lab) {
 
 fn killed_early(lab: &mut Lab) {
     let dir = abandoned(lab);
-    // The journal as it stood before the first change was confirmed.
+    // The journal as it was before the first change was confirmed.
     let mut journal: Journal = dir.read(RunDir::SETTINGS).unwrap();
     for change in &mut journal.changes {
         change.applied = None;
@@ -391,7 +392,8 @@ fn killed_early(lab: &mut Lab) {
     all_are_reverted(&report);
 }
 
-/// Everything was back, and the process ended between removing the table, removing the schema, and closing its folder.
+/// Everything was back, but the process ended between dropping the table, dropping the schema, and
+/// closing its folder.
 fn killed_removing(lab: &mut Lab) {
     for gone in ["TABLE refloat.settings_journal", "DATABASE refloat"] {
         let dir = abandoned(lab);
@@ -406,7 +408,8 @@ fn killed_removing(lab: &mut Lab) {
     }
 }
 
-/// A pool that is made small at once takes itself for full meanwhile, and refuses changes to others.
+/// A pool that shrinks in one go considers itself full in the meantime, and refuses changes by
+/// others.
 fn killed_shrinking(lab: &mut Lab) {
     let dir = abandoned(lab);
     kill_owner(lab, &dir);
@@ -415,7 +418,7 @@ fn killed_shrinking(lab: &mut Lab) {
         let size = conn.query_value("SELECT @@GLOBAL.innodb_buffer_pool_size");
         size.unwrap().unwrap().parse::<u64>().unwrap()
     };
-    // The first of the steps on which it could have been killed.
+    // The first of the steps at which it could have been killed.
     let large = size(&mut conn);
     assert!(large >= 512 * MIB, "{large}");
     let unit = if lab.server.kind().is_mariadb() {
@@ -459,7 +462,7 @@ fn next_run(lab: &mut Lab) {
     kill_owner(lab, &killed);
     let mut conn = lab.connect();
     let plan = disposable(&mut conn);
-    // Its plan saw tuned values; what counts is what stands there after putting back.
+    // The plan saw tuned values. The values after putting back are what counts.
     let dir = lab.run();
     let plan = SettingsPlan {
         changes: killed_changes(&killed),
@@ -505,7 +508,7 @@ fn two_runs(lab: &mut Lab) {
     let first_dir = lab.run();
     let mut first = apply(&mut conn, &plan, &first_dir, &quiet()).unwrap();
     let tuned = variables(&mut conn);
-    // The second sees the row even without the first one's folder.
+    // The second run sees the row even without the first one's folder.
     let elsewhere = tempfile::tempdir().unwrap();
     let second_dir = RunDir::create(elsewhere.path(), "load").unwrap();
     let mut other = lab.connect();
@@ -558,7 +561,8 @@ fn privileges(lab: &mut Lab) {
             .any(|s| s.name == "innodb_io_capacity" && s.reason.contains("lacks")),
         "{plan:?}"
     );
-    // A plan that somebody with more rights made: the server's refusal is said, and nothing is left behind.
+    // A plan made with more privileges: the server's refusals are reported, and nothing is left
+    // behind.
     let dir = lab.run();
     let others = disposable(&mut root);
     let mut applied = apply(&mut conn, &others, &dir, &quiet()).unwrap();
@@ -567,7 +571,7 @@ fn privileges(lab: &mut Lab) {
     let journal: Journal = dir.read(RunDir::SETTINGS).unwrap();
     assert!(!journal.row);
     applied.revert(&mut conn, &quiet()).unwrap();
-    // Enough for settings, not for a row: the folder alone must do.
+    // Enough for settings, but not for a row: the folder alone must do.
     let more = if lab.server.kind().is_mariadb() {
         "SUPER, BINLOG ADMIN"
     } else {

@@ -1,6 +1,8 @@
-//! Initialised data directories, kept so that the next server of the same version starts from a copy.
+//! Caches initialised data directories, so that the next server of the same version starts from a
+//! copy.
 //!
-//! Everything in the cache can be made again: the folder may be deleted whenever no server is being started.
+//! Everything in the cache can be rebuilt. Its directory may be deleted whenever no server is
+//! starting.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -14,17 +16,19 @@ use crate::options::{argument, for_initialisation};
 use crate::user::ServerUser;
 use crate::{Error, Installation, Result, files, tls};
 
-/// Part of every name in the cache. Raise it when what is put into the cache changes.
+/// Part of every name in the cache. Raise it when the contents of entries change.
 const LAYOUT: &str = "v1";
 
-/// How long another process may take to make the same entry: initialising takes seconds, on a busy disk a minute.
+/// How long another process may take to build the same entry. Initialising takes seconds; on a busy
+/// disk, a minute.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// The file that `MySQL` and `MariaDB` keep a server's own identity in. No two servers may share one.
+/// Holds the server's identity (its UUID). No two servers may share one.
 const IDENTITY: &str = "auto.cnf";
 
-/// Accounts are the same on all servers: root without a password, by socket and by 127.0.0.1, nobody else.
-/// The second account is for servers with `skip_name_resolve`, where 127.0.0.1 is not `localhost`.
+/// All servers have the same accounts: root without a password, over the socket and from 127.0.0.1,
+/// and nobody else. The second one is for servers with `skip_name_resolve`, where 127.0.0.1 is not
+/// `localhost`.
 const MARIADB_ACCOUNTS: &str = "\nUSE mysql;\n\
     DELETE FROM global_priv WHERE User = '' OR (User = 'root' AND Host NOT IN ('localhost', '127.0.0.1'));\n\
     DELETE FROM proxies_priv WHERE Host <> 'localhost';\n";
@@ -32,7 +36,6 @@ const MYSQL_ACCOUNTS: &str = "CREATE USER 'root'@'127.0.0.1';\n\
     GRANT ALL ON *.* TO 'root'@'127.0.0.1' WITH GRANT OPTION;\n\
     GRANT PROXY ON ''@'' TO 'root'@'127.0.0.1' WITH GRANT OPTION;\n";
 
-/// The cache of one sandbox.
 #[derive(Debug)]
 pub struct Cache<'a> {
     pub folder: &'a Path,
@@ -40,7 +43,8 @@ pub struct Cache<'a> {
 }
 
 impl Cache<'_> {
-    /// A fresh data directory for this server, initialised with those of the options that have to be known then.
+    /// A fresh data directory for this server, initialised with those options that must be set at
+    /// that point.
     pub fn data_directory(
         &self,
         server: &Installation,
@@ -77,12 +81,12 @@ impl Cache<'_> {
         })
     }
 
-    /// The folder with the sandbox's own CA and certificate.
+    /// The directory with the sandbox's own CA and server certificate.
     pub fn certificates(&self) -> Result<PathBuf> {
         self.entry(&format!("tls-{LAYOUT}"), tls::generate)
     }
 
-    /// An entry, made now if it is not there. It appears whole or not at all.
+    /// Returns an entry, and builds it first if it is missing. It appears whole or not at all.
     fn entry(&self, name: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
         let wanted = self.folder.join(name);
         if wanted.is_dir() {
@@ -109,7 +113,8 @@ impl Cache<'_> {
     }
 }
 
-/// Copies the inside of a folder, with owners and times; without copying blocks where the file system can.
+/// Copies the contents of a directory, keeping owners and times. Shares blocks where the file
+/// system can.
 pub fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     let mut command = Command::new("cp");
     command
@@ -145,7 +150,8 @@ fn initialise_mysql(
     done
 }
 
-/// What `mariadb-install-db` does, without the script: it would start programs of a tree by the host's loader.
+/// Does what `mariadb-install-db` does. That script would run a tree's programs with the host's
+/// loader.
 fn initialise_mariadb(
     server: &Installation,
     folder: &Path,
@@ -205,7 +211,7 @@ fn server_command(
     command
 }
 
-/// Runs a server that initialises and ends, with its words kept for the error.
+/// Runs a server that initialises a data directory and exits. Its output is kept for the error.
 fn supervise(
     server: &Installation,
     mut command: Command,
@@ -213,7 +219,8 @@ fn supervise(
     user: Option<&ServerUser>,
     feed: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<()> {
-    // A MariaDB server that starts removes temporary tables from its tmpdir, whoever they belong to.
+    // A starting MariaDB server deletes temporary tables in its tmpdir, even those of other
+    // servers.
     let temporary = folder.with_extension("tmp");
     fs::create_dir_all(&temporary).map_err(Error::io("create", &temporary))?;
     if let Some(user) = user {
@@ -246,7 +253,8 @@ fn initialise_with(
         .stderr(output)
         .spawn()
         .map_err(|error| failed(error.to_string()))?;
-    // A server that gives up early closes its end: its exit status and its log say more than the broken pipe.
+    // A server that gives up early closes its standard input. Its exit status and log say more than
+    // the broken pipe.
     let written = child
         .stdin
         .take()

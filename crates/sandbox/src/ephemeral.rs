@@ -1,15 +1,16 @@
-//! Servers that go away with the process that started them.
+//! Servers that are removed when the process that started them ends.
 
 use std::ops::{Deref, DerefMut};
 use std::process::{Child, Command, Stdio};
 
 use crate::{Error, Instance, Result};
 
-/// Waits until its standard input ends, which is when the process that holds the other end is gone, then kills
-/// what was started with the data directory and deletes the instance. Argument: the instance's folder.
+/// A guard script. It waits for end-of-file on standard input, which comes when the process at the
+/// other end is gone. It then kills every process started with the data directory, and deletes the
+/// instance. Argument: the instance's directory.
 ///
-/// The pattern goes in by a pipe: as an argument it would find the search itself. The folder is renamed first, so
-/// that nobody finds half of it.
+/// The pattern is passed through a pipe: as an argument it would make the search match itself. The
+/// directory is renamed first, so that nobody sees it half deleted.
 const GUARD: &str = r#"
 read -r _
 for line in $(printf '%s' "--datadir=$1/data" | grep -lzxF -f - /proc/[0-9]*/cmdline 2>/dev/null); do
@@ -20,8 +21,9 @@ removed="${1%/*}/.removed-$$-${1##*/}"
 mv -T -- "$1" "$removed" && rm -rf -- "$removed"
 "#;
 
-/// An instance that is removed when the value is dropped, and also when this process ends in any way, even by
-/// SIGKILL and with the value in a `static`: a guard process waits for that.
+/// An instance that is removed when the value is dropped. It is also removed when this process ends
+/// in any other way, even by SIGKILL or with the value in a `static`: a guard process waits for
+/// that.
 #[derive(Debug)]
 pub struct Ephemeral {
     instance: Instance,
@@ -55,7 +57,7 @@ impl Ephemeral {
         }
     }
 
-    /// Removes the instance now, and says so if it cannot.
+    /// Removes the instance now, and reports an error if that fails.
     pub fn remove(mut self) -> Result<()> {
         self.remove_once()
     }
@@ -65,12 +67,13 @@ impl Ephemeral {
             return Ok(());
         }
         let done = match self.instance.clone().remove() {
-            // Somebody else removed it already.
+            // Already removed by another process.
             Err(Error::NoSuchInstance { .. }) => Ok(()),
             other => other,
         };
         if done.is_ok() {
-            // The guard's work is done. When it failed the guard tries again, at the end of its input.
+            // The guard is not needed any more. If the removal failed, the guard retries it at the
+            // end of its input.
             let _ = self.guard.kill();
         }
         drop(self.guard.stdin.take());

@@ -1,4 +1,4 @@
-//! Folders, whole files, locks and the ends of logs.
+//! Directories, atomic file writes, locks and log tails.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -8,18 +8,19 @@ use std::time::{Duration, Instant};
 
 use crate::{Error, Result};
 
-/// Lines and bytes of a log that go into an error: enough for the reason, not the whole story.
+/// How much of a log goes into an error: enough to show the reason, not the whole story.
 const TAIL_LINES: usize = 15;
 const TAIL_BYTES: u64 = 16 * 1024;
 const ERROR_BYTES: u64 = 1024 * 1024;
 
-/// Bytes of a log for somebody who looks into a failure: a node of a cluster writes some 20 KiB from its start until it is in step.
+/// How much of a log to show someone who investigates a failure, in bytes. A cluster node writes
+/// about 20 KiB between its start and being synced.
 const LAST_BYTES: u64 = 40 * 1024;
 
-/// How often a lock that somebody else holds is tried again.
 const LOCK_POLL: Duration = Duration::from_millis(50);
 
-/// Makes a folder and its parents, readable for all whatever the umask: servers run as another user.
+/// Creates a directory and its parents, readable by all whatever the umask: servers run as another
+/// user.
 pub fn make_folder(path: &Path) -> Result<()> {
     if path.is_dir() {
         return Ok(());
@@ -37,7 +38,7 @@ pub fn make_folder(path: &Path) -> Result<()> {
     }
 }
 
-/// Makes one folder that must not exist yet.
+/// Creates one directory, which must not exist yet.
 pub fn make_new_folder(path: &Path) -> Result<()> {
     DirBuilder::new()
         .mode(0o755)
@@ -47,7 +48,7 @@ pub fn make_new_folder(path: &Path) -> Result<()> {
         .map_err(Error::io("set the permissions of", path))
 }
 
-/// Writes a file whole: under a temporary name, to disk, renamed.
+/// Writes a file atomically: to a temporary name, synced, then renamed.
 pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
     let temporary = path.with_extension("new");
     let mut file = File::create(&temporary).map_err(Error::io("create", &temporary))?;
@@ -63,7 +64,7 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Deletes a folder with all that is in it; one that is not there is fine.
+/// Deletes a directory and its contents. It is not an error if there is none.
 pub fn delete_folder(path: &Path) -> Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -73,14 +74,14 @@ pub fn delete_folder(path: &Path) -> Result<()> {
     }
 }
 
-/// A lock that lasts until it is dropped, or until the process ends in any way.
+/// A file lock, held until it is dropped or the process ends, however that happens.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
 }
 
 impl Lock {
-    /// Takes the lock, waiting for at most `patience`. `None`: somebody else has it still.
+    /// Takes the lock, waiting at most `patience`. `None` if another process still holds it.
     pub fn take(path: &Path, patience: Duration) -> Result<Option<Self>> {
         let file = OpenOptions::new()
             .create(true)
@@ -102,13 +103,13 @@ impl Lock {
     }
 }
 
-/// The length of a file in bytes; 0 when there is none.
+/// The length of a file in bytes; 0 if it cannot be read.
 pub fn length(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |meta| meta.len())
 }
 
-/// The errors in a log from byte `from` on, and its very end: the reason for the end of a node stands far above the last
-/// line, because it says goodbye to the others first.
+/// The errors in a log from byte `from` on, and its last lines. The reason why a node ended is far
+/// above the last line, because the node first leaves the group.
 pub fn errors_and_tail(path: &Path, from: u64) -> String {
     let text = read_from(path, from, ERROR_BYTES).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
@@ -122,19 +123,20 @@ pub fn errors_and_tail(path: &Path, from: u64) -> String {
     [errors, end].concat().join("\n")
 }
 
-/// The end of a log, from byte `from` on: for people to read, never for decisions on data.
+/// The end of a log, from byte `from` on. For people to read; never base a decision about data on
+/// it.
 pub fn tail(path: &Path, from: u64) -> String {
     let text = read_from(path, from, TAIL_BYTES).unwrap_or_default();
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
 }
 
-/// The same for somebody who looks into a failure: more of it.
+/// More of the log, for someone who investigates a failure.
 pub fn long_tail(path: &Path) -> String {
     read_from(path, 0, LAST_BYTES).unwrap_or_default()
 }
 
-/// The last bytes of a file, from `from` on.
+/// The last bytes of a file: at most `most`, and none before `from`.
 fn read_from(path: &Path, from: u64, most: u64) -> io::Result<String> {
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();

@@ -1,9 +1,10 @@
 //! Galera clusters on this machine: real nodes that replicate to each other.
 //!
-//! A cluster is a folder with what its nodes share; the nodes themselves are instances of the sandbox, named
-//! `<cluster>-1` and so on. What a node needs to join the others stands in an option file of its own (`my.cnf`), which
-//! always names all members: a node that is started again joins, and only the first start, or one that is asked to,
-//! begins a new group by an argument that is given once.
+//! A cluster is a directory with the files that its nodes share. The nodes themselves are instances
+//! of the sandbox, named `<cluster>-1` and so on. Everything that a node needs to join the others
+//! is in its own option file (`my.cnf`), which always lists all members, so a restarted node joins.
+//! Only the first start, or a start that is asked to, bootstraps a new group, by an argument for
+//! that one start.
 
 mod cluster;
 mod ephemeral;

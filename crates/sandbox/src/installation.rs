@@ -1,4 +1,4 @@
-//! Where a server's programs are, and how they are run.
+//! Locates a server's programs and prepares commands that run them.
 
 use std::ffi::OsString;
 use std::fs;
@@ -7,13 +7,13 @@ use std::process::{Command, Stdio};
 
 use crate::{Error, Result, ServerKind};
 
-/// Where `scripts/install-servers` puts the trees of servers that the host has no packages of.
+/// Where `scripts/install-servers` unpacks servers that the host has no packages for.
 pub const DEFAULT_SERVERS_DIR: &str = "/var/lib/refloat/servers";
 
-/// Where the host's packages put programs.
 const HOST_PROGRAM_DIRS: [&str; 2] = ["/usr/sbin", "/usr/bin"];
 
-/// What would point a server or its client at other settings, other libraries or another server.
+/// Variables that would point a server or its client at other settings, other libraries or another
+/// server.
 const FOREIGN_ENVIRONMENT: [&str; 11] = [
     "LD_LIBRARY_PATH",
     "LD_PRELOAD",
@@ -30,15 +30,15 @@ const FOREIGN_ENVIRONMENT: [&str; 11] = [
 
 /// The programs of one server kind on this machine.
 ///
-/// A server from a tree of packages is started by the tree's own dynamic loader: no chroot, so paths, sockets
-/// and processes are the host's, and nothing has to be mounted.
+/// A server in a package tree is run with the tree's own dynamic loader. There is no chroot: paths,
+/// sockets and processes are the host's, and nothing needs mounting.
 #[derive(Debug, Clone)]
 pub struct Installation {
     kind: ServerKind,
     version: String,
     /// `/usr`, or the `usr` of the tree.
     base: PathBuf,
-    /// The loader and its arguments; empty for programs of the host.
+    /// The dynamic loader and its arguments; empty for the host's own programs.
     loader: Vec<OsString>,
     program_dirs: Vec<PathBuf>,
     share: PathBuf,
@@ -48,10 +48,10 @@ pub struct Installation {
 impl Installation {
     /// Finds the programs of a kind, and asks the server for its version.
     ///
-    /// `servers_dir` is the folder with the trees, see [`DEFAULT_SERVERS_DIR`].
+    /// `servers_dir` is the directory of package trees, see [`DEFAULT_SERVERS_DIR`].
     ///
     /// # Errors
-    /// [`Error::NotInstalled`] with the command that installs it; [`Error::WrongVersion`].
+    /// [`Error::NotInstalled`], with the command that installs it; [`Error::WrongVersion`].
     pub fn find(kind: ServerKind, servers_dir: &Path) -> Result<Self> {
         let found = Self::locate(kind, servers_dir)?;
         let answer = run(
@@ -70,7 +70,7 @@ impl Installation {
         Ok(found.with_version(version))
     }
 
-    /// Finds the programs without running any of them.
+    /// Finds the programs without running any of them, so the version is left empty.
     pub(crate) fn locate(kind: ServerKind, servers_dir: &Path) -> Result<Self> {
         let found = match kind {
             ServerKind::MariaDb1011 => Self::on_host(kind)?,
@@ -108,7 +108,7 @@ impl Installation {
                 kind,
                 missing: tree.to_path_buf(),
             })?;
-        // The host's library cache names the host's libraries: a tree must not see it.
+        // The host's library cache points at the host's libraries, which a tree must not use.
         let loader = vec![
             loader.into_os_string(),
             "--inhibit-cache".into(),
@@ -130,12 +130,12 @@ impl Installation {
         })
     }
 
-    /// The kind that this is an installation of.
+    /// Which server these programs belong to.
     pub const fn kind(&self) -> ServerKind {
         self.kind
     }
 
-    /// What the server program says its version is, such as `10.11.19-MariaDB-0+deb12u1`.
+    /// The version that the server program reports, such as `10.11.19-MariaDB-0+deb12u1`.
     pub fn version(&self) -> &str {
         &self.version
     }
@@ -160,16 +160,17 @@ impl Installation {
         self.program(self.pick("mariadb-admin", "mysqladmin"))
     }
 
-    /// Any other program of the installation, such as `mariadb-backup` or `mysqlbinlog`, without arguments.
+    /// Any other program of the installation, such as `mariadb-backup` or `mysqlbinlog`, without
+    /// arguments.
     ///
     /// # Errors
-    /// [`Error::NotInstalled`] when the installation has no such program.
+    /// [`Error::NotInstalled`] if the installation has no such program.
     pub fn other(&self, program: &str) -> Result<Command> {
         self.program_path(program)?;
         Ok(self.program(program))
     }
 
-    /// The arguments that lead a server program to its own files, for a tree.
+    /// Arguments that point a server program at the files of its own installation.
     pub(crate) fn server_paths(&self) -> Vec<OsString> {
         let option = |name: &str, path: PathBuf| {
             let mut text = OsString::from(name);
@@ -184,7 +185,8 @@ impl Installation {
         ]
     }
 
-    /// The arguments that lead a client program to its own files, for a tree. Put them after `--no-defaults`.
+    /// Arguments that point a client program of a tree at the tree's files. They go after
+    /// `--no-defaults`.
     pub(crate) fn client_paths(&self) -> Vec<OsString> {
         if self.loader.is_empty() {
             return Vec::new();
@@ -200,7 +202,7 @@ impl Installation {
         paths
     }
 
-    /// The folder with the SQL that fills the system tables.
+    /// The directory with the SQL that fills the system tables.
     pub(crate) fn share(&self) -> &Path {
         &self.share
     }
@@ -210,7 +212,7 @@ impl Installation {
         &self.base
     }
 
-    /// The dynamic loader with its arguments. `None`: the host's programs need none.
+    /// The dynamic loader with its arguments. `None` for the host's programs, which need none.
     pub(crate) fn loader(&self) -> Option<&[OsString]> {
         (!self.loader.is_empty()).then_some(&self.loader)
     }
@@ -248,7 +250,8 @@ impl Installation {
     }
 
     fn program(&self, name: &str) -> Command {
-        // That the file exists was checked by `find`; if it went away since, running it says so.
+        // `locate` checked that the file exists. If it has gone since, running the command reports
+        // that.
         let path = self
             .program_path(name)
             .unwrap_or_else(|_| self.base.join("bin").join(name));
@@ -258,13 +261,14 @@ impl Installation {
         for name in FOREIGN_ENVIRONMENT {
             command.env_remove(name);
         }
-        // `--no-defaults` does not keep the MySQL programs from reading the user's login file; this does.
+        // `--no-defaults` does not stop the MySQL programs from reading the user's login file; this
+        // does.
         command.env("MYSQL_TEST_LOGIN_FILE", "/dev/null");
         command
     }
 }
 
-/// Runs a command to its end. What it wrote to standard output.
+/// Runs a command to its end and returns its standard output.
 pub(crate) fn run(command: &mut Command, what: &str) -> Result<String> {
     let failed = |reason: String| Error::Helper {
         program: what.to_owned(),
@@ -284,7 +288,7 @@ pub(crate) fn run(command: &mut Command, what: &str) -> Result<String> {
     )))
 }
 
-/// The folder of the libraries, and the dynamic loader in it: `usr/lib/<architecture>/ld-linux-*.so.*`.
+/// The library directory and the dynamic loader in it: `usr/lib/<architecture>/ld-linux-*.so.*`.
 fn find_loader(lib: &Path) -> Option<(PathBuf, PathBuf)> {
     for folder in fs::read_dir(lib)
         .ok()?
@@ -300,7 +304,7 @@ fn find_loader(lib: &Path) -> Option<(PathBuf, PathBuf)> {
     None
 }
 
-/// The folder with messages and character sets, which packages call by different names.
+/// The directory of messages and character sets. Its name differs between packages.
 fn find_share(kind: ServerKind, base: &Path) -> Result<PathBuf> {
     let names: &[&str] = if kind.is_mariadb() {
         &["mariadb", "mysql"]
@@ -317,7 +321,7 @@ fn find_share(kind: ServerKind, base: &Path) -> Result<PathBuf> {
         })
 }
 
-/// The word after `Ver` in what `--version` prints.
+/// The word after `Ver` in the output of `--version`.
 fn parse_version(answer: &str) -> Option<&str> {
     let mut words = answer.split_whitespace();
     words.find(|&word| word == "Ver")?;

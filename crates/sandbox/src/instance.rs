@@ -16,38 +16,39 @@ use crate::record::{Folder, Record};
 use crate::user::ServerUser;
 use crate::{Error, Installation, Result, Sandbox, ServerKind, files, launch, ports};
 
-/// How long another process may be at work on the same instance.
+/// How long to wait while another process works on the same instance.
 const LOCK_PATIENCE: Duration = Duration::from_secs(200);
 
-/// How long a clean shutdown may take: dirty pages of a big buffer pool are written first.
+/// How long a clean shutdown may take: the dirty pages of a big buffer pool are written first.
 const STOP_PATIENCE: Duration = Duration::from_secs(120);
 
-/// How often helpers are looked for until none is left, and the pause between.
+/// How many times to look for helpers until none is left, and the pause in between.
 const HELPER_ROUNDS: u32 = 50;
 const HELPER_PAUSE: Duration = Duration::from_millis(20);
 
-/// What an instance does at the moment.
+/// What an instance is doing now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// Its process is there.
+    /// Its process is running.
     Running,
-    /// Its process is there, but does not answer yet: a node that recovers, or waits for a state transfer.
+    /// Its process is running, but does not answer yet: a node that recovers, or waits for a state
+    /// transfer.
     Starting,
-    /// Its process is there, but stopped by SIGSTOP: it answers nothing.
+    /// Its process is stopped by SIGSTOP and answers nothing.
     Frozen,
-    /// Its process is there, but its network is cut off.
+    /// Its process is running, but its network is cut off.
     Cut,
-    /// Its process is not there; its data are.
+    /// It has no process; its data are still there.
     Stopped,
-    /// Another process is just starting, stopping or removing it.
+    /// Another process is starting, stopping or removing it right now.
     Busy,
-    /// Its start was cut off before it ever answered. It can only be removed.
+    /// Its first start was interrupted before it ever answered. It can only be removed.
     Broken,
 }
 
 impl Status {
-    /// Is there a process, whatever it does?
+    /// Does it have a process, in whatever state?
     pub const fn is_alive(self) -> bool {
         matches!(
             self,
@@ -55,7 +56,7 @@ impl Status {
         )
     }
 
-    /// The word that lists show.
+    /// The word that lists show, in lower case.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -74,18 +75,18 @@ impl Status {
 pub struct Entry {
     /// The name of the instance.
     pub name: String,
-    /// What it does.
+    /// Its status at the time of listing.
     pub status: Status,
-    /// The instance; `None` when its start has not come, or never came, as far as a state file.
+    /// The instance. `None` if its start has not written a state file, or never did.
     pub instance: Option<Instance>,
-    /// The cluster that it is a node of.
+    /// The cluster that it is a node of. `None` for a standalone server.
     pub cluster: Option<String>,
 }
 
-/// One server of a sandbox: its address, its programs, its life.
+/// One server of a sandbox: its address, its programs, its life cycle.
 ///
-/// A value of this type is what the state file said when it was read. It is not the server: dropping it does
-/// nothing to the server (see [`crate::Ephemeral`] for that).
+/// A value of this type holds the state file as it was last read. It does not own the server, which
+/// keeps running when the value is dropped (see [`crate::Ephemeral`] for that).
 #[derive(Debug, Clone)]
 pub struct Instance {
     pub(crate) sandbox: Sandbox,
@@ -94,7 +95,7 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// The name within its sandbox.
+    /// The name, unique within its sandbox.
     pub fn name(&self) -> &str {
         &self.record.name
     }
@@ -104,27 +105,28 @@ impl Instance {
         self.record.kind
     }
 
-    /// What the server answered to `SELECT @@version` when it was started last.
+    /// The server's answer to `SELECT @@version` after its last start.
     pub fn version(&self) -> &str {
         &self.record.version
     }
 
-    /// The address that it listens on: 127.0.0.1, or that of its own network if it is a node of an isolated cluster.
+    /// The address that it listens on: 127.0.0.1, or its address in the cluster's own network if it
+    /// is a node of an isolated cluster.
     pub fn host(&self) -> Ipv4Addr {
         self.record.host()
     }
 
-    /// The name of the cluster that it is a node of. `None`: it is a server of its own.
+    /// The name of the cluster that it is a node of. `None` for a standalone server.
     pub fn cluster(&self) -> Option<&str> {
         self.record.node.as_ref().map(|node| node.cluster.as_str())
     }
 
-    /// Its TCP port on [`Self::host`]; the same after a restart.
+    /// Its TCP port on [`Self::host`]; it stays the same across restarts.
     pub const fn port(&self) -> u16 {
         self.record.port
     }
 
-    /// Its process number when it was started last. `None`: it was stopped since.
+    /// Its process ID at the last start. `None` if it has been stopped since.
     pub fn pid(&self) -> Option<u32> {
         self.record.process.map(|process| process.pid)
     }
@@ -134,36 +136,36 @@ impl Instance {
         self.folder.socket()
     }
 
-    /// Its data directory.
+    /// The path of its data directory.
     pub fn datadir(&self) -> PathBuf {
         self.folder.data()
     }
 
-    /// The folder with everything of this instance in it.
+    /// The directory that holds everything that belongs to this instance.
     pub fn folder(&self) -> &Path {
         &self.folder.0
     }
 
-    /// The file that the server writes its messages to.
+    /// The path of the server's error log.
     pub fn error_log(&self) -> PathBuf {
         self.folder.error_log()
     }
 
-    /// What it logged last, and where a node of a cluster stands by its `grastate.dat`: for a person who looks into a failure, before the
-    /// server is removed with its log.
+    /// The end of the error log, and for a cluster node the contents of `grastate.dat`. For someone
+    /// who investigates a failure: removing the server removes its log too.
     pub fn last_words(&self) -> String {
         let place = std::fs::read_to_string(self.folder.grastate()).unwrap_or_default();
         let log = files::long_tail(&self.error_log());
         format!("== {}\n{place}{log}\n", self.folder().display())
     }
 
-    /// The file with the CA that signed its certificate. `None`: it has none in a file (`MariaDB` 11.8 makes a
-    /// certificate in memory), or no TLS.
+    /// The CA that signed its certificate. `None` if the CA is not in a file (`MariaDB` 11.8 makes
+    /// a certificate in memory), or without TLS.
     pub fn ca_file(&self) -> Option<&Path> {
         self.record.ca_file.as_deref()
     }
 
-    /// The options that it was started with.
+    /// The command-line options that it was first started with, and keeps across restarts.
     pub fn options(&self) -> &[(String, Option<String>)] {
         &self.record.options
     }
@@ -173,7 +175,8 @@ impl Instance {
         format!("mysql://root@{}:{}/", self.host(), self.port())
     }
 
-    /// Its address over the unix socket: `mysql://root@localhost/?socket=PATH`, the path percent-encoded.
+    /// Its address over the unix socket: `mysql://root@localhost/?socket=PATH`, with the path
+    /// percent-encoded.
     pub fn socket_url(&self) -> String {
         format!(
             "mysql://root@localhost/?socket={}",
@@ -181,7 +184,7 @@ impl Instance {
         )
     }
 
-    /// What it does now, as far as can be told without waiting.
+    /// What it is doing now, as far as can be told without waiting.
     pub fn status(&self) -> Status {
         let mark = self.folder.mark();
         let alive = |process: &ProcessId| process.runs_with(&mark);
@@ -189,7 +192,7 @@ impl Instance {
         match self.record.process.filter(alive) {
             Some(process) if process.is_frozen() => Status::Frozen,
             Some(_) if node.is_some_and(|node| node.cut) => Status::Cut,
-            // Nobody may have waited for it since.
+            // `starting` is out of date if nobody has waited for the node to become ready.
             Some(_) if node.is_some_and(|node| node.starting) && !self.listens() => {
                 Status::Starting
             }
@@ -203,49 +206,52 @@ impl Instance {
         UnixStream::connect(self.socket()).is_ok()
     }
 
-    /// The programs of its kind. Its version is the one of the server that runs.
+    /// The programs of its kind, labelled with the version that this server last reported.
     pub fn installation(&self) -> Result<Installation> {
         let found = Installation::locate(self.kind(), &self.sandbox.servers)?;
         Ok(found.with_version(self.version()))
     }
 
-    /// The stock client, connected to this server as root over the socket. It reads no option files.
+    /// The stock client, connected to this server as root over the socket. It reads no option
+    /// files.
     pub fn client_command(&self) -> Result<Command> {
         let server = self.installation()?;
         Ok(launch::client(&server, server.client(), &self.folder))
     }
 
-    /// The stock dump tool, connected to this server as root over the socket. It reads no option files.
+    /// The stock dump tool, connected to this server as root over the socket. It reads no option
+    /// files.
     pub fn dump_command(&self) -> Result<Command> {
         let server = self.installation()?;
         Ok(launch::client(&server, server.dump(), &self.folder))
     }
 
-    /// The stock administration tool, connected to this server as root over the socket. It reads no option files.
+    /// The stock administration tool, connected to this server as root over the socket. It reads no
+    /// option files.
     pub fn admin_command(&self) -> Result<Command> {
         let server = self.installation()?;
         Ok(launch::client(&server, server.admin(), &self.folder))
     }
 
-    /// The answer to a query, through the stock client: rows as lines, columns parted by tabs.
+    /// Runs a query through the stock client. Rows are lines, and tabs separate the columns.
     ///
-    /// For small answers in tests and checks: the client escapes some bytes in values.
+    /// Meant for small answers in tests and checks: the client escapes some bytes in values.
     ///
     /// # Errors
-    /// [`Error::Helper`] with the client's words when the server refuses the query.
+    /// [`Error::Helper`] with the client's message if the server rejects the query.
     pub fn query(&self, sql: &str) -> Result<String> {
         launch::ask(&self.installation()?, &self.folder, sql)
     }
 
-    /// Shuts the server down cleanly and waits until it is gone. One that is not running stays as it is.
+    /// Shuts the server down cleanly and waits until it is gone. Does nothing if it is not running.
     ///
     /// # Errors
-    /// [`Error::Frozen`]; [`Error::StillRunning`] when it takes longer than two minutes.
+    /// [`Error::Frozen`]; [`Error::StillRunning`] if it takes longer than two minutes.
     pub fn stop(&mut self) -> Result<()> {
         self.stop_by(Signal::TERM, STOP_PATIENCE)
     }
 
-    /// Ends the server by SIGKILL, as a crash does, and waits until it is gone.
+    /// Ends the server with SIGKILL, like a crash, and waits until it is gone.
     pub fn kill(&mut self) -> Result<()> {
         self.stop_by(Signal::KILL, STOP_PATIENCE)
     }
@@ -275,11 +281,11 @@ impl Instance {
         self.folder.write(&self.record)
     }
 
-    /// Stops the server if it runs, and starts it again with the same port, socket, data and options. A node of a cluster
-    /// joins the others, and is waited for until it is in step with them.
+    /// Stops the server if it runs, and starts it again with the same port, socket, data and
+    /// options. A cluster node joins the others; the call returns once it is synced.
     ///
     /// # Errors
-    /// [`Error::PortTaken`] when another program has the port by now; those of [`Sandbox::start`].
+    /// [`Error::PortTaken`] if another program has taken the port; those of [`Sandbox::start`].
     pub fn restart(&mut self) -> Result<()> {
         self.stop()?;
         if let Ok(node) = GaleraNode::new(self.clone()) {
@@ -314,12 +320,13 @@ impl Instance {
         }
     }
 
-    /// Ends the server, without waiting for a clean shutdown, and deletes everything that it had.
+    /// Kills the server, without a clean shutdown, and deletes everything that belongs to the
+    /// instance.
     pub fn remove(self) -> Result<()> {
         self.sandbox.remove(&self.record.name)
     }
 
-    /// Writes down that the server answers.
+    /// Records in the state file that the server answers.
     pub(crate) fn started(&mut self, process: ProcessId, version: String) -> Result<()> {
         self.record.process = Some(process);
         self.record.version = version;
@@ -331,8 +338,9 @@ impl Instance {
         lock(&self.folder, self.name(), LOCK_PATIENCE)
     }
 
-    /// Reads the state file again: another process may have restarted the server, and may have been killed before it could write that
-    /// down. A second server in the same folder would destroy what the first one writes.
+    /// Reads the state file again, and looks for a server that it does not mention: another process
+    /// may have restarted the server and been killed before it could record that. A second server
+    /// on the same data directory would corrupt it.
     pub(crate) fn refresh(&mut self) -> Result<()> {
         let gone = || Error::NoSuchInstance {
             name: self.record.name.clone(),
@@ -348,7 +356,7 @@ impl Instance {
     }
 }
 
-/// Takes the lock of an instance that exists.
+/// Takes the lock of an existing instance.
 pub(crate) fn lock(folder: &Folder, name: &str, patience: Duration) -> Result<files::Lock> {
     let gone = || Error::NoSuchInstance {
         name: name.to_owned(),
@@ -359,7 +367,7 @@ pub(crate) fn lock(folder: &Folder, name: &str, patience: Duration) -> Result<fi
     let lock = files::Lock::take(&folder.lock(), patience)?.ok_or_else(|| Error::Busy {
         name: name.to_owned(),
     })?;
-    // Whoever held it may have removed the instance, and the lock file with it.
+    // The previous holder may have removed the instance, and the lock file with it.
     if folder.lock().exists() {
         Ok(lock)
     } else {
@@ -367,9 +375,9 @@ pub(crate) fn lock(folder: &Folder, name: &str, patience: Duration) -> Result<fi
     }
 }
 
-/// Kills every process that has this instance's data directory, written down or not.
+/// Kills every process that runs on this instance's data directory, recorded or not.
 pub(crate) fn end_all(folder: &Folder, name: &str) -> Result<()> {
-    // A killed server starts no more helpers, so it goes first.
+    // The servers go first: once killed, they start no more helpers.
     for process in find_with(&folder.mark()) {
         if !launch::end(process, folder) {
             return Err(Error::StillRunning {
@@ -383,10 +391,11 @@ pub(crate) fn end_all(folder: &Folder, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Kills everything that the servers of this instance have started: the scripts of a state transfer and their children.
+/// Kills everything that the servers of this instance have started: state transfer scripts and
+/// their children.
 pub(crate) fn end_helpers(folder: &Folder) {
     let setting = folder.setting();
-    // One that was just being started may be missed the first time.
+    // A helper that was just being started can be missed in the first round.
     for _ in 0..HELPER_ROUNDS {
         let found = find_marked(&setting);
         if found.is_empty() {
@@ -400,7 +409,8 @@ pub(crate) fn end_helpers(folder: &Folder) {
     }
 }
 
-/// Encodes what could end or change a value in the query part of a URL (RFC 3986, section 2).
+/// Encodes everything that could end or change a value in the query part of a URL (RFC 3986,
+/// section 2).
 fn percent_encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {

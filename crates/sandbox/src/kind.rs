@@ -1,29 +1,30 @@
-//! The servers that a sandbox can start.
+//! The kinds of server that a sandbox can start.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A server family and series, by the name that people type and that `scripts/install-servers` takes.
+/// A server family and series, under the name that people type and `scripts/install-servers` takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ServerKind {
-    /// `mariadb-10.11`: the long-term series that Debian 12 ships; from the host's packages.
+    /// `mariadb-10.11`: the long-term series in Debian 12; installed from the host's packages.
     #[serde(rename = "mariadb-10.11")]
     MariaDb1011,
-    /// `mariadb-11.8`: the long-term series that Debian 13 ships; from a tree of packages.
+    /// `mariadb-11.8`: the long-term series in Debian 13; run from an unpacked package tree.
     #[serde(rename = "mariadb-11.8")]
     MariaDb118,
-    /// `mysql-9.7`: the `MySQL` of Debian's rolling suite, which may be newer than 9.7; from a tree of packages.
+    /// `mysql-9.7`: the `MySQL` in Debian's rolling suite, which may be newer than 9.7; run from an
+    /// unpacked package tree.
     #[serde(rename = "mysql-9.7")]
     MySql97,
 }
 
 impl ServerKind {
-    /// Every kind, in the order in which lists show them.
+    /// Every kind, in the order that lists use.
     pub const ALL: [Self; 3] = [Self::MariaDb1011, Self::MariaDb118, Self::MySql97];
 
-    /// The name: `mariadb-10.11`, `mariadb-11.8` or `mysql-9.7`.
+    /// The name as typed: `mariadb-10.11`, `mariadb-11.8` or `mysql-9.7`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::MariaDb1011 => "mariadb-10.11",
@@ -32,14 +33,14 @@ impl ServerKind {
         }
     }
 
-    /// Is it a `MariaDB`? The others are `MySQL`.
+    /// Is it `MariaDB`? If not, it is `MySQL`.
     pub const fn is_mariadb(self) -> bool {
         matches!(self, Self::MariaDb1011 | Self::MariaDb118)
     }
 
     /// Does a server binary of this version belong to this kind?
     ///
-    /// `MariaDB` kinds are one series. `MySQL` is the rolling one: 9.7 or anything newer.
+    /// Each `MariaDB` kind is one series. `MySQL` is rolling: 9.7 or anything newer.
     pub(crate) fn accepts(self, version: &str) -> bool {
         let mut numbers = version
             .split(|c: char| !c.is_ascii_digit())
@@ -62,7 +63,7 @@ impl fmt::Display for ServerKind {
     }
 }
 
-/// The text names no server kind.
+/// The text does not name a server kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown server {0:?}: known are mariadb-10.11, mariadb-11.8 and mysql-9.7")]
 pub struct UnknownServerKind(pub String);

@@ -1,4 +1,4 @@
-//! Starting one server process, and waiting until it answers.
+//! Starts one server process and waits until it answers.
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -16,34 +16,33 @@ use crate::record::{Folder, Record};
 use crate::user::ServerUser;
 use crate::{Error, Installation, Result, Tls, files, tls};
 
-/// A server that recovers a big redo log, or starts on a busy disk, takes a while.
+/// Recovering a big redo log, or starting on a busy disk, takes a while.
 const START_PATIENCE: Duration = Duration::from_secs(180);
 
-/// How often the socket is tried. A server starts within a second or two.
+/// How often to try the socket. A server starts within a second or two.
 const POLL: Duration = Duration::from_millis(20);
 
-/// How long to wait after a server that listens refused the query: it is about to be ready, or never will be.
+/// How long to wait after a listening server refused the query: it is about to be ready, or never
+/// will be.
 const AFTER_REFUSAL: Duration = Duration::from_millis(200);
 
-/// How long a process that was killed may take to go.
 const KILL_PATIENCE: Duration = Duration::from_secs(30);
 
-/// What the server's process is at first: these become the server.
+/// Programs that the server's process runs first; each execs the next, and the last one the server.
 const WRAPPERS: [&str; 2] = ["setsid", "nsenter"];
 
-/// How long that may take: its program comes from a disk that may be busy.
+/// How long that may take: the server binary may come from a busy disk.
 const EXEC_PATIENCE: Duration = Duration::from_secs(60);
 
-/// What servers write to their log when something else has the port (`MariaDB`, then `MySQL`; the second name is the
-/// operating system's).
+/// What servers log when their port is in use: `MariaDB`'s message, then `MySQL`'s, which is the
+/// operating system's text.
 const PORT_TAKEN: [&str; 2] = ["Bind on TCP/IP port", "Address already in use"];
 
-/// Why a start came to nothing.
+/// Why a start failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// Another program took the port since it was looked at.
+    /// Another program took the port after we had found it free.
     PortTaken,
-    /// Anything else.
     Other(Error),
 }
 
@@ -53,8 +52,8 @@ impl From<Error> for Failure {
     }
 }
 
-/// Starts the server of a folder and gives back its process and version once it answers a query. When it does not,
-/// nothing is left running.
+/// Starts the server of an instance. Returns its process and version once it answers a query. On
+/// failure, nothing is left running.
 pub fn launch(
     server: &Installation,
     folder: &Folder,
@@ -96,7 +95,8 @@ pub fn launch(
     }
 }
 
-/// Starts the server of a folder, with more arguments behind its own, and does not wait for it.
+/// Starts the server of an instance, with `more` arguments after its own, and does not wait until
+/// it answers.
 pub fn spawn(
     server: &Installation,
     folder: &Folder,
@@ -106,8 +106,9 @@ pub fn spawn(
 ) -> Result<(Child, ProcessId)> {
     let log_start = files::length(&folder.error_log());
     let failed = |reason: String| start_error(record, folder, log_start, reason);
-    // `MySQL` writes its number next to the socket, and refuses to start when any process has that number by now. A
-    // server that was killed leaves the file; the folder's lock tells us that none runs here.
+    // `MySQL` writes its PID next to the socket, and refuses to start if any process has that PID
+    // now. A killed server leaves the file behind. The instance's lock guarantees that no server
+    // runs here.
     match std::fs::remove_file(folder.socket_lock()) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             return Err(Error::io("remove", folder.socket_lock())(error));
@@ -144,7 +145,7 @@ pub fn spawn(
     Err(failed(reason))
 }
 
-/// That a server did not start, with what it wrote to its log from byte `log_start` on.
+/// The error for a server that did not start, with what it logged from byte `log_start` on.
 pub fn start_error(record: &Record, folder: &Folder, log_start: u64, reason: String) -> Error {
     Error::Start {
         name: record.name.clone(),
@@ -157,13 +158,14 @@ pub fn start_error(record: &Record, folder: &Folder, log_start: u64, reason: Str
     }
 }
 
-/// Kills a process of this folder, and waits until it is gone.
+/// Kills a process of this instance and waits until it is gone. Returns `false` if it is still
+/// there.
 pub fn end(process: ProcessId, folder: &Folder) -> bool {
     signal_and_wait(process, folder, Signal::KILL, KILL_PATIENCE)
 }
 
-/// Sends a signal to a process of this folder, and waits until it is gone. Any other process is left alone. `false`: it is
-/// still there.
+/// Signals a process of this instance and waits until it is gone. Leaves any other process alone.
+/// Returns `false` if the process is still there.
 pub fn signal_and_wait(
     process: ProcessId,
     folder: &Folder,
@@ -173,7 +175,7 @@ pub fn signal_and_wait(
     let is_ours = process.signal(&folder.mark(), signal);
     let deadline = Instant::now() + patience;
     let mark = folder.mark();
-    // A child that ended and was not waited for has its number still, and `MySQL` takes it for a server that runs.
+    // A zombie child still has its PID, and `MySQL` takes it for a running server.
     while process.holds_on(&mark) || ((is_ours || process.has_ended()) && !process.reap()) {
         if Instant::now() > deadline {
             return false;
@@ -183,7 +185,7 @@ pub fn signal_and_wait(
     true
 }
 
-/// The answer of the instance's server to a query with one row and one column.
+/// Runs a query that returns one row with one column, and returns the value.
 pub fn ask(server: &Installation, folder: &Folder, query: &str) -> Result<String> {
     let mut command = client(server, server.client(), folder);
     command.args([
@@ -197,7 +199,7 @@ pub fn ask(server: &Installation, folder: &Folder, query: &str) -> Result<String
         .map(|answer| answer.trim_end().to_owned())
 }
 
-/// One of the stock client programs, led to the instance's socket as root.
+/// One of the stock client programs, set up to connect to the instance's socket as root.
 pub fn client(server: &Installation, mut program: Command, folder: &Folder) -> Command {
     let mut socket = OsString::from("--socket=");
     socket.push(folder.socket());
@@ -206,19 +208,20 @@ pub fn client(server: &Installation, mut program: Command, folder: &Folder) -> C
         .args(["--protocol=socket", "--user=root"])
         .arg(socket);
     if server.kind().is_mariadb() {
-        // From 11.4 on the client insists on TLS, over a socket too, and does without it only when told.
+        // From 11.4 on, the client requires TLS even over a socket, unless told otherwise.
         program.arg("--skip-ssl");
     }
     program
 }
 
-/// That the folder is not there in which a server works: the system's words are those for a program that is not there.
+/// The error for a missing data directory. The operating system reports it just like a missing
+/// program.
 pub fn without_data(folder: &Folder, error: &std::io::Error) -> Option<Error> {
     let missing = || std::io::Error::new(error.kind(), error.to_string());
     (!folder.data().is_dir()).then(|| Error::io("enter", folder.data())(missing()))
 }
 
-/// The server's whole command line.
+/// The server's complete command line.
 pub fn command(
     server: &Installation,
     folder: &Folder,
@@ -226,7 +229,7 @@ pub fn command(
     user: Option<&ServerUser>,
 ) -> Command {
     let program = server.server();
-    // A session of its own: the server outlives the terminal that it was started from.
+    // A session of its own lets the server outlive the terminal that it was started from.
     let mut command = Command::new("setsid");
     if let Some(namespace) = record
         .node
@@ -250,7 +253,7 @@ pub fn command(
     let (setting, value) = folder.environment();
     command.env(setting, value);
     if let Some(node) = &record.node {
-        // The scripts of a state transfer read the same file, and find programs by the path alone.
+        // The state transfer scripts read the same file, and find programs through PATH only.
         command.arg(path("--defaults-file=", folder.config()));
         command.env("PATH", programs::search_path(&node.programs));
         command.env("TMPDIR", folder.temporary());
@@ -267,7 +270,7 @@ pub fn command(
     }
     command.arg(path("--tmpdir=", folder.temporary()));
     if !server.kind().is_mariadb() {
-        // The folder that the packages would make for it does not exist in a tree.
+        // A tree lacks the directory that the packages create for this option.
         command.arg("--secure-file-priv=");
     }
     match (record.tls, server.kind().is_mariadb()) {
@@ -287,7 +290,7 @@ pub fn command(
     for (key, value) in &record.options {
         command.arg(argument(key, value.as_deref()));
     }
-    // What keeps instances apart stands last: the last one wins.
+    // The options that keep instances apart go last, because the last one wins.
     if !server.kind().is_mariadb() {
         command.arg("--mysqlx=OFF");
     }
@@ -301,7 +304,8 @@ pub fn command(
         .arg(format!("--bind-address={}", record.host()))
         .arg(format!("--port={}", record.port));
     if record.node.is_some() {
-        // What the nodes tell about each other. By itself a server that listens on a loopback address says AUTO.
+        // The address that nodes report to each other. By default, a server that listens on a
+        // loopback address reports AUTO.
         command.arg(format!(
             "--wsrep-node-incoming-address={}:{}",
             record.host(),

@@ -1,20 +1,27 @@
-//! Real throw-away database servers on this machine, for people, for the demo and for every test.
+//! Runs real, throw-away database servers on this machine: for people, for the demo and for every
+//! test.
 //!
-//! A sandbox is a folder with server instances in it. Each instance has its own data directory, port, socket
-//! and error log, keeps running when the program that started it ends, and goes away without a trace when it is
-//! removed. The room starts and stops programs and nothing else: it never talks to a server except through the
-//! server's own client, prints nothing but the last words of a cluster that was started for something that panics,
-//! never reads the environment, and never signals a process before it has proven that the process is the server
-//! that it started. It installs nothing either: `scripts/install-servers` does.
+//! A sandbox is a directory of server instances. Each instance has its own data directory, port,
+//! socket and error log. It keeps running after the program that started it ends, and leaves no
+//! trace once it is removed.
 //!
-//! A Galera cluster is a set of instances that know each other, with an optional network of their own for each and an
-//! optional proxy in front: [`GaleraOptions`], [`GaleraCluster`], [`GaleraNode`].
+//! The crate only starts and stops programs. It talks to a server only through the server's own
+//! client. It prints nothing, except the logs of an [`EphemeralCluster`] whose owner panics. From
+//! the environment it takes only the temporary directory. It never signals a process before
+//! checking that this is the one it started. It does not install anything either:
+//! `scripts/install-servers` does that.
 //!
-//! Read first: [`Sandbox`] (where instances live, and how they start), [`StartOptions`] (what to start) and
-//! [`Instance`] (one server: its address, its client, its life).
+//! A Galera cluster is a set of instances that know each other. Each node can have a network of its
+//! own, and the cluster can have a proxy in front of it: [`GaleraOptions`], [`GaleraCluster`],
+//! [`GaleraNode`].
 //!
-//! Accounts: `root` without a password, over the socket and from 127.0.0.1. Every server listens on 127.0.0.1
-//! only. Anybody with an account on this machine can reach it, so keep no secrets in one.
+//! Start with [`Sandbox`] (where instances live and how they start), [`StartOptions`] (what to
+//! start) and [`Instance`] (one server: its address, its client, its life cycle).
+//!
+//! Accounts: `root` without a password, over the socket and from 127.0.0.1. Servers listen on
+//! 127.0.0.1 only; nodes of an isolated cluster listen on the cluster's own network instead, and
+//! accept `root` from there. Anyone with an account on this machine can connect, so keep no secrets
+//! in a sandbox.
 
 mod cache;
 mod ephemeral;
@@ -47,5 +54,5 @@ pub use options::{StartOptions, Tls, parse_server_option};
 pub use ports::free_port;
 pub use sandbox::Sandbox;
 
-/// What every function of this room gives back.
+/// The result type of every function in this crate.
 pub type Result<T> = std::result::Result<T, Error>;

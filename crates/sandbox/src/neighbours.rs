@@ -1,7 +1,8 @@
-//! The other state directories that this user has on this machine.
+//! Finds the other sandbox state directories that this user has on this machine.
 //!
-//! A server that is down, and the places where a node takes a state transfer, have ports at which nobody listens now. A sandbox with another
-//! state directory would find them free, take one, and the node would not come back. So sandboxes of one user know of each other.
+//! Nobody listens on the ports of a stopped server, nor on those where a node receives state
+//! transfers. A sandbox with another state directory would find such a port free and take it, and
+//! the server or node could not use it again. So the sandboxes of one user keep a common list.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -11,13 +12,14 @@ use std::time::Duration;
 
 use crate::files::{self, Lock};
 
-/// How long others may take to choose their ports. Who waits longer goes on without: they are not worth a failure.
+/// How long to wait while another sandbox chooses its ports. After that, carry on without the lock:
+/// it is not worth failing for.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The state directories that are known, one a line.
+/// The known state directories, one per line.
 const STATES: &str = "states";
 
-/// The sandboxes of this user on this machine. While it lasts no other of them takes ports.
+/// The meeting point of this user's sandboxes. While it is held, no other sandbox chooses ports.
 #[derive(Debug)]
 pub struct Neighbours {
     folder: PathBuf,
@@ -25,7 +27,8 @@ pub struct Neighbours {
 }
 
 impl Neighbours {
-    /// `None`: there is no folder for temporary files in which they can meet.
+    /// `None` if the sandboxes cannot meet: no usable temporary directory, or the lock was not free
+    /// in time.
     pub fn meet() -> Option<Self> {
         let user = rustix::process::getuid().as_raw();
         Self::meet_in(std::env::temp_dir().join(format!("refloat-sandbox-{user}")))
@@ -36,7 +39,7 @@ impl Neighbours {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return None,
             _ => (),
         }
-        // Anybody may make such a folder, or a link of this name, before us.
+        // Anyone could have created this directory, or a link with this name, before us.
         let meta = fs::symlink_metadata(&folder).ok()?;
         if !meta.is_dir() || meta.uid() != rustix::process::getuid().as_raw() {
             return None;
@@ -48,14 +51,15 @@ impl Neighbours {
         })
     }
 
-    /// The state directories of the others that are there still. From now on `own` is one of them.
+    /// Returns the other state directories that still exist, and adds `own` to the list.
     pub fn others(&self, own: &Path) -> Vec<PathBuf> {
         let path = self.folder.join(STATES);
         let known = fs::read_to_string(&path).unwrap_or_default();
         let mut others: Vec<PathBuf> = known.lines().map(PathBuf::from).collect();
         others.retain(|other| other != own && other.is_dir());
         others.dedup();
-        // A path with a line break or without UTF-8 cannot be written down; then nobody knows of it, as before.
+        // A path with a line break or invalid UTF-8 cannot be stored; other sandboxes then do not
+        // know of this one.
         let lines: Vec<&str> = others
             .iter()
             .map(PathBuf::as_path)

@@ -1,10 +1,10 @@
-//! What to start, and which options of the server may be given.
+//! What to start, and which server options may be given.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result, ServerKind};
 
-/// Options that keep instances apart, or that would make the server do something else than serve.
+/// Options that keep instances apart, or that would make the server do something other than serve.
 const RESERVED: [&str; 17] = [
     "basedir",
     "bind-address",
@@ -25,7 +25,8 @@ const RESERVED: [&str; 17] = [
     "user",
 ];
 
-/// Options that a data directory is made with, and that a server refuses to change afterwards.
+/// Options that are fixed when a data directory is initialised. A server refuses to change them
+/// later.
 const AT_INITIALISATION: [&str; 4] = [
     "innodb-checksum-algorithm",
     "innodb-data-file-path",
@@ -37,24 +38,26 @@ const AT_INITIALISATION: [&str; 4] = [
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tls {
-    /// What this server does by itself (`MySQL`: a self-signed CA and certificate in files; `MariaDB` 11.8: a
-    /// certificate in memory, no CA file). `MariaDB` 10.11 does nothing by itself, and gets `Generated`.
+    /// The server's own default. `MySQL`: a self-signed CA and certificate in files. `MariaDB`
+    /// 11.8: a certificate in memory, and no CA file. `MariaDB` 10.11 has no default, and gets
+    /// `Generated`.
     #[default]
     Usual,
-    /// A CA of the sandbox's own, and a certificate for `localhost`, 127.0.0.1 and `::1`.
+    /// The sandbox's own CA, and a certificate for `localhost`, 127.0.0.1 and `::1`.
     Generated,
-    /// None: the server offers no TLS.
+    /// None: the server does not offer TLS.
     Off,
 }
 
-/// What to start.
+/// Describes the server to start.
 #[derive(Debug, Clone)]
 pub struct StartOptions {
-    /// Which server.
+    /// Which server to start.
     pub kind: ServerKind,
-    /// The name of the instance. `None`: the kind's name, with a number behind it when that is taken.
+    /// The instance's name. `None`: the name of the kind, with a number appended if it is taken.
     pub name: Option<String>,
-    /// Options for the server's command line, in order: name without dashes, and value. Kept for restarts.
+    /// Options for the server's command line, in order: name without dashes, and value. Kept for
+    /// restarts.
     pub options: Vec<(String, Option<String>)>,
     /// Which certificates the server has.
     pub tls: Tls,
@@ -71,7 +74,7 @@ impl StartOptions {
         }
     }
 
-    /// Gives the instance a name.
+    /// Sets the instance's name.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
@@ -92,7 +95,7 @@ impl StartOptions {
         self
     }
 
-    /// Chooses the certificates.
+    /// Sets which certificates the server has.
     #[must_use]
     pub const fn tls(mut self, tls: Tls) -> Self {
         self.tls = tls;
@@ -100,10 +103,10 @@ impl StartOptions {
     }
 }
 
-/// Splits `key=value`, or `key`, as a person types it. Leading dashes are allowed.
+/// Splits `key=value`, or `key`, as typed by a person. Leading dashes are allowed.
 ///
 /// # Errors
-/// [`Error::BadOption`] when there is no key; [`Error::ReservedOption`].
+/// [`Error::BadOption`] if there is no key; [`Error::ReservedOption`].
 pub fn parse_server_option(text: &str) -> Result<(String, Option<String>)> {
     let (key, value) = match text.split_once('=') {
         Some((key, value)) => (key, Some(value.to_owned())),
@@ -114,7 +117,7 @@ pub fn parse_server_option(text: &str) -> Result<(String, Option<String>)> {
     Ok((key.to_owned(), value))
 }
 
-/// Refuses what is no option name, and what the sandbox sets itself.
+/// Rejects text that is not an option name, and options that the sandbox sets itself.
 pub fn check_option(key: &str) -> Result<()> {
     let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if !key.starts_with(|c: char| c.is_ascii_alphanumeric()) || !key.chars().all(word) {
@@ -123,7 +126,7 @@ pub fn check_option(key: &str) -> Result<()> {
         });
     }
     let plain = plain_name(key);
-    // Servers take any beginning of an option's name that only one option has.
+    // Servers accept any unambiguous prefix of an option's name.
     if RESERVED
         .iter()
         .any(|reserved| reserved.starts_with(plain.as_str()))
@@ -135,7 +138,7 @@ pub fn check_option(key: &str) -> Result<()> {
     Ok(())
 }
 
-/// The options that have to be known when a data directory is made.
+/// The options that must be set when a data directory is initialised.
 pub fn for_initialisation(options: &[(String, Option<String>)]) -> Vec<(String, Option<String>)> {
     options
         .iter()
@@ -144,7 +147,7 @@ pub fn for_initialisation(options: &[(String, Option<String>)]) -> Vec<(String, 
         .collect()
 }
 
-/// An option as one argument.
+/// The option as a single command-line argument.
 pub fn argument(key: &str, value: Option<&str>) -> String {
     match value {
         Some(value) => format!("--{key}={value}"),
@@ -152,7 +155,7 @@ pub fn argument(key: &str, value: Option<&str>) -> String {
     }
 }
 
-/// The name that the server looks up: dashes for underscores, without `loose-`.
+/// The name in the form that the server looks up: dashes for underscores, without `loose-`.
 pub fn plain_name(key: &str) -> String {
     let name = key.replace('_', "-").to_ascii_lowercase();
     name.strip_prefix("loose-")

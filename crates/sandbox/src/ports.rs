@@ -1,33 +1,33 @@
-//! Free TCP ports for servers.
+//! Finds free TCP ports for servers.
 
 use std::collections::HashSet;
-use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{Ipv4Addr, TcpListener};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use crate::{Error, Result};
 
-/// Servers listen below the ports that the system hands out to outgoing connections: those come and go, and one
-/// could be in use at the moment that a stopped server is started again.
+/// Servers listen below the range that the system uses for outgoing connections. An outgoing
+/// connection could otherwise hold a stopped server's port when the server is started again.
 const LOW: u16 = 20_000;
 const HIGH: u16 = 32_000;
 
-/// What the system hands out: lowest and highest, see `ip_local_port_range` in ip(7).
+/// The system's range for outgoing connections, lowest and highest port: see `ip_local_port_range`
+/// in ip(7).
 const SYSTEM_RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 
-/// How often a port that is in use is tried again.
+/// How often to retry a port that is in use.
 const POLL: Duration = Duration::from_millis(20);
 
-/// How long a port may be in use still: what a killed process had is given back a moment after its end.
+/// How long a port may still be in use: the kernel releases a killed process's port shortly after
+/// the process ends.
 pub const PATIENCE: Duration = Duration::from_secs(3);
 
-/// How many ports are tried.
 const ATTEMPTS: u64 = 400;
 
-/// A port of 127.0.0.1 that nothing uses now, and none of `taken`. Another program may take it before the
-/// server does: then try again.
+/// A port of 127.0.0.1 that is free now and not in `taken`. Another program may take it before the
+/// server does; the caller must then try again.
 ///
 /// # Errors
 /// [`Error::NoFreePort`].
@@ -35,7 +35,7 @@ pub fn free_port<S: BuildHasher>(taken: &HashSet<u16, S>) -> Result<u16> {
     hold_port(taken).map(|(port, _)| port)
 }
 
-/// The same, and nobody can take it while the listener lasts.
+/// Like [`free_port`], but nobody can take the port while the listener exists.
 pub fn hold_port<S: BuildHasher>(taken: &HashSet<u16, S>) -> Result<(u16, TcpListener)> {
     let (low, high) = range();
     let random = RandomState::new();
@@ -50,12 +50,11 @@ pub fn hold_port<S: BuildHasher>(taken: &HashSet<u16, S>) -> Result<(u16, TcpLis
     Err(Error::NoFreePort { low, high })
 }
 
-/// Can something listen there now?
 fn is_free(port: u16) -> bool {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }
 
-/// Can something listen there within this time?
+/// Waits up to `patience` for the port to become free.
 pub fn becomes_free(port: u16, patience: Duration) -> bool {
     let deadline = Instant::now() + patience;
     while !is_free(port) {

@@ -1,44 +1,43 @@
-//! Processes: whether one is still the one that was started, and signals to that one only.
+//! Recognises the processes that we started, and signals those only.
 
-use std::fs;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use serde::{Deserialize, Serialize};
 
-/// How often a process that takes on its program is looked at.
 const EXEC_POLL: Duration = Duration::from_millis(1);
 
-/// A process that was started here: its number and the moment of its start.
+/// A process that was started here, identified by PID and start time.
 ///
-/// Numbers are used again by the system; number and start together are not, until the machine starts anew.
-/// What the process was started with is checked as well before it is believed to be ours.
+/// The system reuses PIDs, but not a PID with the same start time until the machine reboots. Before
+/// we treat a process as ours, we also check the argument it was started with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessId {
-    /// The process number.
+    /// The process ID.
     pub pid: u32,
-    /// Clock ticks between the start of the machine and the start of the process: field 22 of
-    /// `/proc/<pid>/stat`, see proc(5).
+    /// Clock ticks from boot to the start of the process: field 22 of `/proc/<pid>/stat`, see
+    /// proc(5).
     pub start_time: u64,
 }
 
 impl ProcessId {
-    /// The process that has this number now. `None`: there is none, or it has ended.
+    /// The process that has this PID now. `None` if there is none, or if it has ended.
     pub fn now(pid: u32) -> Option<Self> {
         let (state, start_time) = read_stat(pid)?;
         (!matches!(state, 'Z' | 'X' | 'x')).then_some(Self { pid, start_time })
     }
 
-    /// Does it run still, and was it started with this argument?
+    /// Is it still running, and was it started with this argument?
     pub fn runs_with(self, argument: &str) -> bool {
         Self::now(self.pid) == Some(self) && has_argument(self.pid, argument)
     }
 
-    /// Has it anything open yet? It may be past the point where it can be told apart: a process that is killed gives
-    /// up its memory first, then each thread its share of the open files and ports.
+    /// Does it still hold anything open? This is also true of a process that can no longer be
+    /// identified: a killed process gives up its memory first, and each of its threads then
+    /// releases its share of the open files and ports.
     ///
-    /// Ask this of a process only after it was seen to run with the argument, or was signalled.
+    /// Call this only for a process that was seen running with the argument, or that was signalled.
     pub fn holds_on(self, argument: &str) -> bool {
         match read_stat(self.pid) {
             Some((state, start_time)) if start_time == self.start_time => match state {
@@ -52,11 +51,11 @@ impl ProcessId {
         }
     }
 
-    /// Waits until it is the program that was started with this argument, and none of those that `wrappers` names and
-    /// that become the program. `false`: it ended, or did not come so far within `patience`.
+    /// Waits until the process runs the program with this argument, and is past the `wrappers` that
+    /// exec it. Returns `false` if it ended, or did not get that far within `patience`.
     ///
-    /// While a process takes on a program its arguments are there in part, or not at all: read on a busy machine, a server
-    /// that begins looked like none.
+    /// During exec, only some of the arguments are visible, or none. On a busy machine a starting
+    /// server was read in that state and not recognised as one.
     pub fn becomes(self, argument: &str, wrappers: &[&str], patience: Duration) -> bool {
         let deadline = Instant::now() + patience;
         while Self::now(self.pid) == Some(self) && Instant::now() < deadline {
@@ -69,20 +68,20 @@ impl ProcessId {
         false
     }
 
-    /// Sends a signal, but only to the process that `runs_with` the argument. `false`: it is gone.
+    /// Signals the process, but only if it `runs_with` the argument. Returns `false` if it is gone.
     pub fn signal(self, argument: &str, signal: Signal) -> bool {
         self.signal_if(signal, || self.runs_with(argument))
     }
 
-    /// Sends a signal, but only to the process that runs with this setting (`NAME=value`) in its environment, which
-    /// children inherit. `false`: it is gone.
+    /// Signals the process, but only if its environment holds this setting (`NAME=value`), which
+    /// children inherit. Returns `false` if it is gone.
     pub fn signal_marked(self, setting: &str, signal: Signal) -> bool {
         self.signal_if(signal, || {
             Self::now(self.pid) == Some(self) && has_setting(self.pid, setting)
         })
     }
 
-    /// Is it stopped by SIGSTOP or the like?
+    /// Is it stopped, by SIGSTOP or a similar signal?
     pub fn is_frozen(self) -> bool {
         matches!(read_stat(self.pid), Some(('T' | 't', start)) if start == self.start_time)
     }
@@ -91,21 +90,22 @@ impl ProcessId {
         let Some(pid) = i32::try_from(self.pid).ok().and_then(Pid::from_raw) else {
             return false;
         };
-        // The descriptor holds on to one process: what is checked after it was opened is what is signalled.
+        // The descriptor pins one process: the process checked below is the one that gets the
+        // signal.
         let Ok(descriptor) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else {
             return false;
         };
         is_ours() && rustix::process::pidfd_send_signal(descriptor, signal).is_ok()
     }
 
-    /// Has it ended, with nobody having waited for it yet?
+    /// Is it a zombie: ended, but not yet reaped?
     pub fn has_ended(self) -> bool {
         matches!(read_stat(self.pid), Some(('Z' | 'X' | 'x', start)) if start == self.start_time)
     }
 
-    /// Takes the exit status of a child that has ended. Does nothing for a process that is no child of ours.
+    /// Reaps a child that has ended. Does nothing if the process is not our child.
     ///
-    /// `false`: it is a child of ours, and its number stays taken, because it has not ended as a whole.
+    /// Returns `false` if it is our child and still holds its PID because not all of it has ended.
     pub fn reap(self) -> bool {
         if read_stat(self.pid).is_none_or(|(_, start_time)| start_time != self.start_time) {
             return true;
@@ -120,7 +120,7 @@ impl ProcessId {
     }
 }
 
-/// Every process of this machine that was started with this argument.
+/// Every process on this machine that was started with this argument.
 pub fn find_with(argument: &str) -> Vec<ProcessId> {
     let Ok(folder) = fs::read_dir("/proc") else {
         return Vec::new();
@@ -132,7 +132,8 @@ pub fn find_with(argument: &str) -> Vec<ProcessId> {
         .collect()
 }
 
-/// The server that was started with this argument and goes on serving, which one that only recovers or initialises does not.
+/// The process that serves this data directory (`argument`). Servers that only recover or
+/// initialise it do not count.
 pub fn find_server(argument: &str) -> Option<ProcessId> {
     const PROGRAMS: [&str; 2] = ["mariadbd", "mysqld"];
     const ENDS_BY_ITSELF: [&str; 4] = [
@@ -150,7 +151,8 @@ pub fn find_server(argument: &str) -> Option<ProcessId> {
     })
 }
 
-/// The name of the program that a command line runs, by itself or through a dynamic loader that is given by name.
+/// The name of the program that a command line runs, directly or through an explicit dynamic
+/// loader.
 fn program_of(line: &[u8]) -> &[u8] {
     fn name(word: &[u8]) -> &[u8] {
         word.rsplit(|&byte| byte == b'/').next().unwrap_or_default()
@@ -179,8 +181,8 @@ fn program_of(line: &[u8]) -> &[u8] {
     first
 }
 
-/// Every process of this machine that was started with this setting (`NAME=value`) in its environment, as far as it
-/// may be looked at: root may look at all, others at their own.
+/// Every process on this machine that was started with this setting (`NAME=value`) in its
+/// environment. Root sees all processes; other users see only their own.
 pub fn find_marked(setting: &str) -> Vec<ProcessId> {
     let Ok(folder) = fs::read_dir("/proc") else {
         return Vec::new();
@@ -192,7 +194,8 @@ pub fn find_marked(setting: &str) -> Vec<ProcessId> {
         .collect()
 }
 
-/// See environ(5) in proc(5): what the process was started with.
+/// Looks in the environment that the process was started with: see `/proc/<pid>/environ` in
+/// proc(5).
 fn has_setting(pid: u32, setting: &str) -> bool {
     let settings = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     contains(&settings, setting)
@@ -202,19 +205,19 @@ fn has_argument(pid: u32, argument: &str) -> bool {
     contains(&command_line(pid), argument)
 }
 
-/// Is there this one among strings that end with NUL?
+/// Is `wanted` one of these NUL-terminated strings?
 fn contains(strings: &[u8], wanted: &str) -> bool {
     strings
         .split(|&byte| byte == 0)
         .any(|one| one == wanted.as_bytes())
 }
 
-/// Empty for a process that is gone or going.
+/// Empty if the process is gone or on its way out.
 fn command_line(pid: u32) -> Vec<u8> {
     fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default()
 }
 
-/// How many threads of a process have not ended; a process that ended and was not waited for counts as one.
+/// The number of threads that have not ended. A zombie counts as one.
 fn thread_count(pid: u32) -> usize {
     fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count)
 }
@@ -223,7 +226,8 @@ fn read_stat(pid: u32) -> Option<(char, u64)> {
     parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// State and start time out of `/proc/<pid>/stat`. The program's name, in parentheses, may hold anything.
+/// State and start time from `/proc/<pid>/stat`. The program name, in parentheses, may contain
+/// anything.
 fn parse_stat(stat: &str) -> Option<(char, u64)> {
     let after_name = &stat[stat.rfind(')')? + 1..];
     let mut fields = after_name.split_ascii_whitespace();

@@ -1,4 +1,4 @@
-//! What is written down about an instance, one JSON file each.
+//! The state file of an instance: one JSON file in its directory.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use crate::process::ProcessId;
 use crate::{Error, Result, ServerKind, Tls, files};
 
-/// Names of the files in an instance's folder.
 const RECORD: &str = "instance.json";
 const DATA: &str = "data";
 const RUN: &str = "run";
@@ -22,73 +21,76 @@ const CERTIFICATES: &str = "tls";
 const LOCK: &str = "lock";
 const CONFIG: &str = "my.cnf";
 
-/// The variable that every process of an instance has in its environment: the path of the instance's folder. Helpers that
-/// a server starts, such as the scripts of a state transfer, inherit it.
+/// This variable, in the environment of every process of an instance, holds the path of the
+/// instance's directory. Helpers that a server starts, such as the state transfer scripts, inherit
+/// it.
 const ENVIRONMENT: &str = "REFLOAT_SANDBOX_INSTANCE";
 
-/// The layout of the state file. A file with another number is not understood.
+/// The layout of the state file. Files with another number are rejected.
 pub const FORMAT: u32 = 1;
 
-/// The most bytes that the path of a unix socket can have: `sun_path` less the zero at its end, see unix(7).
+/// The longest path that a unix socket can have, in bytes: `sun_path` less its terminating NUL, see
+/// unix(7).
 pub const SOCKET_PATH_LIMIT: usize = 107;
 
-/// The state file of an instance. Paths are not in it: they follow from the folder.
+/// The state file of an instance. It holds none of the paths that follow from the directory.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Record {
     /// [`FORMAT`].
     pub format: u32,
-    /// The name of the instance.
     pub name: String,
-    /// What was asked for.
+    /// The kind that was requested.
     pub kind: ServerKind,
-    /// What the server answers to `SELECT @@version`; before it ever answered, what its program says.
+    /// The answer to `SELECT @@version`. Before the first answer, the version that the program
+    /// reports.
     pub version: String,
-    /// The TCP port on 127.0.0.1.
+    /// The TCP port on [`Self::host`].
     pub port: u16,
-    /// Options given at the start.
+    /// Options for the server's command line, as given at the first start.
     pub options: Vec<(String, Option<String>)>,
-    /// Which certificates it has.
     pub tls: Tls,
-    /// The file with the CA that signed the server's certificate.
+    /// The CA that signed the server's certificate. `None` if the CA is not in a file, or without
+    /// TLS.
     pub ca_file: Option<PathBuf>,
-    /// Its process, from the moment that it answered. `None`: it was stopped, or never answered.
+    /// The server's process: set once it answers, or for a node as soon as it is spawned. `None` if
+    /// it was stopped, or never got that far.
     pub process: Option<ProcessId>,
     /// Has it ever answered a query?
     pub ready_once: bool,
-    /// Where it stands in a cluster. `None`: it is a server of its own.
+    /// Its place in a cluster. `None` for a standalone server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<NodeRecord>,
 }
 
-/// What is written down about a server that is a node of a Galera cluster.
+/// The part of the state file that only nodes of a Galera cluster have.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct NodeRecord {
-    /// The name of the cluster.
     pub cluster: String,
     /// Its number in the cluster, from 1.
     pub number: u32,
-    /// The address that it listens on: 127.0.0.1, or the one of its own network.
+    /// The address that it listens on: 127.0.0.1, or its address in the cluster's own network.
     pub host: Ipv4Addr,
-    /// Where the members of the group speak to each other.
+    /// For group communication between the members.
     pub group_port: u16,
-    /// Where it takes a full state transfer.
+    /// Where it receives full state transfers (SST).
     pub sst_port: u16,
-    /// Where it takes an incremental state transfer.
+    /// Where it receives incremental state transfers (IST).
     pub ist_port: u16,
-    /// The network namespace that it runs in.
+    /// The network namespace that it runs in. `None` if it uses the machine's network.
     pub namespace: Option<String>,
-    /// The folder with the programs that a state transfer calls, for a server of a tree.
+    /// The directory of the programs that a state transfer calls. Filled for servers of a package
+    /// tree only.
     pub programs: PathBuf,
-    /// It was started and did not answer yet.
+    /// It was started, and has not been seen ready yet.
     pub starting: bool,
-    /// Is it cut off from its network?
+    /// Is its network cut off?
     pub cut: bool,
-    /// The length of the error log when it was started last, in bytes.
+    /// The length of the error log at the last start, in bytes.
     pub log_start: u64,
 }
 
 impl NodeRecord {
-    /// All ports that it takes besides the client port.
+    /// All the ports that it uses besides the client port.
     pub const fn ports(&self) -> [u16; 3] {
         [self.group_port, self.sst_port, self.ist_port]
     }
@@ -103,7 +105,7 @@ impl Record {
     }
 }
 
-/// The folder of one instance.
+/// The directory of one instance.
 #[derive(Debug, Clone)]
 pub struct Folder(pub PathBuf);
 
@@ -124,7 +126,7 @@ impl Folder {
         self.run().join(SOCKET)
     }
 
-    /// Where `MySQL` notes which process has the socket.
+    /// Where `MySQL` records which process owns the socket.
     pub fn socket_lock(&self) -> PathBuf {
         self.run().join(format!("{SOCKET}.lock"))
     }
@@ -137,7 +139,7 @@ impl Folder {
         self.0.join(ERROR_LOG)
     }
 
-    /// The file in which the provider of a node of a cluster keeps its position.
+    /// The file in which a node's wsrep provider keeps its position.
     pub fn grastate(&self) -> PathBuf {
         self.data().join(GRASTATE)
     }
@@ -154,27 +156,27 @@ impl Folder {
         self.0.join(LOCK)
     }
 
-    /// The argument that only this instance's server was started with: what it is known by.
+    /// The argument that identifies this instance's server: no other server is started with it.
     pub fn mark(&self) -> String {
         format!("--datadir={}", self.data().display())
     }
 
-    /// The same for its helpers: what they have in their environment.
+    /// The environment setting that identifies the server's helpers.
     pub fn setting(&self) -> String {
         format!("{ENVIRONMENT}={}", self.0.display())
     }
 
-    /// The same as name and value.
+    /// The same, as name and value.
     pub fn environment(&self) -> (&'static str, &Path) {
         (ENVIRONMENT, &self.0)
     }
 
-    /// The option file of a node of a cluster.
+    /// The option file of a cluster node.
     pub fn config(&self) -> PathBuf {
         self.0.join(CONFIG)
     }
 
-    /// `None`: there is no state file (yet).
+    /// `None` if there is no state file (yet).
     pub fn read(&self) -> Result<Option<Record>> {
         let path = self.record_file();
         let bytes = match fs::read(&path) {

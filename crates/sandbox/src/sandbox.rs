@@ -1,4 +1,4 @@
-//! The folder that instances live in.
+//! The state directory that instances live in: starts, lists and removes them.
 
 use std::collections::HashSet;
 use std::fs;
@@ -17,10 +17,10 @@ use crate::{
     files, launch, ports, tls,
 };
 
-/// How often another port is tried when a program takes the chosen one first.
+/// How many ports to try if other programs take the chosen one first.
 const PORT_ATTEMPTS: u32 = 5;
 
-/// How long another process may hold the sandbox's own lock, which is taken for moments only.
+/// How long another process may hold the sandbox's own lock, which is only ever held briefly.
 const LOCK_PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long a removal waits for a start or stop of the same instance.
@@ -29,16 +29,16 @@ const REMOVE_PATIENCE: Duration = Duration::from_secs(200);
 /// The longest name of an instance, in bytes.
 const NAME_LIMIT: usize = 64;
 
-/// While it lasts nobody chooses ports, see [`Sandbox::lock_ports`].
+/// While these are held, nobody else chooses ports: see [`Sandbox::lock_ports`].
 #[derive(Debug)]
 pub struct PortLocks {
     _own: files::Lock,
     _neighbours: Option<Neighbours>,
 }
 
-/// Where instances live, and how they start.
+/// Where instances live and how they start.
 ///
-/// Several processes may use the same folder at once.
+/// Several processes may use the same directory at once.
 #[derive(Debug, Clone)]
 pub struct Sandbox {
     state: PathBuf,
@@ -47,9 +47,10 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// A sandbox in this folder, which is made when the first server starts.
+    /// A sandbox in this directory, which is created when the first server starts.
     ///
-    /// A relative path is taken from the folder that the process is in now. When root starts servers they run as the user `mysql`, who must be able to enter the folder.
+    /// A relative path is resolved against the current directory now. When root starts servers,
+    /// they run as the user `mysql`, who must be able to enter the directory.
     pub fn new(state_dir: impl Into<PathBuf>) -> Self {
         let state = absolute(state_dir.into());
         Self {
@@ -59,35 +60,35 @@ impl Sandbox {
         }
     }
 
-    /// Keeps initialised data directories in another folder, which several sandboxes may share.
+    /// Keeps initialised data directories in another directory, which several sandboxes can share.
     #[must_use]
     pub fn with_cache_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.cache = absolute(folder.into());
         self
     }
 
-    /// Looks for servers in another folder than [`DEFAULT_SERVERS_DIR`].
+    /// Looks for servers in another directory than [`DEFAULT_SERVERS_DIR`].
     #[must_use]
     pub fn with_servers_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.servers = absolute(folder.into());
         self
     }
 
-    /// The folder.
+    /// The state directory, as an absolute path.
     pub fn state_dir(&self) -> &Path {
         &self.state
     }
 
-    /// The programs of a server kind.
+    /// The programs of a server kind, found in the sandbox's server directory.
     pub fn installation(&self, kind: ServerKind) -> Result<Installation> {
         Installation::find(kind, &self.servers)
     }
 
-    /// Starts a server, and comes back when it answers queries. When it fails, nothing is left behind.
+    /// Starts a server, and returns once it answers queries. If that fails, nothing is left behind.
     ///
     /// # Errors
-    /// [`Error::NotInstalled`], [`Error::NameTaken`], [`Error::Unreachable`], [`Error::Start`] with the end of the
-    /// server's log, and others.
+    /// [`Error::NotInstalled`], [`Error::NameTaken`], [`Error::Unreachable`], [`Error::Start`] with
+    /// the end of the server's log, and others.
     pub fn start(&self, options: &StartOptions) -> Result<Instance> {
         for (key, _) in &options.options {
             check_option(key)?;
@@ -98,26 +99,27 @@ impl Sandbox {
         let (folder, name) = self.reserve(options)?;
         let started = self.fill_and_launch(&server, &folder, &name, options, user.as_ref());
         if started.is_err() {
-            // The reason is worth more than what the clean-up may have to say; `remove` can finish it.
+            // The cause matters more than an error of the clean-up, which `remove` can complete.
             let _ = instance::end_all(&folder, &name);
             let _ = self.delete(&folder, &name);
         }
         started
     }
 
-    /// Starts a server that goes away with the value, or with this process, however it ends.
+    /// Starts a server that is removed when the value is dropped or this process ends, however it
+    /// ends.
     pub fn start_ephemeral(&self, options: &StartOptions) -> Result<Ephemeral> {
         Ephemeral::guard(self.start(options)?)
     }
 
-    /// All instances, by name.
+    /// All instances, sorted by name.
     pub fn list(&self) -> Result<Vec<Entry>> {
         let mut names = self.names()?;
         names.sort();
         names.into_iter().map(|name| self.entry(name)).collect()
     }
 
-    /// The instance of this name.
+    /// The instance with this name.
     ///
     /// # Errors
     /// [`Error::NoSuchInstance`], [`Error::HalfStarted`].
@@ -141,11 +143,12 @@ impl Sandbox {
         }
     }
 
-    /// Ends the server of this name, without waiting for a clean shutdown, and deletes everything that it had.
-    /// Works on instances whose start was cut off as well.
+    /// Kills the server with this name, without a clean shutdown, and deletes everything that
+    /// belongs to it. Also works for instances whose start was interrupted.
     ///
     /// # Errors
-    /// [`Error::NoSuchInstance`]; [`Error::NodeOfCluster`]: nodes go with their cluster, see [`Self::remove_cluster`].
+    /// [`Error::NoSuchInstance`]; [`Error::NodeOfCluster`], because nodes are removed with their
+    /// cluster, see [`Self::remove_cluster`].
     pub fn remove(&self, name: &str) -> Result<()> {
         check_name(name)?;
         check_removable(&self.folder(name).0, name)?;
@@ -196,7 +199,7 @@ impl Sandbox {
             record,
         });
         let status = match instance.as_ref().map_or(Status::Broken, Instance::status) {
-            // Not running: either somebody is at work on it, or that is all there is to say.
+            // It is not running: see whether another process is working on it.
             status @ (Status::Stopped | Status::Broken) => {
                 match instance::lock(&folder, &name, Duration::ZERO) {
                     Err(Error::Busy { .. }) => Status::Busy,
@@ -213,7 +216,7 @@ impl Sandbox {
         })
     }
 
-    /// Makes the folder of a new instance: whoever makes it owns the name.
+    /// Creates the directory of a new instance. Whoever creates it owns the name.
     pub(crate) fn make_instance_folder(&self, name: &str) -> Result<Folder> {
         let folder = self.folder(name);
         if folder.socket().as_os_str().len() > SOCKET_PATH_LIMIT {
@@ -299,15 +302,16 @@ impl Sandbox {
         }
     }
 
-    /// Chooses a port that no other instance has, running or not, and writes it down.
+    /// Chooses a port that no other instance has, running or not, and records it.
     fn take_port(&self, instance: &mut Instance) -> Result<()> {
         let (_lock, taken) = self.lock_ports()?;
         instance.record.port = ports::free_port(&taken)?;
         instance.folder.write(&instance.record)
     }
 
-    /// Nobody else takes ports of this sandbox, and none of this user's on this machine takes any, while the locks last. With them, the ports
-    /// that are taken, by what runs and by what is stopped.
+    /// Locks the choice of ports, and returns the ports that are taken. While the locks are held,
+    /// nobody else chooses ports in this sandbox, or in another sandbox of this user on this
+    /// machine. The ports of stopped servers count as taken too.
     pub(crate) fn lock_ports(&self) -> Result<(PortLocks, HashSet<u16>)> {
         let path = self.state.join("ports.lock");
         let Some(own) = files::Lock::take(&path, LOCK_PATIENCE)? else {
@@ -321,7 +325,7 @@ impl Sandbox {
             .iter()
             .flat_map(|meeting| meeting.others(&self.state))
         {
-            // What is wrong with a neighbour is for those to hear who use it.
+            // Errors of another sandbox are for its own users to see.
             taken.extend(Self::new(state).ports().unwrap_or_default());
         }
         let locks = PortLocks {
@@ -331,11 +335,11 @@ impl Sandbox {
         Ok((locks, taken))
     }
 
-    /// The ports of this sandbox, of what runs and of what is stopped.
+    /// The ports of this sandbox's servers and proxies, running or stopped.
     fn ports(&self) -> Result<HashSet<u16>> {
         let mut taken = HashSet::new();
         for name in self.names()? {
-            // A state file that cannot be read takes no port; `list` is the one to complain.
+            // An unreadable state file takes no port; `list` reports it.
             if let Ok(Some(record)) = self.folder(&name).read() {
                 taken.insert(record.port);
                 taken.extend(record.node.iter().flat_map(NodeRecord::ports));
@@ -354,7 +358,8 @@ impl Sandbox {
         Ok(taken)
     }
 
-    /// A port that nothing of this sandbox has. It is the caller's when it is written down.
+    /// A port that nothing in this sandbox uses. It is reserved only once the caller has recorded
+    /// it.
     pub(crate) fn free_port(&self) -> Result<u16> {
         let (_lock, taken) = self.lock_ports()?;
         ports::free_port(&taken)
@@ -371,7 +376,8 @@ impl Sandbox {
         self.delete_folder_of(&folder.0, name)
     }
 
-    /// Frees the name in one step, then deletes at leisure. What an earlier deletion left goes as well.
+    /// Renames the directory, which frees the name in one step, and then deletes it. Also deletes
+    /// what earlier removals left behind.
     pub(crate) fn delete_folder_of(&self, folder: &Path, name: &str) -> Result<()> {
         let all = folder.parent().unwrap_or(&self.state);
         let removed = all.join(format!(".removed-{}-{name}", std::process::id()));
@@ -380,7 +386,7 @@ impl Sandbox {
         files::delete_folder(&removed)?;
         for entry in fs::read_dir(all).map_err(Error::io("read", all))?.flatten() {
             if entry.file_name().to_string_lossy().starts_with(".removed-") {
-                // Another process may be deleting it at this moment.
+                // Another process may be deleting it right now.
                 let _ = files::delete_folder(&entry.path());
             }
         }
@@ -388,7 +394,7 @@ impl Sandbox {
     }
 }
 
-/// Makes a folder of this name; who makes it owns the name.
+/// Creates the directory for this name. Whoever creates it owns the name.
 pub(crate) fn take_name(folder: &Path, name: &str) -> Result<()> {
     match files::make_new_folder(folder) {
         Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::AlreadyExists => {
@@ -400,7 +406,7 @@ pub(crate) fn take_name(folder: &Path, name: &str) -> Result<()> {
     }
 }
 
-/// Makes the folders that a server needs, with a copy of a data directory.
+/// Creates the directories that a server needs, with a copy of a data directory.
 pub(crate) fn fill(folder: &Folder, data: &Path, user: Option<&ServerUser>) -> Result<()> {
     for part in [folder.data(), folder.run(), folder.temporary()] {
         files::make_new_folder(&part)?;
@@ -411,7 +417,7 @@ pub(crate) fn fill(folder: &Folder, data: &Path, user: Option<&ServerUser>) -> R
     copy_folder(data, &folder.data())
 }
 
-/// Puts the server's certificates in place. The file with the CA, if there is one.
+/// Installs the server's certificates. Returns the CA file, if there is one.
 pub(crate) fn certificates(
     cache: &Cache<'_>,
     kind: ServerKind,
@@ -431,12 +437,13 @@ pub(crate) fn certificates(
     Ok((wanted == Tls::Usual && own.is_file()).then_some(own))
 }
 
-/// Servers are known by the path of their data directory, so it has to mean the same to every process.
+/// Servers are identified by the path of their data directory, so it must mean the same to every
+/// process.
 fn absolute(path: PathBuf) -> PathBuf {
     std::path::absolute(&path).unwrap_or(path)
 }
 
-/// Names are folder names, and stand in URLs, shells and logs.
+/// Names serve as directory names, and appear in URLs, shell commands and logs.
 pub(crate) fn check_name(name: &str) -> Result<()> {
     let good = name.starts_with(|c: char| c.is_ascii_alphanumeric())
         && name.len() <= NAME_LIMIT

@@ -1,4 +1,4 @@
-//! A certificate authority and a server certificate for the machine itself, made by `openssl`.
+//! Makes a certificate authority and a server certificate for the local machine, using `openssl`.
 
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
@@ -17,16 +17,16 @@ const CA_KEY: &str = "ca-key.pem";
 const REQUEST: &str = "request.pem";
 const EXTENSIONS: &str = "extensions.cnf";
 
-/// Ten years: a cache that expires while a test suite lives would be a riddle.
+/// Ten years: a cached certificate that expires between two test runs would be a puzzling failure.
 const DAYS: &str = "3650";
 
-/// Names and addresses that a client may reach a sandbox server by.
+/// The names and addresses by which a client may reach a sandbox server.
 const SERVER_EXTENSIONS: &str = "basicConstraints=critical,CA:FALSE\n\
     keyUsage=critical,digitalSignature,keyEncipherment\n\
     extendedKeyUsage=serverAuth\n\
     subjectAltName=DNS:localhost,IP:127.0.0.1,IP:::1\n";
 
-/// Makes [`CA`], [`CERTIFICATE`] and [`KEY`] in an empty folder.
+/// Makes [`CA`], [`CERTIFICATE`] and [`KEY`] in an empty directory.
 pub fn generate(folder: &Path) -> Result<()> {
     let at = |name: &str| folder.join(name);
     let extensions = at(EXTENSIONS);
@@ -75,7 +75,7 @@ pub fn generate(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Copies what a server needs into its own folder, readable for it alone where it is secret.
+/// Copies the server's certificate files into its own directory. Only the server can read the key.
 pub fn install(from: &Path, to: &Path, user: Option<&ServerUser>) -> Result<()> {
     for (name, mode) in [(CA, 0o644), (CERTIFICATE, 0o644), (KEY, 0o600)] {
         let target = to.join(name);

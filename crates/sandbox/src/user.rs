@@ -1,4 +1,4 @@
-//! The account that servers run as.
+//! The operating system account that servers run as.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
@@ -6,10 +6,11 @@ use std::path::Path;
 
 use crate::{Error, Result};
 
-/// The account of the server packages. Servers refuse to run as root unless forced, and nobody should force them.
+/// The account that server packages create. Servers refuse to run as root unless forced to, and we
+/// do not force them.
 const SERVER_ACCOUNT: &str = "mysql";
 
-/// The account that a server runs as when root starts it. Anybody else runs servers as themselves.
+/// The account that a server runs as when root starts it. Other users run servers as themselves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerUser {
     pub name: &'static str,
@@ -18,7 +19,7 @@ pub struct ServerUser {
 }
 
 impl ServerUser {
-    /// `None`: the server runs as the user that starts it.
+    /// `None` if the server runs as the user who starts it.
     pub fn for_this_process() -> Result<Option<Self>> {
         if !rustix::process::geteuid().is_root() {
             return Ok(None);
@@ -37,22 +38,20 @@ impl ServerUser {
         }
     }
 
-    /// The number of the account.
     pub const fn uid(&self) -> u32 {
         self.uid
     }
 
-    /// The number of its group.
     pub const fn gid(&self) -> u32 {
         self.gid
     }
 
-    /// Gives one file or folder to the account.
+    /// Makes the account the owner of one file or directory.
     pub fn own(&self, path: &Path) -> Result<()> {
         chown(path, Some(self.uid), Some(self.gid)).map_err(Error::io("change the owner of", path))
     }
 
-    /// Can the account enter this folder and all above it?
+    /// Can the account enter this directory and everything above it?
     pub fn can_reach(&self, wanted: &Path) -> Result<()> {
         for folder in wanted
             .ancestors()
@@ -78,7 +77,7 @@ impl ServerUser {
     }
 }
 
-/// User and group number of an account in the text of a passwd file.
+/// UID and GID of an account, from the text of a passwd file.
 fn find_account(accounts: &str, name: &str) -> Option<(u32, u32)> {
     accounts.lines().find_map(|line| {
         let mut fields = line.split(':');

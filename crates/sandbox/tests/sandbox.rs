@@ -1,4 +1,5 @@
-//! The sandbox against real servers. Every test works in a folder of its own and leaves nothing behind.
+//! Tests the sandbox with real servers. Every test works in its own directory and leaves nothing
+//! behind.
 
 #[path = "sandbox/common.rs"]
 mod common;

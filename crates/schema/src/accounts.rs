@@ -1,22 +1,24 @@
-//! What servers show of accounts, taken apart word by word: comments and names may hold any words.
+//! Takes apart what servers show of accounts, token by token: comments and names may contain any
+//! words.
 
 use std::ops::Range;
 
 use refloat_sqltext::{LexMode, Token, TokenKind, tokens};
 
-/// The tokens of a text that a server shows in a session with neither `ANSI_QUOTES` nor `NO_BACKSLASH_ESCAPES`.
+/// Tokens of a text that a server shows in a session with neither `ANSI_QUOTES` nor
+/// `NO_BACKSLASH_ESCAPES`.
 fn words(text: &str) -> Vec<Token> {
     tokens(text.as_bytes(), LexMode::default()).code().collect()
 }
 
-/// Where the default roles are named: clause, and roles alone.
+/// Where the default roles are: the whole clause, and the roles alone.
 fn default_role(text: &str) -> Option<(Range<usize>, Range<usize>)> {
     let words = words(text);
     let at = words.windows(2).position(|pair| {
         pair[0].is(text.as_bytes(), "DEFAULT") && pair[1].is(text.as_bytes(), "ROLE")
     })?;
     let roles = &words[at + 2..];
-    // Names are always in quotes: the next word is the next clause.
+    // Names are always quoted, so the next bare word starts the next clause.
     let until = roles
         .iter()
         .position(|word| word.kind == TokenKind::Word)
@@ -28,7 +30,8 @@ fn default_role(text: &str) -> Option<(Range<usize>, Range<usize>)> {
     ))
 }
 
-/// MySQL's `CREATE USER` names default roles, which only exist for the account when they are granted.
+/// Splits the default roles off MySQL's `CREATE USER`: the account only has them once they are
+/// granted.
 pub fn split_default_role(text: &str) -> (String, Option<String>) {
     let Some((clause, roles)) = default_role(text) else {
         return (text.to_owned(), None);
@@ -39,8 +42,9 @@ pub fn split_default_role(text: &str) -> (String, Option<String>) {
     )
 }
 
-/// A grant with nothing but what is granted. MariaDB adds what the account's definition says already: a password that is named here is a
-/// new one, which is no longer expired, and it would change accounts that were there.
+/// Reduces a grant to what is granted. MariaDB repeats parts of the account's definition in it: a
+/// password here counts as a new one, which is no longer expired, and it would change existing
+/// accounts.
 pub fn grant_alone(grant: &str) -> String {
     let bytes = grant.as_bytes();
     let words = words(grant);
@@ -72,17 +76,18 @@ pub fn grant_alone(grant: &str) -> String {
 /// A grant on one table or some of its columns.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Granted {
-    /// The table's database.
+    /// Database of the table.
     pub database: String,
-    /// The table, or what a table may be: a view, a sequence.
+    /// Name of the table, or of a view or sequence in its place.
     pub table: String,
-    /// Columns that are named, by which privilege ever.
+    /// Columns that are named, for any of the privileges.
     pub columns: Vec<String>,
-    /// Whether the privilege to create the table is among them.
+    /// Whether the grant includes the privilege to create the table.
     pub creates: bool,
 }
 
-/// What a grant is on, as servers show it; `None` for one that is on no table: on a database, a routine, a role, an account.
+/// What a grant is on, as servers show it. `None` if it is not on a table but on a database, a
+/// routine, a role or an account.
 pub fn granted(grant: &str) -> Option<Granted> {
     let bytes = grant.as_bytes();
     let words = words(grant);
@@ -103,7 +108,7 @@ pub fn granted(grant: &str) -> Option<Granted> {
             .get(at)
             .is_some_and(|word| word.is(bytes, keyword))
     };
-    // CREATE VIEW and the like are other privileges; all of them are called ALL PRIVILEGES.
+    // CREATE VIEW and the like are other privileges. ALL PRIVILEGES stands for all of them.
     let creates = (0..privileges.len()).any(|at| {
         let next = privileges.get(at + 1);
         is(at, "ALL") || is(at, "CREATE") && next.is_none_or(|next| next.kind != TokenKind::Word)
@@ -119,13 +124,13 @@ pub fn granted(grant: &str) -> Option<Granted> {
 /// The account of a `CREATE USER IF NOT EXISTS`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Creation {
-    /// Its name, as the statement writes it. Of several the first.
+    /// Name of the account as the statement writes it; the first of several.
     pub name: String,
-    /// The statement as servers show it: without the condition.
+    /// The statement as servers show it, without the condition.
     pub definition: String,
 }
 
-/// What a `CREATE USER IF NOT EXISTS` creates; none for other statements.
+/// Parses a `CREATE USER IF NOT EXISTS`; `None` for other statements.
 pub fn created_if_not_there(text: &[u8], mode: LexMode) -> Option<Creation> {
     let text = std::str::from_utf8(text).ok()?;
     let words: Vec<Token> = tokens(text.as_bytes(), mode).code().collect();
@@ -141,8 +146,8 @@ pub fn created_if_not_there(text: &[u8], mode: LexMode) -> Option<Creation> {
     })
 }
 
-/// The name, as the statement writes it, of the account whose definition an `ALTER USER` changes: of several the first. None for other
-/// statements, and where it is about default roles alone.
+/// The account whose definition an `ALTER USER` changes, as the statement writes its name; the
+/// first of several. `None` for other statements, and for those that only concern default roles.
 pub fn altered(text: &[u8], mode: LexMode) -> Option<String> {
     let text = std::str::from_utf8(text).ok()?;
     let words: Vec<Token> = tokens(text.as_bytes(), mode).code().collect();
@@ -163,7 +168,7 @@ pub fn altered(text: &[u8], mode: LexMode) -> Option<String> {
     }
 }
 
-/// Where the name of an account is, with its host if there is one, and the words behind it.
+/// Where the name of an account is, with its host if there is one, and the tokens after it.
 fn account_name(words: &[Token]) -> Option<(Range<usize>, &[Token])> {
     let first = words.first()?;
     let (last, rest) = match words {
@@ -173,7 +178,8 @@ fn account_name(words: &[Token]) -> Option<(Range<usize>, &[Token])> {
     Some((first.range.start..last.range.end, rest))
 }
 
-/// A definition in which the names of a certificate are literals: MySQL shows them as they are, whatever quotes they hold.
+/// Makes the name in a certificate, after `word`, a literal: MySQL shows such names without
+/// escaping the quotes in them.
 pub fn with_literal(definition: &str, word: &str, value: &str) -> String {
     let escaped = value.replace('\\', "\\\\").replace('\'', "\\'");
     definition.replacen(
@@ -315,7 +321,7 @@ mod tests {
             ),
             "… REQUIRE SUBJECT '/CN=it\\'s \\\\' ISSUER 'x'"
         );
-        // A server that writes it as a literal is believed.
+        // If the server already writes it as a literal, it stays.
         let literal = "… REQUIRE SUBJECT 'it\\'s'";
         assert_eq!(with_literal(literal, "SUBJECT", "it's"), literal);
     }

@@ -1,13 +1,13 @@
-//! The columns of a table: what they take, as far as it decides how a value may be sent.
+//! The columns of a table, as far as they decide how a value may be sent.
 
 mod shown;
 
 pub use shown::{TEXTS, charset_of, columns};
 
-/// Character sets in which some ASCII character has other bytes.
+/// Character sets in which some ASCII character has different bytes.
 pub const NOT_ASCII: &[&str] = &["ucs2", "utf16", "utf16le", "utf32", "swe7", "sjis", "cp932"];
 
-/// What a column takes, as far as it decides how a literal may be sent.
+/// What a column accepts, as far as that decides how a literal may be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ColumnClass {
     /// `TINYINT` … `BIGINT`.
@@ -33,12 +33,12 @@ pub enum ColumnClass {
     Bytes,
     /// `BIT`.
     Bit,
-    /// Nothing known: rows go as the dump has them.
+    /// Type unknown: rows are sent as the dump has them.
     Unknown,
 }
 
 impl ColumnClass {
-    /// Reads the `Type` and `Collation` columns of `SHOW FULL COLUMNS`.
+    /// Classifies a column by `Type` and `Collation` of `SHOW FULL COLUMNS`.
     pub fn of(type_text: &str, collation: Option<&str>) -> Self {
         let word: String = type_text
             .chars()
@@ -64,7 +64,7 @@ impl ColumnClass {
             "binary" | "varbinary" | "tinyblob" | "blob" | "mediumblob" | "longblob" | "vector" => {
                 Self::Bytes
             }
-            // Text types in the character set `binary`, and types without one.
+            // Text types in the character set `binary`, and geometry types, which have none.
             "char" | "varchar" | "tinytext" | "text" | "mediumtext" | "longtext" | "geometry"
             | "point" | "linestring" | "polygon" | "multipoint" | "multilinestring"
             | "multipolygon" | "geometrycollection" | "geomcollection" => Self::Bytes,
@@ -74,64 +74,66 @@ impl ColumnClass {
     }
 }
 
-/// A column of the target.
+/// A column of the target table.
 #[derive(Debug, Clone)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "independent attributes of one column"
 )]
 pub struct Column {
-    /// Name.
+    /// Name of the column.
     pub name: String,
-    /// What it takes.
+    /// What it accepts.
     pub class: ColumnClass,
-    /// Whether it is an `ENUM`.
+    /// Whether it is an `ENUM` without an empty member.
     pub is_enum: bool,
-    /// Its character set, of text that has one.
+    /// Character set of a text column; `None` for types that have none.
     pub charset: Option<String>,
     /// Whether the server computes it.
     pub generated: bool,
     /// Whether `SELECT *` and an `INSERT` without a column list leave it out.
     pub invisible: bool,
-    /// Whether it has the `AUTO_INCREMENT` attribute.
+    /// Whether it is `AUTO_INCREMENT`.
     pub auto_increment: bool,
     /// Whether its default is the next value of a sequence (MariaDB).
     pub from_sequence: bool,
-    /// Whether a row has to say its value: it takes no NULL and has no default.
+    /// Whether a row must give it a value: it takes no NULL and has no default.
     pub needs_value: bool,
 }
 
-/// The column of a system-versioned table that says when a row ended, and the time that means that it has not.
+/// The column of a system-versioned table that says when a row ended, and the time that means it
+/// has not.
 #[derive(Debug, Clone)]
 pub struct PeriodEnd {
-    /// Its name.
+    /// Name of the column.
     pub column: String,
-    /// How this server writes it.
+    /// That time as this server writes it.
     pub never: &'static [u8],
-    /// How others write it.
+    /// That time as other servers write it.
     pub never_elsewhere: &'static [u8],
 }
 
-/// The end of time, in UTC, of MariaDB up to 11.4, and where `TIMESTAMP` has 32 bits.
+/// The end of time, in UTC, up to MariaDB 11.4 and wherever `TIMESTAMP` has 32 bits.
 pub const NEVER_2038: &[u8] = b"2038-01-19 03:14:07.999999";
-/// The same from MariaDB 11.5 on.
+/// The end of time, in UTC, from MariaDB 11.5 on.
 pub const NEVER_2106: &[u8] = b"2106-02-07 06:28:15.999999";
 
-/// Columns and engine of a table, read from the server.
+/// Columns and properties of a table, read from the server.
 #[derive(Debug, Clone)]
 pub struct Layout {
-    /// Columns in the order of the table.
+    /// Columns in table order.
     pub columns: Vec<Column>,
-    /// Whether a transaction of it can be rolled back.
+    /// Whether the engine can roll back a transaction.
     pub transactional: bool,
     /// Whether the server keeps the history of its rows (MariaDB).
     pub versioned: bool,
-    /// Of such a table, when rows bring the times of their life: the column that says when it ended.
+    /// For a versioned table whose rows bring their own start and end times: the column with the
+    /// end.
     pub period_end: Option<PeriodEnd>,
 }
 
 impl Layout {
-    /// Of columns that are known.
+    /// A layout of these columns, without a period.
     pub fn of(columns: Vec<Column>, transactional: bool, versioned: bool) -> Self {
         Self {
             columns,
@@ -141,20 +143,22 @@ impl Layout {
         }
     }
 
-    /// Whether rows for these columns leave one out that has to have a value. `LOAD DATA` of MySQL does not care.
+    /// Whether rows with these columns leave out one that must have a value. MySQL's `LOAD DATA`
+    /// does not enforce that.
     pub fn lacks_value(&self, targets: &[usize]) -> bool {
         let mut columns = self.columns.iter().enumerate();
         columns.any(|(at, column)| column.needs_value && !targets.contains(&at))
     }
 
-    /// Whether the server computes some column itself.
+    /// Whether the server computes any of the columns.
     pub fn computes(&self) -> bool {
         self.columns.iter().any(|column| column.generated)
     }
 
-    /// The columns that a row of an `INSERT` fills, in order: those of its list, or all visible ones.
+    /// The columns that a row of an `INSERT` fills, in order: those it lists, or all visible ones.
     ///
-    /// `None` when the list names a column that the table does not have; the server's own error tells it best.
+    /// `None` if the list names a column that the table does not have; the server's own error
+    /// explains that best.
     pub fn targets(&self, list: Option<&[Vec<u8>]>) -> Option<Vec<usize>> {
         match list {
             None => Some(

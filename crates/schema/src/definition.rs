@@ -1,4 +1,4 @@
-//! Comparing table definitions.
+//! Compares table definitions.
 
 use refloat_sqltext::{LexMode, parse_create_table};
 use refloat_wire::{ServerInfo, Vendor};
@@ -21,12 +21,13 @@ mod partitions;
 mod types;
 mod words;
 
-/// Fingerprint of a `SHOW CREATE TABLE` text without the next `AUTO_INCREMENT` value, which rows move.
+/// Fingerprint of a `SHOW CREATE TABLE` text without the next `AUTO_INCREMENT` value, which changes
+/// with the rows.
 pub fn fingerprint(create: &str) -> u128 {
     XxHash3_128::oneshot(without_auto_increment(create).as_bytes())
 }
 
-/// The text without ` AUTO_INCREMENT=n` among the table's options.
+/// The text without ` AUTO_INCREMENT=n` in the table options.
 pub fn without_auto_increment(create: &str) -> String {
     let Some((start, end)) = auto_increment_range(create) else {
         return create.to_owned();
@@ -34,7 +35,7 @@ pub fn without_auto_increment(create: &str) -> String {
     format!("{}{}", &create[..start], &create[end..])
 }
 
-/// The next `AUTO_INCREMENT` value among the table's options; a server prints none while it is 1.
+/// The next `AUTO_INCREMENT` value in the table options. Servers print none while it is 1.
 pub fn next_auto_increment(create: &str) -> Option<u64> {
     let (start, end) = auto_increment_range(create)?;
     create[start..end].rsplit('=').next()?.parse().ok()
@@ -50,7 +51,7 @@ pub struct ServerVersion {
 }
 
 impl ServerVersion {
-    /// The number that conditional comments compare with: 100611 for 10.6.11.
+    /// The number that conditional comments are compared with: 100611 for 10.6.11.
     fn number(self) -> u32 {
         let (major, minor, patch) = self.version;
         u32::from(major) * 10_000 + u32::from(minor) * 100 + u32::from(patch)
@@ -66,13 +67,15 @@ impl From<&ServerInfo> for ServerVersion {
     }
 }
 
-/// Everything in which the server's table is another one than the dump asked for.
+/// Everything in which the server's table differs from what the dump asked for.
 ///
-/// `dump` is the text of the dump, read in `mode`; `create` is what `SHOW CREATE TABLE` printed afterwards. Only what the
-/// dump says is compared, and only where the two can be told apart: names, types, character sets, defaults, keys and
-/// options have one meaning however they are written, while an expression that the server wrote in another way may be the
-/// same one. A difference is what the server made in spite of the dump: another engine, a length, a default or an option
-/// dropped, a `CHECK` or partitions read over. A text that cannot be split is a difference too: nothing is known of it.
+/// `dump` is the dump's text, read in `mode`; `create` is what `SHOW CREATE TABLE` printed
+/// afterwards. Only what the dump says is compared, and only where a difference can be recognised:
+/// names, types, character sets, defaults, keys and options have one meaning however they are
+/// written, but an expression that the server wrote differently may still be the same. A difference
+/// is what the server did in spite of the dump: another engine or length, a default or option
+/// dropped, a `CHECK` or partitions ignored. A text that cannot be parsed is a difference too,
+/// because nothing is known about it.
 pub fn differences(
     server: ServerVersion,
     table: &str,
@@ -110,7 +113,7 @@ pub fn differences(
         mode: server_mode,
         table: &present,
     };
-    // Columns of another table or of a query are not in the text.
+    // The text does not contain the columns of another table or of a query.
     if !wanted.like && !wanted.select {
         columns::compare(&dump, &server, &mut found);
         keys::compare(&dump, &server, &mut found);
@@ -124,7 +127,7 @@ pub fn differences(
     found.list
 }
 
-/// What a server shows, and how it is read.
+/// What a server shows, and how to read it.
 fn shown(create: &str) -> (Vec<u8>, LexMode) {
     // A session in the mode of another vendor gets double quotes around names.
     let mode = LexMode {
@@ -134,19 +137,20 @@ fn shown(create: &str) -> (Vec<u8>, LexMode) {
     (as_seen_by(create.as_bytes(), mode, None), mode)
 }
 
-/// A character set without a collation in a definition, which has another one on this server than where such definitions come from.
+/// A character set named without a collation, whose default collation on this server differs from
+/// the default where such definitions come from.
 #[derive(Debug, PartialEq, Eq)]
 pub struct OtherDefault {
     /// The column; `None` for the table.
     pub column: Option<String>,
-    /// The collation there.
+    /// The default collation where the definition comes from.
     pub old: String,
-    /// The collation here.
+    /// The default collation on this server.
     pub new: String,
 }
 
-/// What [`differences`] does not call one, because the dump leaves it to the server. Where all columns have the table's character set
-/// only the table is named.
+/// Default collations that changed. [`differences`] does not report them, because the dump leaves
+/// them to the server. If all columns have the table's character set, only the table is named.
 pub fn other_defaults(
     server: ServerVersion,
     dump: &[u8],
@@ -183,7 +187,6 @@ pub fn other_defaults(
         .collect()
 }
 
-/// Collects what differs.
 struct Found<'a> {
     table: &'a str,
     list: Vec<Difference>,
@@ -200,12 +203,13 @@ impl Found<'_> {
 }
 
 fn auto_increment_range(create: &str) -> Option<(usize, usize)> {
-    // The server writes options behind the line that closes the columns, and ENGINE first among them.
+    // The server writes options after the line that closes the columns, with ENGINE first among
+    // them.
     let options = create.rfind("\n) ENGINE=")?;
     let word = " AUTO_INCREMENT=";
     let start = options + create[options..].find(word)?;
     if create[options..start].contains('\'') {
-        // It stands in the table's comment, which comes behind it.
+        // The match is in the table's comment, which comes after the option.
         return None;
     }
     let digits = start + word.len();

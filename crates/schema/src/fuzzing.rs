@@ -1,4 +1,4 @@
-//! The body of a fuzz target, so that plain tests can replay its corpus. No part of the public face.
+//! Body of a fuzz target, so that plain tests can replay its corpus. Not part of the public API.
 
 use refloat_sqltext::LexMode;
 use refloat_wire::Vendor;
@@ -7,9 +7,9 @@ use crate::definition::{
     ServerVersion, differences, fingerprint, without_auto_increment, written_for,
 };
 
-/// What stands between two definitions, on a line of its own.
+/// Separates two definitions, on a line of its own.
 const BETWEEN: &[u8] = b"\n-- is compared with --\n";
-/// Servers that definitions are for.
+/// Servers that definitions are written for.
 const SERVERS: [ServerVersion; 4] = [
     server(Vendor::MariaDb, (10, 11, 8)),
     server(Vendor::MariaDb, (11, 8, 2)),
@@ -21,8 +21,8 @@ const fn server(vendor: Vendor, version: (u16, u16, u16)) -> ServerVersion {
     ServerVersion { vendor, version }
 }
 
-/// Two definitions of a table: what a dump says, and what a server has made of it. The first byte chooses the server and how the dump is
-/// read.
+/// Compares two definitions of a table: what a dump says, and what a server made of it. The first
+/// byte chooses the server and how the dump is read.
 pub fn definitions(data: &[u8]) {
     let [choice, text @ ..] = data else {
         return;

@@ -1,10 +1,12 @@
-//! What servers and dumps say of databases, tables and accounts, as text that is read without a server.
+//! Reads what servers and dumps say about databases, tables and accounts, as text and without a
+//! server.
 //!
-//! Definitions are compared ([`definition`]), names are matched ([`pattern`]), accounts are taken apart ([`accounts`]). The room
-//! opens no connection, and reads and writes no file; of the wire it knows only which vendor and version a server is.
+//! Definitions are compared ([`definition`]), names are matched ([`pattern`]), accounts are taken
+//! apart ([`accounts`]). This crate opens no connections and touches no files. All it knows of the
+//! wire is the vendor and version of a server.
 //!
-//! Read first: [`definition::differences`], which says in what the server's table is another one than the dump asked for;
-//! [`pattern::matches_any`]; [`Difference`].
+//! Read first: [`definition::differences`], which reports how the server's table differs from what
+//! the dump asked for; [`pattern::matches_any`]; [`Difference`].
 
 pub mod accounts;
 pub mod columns;
@@ -17,10 +19,10 @@ pub mod shown;
 
 use serde::Serialize;
 
-/// One difference between what was expected and what is there.
+/// A difference between what was expected and what was found.
 #[derive(Debug, Clone, Serialize)]
 pub struct Difference {
-    /// What differs: a table, an object.
+    /// What differs, such as a table or another object.
     pub about: String,
     /// What was expected.
     pub expected: String,

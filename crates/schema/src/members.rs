@@ -1,23 +1,26 @@
-//! Members of an `ENUM` or a `SET`, looked for in the text of its type as the server shows it: `enum('a','it''s')`.
+//! Looks at the members of an `ENUM` or `SET` in its type text as the server shows it:
+//! `enum('a','it''s')`.
 
 use std::collections::HashSet;
 
-/// Whether one of the members is the empty text; sometimes also when one only looks so.
+/// Whether one of the members is the empty string. Sometimes also true if one only looks like it.
 pub fn has_empty_member(type_text: &str) -> bool {
     ["('',", "('')", ",'',", ",'')"]
         .iter()
         .any(|empty| type_text.contains(empty))
 }
 
-/// Whether two members may be the same text for this collation: the server only warns of that where its mode is not strict, and takes the
-/// first of them for either. Of other characters than those of ASCII only the server knows which are alike, so they may be.
+/// Whether two members may be the same text in this collation. The server only warns about that if
+/// its mode is not strict, and then takes the first one for both. Beyond ASCII only the server
+/// knows which characters are alike, so they may be.
 pub fn has_equal_members(type_text: &str, collation: &str) -> bool {
     let by_code = collation.is_empty() || collation.ends_with("_bin") || collation == "binary";
     let plain = |c: char| c.is_ascii() && !c.is_ascii_control();
     if !by_code && !type_text.chars().all(plain) && type_text.contains("','") {
         return true;
     }
-    // A member of an ENUM that has this in it is cut in two: then the answer may be yes without need.
+    // A member of an ENUM that contains the separator is cut in two, so the answer may be a
+    // needless yes.
     let members = type_text
         .trim_start_matches("set(")
         .trim_start_matches("enum(")

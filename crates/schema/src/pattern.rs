@@ -1,6 +1,5 @@
-//! Names: those of the server itself, and patterns: `*` and `?`, with or without the database.
+//! Names of databases and tables: the server's own ones, and patterns with `*` and `?`.
 
-/// Databases that belong to the server.
 const SYSTEM_DATABASES: &[&str] = &["mysql", "sys", "information_schema", "performance_schema"];
 
 /// Whether a database belongs to the server itself.
@@ -10,7 +9,7 @@ pub fn is_system_database(name: &str) -> bool {
         .any(|system| system.eq_ignore_ascii_case(name))
 }
 
-/// Whether one of `patterns` (`table` or `db.table`) matches.
+/// Whether one of `patterns` (`table` or `db.table`) matches a table.
 pub fn matches_any(patterns: &[String], database: &str, table: &str) -> bool {
     patterns
         .iter()
@@ -35,7 +34,7 @@ pub fn may_match_in(patterns: &[String], database: &str) -> bool {
 
 /// Whether `pattern` matches all of `text`.
 fn matches(pattern: &[u8], text: &[u8]) -> bool {
-    // The usual walk with one step back: to the last `*`, which then takes one byte more.
+    // Glob matching with a single step back: to the last `*`, which then takes one more byte.
     let (mut p, mut t) = (0, 0);
     let mut back: Option<(usize, usize)> = None;
     while t < text.len() {

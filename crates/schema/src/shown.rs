@@ -1,13 +1,13 @@
-//! Values for people: printable, short, and cut where they differ.
+//! Formats values for people: printable, short, and cut to where two of them differ.
 
 use std::fmt::Write as _;
 
-/// Characters of a value that are shown.
+/// Number of characters of a value to show.
 const SHOWN: usize = 48;
-/// Bytes shown in front of the first that differs.
+/// Number of bytes to show before the first difference.
 const BEFORE: usize = 12;
 
-/// A value from the byte `from` on.
+/// Formats a value, starting at byte `from`.
 pub fn value(cell: Option<&[u8]>, from: usize) -> String {
     let Some(bytes) = cell else {
         return "NULL".to_owned();
@@ -64,7 +64,7 @@ pub fn value(cell: Option<&[u8]>, from: usize) -> String {
     text
 }
 
-/// Two values that differ, from shortly before where they do.
+/// Formats two values that differ, starting shortly before the difference.
 pub fn two_values(a: Option<&[u8]>, b: Option<&[u8]>) -> (String, String) {
     let same = a
         .unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Sources that are archives: unpacked into a scratch folder, and then laid out like any other folder.
+//! Archives as sources: unpacked into a scratch folder, then laid out like any other folder.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,10 +11,11 @@ use super::error::SourceError;
 use super::layout::{Layout, SourceFormat};
 use super::options::DelimitedOptions;
 
-/// Where archives are unpacked when nobody says: what is too large for memory, and may outlive a start of the machine.
+/// Default scratch folder. Unpacked archives may be too large for a file system in memory, and may
+/// survive a reboot.
 pub const SCRATCH_DEFAULT: &str = "/var/tmp";
 
-/// Whether this is an archive, compressed as a whole or not.
+/// Whether the input is an archive, compressed or not.
 pub fn is_archive(input: &mut Input) -> Result<bool, SourceError> {
     Ok(matches!(
         input.content()?,
@@ -22,7 +23,7 @@ pub fn is_archive(input: &mut Input) -> Result<bool, SourceError> {
     ))
 }
 
-/// What somebody should know before an archive is unpacked.
+/// The note for the user before an archive is unpacked.
 pub fn announcement(input: &Input, scratch: &Path) -> String {
     let size = input.total_bytes().map_or_else(String::new, |bytes| {
         format!(" of {} MiB", bytes.div_ceil(1 << 20))
@@ -34,7 +35,7 @@ pub fn announcement(input: &Input, scratch: &Path) -> String {
     )
 }
 
-/// Unpacks an archive and lays out what is in it. The files live as long as the layout.
+/// Unpacks an archive and lays out its content. The files live as long as the layout.
 pub fn layout(
     input: Input,
     scratch: &Path,
@@ -50,7 +51,7 @@ pub fn layout(
     Ok(layout)
 }
 
-/// What is in a file, unpacked, if it is an archive; `say` is told before.
+/// Unpacks a file if it is an archive; `say` receives the announcement first.
 pub fn unpack_file(
     path: &Path,
     scratch: &Path,

@@ -1,20 +1,20 @@
-//! Stretches of input that readers and writers share, and the buffers that they are read into.
+//! Blocks of input that readers and writers share, and a pool of buffers for them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Blocks kept for reuse; more would only hold memory.
+/// Buffers kept for reuse; more would only hold memory.
 const POOL_MAX: usize = 16;
-/// Blocks larger than this are not kept: they come from rare, very large rows.
+/// Larger buffers are not kept: they come from rare, very large rows.
 const POOL_BLOCK_MAX: usize = 16 << 20;
 
-/// Buffers for reuse, so that the kernel does not have to clear fresh pages for every few MiB of input.
+/// Buffers for reuse, so that the kernel need not zero fresh pages for every few MiB of input.
 #[derive(Debug, Default)]
 pub struct BlockPool {
     free: Mutex<Vec<Vec<u8>>>,
 }
 
 impl BlockPool {
-    /// An empty buffer, with whatever capacity it had before.
+    /// An empty buffer, which keeps its earlier capacity.
     pub fn take(&self) -> Vec<u8> {
         self.free
             .lock()
@@ -32,7 +32,7 @@ impl BlockPool {
     }
 }
 
-/// A stretch of decompressed input, read-only from now on.
+/// A block of decompressed input, read-only.
 #[derive(Debug)]
 pub struct Block {
     data: Vec<u8>,
@@ -45,8 +45,8 @@ impl Block {
         Self { data, pool }
     }
 
-    /// The bytes from `at` on, to be read on from: the buffer itself where nothing was taken of it, so that a row that is longer than
-    /// a block is not there twice.
+    /// The bytes from `at` on, in a buffer to be filled further. If nothing was consumed, this is
+    /// the block's own buffer, so that a row longer than a block is not held twice.
     pub fn rest(mut block: Arc<Self>, at: usize, pool: &BlockPool) -> Vec<u8> {
         if at == 0
             && let Some(whole) = Arc::get_mut(&mut block)

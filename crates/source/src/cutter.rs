@@ -1,16 +1,17 @@
-//! Where the statements of a file end.
+//! Splits files into statements.
 
 use refloat_sqltext::{Item, ItemKind, LexMode, ScanError, ScanOptions, Scanner, Step, classify};
 
 use super::stray::is_message;
 
-/// Bytes of rows in one piece, the unit that is never divided between chunks.
+/// Bytes of rows in one piece, the unit that chunks never split.
 const PIECE_BYTES: usize = 1 << 20;
-/// Largest single statement or row that is kept in memory: the server takes no larger one either.
+/// Largest statement or row held in memory, in bytes: the server does not accept a larger one
+/// either.
 pub const ITEM_MAX: usize = 1 << 30;
 
-/// Bytes that a buffer is filled up to which holds `rest` bytes that nothing ends yet: twice as many, so that they are not looked at time
-/// and again, but hardly more than a statement or row may have.
+/// How full a buffer should get when it holds `rest` bytes of an unfinished item. Doubling avoids
+/// rescanning them again and again; the limit is just above the largest statement or row.
 pub fn fill_target(rest: usize, block: usize) -> usize {
     rest.saturating_mul(2)
         .min(rest.max(ITEM_MAX) + block)
@@ -20,23 +21,23 @@ pub fn fill_target(rest: usize, block: usize) -> usize {
 /// What ends a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ends {
-    /// The delimiter, as the stock client finds it.
+    /// The delimiter, as the stock client recognizes it.
     Client,
-    /// A semicolon at the end of a line, wherever it stands. So mydumper writes programs: it puts a blank behind every other
-    /// semicolon that would stand there.
+    /// A semicolon at the end of a line, in any context. This is how mydumper writes programs: it
+    /// appends a blank to every other semicolon that would end a line.
     Line,
 }
 
-/// Cuts text into statements.
+/// Splits text into statements.
 pub enum Cutter {
-    /// As the stock client.
+    /// Like the stock client.
     Client(Box<Scanner>),
     /// By lines.
     Lines(Lines),
 }
 
 impl Cutter {
-    /// A cutter at the beginning of a file.
+    /// Starts at the beginning of a file.
     pub fn new(ends: Ends) -> Self {
         match ends {
             Ends::Client => Self::Client(Box::new(Scanner::new(ScanOptions {
@@ -47,7 +48,7 @@ impl Cutter {
         }
     }
 
-    /// Reads on in this mode.
+    /// Sets the mode for the following statements.
     pub fn set_mode(&mut self, mode: LexMode) {
         match self {
             Self::Client(scanner) => scanner.set_mode(mode),
@@ -55,13 +56,13 @@ impl Cutter {
         }
     }
 
-    /// Cuts the next item from the front of `buf`; `eof`: nothing follows.
+    /// Cuts the next item from the start of `buf`; `eof` means that nothing follows.
     pub fn next(&mut self, buf: &[u8], eof: bool) -> Result<Step, ScanError> {
         match self {
             Self::Client(scanner) => {
                 let (offset, line) = (scanner.offset(), scanner.line());
                 scanner.next(buf, eof).map_err(|error| match error {
-                    // An apostrophe of a message is no quote.
+                    // The apostrophe belongs to a message and opens no string.
                     ScanError::UnterminatedQuote { .. } if is_message(buf.trim_ascii_start()) => {
                         let blanks = &buf[..buf.len() - buf.trim_ascii_start().len()];
                         let (offset, line) =
@@ -76,7 +77,7 @@ impl Cutter {
     }
 }
 
-/// Cuts behind each semicolon at the end of a line.
+/// Splits after each semicolon at the end of a line.
 #[derive(Debug)]
 pub struct Lines {
     mode: LexMode,

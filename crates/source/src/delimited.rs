@@ -1,8 +1,10 @@
 //! Delimited text: rows as `LOAD DATA` reads them and `SELECT … INTO OUTFILE` writes them.
 //!
-//! The rules are the server's (`sql_load.cc`, `READ_INFO::read_field`): a field may be enclosed, a backslash escapes, `\N` is
-//! `NULL`, and where fields are enclosed the bare word `NULL` is too. [`Delimited::cut`] finds runs of whole rows without
-//! looking at values; [`Delimited::visit`] hands the values of rows to a visitor, each as the bytes that its column holds.
+//! The rules are the server's (`sql_load.cc`, `READ_INFO::read_field`): fields may be enclosed, a
+//! backslash escapes, and `\N` is `NULL`; where fields are enclosed, so is the unenclosed word
+//! `NULL`. [`Delimited::cut`] finds runs of whole rows without looking at values.
+//! [`Delimited::visit`] passes the values of rows to a visitor, each as the bytes that its column
+//! holds.
 
 mod decode;
 mod fuzzing;
@@ -14,25 +16,25 @@ use decode::{from_base64, from_hex};
 #[doc(hidden)]
 pub use fuzzing::{check_walks, fuzz};
 
-/// How a row is written.
+/// The format of rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delimited {
-    /// What ends a field (`FIELDS TERMINATED BY`).
+    /// Field terminator (`FIELDS TERMINATED BY`).
     pub field_end: Vec<u8>,
-    /// What may stand around a field (`ENCLOSED BY`).
+    /// Optional field enclosure (`ENCLOSED BY`).
     pub enclosed: Option<u8>,
-    /// What escapes (`ESCAPED BY`).
+    /// Escape character (`ESCAPED BY`).
     pub escaped: Option<u8>,
-    /// What a row begins with (`LINES STARTING BY`); anything before it is passed over.
+    /// Line prefix (`LINES STARTING BY`); anything before it is skipped.
     pub line_start: Vec<u8>,
-    /// What ends a row (`LINES TERMINATED BY`).
+    /// Line terminator (`LINES TERMINATED BY`).
     pub line_end: Vec<u8>,
-    /// A bare field that means `NULL`, besides `\N`.
+    /// An unenclosed field that means `NULL`, in addition to `\N`.
     pub null_word: Option<Vec<u8>>,
 }
 
 impl Default for Delimited {
-    /// What `LOAD DATA` reads without any option: tabs, newlines, backslashes.
+    /// The default of `LOAD DATA`: tabs, newlines, backslashes.
     fn default() -> Self {
         Self {
             field_end: b"\t".to_vec(),
@@ -45,35 +47,35 @@ impl Default for Delimited {
     }
 }
 
-/// What has to be done to a field to get the bytes of its column.
+/// How to decode a field into the bytes of its column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Decode {
-    /// Nothing.
+    /// The field is the value.
     #[default]
     Plain,
-    /// They are written in hexadecimal digits (`UNHEX`).
+    /// Hexadecimal digits (`UNHEX`).
     Hex,
-    /// They are written in base 64 (`FROM_BASE64`).
+    /// Base64 (`FROM_BASE64`).
     Base64,
-    /// They are the number of an `ENUM` member.
+    /// The number of an `ENUM` or `SET` value.
     Number,
-    /// One value stands for another one on this server.
+    /// Replace one particular value by the one that stands for it on this server.
     Instead {
-        /// What is written.
+        /// The field as written.
         of: &'static [u8],
-        /// What it is here.
+        /// The value to store.
         with: &'static [u8],
     },
-    /// The field is for no column.
+    /// The field belongs to no column.
     Skip,
 }
 
-/// A run of whole rows at the front of a text.
+/// A run of whole rows at the start of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Run {
-    /// Bytes.
+    /// Length in bytes.
     pub len: usize,
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
 }
 
@@ -84,43 +86,43 @@ enum After {
     Row,
 }
 
-/// What stands at a place.
+/// What is found at an offset.
 enum Mark {
     /// More bytes are needed to tell.
     More,
-    /// The end of a field, and what follows where.
+    /// The end of a field: what follows, and at which offset.
     End(After, usize),
-    /// Nothing of note.
+    /// Neither terminator.
     Nothing,
 }
 
-/// One field as it stands in the text.
+/// A field within the text.
 struct Field {
     start: usize,
     end: usize,
-    /// Something in it is escaped or doubled.
+    /// Whether it contains an escape or a doubled quote.
     special: bool,
     enclosed: bool,
     after: After,
-    /// Where the next field or row begins.
+    /// Offset of the next field or row.
     next: usize,
 }
 
 /// Why no field could be read.
 enum Stop {
-    /// The text ends in the middle of it.
+    /// The text ends in the middle of a field.
     Short,
-    /// The text ends within an enclosed field, and nothing follows.
+    /// The text ends within an enclosed field, and no more text follows.
     Open(usize),
 }
 
 impl Delimited {
-    /// Whether `LOAD DATA` reads this without any option.
+    /// Whether `LOAD DATA` reads this format without any options.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Why nothing can be read by these rules, if so.
+    /// Why this format is invalid; `None` if it is valid.
     pub fn fault(&self) -> Option<&'static str> {
         if self.field_end.is_empty() || self.line_end.is_empty() {
             return Some("fields and lines have to end with something");
@@ -136,18 +138,19 @@ impl Delimited {
         None
     }
 
-    /// The byte that escapes; one that also encloses only doubles itself.
+    /// The escape character, unless it is also the enclosure, which escapes only by doubling.
     fn escape(&self) -> Option<u8> {
         self.escaped.filter(|&byte| Some(byte) != self.enclosed)
     }
 
-    /// Whether the end of a row can be told by the bytes in front of it.
+    /// Whether the bytes before a line terminator suffice to tell that it ends a row.
     fn is_simple(&self) -> bool {
         self.enclosed.is_none() && self.line_start.is_empty() && self.line_end.len() == 1
     }
 
-    /// The rows at the front of `text` that are whole: as many as fit into `target` bytes, one at least. `None` when not one
-    /// is. With `last` nothing follows `text`, and what is left at its end is a row too.
+    /// The whole rows at the start of `text`: as many as fit into `target` bytes, but at least one.
+    /// `None` if there is no whole row. `last` means that nothing follows `text`, so that the rest
+    /// at its end is a row too.
     pub fn cut(&self, text: &[u8], target: usize, last: bool) -> Option<Run> {
         let run = if self.is_simple() {
             self.cut_simple(text, target)
@@ -200,7 +203,7 @@ impl Delimited {
         run
     }
 
-    /// Where the row that begins at `at` ends, behind its terminator.
+    /// The end of the row that starts at `at`, after its terminator.
     fn row_end(&self, text: &[u8], at: usize, last: bool) -> Option<usize> {
         if at >= text.len() {
             return None;
@@ -215,7 +218,7 @@ impl Delimited {
         }
     }
 
-    /// Where the first field of a row begins.
+    /// The offset of a row's first field.
     fn begin(&self, text: &[u8], at: usize) -> Option<usize> {
         if self.line_start.is_empty() {
             return Some(at);
@@ -223,7 +226,7 @@ impl Delimited {
         memmem::find(&text[at..], &self.line_start).map(|found| at + found + self.line_start.len())
     }
 
-    /// Which of the terminators stands at `at`, and where what follows begins.
+    /// The terminator at `at`, if there is one, and the offset after it.
     #[inline]
     fn terminator(&self, text: &[u8], at: usize, last: bool) -> Mark {
         let rest = &text[at..];
@@ -347,13 +350,13 @@ impl Delimited {
                         next,
                     });
                 }
-                // A quote that neither ends the field nor is doubled is a part of it.
+                // A quote that neither ends the field nor is doubled belongs to the value.
                 Mark::Nothing => pos += 1,
             }
         }
     }
 
-    /// Whether the last row of `text` has no terminator behind it.
+    /// Whether the last row of `text` lacks a terminator.
     pub fn is_open(&self, text: &[u8]) -> bool {
         if text.is_empty() {
             return false;
@@ -365,11 +368,12 @@ impl Delimited {
             .is_some_and(|escape| is_escaped(before, escape))
     }
 
-    /// Hands the rows of `text`, all of them whole, to `visitor`; field `n` is decoded as `decode[n]` says, or not at all. Returns how many
-    /// rows there are.
+    /// Passes the rows of `text`, all of them whole, to `visitor`. Field `n` is decoded according
+    /// to `decode[n]`, or taken as it is if there is no such entry. Returns the number of rows.
     ///
     /// # Errors
-    /// What the visitor refuses; text that ends within an enclosed field; digits that are none.
+    /// The visitor's errors, text that ends within an enclosed field, and invalid hexadecimal or
+    /// base64.
     pub fn visit<V: RowVisitor>(
         &self,
         text: &[u8],
@@ -485,7 +489,7 @@ impl Delimited {
         visitor.raw(scratch).map_err(refused)
     }
 
-    /// Appends the value of a field: escapes by the server's rules, doubled quotes once.
+    /// Appends a field's value: resolves escapes by the server's rules, and doubled quotes.
     fn unescape(&self, raw: &[u8], enclosed: bool, out: &mut Vec<u8>) {
         let escape = self.escape();
         let quote = self.enclosed.filter(|_| enclosed);
@@ -527,7 +531,7 @@ impl Delimited {
     }
 }
 
-/// Whether what follows `before` is escaped: an odd number of escapes stands in front of it.
+/// Whether the byte after `before` is escaped: an odd number of escape characters precedes it.
 #[inline]
 fn is_escaped(before: &[u8], escape: u8) -> bool {
     let run = before
@@ -538,14 +542,38 @@ fn is_escaped(before: &[u8], escape: u8) -> bool {
     run % 2 == 1
 }
 
-/// How the rows of a delimited file are written, and what their fields are for.
+/// How to read a delimited file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DelimitedFile {
+    /// Terminators, enclosure and escapes.
+    pub format: Delimited,
+    /// Character set; `binary` if each value is in its column's own character set.
+    pub charset: String,
+    /// Number of lines to skip before the header and the rows.
+    pub skip_lines: u64,
+    /// Whether the first line names the columns.
+    pub header: bool,
+    /// The column of each field and how to decode it; `None` for all columns of the table in order.
+    pub fields: Option<Vec<(String, Decode)>>,
+    /// The table, if it is not the one in the file name.
+    pub table: Option<String>,
+    /// Whether every row ends with a terminator: a file that does not end with one is truncated.
+    pub closed: bool,
+    /// Whether the writer escaped characters rather than bytes: `SELECT … INTO OUTFILE` leaves the
+    /// bytes of a multibyte character as they are, even those that look like a terminator.
+    pub by_character: bool,
+    /// Statements that start the session of its rows, after those of the layout.
+    pub session: Vec<String>,
+}
+
+/// The format of a file's rows, and how their fields are decoded.
 #[derive(Debug)]
 pub struct DelimitedRows {
-    /// Terminators and escapes.
+    /// Terminators, enclosure and escapes.
     pub format: Delimited,
-    /// What is done with each field, in their order in the file.
+    /// How to decode each field, in file order.
     pub decode: Vec<Decode>,
-    /// Character set of text; `binary` when each value is in the one of its column.
+    /// Character set of the text; `binary` if each value is in its column's own character set.
     pub charset: String,
 }
 

@@ -1,4 +1,4 @@
-//! What a source is, by what is in it.
+//! Detects the kind of a source from its files.
 
 use std::path::Path;
 
@@ -7,10 +7,11 @@ use super::layout::{Layout, SourceFormat};
 use super::options::DelimitedOptions;
 use super::{folder, mydumper, native, shell, tab};
 
-/// Lays a folder out. `format` is what the caller says that it is, `options` how its data files are written.
+/// Lays out a folder. `format` is the kind that the caller named, if any; `options` say how its
+/// data files are written.
 ///
 /// # Errors
-/// A folder that no known tool wrote, and what cannot be read.
+/// A folder that no known tool wrote, or files that cannot be read.
 pub fn open_folder(
     path: &Path,
     format: Option<SourceFormat>,
@@ -30,7 +31,7 @@ pub fn open_folder(
         None => None,
     };
     let mut layout = match format {
-        // Its manifest has the size of each file.
+        // The manifest states the size of each file, so there are no lost files to look for.
         Some(SourceFormat::Refloat) => return native::layout(path),
         Some(SourceFormat::Mydumper) => mydumper::layout(path, &entries)?,
         Some(SourceFormat::Shell) => shell::layout(path, entries)?,

@@ -1,4 +1,4 @@
-//! Why a source cannot be laid out.
+//! Errors of laying out a source.
 
 use std::path::Path;
 
@@ -8,29 +8,29 @@ use refloat_store::{ArchiveError, InputError};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SourceError {
-    /// The system does not let a file or folder be read.
+    /// The operating system refused to read a file or folder.
     #[error("{path}: cannot be read")]
     Read {
         /// The file or folder.
         path: String,
-        /// What the system says.
+        /// The operating system's error.
         #[source]
         source: std::io::Error,
     },
-    /// A file is not what can be read here.
+    /// A file's content is not what it should be.
     #[error("{path}: {reason}")]
     Unreadable {
         /// The file.
         path: String,
-        /// Why.
+        /// What is wrong with it.
         reason: String,
     },
-    /// A folder is none that a dump tool writes.
+    /// The folder or file is not a dump of a known tool.
     #[error("{path}: no dump that is known: {reason}")]
     Unknown {
-        /// The folder.
+        /// The folder or file.
         path: String,
-        /// What was looked for.
+        /// What was looked for, or what was found instead.
         reason: String,
     },
     /// An archive could not be unpacked.
@@ -51,7 +51,8 @@ impl From<ArchiveError> for SourceError {
 }
 
 impl SourceError {
-    /// The same of an archive: nobody has chosen the folder that it was unpacked into.
+    /// The same error for an archive: names the archive in place of the scratch folder, which the
+    /// user did not choose.
     pub(super) fn of_archive(self, archive: &str, root: &Path) -> Self {
         let root = root.display().to_string();
         let named = |path: String| match path.strip_prefix(&root) {

@@ -1,4 +1,4 @@
-//! The files of a folder, by name.
+//! Lists and reads the files of a folder.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -7,38 +7,42 @@ use refloat_store::Input;
 
 use super::error::SourceError;
 
-/// Endings of compressed files, with their point.
+/// File name extensions of compressed files.
 const COMPRESSED: &[&str] = &[".gz", ".zst", ".xz", ".bz2"];
-/// Largest file that is read as a whole: what describes a dump, not the dump.
+/// Largest file that is read whole, in bytes: files that describe a dump, not its rows.
 const SMALL_MAX: usize = 256 << 20;
-/// Values that metadata may have whatever its size. Each costs some ten times the memory of the two bytes that it may be written in.
+/// Number of values that metadata may hold whatever its size. A value can be written in two bytes,
+/// but takes about ten times that in memory.
 const VALUES_ANY: usize = 1 << 20;
-/// Bytes of metadata for each value more: what tools write has more, with names, quotes and indents.
+/// Beyond that, one value is allowed per this many bytes. Real metadata is less dense, with its
+/// names, quotes and indentation.
 const BYTES_PER_VALUE: usize = 16;
 
-/// A file of a folder.
+/// An entry of a folder.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
     /// Its name.
     pub name: String,
-    /// Its name without the ending of a compressor.
+    /// Its name without a compression extension.
     pub plain: String,
-    /// Bytes.
+    /// Size in bytes.
     pub bytes: u64,
     /// Whether it is a folder itself.
     pub folder: bool,
 }
 
 impl Entry {
-    /// Whether its name ends so, apart from the ending of a compressor. Tools write these ends in lower case.
+    /// Whether its name, without a compression extension, ends with `end`. Tools write these
+    /// suffixes in lower case.
     pub fn has_end(&self, end: &str) -> bool {
         self.plain.len() > end.len() && self.plain.ends_with(end)
     }
 }
 
-/// Lists a folder, by name. What is neither a file nor a folder (a pipe, a device, a link to nowhere) is named as an error.
+/// Lists a folder, sorted by name. Anything that is neither a file nor a folder (a pipe, a device,
+/// a dangling link) is an error.
 pub fn list(folder: &Path) -> Result<Vec<Entry>, SourceError> {
     let failed = |path: &Path| {
         let path = path.display().to_string();
@@ -85,7 +89,7 @@ pub fn list(folder: &Path) -> Result<Vec<Entry>, SourceError> {
     Ok(entries)
 }
 
-/// A name without the ending of a compressor.
+/// A name without its compression extension.
 pub fn plain_name(name: &str) -> &str {
     COMPRESSED
         .iter()
@@ -93,7 +97,7 @@ pub fn plain_name(name: &str) -> &str {
         .unwrap_or(name)
 }
 
-/// A whole file, decompressed; an empty one is empty.
+/// Reads a whole file, decompressed. An empty file gives an empty result.
 pub fn read(path: &Path) -> Result<Vec<u8>, SourceError> {
     read_up_to(path, SMALL_MAX).and_then(|(text, whole)| {
         if whole {
@@ -107,10 +111,11 @@ pub fn read(path: &Path) -> Result<Vec<u8>, SourceError> {
     })
 }
 
-/// Metadata in JSON. Only what `T` has a place for is kept: `T` is to be a struct, never any value at all.
+/// Parses JSON metadata. Unknown fields are dropped, so `T` must be a struct, not a type that
+/// accepts any value.
 ///
 /// # Errors
-/// It is none, in words.
+/// Why the text is not metadata, as a message.
 pub fn metadata<'a, T: serde::Deserialize<'a>>(text: &'a [u8]) -> Result<T, String> {
     let values = memchr::memchr_iter(b',', text).count();
     if values > VALUES_ANY.max(text.len() / BYTES_PER_VALUE) {
@@ -122,7 +127,7 @@ pub fn metadata<'a, T: serde::Deserialize<'a>>(text: &'a [u8]) -> Result<T, Stri
     serde_json::from_slice(text).map_err(|error| error.to_string())
 }
 
-/// The first bytes of a file, decompressed, and whether they are all.
+/// The first `most` bytes of a file, decompressed, and whether they are all of it.
 pub fn read_up_to(path: &Path, most: usize) -> Result<(Vec<u8>, bool), SourceError> {
     let meta = fs::metadata(path).map_err(|source| SourceError::Read {
         path: path.display().to_string(),

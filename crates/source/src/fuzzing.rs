@@ -1,12 +1,13 @@
-//! Bodies of the fuzz targets, so that plain tests can replay their corpora. No part of the public face.
+//! Bodies of the fuzz targets, so that ordinary tests can replay their corpora. Not part of the
+//! public API.
 
 use std::path::Path;
 
 use super::{DelimitedOptions, SourceFormat, inspect};
 
-/// What begins a file of a folder, before its name.
+/// Starts a file within the fuzz input, before its name.
 const MARK: &[u8] = b"==> ";
-/// What a folder may be taken for, besides what it looks like.
+/// Formats that the folder is read as; `None` detects the format.
 const FORMATS: [Option<SourceFormat>; 5] = [
     None,
     Some(SourceFormat::Refloat),
@@ -15,11 +16,12 @@ const FORMATS: [Option<SourceFormat>; 5] = [
     Some(SourceFormat::Tab),
 ];
 
-/// A folder that some tool may have written: manifests, indexes, definitions. `data` has its files one behind the other, each after a line
-/// `==> NAME`; they are written to `at`, which is made and removed. Says how many ways there are to read it.
+/// Inspects a folder that a tool may have written: manifests, indexes, definitions. `data` holds
+/// its files one after another, each after a line `==> NAME`. They are written to `at`, which is
+/// created and removed. Returns how many formats can read it.
 ///
 /// # Panics
-/// When they cannot be written.
+/// If the files cannot be written.
 pub fn folder(data: &[u8], at: &Path) -> usize {
     std::fs::create_dir(at).expect("the folder can be made");
     folder_of(data, at);
@@ -51,7 +53,7 @@ pub fn folder_of(data: &[u8], at: &Path) {
     write(file);
 }
 
-/// A name without folders.
+/// A safe file name, without folders.
 fn plain(line: &[u8]) -> Option<String> {
     let name = String::from_utf8_lossy(line).trim().to_owned();
     let part = |c: char| c.is_ascii_alphanumeric() || "@._-=+".contains(c);
@@ -59,11 +61,11 @@ fn plain(line: &[u8]) -> Option<String> {
     (fine && name != "." && name != "..").then_some(name)
 }
 
-/// One file: SQL, compressed or not, a tar, a stream of mydumper. It is written to `at`, which is made and removed. Says how many ways there
-/// are to read it.
+/// Inspects a single file: SQL, compressed or not, a tar archive, or a mydumper stream. It is
+/// written to `at`, which is created and removed. Returns 1 if the file can be read, otherwise 0.
 ///
 /// # Panics
-/// When it cannot be written.
+/// If the file cannot be written.
 pub fn file(data: &[u8], at: &Path) -> usize {
     std::fs::create_dir(at).expect("the folder can be made");
     let path = at.join("dump");

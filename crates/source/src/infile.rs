@@ -1,36 +1,37 @@
-//! `LOAD DATA LOCAL INFILE` as dump tools write it beside their data files.
+//! Parses `LOAD DATA LOCAL INFILE` statements that dump tools write alongside their data files.
 //!
-//! The statement is not run: it says how a file of the same folder is to be read. Only what the tools write is understood; of
-//! expressions only those that decode (`UNHEX`, `FROM_BASE64`) and mydumper's `CONVERT(… USING UTF8MB4)`.
+//! The statement is never run. It describes how to read a file in the same folder. Only what the
+//! tools write is supported; the only expressions are those that decode (`UNHEX`, `FROM_BASE64`)
+//! and mydumper's `CONVERT(… USING UTF8MB4)`.
 
 use refloat_sqltext::token::{Token, TokenKind, tokens};
 use refloat_sqltext::{LexMode, StrLit};
 
 use super::delimited::{Decode, Delimited};
 
-/// What the statement says.
+/// A parsed statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Infile {
-    /// Name of the file.
+    /// Name of the data file.
     pub file: String,
-    /// The table's database, where it is named.
+    /// Database of the table, if named.
     pub database: Option<String>,
-    /// The table.
+    /// Table name.
     pub table: String,
-    /// Character set of the file, where it is named.
+    /// Character set of the file, if named.
     pub charset: Option<String>,
-    /// Terminators and escapes.
+    /// Terminators, enclosure and escapes.
     pub format: Delimited,
-    /// Lines in front of the rows.
+    /// Number of lines to skip before the rows.
     pub skip_lines: u64,
-    /// The column of each field and how it is decoded; `None` when the statement has no list.
+    /// The column of each field and how to decode it; `None` if the statement has no column list.
     pub fields: Option<Vec<(String, Decode)>>,
 }
 
-/// Reads a statement.
+/// Parses a statement.
 ///
 /// # Errors
-/// Words for what is not understood.
+/// What is not supported, as a message.
 pub fn parse(text: &[u8], mode: LexMode) -> Result<Infile, String> {
     let list: Vec<Token> = tokens(text, mode)
         .filter(|token| {
@@ -178,7 +179,7 @@ impl Parser<'_> {
         if self.at < self.list.len() {
             return Err(self.unknown());
         }
-        // What nothing was assigned from is for no column.
+        // A variable that is never assigned to a column discards its field.
         for (name, decode) in fields.iter_mut().flatten() {
             if name.starts_with('@') {
                 *decode = Decode::Skip;
@@ -261,7 +262,7 @@ impl Parser<'_> {
         Ok(format)
     }
 
-    /// `(column, @variable, …)`; a variable keeps its `@` until something is assigned from it.
+    /// `(column, @variable, …)`; a variable keeps its `@` until a column is assigned from it.
     fn fields(&mut self) -> Result<Option<Vec<(String, Decode)>>, String> {
         if !self.punct(b'(') {
             return Ok(None);
@@ -282,7 +283,7 @@ impl Parser<'_> {
         }
     }
 
-    /// `column = UNHEX(@variable)` and its like: the field of the variable becomes one of the column.
+    /// `column = UNHEX(@variable)` and the like: the variable's field becomes the column's.
     fn assignment(&mut self, fields: &mut [(String, Decode)]) -> Result<(), String> {
         let column = self.name()?;
         self.expect_punct(b'=')?;

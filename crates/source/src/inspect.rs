@@ -1,4 +1,4 @@
-//! What a source is and what is in it, without a server.
+//! Inspects a source without a server: its format, its content, and whether it is complete.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,57 +16,59 @@ use super::items::Items;
 use super::layout::{Layout, SourceFormat};
 use super::options::DelimitedOptions;
 
-/// What a source is.
+/// The result of an inspection.
 #[derive(Debug, Clone, Serialize)]
 pub struct Inspection {
-    /// The file or folder.
+    /// The file, folder or archive.
     pub source: String,
-    /// What kind.
+    /// The kind of source.
     pub format: SourceFormat,
-    /// What wrote it, as far as it says.
+    /// The tool that wrote it, if the source says.
     pub written_by: Option<String>,
-    /// Bytes as they are stored.
+    /// Stored size in bytes.
     pub bytes: u64,
-    /// Whether it is whole, as far as that can be seen without loading it.
+    /// Whether the source is complete, as far as that is visible without loading it.
     pub whole: bool,
-    /// Whether the checksums that it holds of its files were compared; none where it holds none.
+    /// Whether files were compared with the source's checksums; `None` if it has none.
     pub checksums: Option<bool>,
-    /// What is missing or too much.
+    /// What is missing or unexpected.
     pub faults: Vec<String>,
-    /// Databases that it names.
+    /// Databases that the source names.
     pub databases: Vec<String>,
-    /// Tables that it has rows for or creates.
+    /// Tables that it creates or has rows for.
     pub tables: Vec<InspectedTable>,
-    /// Other objects that it creates, by their kind.
+    /// Number of other objects that it creates, by kind.
     pub objects: BTreeMap<String, u64>,
-    /// Files that bring nothing into a database.
+    /// Files that load nothing.
     pub passed_over: Vec<String>,
-    /// What somebody should know of it before it is loaded.
+    /// What the user should know before loading it.
     pub notes: Vec<String>,
 }
 
 /// A table of a source.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct InspectedTable {
-    /// Database, where the source names one.
+    /// Database name, if the source names one.
     pub database: Option<String>,
-    /// Table.
+    /// Table name.
     pub table: String,
-    /// Files of its rows.
+    /// Number of files with its rows.
     pub files: u64,
-    /// Bytes of its rows: of a folder those of its files as they are stored, of one file of SQL those of the text.
+    /// Size of its rows in bytes: for a folder the stored size of the files, for a single SQL file
+    /// the size of the text.
     pub bytes: u64,
-    /// Rows, where the source says, or where all of it was read.
+    /// Number of rows, if the source states it or was read to its end.
     pub rows: Option<u64>,
 }
 
-/// Looks at a source. An archive is unpacked into `scratch` for that. A folder is listed and its definitions are read; a single file is read to its end.
+/// Inspects a source. For a folder, it lists the files and reads the definitions; a single file is
+/// read to its end; an archive is first unpacked into `scratch`.
 ///
-/// `checksums`: every file of a source that holds checksums is read, and compared with them. A size alone does not tell a file from another one
-/// in its place.
+/// With `checksums`, every file with a known checksum is read and compared. Size alone does not
+/// reveal that another file has taken its place.
 ///
 /// # Errors
-/// A source that no known tool wrote, and what cannot be read.
+/// A source that no known tool wrote, or files that cannot be read.
 pub fn inspect(
     path: &Path,
     format: Option<SourceFormat>,
@@ -90,7 +92,7 @@ pub fn inspect(
     of_file(input)
 }
 
-/// Gathers what statements create.
+/// Collects what statements create.
 #[derive(Default)]
 struct Gathered {
     database: Option<String>,
@@ -149,7 +151,7 @@ impl Gathered {
                 self.table(database, table);
             }
             StatementKind::CreateView { view } => {
-                // A table may have held its place.
+                // A placeholder table may have had the view's name.
                 let (database, name) = parts(view);
                 let database = database.or_else(|| self.database.clone());
                 if let Some(at) = self.places.remove(&(database, name)) {
@@ -172,7 +174,7 @@ impl Gathered {
     }
 }
 
-/// What a walk over a file of statements saw of its beginning and its end.
+/// What was seen at the start and end of a SQL file.
 #[derive(Default)]
 struct Marks {
     header: Option<String>,
@@ -251,7 +253,7 @@ fn of_file(mut input: Input) -> Result<Inspection, SourceError> {
     })
 }
 
-/// Files of which a source holds the checksum, with it.
+/// The files with a known checksum, and that checksum.
 fn with_checksums(layout: &Layout) -> impl Iterator<Item = (&Path, &str)> {
     let sql = layout.statements().map(|file| (&file.path, &file.checksum));
     let rows = layout.tables().flat_map(|rows| &rows.files);
@@ -260,7 +262,8 @@ fn with_checksums(layout: &Layout) -> impl Iterator<Item = (&Path, &str)> {
         .filter_map(|(path, checksum)| Some((path.as_path(), checksum.as_deref()?)))
 }
 
-/// The file is not the one that was written, in words; `None` when it is. One that is missing is named elsewhere.
+/// Compares a file with its checksum. Returns a message if they differ; a missing file is reported
+/// elsewhere.
 fn differs(path: &Path, expected: &str) -> Result<Option<String>, SourceError> {
     match file_checksum(path, &AtomicBool::new(false)) {
         Ok(found) if found.eq_ignore_ascii_case(expected) => Ok(None),

@@ -1,15 +1,15 @@
-//! The statements of one file, and the rows of a delimited one, in pieces, without a server.
+//! Splits files into statements or runs of rows, without a server.
 
 use refloat_sqltext::{Item, ItemKind, LexMode, RowVisitor, ScanError, Step};
 use refloat_store::{Input, InputError};
 
 use super::cutter::{Cutter, Ends, ITEM_MAX, fill_target};
 use super::delimited::Delimited;
-use super::layout::DelimitedFile;
+use crate::delimited::DelimitedFile;
 
 /// Bytes read at a time.
 const BLOCK: usize = 4 << 20;
-/// What some programs begin a file of UTF-8 with.
+/// Some programs start a UTF-8 file with this.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Why a file could not be read to its end.
@@ -18,29 +18,29 @@ pub enum ItemsError {
     /// It could not be read or decompressed.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// It is no text that can be cut into statements.
+    /// It is not text that can be split into statements.
     #[error(transparent)]
     Scan(#[from] ScanError),
-    /// Bytes are missing, or too many.
+    /// The text is truncated, or a row is too long.
     #[error("line {line}, byte {offset}: {message}")]
     Text {
-        /// Line, from 1.
+        /// Line number, from 1.
         line: u64,
-        /// Byte, from 0.
+        /// Byte offset, from 0.
         offset: u64,
         /// What is wrong.
         message: String,
     },
 }
 
-/// The text of a file, as far as it is in memory.
+/// The part of a file's text that is in memory.
 struct Text<'i> {
     input: &'i mut Input,
     buffer: Vec<u8>,
-    /// Where what was not handed out yet begins.
+    /// Offset of the first byte that was not handed out yet.
     at: usize,
     eof: bool,
-    /// Bytes of text that were read.
+    /// Bytes of text read so far.
     bytes: u64,
 }
 
@@ -59,7 +59,7 @@ impl<'i> Text<'i> {
         &self.buffer[self.at..]
     }
 
-    /// Reads on: a block, or as much again as is there already.
+    /// Reads one more block, or as much again as is already buffered.
     fn fill(&mut self) -> Result<(), InputError> {
         self.buffer.drain(..std::mem::take(&mut self.at));
         let want = fill_target(self.buffer.len(), BLOCK);
@@ -72,18 +72,18 @@ impl<'i> Text<'i> {
     }
 }
 
-/// Cuts a file into statements and pieces of rows.
+/// Splits a file into statements and pieces of rows.
 pub struct Items<'i> {
     text: Text<'i>,
     cutter: Cutter,
-    /// Bytes of the item that was handed out last.
+    /// Length of the current item in bytes.
     len: usize,
-    /// Whether a last statement without a delimiter is handed out.
+    /// Whether a final statement without a delimiter is returned.
     takes_unterminated: bool,
 }
 
 impl<'i> Items<'i> {
-    /// At the beginning of a file.
+    /// Starts at the beginning of a file.
     pub fn new(input: &'i mut Input, ends: Ends) -> Self {
         Self {
             text: Text::new(input),
@@ -93,25 +93,25 @@ impl<'i> Items<'i> {
         }
     }
 
-    /// Hands out a last statement without a delimiter, too, which is an error otherwise.
+    /// Also returns a final statement without a delimiter, which is otherwise an error.
     pub fn take_unterminated(&mut self) {
         self.takes_unterminated = true;
     }
 
-    /// Bytes of text that were read.
+    /// Bytes of text read so far.
     pub fn bytes(&self) -> u64 {
         self.text.bytes
     }
 
-    /// Reads on in this mode.
+    /// Sets the mode for the following statements.
     pub fn set_mode(&mut self, mode: LexMode) {
         self.cutter.set_mode(mode);
     }
 
-    /// The next item; [`Items::text`] has its text until then.
+    /// The next item. Its text is available from [`Items::text`] until the next call.
     ///
     /// # Errors
-    /// When the file cannot be read, or ends in the middle of a statement.
+    /// The file cannot be read, or ends in the middle of a statement.
     pub fn next(&mut self) -> Result<Option<Item>, ItemsError> {
         self.text.at += std::mem::take(&mut self.len);
         loop {
@@ -141,39 +141,39 @@ impl<'i> Items<'i> {
         }
     }
 
-    /// The text of the item that was handed out last.
+    /// The text of the current item.
     pub fn text(&self, item: &Item) -> &[u8] {
         &self.text.rest()[item.text.clone()]
     }
 
-    /// The rows of the item that was handed out last, where it is one of rows.
+    /// The rows of the current item, if it is a piece of rows.
     pub fn rows(&self, rows: &std::ops::Range<usize>) -> &[u8] {
         &self.text.rest()[rows.clone()]
     }
 }
 
-/// Cuts a delimited file into runs of whole rows.
+/// Splits a delimited file into runs of whole rows.
 pub struct Runs<'i> {
     text: Text<'i>,
     file: &'i DelimitedFile,
     offset: u64,
     line: u64,
     skip: u64,
-    /// The names in the first line, where the file has them there.
+    /// The column names from the first line, if the file has a header.
     pub names: Option<Vec<String>>,
 }
 
 /// A run of whole rows.
 pub struct RunOfRows<'a> {
-    /// Their text.
+    /// The text of the rows.
     pub text: &'a [u8],
-    /// How many.
+    /// Number of rows.
     pub rows: u64,
-    /// The line of the first.
+    /// Line number of the first row.
     pub line: u64,
 }
 
-/// The fields of the first row of a text, as names; none where it cannot be read as a row.
+/// The fields of the first row of `text`, as names; empty if the text is not a valid row.
 pub fn fields_of(format: &Delimited, text: &[u8]) -> Vec<String> {
     struct Names(Vec<String>);
 
@@ -199,7 +199,7 @@ pub fn fields_of(format: &Delimited, text: &[u8]) -> Vec<String> {
 }
 
 impl<'i> Runs<'i> {
-    /// At the beginning of a file.
+    /// Starts at the beginning of a file.
     pub fn new(input: &'i mut Input, file: &'i DelimitedFile) -> Self {
         Self {
             text: Text::new(input),
@@ -211,7 +211,7 @@ impl<'i> Runs<'i> {
         }
     }
 
-    /// Bytes of text that were read.
+    /// Bytes of text read so far.
     pub fn bytes(&self) -> u64 {
         self.text.bytes
     }
@@ -219,7 +219,7 @@ impl<'i> Runs<'i> {
     /// The next run of about `target` bytes.
     ///
     /// # Errors
-    /// When the file cannot be read, or ends in the middle of a row.
+    /// The file cannot be read, or ends in the middle of a row.
     pub fn next(&mut self, target: usize) -> Result<Option<RunOfRows<'_>>, ItemsError> {
         let format = &self.file.format;
         loop {

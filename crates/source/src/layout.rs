@@ -1,4 +1,4 @@
-//! A source laid out: which files it has, in which order they are read, and what each is for.
+//! The layout of a source: its files, the order in which they are read, and the purpose of each.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,27 +8,28 @@ use serde::Serialize;
 use twox_hash::XxHash3_128;
 
 use super::cutter::Ends;
-use super::delimited::{Decode, Delimited};
+use super::delimited::DelimitedFile;
 use super::stream::RowStream;
 
-/// What kind of source.
+/// The kind of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum SourceFormat {
-    /// One file of SQL, as mysqldump and mariadb-dump write.
+    /// One file of SQL, as mysqldump and mariadb-dump write it.
     Sql,
-    /// A folder of `refloat dump`.
+    /// A `refloat dump` folder.
     Refloat,
-    /// A folder of mydumper.
+    /// A mydumper folder.
     Mydumper,
-    /// A folder of `mysqldump --tab`, or of `mariadb-dump --dir`, which has one such folder for each database.
+    /// A folder of `mysqldump --tab`, or of `mariadb-dump --dir`, which has one such folder per
+    /// database.
     Tab,
-    /// A folder of MySQL Shell or MariaDB Shell.
+    /// A MySQL Shell or MariaDB Shell folder.
     Shell,
     /// Delimited text for one table.
     Delimited,
-    /// A server, read while it is loaded.
+    /// A server that is read while its rows are loaded elsewhere.
     Server,
 }
 
@@ -46,63 +47,64 @@ impl std::fmt::Display for SourceFormat {
     }
 }
 
-/// A source of several files.
+/// A source, laid out for loading.
 #[derive(Debug, Clone)]
 pub struct Layout {
-    /// What it is.
+    /// The kind of source.
     pub format: SourceFormat,
-    /// What wrote it, as far as it says.
+    /// The tool that wrote it, if the source says.
     pub written_by: Option<String>,
-    /// The folder or file.
+    /// The folder, file or archive.
     pub path: PathBuf,
-    /// What is read, in this order.
+    /// What to read, in this order.
     pub segments: Vec<Segment>,
-    /// Statements that every file's session begins with.
+    /// Statements that start every session, whichever file it loads.
     pub session: Vec<String>,
-    /// Files that belong to the format and bring nothing into a database.
+    /// Files that belong to the format but load nothing.
     pub passed_over: Vec<String>,
-    /// What is missing or too much: a source without any is whole.
+    /// What is missing or unexpected. A source without faults is complete.
     pub faults: Vec<String>,
-    /// What somebody should know of it before it is loaded.
+    /// What the user should know before loading it.
     pub notes: Vec<String>,
-    /// Where the files are while this lives, when the source is an archive.
+    /// Keeps the unpacked files of an archive on disk while the layout lives.
     pub unpacked: Option<Arc<Unpacked>>,
 }
 
-/// Files that are read one after the other, or in any order.
+/// One step of a layout.
 #[derive(Debug, Clone)]
 pub enum Segment {
-    /// A database that has to be there, and that no file creates.
+    /// A database that must exist and that no file creates.
     Database(String),
-    /// Statements, run one by one.
+    /// Statements, run one after another.
     Sql(SqlFile),
-    /// Rows. Tables may be read in any order, and several of them at once; the files of one table are read in theirs.
+    /// Rows. Tables may be read in any order and in parallel; the files of one table are read in
+    /// their order.
     Rows(Vec<TableRows>),
-    /// Rows that come from a server while they are read.
+    /// Rows that arrive from a server while they are loaded.
     Stream(Arc<RowStream>),
 }
 
 /// A file of statements.
 #[derive(Debug, Clone)]
 pub struct SqlFile {
-    /// The file; of text in memory, what messages call it.
+    /// The file, or for text in memory a name for messages.
     pub path: PathBuf,
-    /// The text itself, where it is not in a file but in memory.
+    /// The text itself, if it is in memory and not in a file.
     pub text: Option<Arc<[u8]>>,
-    /// The database that its statements are about when they name none.
+    /// The default database of its statements.
     pub database: Option<String>,
-    /// Where its statements end.
+    /// How statements end.
     pub ends: Ends,
-    /// Whether its session goes into the database that it creates.
+    /// Whether the session switches to a database that the file creates.
     pub enters: bool,
-    /// Statements that its session begins with, besides those of the layout.
+    /// Statements that start its session, after those of the layout.
     pub session: Vec<String>,
-    /// XXH3-128 of the file as it is stored, 32 hexadecimal digits, where the source says.
+    /// XXH3-128 of the stored file, 32 hexadecimal digits; `None` if the source has no checksum.
     pub checksum: Option<String>,
 }
 
 impl SqlFile {
-    /// Statements that are in memory; `name` is what messages call them.
+    /// Statements in memory; `name` stands for the file in messages.
     pub fn in_memory(name: &str, text: Vec<u8>) -> Self {
         Self {
             path: PathBuf::from(name),
@@ -115,7 +117,7 @@ impl SqlFile {
         }
     }
 
-    /// Why it cannot be without a single byte, where it is and cannot.
+    /// Why the file should not be empty; `None` if it has content or may be empty.
     fn lost(&self) -> Option<String> {
         let empty = self.text.is_none() && has_nothing(&self.path);
         empty
@@ -123,7 +125,7 @@ impl SqlFile {
             .flatten()
     }
 
-    /// Bytes as it is stored.
+    /// Stored size in bytes.
     pub fn bytes(&self) -> std::io::Result<u64> {
         match &self.text {
             Some(text) => Ok(text.len() as u64),
@@ -131,7 +133,7 @@ impl SqlFile {
         }
     }
 
-    /// Opens it; the checksum is taken where there is one to compare it with.
+    /// Opens the file, and computes its checksum if there is one to compare with.
     pub fn open(&self) -> Result<Input, InputError> {
         if let Some(text) = &self.text {
             let name = self.path.display().to_string();
@@ -146,18 +148,19 @@ impl SqlFile {
 /// The rows of one table.
 #[derive(Debug, Clone)]
 pub struct TableRows {
-    /// Database.
+    /// Database name; `None` if the source does not name one.
     pub database: Option<String>,
-    /// Table. Of SQL files it is the name that the files have; the statements in them name the table.
+    /// Table name. For SQL files it comes from the file names; the statements name the actual
+    /// table.
     pub table: String,
-    /// Its files, in their order.
+    /// Its files, in order.
     pub files: Vec<RowFile>,
-    /// How many rows they hold together, where the source says.
+    /// Total number of rows, if the source says.
     pub rows: Option<u64>,
 }
 
 impl TableRows {
-    /// Bytes of its files as they are stored.
+    /// Total stored size of its files in bytes.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()
     }
@@ -174,27 +177,27 @@ impl TableRows {
 /// A file of rows.
 #[derive(Debug, Clone)]
 pub struct RowFile {
-    /// The file; its compression is found by its first bytes.
+    /// The file; its compression is detected from its first bytes.
     pub path: PathBuf,
-    /// Bytes as it is stored.
+    /// Stored size in bytes; 0 for a pipe.
     pub bytes: u64,
-    /// Rows in it, where the source says.
+    /// Number of rows, if the source says.
     pub rows: Option<u64>,
-    /// Bytes of its text, decompressed, and the file that says so, where one does.
+    /// Size of its decompressed text in bytes and the file that states it, if one does.
     pub text: Option<(u64, String)>,
-    /// How they are written.
+    /// How the rows are written.
     pub form: RowForm,
-    /// XXH3-128 of the file as it is stored, 32 hexadecimal digits, where the source says.
+    /// XXH3-128 of the stored file, 32 hexadecimal digits; `None` if the source has no checksum.
     pub checksum: Option<String>,
 }
 
 impl RowFile {
-    /// Whether there is not a single byte in it. A pipe has no size, and may have some.
+    /// Whether the file has no bytes. A pipe has no size and never counts as empty.
     pub fn is_empty(&self) -> bool {
         has_nothing(&self.path)
     }
 
-    /// Why it cannot be without a single byte, where it cannot: its rows are lost then.
+    /// Why the file should not be empty, in which case its rows are lost; `None` if it may be.
     pub fn why_not_empty(&self) -> Option<String> {
         if let Some((bytes, by)) = self.text.as_ref().filter(|(bytes, _)| *bytes > 0) {
             return Some(format!(
@@ -210,13 +213,13 @@ impl RowFile {
     }
 }
 
-/// Whether a file has no byte.
+/// Whether a regular file has no bytes.
 fn has_nothing(path: &Path) -> bool {
     path.metadata()
         .is_ok_and(|meta| meta.is_file() && meta.len() == 0)
 }
 
-/// Why a file cannot be empty, by its name and checksum.
+/// Why a file should not be empty, judging by its name and checksum.
 fn why_not_empty(path: &Path, checksum: Option<&str>) -> Option<String> {
     let compression = Compression::from_name(&path.to_string_lossy());
     if compression != Compression::None {
@@ -230,37 +233,13 @@ fn why_not_empty(path: &Path, checksum: Option<&str>) -> Option<String> {
         .map(|checksum| format!("the file is empty, and its checksum was {checksum}"))
 }
 
-/// How the rows of a file are written.
+/// The form of a file's rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RowForm {
-    /// `INSERT` statements; or `LOAD DATA` statements that name a file of the same folder.
+    /// `INSERT` statements, or `LOAD DATA` statements that name a file in the same folder.
     Sql,
     /// Delimited text.
     Delimited(Box<DelimitedFile>),
-}
-
-/// How a delimited file is to be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DelimitedFile {
-    /// Terminators and escapes.
-    pub format: Delimited,
-    /// Character set; `binary` when each value is in the one of its column.
-    pub charset: String,
-    /// Lines in front of the rows.
-    pub skip_lines: u64,
-    /// Whether the first line names the columns.
-    pub header: bool,
-    /// The column of each field and how it is decoded; `None` for all columns of the table in their order.
-    pub fields: Option<Vec<(String, Decode)>>,
-    /// The table, where it is another than the files' names say.
-    pub table: Option<String>,
-    /// Whether every row ends with its terminator: a file that does not is cut.
-    pub closed: bool,
-    /// Whether characters were escaped, not bytes: `SELECT … INTO OUTFILE` leaves bytes within a character of several
-    /// bytes as they are, also those that look like a terminator.
-    pub by_character: bool,
-    /// Statements that the rows' session begins with, besides those of the layout.
-    pub session: Vec<String>,
 }
 
 impl Layout {
@@ -279,7 +258,7 @@ impl Layout {
         }
     }
 
-    /// Takes files that are empty, and cannot have been, for faults: what was in them is lost.
+    /// Reports files that are empty but should not be: their content is lost.
     pub(super) fn look_for_lost(&mut self) {
         let place = |path: &Path| {
             let below = path.strip_prefix(&self.path).ok();
@@ -316,7 +295,7 @@ impl Layout {
         self.faults.extend(found);
     }
 
-    /// Bytes of all files that are read, as they are stored.
+    /// Total stored size of all files in bytes; for a stream, the server's estimate.
     pub fn bytes(&self) -> u64 {
         let sizes = self.segments.iter().map(|segment| match segment {
             Segment::Database(_) => 0,
@@ -327,7 +306,7 @@ impl Layout {
         sizes.sum()
     }
 
-    /// The tables that it has rows for.
+    /// The tables with rows in files.
     pub fn tables(&self) -> impl Iterator<Item = &TableRows> {
         self.segments.iter().flat_map(|segment| match segment {
             Segment::Sql(_) | Segment::Database(_) | Segment::Stream(_) => &[],
@@ -343,7 +322,7 @@ impl Layout {
         })
     }
 
-    /// The files of statements.
+    /// The files of statements, in order.
     pub fn statements(&self) -> impl Iterator<Item = &SqlFile> {
         self.segments.iter().filter_map(|segment| match segment {
             Segment::Sql(file) => Some(file),
@@ -351,7 +330,7 @@ impl Layout {
         })
     }
 
-    /// The rows that come from a server, if that is what it is.
+    /// The stream, if the rows come from a server.
     pub fn stream(&self) -> Option<&Arc<RowStream>> {
         self.segments.iter().find_map(|segment| match segment {
             Segment::Stream(stream) => Some(stream),

@@ -1,7 +1,8 @@
-//! What a load can read: single files, folders, and what is in them.
+//! Everything that a load can read: single files, folders, archives and streams.
 //!
-//! A source is laid out before anything is loaded: [`layout::Layout`] says which files it has, in which order they are
-//! read, what each is for, and what is missing. The loader follows the layout and knows nothing of the tools that wrote it.
+//! A source is laid out before anything is loaded: [`layout::Layout`] lists its files, the order in
+//! which they are read, the purpose of each, and what is missing. The loader follows the layout and
+//! knows nothing about the tools that wrote it.
 
 pub mod archive;
 pub mod blocks;

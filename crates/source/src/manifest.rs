@@ -1,7 +1,7 @@
-//! The manifest of a dump: what is in it, of which moment it is, and what proves it.
+//! The manifest of a dump: its content, the moment it belongs to, and the checksums that prove it.
 //!
-//! It is written last: a folder without it is a dump that was not finished. `docs/format.md` describes it for those who restore
-//! without this program.
+//! It is written last: a folder without a manifest is an unfinished dump. `docs/format.md`
+//! describes it for those who restore without this program.
 
 mod text;
 
@@ -9,29 +9,31 @@ use serde::{Deserialize, Serialize};
 
 pub use text::{ManifestError, parse, seal, unseal, write};
 
-/// Name of the manifest's file.
+/// File name of the manifest.
 pub const MANIFEST: &str = "manifest.json";
-/// The format that this version writes and reads.
+/// The format version that this program writes, and the latest that it reads.
 pub const FORMAT: u32 = 2;
 
-/// A finished dump. [`write()`] makes the bytes of its file, which end with their checksum; [`parse`] reads them.
+/// A finished dump. [`write()`] encodes it as a file that ends with its own checksum; [`parse`]
+/// decodes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Number of the format: [`FORMAT`].
+    /// Format version: [`FORMAT`].
     pub format: u32,
-    /// The program and its version.
+    /// Name and version of the program that wrote the dump.
     pub made_by: String,
-    /// The server.
+    /// The server that was dumped.
     pub server: ServerInfo,
-    /// The state that the rows are of.
+    /// The snapshot that the rows come from.
     pub snapshot: SnapshotInfo,
-    /// Databases, in the order of their names.
+    /// Databases, sorted by name.
     pub databases: Vec<DatabaseEntry>,
-    /// File with routines, packages, views, triggers and events of all databases, in an order in which they can be created.
+    /// File with the routines, packages, views, triggers and events of all databases, in an order
+    /// in which they can be created.
     pub programs: Option<FileEntry>,
-    /// File with accounts, roles and grants, when they were asked for.
+    /// File with accounts, roles and grants, if they were requested.
     pub users: Option<FileEntry>,
-    /// What is on the server and not in the dump, and what a restore should know; sentences.
+    /// Sentences for the user: what the dump leaves out and what a restore should consider.
     pub notes: Vec<String>,
 }
 
@@ -40,45 +42,47 @@ pub struct Manifest {
 pub struct ServerInfo {
     /// `MariaDB` or `MySQL`.
     pub vendor: String,
-    /// Its version, as it says it.
+    /// The version that the server reports.
     pub version: String,
     /// Its host name.
     pub hostname: String,
 }
 
-/// The state that the rows are of.
+/// The snapshot that the rows come from.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SnapshotInfo {
     /// When it was taken, by the server's clock: RFC 3339, UTC.
     pub at: String,
-    /// Whether all rows are of one moment, and the position is that moment's.
+    /// Whether all rows belong to one moment, and the positions to the same moment.
     pub consistent: bool,
-    /// How that was reached, or why it was not.
+    /// How consistency was achieved, or why it was not.
     pub method: String,
-    /// Seconds for which writers had to wait.
+    /// Seconds for which writers were held up.
     pub locked_seconds: f64,
-    /// The binary log's file, where it is on and may be seen.
+    /// Binary log file; `None` if the binary log is off or the account may not see it.
     pub binlog_file: Option<String>,
-    /// The byte in it.
+    /// Byte offset in that file.
     pub binlog_position: Option<u64>,
-    /// The GTID position: MariaDB's `gtid_binlog_pos`, MySQL's `gtid_executed`.
+    /// GTID position: MySQL's `gtid_executed`; on MariaDB `BINLOG_GTID_POS` of the binary log
+    /// position, or `gtid_current_pos` without one.
     pub gtid: Option<String>,
-    /// `uuid:seqno` of a Galera cluster.
+    /// Position in a Galera cluster, as `uuid:seqno`.
     pub galera: Option<String>,
-    /// MariaDB as a replica: the last transaction of each domain that it has from its sources, as `gtid_slave_pos` takes it.
+    /// For a MariaDB replica: the last transaction of each domain that it applied, as a value for
+    /// `gtid_slave_pos`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gtid_slave_pos: Option<String>,
-    /// Where the server stood as a replica: one entry for each of its sources.
+    /// Replication positions, one for each source of the replica.
     pub replica_of: Vec<ReplicaPosition>,
 }
 
 impl SnapshotInfo {
-    /// What is not guaranteed of it, where that is so.
+    /// What is not guaranteed, if the snapshot is not consistent.
     pub fn caveat(&self) -> Option<String> {
         (!self.consistent).then(|| format!("not guaranteed to be of one moment: {}", self.method))
     }
 
-    /// The same, and what is not known of the server as a replica.
+    /// The same, and the replication positions that are not known.
     pub fn caveats(&self) -> Vec<String> {
         let unknown = self.replica_of.iter().filter(|of| !of.by_gtid);
         let sources = unknown.filter_map(|of| {
@@ -95,124 +99,127 @@ impl SnapshotInfo {
 /// How far a replica had executed its source's binary log, in the rows of the snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReplicaPosition {
-    /// Name of the channel or connection; empty for the default one.
+    /// Name of the channel or connection; empty for the default.
     pub channel: String,
-    /// The source's host and port.
+    /// The source's `host:port`.
     pub source: String,
     /// The source's binary log file.
     pub file: Option<String>,
-    /// The byte in it up to which everything is executed, and beyond which nothing.
+    /// Byte offset in that file: everything before it was executed, nothing after it.
     pub position: Option<u64>,
-    /// Whether the GTIDs of the snapshot (`gtid_slave_pos`; MySQL's `gtid`) tell exactly what is executed.
+    /// Whether the GTIDs of the snapshot (`gtid_slave_pos`, or MySQL's `gtid`) state exactly what
+    /// was executed.
     #[serde(default)]
     pub by_gtid: bool,
-    /// Why file and byte are not known of this moment.
+    /// Why the file and offset are not known for this moment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_kept: Option<String>,
 }
 
-/// A database.
+/// A database and its objects.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DatabaseEntry {
-    /// Its name.
+    /// Database name.
     pub name: String,
-    /// File that creates it, its sequences and its tables, in that order.
+    /// File that creates the database, its sequences and its tables, in that order.
     pub schema: FileEntry,
-    /// Its tables.
+    /// Tables with their row files.
     pub tables: Vec<TableEntry>,
-    /// Its sequences.
+    /// Names of its sequences.
     pub sequences: Vec<String>,
-    /// Its views; those that the server itself called invalid are among `invalid_views` too.
+    /// Names of its views, including those in `invalid_views`.
     pub views: Vec<String>,
-    /// Views that name something that is not there.
+    /// Names of the views that refer to something that does not exist.
     pub invalid_views: Vec<String>,
-    /// Its functions, procedures and packages, as `FUNCTION f`.
+    /// Its functions, procedures and packages, each with its kind, as in `FUNCTION f`.
     pub routines: Vec<String>,
-    /// Its triggers.
+    /// Names of its triggers.
     pub triggers: Vec<String>,
-    /// Its events.
+    /// Names of its events.
     pub events: Vec<String>,
 }
 
-/// A table.
+/// A table and the files of its rows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TableEntry {
-    /// Its name.
+    /// Table name.
     pub name: String,
-    /// Its engine.
+    /// Storage engine.
     pub engine: String,
-    /// Whether its rows are in the dump; not those of engines that keep none here.
+    /// Whether its rows are in the dump; false if its engine keeps no rows on this server.
     pub data: bool,
-    /// The columns of a row, in their order; generated ones are not among them.
+    /// The columns of a row, in order; without generated columns.
     pub columns: Vec<ColumnEntry>,
-    /// The columns of the key that files are ranges of, in its order; empty when there is none.
+    /// Key columns that split the rows into files, in key order; empty if there is no such key.
     pub key: Vec<String>,
-    /// Rows, over all files.
+    /// Number of rows in all files.
     pub rows: u64,
-    /// Digest of the rows, over all files: 32 hexadecimal digits.
+    /// Digest of the rows in all files: 32 hexadecimal digits.
     pub digest: String,
-    /// Whether rows of the past are among them (system-versioned tables).
+    /// Whether historical rows are included (system-versioned tables).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub history: bool,
-    /// Files with its rows.
+    /// The files with its rows.
     pub chunks: Vec<ChunkEntry>,
 }
 
 /// A column of a row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColumnEntry {
-    /// Its name.
+    /// Column name.
     pub name: String,
-    /// What must be done with the bytes of a field before they are stored; most need nothing.
+    /// How the bytes of a field must be converted before they are stored; most columns need no
+    /// conversion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<FieldLoad>,
 }
 
-/// What must be done with the bytes of a field.
+/// How the bytes of a field must be converted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FieldLoad {
-    /// They are `utf8mb4` text, and the server takes no bytes for it: `CONVERT(@field USING utf8mb4)`.
+    /// `utf8mb4` text for a type that does not accept bytes: `CONVERT(@field USING utf8mb4)`.
     Utf8,
-    /// They are the number of an `ENUM` or `SET`, because two values of it look alike: `CAST(@field AS UNSIGNED)`.
+    /// The number of an `ENUM` or `SET` value, because two of its values look the same as text:
+    /// `CAST(@field AS UNSIGNED)`.
     Number,
 }
 
-/// A file with rows of a table.
+/// A file of rows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChunkEntry {
-    /// The file.
+    /// Path, size and checksum of the file.
     #[serde(flatten)]
     pub file: FileEntry,
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Bytes of the rows, not compressed.
+    /// Size of the uncompressed rows in bytes.
     pub text_bytes: u64,
     /// Digest of the rows: 32 hexadecimal digits.
     pub digest: String,
-    /// The key of the first row; empty when the table has no key.
+    /// Key of the first row; empty if the table has no key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub first: Vec<KeyValue>,
-    /// The key of the last row.
+    /// Key of the last row; empty if the table has no key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub last: Vec<KeyValue>,
 }
 
-/// A value of a key.
+/// A key value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum KeyValue {
-    /// The field's bytes, where they are UTF-8.
+    /// The field's bytes, if they are UTF-8.
     Text(String),
-    /// The field's bytes in hexadecimal digits, where they are not.
+    /// The field's bytes in hexadecimal, if they are not UTF-8.
     Hex {
-        /// The digits.
+        /// Hexadecimal digits, in upper case.
         hex: String,
     },
 }
 
 impl KeyValue {
-    /// The value with these bytes.
+    /// Encodes a field's bytes.
     pub fn new(bytes: &[u8]) -> Self {
         std::str::from_utf8(bytes).map_or_else(
             |_| Self::Hex { hex: hex(bytes) },
@@ -221,7 +228,7 @@ impl KeyValue {
     }
 }
 
-/// Bytes in hexadecimal digits, as upper case.
+/// Bytes as upper-case hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes
@@ -235,10 +242,10 @@ pub fn hex(bytes: &[u8]) -> String {
 /// A file of the dump.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileEntry {
-    /// Where it stands, seen from the manifest; `/` between folders.
+    /// Path relative to the manifest, with `/` as the separator.
     pub path: String,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// XXH3-128 of its bytes: 32 hexadecimal digits.
+    /// XXH3-128 of the stored file: 32 hexadecimal digits.
     pub checksum: String,
 }

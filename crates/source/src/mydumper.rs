@@ -1,21 +1,23 @@
 //! Folders of mydumper, 0.10 to 1.x.
 //!
-//! File names say what a file is for (`common.c`, `mydumper_common.c`, `myloader_process_filename.c` of mydumper):
+//! The file names tell the purpose of each file (mydumper's `common.c`, `mydumper_common.c`,
+//! `myloader_process_filename.c`):
 //!
-//! | File | Holds |
+//! | File | Content |
 //! |---|---|
-//! | `metadata` | when the dump began and ended; since 0.14 also the rows of each table. `metadata.partial` while it is being written |
-//! | `metadata.header`, `metadata.partial.N` | of streams, before their `metadata` |
-//! | `DB.TABLE-metadata` | rows of the table, 0.11 to 0.13 |
-//! | `DB.TABLE-checksum`, `-schema-checksum` … | checksums by `CHECKSUM TABLE` and of the catalogue, 0.11 to 0.13; since then they are in `metadata` |
+//! | `metadata` | when the dump started and finished; since 0.14 also the rows of each table. `metadata.partial` while the dump is running |
+//! | `metadata.header`, `metadata.partial.N` | in streams, before their `metadata` |
+//! | `DB.TABLE-metadata` | number of rows of the table, 0.11 to 0.13 |
+//! | `DB.TABLE-checksum`, `-schema-checksum` … | checksums by `CHECKSUM TABLE` and of the catalog, 0.11 to 0.13; later versions put them into `metadata` |
 //! | `DB-schema-create.sql` | `CREATE DATABASE` |
-//! | `DB.TABLE-schema.sql` | `CREATE TABLE`; for a view a table that holds its place |
-//! | `DB.TABLE-schema-view.sql`, `-schema-sequence.sql`, `-schema-triggers.sql` | what they say |
+//! | `DB.TABLE-schema.sql` | `CREATE TABLE`; for a view, a placeholder table |
+//! | `DB.TABLE-schema-view.sql`, `-schema-sequence.sql`, `-schema-triggers.sql` | the view, the sequence, the triggers |
 //! | `DB-schema-triggers.sql`, `DB-schema-post.sql` | triggers; routines and events |
 //! | `DB.TABLE.sql`, `DB.TABLE.00001.sql`, `DB.TABLE.00001.00002.sql` | rows: `INSERT`, or the `LOAD DATA` of a `.dat` beside it |
 //!
-//! Names are not escaped in file names (0.10), or replaced where they would be trouble (`mydumper_0`): what a
-//! file is about is taken from the statements in it, and from `metadata`.
+//! Names in file names are either not escaped (0.10), or replaced if they would cause trouble
+//! (`mydumper_0`). So database and table names come from the statements in the files, and from
+//! `metadata`.
 
 mod gaps;
 mod metadata;
@@ -33,13 +35,13 @@ use super::error::SourceError;
 use super::folder::Entry;
 use super::layout::{Layout, Segment, SourceFormat, SqlFile, TableRows};
 
-/// What a session begins with when the dump does not say.
+/// Statements that start a session if the dump does not give any.
 const SESSION: &[&str] = &[
     "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO'",
     "SET SESSION foreign_key_checks = 0",
 ];
 
-/// Whether a folder with these files is one of mydumper.
+/// Whether a folder with these entries was written by mydumper.
 pub fn is_here(entries: &[Entry]) -> bool {
     let has = |name: &str| entries.iter().any(|entry| entry.name == name);
     let schema = entries.iter().any(|entry| {
@@ -50,7 +52,7 @@ pub fn is_here(entries: &[Entry]) -> bool {
         || (schema && has("metadata.partial.0"))
 }
 
-/// What a file is for.
+/// The purpose of a file; files are loaded in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Role {
     Database,
@@ -62,7 +64,7 @@ enum Role {
     Triggers,
 }
 
-/// Ends of names, the longer ones first.
+/// Suffixes of file names, longer ones first.
 const ENDS: &[(&str, Role)] = &[
     ("-schema-create.sql", Role::Database),
     ("-schema-sequence.sql", Role::Sequence),
@@ -73,10 +75,10 @@ const ENDS: &[(&str, Role)] = &[
     (".sql", Role::Rows),
 ];
 
-/// Lays a folder out.
+/// Lays out a folder.
 ///
 /// # Errors
-/// What cannot be read. What is missing is a fault of the layout.
+/// Files that cannot be read. Missing files are faults of the layout.
 pub fn layout(folder: &Path, entries: &[Entry]) -> Result<Layout, SourceError> {
     let mut layout = Layout::new(SourceFormat::Mydumper, folder);
     let mut metadata = Metadata::read(entries, &mut layout)?;
@@ -86,7 +88,9 @@ pub fn layout(folder: &Path, entries: &[Entry]) -> Result<Layout, SourceError> {
         metadata.session.clone()
     };
     let (mut files, data) = sorted(entries, &metadata, &mut layout);
-    let databases = Databases::read(&files, &metadata)?;
+    let listed = metadata.rows.keys().chain(metadata.real.keys());
+    let listed = listed.map(|(database, _)| database);
+    let databases = Databases::read(&files, listed, metadata.mode())?;
     metadata.add_counts(entries, &databases)?;
     place::sequences_first(&mut files, &metadata)?;
     if !metadata.counts && metadata.rows.is_empty() {
@@ -118,23 +122,23 @@ pub fn layout(folder: &Path, entries: &[Entry]) -> Result<Layout, SourceError> {
     Ok(layout)
 }
 
-/// What a layout is made of.
+/// The parts of a layout.
 #[derive(Default)]
 struct Parts {
     before: Vec<Segment>,
-    /// By database and table, as file names have them.
+    /// By database and table, as spelled in file names.
     tables: BTreeMap<(String, String), TableRows>,
     after: Vec<Segment>,
-    /// The databases that files are about, as file names begin.
+    /// The databases that files belong to, as spelled in file names.
     prefixes: BTreeSet<String>,
-    /// Names of views, as file names have them.
+    /// Names of views, as spelled in file names.
     views: BTreeSet<String>,
-    /// Files that nothing has loaded yet.
+    /// Data files that no `LOAD DATA` has named so far.
     data: BTreeMap<String, Entry>,
 }
 
 impl Parts {
-    /// Takes a file; `stem` is its name without the end.
+    /// Adds a file; `stem` is its name without the suffix.
     fn add(
         &mut self,
         role: Role,
@@ -174,7 +178,8 @@ impl Parts {
         Ok(())
     }
 
-    /// The databases that no file creates: of a choice by `--regex` and with `--no-schemas` mydumper writes no such file.
+    /// The databases that no file creates: mydumper writes no such file for a selection by
+    /// `--regex`, nor with `--no-schemas`.
     fn databases(
         &self,
         databases: &Databases,
@@ -185,7 +190,7 @@ impl Parts {
         let missing = missing.filter(|prefix| !databases.is_created(prefix));
         let mut real = Vec::new();
         for prefix in missing {
-            if databases.is_nameless(prefix, metadata) {
+            if metadata.counts && databases.is_nameless(prefix) {
                 layout.faults.push(format!(
                     "{prefix}-schema-create.sql is missing: file names have {prefix} in place of the database's name, and nothing else says what it is; a file so called with its CREATE DATABASE statement does"
                 ));
@@ -196,10 +201,10 @@ impl Parts {
     }
 }
 
-/// Files of a folder by what they are for, and those that others load.
+/// Files by purpose, and the data files that others load.
 type Sorted = (Vec<(Role, String, Entry)>, BTreeMap<String, Entry>);
 
-/// Sorts the files of a folder; those that belong to none become faults.
+/// Sorts the files of a folder by purpose. Unknown files become faults.
 fn sorted(entries: &[Entry], metadata: &Metadata, layout: &mut Layout) -> Sorted {
     let mut files = Vec::new();
     let mut data = BTreeMap::new();
@@ -233,7 +238,7 @@ fn statements(role: Role, entry: &Entry, database: &str, metadata: &Metadata) ->
         _ => Ends::Client,
     };
     let session = match role {
-        // The modes of programs are not in the dump: those of the server are the best guess.
+        // The dump does not record the SQL modes of programs: the server's mode is the best guess.
         Role::Post | Role::Triggers | Role::View if metadata.session.is_empty() => {
             vec!["SET SESSION sql_mode = @@GLOBAL.sql_mode".to_owned()]
         }
@@ -250,7 +255,7 @@ fn statements(role: Role, entry: &Entry, database: &str, metadata: &Metadata) ->
     }
 }
 
-/// Files that say that a dump has not come to its end.
+/// Why a file shows that a dump or a load did not finish; `None` for other files.
 fn unfinished(entry: &Entry) -> Option<&'static str> {
     let partial = entry.name.starts_with("metadata.partial") || entry.name == "metadata.header";
     if partial {
@@ -260,7 +265,7 @@ fn unfinished(entry: &Entry) -> Option<&'static str> {
         .then_some("a load of this folder by myloader was interrupted")
 }
 
-/// Files without anything for a database.
+/// Whether a file loads nothing.
 fn is_passed_over(entry: &Entry, metadata: &Metadata) -> bool {
     entry.name == "metadata"
         || (metadata.finished && metadata::is_of_stream(&entry.name))
@@ -270,7 +275,7 @@ fn is_passed_over(entry: &Entry, metadata: &Metadata) -> bool {
         || entry.plain == "all-schema-create-tablespace.sql"
 }
 
-/// Gives tables the rows that `metadata` counts, and names those whose rows are nowhere.
+/// Adds the row counts from `metadata` to the tables, and reports tables whose rows are in no file.
 fn count(
     metadata: &Metadata,
     tables: &mut BTreeMap<(String, String), TableRows>,

@@ -1,4 +1,4 @@
-//! Folders of `refloat dump`: the manifest says all of it. `docs/format.md` describes them.
+//! Folders of `refloat dump`, laid out from their manifest. `docs/format.md` describes the format.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,29 +7,29 @@ use super::cutter::Ends;
 use super::delimited::{Decode, Delimited};
 use super::error::SourceError;
 use super::folder::{self, Entry};
-use super::layout::{
-    DelimitedFile, Layout, RowFile, RowForm, Segment, SourceFormat, SqlFile, TableRows,
-};
+use super::layout::{Layout, RowFile, RowForm, Segment, SourceFormat, SqlFile, TableRows};
+use crate::delimited::DelimitedFile;
 use crate::manifest::{self, FieldLoad, FileEntry, MANIFEST, Manifest, TableEntry};
 
-/// What every session begins with: values are stored as they are written.
+/// Statements that start every session, so that values are stored exactly as written.
 pub const SESSION: &[&str] = &[
     "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO'",
     "SET SESSION time_zone = '+00:00'",
     "SET SESSION foreign_key_checks = 0",
 ];
-/// Lets rows of the past keep the times of their life.
+/// Lets historical rows keep their period.
 pub const HISTORY: &str = "SET SESSION system_versioning_insert_history = 1";
 
-/// Whether a folder is a dump of this program, finished or not.
+/// Whether a folder is a finished dump of this program: the manifest is written last.
 pub fn is_here(entries: &[Entry]) -> bool {
     entries.iter().any(|entry| entry.name == MANIFEST)
 }
 
-/// Lays a folder out.
+/// Lays out a folder.
 ///
 /// # Errors
-/// A manifest that cannot be read. A file that is missing, or has another size, is a fault of the layout.
+/// A manifest that cannot be read. A file that is missing or has a different size is a fault of the
+/// layout.
 pub fn layout(path: &Path) -> Result<Layout, SourceError> {
     let manifest = read(path)?;
     let mut layout = Layout::new(SourceFormat::Refloat, path);
@@ -75,7 +75,8 @@ pub fn layout(path: &Path) -> Result<Layout, SourceError> {
     Ok(layout)
 }
 
-/// How rows are written: columns with what a load must do with each, and whether rows of the past are among them.
+/// The text format of rows. `columns` gives each column and how a load must convert it; `history`
+/// says whether historical rows are included.
 pub fn form<'a>(
     columns: impl Iterator<Item = (&'a str, Option<FieldLoad>)>,
     history: bool,
@@ -83,7 +84,7 @@ pub fn form<'a>(
     let fields = columns.map(|(name, load)| {
         let decode = match load {
             Some(FieldLoad::Number) => Decode::Number,
-            // The writers know which types take no bytes.
+            // Writers know which types do not accept bytes.
             Some(FieldLoad::Utf8) | None => Decode::Plain,
         };
         (name.to_owned(), decode)
@@ -101,10 +102,10 @@ pub fn form<'a>(
     }
 }
 
-/// The manifest of a dump.
+/// Reads the manifest of a dump.
 ///
 /// # Errors
-/// There is none, it is damaged, or it is of a later version of the format.
+/// It is missing, damaged, or of a later format version.
 pub fn read(path: &Path) -> Result<Manifest, SourceError> {
     let file = path.join(MANIFEST);
     let unreadable = |reason: String| SourceError::Unreadable {
@@ -122,7 +123,7 @@ struct Files<'a> {
 }
 
 impl Files<'_> {
-    /// Notes whether a file is there, and as long as it was.
+    /// Reports a file that is missing or whose size has changed.
     fn check(&mut self, file: &FileEntry) {
         let outside = file.path.is_empty()
             || file
@@ -190,7 +191,7 @@ impl Files<'_> {
     }
 }
 
-/// Files that the manifest does not name: of another dump, perhaps.
+/// Reports files that the manifest does not name; they may belong to another dump.
 fn unknown(
     path: &Path,
     known: &BTreeSet<String>,

@@ -1,51 +1,53 @@
-//! What a caller says about delimited text.
+//! The caller's options for delimited text.
 
 use std::path::Path;
 
 use super::delimited::{Decode, Delimited};
 use super::error::SourceError;
 use super::folder;
-use super::layout::{DelimitedFile, Layout, RowFile, RowForm, Segment, SourceFormat, TableRows};
+use super::layout::{Layout, RowFile, RowForm, Segment, SourceFormat, TableRows};
+use crate::delimited::DelimitedFile;
 
-/// How much of a file is looked at for its line ends.
+/// How much of a file is searched for its line ending.
 const HEAD: usize = 1 << 20;
 
-/// How delimited text is written, where nothing in it says so. What is `None` has the default of its format.
+/// How delimited text is written, where the source does not say. `None` means the default of its
+/// format.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DelimitedOptions {
     /// The table of a single file, as `table` or `database.table`.
     pub table: Option<String>,
     /// Commas and quotes instead of tabs and backslashes.
     pub csv: bool,
-    /// What ends a field.
+    /// Field terminator.
     pub fields_terminated_by: Option<Vec<u8>>,
-    /// What encloses a field; empty for nothing.
+    /// Field enclosure; empty for none.
     pub fields_enclosed_by: Option<Vec<u8>>,
-    /// What escapes; empty for nothing.
+    /// Escape character; empty for none.
     pub fields_escaped_by: Option<Vec<u8>>,
-    /// What a line begins with.
+    /// Line prefix.
     pub lines_starting_by: Option<Vec<u8>>,
-    /// What ends a line.
+    /// Line terminator.
     pub lines_terminated_by: Option<Vec<u8>>,
     /// Whether the first line names the columns.
     pub header: bool,
-    /// Lines in front of everything that are passed over.
+    /// Number of lines to skip at the start, before the header.
     pub skip_lines: u64,
-    /// The column of each field; `@name` for none.
+    /// The column of each field; `@name` discards the field.
     pub columns: Option<Vec<String>>,
-    /// A bare field that means `NULL`, besides `\N`.
+    /// An unenclosed field that means `NULL`, in addition to `\N`.
     pub null: Option<Vec<u8>>,
-    /// Character set of the text; `binary` when each value is in the one of its column.
+    /// Character set of the text; `binary` if each value is in its column's own character set.
     pub charset: Option<String>,
 }
 
 impl DelimitedOptions {
-    /// Whether anything is said.
+    /// Whether no option is set.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Changes what is said to be otherwise.
+    /// Overrides `file` with the options that are set.
     pub(super) fn apply(&self, file: &mut DelimitedFile) {
         let format = &mut file.format;
         let one = |text: &Vec<u8>| text.first().copied();
@@ -87,10 +89,10 @@ impl DelimitedOptions {
         }
     }
 
-    /// What is said that cannot be.
+    /// Checks that the options are valid and do not contradict each other.
     ///
     /// # Errors
-    /// Words for it.
+    /// What is wrong, as a message.
     pub fn check(&self) -> Result<(), String> {
         let one = |what: &str, text: &Option<Vec<u8>>| match text {
             Some(text) if text.len() > 1 => Err(format!("{what} takes one byte, or none")),
@@ -146,7 +148,7 @@ impl DelimitedOptions {
     /// Lays out a single file for one table.
     ///
     /// # Errors
-    /// Options that contradict each other, and what cannot be read.
+    /// Options that contradict each other, or a file that cannot be read.
     pub fn layout(&self, path: &Path) -> Result<Layout, SourceError> {
         let refused = |reason| SourceError::Unreadable {
             path: path.display().to_string(),
@@ -162,7 +164,7 @@ impl DelimitedOptions {
             Some((database, table)) => (Some(database.to_owned()), table.to_owned()),
             None => (None, table.clone()),
         };
-        // Standard input and pipes are read once, and have no size.
+        // Standard input and pipes can be read only once, and have no size.
         let (piped, bytes) = if path.as_os_str() == "-" {
             (true, 0)
         } else {

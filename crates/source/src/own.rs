@@ -1,10 +1,10 @@
-//! Tables of a dump that are called like one of Refloat's own.
+//! Tables in a dump that have the name of one of Refloat's own.
 
 use refloat_run::own::{has_own_columns, is_own_table};
 use refloat_sqltext::{LexMode, parse_create_table};
 
-/// Whether the text that creates a table with the name of one of Refloat's own creates another one. A text that cannot be read is taken
-/// for Refloat's: that is never loaded.
+/// Whether this `CREATE TABLE`, which has the name of one of Refloat's own tables, creates a
+/// different one. Text that cannot be parsed counts as Refloat's own, which is never loaded.
 pub fn is_namesake(database: &str, table: &str, text: &[u8], mode: LexMode) -> bool {
     if !is_own_table(database, table) {
         return false;

@@ -1,21 +1,24 @@
-//! Folders of MySQL Shell (`util.dumpInstance`, `dumpSchemas`, `dumpTables`) and of MariaDB Shell, which is a fork of it
-//! (`mariadb-corporation/mariadb-shell`): it keeps the layout, adds `source.vendor` to `@.json`, lists `sequences`, `packages` and
-//! `packageBodies` in `SCHEMA.json`, and has their statements in `SCHEMA.sql`.
+//! Folders of MySQL Shell (`util.dumpInstance`, `dumpSchemas`, `dumpTables`) and of MariaDB Shell.
 //!
-//! From the Shell's source (`modules/util/dump/dumper.cc`, `modules/util/load/dump_reader.cc`, `modules/util/common/dump/utils.cc`):
+//! MariaDB Shell is a fork (`mariadb-corporation/mariadb-shell`) that keeps the layout. It adds
+//! `source.vendor` to `@.json`, lists `sequences`, `packages` and `packageBodies` in `SCHEMA.json`,
+//! and puts their statements into `SCHEMA.sql`.
 //!
-//! | File | Holds |
+//! From the Shell's source (`modules/util/dump/dumper.cc`, `modules/util/load/dump_reader.cc`,
+//! `modules/util/common/dump/utils.cc`):
+//!
+//! | File | Content |
 //! |---|---|
-//! | `@.json` | what was dumped, the base names of schemas, `tzUtc`; `@.done.json`, written last, the rows of each table |
+//! | `@.json` | what was dumped, base names of the schemas, `tzUtc`; `@.done.json`, written last: rows of each table |
 //! | `SCHEMA.json`, `SCHEMA.sql` | tables, views, base names; `CREATE DATABASE`, events and routines |
-//! | `SCHEMA.libraries.sql`, `.routines.sql`, `.events.sql` | these by themselves, with `multifileDdl`: since 9.4, where there are libraries |
-//! | `SCHEMA@TABLE.json`, `.sql`, `.triggers.sql` | how its rows are written; definition; triggers |
-//! | `SCHEMA@VIEW.pre.sql`, `SCHEMA@VIEW.sql` | a view that holds the place, and the view |
-//! | `SCHEMA@TABLE@0.tsv.zst` … `SCHEMA@TABLE@@9.tsv.zst` | rows in chunks, the last one with two `@`; `SCHEMA@TABLE.tsv.zst` without chunks; `.idx` beside them |
-//! | `SCHEMA@TABLE@PARTITION@0.tsv.zst` … | rows of a table with partitions |
+//! | `SCHEMA.libraries.sql`, `.routines.sql`, `.events.sql` | these in separate files, with `multifileDdl`: since 9.4, if there are libraries |
+//! | `SCHEMA@TABLE.json`, `.sql`, `.triggers.sql` | format of the rows; definition; triggers |
+//! | `SCHEMA@VIEW.pre.sql`, `SCHEMA@VIEW.sql` | a placeholder for the view; the view |
+//! | `SCHEMA@TABLE@0.tsv.zst` … `SCHEMA@TABLE@@9.tsv.zst` | chunks of rows, the last one with two `@`; `SCHEMA@TABLE.tsv.zst` without chunks; `.idx` files beside them |
+//! | `SCHEMA@TABLE@PARTITION@0.tsv.zst` … | rows of a partitioned table |
 //! | `@.users.sql` | accounts |
 //!
-//! Metadata is data: of the expressions that it may hold only `UNHEX` and `FROM_BASE64` are understood.
+//! Metadata is treated as data: the only expressions supported in it are `UNHEX` and `FROM_BASE64`.
 
 mod metadata;
 
@@ -28,27 +31,28 @@ use super::cutter::Ends;
 use super::delimited::{Decode, Delimited};
 use super::error::SourceError;
 use super::folder::{self, Entry};
-use super::layout::{
-    DelimitedFile, Layout, RowFile, RowForm, Segment, SourceFormat, SqlFile, TableRows,
-};
+use super::layout::{Layout, RowFile, RowForm, Segment, SourceFormat, SqlFile, TableRows};
+use crate::delimited::DelimitedFile;
 use metadata::{Done, Dump, Options, Schema, Table};
 
-/// MariaDB may hold rows that a `CHECK` of their own table does not allow, put there while `check_constraint_checks` was off; MariaDB Shell
-/// loads with it off, too. MySQL, which has no such variable, reads over the comment.
+/// MariaDB may hold rows that violate a `CHECK` of their own table, inserted while
+/// `check_constraint_checks` was off. MariaDB Shell also loads with it off. MySQL has no such
+/// variable and skips the comment.
 const SESSION_OF_MARIADB: &str =
     "SET SESSION foreign_key_checks = 0 /*M!100201 , SESSION check_constraint_checks = 0 */";
-/// Characters that are shown of the name of what is not known.
+/// How many characters of an unknown capability's name a message shows.
 const CAPABILITY_SHOWN: usize = 64;
 
-/// Whether a folder with these files is one of the Shell.
+/// Whether a folder with these entries was written by the Shell.
 pub fn is_here(entries: &[Entry]) -> bool {
     entries.iter().any(|entry| entry.name == "@.json")
 }
 
-/// Lays a folder out.
+/// Lays out a folder.
 ///
 /// # Errors
-/// What cannot be read, and metadata that is not what the Shell writes. What is missing is a fault of the layout.
+/// Files that cannot be read, or metadata that the Shell does not write. Missing files are faults
+/// of the layout.
 pub fn layout(path: &Path, entries: Vec<Entry>) -> Result<Layout, SourceError> {
     let mut folder = Folder {
         files: entries
@@ -90,7 +94,7 @@ pub fn layout(path: &Path, entries: Vec<Entry>) -> Result<Layout, SourceError> {
 }
 
 struct Folder<'a> {
-    /// Files that nothing was taken from yet.
+    /// Files not used so far.
     files: BTreeMap<String, Entry>,
     path: &'a Path,
     layout: Layout,
@@ -201,7 +205,7 @@ impl Folder<'_> {
         let file = self.statements(&format!("{base}.triggers.sql"), schema, triggers);
         self.programs.extend(file);
         let Some(meta) = meta else {
-            // A dump without rows has none.
+            // A dump without rows has no such file.
             if has_rows {
                 self.fault(&format!("{name} is missing"));
             }
@@ -248,7 +252,7 @@ impl Folder<'_> {
         Ok(())
     }
 
-    /// The files of rows of a table or partition, in their order.
+    /// The row files of a table or partition, in order.
     fn chunks(&mut self, base: &str, extension: &str, chunked: bool) -> Vec<Entry> {
         let whole = format!("{base}.{extension}");
         let mut found: Vec<Entry> = self.files.remove(&whole).into_iter().collect();
@@ -258,7 +262,7 @@ impl Folder<'_> {
             }
             return found;
         }
-        // Older Shells write one file for an empty table, although the dump is in chunks.
+        // Older Shells write an empty table as a single file even in a chunked dump.
         if !found.is_empty() {
             return found;
         }
@@ -276,8 +280,9 @@ impl Folder<'_> {
         found
     }
 
-    /// Bytes of the text in a file of rows, and the file that says so: the index beside it, or the metadata written last. The index has
-    /// offsets in the text, eight bytes each with the highest first, one about every MiB and the last one at its end.
+    /// Size of the text in a row file in bytes, and the file that states it: the index beside it,
+    /// or the metadata that is written last. The index holds offsets into the text as big-endian
+    /// 64-bit integers, about one per MiB, and ends with the offset of the end of the text.
     fn text_bytes(
         &mut self,
         name: &str,
@@ -313,7 +318,7 @@ impl Folder<'_> {
         Ok(Some((last, index)))
     }
 
-    /// A file of statements, if it is there.
+    /// A file of statements, if it exists; a fault if it is `needed` and does not.
     fn statements(&mut self, name: &str, schema: &str, needed: bool) -> Option<SqlFile> {
         let Some(entry) = self.files.remove(name) else {
             if needed {
@@ -337,7 +342,7 @@ impl Folder<'_> {
         })
     }
 
-    /// A file of metadata, if it is there.
+    /// A metadata file, if it exists.
     fn json<T: DeserializeOwned>(&mut self, name: &str) -> Result<Option<T>, SourceError> {
         let Some(entry) = self.files.remove(name) else {
             return Ok(None);
@@ -356,11 +361,11 @@ impl Folder<'_> {
     }
 }
 
-/// Why a dump that uses this is not read, where it is not: the Shell itself refuses what it does not know of
-/// (`modules/util/dump/capability.cc`).
+/// Why a dump that needs this capability cannot be read; `None` if it can. The Shell, too, refuses
+/// capabilities that it does not know (`modules/util/dump/capability.cc`).
 fn beyond(capability: &str) -> Option<String> {
     let what = match capability {
-        // A redirected dump has said so before.
+        // A redirected dump was already reported.
         "partition_awareness" | "multifile_schema_ddl" | "dump_dir_redirection" => return None,
         "innodb_vector_store" => "the rows of its vector store are not in its files of rows",
         "dynamic_data_masking" => "what it masks is defined in a form of its own",
@@ -374,7 +379,7 @@ fn beyond(capability: &str) -> Option<String> {
     ))
 }
 
-/// How the rows of a table are written.
+/// The text format of a table's rows.
 fn form(options: &Options) -> Result<DelimitedFile, String> {
     let bytes = |text: &Option<String>| text.as_ref().map(|text| text.as_bytes().to_vec());
     let one = |key: &str, text: &Option<String>| match bytes(text).as_deref() {

@@ -1,8 +1,9 @@
-//! What stands in a dump and is no statement: messages of the program that made it, and what joined files bring along.
+//! Detects text in a dump that is not a statement: messages of the program that wrote it, and byte
+//! order marks of joined files.
 
 use refloat_sqltext::StatementKind;
 
-/// Programs whose messages get into a dump when their output for errors goes the same way (`2>&1`).
+/// Programs whose messages end up in a dump when standard error is redirected into it (`2>&1`).
 const PROGRAMS: &[&str] = &[
     "mysqldump",
     "mariadb-dump",
@@ -17,7 +18,7 @@ const PROGRAMS: &[&str] = &[
     "ssh",
     "sudo",
 ];
-/// Other lines that such programs print.
+/// Starts of other lines that such programs print.
 const LINES: &[&str] = &[
     "Warning: A partial dump",
     "Warning: option",
@@ -27,20 +28,20 @@ const LINES: &[&str] = &[
     "Got error: ",
     "Couldn't execute ",
 ];
-/// What editors of Windows begin a file with.
+/// The byte order mark that Windows editors write at the start of a file.
 const MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// Why something is no statement, and what to do about it.
+/// Why a text is not a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stray {
     /// A message of a program.
     Message,
-    /// A byte order mark in the middle: files were joined.
+    /// A byte order mark in the middle of a dump: files were joined.
     Mark,
 }
 
 impl Stray {
-    /// What it is.
+    /// An explanation for the user.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Message => {
@@ -52,7 +53,7 @@ impl Stray {
         }
     }
 
-    /// What to do about it.
+    /// What the user can do about it.
     pub fn hint(self) -> &'static str {
         match self {
             Self::Message => {
@@ -65,7 +66,7 @@ impl Stray {
     }
 }
 
-/// Whether a statement that no server knows is none.
+/// Checks whether a statement of unknown kind is not a statement at all.
 pub fn stray(kind: &StatementKind, text: &[u8]) -> Option<Stray> {
     if !matches!(kind, StatementKind::Other) {
         return None;
@@ -76,7 +77,7 @@ pub fn stray(kind: &StatementKind, text: &[u8]) -> Option<Stray> {
     is_message(text).then_some(Stray::Message)
 }
 
-/// Whether a text begins with a line that a program has printed.
+/// Whether the first line of a text is a message of a program.
 pub fn is_message(text: &[u8]) -> bool {
     let end = memchr::memchr(b'\n', text).unwrap_or(text.len());
     let Ok(line) = std::str::from_utf8(&text[..end]) else {

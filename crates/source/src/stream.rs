@@ -1,52 +1,53 @@
-//! Rows on their way from one server to another: blocks of whole rows, of whatever table, bounded in bytes.
+//! Rows in transit from one server to another: blocks of whole rows, of any table, with a limit on
+//! the bytes held.
 //!
-//! Who reads pushes, who writes takes. A table ends by a message that says how many rows it has, and the stream by one that says
-//! that nothing is missing: that no more comes is never taken for an end.
+//! Readers push and writers take. A message with the row count ends each table, and another states
+//! that the stream is complete: silence never counts as the end.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::layout::DelimitedFile;
 use crate::blocks::BlockPool;
+use crate::delimited::DelimitedFile;
 
-/// Row text that waits in a stream, at most: enough to keep writers busy while a reader waits for its server. A single block that
-/// is larger waits alone.
+/// Upper limit on row text waiting in a stream, in bytes: enough to keep writers busy while a
+/// reader waits for its server. A larger block waits alone.
 pub const STREAM_BYTES: usize = 16 << 20;
-/// Row text of one block, or one row if that is longer.
+/// Target size of a block of row text in bytes; a longer row is a block of its own.
 pub const BLOCK_BYTES: usize = 1 << 20;
 
-/// Rows that come from a server.
+/// A stream of rows from a server.
 #[derive(Debug)]
 pub struct RowStream {
-    /// The tables; messages name them by their place.
+    /// The tables; messages refer to them by index.
     pub tables: Vec<StreamedTable>,
-    /// How many bytes were read, as the source estimates them.
+    /// Bytes read so far, by the source's estimates.
     pub position: Arc<AtomicU64>,
     /// Buffers for blocks.
     pub pool: Arc<BlockPool>,
     state: Mutex<State>,
-    /// Signalled when there is room, or nobody takes any more.
+    /// Signaled when there is room, or when the writing side has closed the stream.
     room: Condvar,
-    /// Signalled when something has come.
+    /// Signaled when something has arrived.
     come: Condvar,
 }
 
 /// A table of a stream.
 #[derive(Debug)]
 pub struct StreamedTable {
-    /// Database.
+    /// Database name.
     pub database: String,
-    /// Table.
+    /// Table name.
     pub table: String,
-    /// Bytes of its rows, as its server estimates them.
+    /// The source server's estimate of the size of its rows in bytes.
     pub bytes: u64,
-    /// Rows, as its server estimates them.
+    /// The source server's estimate of its number of rows.
     pub rows: u64,
-    /// How its rows are written.
+    /// The text format of its rows.
     pub form: DelimitedFile,
-    /// Whether its rows come at all; else only its definition is copied.
+    /// Whether its rows are sent; otherwise only its definition is copied.
     pub data: bool,
 }
 
@@ -57,32 +58,32 @@ impl StreamedTable {
     }
 }
 
-/// What comes.
+/// A message of a stream.
 #[derive(Debug)]
 pub enum Arrival {
     /// Whole rows of a table.
     Rows {
-        /// The table, by its place.
+        /// Index of the table.
         table: usize,
-        /// The rows.
+        /// The encoded rows.
         text: Vec<u8>,
-        /// How many they are.
+        /// Number of rows.
         rows: u64,
     },
-    /// All rows of a table have come.
+    /// All rows of a table have been sent.
     TableEnd {
-        /// The table, by its place.
+        /// Index of the table.
         table: usize,
-        /// How many they were.
+        /// Number of rows sent.
         rows: u64,
     },
-    /// All tables have ended, and nothing was changed meanwhile.
+    /// All tables are complete, and nothing changed while they were read.
     End,
-    /// It has ended before its end.
+    /// The stream ended early.
     Broken,
 }
 
-/// Nobody takes rows any more.
+/// The error of a push after the writing side has closed the stream.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Closed;
 
@@ -90,14 +91,14 @@ pub struct Closed;
 struct State {
     waiting: VecDeque<Arrival>,
     bytes: usize,
-    /// The reading side has said its last word.
+    /// The reading side has finished, successfully or not.
     ended: bool,
-    /// The writing side has gone.
+    /// The writing side is gone.
     closed: bool,
 }
 
 impl RowStream {
-    /// A stream in which nothing is yet.
+    /// An empty stream.
     pub fn new(tables: Vec<StreamedTable>) -> Self {
         Self {
             tables,
@@ -113,7 +114,7 @@ impl RowStream {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds rows of a table; waits for room.
+    /// Pushes rows of a table; blocks until there is room.
     pub fn rows(&self, table: usize, text: Vec<u8>, rows: u64) -> Result<(), Closed> {
         let mut state = self.state();
         while !state.closed && state.bytes > 0 && state.bytes + text.len() > STREAM_BYTES {
@@ -131,14 +132,14 @@ impl RowStream {
         Ok(())
     }
 
-    /// All rows of a table were pushed.
+    /// Announces that all rows of a table have been pushed.
     pub fn table_end(&self, table: usize, rows: u64) {
         let mut state = self.state();
         state.waiting.push_back(Arrival::TableEnd { table, rows });
         self.come.notify_one();
     }
 
-    /// The last word of the reading side: whether everything was read, and is as it was.
+    /// Ends the reading side. `whole` says whether everything was read and nothing changed.
     pub fn end(&self, whole: bool) {
         let mut state = self.state();
         if !state.ended {
@@ -149,7 +150,7 @@ impl RowStream {
         self.come.notify_all();
     }
 
-    /// Nothing is taken any more: who pushes is told so, and what waits is let go.
+    /// Closes the writing side: waiting messages are dropped, and pushing rows fails.
     pub fn close(&self) {
         let mut state = self.state();
         state.closed = true;
@@ -158,7 +159,7 @@ impl RowStream {
         self.room.notify_all();
     }
 
-    /// What comes next; `None` when nothing came within the time.
+    /// The next message; `None` if none arrived within `patience`.
     pub fn next(&self, patience: Duration) -> Option<Arrival> {
         let mut state = self.state();
         if state.waiting.is_empty() {

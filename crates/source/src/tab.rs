@@ -1,9 +1,11 @@
 //! Folders of `mysqldump --tab` and `mariadb-dump --dir`.
 //!
-//! `TABLE.sql` has the definition, its triggers behind the closing comment, and `TABLE.txt` the rows as `SELECT … INTO
-//! OUTFILE` wrote them; a view has only a `.sql`. `--dir` makes one such folder for each database, named after it. How fields and
-//! lines are terminated is written nowhere: without options it is what `LOAD DATA` reads without any. The character set of
-//! the rows is the one of the dump tool's session, or `binary` when that is utf8mb4 (`dump_table` of `mysqldump.c`).
+//! `TABLE.sql` has the definition, with the triggers after the closing comment. `TABLE.txt` has the
+//! rows as `SELECT … INTO OUTFILE` wrote them; a view has only a `.sql` file. `--dir` makes one
+//! such folder per database, named after it. The terminators of fields and lines are not recorded:
+//! unless options say otherwise, they are the `LOAD DATA` defaults. The rows are in the character
+//! set of the dump tool's session, or in `binary` if that is utf8mb4 (`dump_table` in
+//! `mysqldump.c`).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,18 +15,17 @@ use refloat_sqltext::{ItemKind, StatementKind, Step};
 use super::cutter::{Cutter, Ends};
 use super::error::SourceError;
 use super::folder::{self, Entry};
-use super::layout::{
-    DelimitedFile, Layout, RowFile, RowForm, Segment, SourceFormat, SqlFile, TableRows,
-};
+use super::layout::{Layout, RowFile, RowForm, Segment, SourceFormat, SqlFile, TableRows};
 use super::options::DelimitedOptions;
+use crate::delimited::DelimitedFile;
 
-/// What a session begins with: tables refer to others that come later.
+/// Statements that start every session. Tables may refer to others that come later.
 const SESSION: &[&str] = &[
     "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO'",
     "SET SESSION foreign_key_checks = 0",
 ];
 
-/// Whether a folder with these files is one of `--tab`.
+/// Whether a folder with these entries was written by `--tab`.
 pub fn is_tab(entries: &[Entry]) -> bool {
     let pair = |entry: &Entry| {
         entry.plain.strip_suffix(".txt").is_some_and(|stem| {
@@ -35,7 +36,7 @@ pub fn is_tab(entries: &[Entry]) -> bool {
     entries.iter().any(|entry| !entry.folder && pair(entry))
 }
 
-/// Whether a folder holds nothing but folders of `--tab`.
+/// Whether a folder holds only folders, at least one of them a `--tab` folder.
 pub fn is_dir(entries: &[Entry]) -> Result<bool, SourceError> {
     let mut found = false;
     for entry in entries {
@@ -47,10 +48,11 @@ pub fn is_dir(entries: &[Entry]) -> Result<bool, SourceError> {
     Ok(found)
 }
 
-/// Lays a folder out; of `--dir` with the databases that its folders are named after.
+/// Lays out a folder. For `--dir` the layout includes the databases that the folders are named
+/// after.
 ///
 /// # Errors
-/// What cannot be read. What is missing is a fault of the layout.
+/// Files that cannot be read. Missing files are faults of the layout.
 pub fn layout(
     path: &Path,
     entries: Vec<Entry>,
@@ -94,7 +96,7 @@ struct Parts {
     views: Vec<View>,
 }
 
-/// A view's file, its name and its text.
+/// A view's file, name and definition.
 struct View {
     file: SqlFile,
     name: String,
@@ -107,9 +109,9 @@ struct Definition {
     table: Option<String>,
     view: Option<String>,
     sequence: bool,
-    /// The character set of the session that wrote it.
+    /// Character set of the session that wrote it.
     charset: Option<String>,
-    /// Whether it was written in a session of UTC.
+    /// Whether the session that wrote it used UTC.
     utc: bool,
     server: Option<String>,
 }
@@ -159,7 +161,7 @@ fn define(text: &[u8]) -> Definition {
     found
 }
 
-/// The files of one database.
+/// Adds the files of one database.
 fn one(
     database: Option<&str>,
     entries: Vec<Entry>,
@@ -292,7 +294,7 @@ fn rows_of(
     }
 }
 
-/// Views, each behind those that its text names: nothing holds their places here.
+/// Sorts each view after those that its text names: there are no placeholder tables here.
 fn in_order(views: Vec<View>) -> Vec<SqlFile> {
     let mut left: Vec<Option<View>> = views.into_iter().map(Some).collect();
     let mut ordered = Vec::new();
@@ -308,7 +310,7 @@ fn in_order(views: Vec<View>) -> Vec<SqlFile> {
         let free = left
             .iter()
             .position(|view| view.as_ref().is_some_and(|view| !waits(view, &left)))
-            // Names that are columns too may look like a circle: then in the order of their names.
+            // Names that are also column names can look like a cycle: fall back to order by name.
             .or_else(|| left.iter().position(Option::is_some));
         let Some(view) = free.and_then(|at| left[at].take()) else {
             return ordered;

@@ -1,7 +1,9 @@
-//! Rows as tab-separated text, the default form of `LOAD DATA`, with a digest that does not depend on their order.
+//! Rows as tab-separated text, the default format of `LOAD DATA`, with a digest that does not
+//! depend on row order.
 //!
-//! A field ends with a tab, a row with a newline; a backslash stands before a tab, a newline or a backslash of the value, and
-//! NULL is `\N`. Nothing else is changed: the bytes of a value are those that the column holds.
+//! A field ends with a tab and a row with a newline. A backslash escapes a tab, newline or
+//! backslash in a value, and NULL is `\N`. Nothing else changes: the bytes of a value are those
+//! that the column holds.
 
 use twox_hash::XxHash3_128;
 
@@ -35,10 +37,10 @@ pub fn write_row<'a>(cells: impl Iterator<Item = Option<&'a [u8]>>, out: &mut Ve
     out.push(b'\n');
 }
 
-/// The fields of a row in its written form, with or without the newline; `None` is NULL.
+/// The fields of an encoded row, with or without its newline; `None` is NULL.
 pub fn fields(row: &[u8]) -> impl Iterator<Item = Option<Vec<u8>>> + '_ {
     let row = row.strip_suffix(b"\n").unwrap_or(row);
-    // A tab of a value is written as `\t`: every tab that is left ends a field.
+    // A tab within a value is written as `\t`, so every literal tab ends a field.
     row.split(|byte| *byte == b'\t')
         .map(|field| (field != b"\\N").then(|| unescape(field)))
 }
@@ -60,10 +62,10 @@ fn unescape(field: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The sum of the hashes of rows, modulo 2^128.
+/// The sum of the row hashes, modulo 2^128.
 ///
-/// A row's hash is XXH3-128 of its written form without the newline. A sum sees a row that is there twice, which an exclusive or
-/// would take for none, and does not see in which order rows came.
+/// The hash of a row is XXH3-128 of its encoded form without the newline. A sum does not depend on
+/// row order, and it counts duplicate rows, which XOR would cancel out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RowDigest {
     sum: u128,
@@ -71,7 +73,7 @@ pub struct RowDigest {
 }
 
 impl RowDigest {
-    /// Adds a row in its written form, without the newline.
+    /// Adds an encoded row, without its newline.
     pub fn add(&mut self, row: &[u8]) {
         self.sum = self.sum.wrapping_add(XxHash3_128::oneshot(row));
         self.rows += 1;
@@ -83,12 +85,12 @@ impl RowDigest {
         self.rows += other.rows;
     }
 
-    /// Rows so far.
+    /// Number of rows so far.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// The digest of so many rows, from its digits; digits that are none count as 0.
+    /// The digest of `rows` rows from its hexadecimal digits. Invalid digits give a sum of 0.
     pub fn from_hex(digits: &str, rows: u64) -> Self {
         Self {
             sum: u128::from_str_radix(digits, 16).unwrap_or_default(),
@@ -96,7 +98,7 @@ impl RowDigest {
         }
     }
 
-    /// As 32 hexadecimal digits.
+    /// The sum as 32 hexadecimal digits.
     pub fn hex(&self) -> String {
         format!("{:032x}", self.sum)
     }

@@ -1,5 +1,5 @@
-//! Delimited rows as the text of an `INSERT`: for servers, columns and rows that take them no other way, and for finding the row
-//! that is refused.
+//! Converts delimited rows to the text of an `INSERT`: for servers, columns and rows that accept no
+//! other form, and to find the row that is refused.
 
 use std::io::Write as _;
 
@@ -8,7 +8,7 @@ use refloat_sqltext::{CharsetFamily, RowVisitor, VisitError};
 
 use crate::delimited::DelimitedRows;
 
-/// Writes tuples.
+/// Writes rows as tuples.
 struct Tuples<'a> {
     columns: Vec<Option<&'a Column>>,
     rows: &'a DelimitedRows,
@@ -16,7 +16,7 @@ struct Tuples<'a> {
     out: &'a mut Vec<u8>,
 }
 
-/// Why a row is no row of the table.
+/// The row has the wrong number of fields.
 struct WrongFields {
     found: usize,
 }
@@ -73,7 +73,7 @@ impl RowVisitor for Tuples<'_> {
 
     fn number(&mut self, text: &[u8]) -> Result<(), WrongFields> {
         self.separate();
-        // Digits come from a file: nothing else may stand in a statement.
+        // The text comes from a file: only digits may enter a statement unquoted.
         if !text.is_empty() && text.iter().all(u8::is_ascii_digit) {
             self.out.extend_from_slice(text);
         } else {
@@ -94,14 +94,15 @@ impl RowVisitor for Tuples<'_> {
             ColumnClass::Bytes | ColumnClass::Bit => self.hex(bytes),
             ColumnClass::Text if !bytes.is_ascii() => {
                 let own = column.and_then(|column| column.charset.as_deref());
-                // Bytes of a column's own character set, or of one whose characters may hold a backslash, are named by it.
+                // Text in the column's own character set, or in one whose characters may contain a
+                // backslash byte, needs an introducer.
                 let named = if self.rows.charset == "binary" {
                     own
                 } else {
                     let family = CharsetFamily::from_charset_name(self.rows.charset.as_bytes());
                     (family != CharsetFamily::Plain).then_some(self.rows.charset.as_str())
                 };
-                // MySQL warns of these; all that they can say is the same in the other.
+                // MySQL warns about these names. The replacement can represent the same characters.
                 let named = named.map(|name| match name {
                     "utf8" | "utf8mb3" => "utf8mb4",
                     "ucs2" => "utf16",
@@ -116,8 +117,9 @@ impl RowVisitor for Tuples<'_> {
                 }
             }
             _ => {
-                // In these a character of ASCII has other bytes than here, or its bytes are another character: a backslash of sjis comes back from
-                // utf8mb4 as one of two bytes.
+                // In these character sets an ASCII character has different bytes, or an ASCII byte
+                // is a different character: a backslash in sjis comes back from utf8mb4 as a
+                // two-byte character.
                 let wide = column
                     .and_then(|column| column.charset.as_deref())
                     .filter(|own| self.rows.charset == "binary" && NOT_ASCII.contains(own));
@@ -146,7 +148,7 @@ impl RowVisitor for Tuples<'_> {
 /// Appends the rows of `text` as `(…),(…)`.
 ///
 /// # Errors
-/// Words for a row that has not as many fields as are wanted, or that cannot be read.
+/// A message about a row with the wrong number of fields, or one that cannot be read.
 pub fn append(
     rows: &DelimitedRows,
     text: &[u8],

@@ -1,5 +1,5 @@
-//! Speed of the hot loops in GB/s, medians of several passes: `cargo bench -p refloat-sqltext`, with names of
-//! shapes behind `--` for these only.
+//! Speed of the hot loops in GB/s, medians of several passes. Run `cargo bench -p refloat-sqltext`;
+//! shape names after `--` select shapes.
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
@@ -10,15 +10,15 @@ use refloat_sqltext::{ItemKind, LexMode, RowVisitor, Scanner, Step, StrLit, visi
 
 /// Bytes of text per shape.
 const SIZE: usize = 128 << 20;
-/// Bytes per read of a loader.
+/// Bytes per read, as in a loader.
 const BLOCK: usize = 4 << 20;
 const PASSES: usize = 7;
 
-/// Appends row number so-and-so.
+/// Appends the row with this number.
 type Row = fn(&mut String, u64);
 
 fn main() {
-    // `cargo test` runs benches too, with this argument gone: only `cargo bench` gives `--bench`.
+    // `cargo test` runs benches too, but only `cargo bench` passes `--bench`.
     if !std::env::args().any(|a| a == "--bench") {
         return;
     }
@@ -64,7 +64,7 @@ fn measure(bytes: usize, mut run: impl FnMut() -> u64) -> (String, u64) {
     )
 }
 
-/// Statements of 1 MB, as mysqldump writes them; or of one row each.
+/// Statements of 1 MiB, as mysqldump writes them, or of one row each.
 fn statements(row: Row, single: bool) -> Vec<u8> {
     let limit = if single { 1 } else { 1 << 20 };
     let mut text = String::with_capacity(SIZE + limit);
@@ -85,7 +85,7 @@ fn statements(row: Row, single: bool) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// A cheap row of pseudo-random numbers.
+/// A cheap pseudo-random number from a row number.
 fn noise(n: u64) -> u64 {
     let mut x = n.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     x ^= x >> 29;
@@ -147,7 +147,7 @@ fn single(out: &mut String, n: u64) {
     employees(out, n);
 }
 
-/// Scans as a loader does: blocks into a buffer, the rest moved to its front.
+/// Scans block by block, like a loader.
 fn scan(text: &[u8]) -> u64 {
     each_piece(text, |_| {})
 }
@@ -212,7 +212,7 @@ impl RowVisitor for Count {
     }
 }
 
-/// Visits every value. The scan that finds the pieces runs before the clock does, through a cache.
+/// Visits every value. A plain search finds the rows, in place of the scanner.
 fn visit(text: &[u8]) -> u64 {
     let mut count = Count {
         values: 0,
@@ -220,7 +220,7 @@ fn visit(text: &[u8]) -> u64 {
     };
     let mut rows = 0;
     let mut rest = text;
-    // The text is known: statements end in `;\n`, and no row holds that.
+    // This generated text ends statements with `;\n`, and no row contains that.
     while !rest.is_empty() {
         let begin = rest.windows(2).position(|w| w == b" (").expect("rows") + 1;
         let end = memchr::memmem::find(rest, b";\n").expect("end");

@@ -1,4 +1,4 @@
-//! What a statement does, from its leading words.
+//! Determines what a statement does from its leading words.
 
 use std::mem::discriminant;
 
@@ -9,34 +9,34 @@ mod words;
 
 use words::Words;
 
-/// A name that may be qualified; unquoted bytes.
+/// A name, qualified or not; unquoted bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ObjectName {
-    /// Database, when the name is qualified.
+    /// The database; `None` when the name is not qualified.
     pub database: Option<Vec<u8>>,
-    /// The name itself.
+    /// The name without its database.
     pub name: Vec<u8>,
 }
 
-/// Why a statement must not run unseen.
+/// Why a statement must not run unchecked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Danger {
-    /// `LOAD DATA`, `LOAD XML`: reads files of the server or of the client.
+    /// `LOAD DATA`, `LOAD XML`: reads files on the server or the client.
     LoadData,
-    /// `SELECT … INTO OUTFILE` or `DUMPFILE`: writes files of the server.
+    /// `SELECT … INTO OUTFILE` or `DUMPFILE`: writes files on the server.
     OutFile,
     /// `INSTALL`, `UNINSTALL`: plugins and components.
     Plugin,
-    /// `CREATE FUNCTION … SONAME`: runs a library.
+    /// `CREATE FUNCTION … SONAME`: loads a shared library into the server.
     LoadableFunction,
-    /// `SHUTDOWN`, `RESTART`, `KILL`, `ALTER INSTANCE`, `CLONE`, `LOCK INSTANCE`, `FLUSH … WITH READ LOCK`, `FLUSH … FOR
-    /// EXPORT`, `BACKUP`.
+    /// `SHUTDOWN`, `RESTART`, `KILL`, `ALTER INSTANCE`, `CLONE`, `LOCK INSTANCE`,
+    /// `FLUSH … WITH READ LOCK`, `FLUSH … FOR EXPORT`, `BACKUP`.
     Instance,
-    /// `HANDLER`, `BINLOG`, `IMPORT TABLE`, `XA`: bypass what the loader knows.
+    /// `HANDLER`, `BINLOG`, `IMPORT TABLE`, `XA`: bypass the state that the loader tracks.
     LowLevel,
-    /// `PREPARE`, `EXECUTE`: the text that runs cannot be seen.
+    /// `PREPARE`, `EXECUTE`: the text that runs is not visible.
     DynamicSql,
-    /// Conditional comments make it one statement for one server and another for the next.
+    /// Conditional comments make it different statements on different servers.
     Ambiguous,
 }
 
@@ -52,29 +52,29 @@ pub enum StatementKind {
     SetGtidPurged,
     /// `USE db`.
     Use {
-        /// The database.
+        /// Name of the database, unquoted.
         database: Vec<u8>,
     },
     /// `CREATE DATABASE`.
     CreateDatabase {
-        /// The database.
+        /// Name of the database, unquoted.
         database: Vec<u8>,
         /// With `IF NOT EXISTS`.
         if_not_exists: bool,
     },
     /// `DROP DATABASE`.
     DropDatabase {
-        /// The database.
+        /// Name of the database, unquoted.
         database: Vec<u8>,
     },
-    /// `ALTER DATABASE`; without a name it is the current one.
+    /// `ALTER DATABASE`.
     AlterDatabase {
-        /// The database.
+        /// The database; `None` for the current one.
         database: Option<Vec<u8>>,
     },
     /// `CREATE TABLE`.
     CreateTable {
-        /// The table.
+        /// Name of the table, possibly qualified.
         table: ObjectName,
         /// With `IF NOT EXISTS`.
         if_not_exists: bool,
@@ -87,75 +87,75 @@ pub enum StatementKind {
     },
     /// `DROP TABLE`.
     DropTable {
-        /// The tables.
+        /// Names of the tables, in the order of the statement.
         tables: Vec<ObjectName>,
     },
     /// `DROP VIEW`.
     DropView {
-        /// The views.
+        /// Names of the views, in the order of the statement.
         views: Vec<ObjectName>,
     },
     /// `CREATE VIEW`.
     CreateView {
-        /// The view.
+        /// Name of the view, possibly qualified.
         view: ObjectName,
     },
     /// `CREATE TRIGGER`.
     CreateTrigger {
-        /// The trigger.
+        /// Name of the trigger, possibly qualified.
         trigger: ObjectName,
-        /// The table it belongs to.
+        /// The table that the trigger belongs to.
         table: ObjectName,
     },
     /// `CREATE FUNCTION`, `PROCEDURE`, `PACKAGE`, `PACKAGE BODY`, `LIBRARY`.
     CreateRoutine {
         /// `FUNCTION`, `PROCEDURE`, `PACKAGE`, `PACKAGE BODY` or `LIBRARY`.
         what: &'static str,
-        /// The routine.
+        /// Name of the routine, possibly qualified.
         routine: ObjectName,
     },
     /// `CREATE EVENT`.
     CreateEvent {
-        /// The event.
+        /// Name of the event, possibly qualified.
         event: ObjectName,
     },
     /// `DROP TRIGGER`.
     DropTrigger {
-        /// The trigger.
+        /// Name of the trigger, possibly qualified.
         trigger: ObjectName,
     },
     /// `DROP FUNCTION`, `PROCEDURE`, `PACKAGE`, `PACKAGE BODY`, `LIBRARY`.
     DropRoutine {
         /// As in [`StatementKind::CreateRoutine`].
         what: &'static str,
-        /// The routine.
+        /// Name of the routine, possibly qualified.
         routine: ObjectName,
     },
     /// `DROP EVENT`.
     DropEvent {
-        /// The event.
+        /// Name of the event, possibly qualified.
         event: ObjectName,
     },
     /// `CREATE SEQUENCE` (MariaDB).
     CreateSequence {
-        /// The sequence.
+        /// Name of the sequence, possibly qualified.
         sequence: ObjectName,
     },
     /// `DROP SEQUENCE` (MariaDB).
     DropSequence {
-        /// The sequences.
+        /// Names of the sequences, in the order of the statement.
         sequences: Vec<ObjectName>,
     },
     /// `ALTER TABLE t DISABLE KEYS` or `ENABLE KEYS`, alone.
     AlterTableKeys {
-        /// The table.
+        /// Name of the table, possibly qualified.
         table: ObjectName,
-        /// `ENABLE`.
+        /// `ENABLE KEYS`, not `DISABLE KEYS`.
         enable: bool,
     },
     /// Any other `ALTER TABLE`.
     AlterTable {
-        /// The table.
+        /// Name of the table, possibly qualified.
         table: ObjectName,
     },
     /// `CREATE INDEX` and `DROP INDEX`.
@@ -166,7 +166,7 @@ pub enum StatementKind {
     LockTables,
     /// `UNLOCK TABLES`.
     UnlockTables,
-    /// `INSERT` and `REPLACE` in a form that is not cut into rows.
+    /// `INSERT` and `REPLACE` in a form that the scanner does not cut into rows.
     Insert,
     /// `START TRANSACTION`, `BEGIN`.
     StartTransaction,
@@ -174,15 +174,15 @@ pub enum StatementKind {
     Commit,
     /// `ROLLBACK`.
     Rollback,
-    /// `GRANT`, `REVOKE`, `CREATE USER`, `SET PASSWORD`, roles and the like.
+    /// `GRANT`, `REVOKE`, `CREATE USER`, `SET PASSWORD`, roles and similar.
     Account,
-    /// `CHANGE MASTER`, `START SLAVE`, `RESET`, `PURGE` and the like.
+    /// `CHANGE MASTER`, `START SLAVE`, `RESET`, `PURGE` and similar.
     Replication,
-    /// Must not run unseen.
+    /// Must not run unchecked.
     Dangerous(Danger),
     /// `TRUNCATE`.
     Truncate {
-        /// The table.
+        /// Name of the table, possibly qualified.
         table: ObjectName,
     },
     /// `DELETE`.
@@ -197,15 +197,15 @@ pub enum StatementKind {
     Call,
     /// `ANALYZE`, `OPTIMIZE`, `CHECK`, `REPAIR`, `CHECKSUM`, `FLUSH`, `CACHE`.
     Maintenance,
-    /// Only comments.
+    /// Nothing but comments.
     Empty,
-    /// None of these.
+    /// None of the above.
     Other,
 }
 
-/// Says what a statement does, looking through comments and into conditional comments.
+/// Classifies a statement, ignoring plain comments and reading the content of conditional ones.
 ///
-/// A statement that is one thing with its conditional comments and another without them is
+/// A statement that changes its kind when its conditional comments are skipped is
 /// [`Danger::Ambiguous`].
 pub fn classify(text: &[u8], mode: LexMode) -> StatementKind {
     let kind = classify_from(text, 0, mode);
@@ -216,7 +216,7 @@ pub fn classify(text: &[u8], mode: LexMode) -> StatementKind {
     {
         return kind;
     }
-    // All before `start` may be skipped by some server: what would the rest be, alone?
+    // Some server may skip everything before `start`: classify what remains.
     let mut depth = 1_u32;
     for token in stream {
         let start = match token.kind {
@@ -232,7 +232,8 @@ pub fn classify(text: &[u8], mode: LexMode) -> StatementKind {
         };
         if let Some(start) = start {
             let rest = classify_from(text, start, mode);
-            // A query changes nothing; `WITH CASCADED CHECK OPTION` at the end of a view looks like one.
+            // A query changes nothing, and the `WITH CASCADED CHECK OPTION` of a view looks like
+            // one.
             if !matches!(
                 rest,
                 StatementKind::Other | StatementKind::Empty | StatementKind::Select

@@ -1,8 +1,8 @@
-//! `CREATE TABLE`, split into its parts with their text kept verbatim.
+//! Splits `CREATE TABLE` into its parts and keeps their text verbatim.
 //!
-//! The splitter knows brackets, quotes, comments and the leading words of each part, not all the grammar:
-//! what it does not recognise is [`Element::Other`] or stays in the verbatim tail. Ranges index into the text
-//! that was given to [`parse_create_table`].
+//! The splitter knows brackets, quotes, comments and the leading words of each part, not the full
+//! grammar. Anything it does not recognise becomes [`Element::Other`] or stays in the verbatim
+//! tail. Ranges index into the text given to [`parse_create_table`].
 
 use std::ops::Range;
 
@@ -16,28 +16,28 @@ mod table;
 pub use collate::replace_collations;
 pub use table::parse_create_table;
 
-/// Why a text could not be split.
+/// Why a statement could not be split.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DdlError {
-    /// The text is some other statement.
+    /// The text is a different statement.
     #[error("not a CREATE TABLE statement")]
     NotCreateTable,
     /// A bracket, quote or comment is not closed.
     #[error("bracket, quote or comment at byte {at} is not closed")]
     Unbalanced {
-        /// Where it opens.
+        /// Position of the opening bracket, quote or comment.
         at: usize,
     },
 }
 
-/// A `CREATE TABLE` statement in parts.
+/// A `CREATE TABLE` statement, split into parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "independent words of the statement"
 )]
 pub struct CreateTable {
-    /// The table.
+    /// The table being created.
     pub table: ObjectName,
     /// With `IF NOT EXISTS`.
     pub if_not_exists: bool,
@@ -47,36 +47,36 @@ pub struct CreateTable {
     pub or_replace: bool,
     /// `CREATE TABLE … LIKE …`: no elements.
     pub like: bool,
-    /// `CREATE TABLE … SELECT …`: the elements may not be all columns.
+    /// `CREATE TABLE … SELECT …`: the query may add columns that are not among the elements.
     pub select: bool,
-    /// What stands between the outer parentheses; empty when there are none.
+    /// The text between the outer parentheses; empty when there are none.
     pub body: Range<usize>,
-    /// Columns, keys and the rest of the body, in their order.
+    /// Columns, keys and the rest of the body, in order.
     pub elements: Vec<Element>,
-    /// Table options in their order.
+    /// Table options, in order.
     pub options: Vec<TableOption>,
-    /// All behind the closing parenthesis up to the partitions, trimmed.
+    /// Everything between the closing parenthesis and the partitions, trimmed.
     pub options_range: Range<usize>,
-    /// `PARTITION BY …` to the end of the text, with the conditional comment around it.
+    /// `PARTITION BY …` to the end of the text, including the conditional comment around it.
     pub partition: Option<Range<usize>>,
 }
 
-/// One element of the body.
+/// One element of the body, between its commas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Element {
     /// A column.
     Column(Column),
-    /// A key of any kind but a foreign one.
+    /// A key of any kind except a foreign key.
     Key(Key),
     /// A foreign key.
     ForeignKey(ForeignKey),
-    /// A `CHECK` of the table.
+    /// A `CHECK` constraint of the table.
     Check(Check),
-    /// `PERIOD FOR …`, `LIKE …`, and what is not recognised or depends on conditional comments.
+    /// `PERIOD FOR …`, `LIKE …`, and anything unrecognised or dependent on conditional comments.
     Other(Range<usize>),
 }
 
-/// A column.
+/// A column definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -85,7 +85,7 @@ pub enum Element {
 pub struct Column {
     /// Name, unquoted.
     pub name: Vec<u8>,
-    /// Verbatim text.
+    /// Verbatim text of the definition.
     pub range: Range<usize>,
     /// First word of the type in upper case (`INT`, `VARCHAR`, `DOUBLE`).
     pub type_name: Vec<u8>,
@@ -97,36 +97,36 @@ pub struct Column {
     pub not_null: bool,
     /// With `AUTO_INCREMENT`, or of type `SERIAL`.
     pub auto_increment: bool,
-    /// The value is computed.
+    /// How the value is computed; `None` for an ordinary column.
     pub generated: Option<Generated>,
     /// With `INVISIBLE`.
     pub invisible: bool,
-    /// Word behind `CHARACTER SET` or `CHARSET`.
+    /// The word after `CHARACTER SET` or `CHARSET`.
     pub charset: Option<Vec<u8>>,
-    /// Word behind `COLLATE`.
+    /// The word after `COLLATE`.
     pub collation: Option<Vec<u8>>,
-    /// Text behind `COMMENT`, unescaped.
+    /// The text after `COMMENT`, unescaped.
     pub comment: Option<Vec<u8>>,
-    /// A key given with the column (`id INT PRIMARY KEY`).
+    /// The key declared with the column (`id INT PRIMARY KEY`).
     pub inline_key: Option<KeyKind>,
-    /// With `REFERENCES` in the column.
+    /// The column definition has a `REFERENCES` clause.
     pub references: bool,
 }
 
-/// How a generated column is kept.
+/// How the value of a generated column comes about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Generated {
-    /// Computed when read; also when nothing is said.
+    /// Computed when read; the default when neither keyword is given.
     Virtual,
     /// `STORED` or `PERSISTENT`.
     Stored,
-    /// `ROW START` of system versioning.
+    /// `ROW START` of a system-versioned table.
     RowStart,
-    /// `ROW END` of system versioning.
+    /// `ROW END` of a system-versioned table.
     RowEnd,
 }
 
-/// Kinds of keys.
+/// Kinds of keys, foreign keys excepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum KeyKind {
     /// `PRIMARY KEY`.
@@ -143,16 +143,16 @@ pub enum KeyKind {
     Vector,
 }
 
-/// A key.
+/// A key other than a foreign key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// The kind.
+    /// The kind of key.
     pub kind: KeyKind,
-    /// Name; for a primary or unique key without one, the constraint's name if given.
+    /// Name; for a primary or unique key without one, the constraint's name, if any.
     pub name: Option<Vec<u8>>,
-    /// What is indexed.
+    /// The key parts, in order.
     pub parts: Vec<KeyPart>,
-    /// Verbatim text.
+    /// Verbatim text of the definition.
     pub range: Range<usize>,
 }
 
@@ -161,7 +161,7 @@ pub struct Key {
 pub struct KeyPart {
     /// The column; `None` for an expression.
     pub column: Option<Vec<u8>>,
-    /// Prefix length in characters or bytes, as the type has it.
+    /// Prefix length, in characters or bytes depending on the column type.
     pub prefix: Option<u32>,
     /// With `DESC`.
     pub descending: bool,
@@ -174,47 +174,47 @@ impl KeyPart {
     }
 }
 
-/// A foreign key.
+/// A foreign key constraint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForeignKey {
-    /// Name of the constraint.
+    /// Name of the constraint; `None` if the server is to choose one.
     pub name: Option<Vec<u8>>,
-    /// Columns of this table.
+    /// The referencing columns, in this table.
     pub columns: Vec<Vec<u8>>,
-    /// The table referred to.
+    /// The referenced table.
     pub ref_table: ObjectName,
-    /// Its columns.
+    /// The referenced columns.
     pub ref_columns: Vec<Vec<u8>>,
-    /// Words behind `ON DELETE`, in upper case.
+    /// The words after `ON DELETE`, in upper case.
     pub on_delete: Option<String>,
-    /// Words behind `ON UPDATE`, in upper case.
+    /// The words after `ON UPDATE`, in upper case.
     pub on_update: Option<String>,
-    /// Verbatim text.
+    /// Verbatim text of the definition.
     pub range: Range<usize>,
 }
 
-/// A `CHECK` of the table.
+/// A `CHECK` constraint of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// Name of the constraint.
+    /// Name of the constraint; `None` if the server is to choose one.
     pub name: Option<Vec<u8>>,
-    /// Verbatim text.
+    /// Verbatim text of the definition.
     pub range: Range<usize>,
 }
 
-/// A table option.
+/// A table option such as `ENGINE=InnoDB`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableOption {
-    /// Name in upper case without `DEFAULT`; `CHARACTER SET` is `CHARSET`.
+    /// Name in upper case without `DEFAULT`; `CHARACTER SET` becomes `CHARSET`.
     pub name: String,
-    /// Value without quotes; empty for those without one (`WITH SYSTEM VERSIONING`).
+    /// Value without quotes; empty for options that take none (`WITH SYSTEM VERSIONING`).
     pub value: Vec<u8>,
     /// Verbatim text, name and value.
     pub range: Range<usize>,
 }
 
 impl Element {
-    /// Its verbatim text in the statement.
+    /// The range of its verbatim text in the statement.
     pub fn range(&self) -> Range<usize> {
         match self {
             Self::Column(column) => column.range.clone(),
@@ -225,21 +225,22 @@ impl Element {
         }
     }
 
-    /// `ADD …` for an `ALTER TABLE` that brings it back; `text` is the statement it was parsed from.
+    /// `ADD …`, the `ALTER TABLE` clause that restores it; `text` is the statement it was parsed
+    /// from.
     pub fn add_clause(&self, text: &[u8]) -> Vec<u8> {
         add_clause(text, self.range())
     }
 }
 
 impl Key {
-    /// [`Element::add_clause`].
+    /// Like [`Element::add_clause`].
     pub fn add_clause(&self, text: &[u8]) -> Vec<u8> {
         add_clause(text, self.range.clone())
     }
 }
 
 impl ForeignKey {
-    /// [`Element::add_clause`].
+    /// Like [`Element::add_clause`].
     pub fn add_clause(&self, text: &[u8]) -> Vec<u8> {
         add_clause(text, self.range.clone())
     }
@@ -250,7 +251,7 @@ fn add_clause(text: &[u8], range: Range<usize>) -> Vec<u8> {
 }
 
 impl CreateTable {
-    /// The columns in their order.
+    /// The columns, in order.
     pub fn columns(&self) -> impl Iterator<Item = &Column> {
         self.elements.iter().filter_map(|e| match e {
             Element::Column(column) => Some(column),
@@ -258,7 +259,7 @@ impl CreateTable {
         })
     }
 
-    /// The keys in their order, without foreign ones.
+    /// The keys, in order, without foreign keys.
     pub fn keys(&self) -> impl Iterator<Item = &Key> {
         self.elements.iter().filter_map(|e| match e {
             Element::Key(key) => Some(key),
@@ -266,7 +267,7 @@ impl CreateTable {
         })
     }
 
-    /// The foreign keys in their order.
+    /// The foreign keys, in order.
     pub fn foreign_keys(&self) -> impl Iterator<Item = &ForeignKey> {
         self.elements.iter().filter_map(|e| match e {
             Element::ForeignKey(key) => Some(key),
@@ -274,7 +275,7 @@ impl CreateTable {
         })
     }
 
-    /// Value of the last table option of this name (upper case, as in [`TableOption::name`]).
+    /// Value of the last table option with this name (upper case, as in [`TableOption::name`]).
     pub fn option(&self, name: &str) -> Option<&[u8]> {
         self.options
             .iter()
@@ -283,8 +284,8 @@ impl CreateTable {
             .map(|o| o.value.as_slice())
     }
 
-    /// The statement's text with some elements left out and all the rest verbatim. `text` is what this was
-    /// parsed from. When all would go, nothing is left out: a table needs a column.
+    /// The statement's text without some elements; everything else stays verbatim. `text` is the
+    /// text it was parsed from. If every element would go, none does: a table needs a column.
     pub fn without(&self, text: &[u8], mut leave_out: impl FnMut(&Element) -> bool) -> Vec<u8> {
         let kept: Vec<usize> = (0..self.elements.len())
             .filter(|&i| !leave_out(&self.elements[i]))
@@ -296,7 +297,7 @@ impl CreateTable {
         for (n, &i) in kept.iter().enumerate() {
             let range = self.elements[i].range();
             if n > 0 {
-                // The comma and blanks that stand before it.
+                // The comma and blanks before this element.
                 out.extend_from_slice(&text[self.elements[i - 1].range().end..range.start]);
             }
             out.extend_from_slice(&text[range]);

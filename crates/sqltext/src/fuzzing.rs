@@ -1,4 +1,4 @@
-//! Bodies of the fuzz targets, so that plain tests can replay their corpora. No part of the public face.
+//! Bodies of the fuzz targets, so that plain tests can replay their corpora. Not public API.
 
 use std::convert::Infallible;
 
@@ -7,7 +7,7 @@ use crate::{
     Step, StrLit, classify, parse_create_table, parse_set, replace_collations, tokens, visit_rows,
 };
 
-/// Mode and sizes from the first two bytes, and the text behind them.
+/// Decodes mode and sizes from the first two bytes; the rest is the text.
 fn split(data: &[u8]) -> Option<(LexMode, ScanOptions, usize, &[u8])> {
     let [flags, sizes, text @ ..] = data else {
         return None;
@@ -35,7 +35,7 @@ fn split(data: &[u8]) -> Option<(LexMode, ScanOptions, usize, &[u8])> {
     Some((mode, options, usize::from(*sizes) + 1, text))
 }
 
-/// Items are tiles of the input, the same for every block size; rows hold as many tuples as they say.
+/// Items cover the input without gaps, the same for every block size, and `row_count` is right.
 pub fn scanner(data: &[u8]) {
     let Some((mode, options, block, text)) = split(data) else {
         return;
@@ -84,7 +84,7 @@ fn scan(
     }
 }
 
-/// Rows of any bytes are visited without a panic, and every value lies where it should.
+/// Visiting arbitrary bytes as rows never panics, and unescaping never grows a value.
 pub fn values(data: &[u8]) {
     let Some((mode, _, _, text)) = split(data) else {
         return;
@@ -98,7 +98,7 @@ pub fn values(data: &[u8]) {
     assert!(out.len() <= text.len());
 }
 
-/// DDL of any bytes comes apart without a panic; what is put together again parses as the same.
+/// Parsing arbitrary bytes as DDL never panics, and reassembled DDL parses to the same parts.
 pub fn ddl(data: &[u8]) {
     let Some((mode, _, _, text)) = split(data) else {
         return;

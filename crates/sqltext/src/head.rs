@@ -1,9 +1,9 @@
-//! The beginning of a statement, for messages.
+//! Quotes the beginning of a statement in messages.
 
-/// Bytes of a statement or row that a message quotes.
+/// Longest quote of a statement or row, in bytes.
 const HEAD_MAX: usize = 120;
 
-/// The first bytes of `text` as something that can be shown.
+/// The start of `text` in printable form, with no password in it.
 pub fn head(text: &[u8]) -> String {
     let cut = &text[..text.len().min(HEAD_MAX)];
     let (cut, whole) = match secret_at(cut) {
@@ -20,8 +20,9 @@ pub fn head(text: &[u8]) -> String {
     shown
 }
 
-/// Where a statement about an account begins to say its password or the hash of it: that is for no message, event or record. Other
-/// definitions that have the words lose no more than the end of what is quoted of them.
+/// Where the password, or its hash, begins in a statement about an account. It must not reach a
+/// message, an event or a record. Other definitions that contain these words merely have their
+/// quote cut short.
 fn secret_at(text: &[u8]) -> Option<usize> {
     let upper = text.to_ascii_uppercase();
     let begin = upper.trim_ascii_start();

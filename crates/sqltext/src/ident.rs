@@ -1,8 +1,8 @@
-//! Names and literals: quoting, unquoting.
+//! Quoting and unquoting of names and literals.
 
-/// Quotes a name with backticks, doubling those inside: the one quoting function of the program.
+/// Quotes a name with backticks and doubles those inside. The whole program quotes names here.
 ///
-/// Bytes are kept as they are. A name that is valid UTF-8 stays valid UTF-8.
+/// The bytes of the name do not change, so valid UTF-8 stays valid UTF-8.
 pub fn quote_ident_bytes(name: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(name.len() + 2);
     out.push(b'`');
@@ -30,7 +30,7 @@ pub fn quote_ident(name: &str) -> String {
     out
 }
 
-/// A string literal that every mode and character set of a session reads in one way.
+/// A string literal that reads the same under every `sql_mode` and character set of a session.
 pub fn literal(text: &str) -> String {
     let plain =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'$' | b' ' | b'.');
@@ -43,7 +43,7 @@ pub fn literal(text: &str) -> String {
     format!("CONVERT(x'{digits}' USING utf8mb4)")
 }
 
-/// The bytes between quotes with doubled quotes folded; `inner` is without the outer quotes.
+/// Undoubles the quotes in `inner`, the bytes between the outer quotes.
 pub(crate) fn fold_doubled(inner: &[u8], quote: u8) -> Vec<u8> {
     let mut out = Vec::with_capacity(inner.len());
     let mut skip = false;

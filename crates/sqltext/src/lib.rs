@@ -1,11 +1,11 @@
-//! Text of dumps: where statements and rows begin and end, what they are, and what values they hold.
+//! Splits the text of a dump into statements and rows, classifies statements, and reads row values.
 //!
-//! The room does no I/O, opens nothing and sends nothing; it allocates per statement, never per row or
-//! value; it never changes text, but gives ranges of it. It knows the language of dump programs and of the
-//! stock clients, not all of SQL: what it does not know it hands on whole.
+//! This crate does no I/O. It allocates per statement, never per row or value, and never modifies
+//! text: it returns ranges into it. It knows the SQL that dump programs write and the stock clients
+//! accept, not all of SQL; anything else passes through whole.
 //!
-//! Read first: [`Scanner`], which cuts the input; [`StatementKind`], which says what a statement does;
-//! [`RowVisitor`], which receives the values of rows.
+//! Start with [`Scanner`], which cuts the input; [`StatementKind`], which says what a statement
+//! does; and [`RowVisitor`], which receives the values of rows.
 
 pub mod classify;
 pub mod ddl;

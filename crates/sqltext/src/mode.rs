@@ -1,34 +1,35 @@
-//! How the text is to be read: the lexical switches of the session that will run it.
+//! How to read SQL text: the lexical settings of the session that will run it.
 
 use wide::u8x16;
 
-/// Character sets grouped by the one thing a lexer must know of them: can an ASCII-looking byte be the
-/// tail of a longer character?
+/// Character sets, grouped by the one property that a lexer cares about: can an ASCII byte be the
+/// tail of a multi-byte character?
 ///
-/// In these families the server and the stock client swallow the tail together with its lead byte, so a
-/// backslash or a quote there means nothing. `character_set_client` decides. Families whose tails never
-/// are ASCII (utf8, utf8mb4, ujis, eucjpms, gb2312 and every one-byte set) are [`CharsetFamily::Plain`].
+/// In these families the server and the stock client consume the tail together with its lead byte,
+/// so a backslash or a quote there means nothing. `character_set_client` decides. Families whose
+/// tails are never ASCII (utf8, utf8mb4, ujis, eucjpms, gb2312 and every single-byte set) are
+/// [`CharsetFamily::Plain`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CharsetFamily {
-    /// No ASCII byte is ever the tail of a character.
+    /// No character has an ASCII byte as its tail.
     #[default]
     Plain,
     /// `gbk`: two bytes, tail 0x40..=0x7E or 0x80..=0xFE.
     Gbk,
     /// `sjis`: two bytes, tail 0x40..=0x7E or 0x80..=0xFC.
     Sjis,
-    /// `cp932`: shaped as `sjis`.
+    /// `cp932`: same byte ranges as `sjis`.
     Cp932,
     /// `big5`: two bytes, tail 0x40..=0x7E or 0xA1..=0xFE.
     Big5,
-    /// `gb18030`: two bytes as `gbk`, or four.
+    /// `gb18030`: two bytes like `gbk`, or four.
     Gb18030,
-    /// `euckr`: two bytes, tail a letter or 0x81..=0xFE.
+    /// `euckr`: two bytes, tail an ASCII letter or 0x81..=0xFE.
     Euckr,
 }
 
 impl CharsetFamily {
-    /// The family of a `character_set_client` value or of a collation name; names are ASCII, in any case.
+    /// The family of a `character_set_client` value or of a collation name, in any case.
     pub fn from_charset_name(name: &[u8]) -> Self {
         let base = name.split(|&b| b == b'_').next().unwrap_or_default();
         match base.to_ascii_lowercase().as_slice() {
@@ -61,8 +62,9 @@ impl CharsetFamily {
         }
     }
 
-    /// Length of the character at the front of `bytes`, as the server's `my_ismbchar` sees it: a lead byte
-    /// without a fitting tail is one byte long. `None`: more bytes must be seen to tell (never with `eof`).
+    /// Length of the first character of `bytes`, as the server's `my_ismbchar` sees it: a lead byte
+    /// without a valid tail is one byte long. `None` means that more bytes are needed, which never
+    /// happens with `eof`.
     pub(crate) fn char_len(self, bytes: &[u8], eof: bool) -> Option<usize> {
         let Some(&head) = bytes.first() else {
             return if eof { Some(0) } else { None };
@@ -88,21 +90,21 @@ impl CharsetFamily {
     }
 }
 
-/// The lexical switches of one session: which bytes end a string, and what a double quote means.
+/// The lexical settings of one session: which bytes end a string, and what a double quote means.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LexMode {
-    /// `sql_mode` holds `NO_BACKSLASH_ESCAPES`: a backslash in a string is an ordinary byte.
+    /// `sql_mode` contains `NO_BACKSLASH_ESCAPES`: a backslash in a string is an ordinary byte.
     pub no_backslash_escapes: bool,
-    /// `sql_mode` holds `ANSI_QUOTES`: `"` quotes a name, not a string.
+    /// `sql_mode` contains `ANSI_QUOTES`: `"` quotes a name, not a string.
     pub ansi_quotes: bool,
-    /// From `character_set_client`.
+    /// Family of `character_set_client`.
     pub charset_family: CharsetFamily,
-    /// The text is to be read as MariaDB reads it. Kept for callers; cutting is the same for both.
+    /// The text is for MariaDB. For the use of callers: the scanner cuts alike for both vendors.
     pub mariadb: bool,
 }
 
 impl LexMode {
-    /// Does a backslash escape the next byte inside this kind of quotes?
+    /// Does a backslash escape the next byte inside these quotes?
     pub(crate) fn escapes_in(self, quote: u8) -> bool {
         match quote {
             b'\'' => !self.no_backslash_escapes,
@@ -111,7 +113,8 @@ impl LexMode {
         }
     }
 
-    /// This mode with the lexical parts of a `sql_mode` value (a comma list, as in `SET sql_mode='…'`).
+    /// This mode with the lexical parts of a `sql_mode` value (a comma-separated list, as in
+    /// `SET sql_mode='…'`).
     #[must_use]
     pub fn with_sql_mode(mut self, value: &[u8]) -> Self {
         self.no_backslash_escapes = false;
@@ -119,7 +122,7 @@ impl LexMode {
         for word in value.split(|&b| b == b',') {
             match word.trim_ascii().to_ascii_uppercase().as_slice() {
                 b"NO_BACKSLASH_ESCAPES" => self.no_backslash_escapes = true,
-                // The combination modes contain ANSI_QUOTES.
+                // The combination modes include ANSI_QUOTES.
                 b"ANSI_QUOTES" | b"ANSI" | b"ORACLE" | b"MSSQL" | b"DB2" | b"MAXDB"
                 | b"POSTGRESQL" => {
                     self.ansi_quotes = true;
@@ -131,17 +134,17 @@ impl LexMode {
     }
 }
 
-/// Where the body of a quoted thing goes on: the outcome of [`skip_quoted`].
+/// Outcome of [`skip_quoted`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Quoted {
-    /// The closing quote was seen; this is the position after it.
+    /// The position after the closing quote.
     Closed(usize),
-    /// The text ends first; scanning may go on from here when there is more.
+    /// The text ends first; scanning can continue from here once there is more.
     Open(usize),
 }
 
-/// From `pos` inside of a quoted body to behind its closing quote. A doubled quote ends the body here; the
-/// second one opens the next body, which comes to the same cut.
+/// Skips from `pos` inside a quoted body past its closing quote. A doubled quote ends the body
+/// here; its second half opens the next body, so the cuts come out the same.
 pub(crate) fn skip_quoted(
     text: &[u8],
     mut pos: usize,
@@ -168,10 +171,10 @@ pub(crate) fn skip_quoted(
     }
 }
 
-/// Position of the quote, or of a backslash if those escape.
+/// Position of the first quote, or of the first backslash if backslashes escape.
 #[inline]
 pub(crate) fn find_end(bytes: &[u8], quote: u8, escapes: bool) -> Option<usize> {
-    /// Strings up to this length are cheaper to look through at once than by a call.
+    /// Strings up to this length are cheaper to search inline than through a call.
     const SHORT: usize = 16;
     let backslash = if escapes { b'\\' } else { quote };
     if let Some(head) = bytes.first_chunk::<SHORT>() {
@@ -217,12 +220,12 @@ fn skip_quoted_multibyte(
     Quoted::Open(text.len())
 }
 
-/// Blank bytes as `my_isspace` has them in every client character set.
+/// Whitespace, as `my_isspace` defines it in every client character set.
 pub(crate) fn is_blank(b: u8) -> bool {
     matches!(b, b' ' | b'\t'..=b'\r')
 }
 
-/// Bytes of an unquoted word: letters, digits, `_`, `$` and everything beyond ASCII.
+/// Bytes of an unquoted word: letters, digits, `_`, `$` and every non-ASCII byte.
 pub(crate) fn is_word(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b == b'_' || b == b'$' || b >= 0x80
 }

@@ -1,11 +1,11 @@
-//! How the text of a dump is read, as far as the dump itself says it, where no server is asked.
+//! Tracks how the text of a dump reads, from the dump alone, where there is no server to ask.
 
 use std::collections::HashMap;
 
 use crate::{CharsetFamily, LexMode, SetScope, parse_set};
 
-/// Follows `sql_mode` and the character set through the `SET` statements of a dump, and back: dumps keep the values before in
-/// variables of their own.
+/// Follows `sql_mode` and the character set through the `SET` statements of a dump. Dumps save the
+/// old values in user variables and restore them later; this follows both.
 #[derive(Debug, Default)]
 pub struct Modes {
     now: State,
@@ -21,27 +21,27 @@ struct State {
 /// The `sql_mode` of a dump's session.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub enum SqlMode {
-    /// The server's own.
+    /// The server's default: the dump has not set it.
     #[default]
     Own,
-    /// This one.
+    /// This value, as the dump set it.
     Set(Vec<u8>),
-    /// Some expression of the server's.
+    /// The result of an expression that only the server can evaluate.
     Unknown,
 }
 
 impl Modes {
-    /// How the text is read now.
+    /// The lexical mode for the next statement.
     pub fn now(&self) -> LexMode {
         self.now.lex
     }
 
-    /// The `sql_mode` now.
+    /// The `sql_mode` in effect for the next statement.
     pub fn sql_mode(&self) -> &SqlMode {
         &self.now.sql_mode
     }
 
-    /// Follows a `SET` statement.
+    /// Applies a `SET` statement and returns the new lexical mode. Other text has no effect.
     pub fn set(&mut self, text: &[u8]) -> LexMode {
         for one in parse_set(text, self.now.lex).unwrap_or_default() {
             if one.scope == SetScope::User {

@@ -1,9 +1,10 @@
-//! The scanner: cuts the text of a dump into statements and runs of rows, without I/O.
+//! Cuts the text of a dump into statements and runs of rows, without I/O.
 //!
-//! It cuts where the stock clients cut (`client/mysql.cc` of both vendors): the delimiter counts outside of
-//! quotes and plain comments, also inside of conditional comments, whose content is code to the client. One
-//! difference is wanted: a plain comment inside of a conditional one ends at its own `*/`, as in the
-//! server; the client swallows up to the second `*/` of the line.
+//! It cuts where the stock clients cut (`client/mysql.cc` of both vendors). The delimiter counts
+//! outside quotes and plain comments, and also inside conditional comments, whose content is code
+//! to the client. One difference is deliberate: a plain comment inside a conditional one ends at
+//! its own `*/`, as in the server; the client swallows everything up to the second `*/` of the
+//! line.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -31,14 +32,15 @@ pub use item::{
 /// Limits of a [`Scanner`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScanOptions {
-    /// A piece of rows ends behind the first row that makes it this long, in bytes.
+    /// A piece of rows ends after the first row that brings it to this length, in bytes.
     pub piece_target: usize,
-    /// Longest statement, comment or single row, in bytes; more is an error, so memory stays bounded.
+    /// Longest statement, comment or single row, in bytes. Anything longer is an error, which
+    /// bounds memory.
     pub max_item: usize,
 }
 
 impl Default for ScanOptions {
-    /// 1 MiB, the statement length of mysqldump; and 1 GiB, the largest `max_allowed_packet`.
+    /// 1 MiB, the statement length of mysqldump, and 1 GiB, the largest `max_allowed_packet`.
     fn default() -> Self {
         Self {
             piece_target: 1 << 20,
@@ -47,7 +49,7 @@ impl Default for ScanOptions {
     }
 }
 
-/// What the bytes at `pos` belong to.
+/// What surrounds the byte at `pos`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Inside {
     Code,
@@ -56,12 +58,12 @@ enum Inside {
     BlockComment { start: usize },
 }
 
-/// What is being cut.
+/// The kind of item being cut.
 #[derive(Clone, Debug)]
 enum Phase {
     /// Between items.
     Start,
-    /// A comment outside of every statement.
+    /// A comment outside any statement.
     Comment,
     /// A statement, up to its delimiter.
     Statement,
@@ -69,7 +71,7 @@ enum Phase {
     Rows(rows::RowsState),
 }
 
-/// What stands at a position outside of quotes and comments.
+/// What begins at a position outside quotes and comments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Here {
     /// More bytes are needed to tell.
@@ -78,44 +80,45 @@ enum Here {
     Delimiter,
     LineComment,
     BlockComment,
-    /// A backslash and this byte.
+    /// A backslash followed by this byte.
     Backslash(u8),
     Nul,
-    /// Ordinary, so many bytes.
+    /// This many ordinary bytes.
     Bytes(usize),
 }
 
-/// Incremental scanner over a buffer that the caller owns. See the module's head.
+/// Incremental scanner over a buffer that the caller owns. See the module documentation.
 ///
-/// Call [`next`](Self::next) with everything that is not consumed yet; on [`Step::NeedMore`] append to the
-/// buffer, on [`Step::Item`] drop [`Item::len`] bytes from its front. No byte is looked at twice for want of
-/// more, except for short look-aheads, so a value of 1 GB is read in linear time.
+/// Call [`next`](Self::next) with everything not yet consumed. On [`Step::NeedMore`], append to the
+/// buffer; on [`Step::Item`], drop [`Item::len`] bytes from its front. More input never causes a
+/// rescan, short look-aheads excepted, so a value of 1 GB takes linear time.
 #[derive(Clone, Debug)]
 pub struct Scanner {
     options: ScanOptions,
     mode: LexMode,
     next_mode: LexMode,
     delimiter: Vec<u8>,
-    /// Bytes that may be more than ordinary outside of quotes and comments.
+    /// Bytes that may be special outside quotes and comments.
     special: Box<[bool; 256]>,
-    /// Rows may be read by blocks: no multi-byte tails, and the delimiter does not look like a literal.
+    /// Rows may be read in blocks: no multi-byte tails, and the delimiter does not look like a
+    /// literal.
     blocks: bool,
     offset: u64,
     line: u64,
     phase: Phase,
     inside: Inside,
-    /// Scanned up to here; relative to the front of the buffer, as all positions below.
+    /// Scanned up to here; relative to the front of the buffer, like all positions below.
     pos: usize,
     text_start: usize,
-    /// A look-ahead failed for want of bytes: do not try again before the buffer is this long.
+    /// A look-ahead ran out of bytes: do not retry before the buffer is this long.
     retry_len: usize,
-    /// Where the delimiter stands behind several statements, of which the first are handed out: looking for it again behind each would take
-    /// time by the square of their number.
+    /// Where the delimiter is when several statements precede it and the first of them are already
+    /// emitted. Searching for it again after each would take quadratic time.
     block_end: Option<usize>,
     last_header: Option<Arc<InsertHeader>>,
 }
 
-/// Whether statements may stand within this one, each with a `;` behind it.
+/// Whether this kind of statement may contain others, each ended by `;`.
 fn may_have_body(kind: &StatementKind) -> bool {
     matches!(
         kind,
@@ -134,7 +137,7 @@ impl Default for Scanner {
 }
 
 impl Scanner {
-    /// A scanner at the begin of the input, with the delimiter `;` and the default mode.
+    /// A scanner at the start of the input, with the delimiter `;` and the default mode.
     pub fn new(options: ScanOptions) -> Self {
         let mut scanner = Self {
             options,
@@ -157,12 +160,12 @@ impl Scanner {
         scanner
     }
 
-    /// Offset of the front of the buffer in the whole input: all before it is handed out.
+    /// Offset of the front of the buffer in the whole input. Everything before it has been emitted.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Line of the front of the buffer, from 1.
+    /// Line number at the front of the buffer, from 1.
     pub fn line(&self) -> u64 {
         self.line
     }
@@ -172,7 +175,7 @@ impl Scanner {
         &self.delimiter
     }
 
-    /// The mode that the next item is read in.
+    /// The mode for reading the next item.
     #[expect(
         clippy::misnamed_getters,
         reason = "the mode in effect now is of no use outside"
@@ -181,13 +184,14 @@ impl Scanner {
         self.next_mode
     }
 
-    /// Changes the size that rows of one statement are cut at ([`ScanOptions::piece_target`]), from the next row on.
+    /// Sets where the rows of one statement are cut ([`ScanOptions::piece_target`]), from the next
+    /// row on.
     pub fn set_piece_target(&mut self, bytes: usize) {
         self.options.piece_target = bytes;
     }
 
-    /// Reads the following items in this mode. Inside of a statement whose pieces are being handed out it
-    /// waits for the statement's end.
+    /// Sets the mode for the following items. While the pieces of a statement are being emitted,
+    /// the change waits for the end of that statement.
     pub fn set_mode(&mut self, mode: LexMode) {
         if self.next_mode != mode {
             self.block_end = None;
@@ -195,8 +199,9 @@ impl Scanner {
         self.next_mode = mode;
     }
 
-    /// Cuts the next item from the front of `buf`, the unconsumed input from [`offset`](Self::offset) on.
-    /// `eof`: no more bytes will come. After an error the scanner is of no more use.
+    /// Cuts the next item from the front of `buf`, the unconsumed input from
+    /// [`offset`](Self::offset) on. `eof` means that no more bytes will come. After an error the
+    /// scanner cannot be used any more.
     pub fn next(&mut self, buf: &[u8], eof: bool) -> Result<Step, ScanError> {
         if buf.len() < self.pos {
             return Err(ScanError::ShortBuffer {
@@ -209,7 +214,7 @@ impl Scanner {
         }
         self.retry_len = 0;
         self.advance(buf, eof).map_err(|error| {
-            // Whether the length or the other fault is met first must not depend on the blocks.
+            // Which error wins, the length or the other fault, must not depend on the block size.
             if self.pos > self.options.max_item {
                 self.too_long(buf)
             } else {
@@ -244,10 +249,10 @@ impl Scanner {
         Ok(Step::NeedMore)
     }
 
-    /// A look-ahead came to the end of the buffer: wait until it has grown by much, so that trying again
-    /// from the same place stays linear over all.
+    /// A look-ahead reached the end of the buffer: wait until it has grown a lot, so that retrying
+    /// from the same place stays linear overall.
     fn look_further(&mut self, buf: &[u8]) -> Step {
-        /// Look-aheads shorter than this are repeated at once.
+        /// Buffers up to this size are retried at once.
         const SHORT: usize = 4096;
         if buf.len() > SHORT {
             self.retry_len = buf.len() * 2;
@@ -255,7 +260,7 @@ impl Scanner {
         Step::NeedMore
     }
 
-    /// Goes on in a quote or comment. `false`: it does not end in this buffer.
+    /// Continues inside a quote or comment. `false` means that it does not end in this buffer.
     fn leave_inside(&mut self, buf: &[u8], eof: bool) -> Result<bool, ScanError> {
         match self.inside {
             Inside::Code => return Ok(true),
@@ -297,7 +302,7 @@ impl Scanner {
         Ok(true)
     }
 
-    /// Scans code of a statement up to its delimiter.
+    /// Scans a statement up to its delimiter.
     fn statement(&mut self, buf: &[u8], eof: bool) -> Result<Option<Step>, ScanError> {
         if let Some(end) = self.block_end.filter(|&end| end >= self.pos) {
             self.pos = end;
@@ -344,7 +349,7 @@ impl Scanner {
         }
     }
 
-    /// Goes into the quote or comment that begins at `pos`.
+    /// Enters the quote or comment that begins at `pos`.
     fn enter(&mut self, here: Here) {
         let start = self.pos;
         match here {
@@ -365,7 +370,7 @@ impl Scanner {
     }
 
     #[expect(clippy::match_same_arms, reason = "one arm per opening, in order")]
-    /// What stands at `pos`, in the order in which the stock client asks.
+    /// What begins at `pos`, tested in the order of the stock client.
     fn here(&self, buf: &[u8], pos: usize, eof: bool) -> Here {
         let rest = &buf[pos..];
         let Some(&first) = rest.first() else {
@@ -393,7 +398,8 @@ impl Scanner {
                 return Here::More;
             }
         }
-        // Enough bytes to know any opening; at the end of the input what is missing counts as absent.
+        // Are there enough bytes to recognise any opening? At the end of the input, missing bytes
+        // count as absent.
         let known = |n: usize| eof || rest.len() >= n;
         match first {
             0 => Here::Nul,
@@ -425,7 +431,8 @@ impl Scanner {
         let mut text = Self::trimmed(buf, self.text_start..self.pos);
         let (mut len, mut terminated) = (len, terminated);
         if !terminated && buf[text.clone()].iter().all(u8::is_ascii_control) {
-            // What editors and tools of Windows leave at the end (Ctrl-Z); the stock clients take it for blanks.
+            // Trailing control bytes left by Windows editors and tools (Ctrl-Z); the stock clients
+            // treat them as blanks.
             return self.emit(buf, ItemKind::Blank, len, text.start..text.start, true);
         }
         if let Some(end) = self.first_of_several(&buf[text.clone()]) {
@@ -439,8 +446,9 @@ impl Scanner {
         self.emit(buf, kind, len, text, terminated)
     }
 
-    /// Where the first of several statements ends that the stock client sends as one text, because their delimiter is not `;`: the server
-    /// takes them apart. The body of a program is one statement, and whatever follows it goes with it.
+    /// End of the first of several statements that the stock client sends as one text because their
+    /// delimiter is not `;`; the server splits them. A stored program counts as one statement, body
+    /// included, together with anything after it.
     fn first_of_several(&self, text: &[u8]) -> Option<usize> {
         if self.delimiter == b";" || memchr::memchr(b';', text).is_none() {
             return None;
@@ -474,7 +482,7 @@ impl Scanner {
         range
     }
 
-    /// Hands out `len` bytes and stands at the begin of the next item.
+    /// Emits `len` bytes and moves to the start of the next item.
     fn emit(
         &mut self,
         buf: &[u8],

@@ -1,10 +1,10 @@
-//! `SET` statements: the list of assignments.
+//! Parses `SET` statements into assignments.
 
 use crate::mode::LexMode;
 use crate::token::{Token, TokenKind, tokens};
 use crate::values::{StrLit, unescape_text};
 
-/// Whose value a `SET` assignment changes.
+/// What a `SET` assignment applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SetScope {
     /// `@name = …`: a user variable.
@@ -15,28 +15,28 @@ pub enum SetScope {
     Global,
     /// `PERSIST`, `PERSIST_ONLY` and their `@@` forms (MySQL).
     Persist,
-    /// `SET NAMES x [COLLATE y]`: the names are `names` and `collate`.
+    /// `SET NAMES x [COLLATE y]`: assigns to `names` and `collate`.
     Names,
-    /// `SET CHARACTER SET x`, `SET CHARSET x`: the name is `character_set`.
+    /// `SET CHARACTER SET x`, `SET CHARSET x`: assigns to `character_set`.
     CharacterSet,
 }
 
 /// One assignment of a `SET` statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetAssignment {
-    /// Whose value changes.
+    /// What the assignment applies to.
     pub scope: SetScope,
-    /// Name of the variable without `@`, scope and quotes; system variables in lower case.
+    /// Variable name without `@`, scope and quotes; system variables in lower case.
     pub name: Vec<u8>,
     /// Verbatim text of the value.
     pub value: Vec<u8>,
-    /// The value when it is one literal or word: text unescaped, without its quotes. `None`: an expression
-    /// or another variable.
+    /// The value when it is a single literal or word, unescaped and without quotes. `None` for an
+    /// expression or another variable.
     pub literal: Option<Vec<u8>>,
 }
 
-/// Reads the assignments of a `SET` statement, also inside of conditional comments. `None`: it is no `SET`,
-/// or one of another kind (`SET PASSWORD`, `SET ROLE`, `SET TRANSACTION`, `SET STATEMENT … FOR`).
+/// Parses a `SET` statement, also inside conditional comments. `None` if the text is no `SET`, or
+/// one of another kind (`SET PASSWORD`, `SET ROLE`, `SET TRANSACTION`, `SET STATEMENT … FOR`).
 pub fn parse_set(text: &[u8], mode: LexMode) -> Option<Vec<SetAssignment>> {
     let list: Vec<Token> = tokens(text, mode).code().collect();
     let mut reader = Reader {
@@ -120,7 +120,7 @@ impl Reader<'_> {
             .is_some_and(|t| t.is_punct(b'=') || t.is_punct(b':'))
     }
 
-    /// The variable on the left.
+    /// The variable on the left-hand side.
     fn target(&mut self) -> Option<(SetScope, Vec<u8>)> {
         if self.punct(b'@') {
             if !self.punct(b'@') {
@@ -143,7 +143,7 @@ impl Reader<'_> {
         let before = self.at;
         let mut scope = self.scope_word().unwrap_or(SetScope::Session);
         if self.comes_assign() {
-            // A variable that is called like a scope.
+            // A variable named like a scope.
             self.at = before;
             scope = SetScope::Session;
         }
@@ -170,7 +170,7 @@ impl Reader<'_> {
         Some(self.dotted(name)?.to_ascii_lowercase())
     }
 
-    /// The rest of a name with dots in it, as in `hot_cache.key_buffer_size`.
+    /// Appends the rest of a dotted name such as `hot_cache.key_buffer_size`.
     fn dotted(&mut self, mut name: Vec<u8>) -> Option<Vec<u8>> {
         while self.punct(b'.') {
             name.push(b'.');
@@ -191,7 +191,7 @@ impl Reader<'_> {
         fits.then_some((start, start + 1))
     }
 
-    /// Token indexes of a value: up to a comma outside of parentheses.
+    /// Token indexes of a value: up to a comma outside parentheses.
     fn value(&mut self) -> Option<(usize, usize)> {
         let start = self.at;
         let mut depth = 0_u32;
@@ -228,7 +228,7 @@ impl Reader<'_> {
     }
 }
 
-/// The value of a string token.
+/// The value of a string token: its text, unquoted and unescaped.
 pub(crate) fn unquote(text: &[u8], token: &Token, mode: LexMode) -> Vec<u8> {
     let raw = &text[token.range.clone()];
     let mut out = Vec::with_capacity(raw.len());

@@ -1,53 +1,53 @@
-//! Tokens of one statement, for classification and for DDL. Not for rows: those have their own loops.
+//! Splits one statement into tokens, for classification and DDL. Rows have faster loops.
 
 use std::ops::Range;
 
 use crate::ident::fold_doubled;
 use crate::mode::{LexMode, Quoted, is_blank, is_word, skip_quoted};
 
-/// What a [`Token`] is.
+/// Kinds of [`Token`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKind {
-    /// An unquoted word: keyword, name or charset introducer. May begin with digits (`1st`).
+    /// An unquoted word: keyword, name or charset introducer. It may begin with digits (`1st`).
     Word,
     /// A name in backticks, or in double quotes under `ANSI_QUOTES`. The range includes the quotes.
     QuotedName,
     /// A string in single or double quotes. The range includes the quotes.
     Text,
-    /// Digits only; signs, points and exponents are tokens of their own.
+    /// Digits only; signs, points and exponents are separate tokens.
     Number,
-    /// `/*!` or `/*M!` with its version digits: what follows is code for some servers.
+    /// `/*!` or `/*M!` with its version digits: some servers execute the text that follows.
     OpenConditional,
     /// The `*/` that ends a conditional comment.
     CloseConditional,
     /// Any other byte.
     Punct(u8),
-    /// A quoted thing or comment that the text ends within.
+    /// A quoted string or name, or a comment, that the text ends within.
     Unterminated,
 }
 
 /// One token: kind and byte range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// What it is.
+    /// The kind of token.
     pub kind: TokenKind,
-    /// Where it is in the text given to [`tokens`].
+    /// Its bytes in the text given to [`tokens`].
     pub range: Range<usize>,
 }
 
 impl Token {
-    /// Is it this keyword? (Unquoted, any case; `keyword` in upper case.)
+    /// Is it this keyword? It must be unquoted, in any case; give `keyword` in upper case.
     pub fn is(&self, text: &[u8], keyword: &str) -> bool {
         self.kind == TokenKind::Word
             && text[self.range.clone()].eq_ignore_ascii_case(keyword.as_bytes())
     }
 
-    /// Is it this byte of punctuation?
+    /// Is it this punctuation byte?
     pub fn is_punct(&self, byte: u8) -> bool {
         self.kind == TokenKind::Punct(byte)
     }
 
-    /// The name that it spells, unquoted; `None` when it can be no name.
+    /// The name that it spells, unquoted; `None` when it cannot be a name.
     pub fn name(&self, text: &[u8]) -> Option<Vec<u8>> {
         let raw = &text[self.range.clone()];
         match self.kind {
@@ -58,8 +58,9 @@ impl Token {
     }
 }
 
-/// Iterates over the tokens of a statement, leaving out blanks and plain comments (also `/*+ hints */`).
-/// Conditional comments are looked into: their ends are tokens, their content comes as ordinary tokens.
+/// Iterates over the tokens of a statement, skipping blanks and plain comments (also
+/// `/*+ hints */`). The content of conditional comments comes as ordinary tokens, between tokens
+/// for their borders.
 pub fn tokens(text: &[u8], mode: LexMode) -> Tokens<'_> {
     Tokens {
         text,
@@ -79,12 +80,12 @@ pub struct Tokens<'a> {
 }
 
 impl<'a> Tokens<'a> {
-    /// The text that is read.
+    /// The text being split.
     pub fn text(&self) -> &'a [u8] {
         self.text
     }
 
-    /// Only the tokens that carry meaning: without the borders of conditional comments.
+    /// Only the tokens that carry meaning: drops the borders of conditional comments.
     pub fn code(self) -> impl Iterator<Item = Token> + Clone + 'a {
         self.filter(|t| {
             !matches!(

@@ -1,7 +1,8 @@
-//! Values: a visitor over the tuples of an insert statement.
+//! Visits the values in the rows of an insert statement.
 //!
-//! Literals come in the form that their text has; what the server makes of them depends on the column and is
-//! the visitor's business. Whatever is not surely one literal comes as an expression, with its text.
+//! The visitor gets each literal in the form it is written in. How the server interprets it depends
+//! on the column; that is the visitor's business. Anything not clearly a single literal arrives as
+//! an expression, with its text.
 
 mod literal;
 mod visit;
@@ -11,9 +12,10 @@ pub use visit::{VisitError, visit_rows};
 
 /// Receives the values of rows in order. An error ends the visit.
 ///
-/// A value whose own method is not written goes to [`RowVisitor::value`]: enough for one who only counts.
+/// Values whose own method is not implemented go to [`RowVisitor::value`], which is enough for
+/// counting.
 pub trait RowVisitor {
-    /// What the visitor may refuse with.
+    /// The error with which the visitor may stop the visit.
     type Error;
 
     /// A tuple begins; its `(` is at byte `at` of the rows.
@@ -21,7 +23,7 @@ pub trait RowVisitor {
         let _ = at;
         Ok(())
     }
-    /// A value of any kind.
+    /// A value of any kind whose own method is not implemented.
     fn value(&mut self) -> Result<(), Self::Error> {
         Ok(())
     }
@@ -38,32 +40,34 @@ pub trait RowVisitor {
         let _ = text;
         self.value()
     }
-    /// A string literal, with its introducer if it has one.
+    /// A string literal, with its introducer, if any.
     fn string(&mut self, literal: StrLit<'_>) -> Result<(), Self::Error> {
         let _ = literal;
         self.value()
     }
-    /// Digits of `0x…` or `x'…'`, also behind `_binary`. An odd count (`0x…` only) means a leading zero.
+    /// Digits of `0x…` or `x'…'`, also after `_binary`. An odd count (`0x…` only) implies a leading
+    /// zero.
     fn hex(&mut self, digits: &[u8]) -> Result<(), Self::Error> {
         let _ = digits;
         self.value()
     }
-    /// Digits of `0b…` or `b'…'`; none for `b''`.
+    /// Digits of `0b…` or `b'…'`; empty for `b''`.
     fn bit(&mut self, digits: &[u8]) -> Result<(), Self::Error> {
         let _ = digits;
         self.value()
     }
-    /// The bytes of a value as its column holds them, or as it would print them: what delimited text has, and no literal.
+    /// A value from delimited text: bytes as the column stores or prints them, not an SQL literal.
     fn raw(&mut self, bytes: &[u8]) -> Result<(), Self::Error> {
         let _ = bytes;
         self.value()
     }
-    /// Anything else, without surrounding blanks: `NOW()`, `1+1`, `'a' 'b'`, `TRUE`, `@x`, `_latin1 0xE9`.
+    /// Anything else, without surrounding blanks: `NOW()`, `1+1`, `'a' 'b'`, `TRUE`, `@x`,
+    /// `_latin1 0xE9`.
     fn expression(&mut self, text: &[u8]) -> Result<(), Self::Error> {
         let _ = text;
         self.value()
     }
-    /// The tuple is complete; `end` is the byte behind its `)`.
+    /// The tuple is complete; `end` is the position after its `)`.
     fn end_row(&mut self, end: usize) -> Result<(), Self::Error> {
         let _ = end;
         Ok(())

@@ -1,7 +1,8 @@
-//! Archives, of tar and of mydumper: unpacked into a folder of their own, which goes away with the value that stands for it.
+//! Unpacks tar archives and mydumper streams into a scratch folder, which goes away with its owner.
 //!
-//! An archive is outside input: names are confined to the folder, only files and folders are made, sizes are compared with the room
-//! that there is before anything is written, and an archive that ends before its end mark is refused.
+//! Archives are untrusted input. Names cannot leave the folder, only files and folders are created,
+//! sizes are checked against the free space before anything is written, and an archive that ends
+//! before its end mark is rejected.
 
 mod stream;
 
@@ -15,15 +16,16 @@ use tempfile::TempDir;
 
 use crate::{Input, InputError, LooksLike};
 
-/// What an archive consists of.
+/// Block size of tar, in bytes.
 const BLOCK: u64 = 512;
-/// Zero bytes that end an archive.
+/// Zero bytes that end a tar archive.
 const END_MARK: u64 = 2 * BLOCK;
-/// Largest description of an entry: long names, and times and owners that are not looked at.
+/// Largest description of an entry, in bytes: long names, and attributes such as times and owners,
+/// which are ignored.
 const DESCRIPTION_MAX: u64 = 1 << 20;
-/// Bytes handed on at a time.
+/// Bytes copied at a time.
 const COPY_BYTES: usize = 1 << 20;
-/// Room that is left on the disk of the scratch folder, for others.
+/// Bytes left free on the disk of the scratch folder, for others.
 const ROOM_LEFT: u64 = 64 << 20;
 
 /// Why an archive cannot be unpacked.
@@ -33,47 +35,47 @@ pub enum ArchiveError {
     /// The archive cannot be read.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// It ends too early.
+    /// It ends before its end mark.
     #[error("{archive}: the archive is cut: it ends at byte {at}, before its end")]
     Cut {
-        /// The archive.
+        /// Its path as given, or `standard input`.
         archive: String,
-        /// Bytes of it, decompressed.
+        /// Length of the archive, decompressed, in bytes.
         at: u64,
     },
-    /// Something in it is not taken.
+    /// An entry is not acceptable.
     #[error("{archive}: {entry:?} in the archive: {reason}")]
     Entry {
-        /// The archive.
+        /// Its path as given, or `standard input`.
         archive: String,
-        /// What it is called there.
+        /// The entry's name in the archive.
         entry: String,
-        /// What is wrong.
+        /// The reason, in words.
         reason: String,
     },
-    /// It is damaged.
+    /// The archive is malformed.
     #[error("{archive}: the archive is damaged at byte {at}: {reason}")]
     Damaged {
-        /// The archive.
+        /// Its path as given, or `standard input`.
         archive: String,
-        /// Bytes before that place, decompressed.
+        /// Position of the damage in the decompressed archive.
         at: u64,
-        /// What is wrong.
+        /// The reason, in words.
         reason: String,
     },
-    /// There is no room for what is in it.
+    /// The content does not fit into the scratch folder.
     #[error(
         "{archive}: {} has {} MiB free, and the archive needs {} MiB there",
         folder.display(), free >> 20, (needed >> 20) + 1
     )]
     NoRoom {
-        /// The archive.
+        /// Its path as given, or `standard input`.
         archive: String,
-        /// The folder for scratch files.
+        /// The scratch folder.
         folder: PathBuf,
-        /// Bytes that are free, without those that are left to others.
+        /// Free bytes, without those left for others.
         free: u64,
-        /// Bytes that are needed, as far as that is known.
+        /// Bytes needed, as far as known.
         needed: u64,
     },
     /// The scratch folder cannot be written.
@@ -81,15 +83,15 @@ pub enum ArchiveError {
     Scratch {
         /// The file or folder.
         path: PathBuf,
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
-        /// The system's words.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
 }
 
-/// An archive that was unpacked. What is unpacked is removed with this value.
+/// An unpacked archive. Dropping it removes the unpacked files.
 #[derive(Debug)]
 pub struct Unpacked {
     folder: TempDir,
@@ -97,22 +99,24 @@ pub struct Unpacked {
 }
 
 impl Unpacked {
-    /// Where the files are: the one folder that the archive was made of, or all of it.
+    /// The folder with the files: the archive's only top-level folder if there is just one, else
+    /// the scratch folder itself.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Removes it, and says where that fails.
+    /// Removes the files and, unlike a drop, reports failure.
     pub fn remove(self) -> Result<(), ArchiveError> {
         let path = self.folder.path().to_owned();
         self.folder.close().map_err(scratch(&path, "removing"))
     }
 }
 
-/// Unpacks an archive into a new folder in `scratch`.
+/// Unpacks an archive into a new folder in `scratch_folder`.
 ///
 /// # Errors
-/// The archive is cut or damaged, holds what is neither a file nor a folder, a name that leads out of it, or more than there is room for. Nothing is left then.
+/// The archive is truncated or damaged, does not fit, or contains something other than files and
+/// folders or a name that leads out of the folder. Nothing stays behind in these cases.
 pub fn unpack(mut input: Input, scratch_folder: &Path) -> Result<Unpacked, ArchiveError> {
     let kind = input.content()?;
     let folder = tempfile::Builder::new()
@@ -126,7 +130,7 @@ pub fn unpack(mut input: Input, scratch_folder: &Path) -> Result<Unpacked, Archi
         top: Top::default(),
         buffer: vec![0; COPY_BYTES],
     };
-    // What is in it is at least about as large, whether it is compressed or not.
+    // The content is at least about as large as the archive, compressed or not.
     work.room_for(input.total_bytes().unwrap_or(0))?;
     let mut source = Source {
         input,
@@ -150,13 +154,13 @@ pub fn unpack(mut input: Input, scratch_folder: &Path) -> Result<Unpacked, Archi
     Ok(Unpacked { folder, root })
 }
 
-/// The decompressed archive, and how far it was read.
+/// The decompressed archive and the read position in it.
 struct Source {
     input: Input,
     read: u64,
-    /// Since this byte there were only zeros.
+    /// Everything since this byte was zeros.
     zeros_from: u64,
-    /// All of it was read.
+    /// The archive has been read to its end.
     ended: bool,
     error: Option<InputError>,
 }
@@ -182,14 +186,14 @@ impl Read for Source {
     }
 }
 
-/// What stands at the top of the archive.
+/// What the top level of the archive contains.
 #[derive(Default)]
 enum Top {
     #[default]
     Nothing,
-    /// One name, which every entry begins with.
+    /// A single name, with which every entry begins.
     One(String),
-    /// Several, or the folder itself.
+    /// Several names, or the folder itself.
     Many,
 }
 
@@ -235,7 +239,7 @@ impl Work {
         if source.error.is_some() {
             return Ok(());
         }
-        // The rest, to its proven end.
+        // Reads the rest, to its proven end.
         let read_on = result.is_ok();
         while read_on
             && source
@@ -314,7 +318,8 @@ impl Work {
         }
         let name = long_name.take().unwrap_or(own);
         let parts = parts(&name).map_err(|reason| self.refused(&name, reason))?;
-        // `tar -cf x.tar folder` has one folder at its top, `tar -C folder -cf x.tar .` has everything in it.
+        // `tar -cf x.tar folder` has one folder at the top; `tar -C folder -cf x.tar .` has its
+        // contents there.
         let whole = name.starts_with(b"./");
         match (&self.top, parts.first()) {
             (Top::Nothing, Some(first)) if !whole => self.top = Top::One((*first).to_owned()),
@@ -343,7 +348,8 @@ impl Work {
         }
     }
 
-    /// Writes one file; how many bytes it got, `None` where the archive could not be read, and the source knows why.
+    /// Writes one file and returns the number of bytes written, or `None` if the archive could not
+    /// be read; `source` keeps that error.
     fn file(
         &mut self,
         name: &[u8],
@@ -374,7 +380,7 @@ impl Work {
         }
     }
 
-    /// The text of an entry that only describes another.
+    /// The text of an entry that only describes another one.
     fn description(
         &self,
         entry: &mut Entry<'_, &mut Source>,
@@ -391,7 +397,7 @@ impl Work {
                 archive: self.archive.clone(),
                 at: entry.raw_file_position() + count as u64,
             }),
-            // Why is known to the source.
+            // On a read error, `source` keeps the reason.
             _ => Ok(text),
         }
     }
@@ -421,7 +427,7 @@ impl Work {
     }
 }
 
-/// The parts of a name, none for the folder itself.
+/// The parts of a name; none for the folder itself.
 fn parts(name: &[u8]) -> Result<Vec<&str>, &'static str> {
     let name = std::str::from_utf8(name).map_err(|_no_text| "its name is no UTF-8")?;
     if name.starts_with('/') {

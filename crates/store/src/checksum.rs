@@ -1,4 +1,4 @@
-//! The checksum of a file as it is stored.
+//! The checksum of a stored file.
 
 use std::fs::File;
 use std::io::Read;
@@ -12,11 +12,11 @@ use crate::InputError;
 /// Bytes read at a time.
 const PIECE: usize = 1 << 20;
 
-/// XXH3-128 of all bytes of a file as it is stored, in 32 hexadecimal digits: what [`crate::Written::checksum`] was. `stop` ends the
-/// reading early.
+/// XXH3-128 of the stored bytes of a file, in 32 hexadecimal digits, comparable with
+/// [`crate::Written::checksum`]. Setting `stop` aborts the read.
 ///
 /// # Errors
-/// The file cannot be read; [`InputError::Cancelled`] when `stop` was set.
+/// The file cannot be read, or [`InputError::Cancelled`] when `stop` was set.
 pub fn file_checksum(path: &Path, stop: &AtomicBool) -> Result<String, InputError> {
     let name = path.display().to_string();
     let mut at = 0;

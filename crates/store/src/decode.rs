@@ -1,22 +1,22 @@
-//! Finding out the compression and decoding it, stream after stream, to a proven end.
+//! Detects the compression and decodes stream after stream to a proven end.
 //!
-//! Compressed files are often several streams one after the other (pigz and bgzip, pzstd, pixz, pbzip2, or plain
-//! `cat a.gz b.gz`). Every stream is decoded to its own trailer and checksum; after it there is either the next
-//! stream of the same kind or the end of the source.
+//! Compressed files often consist of several concatenated streams (pigz and bgzip, pzstd, pixz,
+//! pbzip2, or plain `cat a.gz b.gz`). Each stream is decoded to its own trailer and checksum; after
+//! it comes either another stream of the same kind or the end of the source.
 //!
-//! What cannot be found: a flipped bit in a zstd frame *without* a checksum (the `zstd` program writes one by
-//! default, some libraries do not), in an xz stream made with `--check=none`, or in parts of a header that carry
-//! no data (the file name and time in gzip).
+//! Some damage cannot be detected: a flipped bit in a zstd frame *without* a checksum (the `zstd`
+//! program writes one by default, some libraries do not), in an xz stream made with `--check=none`,
+//! or in header fields that carry no data (the file name and time in gzip).
 
 use std::fmt;
 use std::io::{self, BufRead, Read};
 
 use crate::raw::RawReader;
 
-/// How a source is compressed, by its first bytes.
+/// Compression of a source, from its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Compression {
-    /// Not at all.
+    /// No compression, or one that is not supported.
     None,
     /// gzip, one member or several (RFC 1952).
     Gzip,
@@ -44,7 +44,7 @@ impl fmt::Display for Compression {
 const XZ_MAGIC: &[u8] = b"\xfd7zXZ\0";
 
 impl Compression {
-    /// The compression that these first bytes of a source announce.
+    /// The compression that these first bytes indicate.
     pub fn detect(head: &[u8]) -> Self {
         match head {
             [0x1f, 0x8b, ..] => Self::Gzip,
@@ -55,7 +55,7 @@ impl Compression {
         }
     }
 
-    /// The compression that a file name promises, by its last extension.
+    /// The compression that a file name implies, by its last extension.
     pub fn from_name(name: &str) -> Self {
         let extension = name.rsplit_once('.').map_or("", |(_, e)| e);
         match extension.to_ascii_lowercase().as_str() {
@@ -68,7 +68,7 @@ impl Compression {
     }
 }
 
-/// How a decoder stopped, before the source's name is put to it.
+/// Why a decoder stopped; the caller adds the name of the source.
 #[derive(Debug)]
 pub enum DecodeFailure {
     Truncated,
@@ -78,7 +78,7 @@ pub enum DecodeFailure {
     Read(io::Error),
 }
 
-/// A decoder over the raw source. `None` only while one stream is swapped for the next.
+/// A decoder over the raw source. `stream` is `None` only while one stream replaces another.
 pub struct Decoder {
     stream: Option<Stream>,
     memory_limit: u64,
@@ -93,7 +93,7 @@ enum Stream {
 }
 
 impl Decoder {
-    /// `memory_limit` bounds the window or dictionary that the stream may ask for, in bytes.
+    /// `memory_limit` bounds the window or dictionary that a stream may request, in bytes.
     pub fn new(
         raw: RawReader,
         compression: Compression,
@@ -111,7 +111,8 @@ impl Decoder {
         self.stream.as_ref().map_or(0, |s| s.raw().consumed())
     }
 
-    /// Fills some of `out`; 0 only when the last stream ended with its trailer and nothing follows.
+    /// Fills part of `out`. Returns 0 only when the last stream ended with its trailer and nothing
+    /// follows.
     pub fn read(&mut self, out: &mut [u8]) -> Result<usize, DecodeFailure> {
         loop {
             let Some(stream) = self.stream.as_mut() else {
@@ -128,9 +129,9 @@ impl Decoder {
         }
     }
 
-    /// After the end of one stream: goes on to the next, or says that there is none.
+    /// At the end of a stream: starts the next one, or returns `false` if there is none.
     fn next_stream(&mut self) -> Result<bool, DecodeFailure> {
-        // zstd's own loop goes from frame to frame; plain has no second stream.
+        // zstd's own loop goes from frame to frame; a plain file has no second stream.
         let Some(stream) = self.stream.as_mut() else {
             return Ok(false);
         };
@@ -149,7 +150,7 @@ impl Decoder {
             return Ok(false);
         }
         if Compression::detect(head) != compression {
-            // A second stream that is cut inside its magic is a cut, not garbage.
+            // A second stream cut inside its magic is truncation, not garbage.
             let magic: &[u8] = match compression {
                 Compression::Xz => XZ_MAGIC,
                 Compression::Bzip2 => b"BZh",
@@ -168,7 +169,7 @@ impl Decoder {
     }
 }
 
-/// Between xz streams zero bytes in multiples of four are allowed (xz file format 1.2.1, section 2.2).
+/// Zero bytes in multiples of four may separate xz streams (xz file format 1.2.1, section 2.2).
 fn skip_xz_padding(raw: &mut RawReader) -> Result<(), DecodeFailure> {
     loop {
         let word = raw.peek(4).map_err(DecodeFailure::Read)?;
@@ -247,7 +248,7 @@ impl Stream {
         }
     }
 
-    /// Tells a cut from a fault from a read error.
+    /// Distinguishes truncation, corruption and read errors.
     fn sort(&mut self, error: io::Error) -> DecodeFailure {
         if matches!(self, Self::Plain(_)) {
             return DecodeFailure::Read(error);
@@ -268,7 +269,8 @@ impl Stream {
         {
             return DecodeFailure::Memory;
         }
-        // A decoder at the end of its input that wants more has been cut short; any other complaint is a fault.
+        // A decoder that wants more input than there is has a truncated stream; any other complaint
+        // is corruption.
         let at_end = raw.peek(1).is_ok_and(<[u8]>::is_empty);
         if error.kind() == io::ErrorKind::UnexpectedEof && at_end {
             return DecodeFailure::Truncated;

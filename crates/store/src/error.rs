@@ -1,4 +1,4 @@
-//! What can be wrong with a source.
+//! Errors of reading a source.
 
 use std::io;
 
@@ -6,106 +6,106 @@ use crate::Compression;
 
 /// Why a source could not be opened, read, or proven complete.
 ///
-/// `name` is the path as it was given (or `standard input`); `at` is a position in the **raw** source, in bytes,
-/// so in the compressed file when there is one.
+/// `name` is the path as given, or `standard input`. `at` is a byte position in the **raw** source:
+/// in the compressed file if there is one.
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
-    /// Its bytes are not those that were written.
+    /// The source's bytes are not those that were written.
     #[error("{name}: its checksum is not the one that was written down: it was changed or damaged")]
     Checksum {
-        /// The source.
+        /// Path as given, or `standard input`.
         name: String,
     },
     /// There is no such file.
     #[error("{name}: no such file")]
     NotFound {
-        /// The source.
+        /// Path as given, or `standard input`.
         name: String,
     },
     /// The path is a directory.
     #[error("{name}: is a directory, not a dump file")]
     IsDirectory {
-        /// The source.
+        /// Path as given, or `standard input`.
         name: String,
     },
-    /// The file may not be read by this user.
+    /// This user may not read the file.
     #[error("{name}: permission denied")]
     Permission {
-        /// The source.
+        /// Path as given, or `standard input`.
         name: String,
     },
-    /// The source holds not a single byte.
+    /// The source is zero bytes long.
     #[error("{name}: is empty")]
     Empty {
-        /// The source.
+        /// Path as given, or `standard input`.
         name: String,
     },
-    /// The source ends before its end mark: it was cut off.
+    /// The source ends before its end mark.
     #[error("{name}: truncated: the {} ends at byte {at} before it is complete", what(*.compression))]
     Truncated {
-        /// The source.
+        /// Path as given, or `standard input`.
         name: String,
-        /// How it is compressed.
+        /// Detected compression.
         compression: Compression,
-        /// Bytes read before the end, in the raw source.
+        /// Length of the raw source, in bytes.
         at: u64,
     },
-    /// A checksum does not fit or the compressed form is broken.
+    /// A checksum does not match, or the compressed data is malformed.
     #[error("{name}: corrupt {} near byte {at}: {detail}", what(*.compression))]
     Corrupt {
-        /// The source.
+        /// Path as given, or `standard input`.
         name: String,
-        /// How it is compressed.
+        /// Detected compression.
         compression: Compression,
-        /// Where reading had come to, in the raw source.
+        /// Read position in the raw source.
         at: u64,
-        /// What the decoder said.
+        /// The decoder's message.
         detail: String,
     },
-    /// After a complete compressed stream something else follows.
+    /// Other data follows a complete compressed stream.
     #[error("{name}: the {} is complete at byte {at}, but something that is no {compression} follows", what(*.compression))]
     TrailingGarbage {
-        /// The source.
+        /// Path as given, or `standard input`.
         name: String,
-        /// How it is compressed.
+        /// Detected compression.
         compression: Compression,
-        /// Where the foreign bytes begin, in the raw source.
+        /// Start of the other data, in the raw source.
         at: u64,
     },
-    /// Decompression would need more memory than is allowed.
+    /// Decompression would exceed the memory limit.
     #[error("{name}: the {} needs more memory to decompress than the {limit} bytes that are allowed", what(*.compression))]
     TooMuchMemory {
-        /// The source.
+        /// Path as given, or `standard input`.
         name: String,
-        /// How it is compressed.
+        /// Detected compression.
         compression: Compression,
         /// The limit, in bytes.
         limit: u64,
     },
-    /// The name promises a compressed file, but the first bytes are neither that nor text.
+    /// The file name implies compression, but the first bytes are neither that format nor text.
     #[error(
         "{name}: its name says {expected}, its first bytes say neither that nor text: damaged?"
     )]
     NotWhatItsNameSays {
-        /// The source.
+        /// Path as given, or `standard input`.
         name: String,
-        /// The compression that the name promises.
+        /// The compression that the name implies.
         expected: Compression,
     },
-    /// The operating system could not read.
+    /// The operating system failed to read.
     #[error("{name}: reading at byte {at}: {source}")]
     Read {
-        /// The source.
+        /// Path as given, or `standard input`.
         name: String,
-        /// Where reading had come to, in the raw source.
+        /// Read position in the raw source.
         at: u64,
-        /// The system's words.
+        /// The system's error.
         source: io::Error,
     },
     /// Reading was cancelled through the flag given to [`crate::Input::cancel_flag`].
     #[error("{name}: reading was cancelled")]
     Cancelled {
-        /// The source.
+        /// Path as given, or `standard input`.
         name: String,
     },
 }
@@ -122,7 +122,7 @@ fn what(compression: Compression) -> &'static str {
 }
 
 impl InputError {
-    /// Sorts an error from opening or reading a path.
+    /// Converts an error from opening or reading a path.
     pub(crate) fn from_io(name: &str, at: u64, source: io::Error) -> Self {
         let name = name.to_owned();
         match source.kind() {

@@ -1,4 +1,5 @@
-//! A folder that is written once: many files, and one last file that makes them a whole. On the disk, or as a tar archive on a stream.
+//! Writes a folder once, on disk or as a tar archive on a stream: many files, then a last one that
+//! completes it.
 
 mod archive;
 mod writer;
@@ -10,25 +11,26 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use archive::ArchiveWriter;
 use twox_hash::XxHash3_128;
+
+use archive::ArchiveWriter;
 use writer::{BLOCK, Buffer, Handles, Writer};
 
-/// What went wrong with a folder.
+/// Errors of writing a folder.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FolderError {
-    /// It holds something already.
+    /// The folder exists and is not empty.
     #[error("{} is there already and not empty", .0.display())]
     NotEmpty(PathBuf),
     /// A file could not be made or written.
     #[error("{}: {doing} failed", path.display())]
     Io {
-        /// The file.
+        /// The file or folder.
         path: PathBuf,
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
-        /// The system's words.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -47,7 +49,7 @@ impl FolderError {
         }
     }
 
-    /// Whether the disk is full.
+    /// Whether the disk, or a quota on it, is full.
     pub fn is_disk_full(&self) -> bool {
         matches!(self, Self::Io { source, .. }
             if matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
@@ -60,7 +62,7 @@ pub struct Folder {
     place: Place,
 }
 
-/// Where files go.
+/// Destination of the files.
 enum Place {
     Disk(Writer),
     Archive(ArchiveWriter),
@@ -69,16 +71,17 @@ enum Place {
 /// A file that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    /// Where it stands, seen from the folder; `/` between parts.
+    /// Path relative to the folder, with `/` between parts.
     pub path: String,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// XXH3-128 of its bytes: 32 hexadecimal digits.
+    /// XXH3-128 of the content, in 32 hexadecimal digits.
     pub checksum: String,
 }
 
 impl Folder {
-    /// Makes the folder, or takes it when it is empty. Only its owner may look into it.
+    /// Creates the folder, or uses an existing empty one. A new folder is accessible to its owner
+    /// only.
     pub fn create(root: &Path) -> Result<Self, FolderError> {
         match DirBuilder::new().recursive(false).mode(0o700).create(root) {
             Ok(()) => {}
@@ -97,8 +100,8 @@ impl Folder {
         })
     }
 
-    /// One archive in place of a folder, on standard output. Each file is held in memory until it is whole, because its size stands
-    /// before it.
+    /// Writes an archive to standard output instead of a folder. Each file stays in memory until it
+    /// is complete, because its size precedes it.
     pub fn stdout() -> Result<Self, FolderError> {
         let root = PathBuf::from("standard output");
         let out = io::stdout()
@@ -113,16 +116,16 @@ impl Folder {
         Self { root, place }
     }
 
-    /// Where it is.
+    /// Path of the folder, or `standard output`.
     pub fn path(&self) -> &Path {
         &self.root
     }
 
-    /// Makes a folder within it; one that is there already is good.
+    /// Creates a subfolder, unless it exists.
     pub fn make(&self, name: &str) -> Result<(), FolderError> {
         let path = self.within(name)?;
         if let Place::Archive(_) = self.place {
-            // Who unpacks it makes the folders that its files are in.
+            // Unpacking an archive creates the folders of its files.
             return Ok(());
         }
         match DirBuilder::new().mode(0o700).create(&path) {
@@ -133,7 +136,7 @@ impl Folder {
         }
     }
 
-    /// Begins a file; its name must be new.
+    /// Starts a file, whose name must be new.
     pub fn file(&self, name: &str) -> Result<NewFile<'_>, FolderError> {
         let path = self.within(name)?;
         let file = match &self.place {
@@ -159,14 +162,14 @@ impl Folder {
         })
     }
 
-    /// Writes a file in one go.
+    /// Writes a whole file at once.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<Written, FolderError> {
         let mut file = self.file(name)?;
         file.write(bytes)?;
         file.finish()
     }
 
-    /// Brings everything to the disk, and then the last file, which appears as a whole or not at all.
+    /// Syncs everything to disk, then writes the last file, which appears as a whole or not at all.
     pub fn seal(self, name: &str, bytes: &[u8]) -> Result<(), FolderError> {
         let path = self.within(name)?;
         let temporary = self.within(&format!("{name}.tmp"))?;
@@ -196,7 +199,7 @@ impl Folder {
             .and_then(|()| std::fs::rename(&temporary, &path))
             .and_then(|()| root.sync_all());
         sealed.map_err(FolderError::io(&path, "writing the file"))?;
-        // The folder's own name stands in the one above.
+        // The folder's own directory entry is in its parent.
         let above = match folder.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
@@ -218,20 +221,20 @@ impl Folder {
     }
 }
 
-/// A file that is being written.
+/// A file being written.
 pub struct NewFile<'a> {
     name: String,
     path: PathBuf,
     file: Opened<'a>,
-    /// What is not handed over yet.
+    /// Bytes not yet submitted.
     buffer: Option<Buffer>,
-    /// Bytes that were handed over.
+    /// Number of bytes submitted.
     submitted: u64,
     bytes: u64,
     hash: XxHash3_128,
 }
 
-/// Most files are small, and are opened once.
+/// Most files are small and never need the second handle that large ones get.
 enum Opened<'a> {
     Small(&'a Writer, File),
     Large(&'a Writer, Arc<Handles>),
@@ -240,7 +243,8 @@ enum Opened<'a> {
 }
 
 impl NewFile<'_> {
-    /// Appends bytes. They are written later; what goes wrong is said by a later call, [`Folder::seal`] at the latest.
+    /// Appends bytes. They are written later; a later call reports errors, [`Folder::seal`] at the
+    /// latest.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), FolderError> {
         self.hash.write(bytes);
         self.bytes += bytes.len() as u64;
@@ -280,7 +284,7 @@ impl NewFile<'_> {
         self.file = Opened::Large(writer, handles);
     }
 
-    /// Ends the file. It reaches the disk with [`Folder::seal`].
+    /// Completes the file. [`Folder::seal`] syncs it to disk.
     pub fn finish(mut self) -> Result<Written, FolderError> {
         if let Some(buffer) = self.buffer.take() {
             match &mut self.file {
@@ -304,7 +308,7 @@ impl NewFile<'_> {
         })
     }
 
-    /// Bytes so far.
+    /// Number of bytes so far.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -374,7 +378,7 @@ mod tests {
             Folder::create(&root),
             Err(FolderError::NotEmpty(_))
         ));
-        // Larger than one write, and no multiple of a sector.
+        // Larger than one write, and not a multiple of the sector size.
         let large: Vec<u8> = (0..BLOCK * 5 / 2 + 77).map(|at| (at % 251) as u8).collect();
         let mut file = folder.file("large").unwrap();
         for part in large.chunks(100_003) {

@@ -1,4 +1,4 @@
-//! A source being read.
+//! Reads a dump source: a file, standard input, or text in memory.
 
 use std::fs::File;
 use std::io::Seek;
@@ -14,19 +14,19 @@ use crate::pump::{Block, Next, Pump};
 use crate::raw::RawReader;
 use crate::{InputError, LooksLike, looks_like};
 
-/// Bytes looked at to find out the compression and the content.
+/// Bytes read to detect the compression and guess the content.
 const HEAD: usize = 4096;
-/// Bytes that are enough to find out the compression. A slow pipe is not kept waiting for more.
+/// Bytes that suffice to detect the compression, so that a slow pipe does not wait for more.
 const MAGIC: usize = 6;
 
-/// How a source may be read.
+/// Options for opening a source.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct OpenOptions {
-    /// Memory that a compressed stream may ask for as window or dictionary, in bytes. 128 MiB covers
-    /// `zstd --long` (27) and `xz -9`; `zstd --long=31` needs 2 GiB and has to be allowed.
+    /// Memory that a compressed stream may request for its window or dictionary, in bytes. 128 MiB
+    /// covers `zstd --long` (27) and `xz -9`; `zstd --long=31` needs 2 GiB and must be allowed.
     pub memory_limit: u64,
-    /// Whether [`Input::checksum`] is wanted.
+    /// Computes [`Input::checksum`] while reading.
     pub checksum: bool,
 }
 
@@ -41,8 +41,8 @@ impl Default for OpenOptions {
 
 /// A dump source being read: decompressed blocks in order, and a proven end.
 ///
-/// Plain regular files are read directly. Everything else (compressed, pipes, standard input) is read by a thread
-/// ahead of the reader; dropping the `Input` never waits for that thread.
+/// Plain regular files are read directly. A thread reads everything else (compressed files, pipes,
+/// standard input) ahead of the reader; dropping the `Input` never waits for that thread.
 pub struct Input {
     name: String,
     path: Option<PathBuf>,
@@ -52,11 +52,11 @@ pub struct Input {
     cancel: Option<Arc<AtomicBool>>,
     memory_limit: u64,
     source: Source,
-    /// Bytes read for a look and not handed out yet.
+    /// Bytes that were peeked at and not yet returned.
     peeked: Vec<u8>,
     /// How far the raw source had been read when `peeked` was filled.
     peeked_raw: u64,
-    /// Set once the end or a fault was reported: both stay.
+    /// Set once the end or a fault was reported; either is final.
     ended: bool,
     hash: Option<Arc<Mutex<XxHash3_128>>>,
 }
@@ -95,7 +95,7 @@ impl Input {
         Self::stdin_with(&OpenOptions::default())
     }
 
-    /// Reads text that is in memory already, as if it were a plain file; `name` is what messages call it.
+    /// Reads text already in memory as if it were a plain file; messages refer to it by `name`.
     pub fn from_text(name: &str, text: Arc<[u8]>) -> Self {
         Self {
             name: name.to_owned(),
@@ -134,7 +134,7 @@ impl Input {
             return Err(InputError::IsDirectory { name });
         }
         let regular = meta.is_file();
-        // Standard input redirected from a file may already stand somewhere inside it.
+        // Standard input redirected from a file may start at any offset.
         let start = if regular {
             (&file).stream_position().map_err(sort)?
         } else {
@@ -186,34 +186,36 @@ impl Input {
         })
     }
 
-    /// The path as it was given, or `standard input`.
+    /// The path as given, or `standard input`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How the source is compressed, by its first bytes.
+    /// Compression of the source, from its first bytes.
     pub fn compression(&self) -> Compression {
         self.compression
     }
 
-    /// The compression that the name promises, when the content is something else. No error, but worth saying.
+    /// The compression that the name implies, when the content differs. Not an error, but worth a
+    /// message.
     pub fn name_mismatch(&self) -> Option<Compression> {
         let expected = Compression::from_name(&self.name);
         (expected != Compression::None && expected != self.compression).then_some(expected)
     }
 
-    /// Size of the raw source in bytes, when it is a regular file.
+    /// Size of the raw source in bytes; `None` unless it is a regular file or text in memory.
     pub fn total_bytes(&self) -> Option<u64> {
         self.total
     }
 
-    /// Raw bytes behind what was handed out so far: compare with [`Input::total_bytes`]. May be read by any thread.
+    /// Raw bytes behind everything returned so far, out of [`Input::total_bytes`]. Any thread may
+    /// read it.
     pub fn raw_position(&self) -> &Arc<AtomicU64> {
         &self.position
     }
 
-    /// XXH3-128 of the raw bytes read so far, in 32 hexadecimal digits: of the whole source at its end. `None` when it was not
-    /// asked for.
+    /// XXH3-128 of the raw bytes read so far, in 32 hexadecimal digits; at the end, of the whole
+    /// source. `None` unless [`OpenOptions::checksum`] is set.
     pub fn checksum(&self) -> Option<String> {
         let hash = self.hash.as_ref()?;
         let hash = hash.lock().unwrap_or_else(PoisonError::into_inner);
@@ -225,8 +227,9 @@ impl Input {
         self.path.is_some()
     }
 
-    /// The file that is being read, for reading it at places of one's own: only of a plain file that was opened by its name. It is
-    /// the very file, also when another one has taken its name meanwhile.
+    /// A handle to the file being read, for reads at other offsets. `None` unless it is a plain
+    /// file that was opened by name. It stays the same file even if another one takes over its
+    /// name.
     pub fn plain_file(&self) -> Result<Option<File>, InputError> {
         match &self.source {
             Source::Direct(raw) if self.path.is_some() => raw
@@ -252,13 +255,14 @@ impl Input {
         Ok(again)
     }
 
-    /// When this flag is set, a waiting [`Input::read_block`] returns [`InputError::Cancelled`] within a tenth of a
-    /// second, also while standard input brings nothing.
+    /// Once this flag is set, a waiting [`Input::read_block`] returns [`InputError::Cancelled`]
+    /// within a tenth of a second, even if standard input is silent.
     pub fn cancel_flag(&mut self, flag: Arc<AtomicBool>) {
         self.cancel = Some(flag);
     }
 
-    /// Shows the first `want` decompressed bytes (fewer when the source is shorter) without consuming them.
+    /// Returns the first `want` decompressed bytes (fewer when the source is shorter) without
+    /// consuming them.
     pub fn peek(&mut self, want: usize) -> Result<&[u8], InputError> {
         let mut ahead = std::mem::take(&mut self.peeked);
         while ahead.len() < want {
@@ -276,15 +280,16 @@ impl Input {
         Ok(&self.peeked[..want.min(self.peeked.len())])
     }
 
-    /// What the content seems to be, by its first decompressed bytes.
+    /// Guesses the type of the content from its first decompressed bytes.
     pub fn content(&mut self) -> Result<LooksLike, InputError> {
         Ok(looks_like(self.peek(HEAD)?))
     }
 
-    /// Appends up to `want` decompressed bytes to `buf` and returns how many.
+    /// Appends up to `want` decompressed bytes to `buf` and returns their number.
     ///
-    /// Fewer than `want` is no sign of anything. 0 (for `want` > 0) means the end, and that it is proven: a compressed
-    /// stream came to its trailer, its checksum fits, nothing follows; a plain file was as long as it was at opening.
+    /// Fewer than `want` means nothing. 0 (for `want` > 0) is the proven end: a compressed stream
+    /// reached its trailer, its checksum matched and nothing follows; a plain file was as long as
+    /// when it was opened.
     pub fn read_block(&mut self, buf: &mut Vec<u8>, want: usize) -> Result<usize, InputError> {
         if want == 0 {
             return Ok(0);
@@ -303,7 +308,7 @@ impl Input {
         Ok(n)
     }
 
-    /// Reads on; returns the bytes appended and the raw position behind them.
+    /// Reads further; returns the number of bytes appended and the raw position after them.
     fn fetch(&mut self, buf: &mut Vec<u8>, want: usize) -> Result<(usize, u64), InputError> {
         if self
             .cancel
@@ -384,7 +389,7 @@ impl Input {
     }
 }
 
-/// Puts name and place to a decoder's failure.
+/// Adds the source's name and position to a decoder's failure.
 fn sorted(
     name: &str,
     compression: Compression,

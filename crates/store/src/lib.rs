@@ -1,16 +1,19 @@
-//! Where bytes come from, and where they go to: local files and standard input, plain or compressed; a folder that is written.
+//! Reads sources (local files and standard input, plain or compressed) and writes folders.
 //!
-//! This room opens a source, finds out by its first bytes how it is compressed, decompresses it in a thread of its
-//! own, ahead of the reader, and hands out blocks. Its one promise: the end is *proven*. A source that stops in
-//! the middle, or whose checksum does not fit, is an error even when every byte so far was good. It must not know
-//! what is inside the bytes, beyond telling a person what a file seems to be when it is no dump, and it must not
-//! hold more than a few blocks in memory, whatever the source claims about its size.
+//! Reading opens a source, detects the compression from its first bytes, decompresses in a thread
+//! ahead of the reader, and returns blocks. It makes one promise: the end is *proven*. A source
+//! that stops in the middle, or whose checksum does not match, is an error even when every byte so
+//! far was good. This crate knows nothing of the contents, except to tell a user what a file that
+//! is not a dump looks like. It holds no more than a few blocks in memory, whatever size the source
+//! claims.
 //!
-//! A tar archive is unpacked into a scratch folder, which goes away with the value that stands for it.
+//! A tar archive is unpacked into a scratch folder, which is removed when the value that owns it is
+//! dropped.
 //!
-//! A folder that is written has each file as a whole, with its size and checksum, and is on the disk before its last file appears.
+//! Writing a folder yields the size and checksum of each file. All files are on disk before the
+//! last one appears.
 //!
-//! Read first: [`Input`], [`InputError`], [`LooksLike`], [`Folder`].
+//! Start with [`Input`], [`InputError`], [`LooksLike`], [`Folder`].
 
 mod archive;
 mod checksum;

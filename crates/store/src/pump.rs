@@ -1,7 +1,8 @@
 //! A thread that reads and decompresses ahead of the reader.
 //!
-//! The thread is detached on purpose: it may be blocked in a read of standard input that nothing can interrupt, and
-//! dropping the reader must not wait for it. It ends at its next send, when it finds nobody listening.
+//! The thread is detached on purpose: it may block in an uninterruptible read of standard input,
+//! and dropping the reader must not wait for it. It ends at its next send, when the receiver is
+//! gone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,35 +11,35 @@ use std::time::Duration;
 
 use crate::decode::{DecodeFailure, Decoder};
 
-/// Size of one block handed over.
+/// Size of one block sent to the reader.
 const BLOCK: usize = 1 << 20;
-/// Blocks in flight: together with the one being filled and the one being read not more than 8 MiB.
+/// Blocks in flight. With the one being filled and the one being read, at most 8 MiB.
 const BLOCKS: usize = 4;
-/// How often a waiting reader looks at the cancel flag.
+/// How often a waiting reader checks the cancel flag.
 const TICK: Duration = Duration::from_millis(50);
 
-/// A block and how far the raw source had been read when it was full.
+/// A block, and how far the raw source had been read when it was full.
 pub struct Block {
     pub bytes: Vec<u8>,
     pub raw_end: u64,
 }
 
-/// The last thing that a thread says.
+/// The last message of a thread.
 pub struct Stopped {
     pub failure: DecodeFailure,
     pub at: u64,
 }
 
-/// What waiting for the next block brought.
+/// Outcome of waiting for the next block.
 pub enum Next {
     Block(Block),
-    /// Proven end.
+    /// The end of the source, proven.
     End,
     Failed(Stopped),
     Cancelled,
 }
 
-/// The reader's end.
+/// The reader's side of the thread.
 pub struct Pump {
     full: Receiver<Result<Block, Stopped>>,
     empty: SyncSender<Vec<u8>>,
@@ -54,13 +55,13 @@ impl Pump {
         Ok(Self { full, empty })
     }
 
-    /// Gives a used block back.
+    /// Returns a used block to the thread.
     pub fn recycle(&self, block: Vec<u8>) {
         // A full queue means that there are enough spare blocks.
         drop(self.empty.try_send(block));
     }
 
-    /// Waits for the next block, but not longer than a tick after `cancel` is set.
+    /// Waits for the next block. Returns within one tick of `cancel` being set.
     pub fn next(&self, cancel: Option<&Arc<AtomicBool>>) -> Next {
         loop {
             if cancel.is_some_and(|c| c.load(Ordering::Relaxed)) {
@@ -71,7 +72,7 @@ impl Pump {
                 Ok(Ok(block)) => return Next::Block(block),
                 Ok(Err(stopped)) => return Next::Failed(stopped),
                 Err(RecvTimeoutError::Timeout) => {}
-                // The thread always says how it ended; silence means that it died.
+                // The thread always reports how it ended; a disconnect means that it died.
                 Err(RecvTimeoutError::Disconnected) => {
                     return Next::Failed(Stopped {
                         failure: DecodeFailure::Corrupt("the decompressing thread died".into()),
@@ -102,7 +103,7 @@ fn run(mut decoder: Decoder, full: &SyncSender<Result<Block, Stopped>>, empty: &
         bytes.truncate(filled);
         let at = decoder.consumed();
         let ended = filled < BLOCK;
-        // What was good before the fault is still handed out: the reader stops at the fault, not before it.
+        // Good data before the fault is still sent: the reader stops at the fault, not before it.
         if filled > 0 && full.send(Ok(Block { bytes, raw_end: at })).is_err() {
             return;
         }

@@ -1,4 +1,4 @@
-//! The raw bytes of a source, with an exact count of what was consumed.
+//! Reads the raw bytes of a source and counts exactly how many were consumed.
 
 use std::fs::File;
 use std::io::{self, BufRead, Read};
@@ -6,24 +6,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use twox_hash::XxHash3_128;
 
-/// One read from the operating system.
+/// Size of one read from the operating system.
 const RAW_BUFFER: usize = 256 << 10;
 
-/// A buffered reader that counts consumed bytes and keeps read errors apart from the decoder's own.
+/// A buffered reader that counts consumed bytes and separates read errors from decoder errors.
 pub struct RawReader {
     file: File,
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
     consumed: u64,
-    /// Takes in all that is consumed, when somebody wants to know its checksum.
+    /// Hashes every consumed byte, if a checksum was requested.
     hash: Option<Arc<Mutex<XxHash3_128>>>,
-    /// The system's error, kept because decoders wrap or swallow it.
+    /// The system's error, kept here because decoders wrap or swallow it.
     pub failure: Option<io::Error>,
 }
 
 impl RawReader {
-    /// The file itself, for readers that say where they read.
+    /// The file itself, for readers that choose their own offsets.
     pub fn file(&self) -> &File {
         &self.file
     }
@@ -40,7 +40,7 @@ impl RawReader {
         }
     }
 
-    /// Hashes all that is consumed from now on.
+    /// Hashes all bytes consumed from now on.
     pub fn hash_into(&mut self, hash: Arc<Mutex<XxHash3_128>>) {
         self.hash = Some(hash);
     }
@@ -53,12 +53,13 @@ impl RawReader {
         }
     }
 
-    /// Bytes handed out so far.
+    /// Bytes consumed so far.
     pub fn consumed(&self) -> u64 {
         self.consumed
     }
 
-    /// Reads ahead until `want` bytes are there or the source ends, and shows them without consuming.
+    /// Reads ahead until `want` bytes are buffered or the source ends; returns them without
+    /// consuming.
     pub fn peek(&mut self, want: usize) -> io::Result<&[u8]> {
         let want = want.min(self.buffer.len());
         if self.start > 0 && self.buffer.len() - self.start < want {
@@ -77,7 +78,7 @@ impl RawReader {
         Ok(&self.buffer[self.start..self.end])
     }
 
-    /// Reads past the buffer when it is empty: large plain reads need no copy.
+    /// Bypasses the buffer when it is empty, so that large plain reads need no copy.
     pub fn read_direct(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if self.start < self.end {
             let n = out.len().min(self.end - self.start);

@@ -1,4 +1,4 @@
-//! What a file seems to be, for a clear word when it is no dump.
+//! Guesses the type of a file, for a clear message when it is not a dump.
 
 use std::fmt;
 
@@ -6,9 +6,9 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LooksLike {
-    /// SQL text: what a load wants.
+    /// SQL text, as a load needs it.
     Sql,
-    /// Text, but not of a kind that is known.
+    /// Text of no known kind.
     Text,
     /// A plain-text dump of `PostgreSQL`.
     PostgresText,
@@ -16,9 +16,9 @@ pub enum LooksLike {
     PostgresCustom,
     /// An `SQLite` database file.
     Sqlite,
-    /// Text in UTF-16 (a dump that went through a `>` of `PowerShell`, usually).
+    /// UTF-16 text (usually a dump redirected with `>` in `PowerShell`).
     Utf16,
-    /// A web page: a download that answered with an error page.
+    /// A web page: usually an error page that a download saved.
     Html,
     /// A tar archive.
     Tar,
@@ -28,7 +28,7 @@ pub enum LooksLike {
     MydumperStream,
     /// An InnoDB tablespace (`.ibd`).
     InnodbTablespace,
-    /// A binary log of a server.
+    /// A server's binary log.
     Binlog,
     /// A zip archive.
     Zip,
@@ -38,7 +38,7 @@ pub enum LooksLike {
     Lz4,
     /// A qpress archive.
     Qpress,
-    /// A stream that is compressed once more inside its compression.
+    /// Compressed data inside a compressed stream.
     Compressed,
     /// An encrypted file (gpg, age, OpenSSL).
     Encrypted,
@@ -48,14 +48,14 @@ pub enum LooksLike {
     Image,
     /// A PDF document.
     Pdf,
-    /// Bytes of no known kind.
+    /// Binary data of no known kind.
     Binary,
-    /// Nothing.
+    /// No bytes at all.
     Empty,
 }
 
 impl LooksLike {
-    /// Whether this may be text of statements.
+    /// Whether this may be text with statements.
     pub fn is_text(self) -> bool {
         matches!(
             self,
@@ -94,7 +94,7 @@ impl fmt::Display for LooksLike {
     }
 }
 
-/// Beginnings that tell a kind by themselves.
+/// Magic bytes that identify a type on their own.
 const MAGICS: &[(&[u8], LooksLike)] = &[
     (b"PGDMP", LooksLike::PostgresCustom),
     (b"SQLite format 3\0", LooksLike::Sqlite),
@@ -122,7 +122,7 @@ const MAGICS: &[(&[u8], LooksLike)] = &[
     (b"%PDF-", LooksLike::Pdf),
 ];
 
-/// First words of statements that dumps begin with.
+/// First words of the statements that dumps begin with.
 const WORDS: &[&str] = &[
     "alter",
     "begin",
@@ -157,7 +157,7 @@ const WORDS: &[&str] = &[
     "analyze",
 ];
 
-/// Says what these first bytes (some hundreds are enough) of a source look like.
+/// Guesses the type of a source from its first bytes; a few hundred suffice.
 pub fn looks_like(head: &[u8]) -> LooksLike {
     if head.is_empty() {
         return LooksLike::Empty;
@@ -171,7 +171,7 @@ pub fn looks_like(head: &[u8]) -> LooksLike {
     if is_utf16(head) {
         return LooksLike::Utf16;
     }
-    // Page 0 of a tablespace: page number 0, page type 8 (FSP header) or 0 in old ones with equal space ids.
+    // Page 0 of a tablespace: page number 0, page type 8 (FSP header).
     if head.len() >= 38 && head[4..8] == [0; 4] && head[24..26] == [0, 8] {
         return LooksLike::InnodbTablespace;
     }
@@ -194,7 +194,7 @@ pub fn looks_like(head: &[u8]) -> LooksLike {
         .iter()
         .filter(|b| **b < 0x20 && !b"\t\n\r\x0c".contains(b))
         .count();
-    // A text may carry a stray control byte; binary data carries many.
+    // Text may contain a stray control byte; binary data contains many.
     if odd * 50 > head.len() || head.contains(&0) {
         return LooksLike::Binary;
     }
@@ -205,7 +205,7 @@ pub fn looks_like(head: &[u8]) -> LooksLike {
     }
 }
 
-/// Whether this is text in UTF-16 as Windows writes it, little end first, without the mark that says so.
+/// Whether this is UTF-16 text as Windows writes it: little-endian, here without a byte order mark.
 fn is_utf16(head: &[u8]) -> bool {
     let begin = head.get(..16).unwrap_or_default();
     !begin.is_empty()
@@ -214,8 +214,9 @@ fn is_utf16(head: &[u8]) -> bool {
             .all(|pair| pair[1] == 0 && matches!(pair[0], b'\t' | b'\n' | b'\r' | b' '..=b'~'))
 }
 
-/// A file header of a mydumper stream: `-- name.sql` or `-- metadata…`, with a length on the same line. Streams of old versions have no
-/// length there; of those the names that come first are known.
+/// Whether a file header of a mydumper stream begins here: `-- name.sql` or `-- metadata…` with a
+/// length on the same line. Streams of old versions have no length; those are recognised by the
+/// names that come first.
 fn mydumper_header(text: &[u8]) -> bool {
     let line = text.split(|b| *b == b'\n').next().unwrap_or_default();
     let Ok(line) = std::str::from_utf8(line) else {

@@ -1,4 +1,4 @@
-//! The last bytes of a plain file.
+//! Reads the last bytes of a plain file.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -6,18 +6,18 @@ use std::path::Path;
 
 use crate::{Compression, InputError};
 
-/// The last `n` bytes of a plain regular file, or `None` where they cannot be had without reading everything
-/// (compressed, a pipe, standard input).
+/// The last `n` bytes of a plain regular file, or `None` when they are not available without
+/// reading everything (compressed files, pipes, standard input).
 ///
-/// For looking at the end of a dump before anything is touched: it ends with `-- Dump completed` when the program
-/// that wrote it came to its end.
+/// Lets a caller check the end of a dump before changing anything: it is `-- Dump completed` if the
+/// dump program finished.
 pub fn tail(path: &Path, n: usize) -> Result<Option<Vec<u8>>, InputError> {
     if path.as_os_str() == "-" {
         return Ok(None);
     }
     let name = path.display().to_string();
     let sort = |e| InputError::from_io(&name, 0, e);
-    // Asked before opening: opening a named pipe would wait for its writer.
+    // Checked before opening: opening a named pipe would wait for its writer.
     let meta = std::fs::metadata(path).map_err(sort)?;
     if !meta.is_file() {
         return Ok(None);

@@ -1,4 +1,5 @@
-//! The end of a source is proven: cut anywhere, flipped anywhere, garbage behind: all found, in every format.
+//! The end of a source is proven: truncation, bit flips and trailing garbage are detected in every
+//! format.
 
 use std::io::Write;
 use std::path::Path;
@@ -16,7 +17,7 @@ const FORMATS: [Compression; 4] = [
     Compression::Bzip2,
 ];
 
-/// Text like a dump's, of about `bytes` bytes, that does not compress to nothing.
+/// About `bytes` bytes of dump-like text that does not compress away.
 fn dump(bytes: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes + 100);
     let mut x = 0x9e37_79b9_7f4a_7c15_u64;
@@ -34,7 +35,7 @@ fn dump(bytes: usize) -> Vec<u8> {
     out
 }
 
-/// Compresses with the crates' own encoders.
+/// Compresses with the encoders of the crates.
 fn encode(how: Compression, data: &[u8]) -> Vec<u8> {
     match how {
         Compression::None => data.to_vec(),
@@ -62,7 +63,8 @@ fn encode(how: Compression, data: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Compresses with a real program. A missing one is a failure with the package to install.
+/// Compresses with a real program. If it is missing, the test fails and names the package to
+/// install.
 fn program(argv: &[&str], data: &[u8]) -> Vec<u8> {
     let mut child = Command::new(argv[0])
         .args(&argv[1..])
@@ -88,7 +90,7 @@ fn read_all(path: &Path, want: usize) -> Result<Vec<u8>, InputError> {
     let mut input = Input::open(path)?;
     let mut out = Vec::new();
     while input.read_block(&mut out, want)? > 0 {}
-    // The end stays the end.
+    // The end is final.
     assert_eq!(input.read_block(&mut out, want)?, 0);
     Ok(out)
 }
@@ -155,7 +157,8 @@ fn several_streams_in_one_file() {
             read_all(&path, 1 << 16).unwrap() == [a.as_slice(), &b].concat(),
             "{how}"
         );
-        // Cut in every place of the second stream, its magic included; a cut between the streams is no cut.
+        // Cut at every byte of the second stream, its magic included. A cut between the streams is
+        // not one.
         let first = encode(how, &a).len();
         for cut in first + 1..bytes.len() {
             let padding = cut - first;
@@ -185,7 +188,7 @@ fn every_cut_is_found() {
             let path = dir.file("cut", &bytes[..cut]);
             match read_all(&path, 1 << 16) {
                 Err(InputError::Truncated { at, .. }) => assert_eq!(at, cut as u64, "{how}"),
-                // Cut inside the magic: a handful of bytes that nobody can name.
+                // Cut inside the magic: a handful of bytes of no recognisable kind.
                 Ok(_) if cut < 6 => {
                     assert_eq!(Input::open(&path).unwrap().compression(), Compression::None);
                 }
@@ -208,7 +211,8 @@ fn every_flipped_bit_is_found() {
             let mut bad = bytes.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
             let path = dir.file(&format!("flip.{}", extension(how)), &bad);
-            // A flip in a header field that carries no data (gzip's time) is the one that may pass, with the same data.
+            // Only a flip in a header field that carries no data (gzip's time) may pass, with
+            // unchanged data.
             if let Ok(read) = read_all(&path, 1 << 16) {
                 assert!(
                     read == data,
@@ -242,7 +246,7 @@ fn garbage_behind_the_end_is_found() {
             &[0xff; 3],
         ] {
             let mut bytes = encode(how, &dump(5_000));
-            // Zero words between and behind xz streams are padding, by its format.
+            // The xz format allows zero words between and after streams as padding.
             if how == Compression::Xz && garbage.len() == 512 {
                 continue;
             }
@@ -313,7 +317,7 @@ fn real_programs() {
 #[test]
 fn memory_is_bounded() {
     let dir = Dir::new();
-    // A frame that asks for a 256 MiB window. Its data must be larger than that for the program to keep the window.
+    // A frame that requests a 256 MiB window. zstd keeps the window only if the data is larger.
     let big = program(
         &[
             "sh",
@@ -373,7 +377,7 @@ fn what_cannot_be_opened() {
             ..
         }
     ));
-    // A name that says the wrong thing is said, no more.
+    // A misleading name is reported, nothing more.
     let gz = dir.file("dump.sql.xz", &encode(Compression::Gzip, b"SELECT 1;"));
     assert_eq!(
         Input::open(&gz).unwrap().name_mismatch(),

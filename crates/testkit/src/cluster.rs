@@ -1,4 +1,4 @@
-//! Galera clusters on this machine.
+//! Galera clusters on the local machine, for tests.
 
 use std::ops::Deref;
 use std::time::{Duration, Instant};
@@ -8,16 +8,16 @@ use refloat_wire::{ConnectOptions, Connection};
 
 use crate::servers;
 
-/// A cluster needs seconds to agree on who is a member; on a busy machine more.
+/// Nodes take seconds to agree on the membership, and longer on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A read that waits for all that was committed before.
+/// A read that waits for everything committed before it.
 const CAUSAL: &str = "SET SESSION wsrep_sync_wait = 1; SELECT 1";
 
-/// Nodes that replicate to each other. They go away with this, and with this process however it ends.
+/// A Galera cluster that ends with this value, and with the process however it ends.
 ///
-/// Nodes are counted from 0 here: node 0 is the one named `<cluster>-1`. Everything else that can be done to a cluster, such
-/// as asking its proxy, is in the sandbox's own type, which this dereferences to.
+/// Nodes are numbered from 0: node 0 is named `<cluster>-1`. Other operations, such as those of the
+/// proxy, are on [`EphemeralCluster`], which this type dereferences to.
 #[derive(Debug)]
 pub struct Cluster {
     cluster: EphemeralCluster,
@@ -32,18 +32,18 @@ impl Deref for Cluster {
 }
 
 impl Cluster {
-    /// Starts a cluster of so many nodes: the first one begins it, and the others join it by a full state transfer.
+    /// Starts a cluster of `nodes` nodes. The first bootstraps it, and the others join by SST.
     ///
     /// # Panics
-    /// When one does not start: a missing server is a failure, not a skip.
+    /// If a node does not start: a missing server is a failure, not a skip.
     pub fn start(kind: ServerKind, nodes: u32) -> Self {
         Self::start_with(&GaleraOptions::new(kind, nodes))
     }
 
-    /// The same with options.
+    /// Like [`Cluster::start`], with options.
     ///
     /// # Panics
-    /// When one does not start.
+    /// If a node does not start.
     pub fn start_with(options: &GaleraOptions) -> Self {
         match servers::sandbox().start_cluster_ephemeral(options) {
             Ok(cluster) => Self { cluster },
@@ -54,40 +54,42 @@ impl Cluster {
         }
     }
 
-    /// A node, from 0.
+    /// The node with this index.
     ///
     /// # Panics
-    /// When there is none of this number.
+    /// If there is no such node.
     pub fn node(&self, index: usize) -> &GaleraNode {
         &self.nodes()[index]
     }
 
-    /// The URL of a node, from 0, over TCP.
+    /// The TCP URL of a node.
     pub fn url(&self, index: usize) -> String {
         self.node(index).url()
     }
 
-    /// A connection to a node, from 0, as root over the unix socket, which works also when its network is cut off.
+    /// Connects to a node as root over the Unix socket, which works even when its network is cut
+    /// off.
     ///
     /// # Panics
-    /// When it does not answer.
+    /// If the node does not answer.
     pub fn connect(&self, index: usize) -> Connection {
         servers::connect(self.node(index))
     }
 
-    /// How to connect to a node, from 0, as root over TCP.
+    /// Connection options for a node, as root over TCP.
     ///
     /// # Panics
-    /// When the sandbox gives a URL that is none.
+    /// If the sandbox returns an invalid URL.
     pub fn target(&self, index: usize) -> ConnectOptions {
         let url = self.url(index);
         ConnectOptions::from_url(&url).unwrap_or_else(|error| panic!("{url}: {error}"))
     }
 
-    /// The answer of a node, from 0, to a small query, by the stock client: rows as lines, columns parted by tabs.
+    /// Runs a small query on a node with the stock client. Returns rows as lines with tab-separated
+    /// columns.
     ///
     /// # Panics
-    /// When it refuses.
+    /// If the node refuses.
     #[track_caller]
     pub fn ask(&self, index: usize, sql: &str) -> String {
         let node = self.node(index);
@@ -95,17 +97,18 @@ impl Cluster {
             .unwrap_or_else(|error| panic!("{}: {sql}: {error}", node.name()))
     }
 
-    /// The value of a status of a node, from 0, without its prefix: `cluster_size`, `local_state_comment`. Empty: none.
+    /// The value of a node's status variable, named without its `wsrep_` prefix (such as
+    /// `cluster_size` or `local_state_comment`). Empty if there is none.
     pub fn status_of(&self, index: usize, name: &str) -> String {
         let sql = format!("SHOW STATUS LIKE 'wsrep_{name}'");
         let answer = self.node(index).query(&sql).unwrap_or_default();
         answer.split('\t').nth(1).unwrap_or_default().to_owned()
     }
 
-    /// Waits until a node, from 0, is in step with a cluster of so many nodes.
+    /// Waits until a node is synced with a cluster of `size` nodes.
     ///
     /// # Panics
-    /// When that takes longer than two minutes.
+    /// If that takes longer than two minutes.
     #[track_caller]
     pub fn wait_synced(&self, index: usize, size: usize) {
         let deadline = Instant::now() + PATIENCE;
@@ -114,8 +117,8 @@ impl Cluster {
                 self.status_of(index, "cluster_size"),
                 self.status_of(index, "local_state_comment"),
             );
-            // One that was frozen or cut off believes for a moment that nothing has happened; a read that waits for what
-            // was committed before tells.
+            // A node that was frozen or cut off does not notice at once. A read that waits for
+            // earlier commits reveals it.
             let causal = || self.node(index).query(CAUSAL).is_ok();
             if now == (size.to_string(), "Synced".to_owned()) && causal() {
                 return;

@@ -1,16 +1,16 @@
-//! Seeds of fuzz targets, replayed by plain tests.
+//! Replays the seeds of fuzz targets in plain tests.
 
 use std::path::Path;
 
-/// Changed copies of each seed that are tried.
+/// Number of mutated copies tried per seed.
 const COPIES: usize = 60;
-/// Bytes of a copy that are changed, at most.
+/// Maximum number of bytes changed per copy.
 const CHANGES: u64 = 5;
 
-/// The seeds of a target, by name.
+/// The seeds of a fuzz target with their names, sorted.
 ///
 /// # Panics
-/// When there is no such corpus.
+/// If there is no such corpus.
 pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../fuzz/corpus")
@@ -30,10 +30,11 @@ pub fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
     seeds
 }
 
-/// Hands over each seed, and copies of it in which some bytes are others or that end earlier: the same ones every time.
+/// Runs `body` on each seed and on mutated or truncated copies of it. The copies are the same on
+/// every run.
 ///
 /// # Panics
-/// When there are fewer seeds than `least`, so that a corpus that was lost is noticed.
+/// If there are fewer than `least` seeds, so that a lost corpus is noticed.
 pub fn replay(target: &str, least: usize, body: impl Fn(&[u8])) {
     let seeds = seeds(target);
     assert!(seeds.len() >= least, "{target} has {} seeds", seeds.len());
@@ -56,7 +57,7 @@ pub fn replay(target: &str, least: usize, body: impl Fn(&[u8])) {
     }
 }
 
-/// Marsaglia's xorshift: enough to change bytes.
+/// Marsaglia's xorshift, good enough to mutate bytes.
 struct Random(u64);
 
 impl Random {

@@ -1,22 +1,22 @@
-//! File systems small enough to fill.
+//! Mounts file systems small enough to fill.
 
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A file system of its own in memory; it is unmounted when the value is dropped.
+/// A tmpfs that is unmounted when dropped.
 pub struct SmallDisk {
     at: PathBuf,
-    // Removed after the file system is gone.
+    // Dropped after the file system is unmounted.
     _folder: Option<tempfile::TempDir>,
 }
 
 impl SmallDisk {
-    /// One in a new folder.
+    /// Mounts one in a new folder.
     ///
     /// # Panics
-    /// It cannot be mounted: that takes root.
+    /// If it cannot be mounted. Mounting needs root.
     pub fn mount(megabytes: u32) -> Self {
         let folder = tempfile::Builder::new()
             .prefix("full")
@@ -30,13 +30,14 @@ impl SmallDisk {
         }
     }
 
-    /// One that hides a folder while it is there, and belongs to whom that belongs to.
+    /// Mounts one over an existing folder, with the same owner and mode. It hides the folder until
+    /// dropped.
     ///
     /// # Errors
-    /// The folder cannot be looked at, or not given to its owner.
+    /// The folder's metadata cannot be read, or its owner cannot be set.
     ///
     /// # Panics
-    /// It cannot be mounted: that takes root.
+    /// If it cannot be mounted. Mounting needs root.
     pub fn mount_over(folder: &Path, megabytes: u32) -> io::Result<Self> {
         let owner = folder.metadata()?;
         let mode = owner.permissions().mode() & 0o7777;
@@ -49,15 +50,15 @@ impl SmallDisk {
         Ok(disk)
     }
 
-    /// Makes it larger.
+    /// Grows the file system to `megabytes`.
     ///
     /// # Panics
-    /// It does not grow.
+    /// If it cannot be remounted.
     pub fn grow(&self, megabytes: u32) {
         mount(&self.at, &format!("remount,size={megabytes}m"));
     }
 
-    /// Where it is.
+    /// The mount point.
     pub fn path(&self) -> &Path {
         &self.at
     }

@@ -1,9 +1,10 @@
-//! The testkit room: real servers for tests, and the oracle that says whether two of them hold the same. Not published.
+//! Test support: real servers, and an oracle that decides whether two of them hold the same data.
+//! Not published.
 //!
-//! It must not share code with what it judges: it reads a server through plain `SELECT` and `SHOW`, never through the
-//! loader's own readers, encoders or counters.
+//! The oracle must share no code with what it judges. It reads a server with plain `SELECT` and
+//! `SHOW` statements, never through the loader's own readers, encoders or counters.
 //!
-//! Read first: [`servers::server`], [`oracle::Snapshot`], [`oracle::differences`].
+//! Start with [`servers::server`], [`oracle::Snapshot`] and [`oracle::differences`].
 
 use std::fmt::Write as _;
 
@@ -16,7 +17,7 @@ pub mod servers;
 pub mod ssh;
 pub mod systemd;
 
-/// An error and its causes on one line.
+/// Formats an error and its causes on one line.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

@@ -1,10 +1,13 @@
-//! Do two servers, or one server at two times, hold the same?
+//! Decides whether two servers, or one server at two times, hold the same data.
 //!
-//! A [`Snapshot`] is everything that a logical dump can carry: every object's definition in the server's own words
-//! (`SHOW CREATE …`) and as the catalogue has it (`information_schema`), and the rows of every table. Rows are read as
-//! bytes: text and binary columns as `HEX` of what is stored, so no character set is converted; `FLOAT` and `DOUBLE` as their
-//! bits, by the binary protocol; each cell is hashed with its length before it and NULL set apart, and
-//! the hashes of rows are added modulo 2^128, so order does not count, but how often a row is there does.
+//! A [`Snapshot`] holds everything that a logical dump can carry: the definition of every object,
+//! both in the server's own words (`SHOW CREATE …`) and in the catalogue (`information_schema`),
+//! and the rows of every table.
+//!
+//! Rows are compared as bytes. Text and binary columns are read as `HEX` of the stored value, so
+//! that no character set is converted. `FLOAT` and `DOUBLE` are read as bits, over the binary
+//! protocol. Each cell is hashed with its length, and NULL is distinct. Row hashes are added modulo
+//! 2^128, so their order does not matter, but duplicates do.
 
 mod catalogue;
 mod rows;
@@ -17,36 +20,36 @@ use refloat_wire::{Connection, Error};
 
 pub use rows::Rows;
 
-/// Databases that belong to the server.
+/// Databases of the server itself.
 const SYSTEM_DATABASES: [&str; 4] = ["mysql", "sys", "information_schema", "performance_schema"];
-/// Differing rows shown for one table.
+/// Maximum number of differing rows shown per table.
 const ROWS_SHOWN: usize = 3;
 
-/// What is looked at beyond the usual.
+/// Options of a snapshot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Scope {
-    /// Of system-versioned tables, all rows that ever were, with the times of their life. Without it only the rows of now:
-    /// their times are those of the load.
+    /// Include the row history of system-versioned tables, with its timestamps. Otherwise only
+    /// current rows are read, without timestamps, because those are set by the load.
     pub history: bool,
 }
 
-/// What a server holds, apart from its own databases.
+/// Everything that a server holds, except in its own databases.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Definitions by kind of object and name.
+    /// Definitions, by kind and name of the object.
     pub definitions: BTreeMap<(String, String), String>,
-    /// Rows by `database.table`, quoted where the names hold a point.
+    /// Rows by `database.table`; quoted if a name contains a dot.
     pub rows: BTreeMap<String, Rows>,
 }
 
-/// One thing that is not the same.
+/// One difference between two snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// Kind of object (`table`, `trigger`, `rows` …) and its name.
+    /// Kind (`table`, `trigger`, `rows` …) and name of the object.
     pub about: String,
-    /// What the first snapshot has.
+    /// The object in the first snapshot.
     pub left: String,
-    /// What the second has.
+    /// The object in the second snapshot.
     pub right: String,
 }
 
@@ -61,11 +64,11 @@ impl fmt::Display for Difference {
 }
 
 impl Snapshot {
-    /// Reads everything. The connection's session is changed for it.
+    /// Reads everything. Changes the session of the connection.
     ///
     /// # Errors
-    /// Those of the connection. An object that the server itself cannot show (an invalid view) is no error: what the server
-    /// says about it is part of the snapshot.
+    /// Errors of the connection. An object that the server cannot show (an invalid view) is not an
+    /// error: the server's message becomes part of the snapshot.
     pub fn take(conn: &mut Connection, scope: Scope) -> Result<Self, Error> {
         catalogue::prepare_session(conn)?;
         let mut snapshot = Self::default();
@@ -77,11 +80,11 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// Reads rows alone, with the names of their columns and not their types: between vendors the same values stand in columns that are
-    /// called differently. The connection's session is changed for it.
+    /// Reads only rows, with column names but without types: other vendors use other types for the
+    /// same values. Changes the session of the connection.
     ///
     /// # Errors
-    /// Those of the connection.
+    /// Errors of the connection.
     pub fn rows_of_any_vendor(conn: &mut Connection) -> Result<Self, Error> {
         catalogue::prepare_session(conn)?;
         let mut snapshot = Self::default();
@@ -113,10 +116,10 @@ impl Snapshot {
     }
 }
 
-/// The databases of a server, apart from its own, and from those that hold nothing but Refloat's own tables.
+/// The databases of a server, except its own and those that hold only Refloat's tables.
 ///
 /// # Errors
-/// Those of the connection.
+/// Errors of the connection.
 pub fn databases(conn: &mut Connection) -> Result<Vec<String>, Error> {
     let result = conn.query("SHOW DATABASES")?;
     let names = result.rows.iter().filter_map(|row| row.first()?.as_deref());
@@ -129,7 +132,7 @@ pub fn databases(conn: &mut Connection) -> Result<Vec<String>, Error> {
     Ok(found)
 }
 
-/// Whether a database holds nothing but Refloat's own tables.
+/// Whether a database holds only Refloat's own tables.
 fn is_own(conn: &mut Connection, database: &str) -> Result<bool, Error> {
     if !own::is_own_schema(database) {
         return Ok(false);
@@ -138,7 +141,7 @@ fn is_own(conn: &mut Connection, database: &str) -> Result<bool, Error> {
     Ok(own::is_own_database(database, tables.texts(0)) && !own::holds_programs(conn, database)?)
 }
 
-/// `database.table`; quoted where a point within the names could stand for the one between them.
+/// `database.table`; quoted if a dot in a name would make it ambiguous.
 fn label(database: &str, table: &str) -> String {
     if database.contains('.') || table.contains('.') {
         format!("{}.{}", quote(database), quote(table))
@@ -147,17 +150,17 @@ fn label(database: &str, table: &str) -> String {
     }
 }
 
-/// A name between backticks.
+/// Quotes a name with backticks.
 pub fn quote(name: &str) -> String {
     format!("`{}`", name.replace('`', "``"))
 }
 
-/// A text between apostrophes, for a session without `NO_BACKSLASH_ESCAPES`.
+/// Quotes a text with apostrophes, for a session without `NO_BACKSLASH_ESCAPES`.
 fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
 }
 
-/// Everything in which two snapshots differ; nothing means that they are the same.
+/// All differences between two snapshots; empty if they are the same.
 pub fn differences(left: &Snapshot, right: &Snapshot) -> Vec<Difference> {
     let mut found = Vec::new();
     compare(
@@ -205,7 +208,7 @@ fn compare<K: Ord, V: PartialEq>(
     }
 }
 
-/// The lines from the first that differs on, cut to what a person reads.
+/// The lines from the first difference on, truncated for display.
 fn first_difference(left: &str, right: &str) -> (String, String) {
     // Not `lines()`: that would hide a carriage return.
     let same = left

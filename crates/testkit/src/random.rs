@@ -1,8 +1,11 @@
-//! Random schemas: tables of every type that a server has, with keys, character sets, partitions, constraints and rows, built
-//! on the server from a seed. The same seed builds the same schema on the same server.
+//! Builds random schemas on a server from a seed: tables of every type that the server has, with
+//! keys, character sets, partitions, constraints and rows.
 //!
-//! What a server refuses (a key that is too long, an expression that it does not allow) is left out and counted: the generator
-//! knows only roughly what each server takes, so that it also finds what nobody thought of.
+//! The same seed builds the same schema on the same server.
+//!
+//! Statements that a server refuses (such as a key that is too long, or an expression that is not
+//! allowed) are skipped and recorded. The generator knows only roughly what each server accepts, so
+//! that it also finds cases that nobody thought of.
 
 mod columns;
 mod names;
@@ -13,24 +16,24 @@ use refloat_wire::{Connection, Error};
 
 use crate::oracle::quote;
 
-/// Tries for one table until the server takes one.
+/// Attempts per table until the server accepts one.
 const TRIES: usize = 8;
 
-/// What was built.
+/// The result of building a schema.
 #[derive(Debug, Clone, Default)]
 pub struct Built {
-    /// The statements that the server took, in order.
+    /// Statements that the server accepted, in order.
     pub script: Vec<String>,
-    /// Tables that are there.
+    /// Number of tables created.
     pub tables: u64,
-    /// Rows that were sent; duplicates among them are not there.
+    /// Number of rows sent. `INSERT IGNORE` drops duplicates among them.
     pub rows: u64,
-    /// Statements that the server refused, with its words.
+    /// Statements that the server refused, after its error message.
     pub refused: Vec<String>,
 }
 
 impl Built {
-    /// The statements as a script for the stock client.
+    /// The accepted statements as a script for the stock client.
     pub fn text(&self) -> String {
         let mut text = String::from("DELIMITER ;;;\n");
         for statement in &self.script {
@@ -41,17 +44,17 @@ impl Built {
     }
 }
 
-/// Numbers that look random and are the same for the same seed (the step of `SplitMix64`).
+/// A deterministic pseudo-random generator (`SplitMix64`).
 #[derive(Debug, Clone)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// Begins at `seed`.
+    /// A generator that starts at `seed`.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// 64 bits.
+    /// The next 64 bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut x = self.0;
@@ -60,37 +63,37 @@ impl Rng {
         x ^ (x >> 31)
     }
 
-    /// A number below `end`, which is not 0.
+    /// A number below `end`, which must not be 0.
     pub fn below(&mut self, end: usize) -> usize {
         (self.bits() % end as u64) as usize
     }
 
-    /// A number from `from` to `to`, both included.
+    /// A number from `from` to `to`, inclusive.
     pub fn within(&mut self, from: usize, to: usize) -> usize {
         from + self.below(to - from + 1)
     }
 
-    /// A number from `-end` to `end`.
+    /// A number from `-end` to `end`, inclusive.
     pub fn signed(&mut self, end: u32) -> i64 {
         i64::from(self.bits() as u32 % (2 * end + 1)) - i64::from(end)
     }
 
-    /// True in so many of a hundred cases.
+    /// True with a probability of `percent` in a hundred.
     pub fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    /// One of a list that is not empty.
+    /// An element of a list, which must not be empty.
     pub fn pick<'a, T>(&mut self, list: &'a [T]) -> &'a T {
         &list[self.below(list.len())]
     }
 }
 
-/// What the generator knows of a server.
+/// What the generator knows about a server.
 struct Server {
     mariadb: bool,
     version: (u32, u32),
-    /// Character set and collation, for tables and columns.
+    /// Pairs of character set and collation, for tables and columns.
     collations: Vec<(String, String)>,
 }
 
@@ -124,13 +127,13 @@ impl Server {
         })
     }
 
-    /// A character set with one of its collations; every second time the one that people use.
+    /// A character set and one of its collations. Favours `utf8mb4`, the most common one.
     fn collation(&self, rng: &mut Rng) -> (String, String) {
         let charset = if rng.chance(40) {
             "utf8mb4"
         } else {
             match rng.pick(&self.collations).0.as_str() {
-                // Loads with `--write-path insert` refuse some of its texts on MariaDB.
+                // On MariaDB, loads with `--write-path insert` refuse some of its texts.
                 "swe7" => "latin1",
                 other => other,
             }
@@ -143,22 +146,21 @@ impl Server {
         (*rng.pick(&own)).clone()
     }
 
-    /// ` CHARACTER SET x COLLATE y`.
     fn collate(&self, rng: &mut Rng) -> String {
         let (charset, collation) = self.collation(rng);
         format!(" CHARACTER SET {charset} COLLATE {collation}")
     }
 }
 
-/// Builds a database of about `tables` tables; the connection's session is changed for it.
+/// Builds a database of about `tables` tables. Changes the session of the connection.
 ///
 /// # Errors
-/// Those of the connection, and of statements that no server refuses.
+/// Errors of the connection, and of the statements that create the database.
 pub fn build(conn: &mut Connection, seed: u64, tables: usize) -> Result<Built, Error> {
     let mut rng = Rng::new(seed);
     let server = Server::ask(conn)?;
     let mut built = Built::default();
-    // A minus at its beginning would be an option of the dump tools.
+    // The dump tools would take a leading minus for an option.
     let database = format!("d{}", names::name(&mut rng, 0));
     let must = |conn: &mut Connection, sql: String, built: &mut Built| {
         conn.exec(&sql)?;
@@ -202,7 +204,7 @@ pub fn build(conn: &mut Connection, seed: u64, tables: usize) -> Result<Built, E
     Ok(built)
 }
 
-/// Runs a statement that the server may refuse; whether it took it.
+/// Runs a statement that the server may refuse. Returns whether it was accepted.
 fn attempt(conn: &mut Connection, sql: String, built: &mut Built) -> Result<bool, Error> {
     match conn.exec(&sql) {
         Ok(_) => {

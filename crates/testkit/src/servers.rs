@@ -1,8 +1,9 @@
-//! One throw-away server of each kind for a whole test binary.
+//! Starts throw-away servers for tests, and shares one of each kind within a test binary.
 
 use std::io::{Seek as _, Write as _};
 use std::process::Stdio;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use refloat_run::own::MARKS_SCHEMA;
 use refloat_run::settings::provider_variable;
@@ -13,10 +14,10 @@ use refloat_wire::{ConnectOptions, Connection};
 
 use crate::oracle;
 
-/// The shared server of this kind. It goes away with the test process.
+/// The shared server of this kind. It ends with the test process.
 ///
 /// # Panics
-/// When it does not start: a missing server is a failure, not a skip.
+/// If it does not start: a missing server is a failure, not a skip.
 pub fn server(kind: ServerKind) -> &'static Ephemeral {
     static SERVERS: [OnceLock<Ephemeral>; ServerKind::ALL.len()] =
         [const { OnceLock::new() }; ServerKind::ALL.len()];
@@ -27,21 +28,23 @@ pub fn server(kind: ServerKind) -> &'static Ephemeral {
     SERVERS[index].get_or_init(|| start(&quick(kind)))
 }
 
-/// Names the servers that clusters are made of, where a test does not say which.
+/// Environment variable that selects the server kind for clusters, unless a test chooses one
+/// itself.
 const NODES: &str = "REFLOAT_NODES";
 
-/// The servers that clusters are made of: MariaDB 10.11, or what the environment variable `REFLOAT_NODES` names (`mariadb-11.8`).
+/// The server kind for clusters: MariaDB 10.11, or the one that the environment variable
+/// `REFLOAT_NODES` names (such as `mariadb-11.8`).
 ///
 /// # Panics
-/// When it names none that is known.
+/// If it names an unknown kind.
 pub fn nodes() -> ServerKind {
     nodes_or(ServerKind::MariaDb1011)
 }
 
-/// The same for clusters that are of another kind unless the variable names one.
+/// Like [`nodes`], with another default.
 ///
 /// # Panics
-/// When it names none that is known.
+/// If the variable names an unknown kind.
 pub fn nodes_or(usual: ServerKind) -> ServerKind {
     std::env::var(NODES).map_or(usual, |name| {
         name.parse()
@@ -49,24 +52,29 @@ pub fn nodes_or(usual: ServerKind) -> ServerKind {
     })
 }
 
-/// Names the file of a provider of another make, with which [`freezing`] makes clusters.
+/// Environment variable with the path of the Galera provider that [`freezing`] uses.
 const PROVIDER: &str = "REFLOAT_FREEZING_PROVIDER";
 
-/// A cluster of so many nodes whose provider can be told to throw no write-sets away (`gcache.freeze_purge_at_seqno`): that of Percona XtraDB
-/// Cluster, which no package brings for MariaDB. The environment variable `REFLOAT_FREEZING_PROVIDER` names its file (`docs/design/cluster.md`).
+/// Options for a cluster of `count` nodes whose provider can stop discarding write-sets
+/// (`gcache.freeze_purge_at_seqno`).
+///
+/// Only the provider of Percona XtraDB Cluster can, and no package offers it for MariaDB. The
+/// environment variable `REFLOAT_FREEZING_PROVIDER` holds its path (see `docs/design/cluster.md`).
 ///
 /// # Panics
-/// When it names none: what needs such a provider is not to be passed over.
+/// If the variable is not set: tests that need this provider must not be skipped silently.
 pub fn freezing(count: u32) -> GaleraOptions {
     let file = std::env::var(PROVIDER).unwrap_or_else(|_| panic!("{PROVIDER} is not set"));
     GaleraOptions::new(nodes(), count).option("wsrep_provider", file)
 }
 
-/// Starts a node of a cluster that was killed. Now and then Galera begins an IST behind what such a node expects, has the node give up, and sends it
-/// well the next time.
+/// Starts a cluster node that was killed.
+///
+/// Occasionally Galera starts an IST beyond the position that such a node expects, and the node
+/// gives up. The next attempt succeeds, so this tries twice.
 ///
 /// # Panics
-/// When it does not come the second time either.
+/// If the second attempt fails too.
 pub fn start_killed(node: &GaleraNode) {
     if node.start().is_err() {
         node.crash().expect("what is left of it can be ended");
@@ -74,10 +82,10 @@ pub fn start_killed(node: &GaleraNode) {
     }
 }
 
-/// Tells a node's provider something, by the way that its server has for that.
+/// Sets a provider option of a node, in the way that its server supports.
 ///
 /// # Panics
-/// When it refuses.
+/// If the server refuses.
 pub fn tell_provider(node: &Instance, option: &str, value: &str) {
     let mut conn = connect(node);
     let variable = provider_variable(option);
@@ -95,7 +103,8 @@ pub fn tell_provider(node: &Instance, option: &str, value: &str) {
         .unwrap_or_else(|error| panic!("{sql}: {error}"));
 }
 
-/// Options of a server that need not survive a crash of the machine, so that tests wait less for its disk.
+/// Options of a fast server: it need not survive a crash of the machine, so tests wait less for the
+/// disk.
 pub fn quick(kind: ServerKind) -> StartOptions {
     StartOptions::new(kind)
         .option("innodb_flush_log_at_trx_commit", "0")
@@ -105,10 +114,10 @@ pub fn quick(kind: ServerKind) -> StartOptions {
         .option("max_allowed_packet", (64 << 20).to_string())
 }
 
-/// Starts a server of its own for one test.
+/// Starts a separate server for one test.
 ///
 /// # Panics
-/// When it does not start.
+/// If it does not start.
 pub fn start(options: &StartOptions) -> Ephemeral {
     sandbox().start_ephemeral(options).unwrap_or_else(|error| {
         panic!(
@@ -118,33 +127,40 @@ pub fn start(options: &StartOptions) -> Ephemeral {
     })
 }
 
-/// Where servers of tests live, with their initialised data directories kept for later runs.
+/// The sandbox for test servers. It keeps initialised data directories for later runs.
 pub fn sandbox() -> Sandbox {
     Sandbox::new(std::env::temp_dir().join("refloat-testkit"))
 }
 
-/// Root over the unix socket.
+/// Connection options for root over the Unix socket.
 ///
 /// # Panics
-/// When the sandbox gives a URL that is none.
+/// If the sandbox returns an invalid URL.
 pub fn target(server: &Instance) -> ConnectOptions {
     ConnectOptions::from_url(&server.socket_url())
         .unwrap_or_else(|error| panic!("{}: {error}", server.socket_url()))
 }
 
-/// A connection as root over the unix socket.
+/// The longest wait for one answer. Without a limit, a server that hangs would make the test wait
+/// forever. Some tests run a statement that blocks others until it is killed, so it is not shorter.
+const READ_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// Connects as root over the Unix socket. Each wait for an answer is limited to five minutes.
 ///
 /// # Panics
-/// When the server does not answer.
+/// If the server does not answer.
 pub fn connect(server: &Instance) -> Connection {
-    Connection::connect(&target(server))
+    let mut options = target(server);
+    options.read_timeout = Some(READ_TIMEOUT);
+    Connection::connect(&options)
         .unwrap_or_else(|error| panic!("connecting to {}: {error}", server.name()))
 }
 
-/// Drops every database that is not the server's, and the progress marks of loads, and puts back the global settings that dumps change.
+/// Drops all databases except the server's own, drops the progress marks of loads, and resets the
+/// global settings that dumps change.
 ///
 /// # Panics
-/// When the server refuses.
+/// If the server refuses.
 pub fn empty(server: &Instance) {
     let mut conn = connect(server);
     let databases = oracle::databases(&mut conn)
@@ -161,13 +177,14 @@ pub fn empty(server: &Instance) {
     }
 }
 
-/// Feeds a script to the server's own client, as a person would: `mysql ARGS < script`. What the client prints is dropped.
+/// Runs a script in the server's own client, as a user would: `mysql ARGS < script`. Discards its
+/// output.
 ///
 /// # Errors
-/// What the client says when it fails.
+/// The client's error message.
 ///
 /// # Panics
-/// When the client cannot be started: it comes with the server.
+/// If the client cannot be started. It comes with the server.
 pub fn client(server: &Instance, args: &[&str], script: &[u8]) -> Result<(), String> {
     let mut input = tempfile::tempfile().expect("a temporary file can be made");
     input

@@ -1,4 +1,4 @@
-//! A real sshd on this machine, for what reaches other machines by ssh.
+//! Runs a real sshd on this machine, to test what uses ssh.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -10,26 +10,26 @@ use std::time::{Duration, Instant};
 use crate::systemd::Systemd;
 
 const SSHD: &str = "/usr/sbin/sshd";
-/// Without it sshd does not start as root.
+/// Privilege separation directory. Without it, sshd does not start as root.
 const EMPTY_FOLDER: &str = "/run/sshd";
-/// Nothing here takes longer.
+/// Time limit for starting.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A machine that `ssh` reaches: this one, by every name. It is gone when this is dropped.
+/// An sshd that makes this machine reachable under any host name. Dropping it stops it.
 pub struct SshServer {
-    /// `None`: it is a unit, and ends with its systemd.
+    /// `None` if it is a systemd unit, which ends with its systemd.
     child: Option<Child>,
     folder: tempfile::TempDir,
 }
 
 impl SshServer {
-    /// A name that no machine has the key for.
+    /// A host name whose key does not match.
     pub const STRANGER: &str = "stranger";
 
-    /// Starts one on a port of its own, with keys of its own.
+    /// Starts an sshd on a free port, with new keys.
     ///
     /// # Panics
-    /// It does not start.
+    /// If it does not start.
     pub fn start() -> Self {
         let (mut server, port) = Self::prepared();
         let _ = fs::create_dir_all(EMPTY_FOLDER);
@@ -47,10 +47,10 @@ impl SshServer {
         server
     }
 
-    /// The same as a unit of this systemd: whoever logs in is where its other units are.
+    /// Starts one as a unit of this systemd. Logins land among its other units.
     ///
     /// # Panics
-    /// It does not start.
+    /// If it does not start.
     pub fn as_unit_of(systemd: &Systemd) -> Self {
         let (server, port) = Self::prepared();
         let unit = format!(
@@ -65,7 +65,7 @@ impl SshServer {
         server
     }
 
-    /// Keys and configuration of one, and its port.
+    /// Creates keys and configuration, and picks a port.
     fn prepared() -> (Self, u16) {
         let folder = tempfile::tempdir().expect("a folder for sshd");
         let path = |name: &str| folder.path().join(name);
@@ -138,12 +138,13 @@ impl SshServer {
         }
     }
 
-    /// The folder of an `ssh` that leads here: what has it first in its `PATH` runs the real one with options of its own.
+    /// Folder with an `ssh` that connects here. Put it first in `PATH`: it runs the real ssh with
+    /// suitable options.
     pub fn bin(&self) -> PathBuf {
         self.path("bin")
     }
 
-    /// What it has said so far.
+    /// The log of this sshd so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.path("log")).unwrap_or_default()
     }
@@ -151,7 +152,7 @@ impl SshServer {
 
 impl Drop for SshServer {
     fn drop(&mut self) {
-        // Sessions have processes of their own, and end when their commands do.
+        // Sessions are separate processes, which end with their commands.
         if let Some(child) = &mut self.child {
             let _ = child.kill();
             let _ = child.wait();

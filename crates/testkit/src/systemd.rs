@@ -1,18 +1,19 @@
-//! A real systemd beside whatever runs this machine, for nodes that are units of it.
+//! Runs a real systemd in namespaces of its own, for nodes that are units.
 
 use std::ffi::OsStr;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
-/// Nothing here takes longer.
+/// Time limit for starting and stopping.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What it runs in: processes, mounts and control groups of its own. The machine's own units are not there, its files and network are.
+/// Starts systemd in its own process, mount and cgroup namespaces. It sees the machine's files and
+/// network, but none of its units.
 ///
-/// `$1` is the control group that is made for it, in the hierarchy `$2` (`v1`: systemd's own one; `v2`).
+/// `$1` is the cgroup to create. `$2` is the cgroup version: `v2`, or `v1` with systemd's own
+/// hierarchy.
 const BEGIN: &str = r#"
 set -e
 mkdir "$1"
@@ -40,7 +41,7 @@ exec /lib/systemd/systemd --system --unit=nothing.target --log-target=console --
 ' "$2"
 "#;
 
-/// A systemd of its own. Everything that it runs ends when this is dropped.
+/// A separate systemd. Dropping it ends everything that it runs.
 pub struct Systemd {
     child: Child,
     init: u32,
@@ -49,10 +50,10 @@ pub struct Systemd {
 }
 
 impl Systemd {
-    /// Starts one, with no units.
+    /// Starts a systemd without units.
     ///
     /// # Panics
-    /// It does not start: that takes root, systemd's package, and control groups.
+    /// If it does not start. It needs root, the systemd package and cgroups.
     pub fn start() -> Self {
         let folder = tempfile::tempdir().expect("a folder for systemd");
         let root = Path::new("/sys/fs/cgroup");
@@ -106,7 +107,7 @@ impl Systemd {
         ["running", "degraded"].contains(&state.trim())
     }
 
-    /// A command that runs where its units do, and reaches it by `systemctl`.
+    /// A command that runs in the namespaces of the units, where `systemctl` reaches this systemd.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("nsenter");
         command
@@ -115,22 +116,22 @@ impl Systemd {
         command
     }
 
-    /// What `systemctl` says.
+    /// Runs `systemctl` and returns its output.
     ///
     /// # Panics
-    /// It cannot be run.
+    /// If `systemctl` cannot be run.
     pub fn systemctl<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> Output {
         let output = self.command("systemctl").args(args).output();
         output.expect("systemctl can be run")
     }
 
-    /// Makes a unit.
+    /// Creates a unit.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The unit file cannot be written.
     ///
     /// # Panics
-    /// systemd does not take it.
+    /// If systemd does not accept it.
     pub fn unit(&self, name: &str, text: &str) -> io::Result<()> {
         let here = self.folder.path().join(name);
         fs::write(&here, text)?;
@@ -145,7 +146,7 @@ impl Systemd {
         Ok(())
     }
 
-    /// What it has said so far.
+    /// The log of this systemd so far.
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
@@ -153,7 +154,7 @@ impl Systemd {
 
 impl Drop for Systemd {
     fn drop(&mut self) {
-        // With the first of its processes all others end.
+        // When the first process of a PID namespace ends, all others do.
         let _ = self.child.kill();
         let _ = self.child.wait();
         let begun = Instant::now();
@@ -163,7 +164,7 @@ impl Drop for Systemd {
     }
 }
 
-/// Removes a control group and those in it; whether it is gone.
+/// Removes a cgroup and those within it. Returns whether it is gone.
 fn gone(group: &Path) -> bool {
     let inner = fs::read_dir(group).into_iter().flatten().flatten();
     for entry in inner.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {

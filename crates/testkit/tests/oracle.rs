@@ -1,4 +1,4 @@
-//! The oracle can fail: every kind of change must be seen, each on every server.
+//! Checks that the oracle sees every kind of change, on every server.
 
 use refloat_sandbox::ServerKind;
 use refloat_testkit::oracle::{Scope, Snapshot, differences};
@@ -19,7 +19,7 @@ CREATE VIEW v AS SELECT id FROM t;
 CREATE PROCEDURE p() SELECT 1;
 CREATE EVENT ev ON SCHEDULE AT '2037-01-01 00:00:00' ON COMPLETION PRESERVE DISABLE DO SELECT 1";
 
-/// What is changed, and what the oracle must name.
+/// A change, and the difference that the oracle must report.
 const MUTATIONS: &[(&str, &str)] = &[
     ("UPDATE t SET b = 0x00FE WHERE id = 1", "rows of seen.t"),
     (
@@ -84,7 +84,7 @@ fn every_mutation_is_seen(kind: ServerKind) {
             && kind != ServerKind::MySql97
             && !keeps_negative_zero(&mut conn)
         {
-            // MariaDB since 10.11.19 and 11.8.9 stores 0 for it.
+            // MariaDB stores 0 for it since 10.11.19 and 11.8.9.
             continue;
         }
         let before = Snapshot::take(&mut conn, Scope::default()).unwrap();
@@ -101,7 +101,7 @@ fn every_mutation_is_seen(kind: ServerKind) {
     conn.exec("DROP DATABASE IF EXISTS seen").unwrap();
 }
 
-/// Whether the server keeps a negative zero, which row 2 was given.
+/// Whether the server keeps the negative zero of row 2.
 fn keeps_negative_zero(conn: &mut refloat_wire::Connection) -> bool {
     let asked = conn.prepare("SELECT f FROM t WHERE id = 2").expect("a row");
     let mut bits = Vec::new();

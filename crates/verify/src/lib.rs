@@ -4,6 +4,7 @@
 //! them with all readers, `narrow` finds the rows that differ, `schema` compares definitions. Nothing is written anywhere, and
 //! nothing of the code that writes dumps is used to read them.
 
+mod cells;
 mod digest;
 mod error;
 mod folder;
@@ -183,7 +184,7 @@ fn refuse_one_server(options: &VerifyOptions, run: &Run) -> Result<(), VerifyErr
         return Ok(());
     };
     let identity = |source| -> Result<_, VerifyError> {
-        let conn = session::connect(&side::asked(options, source), &run.cancel)?;
+        let conn = session::connect(&options::asked(options, source), &run.cancel)?;
         Ok(conn.identity().clone())
     };
     let (a, b) = (identity(a)?, identity(b)?);

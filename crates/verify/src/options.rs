@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use refloat_read::ReadOptions;
 use refloat_wire::ConnectOptions;
 
 use refloat_source::{DelimitedOptions, SCRATCH_DEFAULT, SourceFormat};
@@ -112,4 +113,16 @@ impl VerifyOptions {
             scratch: SCRATCH_DEFAULT.into(),
         }
     }
+}
+
+/// What is asked of one server, in the words of a dump.
+pub fn asked(options: &VerifyOptions, source: &ConnectOptions) -> ReadOptions {
+    let mut asked = ReadOptions::new(source.clone());
+    asked.threads = options.threads.max(1);
+    asked.databases.clone_from(&options.databases);
+    asked.tables.clone_from(&options.tables);
+    asked.exclude.clone_from(&options.exclude);
+    asked.no_data = options.compared == Compared::Schema;
+    asked.no_history = options.no_history;
+    asked
 }

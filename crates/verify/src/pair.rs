@@ -5,37 +5,9 @@ use refloat_schema::definition::fingerprint;
 use refloat_source::manifest::{FieldLoad, TableEntry};
 use refloat_sqltext::quote_ident;
 
+use super::cells::CellKind;
 use super::other::{Domain, OtherColumn, OtherTable};
 use super::side::TableOf;
-
-/// How cells are made comparable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CellKind {
-    /// Byte by byte.
-    Bytes,
-    /// A number that two vendors may write in two ways.
-    Number,
-    /// A document that one vendor keeps as text and the other as values.
-    Json,
-    /// When a row of a system-versioned table ended; that it has not is another time before MariaDB 11.5.
-    PeriodEnd,
-    /// A whole number, whatever zeros or sign stand before it. This kind and those below are for literals of dumps of other tools.
-    Integer,
-    /// A number with a point, whatever zeros stand around it.
-    Decimal,
-    /// A `FLOAT`, by its value.
-    Float,
-    /// A `DOUBLE`, by its value.
-    Double,
-    /// A time, whatever zeros its fraction ends with.
-    Fraction,
-    /// A `BIT`, whatever zeros it begins with.
-    Bits,
-    /// A `CHAR`, whatever blanks it ends with.
-    Blanks,
-    /// A `BINARY`, whatever zero bytes it ends with.
-    Zeros,
-}
 
 /// A column that is compared.
 #[derive(Debug, Clone)]

@@ -4,19 +4,20 @@
 //! compared by what their definitions mean, as a load compares them with its dump, and programs word by word; what the vendors write in
 //! ways that do not map is named as not compared.
 
+mod definitions;
 mod lines;
 mod numbers;
 mod of_dump;
 mod of_server;
 mod words;
 
+pub use definitions::Definitions;
+use definitions::{Definition, Name};
 pub use of_dump::Reader;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use refloat_read::catalog::Database;
 use refloat_read::strip;
-use refloat_run::own::is_own_schema;
 use refloat_schema::definition::{ServerVersion, differences, written_for};
 use refloat_sqltext::LexMode;
 use refloat_wire::Vendor;
@@ -28,64 +29,6 @@ use super::side::Side;
 
 /// Characters of a definition that are shown, from the first that differs on.
 const SHOWN: usize = 160;
-
-/// Kind and name of an object: `table`, `d.t`.
-type Name = (&'static str, String);
-
-/// A definition.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Definition {
-    text: Vec<u8>,
-    /// What it was created under, and what else belongs to it: name and value.
-    besides: BTreeMap<&'static str, String>,
-}
-
-/// All definitions of a side.
-#[derive(Debug, Default)]
-pub struct Definitions {
-    all: BTreeMap<Name, Definition>,
-    /// Triggers in the order in which they fire.
-    triggers: Vec<String>,
-    /// Tables that are there, but nothing says how they are defined.
-    pub undefined: BTreeSet<String>,
-}
-
-impl Definitions {
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.all.is_empty()
-    }
-
-    /// Whether there is one of this kind and name.
-    pub fn has(&self, kind: &'static str, name: &str) -> bool {
-        self.all.contains_key(&(kind, name.to_owned()))
-    }
-
-    /// Whether a database has routines or events.
-    pub fn has_programs(&self, database: &str) -> bool {
-        let within = |name: &str| {
-            let rest = name.strip_prefix(database);
-            rest.is_some_and(|rest| rest.starts_with('.'))
-        };
-        let objects = ["database", "table", "view", "sequence", "trigger"];
-        self.names()
-            .any(|(kind, name)| !objects.contains(&kind) && within(name))
-    }
-
-    /// Forgets what is said of databases of Refloat's own that are not among these.
-    pub fn forget_own_beside(&mut self, databases: &[Database]) {
-        self.all.retain(|(kind, name), _| {
-            *kind != "database"
-                || !is_own_schema(name)
-                || databases.iter().any(|database| database.name == *name)
-        });
-    }
-
-    /// Kind and name of each.
-    pub fn names(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        self.all.keys().map(|(kind, name)| (*kind, name.as_str()))
-    }
-}
 
 /// Compares definitions, or only which tables there are.
 pub fn compare(

@@ -16,7 +16,7 @@ use refloat_wire::{ConnectOptions, Connection};
 
 use super::error::VerifyError;
 use super::folder::DumpFolder;
-use super::options::{Compared, Endpoint, VerifyOptions};
+use super::options::{Endpoint, VerifyOptions, asked};
 use super::other::{OtherDump, OtherTable};
 use super::outcome::SideInfo;
 
@@ -349,18 +349,6 @@ fn is_own(database: &DatabaseEntry) -> bool {
     is_own_schema(&database.name)
         && objects.count() == 0
         && programs.iter().all(|names| names.is_empty())
-}
-
-/// What is asked of one server, in the words of a dump.
-pub fn asked(options: &VerifyOptions, source: &ConnectOptions) -> ReadOptions {
-    let mut asked = ReadOptions::new(source.clone());
-    asked.threads = options.threads.max(1);
-    asked.databases.clone_from(&options.databases);
-    asked.tables.clone_from(&options.tables);
-    asked.exclude.clone_from(&options.exclude);
-    asked.no_data = options.compared == Compared::Schema;
-    asked.no_history = options.no_history;
-    asked
 }
 
 /// Patterns that match nothing on either side.

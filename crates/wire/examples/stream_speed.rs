@@ -1,5 +1,6 @@
-//! How fast the client side alone streams rows, without a server's work: the other side is a thread that speaks the protocol
-//! and throws the bytes away. Run with `cargo run --release -p refloat-wire --example stream_speed`.
+//! Measures how fast the client alone streams rows. The other side is a thread that speaks the
+//! protocol and discards the bytes, without a server's work. Run with
+//! `cargo run --release -p refloat-wire --example stream_speed`.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -18,7 +19,7 @@ fn main() {
     println!("rows read: {:.2} GB/s", rows());
 }
 
-/// Bytes of a LOAD DATA stream.
+/// Streams bytes with LOAD DATA.
 fn load() -> f64 {
     let mut c = connect();
     let block = vec![b'x'; BLOCK];
@@ -33,7 +34,7 @@ fn load() -> f64 {
     rate(started)
 }
 
-/// Rows of the sysbench shape, encoded into packets of about 1 MiB.
+/// Encodes rows shaped like sysbench's into packets of about 1 MiB.
 fn bulk() -> f64 {
     let mut c = connect();
     let statement = c.prepare("INSERT INTO t VALUES (?, ?, ?, ?)").unwrap();
@@ -63,7 +64,7 @@ fn bulk() -> f64 {
     rate(started)
 }
 
-/// Rows of the same shape, as text.
+/// Reads rows of the same shape, as text.
 fn rows() -> f64 {
     let mut c = connect();
     let started = Instant::now();
@@ -93,7 +94,7 @@ fn connect() -> Connection {
     Connection::connect(&options).unwrap()
 }
 
-/// The other side.
+/// Stands in for the server.
 struct Sink(TcpStream, Vec<u8>);
 
 impl Sink {
@@ -130,7 +131,8 @@ impl Sink {
 
     fn greet(&mut self) {
         let mut p = b"\x0a5.5.5-10.11.0-MariaDB\0\x01\0\0\0abcdefgh\0".to_vec();
-        // PROTOCOL_41, SECURE_CONNECTION and LOCAL_FILES; PLUGIN_AUTH; MariaDB's STMT_BULK_OPERATIONS.
+        // PROTOCOL_41, SECURE_CONNECTION and LOCAL_FILES; PLUGIN_AUTH; MariaDB's
+        // STMT_BULK_OPERATIONS.
         p.extend_from_slice(&0x8280_u16.to_le_bytes());
         p.extend_from_slice(&[45, 2, 0]);
         p.extend_from_slice(&0x0008_u16.to_le_bytes());

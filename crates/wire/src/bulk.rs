@@ -1,30 +1,32 @@
-//! The packet of MariaDB's array-bound execution.
+//! Builds the packets of MariaDB's array-bound execution.
 //!
-//! `COM_STMT_BULK_EXECUTE`: 0xfa, statement number (4), flags (2), then two bytes of type for each parameter, then for each row and each
-//! parameter one byte of indicator and, where that is 0, the value. Described in MariaDB's pages "3-Binary Protocol"; how a value becomes a
-//! column's content was read in the server's `sql/sql_prepare.cc`: `setup_one_conversion_function`, `insert_bulk_params`.
+//! `COM_STMT_BULK_EXECUTE`: 0xfa, statement id (4), flags (2), two bytes of type per parameter,
+//! then for each row and parameter one indicator byte and, if that is 0, the value. Documented in
+//! MariaDB's "3-Binary Protocol" pages; for how a value becomes the content of a column see
+//! `setup_one_conversion_function` and `insert_bulk_params` in the server's `sql/sql_prepare.cc`.
 
-use crate::connection::Statement;
 use crate::packet::put_lenenc;
+use crate::prepared::Statement;
 
 const COM_STMT_BULK_EXECUTE: u8 = 0xfa;
 /// `SEND_TYPES_TO_SERVER`.
 const SEND_TYPES: u16 = 128;
-/// In the second byte of a type.
+/// Flag in the second byte of a type.
 const UNSIGNED: u8 = 0x80;
 const INDICATOR_VALUE: u8 = 0;
 const INDICATOR_NULL: u8 = 1;
 const INDICATOR_DEFAULT: u8 = 2;
 
-/// How the values of a parameter are sent.
+/// Wire format of a parameter's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BulkType {
-    /// Text in `character_set_client`; the server converts it to `character_set_connection` and then to the column's character set.
-    /// With `sql_mode=EMPTY_STRING_IS_NULL` an empty one becomes NULL.
+    /// Text in `character_set_client`; the server converts it to `character_set_connection` and
+    /// then to the column's character set. With `sql_mode=EMPTY_STRING_IS_NULL`, empty text becomes
+    /// NULL.
     String,
-    /// Bytes of character set `binary`: never converted, whatever the session's character sets are.
+    /// Bytes with character set `binary`, never converted, whatever the session's character sets.
     Blob,
-    /// Decimal number as text, exact.
+    /// Decimal number as text; exact.
     Decimal,
     /// One byte, signed.
     Tiny,
@@ -34,11 +36,11 @@ pub enum BulkType {
     LongLong,
     /// Eight bytes, unsigned.
     LongLongUnsigned,
-    /// Eight bytes of IEEE 754.
+    /// Eight bytes, IEEE 754.
     Double,
-    /// A day, by [`BulkPacket::put_date`].
+    /// A date; see [`BulkPacket::put_date`].
     Date,
-    /// A day and a time of the day, by [`BulkPacket::put_date_time`].
+    /// A date and time of day; see [`BulkPacket::put_date_time`].
     DateTime,
 }
 
@@ -60,21 +62,22 @@ impl BulkType {
     }
 }
 
-/// A day of the calendar.
+/// A calendar date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Day {
-    /// Year.
+    /// The year, as in the calendar.
     pub year: u16,
-    /// Month, from 1.
+    /// The month, from 1.
     pub month: u8,
-    /// Day of the month, from 1.
+    /// The day of the month, from 1.
     pub day: u8,
 }
 
-/// A packet of rows, in a buffer that is used again and again.
+/// A packet of rows, in a reusable buffer.
 ///
-/// Values are appended row by row, as many as the statement has parameters, each row closed by [`BulkPacket::end_row`]. The caller keeps
-/// to the types that it gave: the server takes the bytes as they are.
+/// Append the values row by row, one per parameter of the statement, and close each row with
+/// [`BulkPacket::end_row`]. The values must match the types given: the server takes the bytes as
+/// they are.
 #[derive(Debug, Clone)]
 pub struct BulkPacket {
     buffer: Vec<u8>,
@@ -94,7 +97,7 @@ impl BulkPacket {
         packet
     }
 
-    /// Makes the packet empty, for another statement or other types; keeps the memory.
+    /// Empties the packet for another statement or other types; keeps the memory.
     pub fn begin(&mut self, statement: &Statement, types: &[BulkType]) {
         debug_assert_eq!(statement.params, types.len(), "one type for each parameter");
         self.buffer.clear();
@@ -114,25 +117,26 @@ impl BulkPacket {
         self.rows = 0;
     }
 
-    /// NULL.
+    /// Appends NULL.
     pub fn put_null(&mut self) {
         self.buffer.push(INDICATOR_NULL);
     }
 
-    /// The column's default.
+    /// Appends the column's default.
     pub fn put_default(&mut self) {
         self.buffer.push(INDICATOR_DEFAULT);
     }
 
-    /// A value of type `String`, `Blob` or `Decimal`.
+    /// Appends a value of type `String`, `Blob` or `Decimal`.
     pub fn put_bytes(&mut self, bytes: &[u8]) {
         self.buffer.push(INDICATOR_VALUE);
         put_lenenc(&mut self.buffer, bytes.len());
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// A value of type `String`, `Blob` or `Decimal` that `write` appends to the buffer, of at most `at_most` bytes. The length is filled
-    /// in afterwards: nothing is copied.
+    /// Appends a value of type `String`, `Blob` or `Decimal` that `write` writes straight into the
+    /// buffer, at most `at_most` bytes long. The length is filled in afterwards, which saves a
+    /// copy.
     pub fn put_with(&mut self, at_most: usize, write: impl FnOnce(&mut Vec<u8>)) {
         self.buffer.push(INDICATOR_VALUE);
         let slot = self.buffer.len();
@@ -144,7 +148,8 @@ impl BulkPacket {
             length <= at_most,
             "{length} bytes were written where at most {at_most} were announced"
         );
-        // The form of the slot is kept even if a shorter one would do: the server reads both.
+        // The length keeps the width of its slot even if a shorter form would do: the server
+        // accepts both.
         let bytes = (length as u64).to_le_bytes();
         match self.buffer[slot] {
             0xfc..=0xfe => self.buffer[slot + 1..from].copy_from_slice(&bytes[..from - slot - 1]),
@@ -152,43 +157,43 @@ impl BulkPacket {
         }
     }
 
-    /// A value of type `LongLong`.
+    /// Appends a value of type `LongLong`.
     pub fn put_i64(&mut self, n: i64) {
         self.buffer.push(INDICATOR_VALUE);
         self.buffer.extend_from_slice(&n.to_le_bytes());
     }
 
-    /// A value of type `LongLongUnsigned`.
+    /// Appends a value of type `LongLongUnsigned`.
     pub fn put_u64(&mut self, n: u64) {
         self.buffer.push(INDICATOR_VALUE);
         self.buffer.extend_from_slice(&n.to_le_bytes());
     }
 
-    /// A value of type `Long`.
+    /// Appends a value of type `Long`.
     pub fn put_i32(&mut self, n: i32) {
         self.buffer.push(INDICATOR_VALUE);
         self.buffer.extend_from_slice(&n.to_le_bytes());
     }
 
-    /// A value of type `Tiny`.
+    /// Appends a value of type `Tiny`.
     pub fn put_i8(&mut self, n: i8) {
         self.buffer
             .extend_from_slice(&[INDICATOR_VALUE, n.to_le_bytes()[0]]);
     }
 
-    /// A value of type `Double`.
+    /// Appends a value of type `Double`.
     pub fn put_f64(&mut self, n: f64) {
         self.buffer.push(INDICATOR_VALUE);
         self.buffer.extend_from_slice(&n.to_le_bytes());
     }
 
-    /// A value of type `Date`.
+    /// Appends a value of type `Date`.
     pub fn put_date(&mut self, day: Day) {
         self.buffer.extend_from_slice(&[INDICATOR_VALUE, 4]);
         self.put_day(day);
     }
 
-    /// A value of type `DateTime`: hour, minute, second, and microseconds.
+    /// Appends a value of type `DateTime`. `time` is hour, minute, second.
     pub fn put_date_time(&mut self, day: Day, time: [u8; 3], micros: u32) {
         let len = if micros == 0 { 7 } else { 11 };
         self.buffer.extend_from_slice(&[INDICATOR_VALUE, len]);
@@ -204,42 +209,44 @@ impl BulkPacket {
         self.buffer.extend_from_slice(&[day.month, day.day]);
     }
 
-    /// Counts a row whose values are all appended.
+    /// Completes a row after its last value.
     pub fn end_row(&mut self) {
         self.rows += 1;
     }
 
-    /// Where the next value goes, for [`BulkPacket::rewind`].
+    /// The current end, for [`BulkPacket::rewind`].
     pub fn mark(&self) -> usize {
         self.buffer.len()
     }
 
-    /// Takes back the values after a mark, of a row that was not ended.
+    /// Removes the values after a mark, in a row that was not ended.
     pub fn rewind(&mut self, mark: usize) {
         self.buffer.truncate(mark.max(self.head));
     }
 
-    /// Rows in the packet.
+    /// Number of complete rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Whether there is no row.
+    /// Whether there is no complete row.
     pub fn is_empty(&self) -> bool {
         self.rows == 0
     }
 
-    /// Length of the whole command in bytes; it must stay below [`crate::Connection::max_allowed_packet`].
+    /// Length of the whole command in bytes, which must stay below
+    /// [`crate::Connection::max_allowed_packet`].
     pub fn len(&self) -> usize {
         self.buffer.len()
     }
 
-    /// The buffer, for encoders that append indicator and value themselves. They must not touch what is there.
+    /// The buffer, for encoders that append indicators and values themselves. They must not modify
+    /// what is already there.
     pub fn buf(&mut self) -> &mut Vec<u8> {
         &mut self.buffer
     }
 
-    /// The command as it is sent.
+    /// The command as sent.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.buffer
     }

@@ -1,4 +1,4 @@
-//! The connection: open it, send commands, read answers.
+//! The connection: opens it, sends commands, reads answers.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Phase};
 use crate::frame::Framed;
 use crate::handshake::{CLIENT_MAX_PACKET, shake_hands};
-use crate::kill::KillHandle;
 use crate::options::ConnectOptions;
 use crate::packet::Truncated;
 use crate::result::{
@@ -19,20 +18,21 @@ use crate::result::{
 use crate::server::{Identity, ServerInfo, Vendor, parse_version};
 use crate::transport::{ShutdownHandle, Transport};
 
+mod kill;
 mod link;
 mod load;
 mod open;
 mod statement;
 
+pub use kill::KillHandle;
 pub(crate) use link::Link;
 pub use load::LocalInfile;
-pub use statement::Statement;
 
-/// No answer may be longer than this before the login is done.
+/// Longest answer accepted before the login is complete, in bytes.
 const LIMIT_BEFORE_LOGIN: usize = 1 << 20;
-/// No row may be longer than this: the largest `max_allowed_packet` of a server, and what a header may add.
+/// Longest row accepted, in bytes: the largest `max_allowed_packet` of a server, plus headers.
 const LIMIT: usize = CLIENT_MAX_PACKET as usize + (64 << 10);
-/// No result may have more columns than this; the servers' own limit is 4096.
+/// Most columns accepted in a result; the servers' own limit is 4096.
 const MAX_COLUMNS: u64 = 1 << 16;
 
 pub(crate) const COM_QUIT: u8 = 0x01;
@@ -40,7 +40,8 @@ pub(crate) const COM_QUERY: u8 = 0x03;
 pub(crate) const COM_PING: u8 = 0x0e;
 pub(crate) const COM_RESET_CONNECTION: u8 = 0x1f;
 
-/// One session on one server. All calls block. Dropping it says goodbye if nothing is under way, and closes the socket.
+/// One session on one server. All calls block. Dropping it sends `COM_QUIT` if it is idle, and
+/// closes the socket.
 #[derive(Debug)]
 pub struct Connection {
     pub(crate) link: Link,
@@ -49,7 +50,7 @@ pub struct Connection {
     identity: Identity,
     opened: Instant,
     max_allowed_packet: usize,
-    /// Commands that were sent and not answered: the sequence number that each answer starts with.
+    /// Commands sent but not answered: the sequence number with which each answer starts.
     pending: VecDeque<u8>,
     /// A LOAD DATA stream is open.
     loading: bool,
@@ -57,7 +58,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Opens a connection and logs in. The session runs with `utf8mb4` and the server's defaults for everything else.
+    /// Connects and logs in. The session uses `utf8mb4`, `sql_big_selects = 1`, and the server's
+    /// defaults for everything else.
     pub fn connect(options: &ConnectOptions) -> Result<Self, Error> {
         let peer = options.describe();
         let socket = open::socket(options, &peer)?;
@@ -94,10 +96,10 @@ impl Connection {
             loading: false,
             cells: Vec::new(),
         };
-        // The server may refuse SELECT and SHOW, also those of a few rows, when it is set to refuse large ones.
+        // A server that rejects large SELECTs may reject small SELECT and SHOW statements too.
         connection.exec("SET SESSION sql_big_selects = 1")?;
         let (identity, max_allowed_packet, id) = connection.ask_identity()?;
-        // A proxy announces a version of its own in the greeting; the server behind it says the truth.
+        // A proxy's greeting carries the proxy's version; the server behind it reports its own.
         (server.vendor, server.version) = parse_version(&identity.version);
         server.version_string.clone_from(&identity.version);
         server.connection_id = id;
@@ -110,12 +112,12 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Who is at the other side.
+    /// Facts about the server and this connection.
     pub fn server(&self) -> &ServerInfo {
         &self.server
     }
 
-    /// The instance at the other side, as it said after the login.
+    /// The instance on the other side, as it reported after the login.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
@@ -125,19 +127,20 @@ impl Connection {
         &self.options
     }
 
-    /// The session's `max_allowed_packet` in bytes: a command must be shorter than this, its first byte included.
+    /// The session's `max_allowed_packet` in bytes. A command, including its first byte, must be
+    /// shorter.
     pub fn max_allowed_packet(&self) -> usize {
         self.max_allowed_packet
     }
 
-    /// Opens another connection with the same options and makes sure that it leads to the same server.
+    /// Opens another connection with the same options and checks that it reaches the same server.
     pub fn reconnect(&self) -> Result<Self, Error> {
         let other = Self::connect(&self.options)?;
         other.expect_identity(&self.identity)?;
         Ok(other)
     }
 
-    /// Fails with [`Error::WrongServer`] if the server is not this one.
+    /// Fails with [`Error::WrongServer`] unless the server has this identity.
     pub fn expect_identity(&self, expected: &Identity) -> Result<(), Error> {
         if self.identity == *expected {
             return Ok(());
@@ -148,7 +151,7 @@ impl Connection {
         })
     }
 
-    /// Changes how long each wait may take; `None`: for ever.
+    /// Sets the limits for each wait; `None` waits indefinitely.
     pub fn set_timeouts(
         &mut self,
         read: Option<Duration>,
@@ -157,14 +160,14 @@ impl Connection {
         self.link.set_timeouts(read, write)
     }
 
-    /// Runs a statement and throws its rows away. Returns the closing status of its last result.
+    /// Runs a statement and discards its rows. Returns the final status of its last result.
     pub fn exec(&mut self, sql: impl AsRef<[u8]>) -> Result<OkInfo, Error> {
         self.send_query(sql.as_ref())?;
         self.read_result()
     }
 
-    /// Runs a query and hands over each row as it comes. If the closure breaks, the rest is read and thrown away (drop the connection
-    /// to be rid of a long result).
+    /// Runs a query and passes each row to `f` as it arrives. If `f` breaks, the remaining rows are
+    /// read and discarded; to avoid that for a long result, drop the connection.
     pub fn query_each(
         &mut self,
         sql: impl AsRef<[u8]>,
@@ -174,7 +177,8 @@ impl Connection {
         self.read_answer(&mut |_| (), f)
     }
 
-    /// Runs a query whose result is small. Of several result sets it keeps the first that has columns.
+    /// Runs a query with a small result. Of several result sets, the first one with columns is
+    /// kept.
     pub fn query(&mut self, sql: impl AsRef<[u8]>) -> Result<ResultSet, Error> {
         self.send_query(sql.as_ref())?;
         let mut result = ResultSet::default();
@@ -201,13 +205,14 @@ impl Connection {
         Ok(result)
     }
 
-    /// The first cell of a query as text; `None` if it is NULL, there is no row, or it is no UTF-8.
+    /// The first cell of a query as text; `None` if it is NULL or not UTF-8, or if there is no row.
     pub fn query_value(&mut self, sql: impl AsRef<[u8]>) -> Result<Option<String>, Error> {
         let result = self.query(sql)?;
         Ok(result.str(0, 0).map(str::to_owned))
     }
 
-    /// The warnings of the last statement. The server keeps at most `max_error_count` of them; [`OkInfo::warnings`] counts all.
+    /// The warnings of the last statement. The server keeps at most `max_error_count`;
+    /// [`OkInfo::warnings`] counts all.
     pub fn warnings(&mut self) -> Result<Vec<Warning>, Error> {
         let result = self.query("SHOW WARNINGS")?;
         Ok((0..result.len())
@@ -225,41 +230,43 @@ impl Connection {
             .collect())
     }
 
-    /// Sends a statement without waiting for the answer. Several may be sent ahead; [`Connection::read_result`] takes the answers in
-    /// the same order.
+    /// Sends a statement without waiting for the answer. Several may be sent ahead;
+    /// [`Connection::read_result`] reads the answers in the same order.
     pub fn send_query(&mut self, sql: &[u8]) -> Result<(), Error> {
         self.send_command(&[COM_QUERY], sql)
     }
 
-    /// Waits for the answer to the oldest command that has none yet, and throws its rows away.
+    /// Waits for the answer to the oldest unanswered command, and discards its rows.
     pub fn read_result(&mut self) -> Result<OkInfo, Error> {
         self.read_answer(&mut |_| (), &mut |_| ControlFlow::Continue(()))
             .map(|end| end.ok)
     }
 
-    /// How many commands were sent whose answers were not read.
+    /// Number of commands sent whose answers have not been read.
     pub fn pending(&self) -> usize {
         self.pending.len()
     }
 
-    /// Asks for a sign of life.
+    /// Checks that the server still answers.
     pub fn ping(&mut self) -> Result<(), Error> {
         self.send_command(&[COM_PING], &[])?;
         self.read_result().map(drop)
     }
 
-    /// Rolls back and sets the session back to its defaults (variables, temporary tables, locks, prepared statements).
+    /// Rolls back and resets the session to its defaults (variables, temporary tables, locks,
+    /// prepared statements).
     pub fn reset(&mut self) -> Result<(), Error> {
         self.send_command(&[COM_RESET_CONNECTION], &[])?;
         self.read_result().map(drop)
     }
 
-    /// Says goodbye. The server rolls back what was not committed.
+    /// Closes the connection in an orderly way. The server rolls back uncommitted changes.
     pub fn close(self) {
         drop(self);
     }
 
-    /// Closes the socket at once, whatever is under way. The server rolls back what was not committed.
+    /// Closes the socket at once, whatever is in progress. The server rolls back uncommitted
+    /// changes.
     pub fn abort(&mut self) {
         self.loading = false;
         self.link.close();
@@ -270,7 +277,7 @@ impl Connection {
         self.link.closed
     }
 
-    /// A handle that stops what this connection runs on the server, from any thread.
+    /// A handle that kills what this connection is running on the server, from any thread.
     pub fn killer(&self) -> KillHandle {
         KillHandle::new(
             Arc::clone(&self.options),
@@ -288,7 +295,7 @@ impl Connection {
         }
     }
 
-    /// Asks the server again who it is.
+    /// Queries the server's identity again.
     pub fn fetch_identity(&mut self) -> Result<Identity, Error> {
         self.ask_identity().map(|(identity, ..)| identity)
     }
@@ -329,7 +336,7 @@ impl Connection {
         ))
     }
 
-    /// Sends a command of `prefix` and `body` after checking its length.
+    /// Checks the length of a command and sends it as `prefix` plus `body`.
     pub(crate) fn send_command(&mut self, prefix: &[u8], body: &[u8]) -> Result<(), Error> {
         self.link.check_open()?;
         if self.loading {
@@ -350,7 +357,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Makes ready to read the answer to the oldest pending command.
+    /// Prepares to read the answer to the oldest pending command.
     pub(crate) fn begin_answer(&mut self) -> Result<(), Error> {
         self.link.check_open()?;
         let sequence = self.pending.pop_front().ok_or(Error::Busy {
@@ -412,8 +419,9 @@ impl Connection {
             }
             Some(0xff) => return Err(self.link.server_error(payload)),
             Some(0xfb) => {
-                // Answering with an empty file would be within the protocol, but then the server reports success for a statement
-                // that did not do its work, and one that asks for files unasked deserves no further word.
+                // The protocol would allow an empty file as the answer, but then the server would
+                // report success for a statement that did not do its work. A server that requests
+                // files on its own gets no answer.
                 let asked = String::from_utf8_lossy(&payload[1..]).into_owned();
                 self.link.close();
                 return Err(Error::LocalInfileRefused { asked });
@@ -456,7 +464,7 @@ impl Connection {
         ended
     }
 
-    /// Reads `count` column definitions and the EOF packet behind them.
+    /// Reads `count` column definitions and the EOF packet that follows.
     pub(crate) fn read_columns(&mut self, count: usize) -> Result<Vec<Column>, Error> {
         let mut columns = Vec::with_capacity(count.min(4096));
         for _ in 0..count {
@@ -495,7 +503,8 @@ impl Drop for Connection {
     fn drop(&mut self) {
         if !self.link.closed && !self.loading && self.pending.is_empty() {
             self.link.framed.set_sequence(0);
-            // A courtesy that keeps the server's log free of "aborted connection"; nothing depends on it.
+            // A courtesy that keeps "aborted connection" out of the server's log; nothing depends
+            // on it.
             let _ = self.link.send(Phase::Send, &[COM_QUIT], &[]);
             self.link.leave();
         } else {

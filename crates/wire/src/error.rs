@@ -1,18 +1,17 @@
-//! What can go wrong on a connection, as data.
+//! Errors of a connection.
 
-use std::fmt;
-use std::io;
 use std::time::Duration;
+use std::{fmt, io};
 
-/// Why the source of a LOAD DATA stream gave up; what the caller's closure returns.
+/// Why the source of a LOAD DATA stream failed; returned by the caller's closure.
 pub type SourceError = Box<dyn std::error::Error + Send + Sync>;
 
-/// What the connection was doing when an error happened.
+/// The operation during which an error occurred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Resolving the name and opening the socket.
     Connect,
-    /// Reading the greeting and sending the answer to it.
+    /// Reading the greeting and answering it.
     Handshake,
     /// The TLS handshake.
     Tls,
@@ -20,7 +19,7 @@ pub enum Phase {
     Auth,
     /// Sending a command or rows.
     Send,
-    /// Waiting for or reading an answer.
+    /// Waiting for an answer, or reading it.
     Receive,
 }
 
@@ -37,73 +36,74 @@ impl fmt::Display for Phase {
     }
 }
 
-/// Whether trying again can help, and what has to happen before.
+/// Whether a retry can help, and what must happen before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryStatus {
     /// The same request will fail again.
     Never,
-    /// Roll back, then run the transaction again on the same connection (deadlock, lock wait timeout).
+    /// Roll back, then retry the transaction on the same connection (deadlock, lock wait timeout).
     SameConnection,
-    /// The connection is gone. Only a request that is safe to run twice may be repeated on a new one: the server may have committed.
+    /// The connection is gone. Retry only requests that are safe to run twice on a new one: the
+    /// server may have committed.
     Reconnect,
 }
 
-/// Every error of this crate. No variant ever carries a password.
+/// Errors of this crate. None contains a password.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The socket failed.
     #[error("{phase} failed, {peer}")]
     Io {
-        /// What was being done.
+        /// The operation that failed.
         phase: Phase,
-        /// The other side, as in [`crate::ConnectOptions::describe`].
+        /// The server, as in [`crate::ConnectOptions::describe`].
         peer: String,
-        /// The cause.
+        /// The system's error.
         source: io::Error,
     },
-    /// The server did not answer, or did not take data, in the time allowed.
+    /// The server did not answer, or did not accept data, in time.
     #[error("timed out while {phase}, {peer}{}", after_text(*after))]
     Timeout {
-        /// What was being done.
+        /// The operation that timed out.
         phase: Phase,
-        /// The other side.
+        /// The server, as in [`crate::ConnectOptions::describe`].
         peer: String,
-        /// The limit that was reached, where known.
+        /// The limit that was reached, if known.
         after: Option<Duration>,
     },
-    /// The server's own error packet.
+    /// An error that the server returned.
     #[error("server error {code} ({sqlstate}): {message}")]
     Server {
         /// The server's error number.
         code: u16,
-        /// Five characters of SQLSTATE.
+        /// The five characters of SQLSTATE.
         sqlstate: String,
-        /// The server's words.
+        /// The server's message.
         message: String,
     },
-    /// Authentication is not possible as asked for. A refused password is [`Error::Server`] with code 1045.
+    /// Authentication cannot proceed. A rejected password is [`Error::Server`] with code 1045.
     #[error("cannot authenticate with plugin {plugin}: {reason}")]
     Auth {
         /// The plugin that the server asked for.
         plugin: String,
-        /// Why not.
+        /// The reason, in words.
         reason: String,
     },
-    /// TLS is required and missing, or its handshake or certificate was refused.
+    /// TLS is required but missing, or its handshake failed, or the certificate was rejected.
     #[error("TLS with {peer}: {reason}")]
     Tls {
-        /// The other side.
+        /// The server, as in [`crate::ConnectOptions::describe`].
         peer: String,
-        /// What was refused.
+        /// The reason, in words.
         reason: String,
     },
-    /// The other side broke the protocol; the connection is closed.
+    /// The server violated the protocol; the connection is closed.
     #[error("protocol error from {peer}: {what}")]
     Protocol {
-        /// The other side.
+        /// The server, as in [`crate::ConnectOptions::describe`].
         peer: String,
-        /// What was wrong.
+        /// The violation, in words.
         what: String,
     },
     /// A command is longer than the server accepts. Nothing was sent.
@@ -111,60 +111,61 @@ pub enum Error {
         "a packet of {size} bytes is too large: max_allowed_packet of this session takes up to {limit}"
     )]
     PacketTooLarge {
-        /// Length of the command in bytes.
+        /// Length of the command, in bytes.
         size: usize,
-        /// The longest command that the session takes, in bytes.
+        /// The longest command that the session accepts, in bytes.
         limit: usize,
     },
-    /// The server asked for a file that no statement of ours named. Nothing was sent; the connection is closed.
+    /// The server requested a file that our statement did not name. Nothing was sent; the
+    /// connection is closed.
     #[error("the server asked for the local file {asked:?}: refused")]
     LocalInfileRefused {
-        /// The name that it asked for.
+        /// The requested file name.
         asked: String,
     },
-    /// A LOAD DATA statement that cannot be run as given.
+    /// A LOAD DATA statement that cannot run as given.
     #[error("load data: {reason}")]
     LoadData {
-        /// What is wrong with it.
+        /// The reason, in words.
         reason: String,
     },
-    /// The caller's data source failed in the middle of LOAD DATA. The connection was dropped without the end packet, so the server
-    /// rolls the statement back.
+    /// The caller's data source failed during LOAD DATA. The connection was dropped without the end
+    /// packet, so the server rolls the statement back.
     #[error("the source of rows failed, the connection was dropped")]
     Source(#[source] SourceError),
-    /// The server lacks what the call needs.
+    /// The server lacks a feature that the call needs.
     #[error("the server does not support {what}")]
     Unsupported {
-        /// The missing ability.
+        /// The missing feature.
         what: &'static str,
     },
-    /// The call does not fit the state of the connection (a programming error of the caller).
+    /// The call does not fit the state of the connection: a bug in the caller.
     #[error("the connection is busy: {what}")]
     Busy {
-        /// What is in the way.
+        /// The conflict, in words.
         what: &'static str,
     },
-    /// A second connection reached another server, or the server was restarted in between.
+    /// A second connection reached a different server, or the server restarted in between.
     #[error("this is another server than before: expected {expected}, found {found}")]
     WrongServer {
-        /// Who was expected.
+        /// Identity of the expected server.
         expected: String,
-        /// Who answered.
+        /// Identity of the server that answered.
         found: String,
     },
-    /// The connection had failed before.
+    /// The connection failed or was closed before this call.
     #[error("the connection to {peer} is closed")]
     Closed {
-        /// The other side.
+        /// The server, as in [`crate::ConnectOptions::describe`].
         peer: String,
     },
     /// Another thread shut the connection down through its [`crate::ShutdownHandle`].
     #[error("cancelled")]
     Cancelled,
-    /// The options contradict each other or name a file that cannot be used.
+    /// The options contradict each other or name an unusable file.
     #[error("connection options: {reason}")]
     Options {
-        /// What is wrong.
+        /// The reason, in words.
         reason: String,
     },
 }
@@ -174,7 +175,7 @@ fn after_text(after: Option<Duration>) -> String {
 }
 
 impl Error {
-    /// The server's error number, if it was the server that refused.
+    /// The server's error number, if the error came from the server.
     pub fn server_code(&self) -> Option<u16> {
         match self {
             Self::Server { code, .. } => Some(*code),
@@ -182,7 +183,7 @@ impl Error {
         }
     }
 
-    /// 1062, 1586 or 1022: a row with this key exists.
+    /// 1062, 1586 or 1022: duplicate key.
     pub fn is_duplicate_key(&self) -> bool {
         matches!(self.server_code(), Some(1062 | 1586 | 1022))
     }
@@ -192,22 +193,22 @@ impl Error {
         matches!(self.server_code(), Some(1213 | 3101))
     }
 
-    /// 1205: the row lock was not given in time.
+    /// 1205: lock wait timeout.
     pub fn is_lock_wait(&self) -> bool {
         self.server_code() == Some(1205)
     }
 
-    /// 1273: the collation is not known to this server.
+    /// 1273: the server does not know the collation.
     pub fn is_unknown_collation(&self) -> bool {
         self.server_code() == Some(1273)
     }
 
-    /// 1115: the character set is not known to this server.
+    /// 1115: the server does not know the character set.
     pub fn is_unknown_charset(&self) -> bool {
         self.server_code() == Some(1115)
     }
 
-    /// 1044, 1045, 1142, 1143, 1227, 1370, 1698: the account may not do that.
+    /// 1044, 1045, 1142, 1143, 1227, 1370, 1698: the account lacks the privilege or cannot log in.
     pub fn is_access_denied(&self) -> bool {
         matches!(
             self.server_code(),
@@ -215,22 +216,23 @@ impl Error {
         )
     }
 
-    /// 1148 or 3948: LOAD DATA LOCAL is switched off on the server.
+    /// 1148, 3948 or 4166: LOAD DATA LOCAL is disabled on the server.
     pub fn is_local_infile_disabled(&self) -> bool {
         matches!(self.server_code(), Some(1148 | 3948 | 4166))
     }
 
-    /// 1317, or 3024 and 1969: the statement was interrupted.
+    /// 1317, 3024 or 1969: the statement was killed or hit its time limit.
     pub fn is_interrupted(&self) -> bool {
         matches!(self.server_code(), Some(1317 | 3024 | 1969))
     }
 
-    /// 1114, 1021, 3, 14 (a file cannot grow) or 1878 (temporary file): a table, a disk or the temporary folder is full.
+    /// 1114, 1021, 3, 14 (a file cannot grow) or 1878 (temporary file): a table, a disk or the
+    /// temporary folder is full.
     pub fn is_disk_full(&self) -> bool {
         matches!(self.server_code(), Some(1114 | 1021 | 3 | 14 | 1878))
     }
 
-    /// The connection cannot be used any more: the socket failed, or the server said that it closes it.
+    /// The connection is unusable: the socket failed, or the server said that it closes it.
     pub fn is_lost_connection(&self) -> bool {
         match self {
             Self::Io { .. }
@@ -240,7 +242,8 @@ impl Error {
             | Self::Source(_)
             | Self::Closed { .. }
             | Self::Cancelled => true,
-            // server shutdown, killed, new connection refused because of shutdown, net errors, wsrep not ready, killed when idle
+            // shutdown 1053, 1077; aborted, network errors 1152 to 1161, 1184; killed 1927, 3169;
+            // client side 2006, 2013; idle for too long 4031
             Self::Server { code, .. } => {
                 matches!(
                     code,
@@ -251,7 +254,7 @@ impl Error {
         }
     }
 
-    /// Whether trying again can help.
+    /// Whether a retry can help.
     pub fn retry(&self) -> RetryStatus {
         if self.is_deadlock() || self.is_lock_wait() {
             return RetryStatus::SameConnection;
@@ -261,7 +264,7 @@ impl Error {
             | Self::Protocol { .. }
             | Self::LocalInfileRefused { .. }
             | Self::Source(_) => RetryStatus::Never,
-            // too many connections, of all and of this user
+            // too many connections, in total or of this user
             Self::Server {
                 code: 1040 | 1203, ..
             } => RetryStatus::Reconnect,

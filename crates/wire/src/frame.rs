@@ -1,27 +1,29 @@
-//! Packets on a byte stream.
+//! Reads and writes packets on a byte stream.
 //!
-//! A packet is three bytes of length, one byte of sequence, then the payload. A payload of 16 MiB - 1 bytes goes on in the next packet;
-//! one that ends exactly there is followed by an empty packet. See "MySQL Packets" in the vendors' protocol pages.
+//! A packet is a three-byte length, a sequence byte, and the payload. A payload of 16 MiB - 1 bytes
+//! continues in the next packet; if it ends exactly there, an empty packet follows. See "MySQL
+//! Packets" in the vendors' protocol documentation.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::ops::Range;
 use std::time::Duration;
 
-/// The longest payload of one packet: all three length bytes set.
+/// Longest payload of one packet: all three length bytes set.
 pub(crate) const MAX_PAYLOAD: usize = 0xff_ff_ff;
 /// Bytes before each payload.
 const HEADER: usize = 4;
-/// First size of the read buffer. One read call brings up to this much: few calls, and still in the second-level cache.
+/// Initial size of the read buffer: large enough for few read calls, small enough for the L2 cache.
 const READ_BUFFER: usize = 256 << 10;
-/// A buffer that a long packet has blown up beyond this is given back when it is empty.
+/// A buffer that a long packet has grown beyond this is shrunk once it is empty.
 const KEEP_BUFFER: usize = 4 << 20;
 
-/// Where an answer is longer than this, it is many rows, and nobody waits for the next one alone.
+/// An answer longer than this is a large result, so a delay before the next row does no harm.
 const LONG_ANSWER: usize = 1 << 20;
-/// In a long answer, how long to wait before the next read call. Servers send 16 KiB at a time; a thread that reads faster than they send is woken
-/// for each, which costs both sides a tenth of their processor time. Sockets hold some 200 KiB meanwhile, so nobody is held up.
+/// Delay before the next read call within a long answer. Servers send 16 KiB at a time. A thread
+/// that reads faster than the server sends wakes up for each of these writes, which costs both
+/// sides a tenth of their CPU time. Sockets buffer some 200 KiB meanwhile, so nothing stalls.
 const GATHER: Duration = Duration::from_micros(300);
-/// After a read call that brought this much there is nothing to wait for: the other side is the faster one.
+/// After a read call that returned this much there is no delay: the server is the faster side.
 const GATHERED: usize = READ_BUFFER / 2;
 
 /// Why a packet could not be read.
@@ -38,28 +40,28 @@ impl From<io::Error> for FrameError {
     }
 }
 
-/// Where the payload of the last packet lies.
+/// Location of the last packet's payload.
 #[derive(Debug, Clone)]
 pub(crate) enum Place {
     Buffer(Range<usize>),
     Joined,
 }
 
-/// A byte stream with packets on it.
+/// A byte stream that carries packets.
 #[derive(Debug)]
 pub(crate) struct Framed<S> {
     pub(crate) io: S,
     buffer: Vec<u8>,
     start: usize,
     end: usize,
-    /// A payload of more than one packet, put together.
+    /// A payload reassembled from several packets.
     joined: Vec<u8>,
     sequence: u8,
-    /// Bytes read since something was last sent.
+    /// Bytes read since the last send.
     answer: usize,
-    /// Bytes of the last read call.
+    /// Bytes returned by the last read call.
     brought: usize,
-    /// No payload from the other side may be longer than this.
+    /// Longest payload accepted from the server.
     pub(crate) limit: usize,
 }
 
@@ -78,12 +80,12 @@ impl<S> Framed<S> {
         }
     }
 
-    /// How many bytes were read and not used yet.
+    /// Number of bytes read but not yet used.
     pub(crate) fn buffered(&self) -> usize {
         self.end - self.start
     }
 
-    /// The number that the next packet must carry, in both directions.
+    /// Sequence number of the next packet, in either direction.
     pub(crate) fn sequence(&self) -> u8 {
         self.sequence
     }
@@ -92,7 +94,7 @@ impl<S> Framed<S> {
         self.sequence = sequence;
     }
 
-    /// The payload that [`Framed::read`] found.
+    /// The payload that [`Framed::read`] located.
     pub(crate) fn payload(&self, place: &Place) -> &[u8] {
         match place {
             Place::Buffer(range) => &self.buffer[range.clone()],
@@ -102,7 +104,7 @@ impl<S> Framed<S> {
 }
 
 impl<S: Read> Framed<S> {
-    /// Reads one payload, however many packets it takes. It stays valid until the next read.
+    /// Reads one payload, however many packets it spans. It stays valid until the next read.
     pub(crate) fn read(&mut self) -> Result<Place, FrameError> {
         let first = self.read_one()?;
         if first.len() < MAX_PAYLOAD {
@@ -156,7 +158,7 @@ impl<S: Read> Framed<S> {
         Ok(from..from + length)
     }
 
-    /// Makes at least `need` bytes available from `start` on.
+    /// Makes at least `need` bytes available at `start`.
     fn fill(&mut self, need: usize) -> io::Result<()> {
         if self.end - self.start >= need {
             return Ok(());
@@ -189,7 +191,8 @@ impl<S: Read> Framed<S> {
 }
 
 impl<S: Write> Framed<S> {
-    /// Sends `prefix` and `payload` as one payload, cut into as many packets as it takes. Neither is copied.
+    /// Sends `prefix` and `payload` as one payload, split into as many packets as needed. Copies
+    /// neither.
     pub(crate) fn write(&mut self, prefix: &[u8], payload: &[u8]) -> io::Result<()> {
         self.answer = 0;
         let mut prefix = prefix;

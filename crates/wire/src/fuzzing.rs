@@ -1,4 +1,4 @@
-//! Bodies of the fuzz targets, so that plain tests can replay their corpora. No part of the public face.
+//! Bodies of the fuzz targets, so that plain tests can replay their corpora. Not public API.
 
 use std::io::Cursor;
 use std::path::Path;
@@ -8,10 +8,11 @@ use crate::options::read_groups;
 use crate::result::{Column, OkInfo, split_binary_row, split_row};
 use crate::{ConnectOptions, handshake, server, tls};
 
-/// Frames of a fuzzed server are no longer than this.
+/// Longest frame accepted from a fuzzed server.
 const LONGEST: usize = 1 << 20;
 
-/// What a server may send. The first byte chooses what it is taken for, the second how many columns a row has.
+/// Bytes that a server may send. The first byte chooses the parser, the second the number of
+/// columns of a row.
 pub fn packets(data: &[u8]) {
     let [kind, columns, bytes @ ..] = data else {
         return;
@@ -46,23 +47,23 @@ pub fn packets(data: &[u8]) {
     }
 }
 
-/// What a person may give: a URL, and an option file, for which `file` is written.
+/// Input that a user may give: a URL, and an option file, which is written to `file`.
 ///
 /// # Panics
-/// When the file cannot be written.
+/// If the file cannot be written.
 pub fn options(data: &[u8], file: &Path) {
     let text = String::from_utf8_lossy(data);
     if let Ok(options) = ConnectOptions::from_url(text.lines().next().unwrap_or_default()) {
         options.describe();
     }
-    // Other files of the machine are not for a fuzzer to read.
+    // A fuzzer must not read other files of the machine.
     if memmem(data, b"!include") {
         return;
     }
     std::fs::write(file, data).expect("the file can be written");
     let groups = ["client".to_owned(), "mysqldump".to_owned()];
     if let Ok(found) = read_groups(&[(file, true)], &groups) {
-        // Whether they can be used is another question.
+        // Whether the options are usable does not matter here.
         drop(found.apply(&mut ConnectOptions::unix("/nowhere", "nobody")));
     }
 }

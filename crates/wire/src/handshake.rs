@@ -1,7 +1,8 @@
-//! From the greeting to the first OK.
+//! The handshake: from the greeting to the first OK.
 //!
-//! The greeting is read here and not with `mysql_common`, whose parser can panic on a hostile one (its arithmetic on the length of the
-//! scramble, its version numbers). The answer, the TLS request and the authentication plugins are `mysql_common`'s.
+//! The greeting is parsed here instead of in `mysql_common`, whose parser can panic on a hostile
+//! one (in its arithmetic on the scramble length, and on version numbers). The answer, the TLS
+//! request and the authentication plugins are `mysql_common`'s.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,15 +19,17 @@ use crate::packet::{Reader, Truncated};
 use crate::server::parse_version;
 use crate::{ServerInfo, tls};
 
-/// The scramble of the greeting and of a switch request, in bytes, without the closing zero.
+/// Length of the scramble in the greeting and in a switch request, in bytes, without the closing
+/// zero.
 const SCRAMBLE: usize = 20;
-/// `utf8mb4_general_ci`: the one collation number of one byte that every server since 5.5.3 knows.
+/// `utf8mb4_general_ci`: a one-byte collation id for utf8mb4 that every server since 5.5.3 knows.
 const COLLATION: u8 = 45;
-/// What we announce as our own limit: the largest `max_allowed_packet` that a server can have.
+/// The packet limit that we announce: the largest possible `max_allowed_packet` of a server.
 pub(crate) const CLIENT_MAX_PACKET: u32 = 1 << 30;
-/// No exchange of an authentication plugin has more rounds than this.
+/// Maximum rounds of an authentication plugin's exchange.
 const MAX_ROUNDS: usize = 12;
-/// `CLIENT_LONG_PASSWORD`. MariaDB calls this bit `CLIENT_MYSQL`: a server that does not set it has MariaDB's further capabilities.
+/// `CLIENT_LONG_PASSWORD`. MariaDB calls this bit `CLIENT_MYSQL`: a server that clears it has
+/// MariaDB's extended capabilities.
 const CLIENT_MYSQL: u32 = 1;
 
 pub(crate) struct Greeting {
@@ -38,7 +41,7 @@ pub(crate) struct Greeting {
     plugin: Vec<u8>,
 }
 
-/// The server's first packet (protocol version 10).
+/// Parses the server's first packet (protocol version 10).
 pub(crate) fn parse_greeting(payload: &[u8]) -> Result<Greeting, Truncated> {
     let mut r = Reader::new(payload);
     if r.u8()? != 10 {
@@ -82,7 +85,7 @@ pub(crate) fn parse_greeting(payload: &[u8]) -> Result<Greeting, Truncated> {
     })
 }
 
-/// What a plugin may know.
+/// The facts that authentication plugins may use.
 struct PluginContext<'a> {
     password: &'a [u8],
     scramble: &'a [u8],
@@ -108,7 +111,7 @@ impl Context for &PluginContext<'_> {
     }
 }
 
-/// Greets, switches to TLS where asked for, and logs in.
+/// Reads the greeting, starts TLS if required, and logs in.
 pub(crate) fn shake_hands(link: &mut Link, options: &ConnectOptions) -> Result<ServerInfo, Error> {
     let greeting = read_greeting(link)?;
     let (vendor, version) = parse_version(&greeting.version);
@@ -132,15 +135,16 @@ pub(crate) fn shake_hands(link: &mut Link, options: &ConnectOptions) -> Result<S
             return Err(link.protocol("the server is too old: it lacks the protocol of MySQL 5.5"));
         }
     }
-    // A server hides the ability to take files while `local_infile` is off; it may be switched on later in this session.
+    // A server hides LOCAL INFILE while `local_infile` is off, but that may change during this
+    // session.
     let mut capabilities = wanted & greeting.capabilities | CapabilityFlags::CLIENT_LOCAL_FILES;
     if options.database.is_none() {
-        // The request for TLS and the answer to the greeting must carry the same flags.
+        // The TLS request and the answer to the greeting must carry the same flags.
         capabilities.remove(CapabilityFlags::CLIENT_CONNECT_WITH_DB);
     }
     let mariadb = greeting.mariadb & MariadbCapabilities::MARIADB_CLIENT_STMT_BULK_OPERATIONS;
     if mariadb.is_empty() {
-        // To a server of MySQL this is a bit without meaning that all clients set.
+        // On MySQL this bit means nothing, and every client sets it.
         capabilities |= CapabilityFlags::from_bits_retain(CLIENT_MYSQL);
     }
     let tls = start_tls(link, options, &greeting, &mut capabilities, mariadb)?;
@@ -152,7 +156,8 @@ pub(crate) fn shake_hands(link: &mut Link, options: &ConnectOptions) -> Result<S
         tls: tls.is_some(),
     };
 
-    // Never answer with more than a scramble before the server asked by name: the others (clear text above all) are started by a switch.
+    // Start with a plugin that reveals no more than a scramble. For any other (clear text above
+    // all) the server must ask by name, in a switch request.
     let named = AuthPlugin::from_bytes(&greeting.plugin);
     let plugin = match named {
         AuthPlugin::CachingSha2Password => AuthPlugin::CachingSha2Password,
@@ -208,14 +213,15 @@ fn read_greeting(link: &mut Link) -> Result<Greeting, Error> {
     let place = link.receive(Phase::Handshake)?;
     let payload = link.framed.payload(&place);
     if payload.first() == Some(&0xff) {
-        // Too many connections, host blocked, …: sent before the capabilities are known, so maybe without SQLSTATE.
+        // Too many connections, host blocked, …: sent before the capabilities are negotiated, so
+        // the SQLSTATE may be missing.
         return Err(link.server_error(payload));
     }
     parse_greeting(payload)
         .map_err(|Truncated| link.protocol("this is no greeting of a MySQL or MariaDB server"))
 }
 
-/// Starts TLS if it is wanted and offered; returns its version and cipher.
+/// Starts TLS if wanted and offered; returns its version and cipher suite.
 fn start_tls(
     link: &mut Link,
     options: &ConnectOptions,
@@ -227,7 +233,7 @@ fn start_tls(
     let unix = link.framed.io.socket.is_unix();
     match options.ssl_mode {
         SslMode::Disabled => return Ok(None),
-        // As the stock clients do: a unix socket needs no encryption, unless it is asked for.
+        // Like the stock clients: no encryption on a unix socket unless required.
         SslMode::Preferred if unix || !offered => return Ok(None),
         _ => {}
     }
@@ -261,7 +267,7 @@ fn start_tls(
     Ok(Some(description))
 }
 
-/// Answers the server until it says OK. Returns the plugin that it ended with.
+/// Answers the server until it sends OK. Returns the plugin in use at the end.
 fn authenticate(
     link: &mut Link,
     options: &ConnectOptions,
@@ -338,7 +344,7 @@ fn authenticate(
     Err(link.protocol("the authentication does not end"))
 }
 
-/// Whether the next step would ask an unproven server for its RSA key.
+/// Whether the next step would ask an unverified server for its RSA key.
 fn asks_for_key(plugin: &AuthPlugin<'_>, challenge: &[u8], secure: &PluginContext<'_>) -> bool {
     let full = match plugin {
         AuthPlugin::CachingSha2Password => challenge == [4],
@@ -370,8 +376,9 @@ fn refuse(plugin: &AuthPlugin<'_>, reason: &dyn std::fmt::Display) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     proptest! {
         #[test]

@@ -1,10 +1,11 @@
-//! The wire room: one blocking connection to one MySQL or MariaDB server.
+//! A blocking connection to one MySQL or MariaDB server.
 //!
-//! It opens a connection (TCP, TLS, unix socket), sends statements, streams rows out (borrowed from the read buffer) and rows in
-//! (`LOAD DATA LOCAL`, MariaDB's array-bound insert). It must not print, read the environment or the home folder, retry on its own, or
-//! ever end up on another server than the one it was told: see [`ConnectOptions::target`] and [`Identity`].
+//! It connects (TCP, TLS, unix socket), sends statements, streams rows out (borrowed from the read
+//! buffer) and rows in (`LOAD DATA LOCAL`, MariaDB's array-bound insert). It never prints, reads
+//! the environment or the home folder, or retries on its own. It must never end up on a server
+//! other than the requested one: see [`ConnectOptions::target`] and [`Identity`].
 //!
-//! Read first: [`ConnectOptions`], [`Connection`], [`Error`].
+//! Start with [`ConnectOptions`], [`Connection`], [`Error`].
 
 mod bulk;
 mod connection;
@@ -13,9 +14,9 @@ mod frame;
 #[doc(hidden)]
 pub mod fuzzing;
 mod handshake;
-mod kill;
 pub mod options;
 mod packet;
+mod prepared;
 mod result;
 mod secret;
 mod server;
@@ -23,10 +24,10 @@ mod tls;
 mod transport;
 
 pub use bulk::{BulkPacket, BulkType, Day};
-pub use connection::{Connection, LocalInfile, Statement};
+pub use connection::{Connection, KillHandle, LocalInfile};
 pub use error::{Error, Phase, RetryStatus, SourceError};
-pub use kill::KillHandle;
 pub use options::{CommitCounter, ConnectOptions, SslMode, Target, UrlError};
+pub use prepared::Statement;
 pub use result::{
     Column, OkInfo, QueryEnd, ResultSet, Row, STATUS_AUTOCOMMIT, STATUS_IN_TRANSACTION, Warning,
 };

@@ -1,4 +1,4 @@
-//! Where to connect, as whom, and how.
+//! Connection options: where to connect, as whom, and how.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -15,31 +15,31 @@ mod url;
 pub use files::{FileOption, OptionFiles, OptionFilesError, load_option_files, read_groups};
 pub use url::{ParsedUrl, UrlError, user_info};
 
-/// The port of both vendors.
+/// Default TCP port of both vendors.
 pub const DEFAULT_PORT: u16 = 3306;
-/// Where the servers of the common distributions put their socket.
+/// Socket paths of the common distributions.
 const DEFAULT_SOCKETS: &[&str] = &[
     "/run/mysqld/mysqld.sock",
     "/var/run/mysqld/mysqld.sock",
     "/var/lib/mysql/mysql.sock",
     "/tmp/mysql.sock",
 ];
-/// How long opening and logging in may take.
+/// Default timeout for connecting and for each wait during login.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How much TLS is asked for; the words are those of MySQL's `--ssl-mode`.
+/// How strictly TLS is required; named like the values of MySQL's `--ssl-mode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum SslMode {
-    /// Never.
+    /// No TLS.
     Disabled,
-    /// If the server offers it, without checking who it is. On a unix socket: never.
+    /// TLS if the server offers it, without checking its identity; never on a unix socket.
     #[default]
     Preferred,
-    /// Refuse a server without it; still without checking who it is.
+    /// TLS or an error, also without checking the server's identity.
     Required,
-    /// The certificate must lead to `ssl-ca`, or to the roots of the system if none is given.
+    /// The certificate must chain to `ssl-ca`, or to the system's roots if none is given.
     VerifyCa,
-    /// As before, and the certificate must carry the name or address that was connected to.
+    /// As `VerifyCa`, and the certificate must carry the host name or address used to connect.
     VerifyIdentity,
 }
 
@@ -58,7 +58,7 @@ impl fmt::Display for SslMode {
 impl FromStr for SslMode {
     type Err = String;
 
-    /// Accepts the words in any case, with dashes or underscores.
+    /// Accepts the names in any case, with dashes or underscores.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Ok(match text.to_ascii_lowercase().replace('_', "-").as_str() {
             "disabled" | "disable" => Self::Disabled,
@@ -75,7 +75,7 @@ impl FromStr for SslMode {
     }
 }
 
-/// Where the connection goes, after [`ConnectOptions::target`] has decided.
+/// Destination of a connection, as [`ConnectOptions::target`] determines it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// A host name or address, and a port.
@@ -94,51 +94,54 @@ impl fmt::Display for Target {
     }
 }
 
-/// Everything that is needed to open a connection. `Debug` and [`ConnectOptions::describe`] do not show the password.
+/// Options for opening a connection. `Debug` and [`ConnectOptions::describe`] hide the password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectOptions {
     /// Host name or address; see [`ConnectOptions::target`].
     pub host: Option<String>,
-    /// TCP port; giving one means TCP, also for `localhost`.
+    /// TCP port. Setting one implies TCP, even for `localhost`.
     pub port: Option<u16>,
-    /// Path of a unix socket.
+    /// Path of a unix socket; see [`ConnectOptions::target`].
     pub socket: Option<PathBuf>,
-    /// Account name.
+    /// Account name, without its host part.
     pub user: String,
-    /// Its password; none and an empty one mean the same.
+    /// Password of the account; `None` and an empty one are the same.
     pub password: Option<Secret>,
     /// Default database of the session.
     pub database: Option<String>,
-    /// How much TLS is asked for.
+    /// How strictly TLS is required.
     pub ssl_mode: SslMode,
-    /// Certificates that the server's one must lead to, PEM.
+    /// CA certificates to which the server's certificate must chain, PEM.
     pub ssl_ca: Option<PathBuf>,
-    /// Our own certificate chain, PEM, for accounts that require one.
+    /// Client certificate chain for accounts that require one, PEM.
     pub ssl_cert: Option<PathBuf>,
-    /// The key of `ssl_cert`, PEM.
+    /// Private key of `ssl_cert`, PEM.
     pub ssl_key: Option<PathBuf>,
-    /// Limit for opening the socket and for each answer until the login is done.
+    /// Timeout for opening the socket, and for each answer until the login is complete.
     pub connect_timeout: Duration,
-    /// Limit for each wait for the server afterwards; none: wait for ever (a long index build sends nothing).
+    /// Timeout for each later wait for the server. `None` waits indefinitely: a long index build
+    /// sends nothing.
     pub read_timeout: Option<Duration>,
-    /// Limit for each wait until the server takes data.
+    /// Timeout for each wait until the server accepts data.
     pub write_timeout: Option<Duration>,
-    /// Take no more than this as the session's `max_allowed_packet`, in bytes, even if the server allows more.
+    /// Upper bound on the session's `max_allowed_packet`, in bytes, even if the server allows more.
     pub max_allowed_packet: Option<usize>,
-    /// On a plain TCP connection, ask the server for the RSA key that the password is encrypted with. A server in the middle could
-    /// answer with a key of its own, as it could with a certificate where those are not checked.
+    /// On a plain TCP connection, ask the server for the RSA key that encrypts the password. A man
+    /// in the middle could answer with a key of its own, as it could with a certificate in the
+    /// modes that do not verify certificates.
     pub get_server_public_key: bool,
-    /// Counts what connections with these options, and with copies of them, may have committed.
+    /// Counts the possible commits of connections with these options, or with copies of them.
     pub commits: Option<CommitCounter>,
 }
 
-/// Counts answers of servers after which something may have been committed: those that leave no transaction open and brought no rows. What only
-/// changes the session is among them, and a procedure that commits several times counts once.
+/// Counts server answers after which something may have been committed: those that leave no
+/// transaction open and return no rows. This includes statements that only change the session; a
+/// procedure that commits several times counts once.
 #[derive(Debug, Clone, Default)]
 pub struct CommitCounter(Arc<AtomicU64>);
 
 impl CommitCounter {
-    /// How many there were so far.
+    /// The count so far.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -149,7 +152,7 @@ impl CommitCounter {
 }
 
 impl PartialEq for CommitCounter {
-    /// Whether it is the same counter, whatever it has counted.
+    /// Whether both are the same counter, regardless of the count.
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -181,8 +184,8 @@ impl Default for ConnectOptions {
 }
 
 impl ConnectOptions {
-    /// Reads a URL such as `mysql://user@host:3306/db?ssl-mode=required`. A password in it is refused: see [`ParsedUrl`] for a caller
-    /// that wants to decide itself.
+    /// Parses a URL such as `mysql://user@host:3306/db?ssl-mode=required` and rejects one with a
+    /// password. Use [`ParsedUrl`] to accept passwords.
     pub fn from_url(url: &str) -> Result<Self, UrlError> {
         let parsed = ParsedUrl::parse(url)?;
         if parsed.has_password {
@@ -211,14 +214,16 @@ impl ConnectOptions {
         }
     }
 
-    /// Decides between socket and TCP, and never changes its mind afterwards:
+    /// Chooses between socket and TCP, the same way for every connection:
     ///
-    /// 1. A host other than `localhost` means TCP to that host, whatever `socket` says (an option file may name one).
-    /// 2. For `localhost` or no host, a given socket path is used.
+    /// 1. A host other than `localhost` means TCP to it, whatever `socket` says (an option file may
+    ///    set one).
+    /// 2. Without a host, or with `localhost`, a given socket path is used.
     /// 3. Otherwise a given port means TCP to `localhost`.
-    /// 4. Otherwise the first of the usual socket paths that exists is used, else TCP to `localhost`.
+    /// 4. Otherwise the first usual socket path that exists is used, else TCP to `localhost`.
     ///
-    /// Unlike the stock clients, rule 3 keeps `localhost:3307` from ending up on the server of port 3306.
+    /// Rule 3 differs from the stock clients and keeps `localhost:3307` from ending up on the
+    /// server at port 3306.
     pub fn target(&self) -> Target {
         let port = self.port.unwrap_or(DEFAULT_PORT);
         match &self.host {
@@ -238,12 +243,12 @@ impl ConnectOptions {
         Target::Tcp("localhost".to_owned(), port)
     }
 
-    /// `user@host:port`, or `user@` and the path of the socket; never the password.
+    /// `user@host:port`, or `user@` and the socket path; never the password.
     pub fn describe(&self) -> String {
         format!("{}@{}", self.user, self.target())
     }
 
-    /// The name that a certificate must carry in [`SslMode::VerifyIdentity`].
+    /// The name that the certificate must carry with [`SslMode::VerifyIdentity`].
     pub(crate) fn tls_name(&self) -> &str {
         self.host.as_deref().unwrap_or("localhost")
     }

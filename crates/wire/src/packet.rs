@@ -1,4 +1,4 @@
-//! Reading the fields of a payload, with every length checked.
+//! Reads the fields of a payload, checking every length.
 
 /// The payload ends before the field does, or a field has an impossible length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl<'a> Reader<'a> {
                 u64::from(u32::from_le_bytes([a, b, c, 0]))
             }
             0xfe => u64::from_le_bytes(self.array()?),
-            // 0xfb is NULL in rows and a file request in answers, 0xff an error
+            // 0xfb is NULL in rows and a file request in answers; 0xff is an error.
             0xfb | 0xff => return Err(Truncated),
         })
     }
@@ -71,7 +71,7 @@ impl<'a> Reader<'a> {
         self.bytes(length)
     }
 
-    /// Bytes up to a zero byte, which is skipped.
+    /// Bytes up to a zero byte, which is consumed too.
     pub(crate) fn until_zero(&mut self) -> Result<&'a [u8], Truncated> {
         let length = self.data.iter().position(|b| *b == 0).ok_or(Truncated)?;
         let text = self.bytes(length)?;

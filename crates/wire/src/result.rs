@@ -1,22 +1,23 @@
-//! Answers of the server: OK packets, columns, rows.
+//! The server's answers: OK packets, columns, rows.
 
 use crate::packet::{Reader, Truncated};
 
 /// `SERVER_STATUS_IN_TRANS`: a transaction is open.
 pub const STATUS_IN_TRANSACTION: u16 = 0x0001;
-/// `SERVER_STATUS_AUTOCOMMIT`.
+/// `SERVER_STATUS_AUTOCOMMIT`: autocommit is on.
 pub const STATUS_AUTOCOMMIT: u16 = 0x0002;
 /// `SERVER_MORE_RESULTS_EXISTS`: another answer to the same command follows.
 pub(crate) const STATUS_MORE_RESULTS: u16 = 0x0008;
 
-/// A success answer.
+/// An OK packet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OkInfo {
-    /// Rows that were changed (for REPLACE and ON DUPLICATE KEY UPDATE the vendors count in their own way).
+    /// Number of rows changed (vendors differ in how they count REPLACE and ON DUPLICATE KEY
+    /// UPDATE).
     pub affected_rows: u64,
-    /// First automatic id of the statement, 0 if none.
+    /// First generated AUTO_INCREMENT value of the statement; 0 if none.
     pub last_insert_id: u64,
-    /// How many warnings [`crate::Connection::warnings`] would list.
+    /// Number of warnings. [`crate::Connection::warnings`] lists them.
     pub warnings: u16,
     /// The server's summary, such as `Records: 3  Deleted: 0  Skipped: 0  Warnings: 0`.
     pub info: String,
@@ -30,7 +31,8 @@ impl OkInfo {
         self.status & STATUS_IN_TRANSACTION != 0
     }
 
-    /// A number of the summary, by its name: `info_count("Records")`. Names are the server's English ones.
+    /// A number from the summary by its name, as in `info_count("Records")`. Names are the server's
+    /// English ones.
     pub fn info_count(&self, name: &str) -> Option<u64> {
         let (_, rest) = self.info.split_once(name)?;
         let rest = rest.strip_prefix(':')?.trim_start();
@@ -65,26 +67,26 @@ impl OkInfo {
 /// A column of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// Its name or alias.
+    /// The column's name or alias.
     pub name: String,
-    /// Table (alias) that it comes from, empty for an expression.
+    /// Table name or alias; empty for an expression.
     pub table: String,
-    /// Database that it comes from.
+    /// Database of the table; empty for an expression.
     pub database: String,
-    /// Number of the collation that the values are sent in; 63 is binary.
+    /// Collation id of the values as sent; 63 is binary.
     pub collation: u16,
-    /// Display length in bytes.
+    /// Display length, in bytes.
     pub length: u32,
-    /// Type number of the protocol (`MYSQL_TYPE_…`).
+    /// The protocol's type number (`MYSQL_TYPE_…`).
     pub type_code: u8,
     /// Flags (`NOT_NULL_FLAG` 1, `UNSIGNED_FLAG` 32, …).
     pub flags: u16,
-    /// Digits after the point.
+    /// Number of digits after the decimal point.
     pub decimals: u8,
 }
 
 impl Column {
-    /// One that has nothing but a type: for what is read of outside bytes.
+    /// A column with only a type, for parsing fuzzed bytes.
     pub(crate) fn of_type(type_code: u8) -> Self {
         Self {
             name: String::new(),
@@ -119,10 +121,11 @@ impl Column {
     }
 }
 
-/// Where the cells of a row lie in its payload: start and end, or `None` for NULL.
+/// Start and end of each cell in a row's payload; `None` for NULL.
 pub(crate) type Cells = Vec<Option<(usize, usize)>>;
 
-/// A row of the text protocol, borrowed from the read buffer.
+/// A row, borrowed from the read buffer. Its cells have the format of the text or the binary
+/// protocol.
 #[derive(Debug, Clone, Copy)]
 pub struct Row<'a> {
     pub(crate) payload: &'a [u8],
@@ -131,7 +134,7 @@ pub struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// The bytes of a cell; `None` is NULL. The index must be below [`Row::len`].
+    /// The bytes of a cell; `None` for NULL. Panics unless `index` is below [`Row::len`].
     pub fn cell(&self, index: usize) -> Option<&'a [u8]> {
         self.cells[index].map(|(start, end)| &self.payload[start..end])
     }
@@ -141,7 +144,7 @@ impl<'a> Row<'a> {
         self.cells.len()
     }
 
-    /// Whether the row has no cells (the protocol has no such row).
+    /// Whether the row has no cells, which never happens in the protocol.
     pub fn is_empty(&self) -> bool {
         self.cells.is_empty()
     }
@@ -151,12 +154,12 @@ impl<'a> Row<'a> {
         self.columns
     }
 
-    /// Length of the row's payload in bytes.
+    /// Length of the row's payload, in bytes.
     pub fn byte_len(&self) -> usize {
         self.payload.len()
     }
 
-    /// All cells in order.
+    /// All cells in order; `None` for NULL.
     pub fn iter(&self) -> impl Iterator<Item = Option<&'a [u8]>> {
         let payload = self.payload;
         self.cells
@@ -165,10 +168,10 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Finds the cells of a row packet.
+/// Locates the cells in a row packet.
 pub(crate) type SplitRow = fn(&[u8], &[Column], &mut Cells) -> Result<(), Truncated>;
 
-/// [`SplitRow`] of the text protocol.
+/// [`SplitRow`] for the text protocol.
 pub(crate) fn split_row(
     payload: &[u8],
     columns: &[Column],
@@ -189,8 +192,9 @@ pub(crate) fn split_row(
     if r.is_empty() { Ok(()) } else { Err(Truncated) }
 }
 
-/// [`SplitRow`] of prepared statements: numbers are little-endian, of as many bytes as their type has; everything else has its length
-/// before it. Source: "Binary Protocol Resultset Row" of the protocol's documentation.
+/// [`SplitRow`] for prepared statements. Numbers are little-endian and as wide as their type;
+/// everything else has a length prefix. Source: "Binary Protocol Resultset Row" in the protocol
+/// documentation.
 pub(crate) fn split_binary_row(
     payload: &[u8],
     columns: &[Column],
@@ -201,7 +205,7 @@ pub(crate) fn split_binary_row(
     if r.u8()? != 0 {
         return Err(Truncated);
     }
-    // The first two bits mean nothing.
+    // The first two bits are unused.
     let nulls = r.bytes((columns.len() + 2).div_ceil(8))?;
     for (index, column) in columns.iter().enumerate() {
         let bit = index + 2;
@@ -223,14 +227,14 @@ pub(crate) fn split_binary_row(
     if r.is_empty() { Ok(()) } else { Err(Truncated) }
 }
 
-/// A small result, kept in memory.
+/// A small result, held in memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ResultSet {
-    /// The columns.
+    /// The columns of the result.
     pub columns: Vec<Column>,
-    /// The rows; `None` is NULL.
+    /// The rows with their cells; `None` for NULL.
     pub rows: Vec<Vec<Option<Vec<u8>>>>,
-    /// The closing status.
+    /// The final status.
     pub ok: OkInfo,
 }
 
@@ -240,19 +244,20 @@ impl ResultSet {
         self.rows.len()
     }
 
-    /// Whether there is no row.
+    /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The index of a column, by its name, in any case.
+    /// The index of the column with this name, in any case.
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns
             .iter()
             .position(|c| c.name.eq_ignore_ascii_case(name))
     }
 
-    /// What `SHOW VARIABLES` and `SHOW STATUS` tell of a name, in any case: the second cell of the row whose first one it is.
+    /// The value that `SHOW VARIABLES` or `SHOW STATUS` reports for a name, in any case: the second
+    /// cell of the row whose first cell is the name.
     pub fn named(&self, name: &str) -> Option<&str> {
         let row = (0..self.len()).find(|row| {
             self.str(*row, 0)
@@ -261,27 +266,27 @@ impl ResultSet {
         self.str(row, 1)
     }
 
-    /// The bytes of a cell; `None` for NULL and for what is not there.
+    /// The bytes of a cell; `None` if it is NULL or does not exist.
     pub fn bytes(&self, row: usize, column: usize) -> Option<&[u8]> {
         self.rows.get(row)?.get(column)?.as_deref()
     }
 
-    /// A cell as text; `None` for NULL, for what is not there and for what is no UTF-8.
+    /// A cell as text; `None` if it is NULL, does not exist, or is not UTF-8.
     pub fn str(&self, row: usize, column: usize) -> Option<&str> {
         std::str::from_utf8(self.bytes(row, column)?).ok()
     }
 
-    /// A cell as a number.
+    /// A cell as a number; `None` if it is not one.
     pub fn u64(&self, row: usize, column: usize) -> Option<u64> {
         self.str(row, column)?.parse().ok()
     }
 
-    /// A cell by the name of its column, as text.
+    /// A cell as text, by the name of its column.
     pub fn get(&self, row: usize, column: &str) -> Option<&str> {
         self.str(row, self.column(column)?)
     }
 
-    /// A column as texts; NULL and what is no UTF-8 is left out.
+    /// A column as text; skips NULL and invalid UTF-8.
     pub fn texts(&self, column: usize) -> impl Iterator<Item = &str> {
         (0..self.rows.len()).filter_map(move |row| self.str(row, column))
     }
@@ -290,11 +295,11 @@ impl ResultSet {
 /// How a streamed query ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct QueryEnd {
-    /// Rows that came, over all result sets.
+    /// Number of rows received, over all result sets.
     pub rows: u64,
-    /// Whether the closure stopped early; the rest was read and thrown away.
+    /// Whether the closure stopped early; the remaining rows were read and discarded.
     pub stopped: bool,
-    /// The closing status of the last result.
+    /// The final status of the last result.
     pub ok: OkInfo,
 }
 
@@ -303,16 +308,17 @@ pub struct QueryEnd {
 pub struct Warning {
     /// `Note`, `Warning` or `Error`.
     pub level: String,
-    /// The server's number.
+    /// The server's error number.
     pub code: u16,
-    /// The server's words.
+    /// The server's message.
     pub message: String,
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn counts_of_the_summary() {

@@ -1,8 +1,8 @@
-//! A password that no message can show.
+//! A secret that no message can reveal.
 
 use std::fmt;
 
-/// A password or another secret text. Neither `Debug` nor any error of this crate shows it.
+/// A password or other secret. Neither `Debug` nor any error of this crate reveals it.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Secret(Vec<u8>);
 
@@ -12,12 +12,12 @@ impl Secret {
         Self(bytes.into())
     }
 
-    /// The bytes themselves: for the handshake only, never for a message.
+    /// The secret itself: for the handshake only, never for a message.
     pub fn expose(&self) -> &[u8] {
         &self.0
     }
 
-    /// Whether the secret is the empty text.
+    /// Whether the secret is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,8 +1,8 @@
-//! Who is at the other side.
+//! Facts about the server: vendor, version, identity.
 
 use std::fmt;
 
-/// The family of a server.
+/// The vendor of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Vendor {
     /// MariaDB, its enterprise build included.
@@ -20,20 +20,22 @@ impl fmt::Display for Vendor {
     }
 }
 
-/// What is known of the server since the handshake.
+/// Facts about the server and the connection, known since login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerInfo {
-    /// MariaDB or MySQL.
+    /// The vendor, from the version text.
     pub vendor: Vendor,
-    /// Major, minor, patch. Tuples compare as versions do.
+    /// Major, minor, patch. Tuples compare like versions.
     pub version: (u16, u16, u16),
-    /// The server's own text, as `SELECT VERSION()` gives it.
+    /// The version text, as returned by `SELECT VERSION()`.
     pub version_string: String,
-    /// The number that `KILL` takes.
+    /// The server's own `CONNECTION_ID()`, which `KILL` takes.
     pub connection_id: u64,
-    /// The number in the greeting. It is another one behind a proxy that keeps connections of its own to the server.
+    /// The id in the greeting. It differs behind a proxy that keeps its own connections to the
+    /// server.
     pub greeted_id: u64,
-    /// `MARIADB_CLIENT_STMT_BULK_OPERATIONS` was negotiated: [`crate::Connection::bulk_send`] works.
+    /// `MARIADB_CLIENT_STMT_BULK_OPERATIONS` was negotiated: [`crate::Connection::bulk_send`]
+    /// works.
     pub has_bulk: bool,
     /// The connection goes through a unix socket.
     pub is_unix_socket: bool,
@@ -41,25 +43,26 @@ pub struct ServerInfo {
     pub is_tls: bool,
     /// TLS version and cipher suite, if encrypted.
     pub tls: Option<String>,
-    /// `host:port` or the path of the socket, and the user.
+    /// User and address, as in [`crate::ConnectOptions::describe`].
     pub peer: String,
-    /// The authentication plugin that let us in.
+    /// The authentication plugin that the login succeeded with.
     pub auth_plugin: String,
 }
 
 impl ServerInfo {
-    /// Whether this is a MariaDB of at least this version.
+    /// Whether this is MariaDB, at least in this version.
     pub fn is_mariadb_since(&self, version: (u16, u16, u16)) -> bool {
         self.vendor == Vendor::MariaDb && self.version >= version
     }
 
-    /// Whether this is a MySQL of at least this version.
+    /// Whether this is MySQL, at least in this version.
     pub fn is_mysql_since(&self, version: (u16, u16, u16)) -> bool {
         self.vendor == Vendor::MySql && self.version >= version
     }
 }
 
-/// The version behind a server's version text. MariaDB before 11 puts `5.5.5-` in front, for the sake of old replicas.
+/// Parses a server's version text. MariaDB before 11 prefixes it with `5.5.5-` for the sake of old
+/// replicas.
 pub(crate) fn parse_version(text: &str) -> (Vendor, (u16, u16, u16)) {
     let vendor = if text.to_ascii_lowercase().contains("mariadb") {
         Vendor::MariaDb
@@ -78,10 +81,11 @@ pub(crate) fn parse_version(text: &str) -> (Vendor, (u16, u16, u16)) {
     (vendor, (next(), next(), next()))
 }
 
-/// What tells one server instance from another. Two connections reached the same server if their identities are equal.
+/// Distinguishes server instances. Two connections reached the same server if their identities are
+/// equal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// `@@server_uuid` (MySQL) or `@@server_uid` (MariaDB where it has one).
+    /// `@@server_uuid` (MySQL) or `@@server_uid` (MariaDB); `None` on servers without one.
     pub uuid: Option<String>,
     /// `@@hostname`.
     pub hostname: String,

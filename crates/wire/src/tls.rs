@@ -1,4 +1,4 @@
-//! TLS on top of the plain socket, with the modes that people know from the stock clients.
+//! TLS on top of the plain socket, with the modes of the stock clients.
 
 use std::io;
 use std::path::Path;
@@ -20,7 +20,8 @@ mod verify;
 use der::{Certificate, PublicKey};
 use verify::{Trust, Verifier};
 
-/// The configuration of one connection. The provider is named here: a process-wide one could be missing, or someone else's.
+/// The configuration of one connection. It names its crypto provider: a process-wide one could be
+/// missing or belong to someone else.
 pub(crate) fn client_config(options: &ConnectOptions) -> Result<ClientConfig, Error> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let algorithms = provider.signature_verification_algorithms;
@@ -52,8 +53,8 @@ pub(crate) fn client_config(options: &ConnectOptions) -> Result<ClientConfig, Er
     }
 }
 
-/// The client's own certificate. It is the server that judges it: one of version 1, which openssl makes when it is told nothing
-/// else and which webpki does not read, is as good as another.
+/// The client's own certificate. Only the server judges it, so version 1 will do, although webpki
+/// cannot parse it; `openssl` makes version 1 unless told otherwise.
 fn own_certificate(cert: &Path, key: &Path, keys: &dyn KeyProvider) -> Result<CertifiedKey, Error> {
     let chain = certificates(cert)?;
     let secret = PrivateKeyDer::from_pem_file(key).map_err(|e| unreadable("ssl-key", key, &e))?;
@@ -75,7 +76,7 @@ fn own_certificate(cert: &Path, key: &Path, keys: &dyn KeyProvider) -> Result<Ce
     Ok(CertifiedKey::new(chain, secret))
 }
 
-/// Shakes hands; returns the session, its version and its cipher suite.
+/// Performs the handshake; returns the session, its version and its cipher suite.
 pub(crate) fn handshake(
     mut socket: &Socket,
     config: Arc<ClientConfig>,
@@ -114,7 +115,7 @@ pub(crate) fn handshake(
     Ok((tls, format!("{version} {suite}")))
 }
 
-/// The name to ask for, and in `verify-identity` to find in the certificate.
+/// The name for SNI, which `verify-identity` must also find in the certificate.
 fn server_name(options: &ConnectOptions) -> Result<ServerName<'static>, String> {
     let name = options.tls_name();
     if let Ok(address) = name.parse::<std::net::IpAddr>() {
@@ -125,7 +126,8 @@ fn server_name(options: &ConnectOptions) -> Result<ServerName<'static>, String> 
         Err(_) if options.ssl_mode == SslMode::VerifyIdentity => {
             Err(format!("no certificate can carry the name {name:?}"))
         }
-        // A name that DNS would not take (an underscore) may stand in /etc/hosts; it is not compared with anything.
+        // A name that is invalid in DNS (with an underscore) may come from /etc/hosts; it is never
+        // compared with a certificate.
         Err(_) => ServerName::try_from("localhost").map_err(|e| e.to_string()),
     }
 }
@@ -135,7 +137,8 @@ fn trust(ca: Option<&Path>) -> Result<Trust, Error> {
     let mut pinned = Vec::new();
     if let Some(path) = ca {
         for certificate in certificates(path)? {
-            // What cannot be a root (a server's own certificate) is still accepted when the server shows exactly this one.
+            // A certificate that cannot be a root (the server's own) is still accepted if the
+            // server presents that certificate.
             let _ = roots.add(certificate.clone());
             pinned.push(certificate);
         }
@@ -171,7 +174,7 @@ fn wrong(reason: String) -> Error {
     Error::Options { reason }
 }
 
-/// Whether these bytes can be taken apart as a certificate; for the fuzz target.
+/// Whether these bytes parse as a certificate; for the fuzz target.
 pub(crate) fn certificate_is_read(bytes: &[u8]) -> bool {
     Certificate::parse(bytes).is_some()
 }

@@ -1,4 +1,4 @@
-//! The byte stream below: TCP, unix socket, or TLS on one of them.
+//! The underlying byte stream: TCP, unix socket, or TLS on either.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// A plain socket, shared with the handles that other threads hold.
+/// A plain socket, shared with the handles held by other threads.
 #[derive(Debug)]
 pub(crate) enum Socket {
     Tcp(TcpStream),
@@ -33,11 +33,12 @@ impl Socket {
         matches!(self, Self::Unix(_))
     }
 
-    /// Ends it in the middle of whatever goes on; what is under way is lost.
+    /// Aborts the connection; anything in progress is lost.
     ///
-    /// The server is told by a reset, and so at once. A server that waits for its client to take more learns of an orderly end only when it asks
-    /// again whether there is room, which it does less and less often (tcp(7): zero window probes), for two minutes in the end; so long its
-    /// statement, with its locks, would go on, and `KILL` would not end it either.
+    /// Over TCP, a reset informs the server at once. After an orderly close, a server that waits
+    /// for its client to read more notices only when it next probes for room. It does so less and
+    /// less often (tcp(7): zero window probes), in the end every two minutes. Until then its
+    /// statement would continue and keep its locks, and `KILL` would not end it either.
     pub(crate) fn abort(&self) -> io::Result<()> {
         if let Self::Tcp(s) = self {
             rustix::net::sockopt::set_socket_linger(s, Some(Duration::ZERO))?;
@@ -82,7 +83,7 @@ impl Write for &Socket {
     }
 }
 
-/// What the packets travel on.
+/// The stream that carries the packets.
 #[derive(Debug)]
 pub(crate) struct Transport {
     pub(crate) socket: Arc<Socket>,
@@ -125,9 +126,10 @@ impl Write for Transport {
     }
 }
 
-/// Lets another thread end whatever a connection is waiting for, by closing its socket. The connection cannot be used afterwards; its
-/// calls return [`crate::Error::Cancelled`]. The server notices and rolls back what was not committed, though a statement that is
-/// running may first run to its end: use [`crate::KillHandle`] to stop it.
+/// Lets another thread interrupt a connection, whatever it waits for, by closing its socket. The
+/// connection cannot be used afterwards; its calls return [`crate::Error::Cancelled`]. The server
+/// notices and rolls back uncommitted changes, but may first finish a running statement: use
+/// [`crate::KillHandle`] to stop it.
 #[derive(Debug, Clone)]
 pub struct ShutdownHandle {
     pub(crate) socket: Arc<Socket>,
@@ -138,7 +140,7 @@ impl ShutdownHandle {
     /// Closes the socket in both directions. Calling it twice does no harm.
     pub fn shutdown(&self) {
         self.cancelled.store(true, Ordering::SeqCst);
-        // The socket may be closed already, which is what was wanted.
+        // The socket may be closed already, which is fine.
         let _ = self.socket.abort();
     }
 }

@@ -1,4 +1,4 @@
-//! The connection against real servers of every kind, and against one that means harm.
+//! Tests the connection against real servers of every kind, and against a hostile one.
 
 #[path = "wire/auth.rs"]
 mod auth;

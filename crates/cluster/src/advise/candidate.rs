@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::observe::Member;
+use crate::member::Member;
 
 /// A node to be looked at.
 #[derive(Debug, Clone)]

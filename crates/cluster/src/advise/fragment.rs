@@ -108,19 +108,3 @@ fn comment(text: &mut String, words: &str) {
     text.push_str(&line);
     text.push('\n');
 }
-
-/// A line of an option file that gives exactly this value.
-pub(super) fn assignment(option: &str, value: &str) -> String {
-    let value: String = value.chars().filter(|c| !c.is_control()).collect();
-    let plain = |c: char| {
-        c.is_ascii_alphanumeric()
-            || matches!(c, ' ' | '-' | '_' | '.' | ',' | '/' | ':' | '=' | '+' | '@')
-    };
-    if value.chars().all(plain) && value.trim() == value {
-        return format!("{option}={value}");
-    }
-    format!(
-        "{option}=\"{}\"",
-        value.replace('\\', r"\\").replace('"', "\\\"")
-    )
-}

@@ -17,7 +17,8 @@ use super::reach::{Reach, reaches};
 use super::script::run;
 use crate::error::chain;
 use crate::host::Host;
-use crate::observe::{Member, Observation, WantedTables, impatient, observe, values};
+use crate::member::{Member, Observation, WantedTables, impatient};
+use crate::observe::{observe, values};
 use crate::view::NodeView;
 
 /// What is run on the machine of a node.

@@ -6,10 +6,10 @@ use refloat_run::settings::{provider_variable, size_in_bytes};
 
 use super::encryption::{self, Encryption};
 use super::facts::{ALL, NodeFacts, TEXT_MOST, clean, size};
-use super::fragment::assignment;
 use super::inspect::Facts;
 use super::suggestion::{GainSource, Suggestion};
 use super::transfer::{compression, memory, rate, threads, time_limits};
+use crate::advise::suggestion::assignment;
 use crate::node::names_of;
 
 /// Threads that apply write-sets, for each processor: <https://galeracluster.com/library/kb/parallel-applier-threads.html>.

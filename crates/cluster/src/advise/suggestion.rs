@@ -3,7 +3,6 @@
 use serde::Serialize;
 
 use super::facts::{NodeFacts, TEXT_MOST, clean};
-use super::fragment::assignment;
 
 /// A setting that would be better.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -94,4 +93,20 @@ impl Suggestion {
         self.sure = false;
         self
     }
+}
+
+/// A line of an option file that gives exactly this value.
+pub(super) fn assignment(option: &str, value: &str) -> String {
+    let value: String = value.chars().filter(|c| !c.is_control()).collect();
+    let plain = |c: char| {
+        c.is_ascii_alphanumeric()
+            || matches!(c, ' ' | '-' | '_' | '.' | ',' | '/' | ':' | '=' | '+' | '@')
+    };
+    if value.chars().all(plain) && value.trim() == value {
+        return format!("{option}={value}");
+    }
+    format!(
+        "{option}=\"{}\"",
+        value.replace('\\', r"\\").replace('"', "\\\"")
+    )
 }

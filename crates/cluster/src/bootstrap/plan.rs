@@ -6,7 +6,7 @@ use crate::error::chain;
 use crate::grastate::GraState;
 use crate::history::{History, of_two_down};
 use crate::join::runs;
-use crate::observe::Member;
+use crate::member::Member;
 use crate::rejoin::holds_data;
 use crate::view::{ClusterView, NodeView};
 
@@ -263,8 +263,9 @@ fn more_than(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use refloat_wire::ConnectOptions;
+
+    use super::*;
 
     fn chosen(places: &[(&str, u64, bool, bool)], wish: &BootstrapWish) -> Result<usize, String> {
         let standings: Vec<Standing> = places

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::control::Control;
 use crate::journal::LogMark;
-use crate::observe::Member;
+use crate::member::Member;
 use crate::proof::since_last_start;
 use crate::view::ClusterView;
 

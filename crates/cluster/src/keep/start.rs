@@ -7,11 +7,13 @@ use refloat_run::{Events, Run};
 
 use super::Watched;
 use crate::control::Control;
-use crate::forecast::{RejoinKind, rejoin};
+use crate::forecast::rejoin;
 use crate::grastate::GraState;
 use crate::hold::Holder;
 use crate::join::{Joining, brief, is_down};
-use crate::observe::{GRASTATE, Member, observe};
+use crate::member::Member;
+use crate::observe::{GRASTATE, observe};
+use crate::view::RejoinKind;
 
 /// So long a node is told again and again to stop that would take a full copy: one that hangs may come to itself late.
 const STOP_PATIENCE: Duration = Duration::from_secs(600);

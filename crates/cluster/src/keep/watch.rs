@@ -8,8 +8,9 @@ use refloat_wire::{ConnectOptions, Connection, Error};
 use super::{KeepError, SILENCE};
 use crate::error::chain;
 use crate::hold::{Holder, Way, safe_until};
+use crate::member::{Member, impatient};
 use crate::node::HEADER;
-use crate::observe::{Member, impatient, values};
+use crate::observe::values;
 
 const COUNTERS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_replicated', 'wsrep_replicated_bytes', \
     'wsrep_received', 'wsrep_received_bytes', 'wsrep_local_cached_downto', 'wsrep_last_committed')";

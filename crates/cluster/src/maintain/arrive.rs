@@ -11,8 +11,9 @@ use crate::files::server_in;
 use crate::join::{Joining, Seen, brief, is_down};
 use crate::journal::LogMark;
 use crate::keep::{SILENCE, StartWay, Unallowed, Watched, kept, way_now};
+use crate::member::Member;
 use crate::node::NodeState;
-use crate::observe::{Member, ask};
+use crate::observe::ask;
 use crate::proof::proof;
 use crate::rejoin::give_back_forgotten;
 

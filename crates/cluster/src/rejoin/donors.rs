@@ -1,9 +1,8 @@
 //! Whom a node asks first for what it needs.
 
 use super::DonorChoice;
-use crate::forecast::{Rejoin, RejoinKind};
 use crate::node::NodeState;
-use crate::view::ClusterView;
+use crate::view::{ClusterView, Rejoin, RejoinKind};
 
 /// Who is asked first: a node of the same segment, that applications do not write to, that is not behind. With IST, only those that keep
 /// what is missed. A node that is down does not say its segment: `segment` is what its option files do.
@@ -65,7 +64,7 @@ fn writes(state: &NodeState, most: f64) -> bool {
 mod tests {
     use super::*;
     use crate::fixtures::{state, view};
-    use crate::forecast::Donor;
+    use crate::view::Donor;
 
     const OPTIONS: &str = "gcache.size = 128M; gmcast.segment = 0";
 

@@ -4,10 +4,9 @@
 use std::time::Duration;
 
 use super::{RejoinPlan, Rejoining};
-use crate::forecast::RejoinKind;
 use crate::hold::{HoldPlan, HoldWish, plan_hold_of};
 use crate::keep::{Holds, KeepError, Keeper, SETTLED, Watched};
-use crate::view::ClusterView;
+use crate::view::{ClusterView, RejoinKind};
 
 /// For so long is provided at the rate of now: recovery after a crash with a large redo log takes minutes. What is kept lasts longer when
 /// less is written.

@@ -11,8 +11,9 @@ use crate::files;
 use crate::history::{self, History};
 use crate::join::brief;
 use crate::journal::LogMark;
+use crate::member::Member;
 use crate::node::NodeState;
-use crate::observe::{Member, observe};
+use crate::observe::observe;
 use crate::proof::{began_and_got_nothing, last_start};
 use crate::view::ClusterView;
 

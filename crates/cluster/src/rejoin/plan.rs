@@ -6,12 +6,13 @@ use super::{Leave, OnlyCopy, RejoinError, RejoinPlan};
 use crate::among::{Among, among};
 use crate::control::Control;
 use crate::files;
-use crate::forecast::{Rejoin, RejoinKind, rejoin};
+use crate::forecast::rejoin;
 use crate::grastate::GraState;
 use crate::history::{self, History};
+use crate::member::{Member, Observation};
 use crate::node::Role;
-use crate::observe::{GRASTATE, Member, Observation};
-use crate::view::ClusterView;
+use crate::observe::GRASTATE;
+use crate::view::{ClusterView, Rejoin, RejoinKind};
 
 /// What may be in a data directory that holds nothing: of the provider, and of the file system.
 const NO_DATA: [&str; 4] = ["grastate.dat", "gvwstate.dat", "galera.cache", "lost+found"];

@@ -1,25 +1,23 @@
 //! A node is started, and waited for until it is in step with the others.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
-
-use refloat_run::Run;
 
 use super::hold::Held;
 use super::place::{by_its_log, set_place};
-use super::{Leave, RejoinError, RejoinPlan, Rejoined};
+use super::{Leave, RejoinError, RejoinPlan, Rejoined, Rejoining};
 use crate::among::arrives;
 use crate::asked::Start;
 use crate::control::Control;
 use crate::error::chain;
-use crate::forecast::RejoinKind;
 use crate::grastate::GraState;
 use crate::join::{Joining, Seen, brief, ends_of_logs, look, runs};
 use crate::journal::LogMark;
 use crate::keep::{SILENCE, StartWay, Unallowed, kept, way_now};
+use crate::member::Member;
 use crate::node::NodeState;
-use crate::observe::{Member, ask};
+use crate::observe::ask;
 use crate::proof::{CameBy, began_and_got_nothing, proof};
+use crate::view::RejoinKind;
 
 /// How often a node on its way is looked at.
 const POLL: Duration = Duration::from_millis(200);
@@ -36,21 +34,6 @@ const GIVER_PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) struct Giver<'a> {
     pub member: &'a Member,
     pub control: &'a Control,
-}
-
-/// A node that is brought back.
-#[derive(Debug)]
-pub struct Rejoining<'a> {
-    /// All nodes, in the order of the plan.
-    pub members: &'a [Member],
-    /// How the node is started and stopped.
-    pub control: &'a Control,
-    /// Where runs have their folders.
-    pub state_dir: &'a Path,
-    /// This run.
-    pub run: &'a Run,
-    /// So long the node may take from its start until it is in step; `None`: as long as it takes.
-    pub start_limit: Option<Duration>,
 }
 
 /// What starts a node again whose server was ended. A start that has failed may have cost it the place that it had.

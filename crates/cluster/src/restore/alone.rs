@@ -7,10 +7,10 @@ use refloat_load::{BinlogMode, LoadOptions};
 use refloat_run::settings::{Durability, Facts, Hints, plan_for};
 use refloat_wire::Target;
 
-use super::plan::{Seen, datadir_of};
 use crate::control::StartOption;
 use crate::host::Host;
-use crate::observe::Member;
+use crate::member::Member;
+use crate::restore::seen::{Seen, datadir_of};
 use crate::view::ClusterView;
 
 /// The longest path of a unix socket (`sockaddr_un`).

@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use super::Restore;
-use super::plan::OldData;
-use super::state::{RestoreError, RestoreState, RestoreStep, RestoreWay};
+use super::state::{RestoreError, RestoreState, RestoreStep};
 use crate::advise::{AdviseOptions, Mistake, advise};
 use crate::compare::{Apart, Comparison, brief};
 use crate::files;
-use crate::forecast::{Rejoin, RejoinKind};
 use crate::join::look;
 use crate::node::{NodeState, Role};
 use crate::proof::CameBy;
 use crate::rejoin::{DonorChoice, Giver, Leave, RejoinPlan, Rejoining};
+use crate::restore::planned::{OldData, RestoreWay};
+use crate::view::{Rejoin, RejoinKind};
 
 /// Rates do not matter to whether a copy can be made.
 const SAMPLE: Duration = Duration::from_millis(100);

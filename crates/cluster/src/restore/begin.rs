@@ -9,7 +9,7 @@ use crate::control::StartAs;
 use crate::files;
 use crate::join::{Joining, Seen, look};
 use crate::journal::LogMark;
-use crate::observe::Member;
+use crate::member::Member;
 
 /// How long a node's file may be without the history that it says it is in.
 const FILE_PATIENCE: Duration = Duration::from_secs(20);

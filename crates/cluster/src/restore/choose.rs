@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::plan::{RestoreWish, Seen};
+use crate::restore::planned::RestoreWish;
+use crate::restore::seen::Seen;
 use crate::view::{ClusterView, NodeView};
 
 /// The history of each node, and where it stands in it.

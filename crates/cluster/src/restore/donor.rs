@@ -4,7 +4,6 @@
 use std::time::{Duration, Instant};
 
 use super::Restore;
-use super::plan::OldData;
 use super::state::{RestoreError, RestoreState, RestoreStep};
 use crate::control::StartAs;
 use crate::files;
@@ -12,6 +11,7 @@ use crate::grastate::GraState;
 use crate::join::{Joining, Seen, look};
 use crate::journal::LogMark;
 use crate::node::{NodeState, Role};
+use crate::restore::planned::OldData;
 
 /// How long it may go without an answer while its process is there: one that was started as a member and finds nobody ends within a minute.
 const SILENCE: Duration = Duration::from_secs(120);

@@ -1,8 +1,9 @@
 //! The end of a restore that is not gone on with.
 
 use super::Restore;
-use super::state::{RestoreError, RestoreState, RestoreStep, RestoreWay};
+use super::state::{RestoreError, RestoreState, RestoreStep};
 use crate::join::look;
+use crate::restore::planned::RestoreWay;
 
 impl Restore<'_> {
     /// Ends a restore that has not come to its end: the chosen node, if it stands alone, is stopped and will start as a node again. Nothing

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 use refloat_run::own::{RATES_SCHEMA, RATES_TABLES, namesakes};
 use refloat_wire::{ConnectOptions, Connection, Error, Target};
 
-use super::plan::datadir_of;
 use super::rates::{Rate, RateFrom, Rates};
 use crate::advise::receives_at;
 use crate::error::chain;
 use crate::host::{Host, last_line};
-use crate::observe::{Member, impatient};
+use crate::member::{Member, impatient};
+use crate::restore::seen::datadir_of;
 use crate::view::ClusterView;
 
 /// How long rows are written.

@@ -12,7 +12,8 @@ use crate::error::chain;
 use crate::files;
 use crate::join::{Joining, Seen, look};
 use crate::journal::LogMark;
-use crate::observe::{Member, impatient, values};
+use crate::member::{Member, impatient};
+use crate::observe::values;
 
 /// How long a server that was stopped may go on answering.
 const DOWN_PATIENCE: Duration = Duration::from_secs(900);

@@ -8,7 +8,7 @@ use refloat_run::{RunDir, RunDirError};
 use refloat_verify::VerifyError;
 use serde::{Deserialize, Serialize};
 
-use super::plan::RestorePlan;
+use super::planned::{RestorePlan, RestoreWay};
 use crate::error::{ControlError, HostError};
 use crate::rejoin::{RejoinError, Rejoined};
 
@@ -73,16 +73,6 @@ impl RestoreStep {
             _ => Self::Ended,
         }
     }
-}
-
-/// By which way the rows come to all nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RestoreWay {
-    /// They are loaded into one node that stands alone, and the others take a full copy of it.
-    Rebuild,
-    /// They are loaded into one node of the cluster that goes on, which replicates them.
-    Replicate,
 }
 
 /// What is known of one node.

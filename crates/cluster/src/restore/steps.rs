@@ -8,11 +8,12 @@ use refloat_run::{Run, RunDir};
 use refloat_wire::Connection;
 
 use super::Restore;
-use super::state::{Loaded, RestoreError, RestoreState, RestoreStep, RestoreWay};
+use super::state::{Loaded, RestoreError, RestoreState, RestoreStep};
 use crate::error::chain;
 use crate::host::Host;
 use crate::join::{brief, look};
 use crate::observe::ask;
+use crate::restore::planned::RestoreWay;
 
 /// How long a node that has left may be counted as a member still.
 const MEMBER_PATIENCE: Duration = Duration::from_secs(30);

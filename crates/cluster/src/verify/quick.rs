@@ -10,7 +10,7 @@ use refloat_sqltext::ident::quote_ident;
 use refloat_wire::{Connection, Error};
 
 use super::{VerifyNodesError, Verifying};
-use crate::observe::Member;
+use crate::member::Member;
 
 /// Tables, and whether they have changed since the server has started. InnoDB forgets when a table was changed when its server ends.
 const TABLES: &str = "SELECT TABLE_SCHEMA, TABLE_NAME, UPDATE_TIME IS NOT NULL FROM information_schema.TABLES \

@@ -1,12 +1,19 @@
 //! The nodes of a sandbox's cluster, as what looks at them takes them.
 
+use std::time::Duration;
+
 use refloat_cluster::{ClusterFile, Host, Member};
 use refloat_sandbox::{EphemeralCluster, GaleraNode};
 use refloat_wire::{ConnectOptions, Connection};
 
+/// No statement of a test takes longer; a node that hangs fails the test, which would wait for ever otherwise.
+const LIMIT: Duration = Duration::from_secs(120);
+
 /// A connection to a node over TCP.
 pub fn connect(node: &GaleraNode) -> Connection {
-    Connection::connect(&ConnectOptions::from_url(&node.url()).unwrap()).unwrap()
+    let mut options = ConnectOptions::from_url(&node.url()).unwrap();
+    options.read_timeout = Some(LIMIT);
+    Connection::connect(&options).unwrap()
 }
 
 /// The nodes as the sandbox's own `cluster.toml` lists them.

@@ -1,4 +1,5 @@
-//! Grants on tables and columns that are not there any more. Servers keep them when the table goes, and refuse to give them again.
+//! Finds grants on dropped tables and columns. Servers keep such grants, but refuse to grant them
+//! again.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,25 +12,26 @@ use crate::error::DumpError;
 /// `ER_BAD_DB_ERROR`, `ER_NO_SUCH_TABLE`.
 const GONE: [u16; 2] = [1049, 1146];
 
-/// What tables of grants there are, as far as it was asked.
+/// Columns of the tables that grants name, looked up on demand.
 #[derive(Default)]
 pub struct Objects(HashMap<(String, String), Columns>);
 
-/// The columns of a table.
+/// Lookup result for one table.
 enum Columns {
-    /// In lower case.
+    /// Column names in lower case.
     These(HashSet<String>),
-    /// There is no such table.
+    /// The table does not exist.
     NoTable,
-    /// The server does not tell: an invalid view, or nothing for this account to see.
+    /// The server does not tell: the view is invalid, or this account may not see it.
     Unknown,
 }
 
 impl Objects {
-    /// What a grant is on that is not there; `None` where the grant can be given again.
+    /// The table or column that a grant names and that no longer exists; `None` if the grant can be
+    /// restored.
     ///
     /// # Errors
-    /// The connection is lost.
+    /// The connection was lost.
     pub fn missing(
         &mut self,
         conn: &mut Connection,
@@ -52,7 +54,7 @@ impl Objects {
         }
         let label = format!("{}.{}", key.0, key.1);
         Ok(match self.0.get(&key) {
-            // Who may create a table may be granted it before it is there.
+            // `CREATE` may be granted on a table that does not exist yet.
             Some(Columns::NoTable) if !creates => Some(format!("table {label}")),
             Some(Columns::These(there)) => {
                 let gone = columns

@@ -1,5 +1,7 @@
-//! What MySQL's `SHOW CREATE USER` does not tell of an account: the password that it retains beside the current one (`RETAIN CURRENT
-//! PASSWORD`, 8.0.14 and newer), and of an account that is expired, when its password expires by itself.
+//! Account properties that MySQL's `SHOW CREATE USER` omits.
+//!
+//! These are the password retained beside the current one (`RETAIN CURRENT PASSWORD`, 8.0.14 and
+//! newer) and, for an expired account, its password lifetime.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -9,33 +11,34 @@ use refloat_wire::{Connection, ResultSet, Vendor};
 use super::text;
 use crate::error::DumpError;
 
-/// The first version that retains passwords.
+/// First version that retains passwords.
 const RETAINS_SINCE: (u16, u16, u16) = (8, 0, 14);
-/// The password that is retained, or NULL.
+/// Expression for the hash of the retained password, or NULL.
 const RETAINED: &str = "JSON_UNQUOTE(JSON_EXTRACT(User_attributes, '$.additional_password'))";
 
-/// Of one account.
+/// Omitted properties of one account.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct Unshown {
     plugin: String,
-    /// Hash of the current password: hexadecimal digits.
+    /// Hash of the current password, in hexadecimal.
     current: String,
-    /// Hash of the one before it, by which the account is let in, too.
+    /// Hash of the previous password, which still works too.
     retained: Option<String>,
     expired: bool,
-    /// Days that a password of an expired account lives; 0 for ever; `None` as long as the server says.
+    /// Password lifetime of an expired account in days. 0 means that it never expires, `None` that
+    /// the server's default applies.
     lifetime: Option<u64>,
 }
 
-/// Of all accounts of a server of whom there is anything, by name and host.
+/// Accounts with omitted properties, by user and host.
 #[derive(Debug, Default)]
 pub struct UnshownParts(HashMap<(String, String), Unshown>);
 
 impl UnshownParts {
-    /// Reads them; there are none on MariaDB.
+    /// Reads them. MariaDB has none.
     ///
     /// # Errors
-    /// Those of the server, and names that are no text.
+    /// Server errors, and names that are not text.
     pub fn read(conn: &mut Connection) -> Result<Self, DumpError> {
         if conn.server().vendor != Vendor::MySql {
             return Ok(Self::default());
@@ -55,7 +58,8 @@ impl UnshownParts {
         Ok(Self(all.collect::<Result<_, _>>()?))
     }
 
-    /// Statements that give it to the account, which they call `name`; mostly none.
+    /// Statements that restore the properties of an account, written as `name` in SQL. Usually
+    /// empty.
     pub fn statements(&self, (user, host): (&str, &str), name: &str) -> String {
         let of = self.0.get(&(user.to_owned(), host.to_owned()));
         of.map_or_else(String::new, |of| of.statements(name))
@@ -63,11 +67,11 @@ impl UnshownParts {
 }
 
 impl Unshown {
-    /// The current password lets the account in at every moment between these statements.
+    /// The current password keeps working between these statements.
     fn statements(&self, name: &str) -> String {
         let mut sql = String::new();
         let plugin = &self.plugin;
-        // A new password is not an expired one.
+        // Setting a password clears its expiry.
         let expired = if self.expired { " PASSWORD EXPIRE" } else { "" };
         if let Some(retained) = &self.retained {
             for (hash, expired) in [(retained, ""), (&self.current, expired)] {

@@ -1,4 +1,4 @@
-//! The file of a dump as SQL: under another name until it is whole.
+//! The output file of a dump as SQL, under a temporary name until it is complete.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -10,15 +10,15 @@ use refloat_store::Compression;
 use crate::error::DumpError;
 use crate::options::{DumpOptions, RowCompression};
 
-/// What a file is called until it is whole, behind its name.
+/// Suffix of the file until it is complete.
 const PARTIAL: &str = ".partial";
-/// Bytes collected before they are written.
+/// Write buffer in bytes.
 const BUFFER: usize = 1 << 20;
 
-/// Where the text goes.
+/// Destination of the SQL text.
 pub struct Output {
     writer: Option<Writer>,
-    /// The name at the end; none of standard output.
+    /// Final path; `None` for standard output.
     path: Option<PathBuf>,
     written: u64,
 }
@@ -31,7 +31,7 @@ enum Writer {
 }
 
 impl Output {
-    /// Opens it. A file that is there is never overwritten.
+    /// Opens the output. Never overwrites an existing file.
     pub fn open(options: &DumpOptions) -> Result<Self, DumpError> {
         if options.to_stdout() {
             let writer = BufWriter::with_capacity(BUFFER, io::stdout());
@@ -53,7 +53,8 @@ impl Output {
             doing: "making it",
             source,
         };
-        // Rows are nobody else's business, and what is there already, be it a link to somewhere, is not written into.
+        // Rows are private, hence the mode. `create_new` writes into nothing that exists, not even
+        // through a symlink.
         let made = OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -91,7 +92,6 @@ impl Output {
         })
     }
 
-    /// Appends text.
     pub fn write(&mut self, text: &[u8]) -> Result<(), DumpError> {
         let result = match &mut self.writer {
             Some(Writer::Plain(file)) => file.write_all(text),
@@ -110,7 +110,7 @@ impl Output {
         self.write(b"\n")
     }
 
-    /// Ends it: the text is on the disk, under its own name. Returns its bytes there.
+    /// Flushes the file to the disk and renames it to its final name. Returns its size in bytes.
     pub fn finish(mut self) -> Result<u64, DumpError> {
         let flushed = match self.writer.take() {
             Some(Writer::Plain(file)) => file.into_inner().map_err(io::Error::from).map(Some),
@@ -159,7 +159,7 @@ impl Output {
 }
 
 impl Drop for Output {
-    /// What did not come to its end is no dump.
+    /// Removes a file that was not finished: it is not a dump.
     fn drop(&mut self) {
         if let Some(path) = &self.path {
             self.writer = None;

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use refloat_schema::columns::Layout as Columns;
 use refloat_source::blocks::{Block, BlockPool};
 use refloat_source::cutter::{ITEM_MAX, fill_target};
-use refloat_source::delimited::{Decode, DelimitedRows};
+use refloat_source::delimited::{Decode, DelimitedFile, DelimitedRows};
 use refloat_source::items;
-use refloat_source::layout::DelimitedFile;
 use refloat_sqltext::{CharsetFamily, InsertHeader, InsertVerb, quote_ident};
 use refloat_store::Input;
 

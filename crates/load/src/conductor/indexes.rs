@@ -17,12 +17,11 @@ use super::registry::Entry;
 use crate::deferral::{Deferral, split};
 use crate::error::LoadError;
 use crate::link::Link;
-use crate::marks::TableDetail;
 use crate::options::OnError;
 use crate::patience::alter;
 use crate::queue::Task;
 use crate::session::Session;
-use crate::table::Table;
+use crate::table::{Table, TableDetail};
 
 /// Part of the free space of the server's temporary folder that index builds may use together.
 const TMPDIR_SHARE: f64 = 0.8;

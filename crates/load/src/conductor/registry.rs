@@ -14,11 +14,10 @@ use refloat_sqltext::{LexMode, ObjectName, literal, quote_ident};
 use super::Conductor;
 use super::resume::DatabaseStep;
 use crate::error::{LoadError, Refusal};
-use crate::marks::TableDetail;
 use crate::options::{ExistingPolicy, SystemSchemaMode};
 use crate::programs::{Contents, Kind};
 use crate::session::Session;
-use crate::table::Table;
+use crate::table::{Table, TableDetail};
 
 /// Set before a definition is read to be compared: defaults of `TIMESTAMP` columns are shown in the session's time zone, names in the
 /// quotes of its mode, and some modes leave options out.
@@ -498,7 +497,7 @@ impl Conductor<'_> {
             let keyless = !has_primary_key(&self.show_create(&table)?.0)
                 && !self.has_key_in_its_place(&table).map_err(server)?;
             let engine = &self.entries[index].engine;
-            cluster.admit(&ctx, &table.label(), engine, keyless)?;
+            cluster.admit(&ctx.options, &ctx.events, &table.label(), engine, keyless)?;
         }
         let transactional = matches!(
             self.entries[index].engine.to_ascii_lowercase().as_str(),

@@ -75,7 +75,7 @@ impl Conductor<'_> {
         let text = &block[range.clone()];
         if Self::is_system(&key.0) {
             if self.ctx.cluster.is_some() {
-                Replicated::admit_system(&self.ctx, &format!("{}.{}", key.0, key.1))?;
+                Replicated::admit_system(&self.ctx.options, &format!("{}.{}", key.0, key.1))?;
             }
             self.touch(&key.0, Touch::Rows)?;
             return self.rows_on_control(None, header, text, item);

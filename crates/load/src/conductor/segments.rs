@@ -22,7 +22,7 @@ use super::place::{Place, SqlReader};
 use super::registry::TableKey;
 use super::{Conductor, PIECE_BYTES};
 use crate::chunk::PlainFile;
-use crate::error::{LoadError, Refusal};
+use crate::error::LoadError;
 use crate::options::SystemSchemaMode;
 use crate::session::Session;
 use crate::transaction::Transaction;
@@ -434,23 +434,4 @@ fn check(input: &Input, expected: Option<&str>) -> Result<(), LoadError> {
         }
         _ => Ok(()),
     }
-}
-
-/// The refusal of a source that is not whole.
-pub fn not_whole(layout: &Layout) -> Vec<Refusal> {
-    let hint = format!(
-        "Make the dump again, or see all of it with `refloat inspect {}`.",
-        layout.path.display()
-    );
-    layout
-        .faults
-        .iter()
-        .map(|fault| Refusal {
-            reason: format!(
-                "{}: the source is not whole: {fault}",
-                layout.path.display()
-            ),
-            hint: hint.clone(),
-        })
-        .collect()
 }

@@ -69,7 +69,7 @@ impl Conductor<'_> {
         let tables: Vec<(String, String)> = (0..found.len())
             .map(|row| (cell(row, 0), cell(row, 1)))
             .collect();
-        cluster.admit_view(&ctx, &label, &tables)
+        cluster.admit_view(&ctx.options, &ctx.events, &label, &tables)
     }
 
     /// Whether this table of the run is a view.

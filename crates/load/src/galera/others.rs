@@ -14,7 +14,7 @@ use refloat_run::{Cancel, Owner, Run, RunDir};
 use refloat_wire::{ConnectOptions, Connection};
 
 use crate::options::LoadOptions;
-use crate::preflight::Preflight;
+use crate::preflight::{Preflight, is_near};
 use crate::{LoadError, connect_to, tuning};
 
 /// What the folders of these journals are called.
@@ -162,7 +162,7 @@ impl Other {
         Ok(Self {
             target: target.clone(),
             name: target.target().to_string(),
-            near: tuning::is_near(&conn),
+            near: is_near(&conn),
             conn: Some(conn),
             facts,
             plan: SettingsPlan::default(),

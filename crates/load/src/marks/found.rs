@@ -6,7 +6,8 @@ use std::ops::Range;
 use refloat_wire::{Connection, Error};
 use serde::de::DeserializeOwned;
 
-use super::{About, Fingerprint, ROWS, RUNS, STEPS, StepKind, TableDetail, digest, hex, is_absent};
+use super::{About, Fingerprint, ROWS, RUNS, STEPS, StepKind, digest, hex, is_absent};
+use crate::table::TableDetail;
 
 /// Database and table.
 type Key = (String, String);

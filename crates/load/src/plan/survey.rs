@@ -8,8 +8,9 @@ use refloat_run::outcome::Bounded;
 use refloat_run::own::{is_own_schema, is_own_table};
 use refloat_schema::pattern::matches_any;
 use refloat_source::cutter::Ends;
+use refloat_source::delimited::DelimitedFile;
 use refloat_source::items::{Items, ItemsError, Runs};
-use refloat_source::layout::{DelimitedFile, Layout, RowForm};
+use refloat_source::layout::{Layout, RowForm};
 use refloat_source::stray::stray;
 use refloat_sqltext::{
     ClientCommand, CommentKind, Danger, ItemKind, LexMode, Modes, SqlMode, StatementKind, head,

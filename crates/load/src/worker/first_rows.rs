@@ -18,10 +18,9 @@ use refloat_wire::Error;
 use super::Worker;
 use crate::chunk::{Chunk, Head, Piece};
 use crate::error::{LoadError, OtherValue};
-use crate::form::Form;
+use crate::form::{Form, first_bounds};
 use crate::link::Link;
 use crate::options::WritePath;
-use crate::rows::first_bounds;
 use crate::table::{Kind, Table};
 use crate::writer::Attempt;
 

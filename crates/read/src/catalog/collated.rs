@@ -1,17 +1,20 @@
-//! Collations that a server's own text leaves to whoever reads it.
+//! Adds the collations that a server leaves out of its own definitions.
 //!
-//! Servers leave out the default collation of a character set, and that is not the same everywhere: for `utf8mb4` it is `utf8mb4_general_ci` on
-//! MySQL 5.7 and MariaDB up to 11.4, `utf8mb4_0900_ai_ci` from MySQL 8.0 on, `utf8mb4_uca1400_ai_ci` on MariaDB 11.8, whose
-//! `character_set_collations` makes it what anybody likes for any set. A text without it would sort, compare and be unique in another way where it is
-//! restored. MySQL writes such texts (9.7 of `utf8mb3`, older ones of every set), and so does MariaDB before the releases of November 2022
-//! (10.6.11, 10.3.37).
+//! Servers omit the default collation of a character set, but the default differs: for `utf8mb4` it
+//! is `utf8mb4_general_ci` on MySQL 5.7 and MariaDB up to 11.4, `utf8mb4_0900_ai_ci` from MySQL 8.0
+//! on, and `utf8mb4_uca1400_ai_ci` on MariaDB 11.8, where `character_set_collations` can change it
+//! for any character set. A definition without the collation would sort, compare and enforce
+//! uniqueness differently where it is restored. MySQL writes such definitions (9.7 for `utf8mb3`,
+//! older versions for every character set), and so does MariaDB before the releases of November
+//! 2022 (10.6.11, 10.3.37).
 
 use refloat_sqltext::ddl::Column;
 use refloat_sqltext::{LexMode, Token, parse_create_table, tokens};
 
-/// A `CREATE TABLE` that names the collation wherever it named only a character set; as it is when it cannot be split.
+/// A `CREATE TABLE` with a collation added wherever it names only a character set. Text that cannot
+/// be parsed stays as it is.
 ///
-/// `collation` is that of the table, `of_column` that of a column, by its name.
+/// `collation` is the table's; `of_column` returns a column's, by column name.
 pub fn table<'a>(
     create: &[u8],
     collation: Option<&str>,
@@ -20,7 +23,7 @@ pub fn table<'a>(
     let Ok(parsed) = parse_create_table(create, LexMode::default()) else {
         return create.to_owned();
     };
-    // Where a collation is missing, and which.
+    // Offsets where a collation is missing, and the collation.
     let mut missing: Vec<(usize, &str)> = Vec::new();
     for column in parsed.columns() {
         if let (Some((at, charset)), Some(collation)) =
@@ -64,8 +67,8 @@ fn insert(text: &mut Vec<u8>, at: usize, collation: &str) {
     text.splice(at..at, format!(" COLLATE {collation}").into_bytes());
 }
 
-/// Whether a collation is one of the character set. If it is not, somebody changed the definition between two questions; the one collation of
-/// `binary` has its name and need not be said.
+/// Whether a collation belongs to the character set. If it does not, the definition changed between
+/// the two queries. The only collation of `binary` has the same name and need not be written.
 fn belongs(collation: &str, charset: &[u8]) -> bool {
     let modern = |name: &str| match name {
         "utf8" => "utf8mb3".to_owned(),
@@ -77,7 +80,7 @@ fn belongs(collation: &str, charset: &[u8]) -> bool {
         .is_some_and(|(of, _)| modern(of) == modern(&charset))
 }
 
-/// The word behind the first `CHARACTER SET`.
+/// The name after the first `CHARACTER SET`.
 fn named_charset<'a>(text: &[u8], words: &'a [Token]) -> Option<&'a Token> {
     words
         .windows(3)
@@ -85,7 +88,8 @@ fn named_charset<'a>(text: &[u8], words: &'a [Token]) -> Option<&'a Token> {
         .map(|words| &words[2])
 }
 
-/// The column's character set and where its name ends, if one is named without a collation.
+/// The column's character set and the offset where its name ends, if it is named without a
+/// collation.
 fn charset_alone<'a>(create: &[u8], column: &'a Column) -> Option<(usize, &'a [u8])> {
     let charset = column.charset.as_deref()?;
     if column.collation.is_some() {

@@ -1,4 +1,5 @@
-//! Columns: what the server says about them, how their values are read, and how they are written in conditions.
+//! Columns: what the server reports about them, how their values are read, and how conditions spell
+//! them.
 
 use refloat_schema::members::{has_empty_member, has_equal_members};
 use refloat_sqltext::quote_ident;
@@ -6,42 +7,42 @@ use refloat_wire::{ResultSet, Vendor};
 
 use refloat_source::manifest::FieldLoad;
 
-/// A column of a row.
+/// A column whose values the dump reads.
 #[derive(Debug, Clone)]
 pub struct Column {
-    /// Name.
+    /// Column name.
     pub name: String,
-    /// The expression that is read.
+    /// The expression that is selected.
     pub select: String,
-    /// What a load must do with it.
+    /// How a load must convert the field; `None` for no conversion.
     pub load: Option<FieldLoad>,
-    /// Its type without length, in lower case.
+    /// Type name without length, in lower case.
     pub data_type: String,
-    /// The character set of text; else empty.
+    /// Character set of a text column; empty for other types.
     pub charset: String,
 }
 
-/// How a value of a key is written in a condition.
+/// How a condition spells a value of a key column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyLiteral {
     /// Digits.
     Integer,
-    /// Digits with a point.
+    /// Digits with a decimal point.
     Decimal,
-    /// Text of dates and times.
+    /// A date or time, in quotes.
     Quoted,
-    /// Bytes in a character set and collation.
+    /// Hexadecimal bytes with a character set and a collation.
     Text {
         /// Character set.
         charset: String,
         /// Collation.
         collation: String,
     },
-    /// Bytes.
+    /// Hexadecimal bytes.
     Binary,
 }
 
-/// What the server says about a column.
+/// A column as `information_schema.COLUMNS` describes it.
 pub(super) struct Described {
     pub(super) name: String,
     pub(super) data_type: String,
@@ -71,13 +72,13 @@ impl Described {
         }
     }
 
-    /// The collation of the column with this name among `all`.
+    /// The collation of the named column.
     pub(super) fn collation<'a>(all: &'a [Self], name: &[u8]) -> Option<&'a str> {
         let column = all.iter().find(|column| column.name.as_bytes() == name)?;
         (!column.collation.is_empty()).then_some(column.collation.as_str())
     }
 
-    /// Whether a dump must hold its values. `DEFAULT_GENERATED` in MySQL's extra says something else.
+    /// Whether the dump must hold its values.
     pub(super) fn stored(&self, history: bool) -> bool {
         if self.period() {
             return history;
@@ -85,19 +86,20 @@ impl Described {
         !self.generated()
     }
 
-    /// Whether it is the begin or the end of the life of a row of a system-versioned table.
+    /// Whether it is the start or end of the period of a system-versioned table.
     fn period(&self) -> bool {
         matches!(self.expression.as_str(), "ROW START" | "ROW END")
     }
 
-    /// Whether it tells the life of a row by numbers of transactions, and not by times.
+    /// Whether its period is measured in transaction IDs rather than timestamps.
     pub(super) fn numbers_transactions(&self) -> bool {
         self.period() && self.data_type == "bigint"
     }
 
-    /// Whether its values follow from other columns.
+    /// Whether its values are generated from other columns. MySQL's `DEFAULT_GENERATED` is not
+    /// that.
     pub(super) fn generated(&self) -> bool {
-        // MariaDB before 10.2 says only VIRTUAL.
+        // MariaDB before 10.2 says only `VIRTUAL`.
         let words = ["VIRTUAL", "STORED GENERATED", "PERSISTENT"];
         !self.period()
             && (!self.expression.is_empty() || words.iter().any(|word| self.extra.contains(word)))
@@ -106,16 +108,19 @@ impl Described {
     pub(super) fn column(&self, vendor: Vendor) -> Column {
         let quoted = quote_ident(&self.name);
         let (select, load) = match self.data_type.as_str() {
-            // As text a FLOAT has six digits; multiplied it is a DOUBLE and has all of them, and keeps its sign at zero.
+            // As text a `FLOAT` has only six digits. Multiplied, it becomes a `DOUBLE` with all of
+            // them, and keeps the sign of a zero.
             "float" => (format!("{quoted} * 1E0"), None),
-            // Index 0 and the member '' are written alike, and so are two members of one name.
+            // Index 0 and the member `''` look the same as text, and so do two members of the same
+            // name.
             "enum"
                 if has_empty_member(&self.column_type)
                     || has_equal_members(&self.column_type, &self.collation) =>
             {
                 (format!("{quoted} + 0"), Some(FieldLoad::Number))
             }
-            // The text of a SET does not tell whether the member '' is in it, nor which of two members of one name.
+            // The text of a `SET` does not show whether the member `''` is in it, nor which of two
+            // members of the same name.
             "set"
                 if has_empty_member(&self.column_type)
                     || has_equal_members(&self.column_type, &self.collation) =>
@@ -138,12 +143,12 @@ impl Described {
         }
     }
 
-    /// Whether its collation is one of those that MariaDB compares without padding.
+    /// Whether its collation compares without padding (NO PAD).
     fn is_padded_unlike_compared(&self) -> bool {
         self.collation.contains("nopad") || self.collation.contains("_0900_")
     }
 
-    /// How a value of it is written in a condition; `None` where conditions do not follow the order of the key.
+    /// How conditions spell its values; `None` if conditions do not follow the order of the key.
     pub(super) fn literal(&self, vendor: Vendor) -> Option<KeyLiteral> {
         Some(match self.data_type.as_str() {
             "tinyint" | "smallint" | "mediumint" | "int" | "integer" | "bigint" => {
@@ -151,21 +156,23 @@ impl Described {
             }
             "decimal" => KeyLiteral::Decimal,
             "date" | "datetime" | "timestamp" | "time" | "year" => KeyLiteral::Quoted,
-            // MariaDB pads these in the key, and takes the blanks away to compare: what sorts before a blank is in another
-            // place for a condition than for the key (10.11.19, 11.8.6).
+            // MariaDB pads these in the key but strips the blanks for comparison: a value that
+            // sorts before a blank has different places in the key and in a condition (10.11.19,
+            // 11.8.6).
             "char" if vendor == Vendor::MariaDb && self.is_padded_unlike_compared() => return None,
             "char" | "varchar" => KeyLiteral::Text {
                 charset: self.charset.clone(),
                 collation: self.collation.clone(),
             },
             "binary" | "varbinary" => KeyLiteral::Binary,
-            // ENUM and SET sort by number and compare as text; FLOAT and DOUBLE do not come back as they were.
+            // `ENUM` and `SET` sort by number but compare as text; `FLOAT` and `DOUBLE` do not
+            // round-trip.
             _ => return None,
         })
     }
 }
 
-/// The period of a system-versioned table that does not name its columns: they are there nevertheless.
+/// The period columns of a system-versioned table that does not name them: they exist nevertheless.
 pub(super) fn hidden_period(create: &[u8], all: &[Described]) -> Vec<Column> {
     let named = all
         .iter()

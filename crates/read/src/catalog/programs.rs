@@ -10,53 +10,54 @@ use super::{Database, ShowCreate, show_create, texts};
 use crate::error::ReadError;
 use crate::options::{Kind, ReadOptions};
 
-/// Everything that runs, of all databases.
+/// Stored programs and views of all databases.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Programs {
-    /// Functions, procedures and packages; package bodies last.
+    /// Libraries, functions, procedures and packages; package bodies last.
     pub routines: Vec<Program>,
-    /// Views, each behind those that it reads.
+    /// Views, each after the views that it reads.
     pub views: Vec<View>,
-    /// Triggers of a table in firing order.
+    /// Triggers, in firing order for each table.
     pub triggers: Vec<Program>,
-    /// Events.
+    /// Scheduled events.
     pub events: Vec<Program>,
 }
 
 /// A routine, trigger or event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
-    /// Database.
+    /// Database name.
     pub database: String,
-    /// `FUNCTION`, `PROCEDURE`, `PACKAGE`, `PACKAGE BODY`, `TRIGGER` or `EVENT`.
+    /// `FUNCTION`, `PROCEDURE`, `PACKAGE`, `PACKAGE BODY`, `LIBRARY`, `TRIGGER` or `EVENT`.
     pub kind: String,
-    /// Name.
+    /// Name without the database.
     pub name: String,
-    /// Definition.
+    /// Its definition.
     pub create: ShowCreate,
 }
 
-/// A view.
+/// A view and its definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
-    /// Database.
+    /// Database name.
     pub database: String,
-    /// Name.
+    /// Name without the database.
     pub name: String,
-    /// Definition.
+    /// Its definition.
     pub create: ShowCreate,
-    /// Why it cannot be read, in the server's words: it names something that is not there.
+    /// The server's error if the view cannot be read because it refers to something that does not
+    /// exist.
     pub invalid: Option<String>,
 }
 
 impl Programs {
-    /// How many there are.
+    /// Number of programs and views.
     pub fn len(&self) -> usize {
         self.routines.len() + self.views.len() + self.triggers.len() + self.events.len()
     }
 }
 
-/// Reads the programs of all databases.
+/// Reads the programs and views of all databases.
 pub fn read_programs(
     conn: &mut Connection,
     options: &ReadOptions,
@@ -64,7 +65,7 @@ pub fn read_programs(
 ) -> Result<Programs, ReadError> {
     let mut programs = Programs::default();
     for database in databases {
-        // With --tables only tables, and what hangs on them, are asked for.
+        // With `--tables`, only tables and what belongs to them were asked for.
         if options.tables.is_empty() {
             if options.wants(Kind::Routines) {
                 routines(conn, database, &mut programs)?;
@@ -109,7 +110,7 @@ fn routines(
     );
     let mut listed = list(conn, query, "routines")?;
     if conn.server().vendor == Vendor::MySql {
-        // Libraries of MySQL 9 are created before the routines that use them.
+        // The libraries of MySQL 9 must exist before the routines that use them.
         let libraries = format!(
             "SELECT LIBRARY_NAME, 'LIBRARY' FROM information_schema.LIBRARIES WHERE LIBRARY_SCHEMA = {} ORDER BY 1",
             literal(&database.name)
@@ -178,8 +179,10 @@ fn triggers(
     database: &Database,
     programs: &mut Programs,
 ) -> Result<(), ReadError> {
-    // Their text says nothing of FOLLOWS or PRECEDES: created in firing order, they fire in it. MySQL 8.0 sorts timings and events in
-    // the order of an ENUM, other servers by their names, and names of tables with or without regard to case; so they are sorted alike.
+    // The text of a trigger has no `FOLLOWS` or `PRECEDES`: triggers fire in the order in which
+    // they were created, so the dump keeps the firing order. MySQL 8.0 sorts timings and events in
+    // `ENUM` order, other servers by name, and table names may or may not be case-sensitive: the
+    // casts make all servers sort alike.
     let query = format!(
         "SELECT TRIGGER_NAME, EVENT_OBJECT_TABLE FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA = {} \
          ORDER BY CAST(EVENT_OBJECT_TABLE AS BINARY), CONCAT(ACTION_TIMING, EVENT_MANIPULATION), ACTION_ORDER",
@@ -217,7 +220,7 @@ fn view(conn: &mut Connection, database: &str, name: &str) -> Result<View, ReadE
         &format!("SHOW CREATE VIEW {quoted}"),
         &["Create View"],
     )?;
-    // A view is valid if its columns can be told; that reads no row.
+    // A view is valid if the server can list its columns; that reads no rows.
     let invalid = match conn.query(format!("SHOW COLUMNS FROM {quoted}")) {
         Ok(_) => None,
         Err(error) if error.server_code().is_some() => Some(error.to_string()),
@@ -231,7 +234,8 @@ fn view(conn: &mut Connection, database: &str, name: &str) -> Result<View, ReadE
     })
 }
 
-/// Each view behind those that it reads. The server writes every name in a view's text with its database, both quoted.
+/// Sorts each view after the views that it reads. The server writes every name in a view's text
+/// with its database, both quoted.
 fn in_order(views: Vec<View>) -> Vec<View> {
     let names: BTreeMap<Vec<u8>, usize> = views
         .iter()
@@ -264,7 +268,7 @@ fn in_order(views: Vec<View>) -> Vec<View> {
     while order.len() < views.len() {
         let ready = (0..views.len())
             .find(|index| !placed[*index] && sources[*index].iter().all(|read| placed[*read]));
-        // A circle, which only text that merely looks like a name can make: by name, then.
+        // A cycle, which only text that looks like a name can cause: fall back to order by name.
         let next = ready.or_else(|| placed.iter().position(|placed| !placed));
         let Some(next) = next else { break };
         placed[next] = true;

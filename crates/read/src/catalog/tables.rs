@@ -1,10 +1,10 @@
-//! Tables: definition, columns, the key that their rows are cut by.
+//! Tables: definition, columns, and the key for cutting their rows into ranges.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
 use refloat_schema::definition::fingerprint;
-use refloat_source::layout::DelimitedFile;
+use refloat_source::delimited::DelimitedFile;
 use refloat_source::native;
 use refloat_source::stream::StreamedTable;
 use refloat_sqltext::{LexMode, literal, parse_create_table, quote_ident};
@@ -16,67 +16,67 @@ use crate::error::ReadError;
 use crate::foreign;
 use crate::options::ReadOptions;
 
-/// Rows that an estimate of none stands for.
+/// Assumed bytes per row. `Table::bytes` is at least a quarter of this for each estimated row.
 const ROW_BYTES: u64 = 100;
 
-/// What becomes of a table's rows.
+/// What happens to a table's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DataPolicy {
-    /// They are read in the snapshot.
+    /// Read them in the snapshot.
     Snapshot,
-    /// The engine keeps no old versions: they are read while writers are stopped.
+    /// The engine keeps no old row versions: read them while writers are stopped.
     Locked,
-    /// They are kept elsewhere, or nowhere: only the definition is taken.
+    /// The rows live elsewhere, or nowhere: take only the definition.
     Elsewhere,
 }
 
-/// A table that is dumped.
+/// A table to dump.
 #[derive(Debug, Clone)]
 pub struct Table {
-    /// Database.
+    /// Database name.
     pub database: String,
-    /// Name.
+    /// Table name.
     pub name: String,
-    /// Engine.
+    /// Storage engine, as `information_schema` spells it; empty if unknown.
     pub engine: String,
-    /// Its `CREATE TABLE`, as the server shows it.
+    /// `CREATE TABLE` as the server shows it.
     pub create: Vec<u8>,
-    /// The same with all collations, as every server reads it alike.
+    /// The same with every collation spelled out, so that all servers read it alike.
     pub definition: Vec<u8>,
-    /// Columns of a row; generated ones are left out.
+    /// Columns to read; without generated ones.
     pub columns: Vec<Column>,
     /// Generated columns.
     pub generated: Vec<Column>,
-    /// A key by which its rows can be cut; empty when there is none.
+    /// The key by which the rows can be cut into ranges; empty if there is none.
     pub key: Vec<KeyColumn>,
-    /// The name of that key.
+    /// Index name of that key; empty if there is none.
     pub key_name: String,
-    /// Partitions, when there are any.
+    /// Partitions or, if there are any, subpartitions.
     pub partitions: Vec<String>,
-    /// Rows of the past belong to the dump.
+    /// Whether historical rows belong to the dump.
     pub history: bool,
-    /// They are told by the numbers of transactions, which servers give themselves and let nobody else give.
+    /// Whether historical rows carry transaction IDs, which only a server may assign.
     pub numbered: bool,
-    /// What becomes of its rows.
+    /// What happens to its rows.
     pub policy: DataPolicy,
-    /// Bytes of rows, as the server estimates them.
+    /// Estimated size of the rows in bytes.
     pub bytes: u64,
-    /// Rows, as the server estimates them.
+    /// Estimated number of rows.
     pub rows: u64,
-    /// What the server does not show of its definition.
+    /// Notes on what the server does not show of its definition.
     pub unshown: Vec<String>,
 }
 
 /// A column of a key.
 #[derive(Debug, Clone)]
 pub struct KeyColumn {
-    /// Name.
+    /// Column name.
     pub name: String,
-    /// Its place among the columns of a row.
+    /// Index among `Table::columns`.
     pub index: usize,
-    /// Whether the key goes downwards here.
+    /// Whether the key sorts this column in descending order.
     pub descending: bool,
-    /// How a value of it is written in a condition.
+    /// How conditions spell its values.
     pub literal: KeyLiteral,
 }
 
@@ -90,13 +90,13 @@ impl Table {
         )
     }
 
-    /// Whether its ranges have borders of text.
+    /// Whether its range borders contain text.
     pub fn has_text_in_key(&self) -> bool {
         let is_text = |column: &KeyColumn| matches!(column.literal, KeyLiteral::Text { .. });
         self.key.iter().any(is_text)
     }
 
-    /// How its rows are written.
+    /// The text format of its rows.
     pub fn form(&self) -> DelimitedFile {
         let columns = self
             .columns
@@ -105,7 +105,7 @@ impl Table {
         native::form(columns, self.history)
     }
 
-    /// The table in a stream, with its rows or without.
+    /// The table as it is announced to a stream, with or without rows.
     pub fn streamed(&self, data: bool) -> StreamedTable {
         StreamedTable {
             database: self.database.clone(),
@@ -117,7 +117,7 @@ impl Table {
         }
     }
 
-    /// `database.table`, for people.
+    /// `database.table`, for messages.
     pub fn label(&self) -> String {
         format!("{}.{}", self.database, self.name)
     }
@@ -126,7 +126,7 @@ impl Table {
 /// `ER_TABLEACCESS_DENIED_ERROR`, `ER_COLUMNACCESS_DENIED_ERROR`.
 const DENIED: &[u16] = &[1142, 1143];
 
-/// Reads everything about the tables of a database that are in its list.
+/// Reads everything about the listed tables of a database.
 pub fn read_tables(
     conn: &mut Connection,
     options: &ReadOptions,
@@ -141,7 +141,8 @@ pub fn read_tables(
             )
         })
     };
-    // Definitions come first: they are looked at again when all rows of the table are read, so that a change since now is noticed.
+    // Definitions come first: they are checked again once all rows of a table have been read, so
+    // any change from here on is detected.
     let mut creates = Vec::with_capacity(database.tables.len());
     for name in &database.tables {
         let label = format!("table {}.{name}", database.name);
@@ -166,7 +167,7 @@ pub fn read_tables(
         ),
     )?;
     let facts_of = by_name(&facts);
-    // MariaDB has the column from 10.2.5 on, MySQL from 5.7 on.
+    // The column exists since MariaDB 10.2.5 and MySQL 5.7.
     let server = conn.server();
     let has_expression = match server.vendor {
         Vendor::MariaDb => server.version >= (10, 2, 5),
@@ -177,7 +178,7 @@ pub fn read_tables(
     } else {
         "''"
     };
-    // An index that the optimizer is not to use cannot be forced on it either: MariaDB 10.6, MySQL 8.0.
+    // An index hidden from the optimizer cannot be forced either: MariaDB 10.6, MySQL 8.0.
     let usable = match server.vendor {
         Vendor::MariaDb if server.version >= (10, 6, 0) => " AND IGNORED = 'NO'",
         Vendor::MySql if server.version >= (8, 0, 0) => " AND IS_VISIBLE = 'YES'",
@@ -278,7 +279,8 @@ pub fn read_tables(
     Ok(tables)
 }
 
-/// Why the columns that were listed of a table are not those of its definition: somebody changed it in between, or some are hidden.
+/// Why the listed columns of a table differ from its definition: it changed in between, or some
+/// columns are hidden from the account.
 fn other_columns(
     conn: &mut Connection,
     (database, name): (&str, &str),
@@ -287,7 +289,7 @@ fn other_columns(
 ) -> ReadError {
     let label = format!("table {database}.{name}");
     let quoted = format!("{}.{}", quote_ident(database), quote_ident(name));
-    // One statement opens the table once: what it tells is of one moment.
+    // A single statement opens the table once, so its result is consistent.
     let shown = match conn.query(format!("SHOW COLUMNS FROM {quoted}")) {
         Ok(columns) => columns,
         Err(error) => {
@@ -319,7 +321,8 @@ fn hidden_columns(label: &str) -> ReadError {
     }
 }
 
-/// Whether a definition has the columns that are listed; what cannot be split is believed.
+/// Whether a definition has exactly the listed columns. A definition that cannot be parsed is
+/// trusted.
 fn same_columns(create: &[u8], listed: &[Described]) -> bool {
     parse_create_table(create, LexMode::default()).map_or(true, |table| {
         table
@@ -329,15 +332,15 @@ fn same_columns(create: &[u8], listed: &[Described]) -> bool {
     })
 }
 
-/// Rows of a result by the table in their first column.
+/// Row numbers by the table name in the first column.
 fn by_name(result: &ResultSet) -> HashMap<&str, usize> {
     (0..result.len())
         .filter_map(|row| Some((result.str(row, 0)?, row)))
         .collect()
 }
 
-/// Rows of a sorted result, as ranges by the table in their first column: sorted by its bytes, because names that differ only in case come
-/// mixed otherwise.
+/// Row ranges of a sorted result by the table name in the first column. The result must be sorted
+/// by the bytes of that name: otherwise names that differ only in case come interleaved.
 fn groups(result: &ResultSet) -> HashMap<&str, std::ops::Range<usize>> {
     let mut groups: HashMap<&str, std::ops::Range<usize>> = HashMap::new();
     for row in 0..result.len() {
@@ -351,7 +354,7 @@ fn groups(result: &ResultSet) -> HashMap<&str, std::ops::Range<usize>> {
     groups
 }
 
-/// The first key (the primary one, if there is one) whose order conditions can follow.
+/// The first key whose order conditions can follow; the primary key comes first.
 fn usable_key(
     keys: &ResultSet,
     rows: std::ops::Range<usize>,
@@ -389,11 +392,11 @@ fn usable_key(
         .unwrap_or_default()
 }
 
-/// What becomes of the rows of a table with this engine.
+/// What happens to the rows of a table with this engine.
 fn policy(engine: &str, create: &[u8]) -> DataPolicy {
     match engine.to_ascii_lowercase().as_str() {
         "innodb" | "rocksdb" | "tokudb" | "ndbcluster" | "columnstore" => DataPolicy::Snapshot,
-        // Rows of other servers and files, of other tables, or none at all.
+        // Rows on other servers, in files or in other tables, or no rows at all.
         "federated" | "spider" | "connect" | "blackhole" | "mrg_myisam" | "oqgraph" | "sphinx"
         | "s3" => DataPolicy::Elsewhere,
         "" if memchr::memmem::find(create, b"ENGINE=InnoDB").is_some() => DataPolicy::Snapshot,

@@ -1,8 +1,9 @@
-//! Characters that servers do not show in definitions.
+//! Detects characters that servers do not show in definitions.
 //!
-//! MariaDB and MySQL write definitions in three-byte UTF-8: a character beyond U+FFFF in a member of an `ENUM` or a `SET`, and on
-//! MariaDB in a default, is shown as `?`. No tool that reads `SHOW CREATE TABLE` sees it, and a table that is made from the text is
-//! another one. What can be found out is told.
+//! MariaDB and MySQL write definitions in three-byte UTF-8: a character beyond U+FFFF appears as
+//! `?` in `ENUM` and `SET` members, and on MariaDB also in defaults. No tool that reads
+//! `SHOW CREATE TABLE` can see it, and a table created from that text is not the same. Whatever can
+//! be detected is reported.
 
 use refloat_source::manifest::hex;
 use refloat_sqltext::quote_ident;
@@ -11,12 +12,12 @@ use refloat_wire::Connection;
 use super::columns::Described;
 use crate::error::ReadError;
 
-/// Character sets that have such characters.
+/// Character sets that include characters beyond U+FFFF.
 const WIDE: &[&str] = &["utf8mb4", "utf16", "utf16le", "utf32"];
-/// What stands for a character that cannot be shown.
+/// What the server shows in place of such a character.
 const INSTEAD: char = '?';
 
-/// What is told of a table's columns, a line each.
+/// Notes on a table's columns, one per finding.
 pub fn of(
     conn: &mut Connection,
     database: &str,
@@ -36,7 +37,7 @@ pub fn of(
                  shown, and a load will refuse rows with that member"
             ));
         }
-        // MySQL writes such a default in hexadecimal digits.
+        // MySQL shows such a default in hexadecimal.
         if column.default.starts_with('\'') && column.default.contains(INSTEAD) {
             let shown = unquoted(&column.default);
             let Some(real) = default_of(conn, database, table, &column.name)? else {
@@ -56,7 +57,7 @@ pub fn of(
     Ok(told)
 }
 
-/// The text of a literal as MariaDB's information schema writes it.
+/// The text of a literal as MariaDB's `information_schema` writes it.
 fn unquoted(literal: &str) -> String {
     let inner = literal
         .strip_prefix('\'')
@@ -65,7 +66,8 @@ fn unquoted(literal: &str) -> String {
     inner.replace("''", "'").replace("\\\\", "\\")
 }
 
-/// The digits of a column's default in UTF-8. The outer join takes it from the definition, also of a table without rows.
+/// A column's default in UTF-8, as hexadecimal digits. The outer join takes it from the definition,
+/// even if the table has no rows.
 fn default_of(
     conn: &mut Connection,
     database: &str,

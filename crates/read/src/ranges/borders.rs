@@ -1,4 +1,4 @@
-//! Where a key is cut.
+//! Finds the borders at which a key is cut.
 
 use refloat_sqltext::quote_ident;
 use refloat_wire::{Connection, Error, ResultSet};
@@ -6,13 +6,13 @@ use refloat_wire::{Connection, Error, ResultSet};
 use super::{Range, Side, condition, from_clause, order, within_range};
 use crate::catalog::{KeyLiteral, Table};
 
-/// Estimates that are asked for at most; each is a few page reads.
+/// Upper limit on estimates per table; each costs a few page reads.
 const ESTIMATES_MAX: usize = 4000;
 
-/// Numbers between the least and the greatest for each row, up to which a key counts as dense.
+/// A key is dense if it spans at most this many numbers per row.
 const DENSE: i128 = 2;
 
-/// Borders between ranges of about `target` bytes, in the order of the key.
+/// Borders between ranges of about `target` bytes, in key order.
 pub fn find(
     conn: &mut Connection,
     table: &Table,
@@ -31,7 +31,8 @@ pub fn find(
     }
 }
 
-/// Integer keys: halves the numbers between the least and the greatest until the server's estimate of each part is small.
+/// For integer keys: bisects the span from the smallest to the largest key until the server's row
+/// estimate of each part is small enough.
 fn by_estimate(
     conn: &mut Connection,
     table: &Table,
@@ -58,7 +59,7 @@ fn by_estimate(
         ));
     }
     let mut asked = 0;
-    // Parts still to be looked at, the lowest on top; what is small enough goes to the end of `parts`.
+    // Parts still to be estimated, lowest on top. Those that are small enough move to `parts`.
     let mut open = vec![(least, greatest + 1)];
     let mut parts: Vec<(i128, u64)> = Vec::new();
     while let Some((low, high)) = open.pop() {
@@ -79,7 +80,7 @@ fn by_estimate(
             parts.push((low, rows));
         }
     }
-    // Neighbours that are small together are one range. A border is the first number of the part behind it.
+    // Merge neighbors that are small together. A border is the first number of the next part.
     let mut borders = Vec::new();
     let mut rows_before = 0;
     for (low, rows) in parts {
@@ -92,11 +93,12 @@ fn by_estimate(
     Ok(as_borders(borders, column.descending))
 }
 
-/// How far borders are from one another where numbers are dense, so that equal parts of the numbers have about equally many rows;
-/// `None` where they are not.
+/// The distance between borders if the key is dense, where equal spans hold about equally many
+/// rows; `None` if it is sparse.
 ///
-/// Estimates are not for nothing: each reads some pages out of the order in which they are read afterwards, and InnoDB does not
-/// read ahead in an extent whose pages were not read in order. Thirty of them doubled the single reads of a dump.
+/// Estimates are not free: each reads a few pages out of order, and InnoDB does not read ahead in
+/// an extent whose pages were not read in order. Thirty estimates doubled the single-page reads of
+/// a dump.
 fn even_step(numbers: i128, rows: u64, target_rows: u64) -> Option<i128> {
     let rows = i128::from(rows);
     if rows * DENSE < numbers {
@@ -106,10 +108,10 @@ fn even_step(numbers: i128, rows: u64, target_rows: u64) -> Option<i128> {
     Some((numbers / parts).max(1))
 }
 
-/// Borders as conditions write them, from the first numbers of the parts behind them, which go upwards.
+/// Formats borders for conditions. The input is the first number of each next part, ascending.
 fn as_borders(mut borders: Vec<i128>, descending: bool) -> Vec<Vec<String>> {
     if descending {
-        // The order of the key is downwards: the border is the last number of the part in front of it.
+        // In a descending key, the border is the last number of the lower part.
         borders.reverse();
         for border in &mut borders {
             *border -= 1;
@@ -121,17 +123,17 @@ fn as_borders(mut borders: Vec<i128>, descending: bool) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// The server's estimate of how many rows a query looks at.
+/// The server's estimate of how many rows a query examines.
 fn estimate(conn: &mut Connection, rest: &str) -> Result<u64, Error> {
     let plan = conn.query(format!("EXPLAIN SELECT 1 {rest}"))?;
-    // Where it finds out that there is no row at all, there is no number.
+    // If the server finds that no row can match, the plan has no number.
     Ok(plan
         .column("rows")
         .and_then(|column| plan.u64(0, column))
         .unwrap_or(0))
 }
 
-/// Other keys: walks along the key and takes every so-manieth.
+/// For other keys: walks along the key and takes every `target_rows`-th value.
 fn by_counting(
     conn: &mut Connection,
     table: &Table,
@@ -159,7 +161,8 @@ fn by_counting(
             return Ok(borders);
         }
         let values = written(table, &next);
-        // A key that compares as equal to the border before would cut nothing, and be found for ever.
+        // A key that compares equal to the previous border would cut nothing, and would be found
+        // forever.
         if borders.last() == Some(&values) {
             return Ok(borders);
         }
@@ -167,7 +170,7 @@ fn by_counting(
     }
 }
 
-/// The key behind so many rows of a range.
+/// The key after the first `rows` rows of a range.
 pub fn behind(
     conn: &mut Connection,
     table: &Table,
@@ -189,7 +192,7 @@ pub fn behind(
     Ok((!next.is_empty()).then(|| written(table, &next)))
 }
 
-/// The key in the first row of a result, as conditions write it.
+/// The key in the first row of a result, as literals for conditions.
 fn written(table: &Table, result: &ResultSet) -> Vec<String> {
     table
         .key
@@ -208,7 +211,7 @@ mod tests {
         assert_eq!(even_step(1_000, 1_000, 250), Some(250));
         assert_eq!(even_step(2_000, 1_000, 250), Some(500), "every other one");
         assert_eq!(even_step(10, 1_000, 10_000), Some(10), "one part");
-        // More rows than numbers are an estimate that is wrong.
+        // More rows than numbers: the estimate is wrong.
         assert_eq!(even_step(100, 1_000, 1), Some(1));
         assert_eq!(even_step(2_001, 1_000, 250), None, "sparse");
         assert_eq!(even_step(1 << 64, 10, 1), None);

@@ -1,5 +1,7 @@
-//! Locks that stop writers while snapshots are opened. None is waited for in silence, or for long at a time: while such a lock
-//! waits behind a long query, everybody else waits behind it.
+//! Locks that stop writers while snapshots open.
+//!
+//! While such a lock waits behind a long query, every other session queues up behind it. So each
+//! attempt is short, and every wait is reported.
 
 use std::time::{Duration, Instant};
 
@@ -9,38 +11,39 @@ use refloat_wire::{Connection, Error, Vendor};
 use crate::error::ReadError;
 use crate::options::{Consistency, ReadOptions};
 
-/// How long one attempt may hold up the writers behind it, in whole seconds.
+/// Seconds that one attempt may hold up the writers behind it.
 const ATTEMPT_SECONDS: u64 = 2;
 /// How long the server is left alone between two attempts.
 const PAUSE: Duration = Duration::from_secs(3);
-/// A query that has run for this long will not be over at once: the lock is not even tried.
+/// A query that has already run this many seconds is unlikely to end soon, so the lock is not even
+/// tried.
 const LONG_QUERY_SECONDS: u64 = 2;
-/// What is said of whoever holds a lock and does not show.
+/// Shown when the session that blocks a lock cannot be identified.
 const UNSEEN: &str = "what holds it cannot be seen (PROCESS is missing, or its connection sleeps)";
 /// `ER_LOCK_WAIT_TIMEOUT`.
 const LOCK_WAIT_TIMEOUT: u16 = 1205;
 /// `ER_PARSE_ERROR`: the server does not know the statement.
 const UNKNOWN_STATEMENT: u16 = 1064;
 
-/// Which lock.
+/// A lock that stops writers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockKind {
-    /// MariaDB's, from 10.4 on.
+    /// `BACKUP STAGE` up to `BLOCK_COMMIT`: MariaDB 10.4 and newer.
     BackupStage,
     /// `FLUSH TABLES WITH READ LOCK`.
     ReadLock,
-    /// `LOCK TABLES`.
+    /// `LOCK TABLES … READ` on every table.
     Tables,
 }
 
 /// A lock that the control connection holds.
 pub struct Lock {
-    /// Which one.
+    /// Which lock it is.
     pub kind: LockKind,
 }
 
 impl Lock {
-    /// Gives it back.
+    /// Releases the lock.
     pub fn release(self, control: &mut Connection) -> Result<(), Error> {
         let statement = match self.kind {
             LockKind::BackupStage => "BACKUP STAGE END",
@@ -62,10 +65,11 @@ impl Lock {
     }
 }
 
-/// Keeps others from changing definitions until the end of the connection, where the server can do that without stopping
-/// anybody else. Whether it does.
+/// Blocks DDL until the connection ends, where the server can do so without blocking anything else.
+/// Returns whether DDL is blocked.
 ///
-/// It is waited for once only: whoever wants to change a definition waits behind it, and without it changes are noticed.
+/// One attempt only: sessions that want to change a definition queue up behind it, and without the
+/// lock a change is still detected.
 pub fn block_ddl(control: &mut Connection, events: &Events) -> Result<bool, ReadError> {
     if !control.server().is_mysql_since((8, 0, 0)) {
         return Ok(false);
@@ -87,14 +91,15 @@ pub fn block_ddl(control: &mut Connection, events: &Events) -> Result<bool, Read
     }
 }
 
-/// Lets no statement of the session wait for a lock for longer than one attempt.
+/// Limits every lock wait of the session to one attempt.
 fn be_brief(control: &mut Connection) -> Result<(), Error> {
     control
         .exec(format!("SET SESSION lock_wait_timeout = {ATTEMPT_SECONDS}"))
         .map(drop)
 }
 
-/// Takes the best lock that the account may take, and tells since when writers may have waited; `None` when it may take none.
+/// Takes the best lock that the account may take. Also returns the moment from which writers may
+/// have been waiting. The lock is `None` when the account may take none.
 pub fn acquire(
     control: &mut Connection,
     options: &ReadOptions,
@@ -130,7 +135,7 @@ pub fn acquire(
     Ok((None, Instant::now()))
 }
 
-/// One lock is waited for, again and again for a short time.
+/// Repeated short attempts to take one lock.
 struct Patience<'a> {
     began: Instant,
     whole: Duration,
@@ -139,7 +144,8 @@ struct Patience<'a> {
 }
 
 impl Patience<'_> {
-    /// Since when the lock may have stopped somebody; `None` when the account may not take it or the server does not know it.
+    /// Returns the moment from which the lock may have blocked writers; `None` when the account may
+    /// not take the lock or the server does not know it.
     fn try_kind(
         &self,
         control: &mut Connection,
@@ -151,12 +157,13 @@ impl Patience<'_> {
             if self.cancel.is_cancelled() {
                 return Err(ReadError::interrupted(self.cancel));
             }
-            // Only the read lock waits for queries that read; the others would find out by themselves.
+            // Only the read lock waits for queries that merely read. For the others the attempt
+            // itself will tell.
             let mut in_the_way = match kind {
                 LockKind::ReadLock if may_flush => {
                     longest_query(control, LONG_QUERY_SECONDS).map_err(failed)?
                 }
-                // Nor is there anything to wait for where it will be denied.
+                // The read lock will be denied, so there is nothing to wait for.
                 LockKind::ReadLock | LockKind::BackupStage | LockKind::Tables => None,
             };
             if in_the_way.is_none() {
@@ -174,11 +181,11 @@ impl Patience<'_> {
                 match outcome {
                     Ok(()) => return Ok(Some(since)),
                     Err(error) if error.server_code() == Some(LOCK_WAIT_TIMEOUT) => {
-                        // Without its first stage there is nothing to end.
+                        // If its first stage failed, there is no stage to end.
                         if kind == LockKind::BackupStage && begun {
                             control.exec("BACKUP STAGE END").map_err(failed)?;
                         }
-                        // It has run for at least as long as it was waited for.
+                        // The blocking query has run at least as long as the attempt waited.
                         in_the_way = longest_query(control, ATTEMPT_SECONDS - 1).map_err(failed)?;
                         if kind == LockKind::Tables {
                             in_the_way = in_the_way.or_else(|| sleeping_writer(control));
@@ -209,7 +216,7 @@ impl Patience<'_> {
     }
 }
 
-/// The query that has run for longest, if that is more than so many seconds.
+/// The longest-running query, if it has run for more than `seconds`.
 fn longest_query(control: &mut Connection, seconds: u64) -> Result<Option<String>, Error> {
     let longest = control.query(format!(
         "SELECT ID, USER, TIME, LEFT(REPLACE(COALESCE(INFO, ''), '\\n', ' '), 60) FROM information_schema.PROCESSLIST \
@@ -228,8 +235,8 @@ fn longest_query(control: &mut Connection, seconds: u64) -> Result<Option<String
     }))
 }
 
-/// The transaction that has changed rows and then slept for longest: it keeps others from locking the tables of these rows. Only an
-/// account with `PROCESS` sees it.
+/// The connection that has changed rows in a transaction and has slept longest since: it keeps
+/// others from locking the tables of those rows. Visible only with `PROCESS`.
 fn sleeping_writer(control: &mut Connection) -> Option<String> {
     let sleeping = control
         .query(

@@ -1,7 +1,8 @@
-//! Snapshots of MariaDB that have one place in the binary log.
+//! MariaDB snapshots that share one binary log position.
 //!
-//! Of several readers that proves nothing: a transaction that is not logged (`sql_log_bin=0`, as loads without a log do it;
-//! `binlog_do_db`, `binlog_ignore_db`) is committed without moving the place, and nobody can see afterwards that there was one.
+//! For several readers an equal position proves nothing: an unlogged transaction (`sql_log_bin=0`,
+//! as loads without binary logging use; `binlog_do_db`, `binlog_ignore_db`) commits without moving
+//! the position, and leaves no trace afterwards.
 
 use std::time::{Duration, Instant};
 
@@ -12,16 +13,18 @@ use refloat_wire::Connection;
 use super::{BEGIN, no_warning, not_opened, position};
 use crate::error::ReadError;
 
-/// How long snapshots are opened anew until all tell the same place; on a server with thousands of commits per second they seldom do.
+/// How long to reopen the snapshots until all report the same position. With thousands of commits
+/// per second they seldom do.
 const EQUAL_TIME: Duration = Duration::from_millis(300);
-/// What it is worth where one reader reads all.
+/// The method, and what it guarantees, with a single reader.
 pub const OF_ONE: &str =
     "one reader's own snapshot, with the place in the binary log that it has; no lock";
-/// What it is worth where several do.
+/// The method, and what it guarantees, with several readers.
 pub const OF_MANY: &str = "no lock (the account lacks RELOAD and LOCK TABLES): all threads have the same place in the binary log, but transactions that are \
      not logged (sql_log_bin=0, binlog_ignore_db) may be seen by some and not by others; --threads 1 sees one moment";
 
-/// Opens the snapshots until all of them tell the same place in the log; not where it is off.
+/// Reopens the snapshots until all report the same binary log position. False when time runs out or
+/// the binary log is off.
 pub fn equal(
     readers: &mut [Connection],
     info: &mut SnapshotInfo,
@@ -30,7 +33,7 @@ pub fn equal(
     let since = Instant::now();
     while since.elapsed() < EQUAL_TIME {
         let mut places = Vec::with_capacity(readers.len());
-        // All are asked before the first has answered, so that little time lies between them.
+        // Send to all readers before the first reply is read, to keep the snapshots close together.
         for reader in readers.iter_mut() {
             reader.send_query(BEGIN.as_bytes()).map_err(not_opened)?;
         }

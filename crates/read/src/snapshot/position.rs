@@ -1,4 +1,4 @@
-//! Where the server stands: binary log, GTID, cluster, replica.
+//! The server's positions: binary log, GTID, Galera, replication sources.
 
 use refloat_source::manifest::SnapshotInfo;
 use refloat_sqltext::literal;
@@ -8,7 +8,8 @@ use crate::error::ReadError;
 
 /// `ER_PARSE_ERROR`: the server does not know the statement.
 const UNKNOWN_STATEMENT: u16 = 1064;
-/// `ER_ILLEGAL_REPLICA`/`ER_NO_SUCH_THREAD`-like answers are not told apart here: any refusal of a `SHOW` means "not told".
+/// Treats every error that the server returns (privilege missing, unknown statement or variable) as
+/// "not available". Only errors of the connection itself fail.
 pub fn told(result: Result<ResultSet, Error>) -> Result<Option<ResultSet>, ReadError> {
     match result {
         Ok(result) => Ok(Some(result)),
@@ -17,7 +18,8 @@ pub fn told(result: Result<ResultSet, Error>) -> Result<Option<ResultSet>, ReadE
     }
 }
 
-/// The place in the binary log that the open snapshot of a MariaDB connection has; `None` where the log is off.
+/// The binary log position of a MariaDB connection's open snapshot; `None` when the binary log is
+/// off.
 pub fn of_snapshot(reader: &mut Connection) -> Result<Option<(String, u64)>, ReadError> {
     let status = reader
         .query("SHOW SESSION STATUS LIKE 'binlog_snapshot_%'")
@@ -31,7 +33,7 @@ pub fn of_snapshot(reader: &mut Connection) -> Result<Option<(String, u64)>, Rea
     Ok(file.map(str::to_owned).zip(at))
 }
 
-/// Reads the position of the server's own binary log, while nothing is committed.
+/// Reads the server's current binary log position. Call it while nothing can commit.
 pub fn read(control: &mut Connection, info: &mut SnapshotInfo) -> Result<(), ReadError> {
     let new = "SHOW BINARY LOG STATUS";
     let status = match control.query(new) {
@@ -48,7 +50,7 @@ pub fn read(control: &mut Connection, info: &mut SnapshotInfo) -> Result<(), Rea
     Ok(())
 }
 
-/// Adds what belongs to the position: GTID, cluster, the time.
+/// Adds the rest of the position: GTID, Galera position, time.
 pub fn complete(control: &mut Connection, info: &mut SnapshotInfo) -> Result<(), ReadError> {
     let now = "SELECT DATE_FORMAT(UTC_TIMESTAMP(3), '%Y-%m-%dT%H:%i:%s.%f')";
     let at = control
@@ -83,20 +85,20 @@ pub fn complete(control: &mut Connection, info: &mut SnapshotInfo) -> Result<(),
     Ok(())
 }
 
-/// What the server tells of itself as a replica, a row for each of its sources; `None` where the account may not see it.
+/// The server's replica status, one row per source; `None` when the account may not see it.
 pub fn replica_status(conn: &mut Connection) -> Result<Option<ResultSet>, ReadError> {
     let statement = match conn.server().vendor {
         Vendor::MariaDb => "SHOW ALL SLAVES STATUS",
         Vendor::MySql => "SHOW REPLICA STATUS",
     };
     match told(conn.query(statement))? {
-        // Before MySQL 8.0.22 it was called by its older name.
+        // MySQL before 8.0.22 knows only the old name.
         None => told(conn.query("SHOW SLAVE STATUS")),
         status => Ok(status),
     }
 }
 
-/// A cell by the first of these names that the result has: they were changed from one version to another.
+/// The cell of the first of these columns that the result has: their names differ between versions.
 pub fn any_of<'a>(status: &'a ResultSet, row: usize, names: &[&str]) -> Option<&'a str> {
     names
         .iter()

@@ -1,8 +1,8 @@
-//! How far a replica had executed the logs of its sources, as far as that is known of the very moment of a snapshot.
+//! How far a replica had executed its sources' binary logs at the exact moment of a snapshot.
 //!
-//! What a server shows of its replication (`SHOW REPLICA STATUS`) is not of the snapshot: it is behind it while transactions are
-//! applied in parallel, and ahead of it when nobody was locked. So it is read where it was committed together with the rows: in the
-//! server's own tables, through a reader's snapshot.
+//! `SHOW REPLICA STATUS` does not belong to the snapshot: it lags behind while transactions are
+//! applied in parallel, and runs ahead when no lock was taken. So the position is read from the
+//! system tables that are committed together with the rows, through a reader's snapshot.
 
 use std::collections::BTreeMap;
 
@@ -12,30 +12,32 @@ use refloat_wire::{Connection, ResultSet, Vendor};
 use super::position::{any_of, replica_status, told};
 use crate::error::ReadError;
 
-/// Tables of MariaDB that every replicated transaction writes its GTID into; there is one for each engine that was asked for.
+/// The MariaDB tables that every replicated transaction writes its GTID to; there is one for each
+/// engine in `gtid_pos_auto_engines`.
 const GTID_TABLES: &str = "SELECT TABLE_NAME, ENGINE FROM information_schema.TABLES \
      WHERE TABLE_SCHEMA = 'mysql' AND (TABLE_NAME = 'gtid_slave_pos' OR TABLE_NAME LIKE 'gtid\\_slave\\_pos\\_%')";
-/// How far MySQL's applier is, and how many workers it has. Single transactions write it with their rows; workers do so now and then.
+/// The MySQL applier's position and its number of workers. A single-threaded applier commits the
+/// position with the rows; with workers it is updated only now and then.
 const APPLIER: &str = "SELECT Channel_name, Master_log_name, Master_log_pos, Number_of_workers FROM mysql.slave_relay_log_info";
-/// What each worker has committed last; it is written with the rows.
+/// The last transaction that each worker committed, written together with its rows.
 const WORKERS: &str =
     "SELECT Channel_name, Master_log_name, Master_log_pos FROM mysql.slave_worker_info";
-/// Whether workers commit in the order of the source; the second is the older name.
+/// Whether workers commit in source order: the current name of the variable, then the older one.
 const ORDER: &[&str] = &[
     "SELECT @@GLOBAL.replica_preserve_commit_order",
     "SELECT @@GLOBAL.slave_preserve_commit_order",
 ];
-/// Whether what is replicated into a MariaDB is missing in its own binary log.
+/// Whether a MariaDB server leaves replicated transactions out of its own binary log.
 const UNLOGGED: &str = "SELECT @@GLOBAL.log_slave_updates = 0";
-/// Whether there is anything of that kind.
+/// Whether the server has applied replicated transactions with GTIDs.
 const REPLICATED: &str = "SELECT @@GLOBAL.gtid_slave_pos <> ''";
-/// Whether it is a node of a cluster.
 const NODE: &str = "SELECT @@GLOBAL.wsrep_on";
 
-/// A place in a source's log: how long the file's name is, the name, the byte. The longer of two numbers is the larger.
+/// A position in a source's log: length of the file name, file name, byte offset. With the length
+/// first, positions sort correctly when the file number gains a digit.
 type Place = (usize, String, u64);
 
-/// Whether the server answers with a 1.
+/// Whether the query returns 1.
 fn is(control: &mut Connection, sql: &str) -> Result<bool, ReadError> {
     let answer = told(control.query(sql))?;
     Ok(answer.is_some_and(|answer| answer.u64(0, 0) == Some(1)))
@@ -46,8 +48,8 @@ pub fn is_node(control: &mut Connection) -> Result<bool, ReadError> {
     is(control, NODE)
 }
 
-/// Whether transactions of a source may be committed that the server's binary log does not have, with `log_slave_updates` off. Then an
-/// equal place in the log does not prove an equal moment.
+/// Whether replicated transactions may commit without reaching the server's binary log
+/// (`log_slave_updates` off). Then an equal log position does not prove an equal moment.
 pub fn commits_unlogged(control: &mut Connection) -> Result<bool, ReadError> {
     if !is(control, UNLOGGED)? {
         return Ok(false);
@@ -55,16 +57,17 @@ pub fn commits_unlogged(control: &mut Connection) -> Result<bool, ReadError> {
     if is(control, REPLICATED)? {
         return Ok(true);
     }
-    // One whose source has no GTIDs.
+    // A source without GTIDs.
     Ok(replica_status(control)?.is_some_and(|status| !status.is_empty()))
 }
 
-/// What the server shows of itself as a replica; to be read before the snapshot and given to [`complete`].
+/// The replica status before the snapshot, for [`complete`].
 pub fn before(control: &mut Connection) -> Result<Option<ResultSet>, ReadError> {
     replica_status(control)
 }
 
-/// Adds how far the sources' logs are executed in the snapshot of `reader`, which all others share when `one_moment`.
+/// Adds how far the sources' logs are executed in the snapshot of `reader`. `one_moment` says
+/// whether all readers share that snapshot.
 pub fn complete(
     control: &mut Connection,
     reader: &mut Connection,
@@ -90,7 +93,7 @@ pub fn complete(
     }
 }
 
-/// A source, without any position.
+/// The source, without a position.
 fn position(status: &ResultSet, row: usize) -> ReplicaPosition {
     let any = |names: &[&str]| any_of(status, row, names).unwrap_or_default().to_owned();
     ReplicaPosition {
@@ -104,7 +107,7 @@ fn position(status: &ResultSet, row: usize) -> ReplicaPosition {
     }
 }
 
-/// The place that the server shows, where its applier does not run.
+/// The position that the status shows, if the applier is stopped.
 fn at_rest(status: &ResultSet, row: usize) -> Option<(String, u64)> {
     let any = |names: &[&str]| any_of(status, row, names);
     if any(&["Replica_SQL_Running", "Slave_SQL_Running"]) != Some("No") {
@@ -118,7 +121,8 @@ fn at_rest(status: &ResultSet, row: usize) -> Option<(String, u64)> {
     ))
 }
 
-/// MariaDB commits the GTID of a transaction with it, whatever its source's binary log is called.
+/// MariaDB commits each transaction's GTID with its rows, but not the source's log file and
+/// position.
 fn mariadb(
     reader: &mut Connection,
     info: &mut SnapshotInfo,
@@ -134,7 +138,8 @@ fn mariadb(
             return Ok(());
         }
     };
-    // Transactions of several domains may overtake each other: then no single place in the log has all of them.
+    // Transactions of different domains may overtake each other, so no single log position covers
+    // them all.
     let alone = gtids.len() <= 1 && status.len() == 1;
     for (row, of) in info.replica_of.iter_mut().enumerate() {
         let here = at_rest(status, row);
@@ -163,7 +168,7 @@ fn mariadb(
     Ok(())
 }
 
-/// The last GTID of each domain in a snapshot of MariaDB, with its number of order; or why it is not known.
+/// The last GTID of each domain in a MariaDB snapshot, with its `sub_id`; or why it is not known.
 #[expect(
     clippy::type_complexity,
     reason = "an error of the server, or a reason in words"
@@ -201,7 +206,7 @@ fn applied(
     Ok(Ok(last))
 }
 
-/// MySQL commits the place in the source's log with each transaction, for each of its workers.
+/// MySQL commits the source's log position with each transaction, per worker.
 fn mysql(
     control: &mut Connection,
     reader: &mut Connection,
@@ -258,7 +263,7 @@ fn number_of_workers(applier: &ResultSet, channel: &str) -> u64 {
     workers.max().unwrap_or(0)
 }
 
-/// The places that a channel's rows name.
+/// The positions in a channel's rows.
 fn places<'a>(table: &'a ResultSet, channel: &'a str) -> impl Iterator<Item = Place> + 'a {
     rows_of(table, channel).filter_map(move |row| {
         let file = String::from_utf8_lossy(table.bytes(row, 1)?).into_owned();

@@ -2,6 +2,7 @@
 
 mod advise;
 mod bootstrap;
+mod busy;
 mod copies;
 mod healthd;
 mod lock;
@@ -20,7 +21,6 @@ use clap::{Args, Subcommand};
 use refloat_cluster::Rates;
 use serde::Serialize;
 
-pub use self::members::shell_word;
 use crate::context::Context;
 use crate::exit::Exit;
 

@@ -5,7 +5,6 @@ use std::io::Write as _;
 use clap::Args;
 use clap_complete::Shell;
 
-use crate::cli;
 use crate::exit::Exit;
 
 /// Print a completion script for a shell
@@ -24,9 +23,9 @@ pub struct CompletionsArgs {
     shell: Shell,
 }
 
-pub fn run(args: &CompletionsArgs) -> anyhow::Result<Exit> {
+pub fn run(args: &CompletionsArgs, mut command: clap::Command) -> anyhow::Result<Exit> {
     let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut cli::command(), "refloat", &mut text);
+    clap_complete::generate(args.shell, &mut command, "refloat", &mut text);
     std::io::stdout().write_all(&text)?;
     Ok(Exit::Done)
 }

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 
-use crate::cli;
 use crate::exit::Exit;
 
 /// Write the manual pages into a folder
@@ -17,10 +16,9 @@ pub struct ManArgs {
     folder: PathBuf,
 }
 
-pub fn run(args: &ManArgs) -> anyhow::Result<Exit> {
+pub fn run(args: &ManArgs, mut command: clap::Command) -> anyhow::Result<Exit> {
     fs::create_dir_all(&args.folder)
         .with_context(|| format!("cannot make the folder {}", args.folder.display()))?;
-    let mut command = cli::command();
     command.build();
     write_pages(&command, "refloat", &args.folder)?;
     Ok(Exit::Done)

@@ -21,6 +21,7 @@ use refusal::refusal;
 
 use crate::context::Context;
 use crate::exit::{Exit, ProgramError};
+use crate::shell::quoted;
 
 pub fn run(args: SandboxArgs, context: &Context) -> anyhow::Result<Exit> {
     let mut sandbox = Sandbox::new(context.state_dir().join("sandbox"));
@@ -229,8 +230,7 @@ fn env(sandbox: &Sandbox, args: &EnvArgs) -> anyhow::Result<Exit> {
         print_json(&as_json(&instance, instance.status()))?;
     } else {
         let path = |path: &std::path::Path| path.to_string_lossy().into_owned();
-        let mut export =
-            |name: &str, value: &str| writeln!(out, "export {name}={}", shell_word(value));
+        let mut export = |name: &str, value: &str| writeln!(out, "export {name}={}", quoted(value));
         export("REFLOAT_URL", &instance.url())?;
         export("REFLOAT_SOCKET_URL", &instance.socket_url())?;
         export("REFLOAT_PORT", &instance.port().to_string())?;
@@ -361,24 +361,4 @@ fn as_json(instance: &Instance, status: Status) -> serde_json::Value {
         "ca_file": instance.ca_file(),
         "options": options,
     })
-}
-
-/// A value as one word of a POSIX shell.
-pub fn shell_word(value: &str) -> String {
-    format!("'{}'", value.replace('\'', r"'\''"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::shell_word;
-
-    #[test]
-    fn a_shell_reads_a_value_as_it_is() {
-        let odd = "it's $HOME `x` \\";
-        let output = std::process::Command::new("sh")
-            .args(["-c", &format!("printf %s {}", shell_word(odd))])
-            .output()
-            .unwrap();
-        assert_eq!(String::from_utf8_lossy(&output.stdout), odd);
-    }
 }

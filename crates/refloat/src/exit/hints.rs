@@ -14,7 +14,7 @@ use refloat_store::{ArchiveError, InputError};
 use refloat_verify::VerifyError;
 
 use super::Exit;
-use crate::commands::cluster::shell_word;
+use crate::shell::word;
 
 /// `ER_DUP_ENTRY`.
 const DUPLICATE: u16 = 1062;
@@ -119,7 +119,7 @@ pub fn of_restore(error: &RestoreError) -> Option<(Exit, Vec<String>)> {
         } => {
             let hint = format!(
                 "Let nobody use {node}. `refloat cluster verify` names the tables. End the restore with `refloat cluster restore {} --give-up`, and stop the server of {node}: then `refloat cluster rejoin {node} --allow-sst --discard {uuid}` gives it a new copy.",
-                shell_word(dump)
+                word(dump)
             );
             return Some((Exit::ProofFailed, vec![hint]));
         }

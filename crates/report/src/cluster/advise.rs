@@ -1,4 +1,4 @@
-//! What is to be said of the state transfers of a cluster, as text.
+//! The text of `refloat cluster advise`.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use refloat_cluster::advise::{
 use super::{UNKNOWN, table};
 use crate::human;
 
-/// What `refloat cluster advise` shows.
+/// The page that `refloat cluster advise` prints.
 pub fn advise(advice: &Advice) -> String {
     let mut page = String::new();
     let whose = match &advice.joiner {

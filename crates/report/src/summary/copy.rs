@@ -1,18 +1,18 @@
-//! The text at the end of a copy.
+//! The summary of a copy.
 
 use refloat_copy::{CopyOutcome, CopyPlan};
 
 use super::{Page, dump, headline, loaded, planned};
 use crate::human;
 
-/// The summary of a copy, in lines that end with a line end: what is on the target, and of which moment it is.
+/// The summary of a copy as lines of text: what is on the target, and which moment it is from.
 pub fn copy(outcome: &CopyOutcome) -> String {
     let mut page = Page::default();
     page.heading(&headline("copy", &outcome.load, outcome.verified.as_ref()));
     if !outcome.source_server.is_empty() {
         page.line("source", &outcome.source_server);
     }
-    // Known when all rows were read.
+    // Known once all rows were read.
     if !outcome.snapshot.at.is_empty() {
         dump::moment(&mut page, &outcome.snapshot);
         dump::cost(&mut page, &outcome.snapshot_cost);
@@ -22,7 +22,7 @@ pub fn copy(outcome: &CopyOutcome) -> String {
     page.text
 }
 
-/// What a copy would do, in lines that end with a line end.
+/// The plan of a copy as lines of text.
 pub fn copy_plan(plan: &CopyPlan) -> String {
     let mut page = Page::default();
     page.heading(&format!(

@@ -1,4 +1,4 @@
-//! The text at the end of a dump.
+//! The summary of a dump.
 
 use refloat_dump::{DumpOutcome, SnapshotCost};
 use refloat_source::manifest::SnapshotInfo;
@@ -6,7 +6,7 @@ use refloat_source::manifest::SnapshotInfo;
 use super::{Page, duration, times};
 use crate::human;
 
-/// The summary of a dump that is complete, in lines that end with a line end.
+/// The summary of a complete dump as lines of text.
 pub fn dump(outcome: &DumpOutcome) -> String {
     let mut page = Page::default();
     page.heading(&format!(
@@ -53,7 +53,7 @@ pub fn dump(outcome: &DumpOutcome) -> String {
     page.text
 }
 
-/// Of which moment rows are, and the position that belongs to it.
+/// The moment of the snapshot, and its replication position.
 pub fn moment(page: &mut Page, snapshot: &SnapshotInfo) {
     let how = if snapshot.consistent {
         "all rows of one moment"
@@ -94,7 +94,7 @@ pub fn moment(page: &mut Page, snapshot: &SnapshotInfo) {
     }
 }
 
-/// What the snapshot has cost the server.
+/// What the snapshot cost the server.
 pub fn cost(page: &mut Page, cost: &SnapshotCost) {
     let open = human::seconds(duration(cost.seconds));
     let text = match &cost.history {

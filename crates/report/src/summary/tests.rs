@@ -156,7 +156,7 @@ fn what_a_comparison_says_stands_in_the_first_line() {
         b: "missing".into(),
     });
     assert!(first(&outcome, &verified).ends_with("but the comparison found DIFFERENCES"));
-    // What was refused is said without any comparison.
+    // Refused statements count without a comparison too.
     assert!(
         load(&outcome, None)
             .lines()

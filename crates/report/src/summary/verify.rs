@@ -9,14 +9,14 @@ use refloat_verify::{
 use super::{Page, times};
 use crate::human;
 
-/// Columns of one row that are shown.
+/// Maximum number of columns shown of one row.
 const COLUMNS_SHOWN: usize = 6;
-/// Notes and remarks that are printed; the JSON outcome has all.
+/// Maximum number of notes and remarks printed. The JSON outcome has all.
 const REMARKS_SHOWN: usize = 20;
 
-/// The summary of a comparison, in lines that end with a line end. Nothing in it is coloured.
+/// The summary of a comparison as lines of plain text without colour.
 ///
-/// The first line says whether the two are the same.
+/// The first line says whether both sides are the same.
 pub fn verify(outcome: &VerifyOutcome) -> String {
     let mut page = Page::default();
     let verdict = match (outcome.complete, outcome.differs()) {

@@ -1,9 +1,10 @@
-//! Text that fits: bars, and lines cut to a width.
+//! Text that fits a width: bars and truncated lines.
 
-/// Eighths of a cell, from nothing to almost full.
+/// Eighths of a cell, from empty to almost full.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
-/// A bar of exactly `width` cells, `fraction` of it full. With `ascii`, for terminals that have no block characters.
+/// A bar of exactly `width` cells, with `fraction` of it full. `ascii` is for terminals without
+/// block characters.
 pub fn bar(fraction: f64, width: usize, ascii: bool) -> String {
     let fraction = if fraction.is_finite() {
         fraction.clamp(0.0, 1.0)
@@ -26,14 +27,14 @@ pub fn bar(fraction: f64, width: usize, ascii: bool) -> String {
     out
 }
 
-/// The number of cells that `text` takes, colour codes left out. Each character counts as one cell, wide East Asian
-/// ones as two: an estimate that is never too small.
+/// The number of cells that `text` takes, without colour codes. Counts one cell per character, two
+/// for wide East Asian ones and none for combining marks.
 pub fn visible_width(text: &str) -> usize {
     let mut width = 0;
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
         if c == '\x1b' {
-            // Only `ESC [ … letter` is ever written here.
+            // Our output contains no escape sequences but `ESC [ … letter`.
             for c in chars.by_ref() {
                 if c.is_ascii_alphabetic() {
                     break;
@@ -46,8 +47,8 @@ pub fn visible_width(text: &str) -> usize {
     width
 }
 
-/// Cuts plain `text` to `columns` cells, with an ellipsis at the end where something was cut. Control characters, which a
-/// table name may have, are shown as `?`.
+/// Truncates plain `text` to `columns` cells, with an ellipsis if anything was cut. Control
+/// characters, which table names may contain, become `?`.
 pub fn fit(text: &str, columns: usize) -> String {
     let clean = |c: char| if c.is_control() { '?' } else { c };
     if text.chars().map(|c| cell_width(clean(c))).sum::<usize>() <= columns {
@@ -68,7 +69,7 @@ pub fn fit(text: &str, columns: usize) -> String {
     out
 }
 
-/// As [`fit`], but keeps the end: of `database.table` the table tells more.
+/// Like [`fit`], but keeps the end: in `database.table`, the table says more.
 pub fn shorten_left(text: &str, columns: usize) -> String {
     let text = fit(text, usize::MAX);
     if visible_width(&text) <= columns {
@@ -89,7 +90,8 @@ pub fn shorten_left(text: &str, columns: usize) -> String {
     std::iter::once('…').chain(kept.into_iter().rev()).collect()
 }
 
-/// Two for the blocks where every character is wide, nought for combining marks' main block, else one.
+/// 2 for blocks of wide characters, 0 for the main block of combining marks and other zero-width
+/// characters, otherwise 1.
 fn cell_width(c: char) -> usize {
     match c as u32 {
         0x0300..=0x036F | 0x200B..=0x200D | 0xFE00..=0xFE0F => 0,

@@ -1,48 +1,51 @@
-//! How long a run will still take, over all its phases.
+//! Estimates how long a run will still take, over all its phases.
 //!
-//! The data phase is estimated by the raw bytes of the source: rest ÷ rate, where the rate is the mean of the whole
-//! phase and the last seconds (the first is steady, the second sees changes). Builds of indexes and foreign keys are
-//! estimated by the bytes of table text they go through: rest ÷ rate, where the rate is what the builds of this run
-//! reached so far, and before any has finished a ratio to the rate of the data phase.
+//! The data phase is estimated from the raw bytes of the source: rest ÷ rate, where the rate is the
+//! mean of two rates, over the whole phase (steady) and over the last few seconds (sees changes).
+//! Builds of indexes and foreign keys are estimated from the bytes of table text they read: rest ÷
+//! rate, where the rate is what the builds of this run have reached so far or, before the first has
+//! finished, a ratio to the rate of the data phase.
 
 use super::Phase;
 
-/// Before a build has finished: builds go through table text this many times as fast as loading brings it in.
-/// (604 MB: loading 4.4 to 5.7 s, one secondary index of each table 1.8 to 3.5 s.)
+/// Before the first build has finished: builds read table text this many times as fast as loading
+/// brings it in. (604 MB: loading took 4.4 to 5.7 s, one secondary index on each table 1.8 to 3.5
+/// s.)
 const DEFAULT_BUILD_RATIO: f64 = 2.0;
-/// Weight of the first guess against what was measured: as much as this part of all builds.
+/// Weight of that guess against measurements: as if it were this part of all builds.
 const GUESS_WEIGHT: f64 = 0.05;
-/// Seconds of data before an estimate is worth saying.
+/// Seconds of data phase before an estimate is worth giving.
 const MIN_DATA_SECONDS: f64 = 1.0;
 
-/// What an estimate rests on.
+/// What an estimate is based on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EtaInput {
-    /// The phase that the run is in.
+    /// Current phase.
     pub phase: Phase,
-    /// Size of the raw source, when it is known.
+    /// Size of the raw source in bytes, if known.
     pub source_total: Option<u64>,
-    /// Raw bytes read.
+    /// Raw bytes read so far.
     pub source_done: u64,
-    /// Bytes of dump text in the server.
+    /// Bytes of dump text that are in the server.
     pub bytes_done: u64,
-    /// Length of the data phase so far.
+    /// Duration of the data phase so far.
     pub data_seconds: f64,
-    /// Raw bytes per second over the last seconds.
+    /// Raw bytes per second over the last few seconds.
     pub recent_source_rate: f64,
-    /// Bytes that the builds known so far go through.
+    /// Bytes that all builds known so far read.
     pub build_bytes_planned: u64,
-    /// Of these, done.
+    /// Bytes that finished builds have read.
     pub build_bytes_done: u64,
-    /// Sum of the seconds of finished builds.
+    /// Total seconds of finished builds.
     pub build_seconds: f64,
-    /// Running builds: bytes and seconds so far.
+    /// Running builds: bytes, and seconds so far.
     pub running_builds: Vec<(u64, f64)>,
-    /// Seconds since the first build began.
+    /// Seconds since the first build started.
     pub builds_wall_seconds: f64,
 }
 
-/// Seconds left over all phases, or `None` when nothing can be said (the size is unknown, or it is too early).
+/// Estimated seconds left over all phases; `None` if no estimate is possible (the size is unknown,
+/// or it is too early).
 pub fn estimate(input: &EtaInput) -> Option<f64> {
     match input.phase {
         Phase::Preflight | Phase::Settings => None,
@@ -76,7 +79,7 @@ fn builds_left(input: &EtaInput) -> Option<f64> {
         return Some(0.0);
     }
     let done = input.build_bytes_done as f64;
-    // How many builds ran beside each other: seconds of work per second of wall.
+    // How many builds ran in parallel: seconds of work per second of wall time.
     let running_seconds: f64 = input.running_builds.iter().map(|b| b.1).sum();
     let work = input.build_seconds + running_seconds;
     let lanes = if input.builds_wall_seconds > 0.0 {
@@ -84,7 +87,8 @@ fn builds_left(input: &EtaInput) -> Option<f64> {
     } else {
         1.0
     };
-    // Seconds of work per byte: what finished builds took, and the guess, weighed as a small build of its own.
+    // Seconds of work per byte: what finished builds took, and the guess weighted like a small
+    // build of its own.
     let guess = (input.data_seconds > 0.0 && input.bytes_done > 0)
         .then(|| input.data_seconds / (input.bytes_done as f64 * DEFAULT_BUILD_RATIO) * lanes);
     let per_byte = match (done > 0.0, guess) {
@@ -95,8 +99,9 @@ fn builds_left(input: &EtaInput) -> Option<f64> {
         (true, None) => input.build_seconds / done,
         (false, guess) => guess?,
     };
-    // A running build has done what its time says, but never all of it; one that takes longer than expected shows
-    // that the rate is too high for it, and is given as much again as a tenth of its time.
+    // A running build has done what its elapsed time suggests, but never all of it. One that takes
+    // longer than expected shows that the rate is too high for it, and gets another tenth of its
+    // elapsed time.
     let mut left = 0.0;
     let mut longest: f64 = 0.0;
     let mut started = done;
@@ -111,7 +116,8 @@ fn builds_left(input: &EtaInput) -> Option<f64> {
     Some((left / lanes).max(longest))
 }
 
-/// While data is still coming, tables not seen yet will bring builds too: as many per byte as those seen.
+/// While data is still coming in, tables not seen yet will add builds too: as many per byte as
+/// those seen.
 fn expected_build_bytes(input: &EtaInput) -> f64 {
     let planned = input.build_bytes_planned as f64;
     match (input.phase, input.source_total) {
@@ -150,7 +156,7 @@ mod tests {
     #[test]
     fn data_by_bytes() {
         near(estimate(&data()), 30.0);
-        // Half as fast lately: between the two.
+        // Half as fast lately: the estimate uses the mean of both rates.
         near(
             estimate(&EtaInput {
                 recent_source_rate: 12.5,
@@ -179,7 +185,7 @@ mod tests {
             }),
             None
         );
-        // A source that is longer than it said does not make a negative time.
+        // A source that is longer than announced does not give a negative time.
         near(
             estimate(&EtaInput {
                 source_done: 2000,
@@ -191,8 +197,8 @@ mod tests {
 
     #[test]
     fn builds_to_come_are_counted_in_the_data_phase() {
-        // 500 bytes of text in 10 s; every table has one index; a quarter of the source seen: 2000 bytes of builds
-        // at 100 bytes a second are 20 s more.
+        // 500 bytes of text in 10 s, one index per table, a quarter of the source seen: 2000 bytes
+        // of builds at 100 bytes per second add 20 s.
         near(
             estimate(&EtaInput {
                 build_bytes_planned: 500,
@@ -212,9 +218,9 @@ mod tests {
             build_bytes_planned: 2000,
             ..data()
         };
-        // Nothing built yet: 2000 bytes at twice the 50 bytes a second.
+        // Nothing built yet: 2000 bytes at twice the 50 bytes per second.
         near(estimate(&index), 20.0);
-        // Half is built, at 20 bytes a second: 50 s more, a little less for the guess.
+        // Half is built, at 20 bytes per second: 50 s more, slightly less because of the guess.
         let half = EtaInput {
             build_bytes_done: 1000,
             build_seconds: 50.0,
@@ -223,14 +229,14 @@ mod tests {
         };
         let eta = estimate(&half).unwrap();
         assert!((44.0..50.0).contains(&eta), "{eta}");
-        // Two at a time take half as long.
+        // Two in parallel take half as long.
         let two = estimate(&EtaInput {
             builds_wall_seconds: 25.0,
             ..half.clone()
         })
         .unwrap();
         assert!((22.0..25.5).contains(&two), "{two}");
-        // One build left and running for 10 s of its 50: never less than that one build.
+        // One build left, running for 10 s of its 50 s: never less than that one build.
         let last = EtaInput {
             running_builds: vec![(1000, 10.0)],
             builds_wall_seconds: 60.0,

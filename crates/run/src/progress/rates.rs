@@ -1,21 +1,22 @@
-//! Rates over the last seconds.
+//! Rates over the last few seconds.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// How far a rate looks back: long enough that a commit of one chunk does not show, short enough to see a change.
+/// How far back a rate looks: long enough that the commit of one chunk does not show, short enough
+/// to follow changes.
 const WINDOW: Duration = Duration::from_secs(8);
 /// Samples closer together than this replace each other.
 const STEP: Duration = Duration::from_millis(200);
 
-/// A window of samples of three growing counts.
+/// A sliding window of samples of three growing counters.
 #[derive(Default)]
 pub struct Rates(VecDeque<(Instant, [u64; 3])>);
 
 impl Rates {
     pub fn push(&mut self, now: Instant, a: u64, b: u64, c: u64) {
         let samples = &mut self.0;
-        // The newest sample is always current; those before it stand a step apart.
+        // The newest sample is always current; those before it are at least a step apart.
         let n = samples.len();
         if n >= 2 && samples[n - 1].0.saturating_duration_since(samples[n - 2].0) < STEP {
             samples.pop_back();
@@ -48,7 +49,7 @@ mod tests {
         let mut rates = Rates::default();
         let mut count = 0;
         for tick in 0..600_u64 {
-            // 100 a second for 30 seconds, then 1000 a second for 30 seconds.
+            // 100 per second for 30 seconds, then 1000 per second for 30 seconds.
             count += if tick < 300 { 10 } else { 100 };
             rates.push(start + Duration::from_millis(tick * 100), count, count, 0);
             if tick == 299 {

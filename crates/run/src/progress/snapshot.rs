@@ -1,4 +1,4 @@
-//! The plain values of a snapshot.
+//! The plain values that a progress snapshot consists of.
 
 use std::fmt;
 
@@ -9,23 +9,23 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum Phase {
-    /// Looking at source and server; nothing is touched yet.
+    /// Inspecting source and server; nothing has been touched yet.
     Preflight = 0,
-    /// Changing settings of the server.
+    /// Changing server settings.
     Settings = 1,
-    /// Tables and rows.
+    /// Creating tables and loading rows.
     Data = 2,
-    /// Secondary indexes.
+    /// Building secondary indexes.
     Indexes = 3,
-    /// Foreign keys.
+    /// Adding foreign keys.
     ForeignKeys = 4,
-    /// Views, routines, triggers, events.
+    /// Creating views, routines, triggers and events.
     Programs = 5,
-    /// Counting and comparing.
+    /// Counting and comparing rows.
     Proof = 6,
     /// Putting settings back.
     Revert = 7,
-    /// Nothing is left to do.
+    /// Nothing left to do.
     Done = 8,
 }
 
@@ -59,7 +59,7 @@ impl fmt::Display for Phase {
     }
 }
 
-/// What happens with a table right now.
+/// What is happening to a table right now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
@@ -70,74 +70,74 @@ pub enum TableState {
     Indexing = 1,
     /// Foreign keys are being added.
     ForeignKeys = 2,
-    /// It is being counted or compared.
+    /// The table is being counted or compared.
     Checking = 3,
 }
 
 /// Where a run stands, as plain values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// The phase that the run is in.
+    /// Current phase.
     pub phase: Phase,
     /// Seconds since the run began.
     pub elapsed: f64,
-    /// Size of the raw source in bytes, when it is known.
+    /// Size of the raw source in bytes, if known.
     pub source_total: Option<u64>,
-    /// Raw bytes of the source read so far.
+    /// Raw bytes read from the source so far.
     pub source_done: u64,
     /// Bytes of dump text that are in the server.
     pub bytes_done: u64,
     /// Rows that are in the server.
     pub rows_done: u64,
-    /// Raw source bytes per second, over the last seconds.
+    /// Raw source bytes per second, over the last few seconds.
     pub source_rate: f64,
-    /// Dump text bytes per second, over the last seconds.
+    /// Dump text bytes per second, over the last few seconds.
     pub bytes_rate: f64,
-    /// Rows per second, over the last seconds.
+    /// Rows per second, over the last few seconds.
     pub rows_rate: f64,
-    /// Tables begun so far.
+    /// Tables started so far.
     pub tables_started: u64,
     /// Tables whose rows are all in.
     pub tables_done: u64,
-    /// Tables expected, when that is known.
+    /// Number of tables expected, if known.
     pub tables_total: Option<u64>,
-    /// Tables at work now, at most 64 of them, by name.
+    /// Tables being worked on, at most 64, in the order they started.
     pub active: Vec<ActiveTable>,
-    /// Tables at work beyond those listed.
+    /// Number of active tables beyond those listed.
     pub active_more: u64,
-    /// Indexes and foreign keys to be built, as far as is known yet.
+    /// Indexes and foreign keys to build, as far as known yet.
     pub builds_total: u64,
-    /// Built.
+    /// Indexes and foreign keys built so far.
     pub builds_done: u64,
-    /// Bytes of table text that the builds go through, as far as is known yet.
+    /// Bytes of table text that the builds read, as far as known yet.
     pub build_bytes_total: u64,
-    /// Of these, done.
+    /// Bytes of table text that finished builds have read.
     pub build_bytes_done: u64,
     /// Warnings so far.
     pub warnings: u64,
-    /// Of a dump or copy: the length of InnoDB's history list on the source, when it was last looked at.
+    /// For a dump or copy: length of InnoDB's history list on the source, as last sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub history_length: Option<u64>,
-    /// Of a dump or copy from a node of a Galera cluster: pauses by flow control since rows are read.
+    /// For a dump or copy from a Galera node: flow control pauses since reading rows started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow_control: Option<u64>,
-    /// Seconds left over all phases, when that can be said.
+    /// Estimated seconds left over all phases, if an estimate is possible.
     pub eta: Option<f64>,
-    /// Part of the whole run that is behind us, 0 to 1, when that can be said.
+    /// Completed part of the whole run, 0 to 1, if an estimate is possible.
     pub fraction: Option<f64>,
 }
 
-/// A table at work.
+/// A table being worked on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ActiveTable {
     /// `database.table`.
     pub table: String,
-    /// What happens.
+    /// What is happening to the table.
     pub state: TableState,
     /// Rows so far.
     pub rows: u64,
     /// Bytes of dump text so far.
     pub bytes: u64,
-    /// Seconds since it began.
+    /// Seconds since the table started.
     pub seconds: f64,
 }

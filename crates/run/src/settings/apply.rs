@@ -1,4 +1,4 @@
-//! Journal first, then change, then read back.
+//! Applies planned settings: journal first, then change, then read back.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -11,37 +11,39 @@ use super::revert::{self, RevertReport, RevertResult};
 use super::{SettingsError, SettingsPlan, Skipped, provider, redo, value};
 use crate::{Event, Events, Owner, Run, RunDir, RunId};
 
-/// Name of the server-side lock that two runs beginning at once meet at.
+/// Name of the server-side lock that keeps two runs from changing settings at once.
 const LOCK: &str = "refloat.settings";
-/// How long a run waits for another that is just changing settings, in seconds.
+/// How long a run waits for another that is changing settings, in seconds.
 const LOCK_WAIT: u32 = 10;
-/// Resized behind the statement's back.
+/// The server resizes the buffer pool in the background, after the statement has returned.
 pub(super) const POOL: &str = "innodb_buffer_pool_size";
-/// How long a resize of the buffer pool may take before the run goes on without it, and how long one that is under way already
-/// is waited for.
+/// How long a resize of the buffer pool may take before the run continues without it, and how long
+/// to wait for one that is already under way.
 const RESIZE_WAIT: Duration = Duration::from_secs(5);
-/// How often a resize is looked at.
+/// How often to check a resize.
 const RESIZE_POLL: Duration = Duration::from_millis(50);
-/// How long a session that was given up may take to end before settings are put back all the same.
+/// How long an abandoned session may take to end before settings are put back anyway.
 const SESSION_END: Duration = Duration::from_secs(10);
 
-/// Settings that are changed for a run, and the way back.
+/// Settings that were changed for a run, and the means to put them back.
 ///
-/// Dropping this puts nothing back: call [`AppliedSettings::revert`]. After a crash the journal is the way back.
+/// Dropping this puts nothing back: call [`AppliedSettings::revert`]. After a crash, use the
+/// journal.
 #[derive(Debug)]
 pub struct AppliedSettings {
     dir: RunDir,
     journal: Option<Journal>,
     skipped: Vec<Skipped>,
     left_to: Option<RunId>,
-    /// A process that is known to have ended, although it ran where that cannot be seen.
+    /// A process known to have ended, although it ran where that cannot be seen.
     ended: Option<Owner>,
-    /// The session whose changing of settings ended with an error: the server may still be at its last statement.
+    /// The session in which changing settings failed: the server may still be executing its last
+    /// statement.
     unfinished: Option<u64>,
 }
 
 impl AppliedSettings {
-    /// Nothing changed yet, for the run of this folder.
+    /// No changes yet, for the run of this folder.
     pub fn new(dir: &RunDir) -> Self {
         Self {
             dir: dir.clone(),
@@ -53,15 +55,16 @@ impl AppliedSettings {
         }
     }
 
-    /// Says of a process that it has ended, although it ran where that cannot be seen from here: what it left is put back too.
+    /// Declares that a process has ended, although it ran where that cannot be seen from here: what
+    /// it left is put back too.
     pub fn know_ended(&mut self, owner: Owner) {
         self.ended = Some(owner);
     }
 
-    /// Puts back what dead runs left on this server, so that its settings are its own.
+    /// Puts back what dead runs left on this server, so that it has its own settings again.
     ///
     /// # Errors
-    /// As [`AppliedSettings::apply`].
+    /// Same as [`AppliedSettings::apply`].
     pub fn clear(&mut self, conn: &mut Connection, events: &Events) -> Result<(), SettingsError> {
         self.apply(conn, &SettingsPlan::default(), events)
     }
@@ -71,19 +74,21 @@ impl AppliedSettings {
             && (other.alive == Some(false) || self.ended.as_ref() == Some(&other.journal.owner))
     }
 
-    /// Carries a plan out.
+    /// Carries out a plan.
     ///
-    /// What a killed run left on this server is put back first. While another run that lives (or whose life cannot be
-    /// seen) has settings changed on this server, nothing is changed: its tuned values must never be taken for originals.
-    /// A change that the server refuses is left out and said; only a lost connection or a journal that cannot be written
-    /// is an error. After an error some of it may have been changed: [`AppliedSettings::revert`] puts that back too.
+    /// What a killed run left on this server is put back first. While another run that is (or may
+    /// be) alive has settings changed on this server, nothing is changed: its tuned values must
+    /// never be taken for originals. A change that the server refuses is skipped and reported.
+    /// Errors are a lost connection, a statement ended by Ctrl-C, or a journal that cannot be
+    /// written. After an error some changes may have been made: [`AppliedSettings::revert`] puts
+    /// those back too.
     pub fn apply(
         &mut self,
         conn: &mut Connection,
         plan: &SettingsPlan,
         events: &Events,
     ) -> Result<(), SettingsError> {
-        // A run that changes nothing itself still puts back what a dead one left.
+        // Even a run that changes nothing puts back what a dead one left.
         if plan.changes.is_empty() && !self.something_left(conn) {
             return Ok(());
         }
@@ -100,7 +105,7 @@ impl AppliedSettings {
         if result.is_err() {
             self.unfinished = Some(conn.server().connection_id);
         }
-        // A lost connection gives the lock back by itself.
+        // A lost connection releases the lock by itself.
         drop(conn.query_value(format!("SELECT RELEASE_LOCK('{LOCK}')")));
         result
     }
@@ -129,7 +134,8 @@ impl AppliedSettings {
         }
         let mut changes = Vec::new();
         for change in &plan.changes {
-            // The value may have changed since the plan, and what was put back above certainly has.
+            // The value may have changed since the plan was made, and anything put back above
+            // certainly has.
             let now = read(conn, &change.name)?;
             match now {
                 Some(now) if !value::same(&now, &change.new) => changes.push(JournalEntry {
@@ -156,7 +162,8 @@ impl AppliedSettings {
         self.dir.write(RunDir::SETTINGS, &journal)?;
         if let Err(e) = journal::write_row(conn, &journal) {
             if was_stopped(conn, &e) {
-                // Nothing is changed yet, and the row may have come there all the same: putting back closes both.
+                // Nothing is changed yet, but the row may have been written anyway. Putting back
+                // closes both.
                 journal.changes.clear();
                 journal.row = false;
                 self.journal = Some(journal);
@@ -170,11 +177,11 @@ impl AppliedSettings {
             self.dir.write(RunDir::SETTINGS, &journal)?;
         }
         let result = self.change_all(conn, &mut journal, events);
-        // What was never changed is no business of a later revert.
+        // Changes that were never made do not concern a later revert.
         journal
             .changes
             .retain(|c| c.applied.is_some() || result.is_err());
-        // What was changed has to be put back also when it can be written down no more.
+        // Changed settings must be put back even if the journal can no longer be written.
         let journal = &*self.journal.insert(journal);
         self.dir.write(RunDir::SETTINGS, journal)?;
         if result.is_ok() && journal.row {
@@ -208,7 +215,7 @@ impl AppliedSettings {
                     "the server took the new value and kept the old one",
                     events,
                 );
-                // A resize that is only late must not come about when nobody puts it back any more.
+                // The resize may merely be late. Keep the entry, so that it is put back.
                 if entry.name == POOL {
                     entry.applied = Some(entry.new.clone());
                 }
@@ -232,12 +239,12 @@ impl AppliedSettings {
         Ok(())
     }
 
-    /// Whether a dead run left changes on this server, as far as this account may see.
+    /// Whether a dead run left changes on this server, as far as this account can see.
     fn something_left(&self, conn: &mut Connection) -> bool {
         is_left(conn, self.dir.state_dir(), |other| self.is_dead(other))
     }
 
-    /// Puts back what dead runs left; returns a run that is in the way.
+    /// Puts back what dead runs left; returns a run that is in the way, if there is one.
     fn make_way(
         &self,
         conn: &mut Connection,
@@ -245,7 +252,7 @@ impl AppliedSettings {
         events: &Events,
     ) -> Result<Option<OpenRun>, SettingsError> {
         let mut open = journal::list_on_server(conn)?;
-        // Without a row (it could not be written) the folder beside ours is the only trace.
+        // Without a row (it could not be written), the folder next to ours is the only trace.
         if let Some(state) = self.dir.state_dir() {
             for other in journal::list(state)? {
                 let known = open.iter().any(|o| o.journal.run == other.journal.run);
@@ -254,7 +261,8 @@ impl AppliedSettings {
                 }
             }
         }
-        // A run puts back before it changes again; the newest change is undone first.
+        // A run puts back leftovers before it makes its own changes, so undo the newest changes
+        // first.
         open.sort_by(|a, b| b.journal.run.cmp(&a.journal.run));
         for other in open {
             if !self.is_dead(&other) {
@@ -302,7 +310,7 @@ impl AppliedSettings {
         });
     }
 
-    /// What is changed now, with the values read back.
+    /// Current changes, with the values read back.
     pub fn changes(&self) -> &[JournalEntry] {
         self.journal.as_ref().map_or(&[], |j| &j.changes)
     }
@@ -312,18 +320,19 @@ impl AppliedSettings {
         &self.skipped
     }
 
-    /// The other run that the settings were left to.
+    /// The run because of which this one changed nothing.
     pub fn left_to(&self) -> Option<&RunId> {
         self.left_to.as_ref()
     }
 
-    /// Whether something is still to be put back.
+    /// Whether something must still be put back.
     pub fn is_open(&self) -> bool {
         self.journal.as_ref().is_some_and(|j| !j.closed)
     }
 
-    /// [`AppliedSettings::revert`] on a connection of its own, for the end of a run: the others may be gone or in the middle of
-    /// something. Gives what is still to be put back, in words.
+    /// Same as [`AppliedSettings::revert`] but on a new connection, for the end of a run: the other
+    /// connections may be gone or busy. Also returns a description of each setting that is not
+    /// back.
     pub fn put_back<E: From<SettingsError>>(
         &mut self,
         run: &Run,
@@ -333,7 +342,8 @@ impl AppliedSettings {
             return (Vec::new(), Ok(()));
         }
         let result = connect().and_then(|mut conn| {
-            // Asked a second time, a person does not want to wait for that either; what is left is said.
+            // Someone who asks a second time does not want to wait for this either; what is left is
+            // reported.
             let shutdown = conn.shutdown_handle();
             let _hard = run.cancel.on_hard(move || shutdown.shutdown());
             Ok(self.revert(&mut conn, &run.events)?)
@@ -344,7 +354,8 @@ impl AppliedSettings {
                 .iter()
                 .all(|setting| !matches!(setting.result, RevertResult::Failed { .. }))
         };
-        // A journal stays open also when only its row on the server could not be removed (the disk is full, say).
+        // A journal also stays open if only its row on the server could not be removed, for example
+        // because the disk is full.
         let is_left = self.is_open() && !matches!(&result, Ok(Some(report)) if all_back(report));
         let left = self
             .changes()
@@ -355,7 +366,8 @@ impl AppliedSettings {
         (left, result.map(drop))
     }
 
-    /// Puts everything back, in reverse order. May be called again after an error, with a new connection.
+    /// Puts everything back, in reverse order. May be called again after an error, with a new
+    /// connection.
     pub fn revert(
         &mut self,
         conn: &mut Connection,
@@ -373,8 +385,9 @@ impl AppliedSettings {
     }
 }
 
-/// Whether a run whose process has ended left changes on this server, as far as this account may see: by the server's own rows, or by the
-/// folders under a state directory. Of `ended` it is known that it has ended, although it ran where that cannot be seen.
+/// Whether a run whose process has ended left changes on this server, as far as this account can
+/// see, according to the server's own rows or the folders under a state directory. `ended` is a
+/// process known to have ended, although it ran where that cannot be seen.
 pub fn left_by_dead_runs(conn: &mut Connection, state_dir: &Path, ended: Option<&Owner>) -> bool {
     is_left(conn, Some(state_dir), |other| {
         other.alive == Some(false) || ended == Some(&other.journal.owner)
@@ -399,13 +412,14 @@ fn is_left(
         })
 }
 
-/// Whether an error means that the run is being stopped, and no refusal: the connection is lost, or its statement was ended by Ctrl-C.
+/// Whether an error means that the run is being stopped, and not that the server refused: the
+/// connection is lost, or Ctrl-C ended its statement.
 fn was_stopped(conn: &Connection, error: &SettingsError) -> bool {
     conn.is_closed() || matches!(error, SettingsError::Server(error) if error.is_interrupted())
 }
 
-/// Waits until a session of ours that was given up is gone: a change that the server is still at would come about after it was put
-/// back (seen on MySQL 9.7.4 with `innodb_redo_log_capacity`).
+/// Waits for an abandoned session of ours to end: a change that the server is still making would
+/// take effect after it was put back (seen on MySQL 9.7.4 with `innodb_redo_log_capacity`).
 fn await_end(conn: &mut Connection, session: u64) -> Result<(), SettingsError> {
     if session == conn.server().connection_id {
         return Ok(());
@@ -418,19 +432,19 @@ fn await_end(conn: &mut Connection, session: u64) -> Result<(), SettingsError> {
     Ok(())
 }
 
-/// The value of a setting now; `None` where the server has no such setting.
+/// Current value of a setting; `None` if the server has no such setting.
 pub(super) fn read(conn: &mut Connection, name: &str) -> Result<Option<String>, SettingsError> {
     if provider::is_provider_option(name) {
         return provider::read(conn, name);
     }
-    // WHERE and not LIKE: `_` would match any letter, and escaping it depends on the sql_mode.
+    // WHERE, not LIKE: `_` would match any character, and escaping it depends on the sql_mode.
     let (show, switch) = if name == REDO_LOG {
         (
             "SHOW GLOBAL STATUS WHERE Variable_name = 'Innodb_redo_log_enabled'".to_owned(),
             true,
         )
     } else {
-        // Names come from the table of settings or were checked against it.
+        // Names come from the catalog of settings or were checked against it.
         (
             format!("SHOW GLOBAL VARIABLES WHERE Variable_name = '{name}'"),
             false,
@@ -444,7 +458,7 @@ pub(super) fn read(conn: &mut Connection, name: &str) -> Result<Option<String>, 
     }))
 }
 
-/// Reads until the value is the new one: a resize of the buffer pool goes on behind the statement's back.
+/// Reads until the value is the new one: the buffer pool resizes in the background.
 pub(super) fn read_settled(
     conn: &mut Connection,
     name: &str,
@@ -463,8 +477,9 @@ pub(super) fn read_settled(
     }
 }
 
-/// Waits for a resize of the buffer pool that is under way, above all the shrink at the end of an earlier run: MySQL takes a new
-/// size meanwhile and then drops it (9.7.4). MariaDB has no such code, and resizes before its statement returns or refuses.
+/// Waits for a resize of the buffer pool that is under way, typically the shrink at the end of an
+/// earlier run. Until it ends, MySQL accepts a new size and then drops it (9.7.4). MariaDB has no
+/// such status code: it resizes before its statement returns, or refuses.
 pub(super) fn await_resize(conn: &mut Connection) -> Result<(), SettingsError> {
     let begun = std::time::Instant::now();
     while begun.elapsed() < RESIZE_WAIT {
@@ -479,7 +494,7 @@ pub(super) fn await_resize(conn: &mut Connection) -> Result<(), SettingsError> {
     Ok(())
 }
 
-/// Sets a setting, for a run whose journal names it.
+/// Sets a setting, for a run whose journal lists it.
 pub(super) fn write(
     conn: &mut Connection,
     run: &RunId,

@@ -1,7 +1,7 @@
-//! The table of settings: what is worth changing, on which server, to which value, and why.
+//! The catalog of settings: what is worth changing, on which server, to which value, and why.
 //!
-//! Gains are those that were measured loading 2 × 1.5 million rows on two cores, where nothing else is said; a gain
-//! that nobody measured says so.
+//! Unless stated otherwise, gains were measured loading 2 × 1.5 million rows on two cores. A gain
+//! that was not measured says so.
 
 mod rules;
 
@@ -9,77 +9,78 @@ use serde::{Deserialize, Serialize};
 
 use super::{Durability, Facts, Hints};
 
-/// A global setting that will be changed for the run.
+/// A global setting to change for the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedChange {
-    /// Its name; `redo_log` stands for `ALTER INSTANCE … INNODB REDO_LOG`.
+    /// Name of the setting; `redo_log` stands for `ALTER INSTANCE … INNODB REDO_LOG`.
     pub name: String,
-    /// Its value now.
+    /// Current value.
     pub old: String,
-    /// Its value for the run.
+    /// Value for the run.
     pub new: String,
-    /// Why.
+    /// Why the change helps.
     pub reason: String,
-    /// What it is expected to bring.
+    /// Expected gain.
     pub gain: String,
 }
 
-/// A session setting that the run's own sessions should use. Not journalled: it ends with the session.
+/// A setting for the run's own sessions. Not journalled: it ends with the session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionChange {
-    /// Its name.
+    /// Name of the session variable.
     pub name: String,
-    /// Its value.
+    /// Value for the session.
     pub value: String,
-    /// Why.
+    /// Why the change helps.
     pub reason: String,
 }
 
-/// A setting that would help but that the run does not touch: it needs a restart, or a person's word.
+/// A setting that would help but that the run leaves alone: it needs a restart, or someone's
+/// consent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Advice {
-    /// Its name.
+    /// Name of the setting.
     pub name: String,
-    /// Its value now.
+    /// Current value.
     pub now: String,
     /// The value that would help.
     pub better: String,
-    /// Whether it needs a restart of the server.
+    /// Whether the change needs a restart of the server.
     pub restart: bool,
-    /// Why.
+    /// Why the change helps.
     pub reason: String,
-    /// What it is expected to bring.
+    /// Expected gain.
     pub gain: String,
 }
 
-/// A change that was considered and not planned.
+/// A change that was considered but not planned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
-    /// The setting.
+    /// Name of the setting.
     pub name: String,
-    /// Why not.
+    /// Why it was not planned.
     pub reason: String,
-    /// The privilege that would allow it, when the lack of one is the reason.
+    /// The privilege that would allow it, if its absence is the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing_privilege: Option<String>,
 }
 
-/// What will be done about settings; [`super::AppliedSettings::apply`] does exactly this.
+/// What to do about settings; [`super::AppliedSettings::apply`] does exactly this.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SettingsPlan {
-    /// The level that was asked for.
+    /// The durability level that was asked for.
     pub durability: Durability,
-    /// Global changes, in this order.
+    /// Global changes, in the order to make them.
     pub changes: Vec<PlannedChange>,
-    /// For the run's own sessions.
+    /// Settings for the run's own sessions.
     pub session: Vec<SessionChange>,
-    /// What a person could do.
+    /// Settings that the user could change.
     pub advice: Vec<Advice>,
-    /// What was considered and left out.
+    /// Changes that were considered and left out.
     pub skipped: Vec<Skipped>,
 }
 
-/// Makes the plan from the facts alone.
+/// Makes a plan from facts alone, without asking the server.
 pub fn plan(facts: &Facts, durability: Durability, hints: &Hints) -> SettingsPlan {
     let mut planner = Planner {
         facts,
@@ -101,7 +102,7 @@ struct Planner<'a> {
     plan: SettingsPlan,
 }
 
-/// A rule's wish: the level that it needs, and its words.
+/// What a rule wants: the level that it needs, and its texts for the plan.
 struct Wish<'a> {
     name: &'a str,
     new: String,
@@ -111,7 +112,7 @@ struct Wish<'a> {
 }
 
 impl Planner<'_> {
-    /// Turns a wish into a change, an advice, or a reason why neither.
+    /// Turns a wish into a change, advice, or a reason for neither.
     fn wish(&mut self, wish: Wish<'_>) {
         let Some(old) = self.facts.get(wish.name).map(str::to_owned) else {
             return;
@@ -161,7 +162,7 @@ impl Planner<'_> {
         });
     }
 
-    /// [`Planner::skip`] because the account may not.
+    /// Same as [`Planner::skip`], for lack of a privilege.
     fn skip_for_lack(&mut self, name: &str, privilege: &str, reason: impl Into<String>) {
         self.plan.skipped.push(Skipped {
             name: name.to_owned(),
@@ -170,7 +171,7 @@ impl Planner<'_> {
         });
     }
 
-    /// The privilege that is missing for SET GLOBAL, as the vendor names it.
+    /// The privilege that the account lacks to change `name`, as the vendor calls it.
     fn missing_privilege(&self, name: &str) -> Option<&'static str> {
         use refloat_wire::Vendor::{MariaDb, MySql};
         let since = |version| self.facts.version >= version;
@@ -186,7 +187,7 @@ impl Planner<'_> {
                 &["SUPER", "SYSTEM_VARIABLES_ADMIN"],
                 "SYSTEM_VARIABLES_ADMIN",
             ),
-            // SUPER stands for less since 11.0.
+            // Since 11.0, SUPER covers less.
             (MariaDb, "sync_binlog" | "sql_log_bin") if since((11, 0, 0)) => {
                 (&["BINLOG ADMIN"], "BINLOG ADMIN")
             }

@@ -1,7 +1,8 @@
-//! What was committed while the server's durability was relaxed is brought to the disk before anybody says "done".
+//! Brings to disk what was committed under relaxed durability, before anything reports success.
 //!
-//! It runs when the settings are back. InnoDB writes its redo log in order, so one sync of it covers every commit before; the binary log is a
-//! file of its own, and putting `sync_binlog` back syncs nothing of what is in it already.
+//! This runs once the settings are back. InnoDB writes its redo log in order, so one sync covers
+//! every earlier commit. The binary log is a file of its own, and putting `sync_binlog` back syncs
+//! nothing that is already in it.
 
 use refloat_wire::Connection;
 
@@ -9,10 +10,11 @@ use super::journal::Journal;
 use crate::Events;
 
 const REDO: &str = "innodb_flush_log_at_trx_commit";
-/// A setting that keeps commits from the disk, what brings them there, and what that is called.
+/// The setting that keeps commits off the disk, the statement that brings them there, and the log's
+/// name.
 const LOGS: &[(&str, &str, &str)] = &[
     (REDO, "FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS", "redo log"),
-    // Both vendors sync a file of the binary log when they close it. It begins a new one.
+    // Both vendors sync a binary log file when they close it. This statement starts a new one.
     (
         "sync_binlog",
         "FLUSH NO_WRITE_TO_BINLOG BINARY LOGS",
@@ -20,14 +22,15 @@ const LOGS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Brings the logs whose setting the run had changed to the disk.
+/// Brings to disk the logs whose settings the run had changed.
 ///
-/// An account that may not do so is told of it: the server's own clock and the system's bring them there too.
+/// If the account may not do so, this only warns: the server's and the system's own timers bring
+/// them to disk too.
 pub(super) fn bring_to_disk(conn: &mut Connection, journal: &Journal, events: &Events) {
     let changed = |name: &str| journal.changes.iter().any(|change| change.name == name);
     for (name, statement, what) in LOGS.iter().filter(|(name, ..)| changed(name)) {
         let done = conn.exec(*statement);
-        // The journal's row is removed next, and that commit brings the redo log to the disk with it.
+        // The journal's row is removed next, and that commit brings the redo log to disk as well.
         let follows = *name == REDO && journal.row;
         if let Err(error) = done
             && !follows

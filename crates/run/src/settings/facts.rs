@@ -1,4 +1,4 @@
-//! What the server says about itself.
+//! What the server reports about itself.
 
 mod grants;
 
@@ -9,7 +9,7 @@ use refloat_wire::{Connection, Vendor};
 use super::SettingsError;
 pub use grants::Grants;
 
-/// The pseudo setting of MySQL's redo log: it is a state of the instance and not a variable.
+/// Pseudo-setting for MySQL's redo log, which is a state of the instance, not a variable.
 pub const REDO_LOG: &str = "redo_log";
 
 /// A server's settings, as far as plans need them.
@@ -17,22 +17,22 @@ pub const REDO_LOG: &str = "redo_log";
 pub struct Facts {
     /// MariaDB or MySQL.
     pub vendor: Vendor,
-    /// Its version.
+    /// Major, minor and patch version.
     pub version: (u16, u16, u16),
-    /// All global variables, names in lower case.
+    /// All global variables, by name in lower case.
     pub variables: BTreeMap<String, String>,
-    /// Variables that only a restart changes, where the server says so (MariaDB).
+    /// Variables that only a restart can change, where the server reports that (MariaDB).
     pub startup_only: BTreeSet<String>,
-    /// What the account may do.
+    /// Privileges of the account.
     pub grants: Grants,
-    /// State of MySQL's redo log: `ON`, `OFF`, or `None` where there is no such state.
+    /// Whether MySQL's redo log is enabled; `None` where there is no such state.
     pub redo_enabled: Option<bool>,
-    /// Replicas that read the binary log now; `None` when the account may not see that.
+    /// Number of replicas reading the binary log now; `None` if the account may not see that.
     pub replicas: Option<u64>,
 }
 
 impl Facts {
-    /// Asks the server. Changes nothing.
+    /// Queries the server. Changes nothing.
     pub fn read(conn: &mut Connection) -> Result<Self, SettingsError> {
         let (vendor, version) = (conn.server().vendor, conn.server().version);
         let mut variables = BTreeMap::new();
@@ -77,28 +77,28 @@ impl Facts {
         Ok(facts)
     }
 
-    /// A variable's text.
+    /// A variable's value as text.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str)
     }
 
-    /// A variable's number.
+    /// A variable's value as a number.
     pub fn number(&self, name: &str) -> Option<u64> {
         self.get(name)?.parse().ok()
     }
 
-    /// Whether a switch is on.
+    /// Whether a boolean variable is on.
     pub fn is_on(&self, name: &str) -> bool {
         self.get(name).is_some_and(|v| super::value::same(v, "ON"))
     }
 
-    /// Whether it may apply what other nodes of a Galera cluster write: it has a provider.
+    /// Whether the server may apply writes of other Galera nodes: it has a provider.
     pub fn is_node(&self) -> bool {
         let provider = self.get("wsrep_provider").unwrap_or_default();
         !provider.is_empty() && !provider.eq_ignore_ascii_case("none")
     }
 
-    /// Whether the account has one of these privileges on everything.
+    /// Whether the account has one of these privileges globally.
     pub fn may(&self, any: &[&str]) -> bool {
         self.grants.may(any)
     }

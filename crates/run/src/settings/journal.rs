@@ -1,7 +1,7 @@
-//! The journal: what was changed where, so that anybody can put it back.
+//! The journal of settings: what a run changed where, so that anyone can put it back.
 //!
-//! It stands in two places with the same content: `settings.json` in the run's folder, and a row of
-//! `refloat.settings_journal` on the server itself. Either alone is enough to put everything back.
+//! It is kept in two places with the same content: `settings.json` in the run's folder, and a row
+//! of `refloat.settings_journal` on the server itself. Either one is enough to put everything back.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,23 +16,24 @@ use crate::own::namesakes;
 use crate::probe;
 use crate::{Owner, RunDir, RunDirError, RunId};
 
-/// Schema of our own on a target server.
+/// Refloat's own schema on a target server.
 pub const JOURNAL_SCHEMA: &str = "refloat";
-/// Table of the journals of runs that have not put everything back yet.
+/// Holds the journals of runs that have not put everything back yet.
 pub const JOURNAL_TABLE: &str = "settings_journal";
-/// Comment of the journal table when the schema was made along with it and may go with it.
+/// Comment on the journal table if Refloat created the schema along with it and may drop both.
 const OUR_SCHEMA: &str = "refloat: this schema goes when it is empty";
-/// A row is not larger than this; what is larger was not written by us.
+/// Largest row that is read, in bytes. Refloat writes no larger ones.
 const ROW_MAX: usize = 1 << 20;
-/// Two starts of a server closer together than this are one: the figure is made of two clocks in whole seconds.
+/// Start times of a server that differ by no more seconds than this are the same start: they are
+/// computed from two clocks that count whole seconds.
 const START_TOLERANCE: i64 = 2;
 
-/// A server, and the start of it that the settings live in.
+/// Identifies a server, and the start of it since which the settings are in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerMark {
     /// `host:port` or socket, and user, as the run connected.
     pub peer: String,
-    /// The server's own id, where it has one.
+    /// The server's own UUID, if it has one.
     pub uuid: Option<String>,
     /// `@@hostname`.
     pub hostname: String,
@@ -42,12 +43,12 @@ pub struct ServerMark {
     pub datadir: String,
     /// `@@version`.
     pub version: String,
-    /// When the server started: seconds since 1970, by the server's clock.
+    /// When the server started, in seconds since 1970 by its own clock; 0 if unknown.
     pub started: i64,
 }
 
 impl ServerMark {
-    /// The server at the other side.
+    /// The server that `conn` is connected to.
     pub(super) fn of(conn: &mut Connection) -> Result<Self, SettingsError> {
         let started = probe::server_started(conn)?.unwrap_or(0);
         let identity = conn.identity();
@@ -62,7 +63,8 @@ impl ServerMark {
         })
     }
 
-    /// Whether this is the same installation (it may have been restarted or upgraded meanwhile).
+    /// Whether both are the same installation, which may have been restarted or upgraded in
+    /// between.
     pub fn same_server(&self, other: &Self) -> bool {
         self.hostname == other.hostname
             && self.port == other.port
@@ -70,7 +72,7 @@ impl ServerMark {
             && (self.uuid == other.uuid || self.uuid.is_none() || other.uuid.is_none())
     }
 
-    /// Whether it is also the same start of it.
+    /// Whether both are also the same start of that installation.
     pub fn same_start(&self, other: &Self) -> bool {
         (self.started - other.started).abs() <= START_TOLERANCE
     }
@@ -79,14 +81,14 @@ impl ServerMark {
 /// One changed setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JournalEntry {
-    /// The setting.
+    /// Name of the setting.
     pub name: String,
-    /// Its value before.
+    /// Value before the change.
     pub old: String,
-    /// The value that was asked for.
+    /// Value that was asked for.
     pub new: String,
-    /// The value that was read back; `None`: the change had not been made, or not been confirmed, when the journal
-    /// was written last.
+    /// Value that was read back. `None` if the change had not been made, or not been confirmed,
+    /// when the journal was last written.
     pub applied: Option<String>,
     /// Why it was changed.
     pub reason: String,
@@ -95,42 +97,42 @@ pub struct JournalEntry {
 /// What a run changed on one server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Journal {
-    /// Number of this format.
+    /// Version of the journal format.
     pub format: u32,
-    /// The run.
+    /// The run that made the changes.
     pub run: RunId,
-    /// Its process.
+    /// The process that executes the run.
     pub owner: Owner,
-    /// The server.
+    /// The server that was changed.
     pub server: ServerMark,
-    /// The level that was asked for.
+    /// The durability level that was asked for.
     pub durability: Durability,
-    /// When it was written first, RFC 3339.
+    /// When the journal was first written, RFC 3339.
     pub created: String,
     /// The changes, in the order they were made.
     pub changes: Vec<JournalEntry>,
-    /// Whether a row on the server says the same.
+    /// Whether a row on the server holds the same content.
     pub row: bool,
-    /// Everything is back, or known to be nobody's to put back.
+    /// Whether everything is back, or known not to need putting back.
     pub closed: bool,
 }
 
 impl Journal {
-    /// Whether the redo log was switched off: a server that ends then cannot be started again.
+    /// Whether the redo log was disabled: a server that crashes in that state cannot be started
+    /// again.
     pub fn redo_log_off(&self) -> bool {
         self.changes.iter().any(|change| change.name == REDO_LOG)
     }
 }
 
-/// Number of the format written here.
 pub(super) const FORMAT: u32 = 1;
 
-/// A run whose settings are still to be put back.
+/// A run whose settings are not back yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenRun {
-    /// Its journal.
+    /// The run's journal.
     pub journal: Journal,
-    /// Whether its process still works; `None`: it ran where this cannot be seen.
+    /// Whether the run's process is still running; `None` if it ran where that cannot be seen.
     pub alive: Option<bool>,
 }
 
@@ -141,8 +143,8 @@ impl OpenRun {
     }
 }
 
-/// Runs under a state directory whose settings are still to be put back, oldest first. A journal that cannot be read is an
-/// error: it may be the only trace of a change.
+/// Runs under a state directory whose settings are not back yet, oldest first. A journal that
+/// cannot be read is an error: it may be the only trace of a change.
 pub fn list(state_dir: &Path) -> Result<Vec<OpenRun>, SettingsError> {
     let mut open = Vec::new();
     for dir in RunDir::list(state_dir)? {
@@ -156,7 +158,8 @@ pub fn list(state_dir: &Path) -> Result<Vec<OpenRun>, SettingsError> {
     Ok(open)
 }
 
-/// Runs whose settings on this server are still to be put back, by the server's own rows, oldest first.
+/// Runs whose settings on this server are not back yet, according to the server's own rows, oldest
+/// first.
 pub fn list_on_server(conn: &mut Connection) -> Result<Vec<OpenRun>, SettingsError> {
     let here = ServerMark::of(conn)?;
     let open = rows(conn)?.into_iter().map(OpenRun::of);
@@ -166,7 +169,7 @@ pub fn list_on_server(conn: &mut Connection) -> Result<Vec<OpenRun>, SettingsErr
         .collect())
 }
 
-/// All rows, of this server or not.
+/// All rows, whether they are about this server or another.
 fn rows(conn: &mut Connection) -> Result<Vec<Journal>, SettingsError> {
     let exists = format!(
         "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA='{JOURNAL_SCHEMA}' AND TABLE_NAME='{JOURNAL_TABLE}'"
@@ -174,7 +177,7 @@ fn rows(conn: &mut Connection) -> Result<Vec<Journal>, SettingsError> {
     if conn.query(exists)?.u64(0, 0) != Some(1) {
         return Ok(Vec::new());
     }
-    // Somebody's table of this name holds no journal.
+    // A table of this name that is not Refloat's holds no journal.
     if is_taken(conn)? {
         return Ok(Vec::new());
     }
@@ -202,21 +205,22 @@ fn rows(conn: &mut Connection) -> Result<Vec<Journal>, SettingsError> {
     Ok(found)
 }
 
-/// Whether somebody's table has the name of the journal's.
+/// Whether a table that is not Refloat's has the name of the journal table.
 fn is_taken(conn: &mut Connection) -> Result<bool, SettingsError> {
     Ok(namesakes(conn, JOURNAL_SCHEMA)?.contains(JOURNAL_TABLE))
 }
 
-/// Nodes of a cluster have one table for all of them, and a run that changes several at once makes and removes it one node after the other: a
-/// table that one of them has just made is not left over, and it is the last one that removes it.
+/// The nodes of a cluster share one journal table, and a run that changes several nodes at once
+/// must create and drop it for one node at a time. Otherwise one node takes the table that another
+/// has just created for a leftover, or drops it although it is not the last.
 static ROWS: Mutex<()> = Mutex::new(());
 
 fn one_at_a_time() -> MutexGuard<'static, ()> {
     ROWS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs `work` with this session's binary log off where the account may do that: the journal is about this server and
-/// no other.
+/// Runs `work` with this session's binary log off, if the account may do that: the journal concerns
+/// this server and no other.
 fn unlogged<T>(
     conn: &mut Connection,
     work: impl FnOnce(&mut Connection) -> Result<T, SettingsError>,
@@ -230,8 +234,8 @@ fn unlogged<T>(
     result
 }
 
-/// Writes the row; the schema and the table are made when they are missing. Autocommit makes it durable before this
-/// returns, because it happens before any durability is relaxed.
+/// Writes the row; creates the schema and the table if they are missing. Autocommit makes the row
+/// durable before this returns, because this runs before any durability is relaxed.
 pub(super) fn write_row(conn: &mut Connection, journal: &Journal) -> Result<(), SettingsError> {
     let hex = hex(
         &serde_json::to_vec(journal).map_err(|source| RunDirError::Json {
@@ -246,7 +250,7 @@ pub(super) fn write_row(conn: &mut Connection, journal: &Journal) -> Result<(), 
     unlogged(conn, |conn| {
         drop_ghost(conn, &format!("`{JOURNAL_SCHEMA}`.`{JOURNAL_TABLE}`"))?;
         drop_settled(conn, JOURNAL_SCHEMA)?;
-        // An empty one was left by a run that ended between removing the table and the schema.
+        // An empty schema was left by a run that ended between dropping the table and the schema.
         let ours = !schema_exists(conn)? || objects(conn)? == Some(0);
         let comment = if ours {
             conn.exec(format!("CREATE DATABASE IF NOT EXISTS `{JOURNAL_SCHEMA}`"))?;
@@ -266,7 +270,8 @@ pub(super) fn write_row(conn: &mut Connection, journal: &Journal) -> Result<(), 
     })
 }
 
-/// Changes something in the journal of a run that means nothing (a blank behind the text), so that the server has something to write.
+/// Makes a meaningless change to a run's journal (a trailing blank), so that the server has
+/// something to write.
 pub(super) fn touch(conn: &mut Connection, run: &RunId) -> Result<(), SettingsError> {
     unlogged(conn, |conn| {
         conn.exec(format!(
@@ -276,13 +281,13 @@ pub(super) fn touch(conn: &mut Connection, run: &RunId) -> Result<(), SettingsEr
     })
 }
 
-/// How many rows the table has on every node of a cluster, which has the journals of all its nodes; `None` when this node is too far behind
-/// the others to know.
+/// Number of rows of the table on all nodes of a cluster, which holds the journals of all its
+/// nodes. `None` if this node is too far behind the others to know.
 fn rows_everywhere(conn: &mut Connection, table: &str) -> Result<Option<u64>, SettingsError> {
     let galera = conn.query("SHOW VARIABLES LIKE 'wsrep_on'")?;
     let galera = galera.str(0, 1) == Some("ON");
     if galera {
-        // A row that another node removed a moment ago may still be here.
+        // A row that another node removed a moment ago may still be visible here.
         conn.exec("SET @refloat_waits = @@SESSION.wsrep_sync_wait, SESSION wsrep_sync_wait = 1")?;
     }
     let rows = conn.query(format!("SELECT COUNT(*) FROM {table}"));
@@ -302,7 +307,7 @@ fn schema_exists(conn: &mut Connection) -> Result<bool, SettingsError> {
     Ok(conn.query(schemas)?.u64(0, 0) != Some(0))
 }
 
-/// How many objects the schema holds.
+/// Number of tables, routines and events in the schema.
 fn objects(conn: &mut Connection) -> Result<Option<u64>, SettingsError> {
     let result = conn.query(format!(
         "SELECT (SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA='{JOURNAL_SCHEMA}') + \
@@ -312,9 +317,10 @@ fn objects(conn: &mut Connection) -> Result<Option<u64>, SettingsError> {
     Ok(result.u64(0, 0))
 }
 
-/// Removes the row, the table when it holds no other, and the schema when it is ours and holds nothing else. What a run that ended in the
-/// middle of this has removed already is no error, and neither is a schema that cannot be removed with nothing in it: a power cut may have left
-/// a file there that the server does not know. Why it stays is returned.
+/// Removes the row; drops the table if it holds no other, and the schema if it is ours and empty.
+/// Anything that a run which ended halfway has already removed is no error. Neither is an empty
+/// schema that cannot be dropped, because a power cut may have left a file there that the server
+/// does not know; the server's error is then returned as `Ok`.
 pub(super) fn remove_row(
     conn: &mut Connection,
     run: &RunId,
@@ -329,7 +335,7 @@ pub(super) fn remove_row(
         ))?;
         let ours = if comment.is_empty() {
             drop_settled(conn, JOURNAL_SCHEMA)?;
-            // An empty schema without the table is what was left between removing the two.
+            // An empty schema without the table was left between dropping the two.
             schema_exists(conn)?
         } else {
             conn.exec(format!("DELETE FROM {table} WHERE run='{run}'"))?;

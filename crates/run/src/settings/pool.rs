@@ -1,22 +1,26 @@
-//! The way back of the buffer pool.
+//! The steps in which a buffer pool gets its old size back.
 
 use refloat_wire::Connection;
 
 use super::SettingsError;
 use super::apply::read;
 
-/// The smallest share of the pool that a step leaves.
+/// The smallest share of the pool that a step keeps.
 ///
-/// While a pool shrinks, InnoDB counts the pages that are free or in use for tables against the pages of the *old* size, and takes itself
-/// for full below a quarter of them (`buf_pool_t::running_out`): whoever changes a row then gets error 1206. An application may try again;
-/// a node of a Galera cluster that applies what others have written may not, calls itself inconsistent, and leaves its cluster. A pool
-/// that keeps more than half of its pages does not come near the quarter, unless locks and hash indexes fill more than a third of it.
+/// While a pool shrinks, InnoDB compares the pages that are free or in use for tables with the page
+/// count of the *old* size, and considers itself full below a quarter of it
+/// (`buf_pool_t::running_out`). Anyone who changes a row then gets error 1206. An application can
+/// retry. A Galera node that applies the writes of others cannot: it considers itself inconsistent
+/// and leaves the cluster. A pool that keeps more than half of its pages stays clear of the
+/// quarter, unless locks and hash indexes fill more than a third of it.
 const STEP: (u64, u64) = (5, 8);
 
-/// Where a server names no unit: MariaDB from 10.11.12 on has extents of 8 MiB, and takes any size in MiB.
+/// Used where a server reports no unit: MariaDB from 10.11.12 on has extents of 8 MiB and takes any
+/// size in MiB.
 const UNIT: u64 = 1 << 20;
 
-/// The sizes, in bytes, through which a pool of `from` bytes becomes one of `to` bytes; the last is `to`, the others are whole units.
+/// The sizes, in bytes, through which a pool of `from` bytes becomes one of `to` bytes. The last is
+/// `to`, the others are multiples of `unit`.
 pub(super) fn steps(from: u64, to: u64, unit: u64) -> Vec<u64> {
     let mut steps = Vec::new();
     let mut size = from;
@@ -31,7 +35,7 @@ pub(super) fn steps(from: u64, to: u64, unit: u64) -> Vec<u64> {
     }
 }
 
-/// What a server's pool grows and shrinks by, in bytes: a chunk of each instance.
+/// The unit in which a server's pool grows and shrinks, in bytes: one chunk of each instance.
 pub(super) fn unit(conn: &mut Connection) -> Result<u64, SettingsError> {
     let mut number = |name: &str| {
         let value = read(conn, name)?.and_then(|value| value.parse().ok());
@@ -57,7 +61,7 @@ mod tests {
         assert_eq!(in_mib(128, 512, 1), [512]);
         assert_eq!(in_mib(160, 128, 1), [128]);
         assert_eq!(in_mib(1024, 128, 1), [640, 400, 250, 157, 128]);
-        // MySQL, with one instance and with eight: it rounds up.
+        // MySQL with one instance and with eight: sizes are rounded up.
         assert_eq!(in_mib(1024, 128, 128), [640, 512, 384, 256, 128]);
         assert_eq!(in_mib(4096, 1024, 1024), [3072, 2048, 1024]);
         for (from, to) in [(64 << 30, 128 * MIB), (7 << 20, 5)] {

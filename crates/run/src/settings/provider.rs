@@ -1,8 +1,9 @@
-//! `wsrep_provider_options`: what the replication library of Galera is told, as one text. It is changed one option at a time,
-//! and each is a setting of its own to a journal.
+//! `wsrep_provider_options`: the options of Galera's replication library, in one text. They are
+//! changed one at a time, and each is a setting of its own in a journal.
 //!
-//! MariaDB has a plugin (`wsrep_provider`, loaded by itself in 11.8) that makes a variable of each option. While it is loaded the text can
-//! be read, and each option is changed by its variable only (error 1210).
+//! MariaDB has a plugin (`wsrep_provider`, loaded by default in 11.8) that turns each option into a
+//! variable. While it is loaded, the text can be read, but an option can only be changed by its
+//! variable (error 1210).
 
 use std::collections::BTreeMap;
 
@@ -12,9 +13,10 @@ use super::SettingsError;
 
 /// Memory in which a node keeps write-sets, in bytes.
 pub const GCACHE_MEMORY: &str = "gcache.mem_size";
-/// From which write-set on none is thrown away; -1: none is held. The provider of Percona XtraDB Cluster has it.
+/// The seqno from which write-sets are not purged; -1 keeps none. Percona XtraDB Cluster's provider
+/// has this option.
 pub const GCACHE_PURGE: &str = "gcache.freeze_purge_at_seqno";
-/// The variable that holds all of them.
+/// The variable that holds all options.
 const VARIABLE: &str = "wsrep_provider_options";
 
 /// Whether a setting is an option of the provider: only these have a dot in their names.
@@ -22,7 +24,8 @@ pub(super) fn is_provider_option(name: &str) -> bool {
     [GCACHE_MEMORY, GCACHE_PURGE].contains(&name)
 }
 
-/// The value of an option now, sizes in bytes; `None`: this provider has no such option, or there is no provider.
+/// Current value of an option, sizes in bytes. `None` if the provider has no such option, or there
+/// is no provider.
 pub(super) fn read(conn: &mut Connection, name: &str) -> Result<Option<String>, SettingsError> {
     let all = conn.query(format!(
         "SHOW GLOBAL VARIABLES WHERE Variable_name = '{VARIABLE}'"
@@ -34,7 +37,7 @@ pub(super) fn read(conn: &mut Connection, name: &str) -> Result<Option<String>, 
     ))
 }
 
-/// The statement that sets an option on this server; the value was checked to be one that needs no quoting.
+/// The statement that sets an option on this server. `value` was checked to need no quoting.
 pub(super) fn statement(
     conn: &mut Connection,
     name: &str,
@@ -51,17 +54,18 @@ pub(super) fn statement(
     })
 }
 
-/// The variable by which an option is changed where MariaDB's plugin for that is loaded: `wsrep_provider_gcache_mem_size`.
+/// The variable that changes an option where MariaDB's plugin is loaded:
+/// `wsrep_provider_gcache_mem_size`.
 pub fn provider_variable(option: &str) -> String {
     format!("wsrep_provider_{}", option.replace('.', "_"))
 }
 
-/// The options of the provider by name.
+/// The options of a provider, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProviderOptions(BTreeMap<String, String>);
 
 impl ProviderOptions {
-    /// Splits what `SHOW VARIABLES` gives: `name = value; name = value; `.
+    /// Parses the text from `SHOW VARIABLES`: `name = value; name = value; `.
     pub fn parse(text: &str) -> Self {
         let pairs = text.split(';').filter_map(|pair| pair.split_once('='));
         Self(
@@ -71,7 +75,7 @@ impl ProviderOptions {
         )
     }
 
-    /// An option as it is written.
+    /// An option as it is written in the text.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
@@ -82,8 +86,8 @@ impl ProviderOptions {
     }
 }
 
-/// A size as option files and Galera's options write it, in bytes: `128M`, `1g`, `134217728`. `None`: it is none, or larger than
-/// any number of bytes can be.
+/// Parses a size as written in option files and Galera's options, in bytes: `128M`, `1g`,
+/// `134217728`. `None` if it is not a size, or too large for `u64`.
 pub fn size_in_bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());

@@ -1,8 +1,9 @@
-//! Resizing MariaDB's redo log without waiting for its clock.
+//! Resizes MariaDB's redo log without waiting for its clock.
 //!
-//! From 10.9 on `SET GLOBAL innodb_log_file_size` returns when a checkpoint behind the beginning of the new file has been written.
-//! An idle server writes one every second or so, and only when something was changed: the statement takes two seconds, whatever the sizes
-//! (10.11.19, 11.8.6). A second session that changes something and asks for the checkpoint lets it return in 0.04 s.
+//! From 10.9 on, `SET GLOBAL innodb_log_file_size` returns once a checkpoint past the start of the
+//! new file has been written. An idle server writes one every second or so, and only if something
+//! was changed: the statement takes two seconds, whatever the sizes (10.11.19, 11.8.6). A second
+//! session that changes something and requests the checkpoint lets it return in 0.04 s.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -13,16 +14,17 @@ use refloat_wire::{Connection, Error, ShutdownHandle};
 use super::{SettingsError, journal};
 use crate::RunId;
 
-/// The size of the log of MariaDB, and of one of the files of older MySQL.
+/// Size of MariaDB's log, and of each log file of older MySQL.
 pub(super) const LOG_FILE_SIZE: &str = "innodb_log_file_size";
-/// Asks for a checkpoint. Every user's servers have it since 10.11; before, it was the developers'.
+/// Requests a checkpoint. Release builds have it since 10.11; before, only debug builds had it.
 pub(super) const CHECKPOINT_NOW: &str = "innodb_log_checkpoint_now";
-/// Between two such requests. The first one comes this long after the statement, which has to be at work by then.
+/// Interval between two requests. The first one comes this long after the statement, which must be
+/// running by then.
 const AGAIN: Duration = Duration::from_millis(20);
-/// How long the second session gets to end by itself.
+/// How long the second session may take to end by itself.
 const ENDING: Duration = Duration::from_millis(500);
 
-/// Ends the second session, also when this thread panics.
+/// Ends the second session, even if this thread panics.
 struct Ending<'a> {
     done: &'a AtomicBool,
     hang_up: ShutdownHandle,
@@ -35,13 +37,13 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// Runs the statement that resizes the log, and has checkpoints written until it returns.
+/// Runs the statement that resizes the log, and requests checkpoints until it returns.
 pub(super) fn resize(
     conn: &mut Connection,
     run: &RunId,
     statement: &str,
 ) -> Result<(), SettingsError> {
-    // Whatever hinders the second session (no more connections, say) only makes it slower.
+    // Whatever prevents the second session (no more connections, say) only makes the resize slower.
     let Ok(mut helper) = conn.reconnect() else {
         conn.exec(statement)?;
         return Ok(());
@@ -55,7 +57,7 @@ pub(super) fn resize(
             hang_up: helper.shutdown_handle(),
         };
         scope.spawn(|| {
-            // An error here is none of the resize.
+            // An error here does not concern the resize.
             drop(help(&mut helper, run, &done));
             helper.close();
             let _ = ended.send(());
@@ -71,7 +73,7 @@ pub(super) fn resize(
     Ok(())
 }
 
-/// Has a checkpoint written, again and again.
+/// Requests checkpoints until `done`.
 fn help(helper: &mut Connection, run: &RunId, done: &AtomicBool) -> Result<(), Error> {
     loop {
         let before = lsn(helper)?;
@@ -79,17 +81,18 @@ fn help(helper: &mut Connection, run: &RunId, done: &AtomicBool) -> Result<(), E
         if done.load(Ordering::Acquire) {
             return Ok(());
         }
-        // Where others write, checkpoints come by themselves, and the request would not end before they do.
+        // While others write, checkpoints come by themselves, and the request would not return
+        // before they stop.
         if lsn(helper)? != before {
             continue;
         }
-        // Without a row of ours to change, the log stays where it is, and the server takes its time.
+        // Without a row of ours to change, the log position stays where it is, and the server takes
+        // its time.
         drop(journal::touch(helper, run));
         helper.exec(format!("SET GLOBAL {CHECKPOINT_NOW} = ON"))?;
     }
 }
 
-/// How far the log is written.
 fn lsn(conn: &mut Connection) -> Result<Option<u64>, Error> {
     Ok(conn
         .query("SHOW GLOBAL STATUS LIKE 'Innodb_lsn_current'")?

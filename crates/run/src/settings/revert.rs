@@ -1,4 +1,4 @@
-//! The way back.
+//! Puts settings back, from a run's folder or from the rows on the server.
 
 use std::path::Path;
 
@@ -14,8 +14,8 @@ use super::redo::LOG_FILE_SIZE;
 use super::{SettingsError, pool, value};
 use crate::{Event, Events, RunDir, RunId};
 
-/// Settings that a run may have changed, and nothing else: a journal is read from a server and is not to be trusted with
-/// more.
+/// The only settings that a run changes: a journal is read from a server and must not be trusted
+/// with others.
 const KNOWN: &[&str] = &[
     GCACHE_PURGE,
     GCACHE_MEMORY,
@@ -35,65 +35,67 @@ const KNOWN: &[&str] = &[
     WSREP_DESYNC,
     SST_DONOR,
 ];
-/// Whether a node of a Galera cluster may fall behind without holding the others up.
+/// Whether a Galera node may fall behind without holding up the others.
 pub const WSREP_DESYNC: &str = "wsrep_desync";
-/// Which nodes a node of a Galera cluster asks first for what it needs.
+/// Which nodes a Galera node prefers as donors.
 pub const SST_DONOR: &str = "wsrep_sst_donor";
-/// How often a setting is tried again: MariaDB gives up a shrink of the buffer pool while pages are in use.
+/// How often to try to set a setting: MariaDB gives up shrinking the buffer pool while pages are in
+/// use.
 const TRIES: u32 = 3;
 
 /// What happened to one setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "snake_case")]
 pub enum RevertResult {
-    /// Put back, and read back.
+    /// Put back and confirmed by reading it.
     Reverted,
-    /// It had its old value already.
+    /// It already had its old value.
     AlreadyBack,
-    /// The server was restarted meanwhile: our value is gone, and what it has now is what its configuration says.
+    /// The server was restarted in between: our value is gone, and the current one is what its
+    /// configuration says.
     GoneWithRestart,
-    /// Somebody else has changed it since: left alone.
+    /// Someone else has changed it since, so it was left alone.
     ChangedBySomeoneElse,
     /// It could not be put back.
     Failed {
-        /// The server's words.
+        /// Why not, in the server's words or ours.
         reason: String,
     },
 }
 
-/// One setting of a report.
+/// One setting in a report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RevertedSetting {
-    /// The setting.
+    /// Name of the setting.
     pub name: String,
-    /// Its value before the run.
+    /// Value before the run.
     pub original: String,
-    /// Its value now.
+    /// Value now.
     pub now: String,
-    /// What happened.
+    /// What happened to it.
     #[serde(flatten)]
     pub result: RevertResult,
 }
 
-/// What putting back brought.
+/// The result of putting back the settings of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RevertReport {
-    /// The run whose settings these are.
+    /// The run that had changed the settings.
     pub run: RunId,
-    /// The server.
+    /// The server, as it was connected to.
     pub server: String,
-    /// Whether the server was restarted since the settings were changed.
+    /// Whether the server was restarted after the settings were changed.
     pub restarted: bool,
-    /// Each setting, in the order of putting back.
+    /// The settings in the order they were put back.
     pub settings: Vec<RevertedSetting>,
-    /// Nothing is left to do: the journal is closed.
+    /// Whether nothing is left to do, so that the journal is closed.
     pub complete: bool,
 }
 
-/// Puts the settings of a run back from its folder alone.
+/// Puts back the settings of a run from its folder alone.
 ///
-/// A run whose process still works is refused, and so is one whose process cannot be seen from here, unless `force` says that
-/// it is known to be dead.
+/// A run whose process is still running is refused. So is one whose process cannot be seen from
+/// here, unless `force` says that it is known to be dead.
 pub fn revert_run(
     dir: &RunDir,
     conn: &mut Connection,
@@ -113,8 +115,9 @@ pub fn revert_run(
     report.map(Some)
 }
 
-/// Puts back what the server's own rows say, newest run first. Rows of living runs, and of runs that cannot be seen
-/// unless `force`, are returned as errors beside the reports. Folders of these runs under `state_dir` are closed as well.
+/// Puts back what the server's own rows list, newest run first. Rows of living runs, and without
+/// `force` those of runs that cannot be seen, are returned as errors next to the reports. The runs'
+/// folders under `state_dir` are closed as well.
 pub fn revert_on_server(
     conn: &mut Connection,
     state_dir: Option<&Path>,
@@ -157,7 +160,7 @@ fn dead(journal: &Journal, force: bool) -> Result<(), SettingsError> {
     }
 }
 
-/// Puts a journal's changes back in reverse order and closes it when nothing is left.
+/// Puts a journal's changes back in reverse order, and closes the journal if nothing is left.
 pub(super) fn revert_journal(
     conn: &mut Connection,
     journal: &mut Journal,
@@ -199,7 +202,7 @@ pub(super) fn revert_journal(
     }
     bring_to_disk(conn, journal, events);
     if report.complete {
-        // Also when the journal says that there is no row: it may be of a time before that was known.
+        // Even if the journal says there is no row: it may have been written before that was known.
         match journal::remove_row(conn, &journal.run) {
             Ok(None) => {}
             Err(_) if !journal.row => {}
@@ -218,7 +221,7 @@ pub(super) fn revert_journal(
     Ok(report)
 }
 
-/// Puts one setting back; returns its value before and what happened.
+/// Puts one setting back; returns its value before, and what happened.
 fn revert_one(
     conn: &mut Connection,
     run: &RunId,
@@ -239,7 +242,7 @@ fn revert_one(
         ));
     }
     if entry.name == POOL {
-        // What it reads before its resize has ended is not what it will be.
+        // Until its resize has ended, the value it reads is not final.
         await_resize(conn)?;
     }
     let Some(before) = read(conn, &entry.name)? else {
@@ -280,7 +283,7 @@ fn revert_one(
     Ok((before, setting(now, RevertResult::Reverted)))
 }
 
-/// The values that a setting gets one after the other, from this one on, until it is back.
+/// The values to set one after the other, starting at `from`, until the setting is back.
 fn way_back(
     conn: &mut Connection,
     entry: &JournalEntry,
@@ -295,7 +298,7 @@ fn way_back(
     })
 }
 
-/// Whether a value is one that a run has left which was killed while it put the setting back.
+/// Whether a value was left by a run that was killed while putting the setting back.
 fn is_on_its_way_back(
     conn: &mut Connection,
     entry: &JournalEntry,
@@ -308,7 +311,7 @@ fn is_on_its_way_back(
         .any(|step| value::accepted(&entry.name, step, now)))
 }
 
-/// Gives a setting a value; what it reads then, or why it could not be set.
+/// Sets a setting; returns what it reads then, or why it could not be set.
 fn put(
     conn: &mut Connection,
     run: &RunId,

@@ -1,8 +1,9 @@
-//! A setting that a server is started with, and that is to be as its configuration says once it is there: an option of the command line is in force
-//! until the next restart.
+//! A setting passed on the command line when a server is started, to be reset to its configured
+//! value once the server is up. A command-line option stays in force until the next restart.
 //!
-//! It is written down before the start, when there is no server to ask: its mark is then what others know of it, and there is no row on it. The folder
-//! is the way back.
+//! It is journalled before the start, when there is no server to ask. The journal then identifies
+//! the server by what others know of it, and there is no row on the server: the folder is the only
+//! way back.
 
 use std::path::Path;
 
@@ -14,7 +15,8 @@ use super::revert::{self, RevertReport, RevertResult};
 use super::{Durability, SettingsError, value};
 use crate::{Events, Owner, RunDir};
 
-/// Writes down that a server is about to be started with a setting. `entry.old` is what it would be without.
+/// Journals that a server is about to be started with a setting. `entry.old` is the value that it
+/// would have otherwise.
 ///
 /// # Errors
 /// The journal cannot be written, or the setting has a value that could not be put back.
@@ -46,11 +48,12 @@ pub fn write_down_start(
     Ok(dir.write(RunDir::SETTINGS, &journal)?)
 }
 
-/// Puts back what a server that is there by now was started with, by this process or by one that has ended. `own` is what it would be without, as far
-/// as that is known better by now.
+/// Puts back what a server, now up, was started with by this process or by one that has ended.
+/// `own` is the value that the setting would have otherwise, if that is known better by now.
 ///
 /// # Errors
-/// The journals cannot be read or written, or the connection is lost. What the server refuses is in the reports.
+/// The journals cannot be read or written, or the connection is lost. Refusals by the server are in
+/// the reports.
 pub fn put_back_start(
     state_dir: &Path,
     conn: &mut Connection,
@@ -64,7 +67,7 @@ pub fn put_back_start(
         if !is_here(&journal.server, &here) {
             continue;
         }
-        // What was known of it when it was down is known by itself now.
+        // The server is up, so what it says of itself replaces what others knew of it.
         journal.server = here.clone();
         let now = read(conn, name)?;
         let Some(entry) = journal.changes.first_mut() else {
@@ -88,7 +91,7 @@ pub fn put_back_start(
     Ok(reports)
 }
 
-/// Closes the journals of starts of a server that has ended: what it was started with went with it.
+/// Closes the journals of starts of a server that has ended: its command line ended with it.
 ///
 /// # Errors
 /// The journals cannot be read or written.
@@ -103,12 +106,13 @@ pub fn forget_start(state_dir: &Path, name: &str, peer: &str) -> Result<(), Sett
     Ok(())
 }
 
-/// Whether a server may have been started with this setting by this process, or by one that has ended.
+/// Whether a server may have been started with this setting, by this process or by one that has
+/// ended.
 pub fn was_started(state_dir: &Path, name: &str) -> bool {
     of_starts(state_dir, name).is_ok_and(|starts| !starts.is_empty())
 }
 
-/// Journals of starts by this process, and by ones that have ended.
+/// Journals of starts by this process, and by processes that have ended.
 fn of_starts(state_dir: &Path, name: &str) -> Result<Vec<OpenRun>, SettingsError> {
     let mut open = journal::list(state_dir)?;
     open.retain(|open| {
@@ -119,7 +123,8 @@ fn of_starts(state_dir: &Path, name: &str) -> Result<Vec<OpenRun>, SettingsError
     Ok(open)
 }
 
-/// Whether a server that was down is this one. By what others know of it, its data directory may be written in another way.
+/// Whether a server that was down is this one. What others knew of it may spell the data directory
+/// differently, so the peer is enough.
 fn is_here(then: &ServerMark, here: &ServerMark) -> bool {
     then.same_server(here) || (then.started == 0 && then.peer == here.peer)
 }

@@ -1,18 +1,20 @@
-//! Values of settings: comparing and writing them.
+//! Compares values of settings, and writes them as literals.
 
 use super::provider::GCACHE_PURGE;
 
-/// Settings of sizes that servers round to units of their own (chunks of the buffer pool, pages, megabytes).
+/// Settings of sizes that servers round to their own units (chunks of the buffer pool, pages,
+/// megabytes).
 const ROUNDED: &[&str] = &[
     "innodb_buffer_pool_size",
     "innodb_log_file_size",
     "innodb_redo_log_capacity",
     "max_allowed_packet",
 ];
-/// The largest unit that a server rounds to, as a part of the value: one chunk of at most a sixteenth.
+/// The largest unit that a server rounds to, as a part of the value: one chunk, at most a
+/// sixteenth.
 const ROUNDING: f64 = 1.0 / 16.0;
 
-/// Whether two values of a setting are the same, spelling aside.
+/// Whether two values of a setting are the same, apart from spelling.
 pub fn same(a: &str, b: &str) -> bool {
     fn plain(text: &str) -> String {
         match text.to_ascii_uppercase().as_str() {
@@ -24,12 +26,13 @@ pub fn same(a: &str, b: &str) -> bool {
     plain(a) == plain(b)
 }
 
-/// Whether `got` is what a server may make of `asked`: the same, or rounded where servers are known to round.
+/// Whether `got` is what a server may turn `asked` into: the same value, or a rounded one where
+/// servers are known to round.
 pub fn accepted(name: &str, asked: &str, got: &str) -> bool {
     if same(asked, got) {
         return true;
     }
-    // "now" becomes the number of a write-set.
+    // "now" becomes the seqno of a write-set.
     if name == GCACHE_PURGE && asked == "now" {
         return got.bytes().all(|b| b.is_ascii_digit()) && !got.is_empty();
     }
@@ -43,7 +46,8 @@ pub fn accepted(name: &str, asked: &str, got: &str) -> bool {
     }
 }
 
-/// The value as a literal for SET, or `None` when it holds anything that no value of these settings holds.
+/// The value as a literal for SET, or `None` if it holds anything that no value of these settings
+/// holds.
 pub fn literal(value: &str) -> Option<String> {
     if !value.is_empty() && value.len() < 20 && value.bytes().all(|b| b.is_ascii_digit()) {
         return Some(value.to_owned());

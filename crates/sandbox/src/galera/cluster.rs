@@ -1,11 +1,10 @@
-//! A cluster that is there.
+//! An existing cluster, and the operations on it.
 
 use std::fmt::Write as _;
-use std::fs;
-use std::io;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{fs, io};
 
 use super::network::Network;
 use super::record::{ClusterRecord, HaproxyRecord};
@@ -14,10 +13,11 @@ use crate::sandbox::check_name;
 use crate::user::ServerUser;
 use crate::{Error, Result, Sandbox, ServerKind, files};
 
-/// How long another process may be at work on the same cluster.
+/// How long to wait while another process works on the same cluster.
 const LOCK_PATIENCE: Duration = Duration::from_secs(60);
 
-/// The file in a node's folder that says whose it is, from the moment that the folder is made.
+/// The file in a node's directory that names its cluster. It is written as soon as the directory
+/// exists.
 pub const OWNER: &str = "cluster";
 
 /// One line of a list of clusters.
@@ -25,13 +25,13 @@ pub const OWNER: &str = "cluster";
 pub struct ClusterEntry {
     /// The name of the cluster.
     pub name: String,
-    /// The cluster; `None` when its start was cut off. It can only be removed then.
+    /// The cluster. `None` if its start was interrupted; it can then only be removed.
     pub cluster: Option<GaleraCluster>,
 }
 
 /// A Galera cluster of a sandbox: its nodes, its network and the proxy in front of it.
 ///
-/// Dropping it does nothing to the cluster (see [`crate::EphemeralCluster`] for that).
+/// Dropping it does not affect the cluster (see [`crate::EphemeralCluster`] for that).
 #[derive(Debug, Clone)]
 pub struct GaleraCluster {
     sandbox: Sandbox,
@@ -53,27 +53,27 @@ impl GaleraCluster {
         })
     }
 
-    /// The name within its sandbox.
+    /// The name, unique within its sandbox.
     pub fn name(&self) -> &str {
         &self.record.name
     }
 
-    /// Which server its nodes are.
+    /// Which server its nodes run.
     pub const fn kind(&self) -> ServerKind {
         self.record.kind
     }
 
-    /// How joining nodes get a whole copy of the data.
+    /// How joining nodes get a full copy of the data.
     pub const fn sst(&self) -> SstMethod {
         self.record.sst
     }
 
-    /// Has every node a network of its own?
+    /// Does every node have a network of its own?
     pub const fn is_isolated(&self) -> bool {
         self.record.network.is_some()
     }
 
-    /// The address of this machine in the nodes' network.
+    /// This machine's own address in the nodes' network. `None` if the cluster is not isolated.
     pub fn gateway(&self) -> Option<Ipv4Addr> {
         self.record.network.as_ref().map(Network::gateway)
     }
@@ -83,7 +83,7 @@ impl GaleraCluster {
         &self.nodes
     }
 
-    /// The node of this number, from 1.
+    /// The node with this number, from 1.
     ///
     /// # Errors
     /// [`Error::NoSuchInstance`].
@@ -96,25 +96,27 @@ impl GaleraCluster {
             })
     }
 
-    /// The folder with what the nodes share.
+    /// The directory of the files that the nodes share.
     pub const fn folder(&self) -> &ClusterFolder {
         &self.folder
     }
 
-    /// The description of the cluster that `refloat cluster` reads.
+    /// The path of the cluster description that `refloat cluster` reads.
     pub fn toml(&self) -> PathBuf {
         self.folder.toml()
     }
 
-    /// Shuts all nodes down cleanly, the last one first. The first one is the one to begin with again.
+    /// Shuts all nodes down cleanly, the last one first. The cluster must then be bootstrapped from
+    /// the first node.
     pub fn stop(&self) -> Result<()> {
         self.nodes.iter().rev().try_for_each(GaleraNode::stop)
     }
 
-    /// Starts all nodes that do not run. When none does, the one that was stopped last begins.
+    /// Starts all nodes that are not running. If none is, the one that was stopped last bootstraps
+    /// the cluster.
     ///
     /// # Errors
-    /// [`Error::NoSafeNode`] when all crashed; those of [`GaleraNode::start`].
+    /// [`Error::NoSafeNode`] if all nodes crashed; those of [`GaleraNode::start`].
     pub fn start(&self) -> Result<()> {
         let mut alive = false;
         for node in &self.nodes {
@@ -132,28 +134,28 @@ impl GaleraCluster {
         super::start::join(&self.nodes)
     }
 
-    /// Ends all nodes by SIGKILL, as when the power of the whole room fails.
+    /// Ends all nodes with SIGKILL, as if the power of the whole room failed.
     pub fn crash(&self) -> Result<()> {
         self.nodes.iter().try_for_each(GaleraNode::crash)
     }
 
-    /// The proxy's address over TCP: `mysql://root@127.0.0.1:PORT/`. `None`: there is no proxy.
+    /// The proxy's address over TCP: `mysql://root@127.0.0.1:PORT/`. `None` if there is no proxy.
     pub fn haproxy_url(&self) -> Option<String> {
         let port = self.haproxy()?.port;
         Some(format!("mysql://root@{}:{port}/", Ipv4Addr::LOCALHOST))
     }
 
-    /// The proxy's port on 127.0.0.1. `None`: there is no proxy.
+    /// The proxy's port on 127.0.0.1. `None` if there is no proxy.
     pub fn haproxy_port(&self) -> Option<u16> {
         Some(self.haproxy()?.port)
     }
 
-    /// The socket at which the proxy takes commands, such as `show stat`.
+    /// The socket where the proxy takes commands such as `show stat`.
     pub fn haproxy_socket(&self) -> PathBuf {
         self.folder.haproxy_socket()
     }
 
-    /// The process number of the proxy. `None`: it does not run.
+    /// The proxy's process ID. `None` if it is not running.
     pub fn haproxy_pid(&self) -> Option<u32> {
         let haproxy = self.haproxy()?;
         let process = haproxy
@@ -162,7 +164,7 @@ impl GaleraCluster {
         Some(process.pid)
     }
 
-    /// Starts the proxy, or starts it again with other options and the same port.
+    /// Starts the proxy, or restarts it with other options on the same port.
     pub fn start_haproxy(&self, options: &HaproxyOptions) -> Result<()> {
         options.check(self.record.nodes)?;
         programs::find_on_host(haproxy::PROGRAM)?;
@@ -188,18 +190,19 @@ impl GaleraCluster {
         self.write_haproxy(&haproxy)
     }
 
-    /// Ends the proxy.
+    /// Kills the proxy. Its port stays reserved.
     pub fn stop_haproxy(&self) -> Result<()> {
         let _lock = self.lock()?;
         self.end_haproxy()
     }
 
-    /// Ends all nodes, without waiting for a clean shutdown, and deletes everything that the cluster had.
+    /// Kills all nodes, without a clean shutdown, and deletes everything that belongs to the
+    /// cluster.
     pub fn remove(self) -> Result<()> {
         self.sandbox.remove_cluster(self.name())
     }
 
-    /// Writes the description that `refloat cluster` reads.
+    /// Writes the cluster description that `refloat cluster` reads.
     pub(super) fn write_toml(&self) -> Result<()> {
         let mut text = format!("name = \"{}\"\n", self.name());
         for node in &self.nodes {
@@ -246,7 +249,7 @@ fn end_haproxy(folder: &ClusterFolder, name: &str) -> Result<()> {
 }
 
 impl Sandbox {
-    /// All clusters, by name.
+    /// All clusters, sorted by name.
     pub fn clusters(&self) -> Result<Vec<ClusterEntry>> {
         let folder = self.clusters_dir();
         let entries = match fs::read_dir(&folder) {
@@ -263,7 +266,7 @@ impl Sandbox {
             let cluster = match self.cluster(&name) {
                 Ok(cluster) => Some(cluster),
                 Err(Error::HalfStarted { .. } | Error::NoSuchInstance { .. }) => None,
-                // Removed since the folder was read.
+                // Removed since we read the directory.
                 Err(Error::NoSuchCluster { .. }) => return None,
                 Err(error) => return Some(Err(error)),
             };
@@ -272,7 +275,7 @@ impl Sandbox {
         names.into_iter().filter_map(entry).collect()
     }
 
-    /// The cluster of this name.
+    /// The cluster with this name.
     ///
     /// # Errors
     /// [`Error::NoSuchCluster`], [`Error::HalfStarted`].
@@ -292,7 +295,7 @@ impl Sandbox {
         }
     }
 
-    /// The node of this name, such as `c-2`.
+    /// The node with this name, such as `c-2`.
     ///
     /// # Errors
     /// [`Error::NoSuchInstance`], [`Error::NotANode`].
@@ -300,8 +303,8 @@ impl Sandbox {
         GaleraNode::new(self.get(name)?)
     }
 
-    /// Ends all nodes of a cluster and its proxy, without waiting for a clean shutdown, and deletes everything that it had.
-    /// Works on clusters whose start was cut off as well.
+    /// Kills all nodes of a cluster and its proxy, without a clean shutdown, and deletes everything
+    /// that belongs to it. Also works for clusters whose start was interrupted.
     ///
     /// # Errors
     /// [`Error::NoSuchCluster`].
@@ -341,12 +344,12 @@ impl Sandbox {
     }
 }
 
-/// The cluster that a node's folder was made for.
+/// The cluster that a node's directory was created for. `None` for a standalone server.
 pub fn owner(folder: &Path) -> Option<String> {
     fs::read_to_string(folder.join(OWNER)).ok()
 }
 
-/// All instances that an outsider may remove one by one.
+/// Refuses to remove a node by itself: it goes with its cluster.
 pub fn check_removable(instance: &Path, name: &str) -> Result<()> {
     match owner(instance) {
         Some(cluster) => Err(Error::NodeOfCluster {

@@ -1,18 +1,19 @@
-//! Clusters that go away with the process that started them.
+//! Clusters that are removed when the process that started them ends.
 
 use std::ops::Deref;
 use std::process::{Child, Command, Stdio};
 
-use super::GaleraCluster;
-use super::network;
 use super::start::Reserved;
+use super::{GaleraCluster, network};
 use crate::{Error, Result, Sandbox};
 
-/// Waits until its standard input ends, which is when the process that holds the other end is gone, then ends everything of
-/// the cluster and deletes it. Arguments: the cluster's folder, the machine's interface in its network (or nothing), and then
-/// the folders of the nodes and the names of namespaces, which have no slash.
+/// A guard script. It waits for end-of-file on standard input, which comes when the process at the
+/// other end is gone. It then kills every process of the cluster and deletes the cluster.
+/// Arguments: the cluster's directory; the machine's interface in the cluster's network (or an
+/// empty string); then the directories of the nodes and the names of the namespaces, which contain
+/// no slash.
 ///
-/// The patterns go in by a pipe: as arguments they would find the search itself.
+/// The patterns are passed through a pipe: as arguments they would make the search match itself.
 const GUARD: &str = r#"
 cluster=$1 interface=$2
 shift 2
@@ -48,8 +49,9 @@ done
 forget "$cluster"
 "#;
 
-/// A cluster that is removed when the value is dropped, and also when this process ends in any way, even by SIGKILL and with
-/// the value in a `static`: a guard process waits for that, from before the first node starts.
+/// A cluster that is removed when the value is dropped. It is also removed when this process ends
+/// in any other way, even by SIGKILL or with the value in a `static`: a guard process waits for
+/// that, and is started before the first node.
 #[derive(Debug)]
 pub struct EphemeralCluster {
     sandbox: Sandbox,
@@ -67,7 +69,7 @@ impl EphemeralCluster {
                 return Err(error);
             }
         };
-        // When it fails the guard tries to remove once more what could not be removed.
+        // If this fails, dropping the guard makes it retry whatever could not be removed.
         let cluster = sandbox.start_reserved(reserved)?;
         Ok(Self {
             sandbox: sandbox.clone(),
@@ -76,7 +78,7 @@ impl EphemeralCluster {
         })
     }
 
-    /// Removes the cluster now, and says so if it cannot.
+    /// Removes the cluster now, and reports an error if that fails.
     pub fn remove(mut self) -> Result<()> {
         self.remove_once()
     }
@@ -86,11 +88,11 @@ impl EphemeralCluster {
             return Ok(());
         }
         let done = match self.sandbox.remove_cluster(self.cluster.name()) {
-            // Somebody else removed it already.
+            // Already removed by another process.
             Err(Error::NoSuchCluster { .. }) => Ok(()),
             other => other,
         };
-        // When it failed the guard tries again, at the end of its input.
+        // If the removal failed, the guard retries it at the end of its input.
         self.guard.end(done.is_ok());
         done
     }
@@ -106,7 +108,7 @@ impl Deref for EphemeralCluster {
 
 impl Drop for EphemeralCluster {
     fn drop(&mut self) {
-        // Most of what goes wrong in a cluster is told by the nodes' logs alone.
+        // Most failures in a cluster can be explained only from the nodes' logs.
         if std::thread::panicking() {
             for node in self.cluster.nodes() {
                 eprintln!("{}", node.last_words());
@@ -116,7 +118,7 @@ impl Drop for EphemeralCluster {
     }
 }
 
-/// The process that waits for the end of this one.
+/// The guard process that waits for the end of this one.
 #[derive(Debug)]
 struct Guard {
     child: Child,

@@ -15,15 +15,15 @@ use crate::process::{ProcessId, find_with};
 use crate::user::ServerUser;
 use crate::{Error, Result, files};
 
-/// The program, of the package of the same name.
+/// The program's name; the package has the same one.
 pub const PROGRAM: &str = "haproxy";
 
-/// It takes connections within a moment of its start, or not at all.
+/// The proxy accepts connections within a moment of its start, or not at all.
 const START_PATIENCE: Duration = Duration::from_secs(10);
 const END_PATIENCE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(20);
 
-/// Writes the configuration and starts the proxy. Comes back when it takes connections.
+/// Writes the configuration and starts the proxy. Returns once it accepts connections.
 pub fn start(
     folder: &ClusterFolder,
     record: &HaproxyRecord,
@@ -71,7 +71,6 @@ pub fn start(
     }
 }
 
-/// Does the proxy run?
 pub fn runs(folder: &ClusterFolder, record: &HaproxyRecord) -> bool {
     let mark = mark(folder);
     record
@@ -79,7 +78,8 @@ pub fn runs(folder: &ClusterFolder, record: &HaproxyRecord) -> bool {
         .is_some_and(|process| process.runs_with(&mark))
 }
 
-/// Kills every proxy that was started with this cluster's configuration. `false`: one is still there.
+/// Kills every proxy that runs with this cluster's configuration. Returns `false` if one is still
+/// there.
 pub fn end(folder: &ClusterFolder) -> bool {
     let mark = mark(folder);
     let deadline = Instant::now() + END_PATIENCE;
@@ -95,7 +95,7 @@ pub fn end(folder: &ClusterFolder) -> bool {
     true
 }
 
-/// The argument that only this cluster's proxy was started with.
+/// The argument that identifies this cluster's proxy.
 fn mark(folder: &ClusterFolder) -> String {
     folder.haproxy_config().display().to_string()
 }
@@ -130,8 +130,8 @@ fn text(
     }
     text.push_str("    default-server inter 500ms fall 2 rise 1");
     if ports.is_empty() {
-        // A node that takes no connections answers nobody: clients had better try the next one. One that fails its health check may be a
-        // donor, which ends in peace what it has begun.
+        // A node that refuses connections answers nobody, so its clients should move on at once. A
+        // node that fails a health check may be a donor, which can finish the work it has begun.
         text.push_str(" on-marked-down shutdown-sessions");
     }
     text.push('\n');
@@ -153,7 +153,7 @@ fn text(
     text
 }
 
-/// Removes the socket that a killed proxy leaves.
+/// Removes the socket that a killed proxy leaves behind.
 pub fn forget(folder: &ClusterFolder) {
     let _ = fs::remove_file(folder.haproxy_socket());
 }

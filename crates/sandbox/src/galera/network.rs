@@ -1,8 +1,9 @@
-//! A network of its own for every node of a cluster, out of the kernel's namespaces.
+//! Gives every node of a cluster its own network, using the kernel's network namespaces.
 //!
-//! One namespace holds a bridge, and each node a namespace with one interface that is plugged into it; one more
-//! interface leads from the bridge to the machine itself. Cutting a node off means to set the bridge's end of its cable
-//! down. The bridge has a namespace of its own so that packet filters of the machine have no say in it.
+//! One namespace holds a bridge. Each node has a namespace with one interface, a cable to the
+//! bridge. One more cable connects the bridge to the machine itself. To cut a node off, we set the
+//! bridge's end of its cable down. The bridge has its own namespace so that the machine's packet
+//! filters do not affect it.
 
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
@@ -16,42 +17,41 @@ use serde::{Deserialize, Serialize};
 use crate::installation::run;
 use crate::{Error, Result, files};
 
-/// Where `ip netns` keeps namespaces by name, see ip-netns(8).
+/// Where `ip netns` keeps named namespaces, see ip-netns(8).
 const NAMESPACES: &str = "/run/netns";
 
-/// Held while a free network is looked for: networks belong to the machine, not to a sandbox.
+/// Held while looking for a free network: networks belong to the machine, not to a sandbox.
 const LOCK: &str = "/run/refloat-sandbox-networks.lock";
 const LOCK_PATIENCE: Duration = Duration::from_secs(60);
 
-/// 198.18.0.0/15 is set aside for test networks (RFC 2544): 512 networks with 254 addresses each.
+/// 198.18.0.0/15 is reserved for test networks (RFC 2544): 512 networks with 254 addresses each.
 const NETWORKS: u64 = 512;
 
-/// The last number of the address of node 1, less 1.
+/// Added to a node's number, it gives the last octet of the node's address: node 1 is .11.
 const FIRST_NODE: u8 = 10;
 
 /// The network of one cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Network {
-    /// Part of the names of everything that belongs to it.
+    /// Part of the name of every namespace and interface of this network.
     token: String,
-    /// Which of the networks, from 0.
+    /// Which of the [`NETWORKS`] it is, from 0.
     number: u16,
-    /// How many nodes.
     nodes: u32,
 }
 
-/// The argument that leads nsenter(1) into a namespace.
+/// The argument that makes nsenter(1) enter a namespace.
 pub fn enter(namespace: &str) -> String {
     format!("--net={NAMESPACES}/{namespace}")
 }
 
 impl Network {
-    /// Chooses names that nothing on this machine has. Nothing is made yet.
+    /// Picks a token for names that nothing else on this machine uses. Creates nothing yet.
     pub fn new(nodes: u32) -> Result<Self> {
         if !rustix::process::geteuid().is_root() {
             return Err(Error::NeedsRoot);
         }
-        // Eight digits fit into the name of an interface, 15 bytes.
+        // An interface name is at most 15 bytes long, so the token is eight digits.
         let token = RandomState::new().hash_one(std::process::id()) & 0xffff_ffff;
         Ok(Self {
             token: format!("{token:08x}"),
@@ -60,27 +60,27 @@ impl Network {
         })
     }
 
-    /// The namespace of a node, by its number from 1.
+    /// The namespace of a node. Numbers start at 1.
     pub fn namespace(&self, node: u32) -> String {
         format!("refloat-{}-{node}", self.token)
     }
 
-    /// The address of a node, by its number from 1.
+    /// The address of a node. Numbers start at 1.
     pub fn host(&self, node: u32) -> Ipv4Addr {
         self.address(FIRST_NODE.saturating_add(node.min(200) as u8))
     }
 
-    /// The address of this machine in the network.
+    /// This machine's own address in the network.
     pub fn gateway(&self) -> Ipv4Addr {
         self.address(1)
     }
 
-    /// The machine's own interface in the network.
+    /// This machine's own interface in the network.
     pub fn interface(&self) -> String {
         format!("rfl{}", self.token)
     }
 
-    /// The addresses of the network as the server's accounts write them.
+    /// The network's addresses, in the form that the server's accounts use.
     pub fn account_host(&self) -> String {
         let [a, b, c, _] = self.gateway().octets();
         format!("{a}.{b}.{c}.%")
@@ -95,8 +95,8 @@ impl Network {
         format!("refloat-{}-hub", self.token)
     }
 
-    /// Takes a free network and makes all its parts. `write_down` is called in between, so that what is made can be
-    /// removed whatever happens.
+    /// Claims a free network and creates its parts. `write_down` is called in between, so that the
+    /// parts can be removed whatever happens.
     pub fn make(&mut self, write_down: impl FnOnce(&Self) -> Result<()>) -> Result<()> {
         let Some(_lock) = files::Lock::take(Path::new(LOCK), LOCK_PATIENCE)? else {
             return Err(Error::Busy {
@@ -108,7 +108,7 @@ impl Network {
         self.make_parts()
     }
 
-    /// Makes all parts again if they are gone, as they are after the machine has started anew.
+    /// Creates the parts again if any are gone, as after a reboot.
     pub fn ensure(&self) -> Result<()> {
         if parts(self)
             .iter()
@@ -160,13 +160,13 @@ impl Network {
         Ok(())
     }
 
-    /// Pulls a node's cable, or plugs it in again.
+    /// Unplugs a node's cable, or plugs it in again.
     pub fn set_cable(&self, node: u32, plugged: bool) -> Result<()> {
         let state = if plugged { "up" } else { "down" };
         ip(&["-n", &self.hub(), "link", "set", &port(node), state])
     }
 
-    /// Removes everything that belongs to it. What is gone already is fine.
+    /// Removes all parts. Parts that are already gone are not an error.
     pub fn remove(&self) -> Result<()> {
         let outside = self.interface();
         if Path::new("/sys/class/net").join(&outside).exists() {
@@ -189,7 +189,7 @@ fn port(node: u32) -> String {
     format!("n{node}")
 }
 
-/// A network that this machine has no address in and knows no way to.
+/// A network in which this machine has no address and to which it has no route.
 fn free_number() -> Result<u16> {
     let addresses = ip_output(&["-o", "-4", "addr", "show"])?;
     let routes = ip_output(&["-4", "route", "show", "table", "all"])?;
@@ -216,19 +216,19 @@ fn ip_output(arguments: &[&str]) -> Result<String> {
     run(Command::new("ip").args(arguments), &what)
 }
 
-/// All namespaces of a network, for the process that cleans up when this one is gone.
+/// All namespaces of a network, for the guard process that cleans up after this one.
 pub fn parts(network: &Network) -> Vec<String> {
     let nodes = (1..=network.nodes).map(|node| network.namespace(node));
     nodes.chain([network.hub()]).collect()
 }
 
-/// Are the programs there that make a network?
+/// Checks that the programs that set up a network are installed.
 pub fn check_programs() -> Result<()> {
     for program in ["ip", "nsenter"] {
         super::programs::find_on_host(program)?;
     }
     if fs::metadata(NAMESPACES).is_err() {
-        // The first `ip netns add` makes it.
+        // The first `ip netns add` would create it, but the check above needs nothing else.
         files::make_folder(Path::new(NAMESPACES))?;
     }
     Ok(())

@@ -16,32 +16,32 @@ use crate::record::NodeRecord;
 use crate::user::ServerUser;
 use crate::{Error, Instance, Result, Status, files, instance, launch, ports};
 
-/// A node that takes a full copy of a big database, or waits for a donor, takes a while.
+/// Receiving a full copy of a big database, or waiting for a donor, takes a while.
 const JOIN_PATIENCE: Duration = Duration::from_secs(300);
 
-/// How often a node that starts is looked at.
 const POLL: Duration = Duration::from_millis(50);
 
-/// How long a process may take to stop or to go on: threads that wait for a slow disk come late.
+/// How long a process may take to stop or continue: threads that wait for a slow disk react late.
 const SIGNAL_PATIENCE: Duration = Duration::from_secs(10);
 const SIGNAL_POLL: Duration = Duration::from_millis(2);
 
-/// The question that a node answers also before it is ready for others.
+/// A query that a node answers even before it accepts others.
 const STATE: &str = "SHOW STATUS LIKE 'wsrep_local_state_comment'";
 
-/// The argument of the node that begins a new group. It is given once and written nowhere: a node that kept it would begin
-/// another group at its next start.
+/// The argument that bootstraps a new group. It is passed once and never stored: a node that kept
+/// it would bootstrap another group at its next start.
 const NEW_CLUSTER: &str = "--wsrep-new-cluster";
 
-/// How a node is to be started.
+/// How to start a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeStart {
-    /// Begins a new group instead of joining the others.
+    /// Bootstraps a new group instead of joining the others.
     pub bootstrap: bool,
-    /// Starts without finding out first where a crashed node stands, as nobody's service unit does.
+    /// Starts a crashed node without recovering its position first. No service unit does that.
     pub skip_recovery: bool,
-    /// Arguments for this one start, behind all others: name without dashes, and value. With `wsrep_on=OFF` or
-    /// `wsrep_provider=none` the node is a server of its own, and counts as ready when it answers.
+    /// Arguments for this start only, after all others: name without dashes, and value. With
+    /// `wsrep_on=OFF` or `wsrep_provider=none`, the node is a standalone server, and is ready once
+    /// it answers.
     pub arguments: Vec<(String, Option<String>)>,
 }
 
@@ -51,7 +51,7 @@ impl NodeStart {
         Self::default()
     }
 
-    /// Begins a new group.
+    /// Bootstraps a new group.
     pub fn bootstrap() -> Self {
         Self {
             bootstrap: true,
@@ -59,7 +59,7 @@ impl NodeStart {
         }
     }
 
-    /// Adds an argument with a value for this one start.
+    /// Adds an argument with a value, for this start only.
     #[must_use]
     pub fn argument(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.arguments.push((key.into(), Some(value.into())));
@@ -67,10 +67,11 @@ impl NodeStart {
     }
 }
 
-/// One node of a Galera cluster. It dereferences to the [`Instance`] that it is: its address, its client, its folders.
+/// One node of a Galera cluster. It dereferences to its [`Instance`]: its address, its client, its
+/// directories.
 ///
-/// Unlike an instance it keeps nothing in mind: every call looks at the node as it is now, so that a value may be shared
-/// between threads and outlives restarts.
+/// Unlike an instance, its methods cache nothing: every call reads the node's current state. So a
+/// value can be shared between threads, and stays valid across restarts.
 #[derive(Debug, Clone)]
 pub struct GaleraNode {
     instance: Instance,
@@ -86,7 +87,7 @@ impl Deref for GaleraNode {
 }
 
 impl GaleraNode {
-    /// The node that an instance is.
+    /// The instance as a node.
     ///
     /// # Errors
     /// [`Error::NotANode`].
@@ -109,17 +110,17 @@ impl GaleraNode {
         self.node.number
     }
 
-    /// `HOST:PORT` where it speaks to the other members.
+    /// `HOST:PORT` for group communication with the other members.
     pub fn group_address(&self) -> String {
         format!("{}:{}", self.node.host, self.node.group_port)
     }
 
-    /// `HOST:PORT` where it takes a full state transfer.
+    /// `HOST:PORT` where it receives full state transfers (SST).
     pub fn sst_address(&self) -> String {
         format!("{}:{}", self.node.host, self.node.sst_port)
     }
 
-    /// `HOST:PORT` where it takes an incremental state transfer.
+    /// `HOST:PORT` where it receives incremental state transfers (IST).
     pub fn ist_address(&self) -> String {
         format!("{}:{}", self.node.host, self.node.ist_port)
     }
@@ -129,29 +130,29 @@ impl GaleraNode {
         self.instance.folder.grastate()
     }
 
-    /// The option file, which names the other members.
+    /// The option file, which lists all members.
     pub fn config(&self) -> PathBuf {
         self.instance.folder.config()
     }
 
-    /// What stands in `grastate.dat`. `None`: there is no such file, or it cannot be understood.
+    /// The parsed `grastate.dat`. `None` if there is no such file, or it cannot be parsed.
     pub fn state(&self) -> Option<GaleraState> {
         GaleraState::parse(&fs::read_to_string(self.grastate()).ok()?)
     }
 
-    /// What it does now.
+    /// What the node is doing now.
     pub fn status(&self) -> Result<Status> {
         Ok(self.fresh()?.status())
     }
 
-    /// Its process number. `None`: it does not run.
+    /// Its process ID. `None` if it is not running.
     pub fn pid(&self) -> Result<Option<u32>> {
         let fresh = self.fresh()?;
         Ok(fresh.pid().filter(|_| fresh.status().is_alive()))
     }
 
-    /// Process numbers of what the server has started and what is still there: the scripts of a state transfer and their
-    /// children, as far as they may be looked at.
+    /// Process IDs of the helpers that the server has started and that still run: state transfer
+    /// scripts and their children. Only root sees those of other users.
     pub fn helpers(&self) -> Vec<u32> {
         let server = self.pid().ok().flatten();
         find_marked(&self.instance.folder.setting())
@@ -161,7 +162,8 @@ impl GaleraNode {
             .collect()
     }
 
-    /// Starts it, and comes back when it is in step with the others. A node that runs stays as it is, and is waited for.
+    /// Starts it, and returns once it is synced with the others. If it is already running, only
+    /// waits for that.
     ///
     /// # Errors
     /// [`Error::Start`] with the end of its log; [`Error::PortTaken`].
@@ -169,13 +171,14 @@ impl GaleraNode {
         self.start_with(&NodeStart::join())
     }
 
-    /// Starts it in another way, and comes back when it is ready.
+    /// Starts it as `how` says, and returns once it is ready.
     pub fn start_with(&self, how: &NodeStart) -> Result<()> {
         self.begin(how)?;
         self.wait_ready(JOIN_PATIENCE)
     }
 
-    /// Starts it, and comes back as soon as its process is there. [`Self::wait_ready`] waits for the rest.
+    /// Starts it, and returns as soon as its process exists. [`Self::wait_ready`] waits for the
+    /// rest.
     pub fn begin(&self, how: &NodeStart) -> Result<()> {
         let _lock = self.instance.lock()?;
         let mut fresh = self.fresh()?;
@@ -211,10 +214,11 @@ impl GaleraNode {
         fresh.folder.write(&fresh.record)
     }
 
-    /// Waits until a node that was started is in step with the others.
+    /// Waits until a node that was started is synced with the others.
     ///
     /// # Errors
-    /// [`Error::Start`] with the end of its log when it ends, or is not ready in time; it goes on starting in that case.
+    /// [`Error::Start`] with the end of its log if it ends, or is not ready in time. In the second
+    /// case it keeps starting.
     pub fn wait_ready(&self, patience: Duration) -> Result<()> {
         let deadline = Instant::now() + patience;
         let mut last = "it does not listen".to_owned();
@@ -231,7 +235,7 @@ impl GaleraNode {
                 },
                 Status::Starting => {}
                 Status::Frozen => "it is frozen".clone_into(&mut last),
-                // While it ends it cannot be told apart from others for a moment.
+                // A process that is ending cannot be identified for a moment.
                 Status::Stopped | Status::Broken
                     if fresh
                         .record
@@ -254,7 +258,7 @@ impl GaleraNode {
         }
     }
 
-    /// Shuts it down cleanly and waits until it is gone. One that does not run stays as it is.
+    /// Shuts it down cleanly and waits until it is gone. Does nothing if it is not running.
     ///
     /// # Errors
     /// [`Error::Frozen`], [`Error::StillRunning`].
@@ -262,20 +266,21 @@ impl GaleraNode {
         self.fresh()?.stop()
     }
 
-    /// Ends the server by SIGKILL, as the kernel does when memory runs out. What it had started goes on for as long as it
-    /// likes, just as on any machine.
+    /// Ends the server with SIGKILL, as the kernel does when memory runs out. Its helpers keep
+    /// running, as they would on any machine.
     pub fn kill(&self) -> Result<()> {
         self.fresh()?.kill()
     }
 
-    /// Ends the server and everything that it had started by SIGKILL, as when the power fails.
+    /// Ends the server and all its helpers with SIGKILL, as if the power failed.
     pub fn crash(&self) -> Result<()> {
         self.kill()?;
         instance::end_helpers(&self.instance.folder);
         Ok(())
     }
 
-    /// Stops the server and everything that it has started by SIGSTOP. Connections to it stay open and answer nothing.
+    /// Stops the server and all its helpers with SIGSTOP. Connections to it stay open and answer
+    /// nothing.
     ///
     /// # Errors
     /// [`Error::NotRunning`].
@@ -283,7 +288,7 @@ impl GaleraNode {
         self.send_all(Signal::STOP)
     }
 
-    /// Lets a frozen node go on.
+    /// Lets a frozen node continue.
     ///
     /// # Errors
     /// [`Error::NotRunning`].
@@ -291,15 +296,16 @@ impl GaleraNode {
         self.send_all(Signal::CONT)
     }
 
-    /// Cuts its network off: nothing comes in or goes out, as if its cable were pulled. Its unix socket still works.
+    /// Cuts its network off: nothing gets in or out, as if its cable were unplugged. Its unix
+    /// socket still works.
     ///
     /// # Errors
-    /// [`Error::NotIsolated`] when the cluster was not started with networks of its own.
+    /// [`Error::NotIsolated`] if the cluster was not started with networks of its own.
     pub fn cut(&self) -> Result<()> {
         self.set_cut(true)
     }
 
-    /// Gives it its network back.
+    /// Reconnects its network.
     ///
     /// # Errors
     /// [`Error::NotIsolated`].
@@ -307,10 +313,11 @@ impl GaleraNode {
         self.set_cut(false)
     }
 
-    /// Finds out where a stopped node stands, by `--wsrep-recover`: the server recovers its tables and ends.
+    /// Finds the position of a stopped node with `--wsrep-recover`: the server recovers its tables
+    /// and exits.
     ///
     /// # Errors
-    /// [`Error::Running`]; [`Error::NoPosition`] with the end of what it wrote.
+    /// [`Error::Running`]; [`Error::NoPosition`] with the end of its output.
     pub fn recover(&self) -> Result<Position> {
         let _lock = self.instance.lock()?;
         let fresh = self.fresh()?;
@@ -322,14 +329,14 @@ impl GaleraNode {
         self.recover_locked(&fresh, ServerUser::for_this_process()?.as_ref())
     }
 
-    /// What the state file says now.
+    /// The instance with its current state file.
     fn fresh(&self) -> Result<Instance> {
         let mut instance = self.instance.clone();
         instance.refresh()?;
         Ok(instance)
     }
 
-    /// A node that crashed does not know where it stands. One that never joined has nothing to find out.
+    /// A crashed node does not know its position. A node that never joined has none to recover.
     fn needs_recovery(&self) -> bool {
         self.grastate().exists() && !self.state().is_some_and(|state| state.position.is_known())
     }
@@ -363,7 +370,7 @@ impl GaleraNode {
             })
     }
 
-    /// Its ports are its own for good, but another program may have taken one while it was down.
+    /// Its ports stay its own, but another program may have taken one while it was down.
     fn check_addresses(&self) -> Result<()> {
         if let Some(network) = self.network()? {
             network.ensure()?;
@@ -383,7 +390,7 @@ impl GaleraNode {
         Ok(())
     }
 
-    /// Its version, if it is ready for what it was started for.
+    /// Its version, if it is ready; otherwise the reason why not.
     fn ready_version(&self) -> std::result::Result<String, String> {
         let answer = |sql: &str| self.query(sql).map_err(|error| error.to_string());
         let version = answer("SELECT @@version, @@wsrep_on, @@wsrep_provider")?;
@@ -403,7 +410,7 @@ impl GaleraNode {
         let _lock = self.instance.lock()?;
         let mut fresh = self.fresh()?;
         let Some(process) = fresh.record.process else {
-            // Somebody stopped it in between.
+            // It was stopped in between.
             return Ok(());
         };
         if let Some(node) = &mut fresh.record.node {
@@ -421,8 +428,8 @@ impl GaleraNode {
             name: self.name().to_owned(),
         })?;
         let setting = folder.setting();
-        // The kernel stops a process when its threads come by, not when the signal is sent, and a script may have started another program
-        // between the look and the signal.
+        // The kernel stops a process when its threads get around to it, not when the signal is
+        // sent. A script may also have started another program between the search and the signal.
         let deadline = Instant::now() + SIGNAL_PATIENCE;
         let as_asked = |process: &ProcessId| process.is_frozen() == (signal == Signal::STOP);
         loop {

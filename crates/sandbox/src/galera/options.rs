@@ -1,4 +1,4 @@
-//! What cluster to start.
+//! Which cluster to start.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 use crate::options::{check_option, plain_name};
 use crate::{Error, Result, ServerKind, Tls};
 
-/// The most nodes of one cluster: enough for every experiment, and an address each in a network of 254.
+/// The most nodes in one cluster: enough for every experiment, and every node gets an address in a
+/// network of 254.
 pub const MOST_NODES: u32 = 9;
 
-/// The option that is taken apart and merged with the sandbox's own.
+/// The server option that is split up and merged with the sandbox's own provider options.
 const PROVIDER_OPTIONS: &str = "wsrep-provider-options";
 
 /// Provider options that keep nodes apart.
@@ -24,22 +25,22 @@ const RESERVED_PROVIDER_OPTIONS: [&str; 5] = [
     "ist.recv_addr",
 ];
 
-/// Options of the server's command line, in order: name without dashes, and value.
+/// Options for the server's command line, in order: name without dashes, and value.
 pub type ServerOptions = Vec<(String, Option<String>)>;
 
-/// How a node gets a whole copy of the data.
+/// How a node gets a full copy of the data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SstMethod {
-    /// By rsync; the donor takes no writes meanwhile.
+    /// With rsync; the donor accepts no writes meanwhile.
     #[default]
     Rsync,
-    /// By mariadb-backup; the donor goes on.
+    /// With mariadb-backup; the donor keeps working.
     Mariabackup,
 }
 
 impl SstMethod {
-    /// The word of the server's option `wsrep_sst_method`.
+    /// The value of the server option `wsrep_sst_method`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Rsync => "rsync",
@@ -70,47 +71,49 @@ impl FromStr for SstMethod {
     }
 }
 
-/// How the proxy in front of a cluster finds out which nodes to send connections to.
+/// How the proxy in front of a cluster decides which nodes to send connections to.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HaproxyOptions {
-    /// Ports of HTTP health checks, one per node in their order: a node is up when `GET /` there is answered by 200.
-    /// Empty: a node is up when it takes TCP connections on its client port.
+    /// Ports of HTTP health checks, one per node in their order: a node is up if it answers `GET /`
+    /// with 200. Empty: a node is up if its client port accepts TCP connections.
     pub http_check_ports: Vec<u16>,
-    /// Ports of agent checks, one per node in their order: they say whether a node that is up is to be drained. With them the HTTP checks ask
-    /// `/alive`, which leaves that to the agents.
+    /// Ports of agent checks, one per node in their order. The agent decides whether a node that is
+    /// up should be drained. With agents, the HTTP checks request `/alive`, which leaves that
+    /// decision to them.
     #[serde(default)]
     pub agent_check_ports: Vec<u16>,
 }
 
-/// What cluster to start.
+/// Describes the cluster to start.
 #[derive(Debug, Clone)]
 pub struct GaleraOptions {
-    /// Which server; only `MariaDB` has Galera.
+    /// Which server the nodes run; only `MariaDB` has Galera.
     pub kind: ServerKind,
-    /// How many nodes, 1 to 9.
+    /// The number of nodes, 1 to 9.
     pub nodes: u32,
-    /// The name of the cluster. `None`: `galera`, with a number behind it when that is taken.
+    /// The cluster's name. `None`: `galera`, with a number appended if it is taken.
     pub name: Option<String>,
-    /// How joining nodes get a whole copy of the data.
+    /// How joining nodes get a full copy of the data.
     pub sst: SstMethod,
     /// Options for the command lines of all nodes. Kept for restarts.
     pub options: ServerOptions,
-    /// Options for the command line of one node, by its number from 1. They stand behind those for all.
+    /// Options for the command line of one node, by its number from 1. They follow the ones for all
+    /// nodes.
     pub node_options: BTreeMap<u32, ServerOptions>,
-    /// Options of the provider on all nodes, such as `gcache.size`.
+    /// Provider options for all nodes, such as `gcache.size`.
     pub provider_options: Vec<(String, String)>,
-    /// Options of the provider on one node, by its number from 1.
+    /// Provider options for one node, by its number from 1.
     pub node_provider_options: BTreeMap<u32, Vec<(String, String)>>,
     /// Which certificates the nodes have.
     pub tls: Tls,
-    /// Gives every node a network of its own, which can be cut off and healed. Takes root.
+    /// Gives every node a network of its own, which can be cut and healed. Requires root.
     pub isolated: bool,
-    /// Puts a proxy in front.
+    /// Puts a proxy in front of the nodes. `None`: no proxy.
     pub haproxy: Option<HaproxyOptions>,
 }
 
 impl GaleraOptions {
-    /// A cluster of so many nodes with state transfers by rsync, on 127.0.0.1.
+    /// A cluster with this many nodes on 127.0.0.1, with state transfers by rsync and no TLS.
     pub const fn new(kind: ServerKind, nodes: u32) -> Self {
         Self {
             kind,
@@ -127,22 +130,22 @@ impl GaleraOptions {
         }
     }
 
-    /// Gives the cluster a name.
+    /// Sets the cluster's name.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Chooses how joining nodes get a whole copy of the data.
+    /// Sets how joining nodes get a full copy of the data.
     #[must_use]
     pub const fn sst(mut self, method: SstMethod) -> Self {
         self.sst = method;
         self
     }
 
-    /// Adds an option with a value to the command lines of all nodes. `wsrep_provider_options` adds to those that the
-    /// sandbox needs itself.
+    /// Adds an option with a value to the command lines of all nodes. `wsrep_provider_options` is
+    /// merged with the options that the sandbox needs itself.
     #[must_use]
     pub fn option(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.options.push((key.into(), Some(value.into())));
@@ -162,14 +165,14 @@ impl GaleraOptions {
         self
     }
 
-    /// Adds an option of the provider on all nodes.
+    /// Adds a provider option for all nodes.
     #[must_use]
     pub fn provider_option(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.provider_options.push((key.into(), value.into()));
         self
     }
 
-    /// Adds an option of the provider on one node, by its number from 1.
+    /// Adds a provider option for one node, by its number from 1.
     #[must_use]
     pub fn node_provider_option(
         mut self,
@@ -182,28 +185,29 @@ impl GaleraOptions {
         self
     }
 
-    /// Chooses the certificates.
+    /// Sets which certificates the nodes have.
     #[must_use]
     pub const fn tls(mut self, tls: Tls) -> Self {
         self.tls = tls;
         self
     }
 
-    /// Gives every node a network of its own.
+    /// Gives every node a network of its own. Requires root.
     #[must_use]
     pub const fn isolated(mut self) -> Self {
         self.isolated = true;
         self
     }
 
-    /// Puts a proxy in front.
+    /// Puts a proxy in front of the nodes.
     #[must_use]
     pub fn haproxy(mut self, options: HaproxyOptions) -> Self {
         self.haproxy = Some(options);
         self
     }
 
-    /// Checks everything that can be checked without starting anything, and takes `wsrep_provider_options` apart.
+    /// Checks everything that can be checked without starting anything, and splits
+    /// `wsrep_provider_options`.
     pub(crate) fn checked(mut self) -> Result<Self> {
         if !self.kind.is_mariadb() {
             return Err(Error::NoGalera { kind: self.kind });
@@ -257,7 +261,7 @@ impl GaleraOptions {
         self.options.iter().chain(own).cloned().collect()
     }
 
-    /// The provider's options on one node.
+    /// The provider options for one node.
     pub(crate) fn provider_options_of(
         &self,
         number: u32,
@@ -285,7 +289,7 @@ impl HaproxyOptions {
     }
 }
 
-/// Moves `wsrep_provider_options=a=b;c=d` over to the provider's options.
+/// Moves `wsrep_provider_options=a=b;c=d` over to the provider options.
 fn take_provider_options(from: &mut ServerOptions, to: &mut Vec<(String, String)>) -> Result<()> {
     for (_, value) in from.extract_if(.., |(key, _)| plain_name(key) == PROVIDER_OPTIONS) {
         let text = value.unwrap_or_default();
@@ -305,7 +309,7 @@ fn take_provider_options(from: &mut ServerOptions, to: &mut Vec<(String, String)
     Ok(())
 }
 
-/// Provider options stand in one quoted line of an option file.
+/// Provider options end up in one quoted line of an option file.
 fn check_provider_option(key: &str, value: &str) -> Result<()> {
     let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
     let odd = |c: char| c.is_control() || matches!(c, '"' | '\'' | ';' | '\\');

@@ -3,17 +3,17 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A place in a cluster's history: which history, and how many write-sets of it.
+/// A position in a cluster's history: which history, and the number of write-sets applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Position {
-    /// The history's UUID. All zeros: none.
+    /// The UUID of the history. All zeros: none.
     pub uuid: String,
-    /// The number of the last write-set. -1: not known.
+    /// The sequence number of the last write-set. -1: unknown.
     pub seqno: i64,
 }
 
 impl Position {
-    /// Is it a place in a history?
+    /// Is it a real position: a history and a sequence number?
     pub fn is_known(&self) -> bool {
         self.seqno >= 0 && self.uuid.chars().any(|c| c.is_ascii_hexdigit() && c != '0')
     }
@@ -28,7 +28,7 @@ impl fmt::Display for Position {
 impl FromStr for Position {
     type Err = ();
 
-    /// Reads `UUID:SEQNO`. In `MariaDB` a GTID may follow behind a comma.
+    /// Parses `UUID:SEQNO`. `MariaDB` may append a comma and a GTID.
     fn from_str(text: &str) -> Result<Self, ()> {
         let text = text.split(',').next().unwrap_or_default().trim();
         let (uuid, seqno) = text.split_once(':').ok_or(())?;
@@ -43,17 +43,17 @@ impl FromStr for Position {
     }
 }
 
-/// What the provider wrote into `grastate.dat`.
+/// The contents of `grastate.dat`, as the provider wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GaleraState {
-    /// The position; not known while the server runs, and after a crash.
+    /// The position. Unknown while the server runs and after a crash.
     pub position: Position,
-    /// May a new group begin with this node?
+    /// May this node bootstrap a new group?
     pub safe_to_bootstrap: bool,
 }
 
 impl GaleraState {
-    /// Reads the text of the file. `None`: it is none of the kind.
+    /// Parses the text of the file. `None` if it is not a `grastate.dat`.
     pub fn parse(text: &str) -> Option<Self> {
         let value = |key: &str| {
             text.lines()
@@ -69,7 +69,7 @@ impl GaleraState {
     }
 }
 
-/// The position in the log of a server that was started with `--wsrep-recover`.
+/// Finds the position in the log of a server that was started with `--wsrep-recover`.
 pub fn find_recovered(log: &str) -> Option<Position> {
     log.lines()
         .filter_map(|line| line.split("Recovered position:").nth(1)?.parse().ok())

@@ -1,4 +1,4 @@
-//! The programs that a node calls when data go from one to the other.
+//! The programs that a node needs for state transfers.
 
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 
 use crate::{Error, Installation, Result, files};
 
-/// Where programs of the host are.
 const HOST_DIRS: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
-/// What the scripts of a state transfer call. They are those of the server's own release.
+/// Programs that the state transfer scripts call, and that must be of the server's own release.
 const SERVER_PROGRAMS: [&str; 6] = [
     "mariadb",
     "mariadb-backup",
@@ -20,7 +19,7 @@ const SERVER_PROGRAMS: [&str; 6] = [
     "my_print_defaults",
 ];
 
-/// The scripts of a state transfer.
+/// The scripts that perform state transfers.
 const SCRIPTS: [&str; 5] = [
     "wsrep_sst_common",
     "wsrep_sst_backup",
@@ -29,10 +28,10 @@ const SCRIPTS: [&str; 5] = [
     "wsrep_sst_rsync",
 ];
 
-/// What those scripts take from the host, whichever server it is.
+/// Programs that these scripts take from the host, whichever server runs them.
 const HOST_PROGRAMS: [&str; 3] = ["rsync", "socat", "ps"];
 
-/// A program of the host.
+/// Finds a program of the host.
 ///
 /// # Errors
 /// [`Error::MissingProgram`].
@@ -46,7 +45,7 @@ pub fn find_on_host(program: &str) -> Result<PathBuf> {
         })
 }
 
-/// Where a node and all that it starts look for programs.
+/// The PATH of a node and everything that it starts.
 pub fn search_path(programs: &Path) -> OsString {
     let mut path = programs.as_os_str().to_owned();
     for folder in HOST_DIRS {
@@ -56,10 +55,11 @@ pub fn search_path(programs: &Path) -> OsString {
     path
 }
 
-/// The library that replicates.
+/// The wsrep provider library.
 ///
 /// # Errors
-/// [`Error::NotInstalled`], [`Error::MissingProgram`] when the host lacks what state transfers take.
+/// [`Error::NotInstalled`]; [`Error::MissingProgram`] if the host lacks a program that state
+/// transfers need.
 pub fn provider(server: &Installation) -> Result<PathBuf> {
     for program in HOST_PROGRAMS {
         find_on_host(program)?;
@@ -75,15 +75,16 @@ pub fn provider(server: &Installation) -> Result<PathBuf> {
     }
 }
 
-/// What a server of a tree is told to be its base: it puts the `bin` of that before everything else in its search path, and
-/// what stands in the `bin` of the tree cannot be run without the tree's loader.
+/// The base directory to report to a server of a tree. The server puts its `bin` first in the
+/// search path, and programs in the tree's own `bin` do not run without the tree's loader.
 pub fn base(server: &Installation, programs: &Path) -> Option<PathBuf> {
     server.loader()?;
     programs.parent().map(Path::to_path_buf)
 }
 
-/// Fills a folder that stands first in a node's search path. Programs of a tree run by the tree's own loader only, so each
-/// gets a script that does that; the scripts of the state transfer find one another beside themselves.
+/// Fills the directory that comes first in a node's search path. A tree's programs run only with
+/// the tree's own loader, so each gets a wrapper script. The state transfer scripts are linked
+/// there, because they look for each other in their own directory.
 pub fn install(server: &Installation, folder: &Path) -> Result<()> {
     files::make_folder(folder)?;
     let Some(loader) = server.loader() else {

@@ -1,4 +1,4 @@
-//! What is written down about a cluster, one JSON file each.
+//! The state file of a cluster: one JSON file in its directory.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -11,7 +11,6 @@ use super::{HaproxyOptions, SstMethod};
 use crate::process::ProcessId;
 use crate::{Error, Result, ServerKind, files};
 
-/// Names in a cluster's folder.
 const RECORD: &str = "cluster.json";
 const TOML: &str = "cluster.toml";
 const PROGRAMS: &str = "base/bin";
@@ -20,7 +19,7 @@ const HAPROXY_SOCKET: &str = "haproxy.sock";
 const HAPROXY_LOG: &str = "haproxy.log";
 const LOCK: &str = "lock";
 
-/// The layout of the state file.
+/// The layout of the state file. Files with another number are rejected.
 pub const FORMAT: u32 = 1;
 
 /// The state file of a cluster.
@@ -28,38 +27,36 @@ pub const FORMAT: u32 = 1;
 pub struct ClusterRecord {
     /// [`FORMAT`].
     pub format: u32,
-    /// The name of the cluster.
     pub name: String,
-    /// Which server its nodes are.
+    /// Which server its nodes run.
     pub kind: ServerKind,
-    /// How many nodes it has.
     pub nodes: u32,
-    /// How joining nodes get a whole copy of the data.
+    /// How joining nodes get a full copy of the data.
     pub sst: SstMethod,
-    /// The nodes' own network.
+    /// The nodes' own network. `None` if they share this machine's network.
     pub network: Option<Network>,
-    /// The proxy in front.
+    /// The proxy in front of the cluster. `None` if there never was one.
     pub haproxy: Option<HaproxyRecord>,
 }
 
-/// What is written down about a proxy.
+/// The part of the state file about the proxy.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct HaproxyRecord {
     /// Its TCP port on 127.0.0.1.
     pub port: u16,
-    /// How it looks after the nodes.
+    /// How it checks the nodes.
     pub options: HaproxyOptions,
-    /// Its process.
+    /// Its process. `None` until it has accepted connections.
     pub process: Option<ProcessId>,
 }
 
 impl ClusterRecord {
-    /// The name of a node, by its number from 1.
+    /// The name of a node. Numbers start at 1.
     pub fn node_name(&self, number: u32) -> String {
         format!("{}-{number}", self.name)
     }
 
-    /// The address of a node, by its number from 1.
+    /// The address of a node. Numbers start at 1.
     pub fn host(&self, number: u32) -> Ipv4Addr {
         self.network
             .as_ref()
@@ -67,7 +64,7 @@ impl ClusterRecord {
     }
 }
 
-/// The folder of one cluster.
+/// The directory of one cluster.
 #[derive(Debug, Clone)]
 pub struct ClusterFolder(pub(crate) PathBuf);
 
@@ -76,7 +73,7 @@ impl ClusterFolder {
         self.0.join(RECORD)
     }
 
-    /// The description of the cluster that `refloat cluster` reads.
+    /// The path of the cluster description that `refloat cluster` reads.
     pub fn toml(&self) -> PathBuf {
         self.0.join(TOML)
     }
@@ -85,7 +82,7 @@ impl ClusterFolder {
         self.0.join(PROGRAMS)
     }
 
-    /// The configuration of the proxy.
+    /// The path of the proxy's configuration.
     pub fn haproxy_config(&self) -> PathBuf {
         self.0.join(HAPROXY_CONFIG)
     }
@@ -95,7 +92,7 @@ impl ClusterFolder {
         self.0.join(HAPROXY_SOCKET)
     }
 
-    /// What the proxy writes.
+    /// The file that collects the proxy's output.
     pub fn haproxy_log(&self) -> PathBuf {
         self.0.join(HAPROXY_LOG)
     }
@@ -104,12 +101,12 @@ impl ClusterFolder {
         self.0.join(LOCK)
     }
 
-    /// The folder.
+    /// The path of the directory itself.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// `None`: there is no state file (yet).
+    /// `None` if there is no state file (yet).
     pub(crate) fn read(&self) -> Result<Option<ClusterRecord>> {
         let path = self.record_file();
         let bytes = match fs::read(&path) {

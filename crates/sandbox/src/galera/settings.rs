@@ -12,7 +12,8 @@ use crate::record::{Folder, NodeRecord};
 use crate::user::ServerUser;
 use crate::{Error, Result, Tls};
 
-/// Three nodes have to start fast on a small machine. Each can be changed by an option on the command line.
+/// Three nodes must start fast on a small machine. An option on the command line can override each
+/// of these.
 const SMALL: &str = "innodb_buffer_pool_size=64M\n\
     innodb_log_file_size=32M\n\
     innodb_flush_log_at_trx_commit=0\n\
@@ -21,19 +22,20 @@ const SMALL: &str = "innodb_buffer_pool_size=64M\n\
     performance_schema=OFF\n\
     max_connections=100\n";
 
-/// Provider options that stand before those that were asked for: the provider's own ring takes 128M of disk on every node.
+/// Provider options that those of the user override. By default, the provider's ring buffer takes
+/// 128M of disk on every node.
 const SMALL_PROVIDER: [(&str, &str); 1] = [("gcache.size", "32M")];
 
-/// The account that mariadb-backup reads the donor's data with.
+/// The account that mariadb-backup uses to read the donor's data.
 pub const SST_ACCOUNT: &str = "sst";
 
-/// A password for [`SST_ACCOUNT`]: nobody has to remember it.
+/// A random password for [`SST_ACCOUNT`]: nobody needs to remember it.
 pub fn password() -> String {
     let half = |salt: &str| RandomState::new().hash_one((salt, std::process::id()));
     format!("{:016x}{:016x}", half("first"), half("second"))
 }
 
-/// Writes a node's option file, for its server alone to read: a password stands in it.
+/// Writes a node's option file. It contains a password, so only the server can read it.
 pub fn write(
     folder: &Folder,
     options: &GaleraOptions,
@@ -92,11 +94,11 @@ fn text(
     line("default_storage_engine", &"InnoDB");
     line("innodb_autoinc_lock_mode", &"2");
     text.push_str(SMALL);
-    // Without it socat would listen on every address of the machine.
-    // The script for rsync wants stunnel as soon as the server has a certificate.
+    // Without `sockopt`, socat would listen on every address of the machine. Without `ssl-mode`,
+    // the rsync script requires stunnel as soon as the server has a certificate.
     let _ = write!(text, "\n[sst]\nsockopt=bind={host}\nssl-mode=DISABLED\n");
     if options.tls == Tls::Off {
-        // From 11.4 on clients insist on TLS, over a socket too.
+        // From 11.4 on, clients require TLS even over a socket.
         text.push_str("\n[client]\nskip-ssl\n\n[mariadb-backup]\nskip-ssl\n");
     }
     text

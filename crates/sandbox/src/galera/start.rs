@@ -1,33 +1,34 @@
-//! Starting a whole cluster.
+//! Starts a whole cluster.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::io::Write as _;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::thread;
+use std::{fs, thread};
 
 use super::cluster::OWNER;
 use super::network::{self, Network};
 use super::record::{ClusterRecord, FORMAT};
-use super::{ClusterFolder, GaleraCluster, GaleraNode, GaleraOptions, NodeStart, SstMethod};
-use super::{haproxy, programs, settings};
+use super::{
+    ClusterFolder, GaleraCluster, GaleraNode, GaleraOptions, NodeStart, SstMethod, haproxy,
+    programs, settings,
+};
 use crate::record::{self, Folder, NodeRecord, Record};
 use crate::sandbox::{certificates, check_name, fill, take_name};
 use crate::user::ServerUser;
 use crate::{EphemeralCluster, Error, Installation, Result, Sandbox, files, ports};
 
-/// The name of a cluster that nobody gave a name.
+/// The name of a cluster that was not given one.
 const USUAL_NAME: &str = "galera";
 
-/// Ports of a node in a network of its own: those that everybody knows.
+/// In a network of its own, a node uses the standard ports.
 const CLIENT_PORT: u16 = 3306;
 const GROUP_PORT: u16 = 4567;
 const IST_PORT: u16 = 4568;
 const SST_PORT: u16 = 4444;
 
-/// What mariadb-backup has to be allowed to do on the donor.
+/// The privileges that mariadb-backup needs on the donor.
 const SST_PRIVILEGES: &str = "RELOAD, PROCESS, LOCK TABLES, BINLOG MONITOR, SLAVE MONITOR";
 
 /// A cluster whose names are taken, and nothing more.
@@ -41,27 +42,30 @@ pub struct Reserved {
     pub nodes: Vec<Folder>,
 }
 
-/// Ports that are held until the server that they are meant for is started.
+/// Ports that we hold until just before their server starts.
 type Held = Vec<TcpListener>;
 
 impl Sandbox {
-    /// Starts a cluster, and comes back when all its nodes are in step. When it fails, nothing is left behind.
+    /// Starts a cluster, and returns once all its nodes are synced. If that fails, nothing is left
+    /// behind.
     ///
     /// # Errors
-    /// [`Error::NoGalera`], [`Error::BadCluster`], [`Error::NotInstalled`], [`Error::MissingProgram`], [`Error::NameTaken`],
-    /// [`Error::NeedsRoot`], [`Error::Start`] with the end of a node's log, and others.
+    /// [`Error::NoGalera`], [`Error::BadCluster`], [`Error::NotInstalled`],
+    /// [`Error::MissingProgram`], [`Error::NameTaken`], [`Error::NeedsRoot`], [`Error::Start`] with
+    /// the end of a node's log, and others.
     pub fn start_cluster(&self, options: &GaleraOptions) -> Result<GaleraCluster> {
         let reserved = self.reserve_cluster(options)?;
         self.start_reserved(reserved)
     }
 
-    /// Starts a cluster that goes away with the value, or with this process, however it ends.
+    /// Starts a cluster that is removed when the value is dropped or this process ends, however it
+    /// ends.
     pub fn start_cluster_ephemeral(&self, options: &GaleraOptions) -> Result<EphemeralCluster> {
         let reserved = self.reserve_cluster(options)?;
         EphemeralCluster::start(self, reserved)
     }
 
-    /// Checks everything that can be checked before anything is made, then takes the names.
+    /// Checks everything that can be checked in advance, then takes the names.
     fn reserve_cluster(&self, options: &GaleraOptions) -> Result<Reserved> {
         let options = options.clone().checked()?;
         let server = self.installation(options.kind)?;
@@ -121,7 +125,7 @@ impl Sandbox {
         let mut name = USUAL_NAME.to_owned();
         for number in 2.. {
             match take(&name) {
-                // No dash: `galera-2` is a node.
+                // No dash: `galera-2` would be a node.
                 Err(Error::NameTaken { .. }) => name = format!("{USUAL_NAME}{number}"),
                 other => return other,
             }
@@ -149,7 +153,7 @@ impl Sandbox {
         let name = reserved.record.name.clone();
         let started = self.fill_and_start(reserved);
         if started.is_err() {
-            // The reason is worth more than what the clean-up may have to say; `remove` can finish it.
+            // The cause matters more than an error of the clean-up, which `remove` can complete.
             let _ = self.remove_cluster(&name);
         }
         started
@@ -181,7 +185,7 @@ impl Sandbox {
         self.cluster(cluster.name())
     }
 
-    /// Chooses the ports of all nodes, and writes the nodes down.
+    /// Chooses the ports of all nodes and writes their state files.
     fn take_cluster_ports(&self, reserved: &Reserved) -> Result<Vec<Held>> {
         let (_lock, mut taken) = self.lock_ports()?;
         let mut all = Vec::new();
@@ -232,7 +236,7 @@ impl Sandbox {
         Ok(all)
     }
 
-    /// Gives every node its option file, its certificates and a fresh data directory.
+    /// Gives every node an option file, certificates and a fresh data directory.
     fn fill_nodes(&self, reserved: &Reserved, password: &str) -> Result<()> {
         let user = reserved.user.as_ref();
         let cache = self.cache(user);
@@ -271,7 +275,7 @@ fn node_records(reserved: &Reserved) -> Result<Vec<(Record, NodeRecord)>> {
     reserved.nodes.iter().map(read).collect()
 }
 
-/// Accounts that all nodes get with the data.
+/// Creates the accounts that reach the other nodes with the data.
 fn make_accounts(first: &GaleraNode, reserved: &Reserved, password: &str) -> Result<()> {
     let mut sql = String::new();
     if reserved.options.sst == SstMethod::Mariabackup {
@@ -282,7 +286,7 @@ fn make_accounts(first: &GaleraNode, reserved: &Reserved, password: &str) -> Res
         );
     }
     if let Some(network) = &reserved.record.network {
-        // The machine itself comes from its own address in that network.
+        // This machine connects from its own address in that network.
         let account = format!("'root'@'{}'", network.account_host());
         let _ = write!(
             sql,
@@ -292,7 +296,7 @@ fn make_accounts(first: &GaleraNode, reserved: &Reserved, password: &str) -> Res
     if sql.is_empty() {
         return Ok(());
     }
-    // By standard input: a password on a command line is there for all to read.
+    // Through standard input: anyone can read a password on a command line.
     let failed = |reason: String| Error::Helper {
         program: "the stock client".to_owned(),
         reason,
@@ -318,7 +322,8 @@ fn make_accounts(first: &GaleraNode, reserved: &Reserved, password: &str) -> Res
     written.map_err(|error| failed(error.to_string()))
 }
 
-/// Starts all nodes at once, those that run already excepted: the donor makes them wait for each other where it has to.
+/// Starts all nodes that are not running, at the same time. Where they must wait for each other,
+/// the donor sees to it.
 pub fn join(nodes: &[GaleraNode]) -> Result<()> {
     thread::scope(|scope| {
         let joiners: Vec<_> = nodes

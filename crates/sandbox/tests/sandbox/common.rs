@@ -1,4 +1,4 @@
-//! A sandbox per test, and looks at processes from outside.
+//! A sandbox per test, and helpers that look at processes from outside.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use refloat_sandbox::{Sandbox, ServerKind};
 use tempfile::TempDir;
 
-/// Initialised data directories are shared by all tests, and by later runs.
+/// All tests, and later runs, share the initialised data directories.
 fn cache() -> PathBuf {
-    // Servers started by root run as another user, who may not be able to enter the build folder.
+    // Servers started by root run as another user, who may not be able to enter the build
+    // directory.
     if fs::metadata("/proc/self").is_ok_and(|me| std::os::unix::fs::MetadataExt::uid(&me) == 0) {
         PathBuf::from("/var/lib/refloat/test-cache")
     } else {
@@ -18,7 +19,7 @@ fn cache() -> PathBuf {
     }
 }
 
-/// A folder that goes away with the test, and that every user can enter.
+/// A directory that is deleted with the test, and that every user can enter.
 pub fn folder() -> TempDir {
     tempfile::Builder::new()
         .prefix("sandbox-")
@@ -31,7 +32,7 @@ pub fn sandbox_in(folder: &Path) -> Sandbox {
     Sandbox::new(folder).with_cache_dir(cache())
 }
 
-/// The kind whose servers start fastest, where the kind does not matter.
+/// The server that starts fastest, for tests where the kind does not matter.
 pub const QUICK: ServerKind = ServerKind::MariaDb1011;
 
 /// The processes that were started with this data directory.
@@ -67,7 +68,7 @@ pub fn wait_until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// Nothing of the sandbox is left but its lock files.
+/// Asserts that no instance is left in the sandbox.
 pub fn assert_nothing_left(sandbox: &Sandbox) {
     let left: Vec<_> = fs::read_dir(sandbox.state_dir().join("instances"))
         .unwrap()

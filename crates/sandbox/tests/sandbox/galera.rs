@@ -1,4 +1,5 @@
-//! Clusters: begun, joined, killed, frozen, cut off, healed and removed without a trace.
+//! Starts, joins, kills, freezes, cuts off, heals and removes clusters, and checks that nothing is
+//! left.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
@@ -15,7 +16,7 @@ use crate::common::{assert_nothing_left, folder, processes_of, sandbox_in};
 use crate::mishaps::edit_state;
 use crate::owners::{given_folder, in_another_process};
 
-/// A cluster notices within this time that a node is gone, or there again.
+/// How long a cluster may take to notice that a node has gone or come back.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn wait_until(what: &str, condition: impl Fn() -> bool) {
@@ -41,14 +42,15 @@ fn size_is(node: &GaleraNode, size: &str) -> bool {
     status(node, "cluster_size") == size && status(node, "local_state_comment") == "Synced"
 }
 
-/// What is in the table, on a node that has waited for all that was committed before.
+/// Counts the rows after the node has applied everything that was committed before.
 const ROWS: &str = "SET SESSION wsrep_sync_wait = 1; SELECT COUNT(*) FROM t.a";
 
 fn rows(node: &GaleraNode) -> String {
     ask(node, ROWS)
 }
 
-/// A node that was out of reach believes for a moment that nothing has happened, and then asks for what it missed.
+/// A node that was unreachable thinks for a moment that nothing has happened, and only then asks
+/// for the write-sets it missed.
 fn comes_back(node: &GaleraNode, among: &[GaleraNode], size: &str) {
     wait_until("it is back", || {
         among.iter().all(|node| size_is(node, size)) && node.query(ROWS).is_ok()
@@ -59,7 +61,7 @@ fn insert(node: &GaleraNode) {
     ask(node, "INSERT INTO t.a VALUES (NULL)");
 }
 
-/// The log of a node since some moment, to be taken down before.
+/// The log of a node from a given length on. Create it before the events of interest.
 struct Log<'a>(&'a GaleraNode, usize);
 
 impl<'a> Log<'a> {
@@ -73,8 +75,8 @@ impl<'a> Log<'a> {
     }
 }
 
-/// Everything of a cluster that could stay behind: processes with its folder in their command line or environment,
-/// namespaces and interfaces.
+/// Everything that a cluster could leave behind: processes with its directory in their command line
+/// or environment, namespaces and interfaces.
 fn traces(folder: &Path) -> Vec<String> {
     let mark = folder.display().to_string();
     let mut found = Vec::new();
@@ -90,7 +92,7 @@ fn traces(folder: &Path) -> Vec<String> {
     found
 }
 
-/// Names of the namespaces and interfaces that are the sandbox's.
+/// The namespaces and interfaces that belong to sandboxes.
 fn networks() -> Vec<String> {
     ["/run/netns", "/sys/class/net"]
         .iter()
@@ -100,7 +102,7 @@ fn networks() -> Vec<String> {
         .collect()
 }
 
-/// The networks that belong to this cluster.
+/// The namespaces and interfaces that belong to this cluster.
 fn networks_of(cluster: &GaleraCluster) -> Vec<String> {
     let state = fs::read_to_string(cluster.folder().path().join("cluster.json")).unwrap();
     let state: serde_json::Value = serde_json::from_str(&state).unwrap();
@@ -116,7 +118,7 @@ fn reaches(node: &GaleraNode) -> bool {
     TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok()
 }
 
-/// Asks through the proxy, as an application would: over TCP, by the stock client.
+/// Queries through the proxy, as an application would: over TCP, with the stock client.
 fn ask_proxy(cluster: &GaleraCluster, sql: &str) -> Result<String, String> {
     let port = cluster.haproxy_port().unwrap();
     let output = Command::new("mariadb")
@@ -141,7 +143,7 @@ fn ask_proxy(cluster: &GaleraCluster, sql: &str) -> Result<String, String> {
     Err(String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// What clusters are made of where a test does not say it.
+/// The server for clusters in tests that do not name one.
 fn nodes() -> ServerKind {
     std::env::var("REFLOAT_NODES").map_or(ServerKind::MariaDb1011, |name| name.parse().unwrap())
 }
@@ -168,7 +170,7 @@ fn a_cluster_goes_through_its_troubles() {
     a_node_without_a_past_comes_back_by_sst(&cluster);
     a_whole_cluster_begins_again(&cluster);
     let networks = networks_of(&cluster);
-    // Three nodes, the bridge's, and the machine's own interface.
+    // One for each of the three nodes, the bridge's, and the machine's own interface.
     assert_eq!(networks.len(), 5, "{networks:?}");
     assert!(!traces(folder.path()).is_empty());
     cluster.remove().unwrap();
@@ -212,7 +214,7 @@ fn its_start_is_as_asked(cluster: &EphemeralCluster) {
     );
     insert(first);
     assert_eq!(rows(third), "1");
-    // All know all, and nobody keeps an argument that begins a cluster.
+    // Every node knows all members, and none has stored an argument that bootstraps a cluster.
     for node in cluster.nodes() {
         let config = fs::read_to_string(node.config()).unwrap();
         let members: Vec<String> = cluster
@@ -234,7 +236,7 @@ fn its_start_is_as_asked(cluster: &EphemeralCluster) {
         third.url()
     );
     assert!(text.ends_with(&line), "{text}");
-    // Connections go to all nodes in turn.
+    // The proxy distributes connections to all nodes in turn.
     let mut seen: Vec<String> = (0..3)
         .map(|_| ask_proxy(cluster, "SELECT @@wsrep_node_name").unwrap())
         .collect();
@@ -264,7 +266,7 @@ fn a_killed_node_comes_back_by_ist(cluster: &EphemeralCluster) {
     third.kill().unwrap();
     assert_eq!(third.status().unwrap(), Status::Stopped);
     assert!(matches!(third.freeze(), Err(Error::NotRunning { .. })));
-    // The proxy notices, and sends everybody to the others.
+    // The proxy notices, and sends all connections to the other nodes.
     wait_until("the others go on without it", || size_is(first, "2"));
     wait_until("the proxy goes on without it", || {
         (0..3).all(|_| {
@@ -276,7 +278,7 @@ fn a_killed_node_comes_back_by_ist(cluster: &EphemeralCluster) {
         })
     });
     assert!(cluster.haproxy_pid().is_some());
-    // It does not know where it stands, but finds out.
+    // The node does not know its position, but can recover it.
     assert_eq!(third.state().unwrap().position.seqno, -1);
     let position = third.recover().unwrap();
     assert!(position.is_known(), "{position}");
@@ -296,7 +298,7 @@ fn a_node_that_is_cut_off_comes_back(cluster: &EphemeralCluster) {
     assert_eq!(third.status().unwrap(), Status::Cut);
     assert!(!reaches(third));
     wait_until("the others go on without it", || size_is(first, "2"));
-    // Its socket can be reached, and it knows that it is not the cluster.
+    // Its socket still works, and it knows that it is not part of the primary component.
     wait_until("it gives up", || {
         status(third, "cluster_status") == "non-Primary"
     });
@@ -308,7 +310,8 @@ fn a_node_that_is_cut_off_comes_back(cluster: &EphemeralCluster) {
     assert_eq!(rows(third), rows(first));
 }
 
-/// Whoever started it was killed between the start of the server and the note of its process.
+/// The process that started the node was killed after spawning the server and before recording its
+/// process.
 fn a_start_that_nobody_wrote_down_is_not_made_twice(cluster: &EphemeralCluster) {
     let third = &cluster.nodes()[2];
     let datadir = third.datadir();
@@ -335,7 +338,7 @@ fn a_node_without_a_past_comes_back_by_sst(cluster: &EphemeralCluster) {
     let donors = [Log::of(first), Log::of(third)];
     second.stop().unwrap();
     fs::remove_file(second.grastate()).unwrap();
-    // Frozen in the middle, with all that it has started, and killed.
+    // Freeze the node and its helpers in the middle of the transfer, then kill them.
     second.begin(&NodeStart::join()).unwrap();
     assert_eq!(second.status().unwrap(), Status::Starting);
     wait_until("the state transfer begins", || second.helpers().len() > 1);
@@ -346,7 +349,7 @@ fn a_node_without_a_past_comes_back_by_sst(cluster: &EphemeralCluster) {
             .next()
             .is_some_and(|rest| rest.starts_with(" T"))
     };
-    // A signal takes its time on a busy machine, and what had to be done may have been done by then.
+    // A signal takes time on a busy machine, and some helpers may have finished by then.
     wait_until("what it has started is frozen too", || {
         second.helpers().iter().all(frozen)
     });
@@ -367,11 +370,11 @@ fn a_whole_cluster_begins_again(cluster: &EphemeralCluster) {
     let before = rows(first);
     cluster.stop().unwrap();
     assert!(first.state().unwrap().safe_to_bootstrap);
-    // One that was not the last may not begin. The reason is in the error.
+    // A node that did not stop last must not bootstrap. The error contains the reason.
     let error = second.start_with(&NodeStart::bootstrap()).unwrap_err();
     assert!(matches!(error, Error::Start { .. }), "{error}");
     assert!(error.to_string().contains("safe_to_bootstrap"), "{error}");
-    // A server on its own, for once.
+    // Start one as a standalone server for a moment.
     let alone = NodeStart::join().argument("wsrep_provider", "none");
     first.start_with(&alone).unwrap();
     assert_eq!(ask(first, "SELECT @@wsrep_provider"), "none");
@@ -380,7 +383,7 @@ fn a_whole_cluster_begins_again(cluster: &EphemeralCluster) {
     second.start().unwrap();
     third.start().unwrap();
     assert_eq!(rows(third), before);
-    // What began the cluster joins it the next time.
+    // The node that bootstrapped the cluster joins it at its next start.
     first.stop().unwrap();
     first.start().unwrap();
     assert!(size_is(first, "3"));
@@ -394,7 +397,8 @@ fn a_whole_cluster_begins_again(cluster: &EphemeralCluster) {
     );
 }
 
-/// Does anything listen on this port of every address? See proc(5), `/proc/net/tcp`: 0A is the state of a listener.
+/// Does anything listen on this port on every address? See proc(5), `/proc/net/tcp`: 0A is the
+/// state of a listener.
 fn listens_everywhere(port: u16) -> bool {
     let ends = [
         format!("00000000:{port:04X}"),
@@ -409,7 +413,7 @@ fn listens_everywhere(port: u16) -> bool {
     })
 }
 
-/// Both ways of state transfer, to a node of this kind.
+/// Both state transfer methods, to a node of this kind.
 fn two_nodes(kind: ServerKind, tls: Tls) {
     let folder = folder();
     let sandbox = sandbox_in(folder.path());
@@ -431,7 +435,7 @@ fn two_nodes(kind: ServerKind, tls: Tls) {
         first,
         "CREATE DATABASE t; CREATE TABLE t.a (id INT AUTO_INCREMENT PRIMARY KEY)",
     );
-    // The other way, for once: it is the joiner that chooses.
+    // Now the other method: the joiner chooses it.
     second.stop().unwrap();
     insert(first);
     fs::remove_file(second.grastate()).unwrap();
@@ -439,14 +443,21 @@ fn two_nodes(kind: ServerKind, tls: Tls) {
     second.begin(&by_rsync).unwrap();
     let address: SocketAddr = second.sst_address().parse().unwrap();
     let port = address.port();
+    let deadline = Instant::now() + PATIENCE;
     while second.status().unwrap() == Status::Starting {
+        assert!(
+            Instant::now() < deadline,
+            "{} is still starting after {} s",
+            second.name(),
+            PATIENCE.as_secs()
+        );
         assert!(!listens_everywhere(port), "port {port} is open to all");
         std::thread::sleep(Duration::from_millis(20));
     }
     second.wait_ready(PATIENCE).unwrap();
     assert!(Log(first, 0).says("wsrep_sst_rsync --role 'donor'"));
     assert_eq!(rows(second), "1");
-    // A restart as of any server joins as well.
+    // Restarting it like any other server also makes it join.
     sandbox.get("galera-2").unwrap().restart().unwrap();
     assert_eq!(rows(second), "1");
     let password = fs::read_to_string(first.config()).unwrap();

@@ -1,4 +1,4 @@
-//! Start, use, stop, restart, kill and remove, on every kind of server.
+//! Starts, uses, stops, restarts, kills and removes every kind of server.
 
 use std::net::TcpStream;
 use std::process::Command;
@@ -84,7 +84,8 @@ fn life_of(kind: ServerKind) {
     assert_eq!(sandbox.list().unwrap()[0].status, Status::Stopped);
     assert!(!std::path::Path::new(&format!("/proc/{killed}")).exists());
     if !kind.is_mariadb() {
-        // By the time that a killed server starts again, another process may have its number: here this one.
+        // When a killed server is restarted, another process may have its PID by then: here, this
+        // process.
         let lock = format!("{}.lock", server.socket().display());
         assert_eq!(
             std::fs::read_to_string(&lock).unwrap(),
@@ -98,7 +99,7 @@ fn life_of(kind: ServerKind) {
     let datadir = server.datadir();
     server.remove().unwrap();
     assert!(processes_of(&datadir).is_empty());
-    // The kernel gives back what a killed process had a moment after its end.
+    // The kernel releases a killed process's port shortly after the process ends.
     let removed = Instant::now();
     while TcpStream::connect(("127.0.0.1", port)).is_ok() {
         assert!(
@@ -154,7 +155,7 @@ fn life_of_mysql_9_7() {
     life_of(ServerKind::MySql97);
 }
 
-/// The stock client, told to believe only the instance's CA and only for the name that it asked for.
+/// The stock client trusts only the instance's CA here, and checks the host name.
 #[test]
 fn certificates_of_the_sandbox_are_believed_with_its_ca() {
     for kind in ServerKind::ALL {

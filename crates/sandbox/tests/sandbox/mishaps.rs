@@ -1,4 +1,4 @@
-//! What can go wrong at a start, and that nothing is left of it.
+//! Failing starts, and that they leave nothing behind.
 
 use std::fs;
 use std::net::TcpListener;
@@ -112,9 +112,9 @@ fn a_port_that_somebody_else_took_meanwhile_is_named() {
 fn what_a_cut_off_start_left_is_listed_and_removed() {
     let folder = folder();
     let sandbox = sandbox_in(folder.path());
-    // Cut off before anything was written down.
+    // Interrupted before anything was recorded.
     fs::create_dir_all(folder.path().join("instances/early")).unwrap();
-    // Cut off when the server ran already, and nobody had written down its process.
+    // Interrupted while the server already ran, but before its process was recorded.
     let late = sandbox
         .start(&StartOptions::new(QUICK).name("late"))
         .unwrap();

@@ -1,4 +1,5 @@
-//! Whose process is whose: servers outlive their starter, or die with it, and nobody else is ever signalled.
+//! Process ownership: servers outlive the process that started them, or end with it, and no foreign
+//! process is ever signalled.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -10,10 +11,10 @@ use crate::common::{
 };
 use crate::mishaps::edit_state;
 
-/// Tells a second process of this test program where to work.
+/// Tells a second process of this test program which directory to use.
 const FOLDER: &str = "SANDBOX_TEST_FOLDER";
 
-/// Runs one of the tests below that do nothing without [`FOLDER`], in a process of its own.
+/// Runs one of the tests below in another process. They do nothing without [`FOLDER`].
 pub fn in_another_process(test: &str, folder: &Path) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--ignored", "--nocapture"])

@@ -1,5 +1,6 @@
-//! Columns read from what `SHOW CREATE TABLE` has said anyway: `SHOW FULL COLUMNS` takes longer than the rows of a small table, above all on
-//! MySQL, which makes it a query of `information_schema`.
+//! Reads columns from the text of `SHOW CREATE TABLE`, which is at hand anyway. `SHOW FULL COLUMNS`
+//! takes longer than the rows of a small table, above all on MySQL, which turns it into a query of
+//! `information_schema`.
 
 use refloat_sqltext::ddl::Column as Defined;
 use refloat_sqltext::token::tokens;
@@ -30,7 +31,7 @@ const PLAIN: &[&str] = &[
     "MEDIUMBLOB",
     "LONGBLOB",
 ];
-/// Types with one.
+/// Types with a character set.
 pub const TEXTS: &[&str] = &[
     "CHAR",
     "VARCHAR",
@@ -42,8 +43,8 @@ pub const TEXTS: &[&str] = &[
     "SET",
 ];
 
-/// The columns of a table, from the text of the server's own definition; `None` where it says anything that is not plain: generated and invisible
-/// columns, sequences, conditional comments, other types.
+/// The columns of a table, from the server's own definition. `None` if it contains anything but
+/// plain columns: generated or invisible columns, sequences, conditional comments, other types.
 pub fn columns(create: &str) -> Option<Vec<Column>> {
     let text = create.as_bytes();
     let mode = LexMode::default();
@@ -89,7 +90,8 @@ fn column(create: &str, mode: LexMode, defined: &Defined, charset: Option<&str>)
             Some(charset_of(&String::from_utf8_lossy(collation)))
         });
         let charset = own.or_else(|| charset.map(str::to_owned))?;
-        // Such text is bytes, and named collations without their character set are MariaDB's new ones.
+        // Text in `binary` is bytes, and collations named without their character set are MariaDB's
+        // new ones.
         if charset == "binary" || charset == "uca1400" {
             return None;
         }
@@ -114,7 +116,7 @@ fn column(create: &str, mode: LexMode, defined: &Defined, charset: Option<&str>)
     })
 }
 
-/// The character set of a collation.
+/// The character set that a collation belongs to.
 pub fn charset_of(collation: &str) -> String {
     collation.split('_').next().unwrap_or(collation).to_owned()
 }

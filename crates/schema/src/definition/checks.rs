@@ -1,13 +1,13 @@
-//! `CHECK` constraints.
+//! Compares `CHECK` constraints.
 
 use super::words::{Side, plain, shown};
 use super::{Found, columns};
 
 struct Facts {
     name: Option<Vec<u8>>,
-    /// The expression, made plain.
+    /// The expression as [`plain`] simplifies it.
     plain: Vec<u8>,
-    /// The expression as it stands.
+    /// The expression as written.
     text: Vec<u8>,
     enforced: bool,
 }
@@ -50,7 +50,8 @@ fn facts(side: &Side<'_>) -> Vec<Facts> {
     list
 }
 
-/// Compares them by number where the server writes an expression in another way: old versions read over all of them.
+/// Compares constraints by their expressions. Those that the server writes differently are only
+/// counted. Old versions ignore all of them.
 pub fn compare(dump: &Side<'_>, server: &Side<'_>, found: &mut Found<'_>) {
     let mut rest = facts(server);
     let mut unmatched = Vec::new();
@@ -67,7 +68,7 @@ pub fn compare(dump: &Side<'_>, server: &Side<'_>, found: &mut Found<'_>) {
             found.differ(&about, said(check.enforced), said(other.enforced));
         }
     }
-    // MariaDB adds one to each JSON column.
+    // MariaDB adds one for each JSON column.
     rest.retain(|other| !other.plain.starts_with(b"json_valid"));
     if unmatched.len() > rest.len() {
         let list = |checks: &[Facts]| {

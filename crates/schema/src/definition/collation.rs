@@ -1,18 +1,17 @@
-//! Character sets and collations.
+//! Character sets and collations of tables and columns.
 
-/// What a table or column says about its text.
+/// What a table or column says about the encoding of its text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Collated {
-    /// Character set.
     pub charset: Option<String>,
-    /// Collation; `None` with a character set is the default one of that.
+    /// `None` together with a character set means the default collation of that set.
     pub collation: Option<String>,
-    /// The name `utf8` stands there, which a mode of MariaDB makes `utf8mb4`.
+    /// Whether the name `utf8` was used, which a mode of MariaDB turns into `utf8mb4`.
     old_name: bool,
 }
 
 impl Collated {
-    /// From the words behind `CHARACTER SET` and `COLLATE`.
+    /// From the words after `CHARACTER SET` and `COLLATE`.
     pub fn new(charset: Option<&[u8]>, collation: Option<&[u8]>) -> Self {
         let said = |name: Option<&[u8]>| {
             let name = String::from_utf8_lossy(name?).to_ascii_lowercase();
@@ -27,7 +26,7 @@ impl Collated {
         };
         let mut charset = said(charset).map(&mut modern);
         let mut collation = said(collation).map(&mut modern);
-        // MariaDB takes names without the character set.
+        // MariaDB accepts such names without the character set.
         if let (Some(charset), Some(short)) = (&charset, &collation)
             && short.starts_with("uca1400_")
         {
@@ -46,20 +45,21 @@ impl Collated {
         }
     }
 
-    /// Whether nothing is said.
+    /// Whether neither is given.
     pub fn is_unsaid(&self) -> bool {
         self.charset.is_none() && self.collation.is_none()
     }
 
-    /// For people.
+    /// The collation or character set, for display.
     pub fn shown(&self) -> String {
         let unsaid = || "nothing".to_owned();
         let charset = self.charset.clone();
         self.collation.clone().or(charset).unwrap_or_else(unsaid)
     }
 
-    /// Where a character set stands without a collation: the one that it had where such dumps come from, and the one that it has here,
-    /// if they are two. Servers with another default than `general_ci` always name the collation in what they show.
+    /// For a character set without a collation: its default collation where such dumps come from,
+    /// and the one here, if they differ. Servers with a default other than `general_ci` always name
+    /// the collation in what they show.
     pub fn other_default(&self, server: &Self) -> Option<(String, String)> {
         let asked = self.charset.as_ref().filter(|_| self.collation.is_none())?;
         let (charset, found) = (server.charset.as_ref()?, server.collation.as_ref()?);
@@ -67,8 +67,8 @@ impl Collated {
         (UNICODE.contains(&asked.as_str()) && *found != old).then(|| (old, found.clone()))
     }
 
-    /// Whether the server has what the dump asks for. A character set alone asks for its default collation, which is the
-    /// server's business.
+    /// Whether the server has what the dump asks for. A character set alone asks for its default
+    /// collation, which is up to the server.
     pub fn is_met_by(&self, server: &Self) -> bool {
         let (Some(charset), Some(found)) = (&self.charset, &server.charset) else {
             return true;
@@ -95,7 +95,7 @@ impl Collated {
     }
 }
 
-/// Character sets whose default collation is another one from one version of a server to the next.
+/// Character sets whose default collation changes between versions of a server.
 const UNICODE: &[&str] = &["utf8mb3", "utf8mb4", "ucs2", "utf16", "utf16le", "utf32"];
 
 /// The character set that a collation belongs to: the first word of its name.
@@ -103,12 +103,12 @@ fn charset_of(collation: &str) -> &str {
     collation.split('_').next().unwrap_or(collation)
 }
 
-/// MariaDB (from 11.4.5) takes MySQL's newer collations as other names of its own.
+/// MariaDB (from 11.4.5) accepts MySQL's newer collations as other names of its own.
 fn is_alias(dump: &str, server: &str) -> bool {
     dump.contains("_0900_") && (server.contains("_uca1400_") || server.contains("_nopad_"))
 }
 
-/// Whether this is the collation that servers leave out beside its character set.
+/// Whether this is the collation that servers omit next to its character set.
 fn is_default(charset: &str, collation: &str) -> bool {
     let Some(rest) = collation.strip_prefix(charset) else {
         return collation == charset;

@@ -1,4 +1,4 @@
-//! Columns.
+//! Compares the columns of two definitions.
 
 use refloat_sqltext::Element;
 use refloat_sqltext::ddl::{Column, Generated, KeyKind};
@@ -46,9 +46,8 @@ const ATTRIBUTES: &[&str] = &[
 
 /// What the text of a column says.
 pub struct Facts<'a> {
-    /// Its parts as the splitter has them.
+    /// The column as the parser split it.
     pub column: &'a Column,
-    /// The type.
     pub kind: Type,
     null: Option<bool>,
     default: Option<Value>,
@@ -56,13 +55,13 @@ pub struct Facts<'a> {
     compressed: bool,
     srid: Option<Vec<u8>>,
     unversioned: bool,
-    /// A word that chooses a character set in another way (`ASCII`, `BYTE`, `BINARY`).
+    /// Whether a word chooses a character set in another way (`ASCII`, `BYTE`, `BINARY`).
     other_charset: bool,
-    /// Expressions of its `CHECK`s, and their names.
+    /// Names and expressions of its `CHECK` constraints.
     pub checks: Vec<(Option<Vec<u8>>, &'a [u8])>,
 }
 
-/// What the texts of the columns say, in their order.
+/// What the texts of the columns say, in table order.
 pub fn facts<'a>(side: &Side<'a>) -> Vec<Facts<'a>> {
     side.table
         .columns()
@@ -95,7 +94,7 @@ fn read<'a>(side: &Side<'a>, column: &'a Column) -> Facts<'a> {
     facts
 }
 
-/// Takes at least one token.
+/// Reads one attribute, or skips at least one token.
 fn attribute<'a>(
     side: &Side<'a>,
     words: &mut Words<'a>,
@@ -115,7 +114,7 @@ fn attribute<'a>(
     } else if words.words(&["ON", "UPDATE"]) {
         facts.on_update = Some(Value::parse(words.until(ATTRIBUTES), side.mode));
     } else if words.is_punct(b'(') {
-        // The expression of a computed column: the server's to write.
+        // The expression of a computed column, which the server writes its own way.
         if words.parenthesised().is_none() {
             words.next();
         }
@@ -149,7 +148,7 @@ fn attribute<'a>(
     }
 }
 
-/// Compares the columns; when their names differ there is nothing more to say.
+/// Compares the columns. If their names differ, there is nothing more to compare.
 pub fn compare(dump: &Side<'_>, server: &Side<'_>, found: &mut Found<'_>) {
     let wanted = facts(dump);
     let mut present = facts(server);
@@ -157,7 +156,7 @@ pub fn compare(dump: &Side<'_>, server: &Side<'_>, found: &mut Found<'_>) {
         let mut columns = wanted.iter();
         columns.any(|column| names_agree(&column.column.name, dump.mode, name))
     };
-    // A primary key that the server was told to add to every table without one.
+    // Ignore the primary key that the server was configured to add to every table without one.
     present.retain(|column| {
         !(column.column.invisible && column.column.name == b"my_row_id" && !known(b"my_row_id"))
     });
@@ -186,7 +185,7 @@ pub fn compare(dump: &Side<'_>, server: &Side<'_>, found: &mut Found<'_>) {
     }
 }
 
-/// An element that the splitter does not know, so that it may stand for columns or keys.
+/// Whether the parser does not know an element, so that it may stand for columns or keys.
 pub fn is_unclear(side: &Side<'_>, element: &Element) -> bool {
     matches!(element, Element::Other(range) if !side.words(range).is("PERIOD"))
 }
@@ -205,7 +204,8 @@ fn compare_one(
     };
     let asked = text_of(dump, wanted);
     let binary = asked.charset.as_deref() == Some("binary");
-    // Text of the character set `binary` is of another type, and so is what other words ask for.
+    // Text in the character set `binary` gets another type, and so does what the other words ask
+    // for.
     if !binary && !wanted.other_charset {
         if !wanted.kind.is_met_by(mode, &present.kind) {
             differ("type", wanted.kind.shown(), present.kind.shown());
@@ -259,7 +259,8 @@ fn compare_one(
     }
 }
 
-/// Columns that name a character set without a collation, which is another one here: name, collation there and here.
+/// Columns that name a character set without a collation, where the default collation differs here:
+/// name, collation there, collation here.
 pub fn other_defaults(dump: &Side<'_>, server: &Side<'_>) -> Vec<(String, String, String)> {
     let present = facts(server);
     let found = dump.table.columns().filter_map(|column| {
@@ -273,7 +274,7 @@ pub fn other_defaults(dump: &Side<'_>, server: &Side<'_>) -> Vec<(String, String
     found.collect()
 }
 
-/// Character set and collation of a column, from itself or the table.
+/// Character set and collation of a column, its own or the table's.
 fn text_of(side: &Side<'_>, facts: &Facts<'_>) -> Collated {
     let column = facts.column;
     let own = Collated::new(column.charset.as_deref(), column.collation.as_deref());
@@ -290,12 +291,12 @@ fn nulls(
     present: &Facts<'_>,
     differ: &mut impl FnMut(&str, String, String),
 ) {
-    // A dump in the place of the server may leave it to the primary key.
+    // If a dump stands in for the server, it may leave NOT NULL to the primary key.
     let there = present.null != Some(false) && !is_of_primary_key(server, present.column);
     let said = |null: bool| if null { "NULL" } else { "NOT NULL" }.to_owned();
     let expected = match wanted.null {
         Some(false) => false,
-        // A key or a period makes its columns NOT NULL, an old mode does so with timestamps.
+        // A key or a period makes its columns NOT NULL. An old mode does the same to timestamps.
         _ if is_made_not_null(dump, wanted) => return,
         _ => true,
     };
@@ -304,7 +305,7 @@ fn nulls(
     }
 }
 
-/// Whether the primary key makes a column NOT NULL, or a key for vectors.
+/// Whether a primary key or a vector key makes a column NOT NULL.
 fn is_of_primary_key(side: &Side<'_>, column: &Column) -> bool {
     let keys = side.table.keys();
     keys.filter(|key| matches!(key.kind, KeyKind::Primary | KeyKind::Vector))
@@ -336,12 +337,12 @@ fn default(
     let mode = dump.mode;
     let shown = |value: Option<&Value>| value.map_or("none".to_owned(), Value::shown);
     let (asked, there) = (wanted.default.as_ref(), present.default.as_ref());
-    // A column without a default and one with DEFAULT NULL are one thing where NULL is allowed.
+    // Where NULL is allowed, a column without a default is the same as one with DEFAULT NULL.
     let is_none = |value: Option<&Value>| matches!(value, None | Some(Value::Null));
     let same = match (asked, there) {
         _ if is_none(asked) && is_none(there) => true,
         (Some(asked), Some(there)) => asked.is_met_by(mode, there, &wanted.kind),
-        // What is not said is filled in for timestamps and, by old versions, for primary keys.
+        // Servers fill in a missing default for timestamps and, in old versions, for primary keys.
         (None, Some(_)) => wanted.kind.is(&["timestamp"]) || is_made_not_null(dump, wanted),
         _ => false,
     };

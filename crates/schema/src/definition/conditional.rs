@@ -7,8 +7,8 @@ use refloat_wire::Vendor;
 
 use super::ServerVersion;
 
-/// The text as `server` sees it: of the same length, with blanks for what it does not see. `None` is a server that sees
-/// everything, which is so for a text that it printed itself.
+/// The text as `server` sees it: of the same length, with blanks for what it does not see. `None`
+/// stands for a server that sees everything, which is right for a text that it printed itself.
 ///
 /// Rules: <https://dev.mysql.com/doc/refman/8.4/en/comments.html>, <https://mariadb.com/kb/en/comment-syntax/>.
 pub fn as_seen_by(text: &[u8], mode: LexMode, server: Option<ServerVersion>) -> Vec<u8> {
@@ -30,7 +30,7 @@ pub fn as_seen_by(text: &[u8], mode: LexMode, server: Option<ServerVersion>) -> 
 /// The outermost conditional comments that `server` does not run.
 pub(super) fn hidden(text: &[u8], mode: LexMode, server: ServerVersion) -> Vec<Range<usize>> {
     let mut found = Vec::new();
-    // Where the one that is open begins, and at which depth.
+    // Where the open hidden comment begins, and at which depth.
     let mut open: Option<(usize, usize)> = None;
     let mut depth = 0_usize;
     for token in tokens(text, mode) {
@@ -54,9 +54,9 @@ pub(super) fn hidden(text: &[u8], mode: LexMode, server: ServerVersion) -> Vec<R
     found
 }
 
-/// Whether the server runs what stands behind this opening (`/*!50100`, `/*M!100301`).
+/// Whether the server runs what follows this opening (`/*!50100`, `/*M!100301`).
 fn applies(opening: &[u8], server: ServerVersion) -> bool {
-    /// MariaDB takes no word meant for these versions of MySQL, which it does not follow.
+    /// MariaDB ignores comments for these versions of MySQL, which it does not follow.
     const ONLY_MYSQL: std::ops::RangeInclusive<u32> = 50_700..=99_999;
     let only_mariadb = opening.starts_with(b"/*M");
     let digits = opening.iter().filter(|byte| byte.is_ascii_digit());

@@ -1,32 +1,32 @@
-//! Default values.
+//! Default values of columns.
 
 use refloat_sqltext::{LexMode, TokenKind};
 
 use super::types::Type;
 use super::words::{Words, agree, plain};
 
-/// Names of the time of the statement.
+/// Names for the time of the statement.
 const NOW: &[&str] = &["CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP"];
 
-/// What stands behind `DEFAULT` or `ON UPDATE`.
+/// The value after `DEFAULT` or `ON UPDATE`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// `NULL`.
     Null,
-    /// The time of the statement, with so many digits of the second.
+    /// The time of the statement, with this many digits after the second.
     Now(u32),
     /// A string, unquoted.
     Text(Vec<u8>),
-    /// A number, as it is written.
+    /// A number as written.
     Number(String),
     /// Bits or hexadecimal digits.
     Bytes(Vec<u8>),
-    /// Anything else, made plain.
+    /// Anything else, as [`plain`] simplifies it.
     Expression(Vec<u8>),
 }
 
 impl Value {
-    /// Reads the text of a value.
+    /// Parses the text of a value.
     pub fn parse(text: &[u8], mode: LexMode) -> Self {
         let mut words = Words::new(text, mode);
         let mut around = words.clone();
@@ -58,7 +58,7 @@ impl Value {
             .unwrap_or_else(expression)
     }
 
-    /// For people.
+    /// The value, for display.
     pub fn shown(&self) -> String {
         match self {
             Self::Null => "NULL".to_owned(),
@@ -73,7 +73,8 @@ impl Value {
         }
     }
 
-    /// Whether the server has the value that the dump asks for in a column of this type, or that cannot be told.
+    /// Whether the server has the value that the dump asks for in a column of this type. Also true
+    /// if that cannot be told.
     pub fn is_met_by(&self, mode: LexMode, server: &Self, kind: &Type) -> bool {
         match (self, server) {
             (Self::Null, Self::Null) => true,
@@ -115,7 +116,7 @@ impl Value {
             "mediumblob",
             "longblob",
         ]) {
-            // Printed as text these lose what is no text.
+            // Printed as text, these lose what is not text.
             let printable = wanted.is_ascii() && found.is_ascii();
             return !printable || agree(without_zeros(&wanted), mode, without_zeros(&found));
         }
@@ -167,7 +168,7 @@ impl Value {
         if kind.is(&["year"]) && wanted < 100.0 {
             return true;
         }
-        // More digits than the column keeps are rounded.
+        // Digits beyond what the column keeps are rounded.
         let fraction = |text: &str| text.split_once('.').map_or(0, |(_, digits)| digits.len());
         let rounded = fraction(&text) > fraction(&other) || text.contains(['e', 'E']);
         trimmed(&text) == trimmed(&other) || (rounded && (wanted - found).abs() <= 1.0)
@@ -192,14 +193,15 @@ impl Value {
         if digits(self) == digits(server) {
             return true;
         }
-        // A timestamp is printed in the time zone of the session. Times may be written in many ways.
+        // A timestamp is printed in the session's time zone, and a time can be written in many
+        // ways.
         let decidable = kind.is(&["date", "datetime"]) && plain(self) && plain(server);
-        // Fractions that the column does not keep are rounded.
+        // Fractions beyond what the column keeps are rounded.
         !decidable || self.as_text().contains(&b'.')
     }
 }
 
-/// The digits of a number without those that say nothing.
+/// The number without insignificant zeros and signs.
 fn trimmed(text: &str) -> String {
     let (sign, digits) = match text.strip_prefix('-') {
         Some(digits) => ("-", digits),
@@ -221,7 +223,7 @@ fn lower(text: &[u8]) -> Vec<u8> {
     text.trim_ascii_end().to_ascii_lowercase()
 }
 
-/// The members of a set in the order of the alphabet: servers print them in that of the type.
+/// The members of a set in alphabetical order: servers print them in the order of the type.
 fn members(text: &[u8]) -> Vec<u8> {
     let text = lower(text);
     let mut list: Vec<&[u8]> = text.split(|byte| *byte == b',').collect();
@@ -237,7 +239,7 @@ fn without_zeros(text: &[u8]) -> &[u8] {
     &text[..end]
 }
 
-/// `-1`, `.5`, `1e-5`: the scanner cuts signs and points off.
+/// `-1`, `.5`, `1e-5`: the scanner splits off signs and points.
 fn number(words: &Words<'_>) -> Option<Value> {
     let digits = |kind: TokenKind| matches!(kind, TokenKind::Number | TokenKind::Word);
     let mut text = Vec::new();
@@ -257,7 +259,7 @@ fn number(words: &Words<'_>) -> Option<Value> {
     Some(Value::Number(text))
 }
 
-/// `0x61`, `x'61'`, `0b101`, `b'101'`, with a character set in front or without.
+/// `0x61`, `x'61'`, `0b101`, `b'101'`, with or without a character set before them.
 fn bytes(words: &Words<'_>) -> Option<Value> {
     let mut list = words.rest();
     if let [first, rest @ ..] = list
@@ -282,7 +284,7 @@ fn bytes(words: &Words<'_>) -> Option<Value> {
     from_digits(digits, bits).map(Value::Bytes)
 }
 
-/// Bytes from digits of so many bits each, from the right.
+/// Bytes from digits of `bits` bits each, filled from the right.
 fn from_digits(digits: &[u8], bits: usize) -> Option<Vec<u8>> {
     let mut out = vec![0_u8; (digits.len() * bits).div_ceil(8)];
     for (place, digit) in digits.iter().rev().enumerate() {
@@ -293,7 +295,7 @@ fn from_digits(digits: &[u8], bits: usize) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Strings, several after each other too, with a character set in front or without.
+/// One string or several in a row, with or without a character set before them.
 fn string(words: &mut Words<'_>) -> Option<Value> {
     if let Some(first) = words.peek()
         && first.kind == TokenKind::Word

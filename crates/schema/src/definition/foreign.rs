@@ -1,4 +1,5 @@
-//! What a definition says in comments for servers of another vendor: kept where this server has the same in other words, else named.
+//! Handles comments in a definition that are meant for another vendor's servers: rewritten where
+//! this server has the same under another name, reported otherwise.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -10,19 +11,19 @@ use super::ServerVersion;
 use super::conditional::hidden;
 use super::words::shown;
 
-/// MariaDB's first version with `INVISIBLE` columns.
+/// First MariaDB version with `INVISIBLE` columns.
 const INVISIBLE_COLUMNS: (u16, u16, u16) = (10, 3, 0);
-/// MariaDB's first version with `IGNORED` keys.
+/// First MariaDB version with `IGNORED` keys.
 const IGNORED_KEYS: (u16, u16, u16) = (10, 6, 0);
-/// MySQL's name of `GEOMETRYCOLLECTION`, from 8.0 on.
+/// MySQL's name for `GEOMETRYCOLLECTION`, from 8.0 on.
 const GEOMETRIES: &[u8] = b"GEOMCOLLECTION";
-/// Comments that say what is so without them, or what InnoDB does in any case.
+/// Comments that state what is true without them, or what InnoDB does in any case.
 const SAY_NOTHING: &[&str] = &[
     "ENCRYPTION='N'",
     "TABLESPACE `innodb_file_per_table`",
     "/*T![clustered_index] CLUSTERED */",
 ];
-/// What it means that a server does not read these words.
+/// What it means if a server ignores these words.
 const MEANINGS: &[(&str, &str)] = &[
     ("NOT ENFORCED", "the constraint is enforced here"),
     ("SRID", "geometries of every SRID are taken here"),
@@ -36,20 +37,20 @@ const MEANINGS: &[(&str, &str)] = &[
     ("PARTITION BY", "the table has no partitions here"),
 ];
 
-/// A definition, as it is written for one server.
+/// A definition as written for one server.
 pub struct Written<'a> {
     /// The text to run.
     pub text: Cow<'a, [u8]>,
-    /// What of the definition the server does not read, each with its place and what follows from it.
+    /// What the server does not read of the definition, each with its place and its consequence.
     pub lost: Vec<Lost>,
 }
 
-/// An attribute that a server passes over.
+/// An attribute that a server ignores.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lost {
-    /// The part of the table (`column a: `), or nothing.
+    /// The part of the table (`column a: `), or empty.
     pub part: String,
-    /// The comment, as it stands.
+    /// The comment as it stands in the text.
     pub comment: String,
     meaning: &'static str,
 }
@@ -66,8 +67,9 @@ impl std::fmt::Display for Lost {
 
 /// Writes `text` for `server`.
 ///
-/// Of what MySQL writes MariaDB has some in other words: a column that is `INVISIBLE`, where it has a value when none is given; a key that is
-/// `INVISIBLE`, which is called `IGNORED`; the type `geomcollection`, which has its long name.
+/// MariaDB has some of what MySQL writes under other names: an `INVISIBLE` column, if it gets a
+/// value when none is given; an `INVISIBLE` key, which is called `IGNORED`; and the type
+/// `geomcollection`, which has its long name.
 pub fn written_for(text: &[u8], mode: LexMode, server: ServerVersion) -> Written<'_> {
     let mut comments = hidden(text, mode, server);
     comments.extend(of_other_products(text, mode));
@@ -88,7 +90,8 @@ pub fn written_for(text: &[u8], mode: LexMode, server: ServerVersion) -> Written
     let mut edits: Vec<(Range<usize>, &[u8])> = Vec::new();
     let mut lost = Vec::new();
     for range in comments {
-        // The last that begins before it: a comment may stand behind all of an element's words.
+        // The last element that begins before the comment, which may come after all of the
+        // element's words.
         let within = table
             .as_ref()
             .filter(|table| table.body.contains(&range.start));
@@ -133,7 +136,7 @@ pub fn written_for(text: &[u8], mode: LexMode, server: ServerVersion) -> Written
     }
 }
 
-/// What MariaDB calls the same.
+/// MariaDB's words for the same thing.
 fn in_other_words(
     text: &[u8],
     mode: LexMode,
@@ -177,7 +180,8 @@ fn part(element: &Element) -> String {
     }
 }
 
-/// Comments of `TiDB` (`/*T! … */`, `/*T![feature] … */`), which are plain comments to both vendors.
+/// Comments of `TiDB` (`/*T! … */`, `/*T![feature] … */`), which are plain comments to both
+/// vendors.
 fn of_other_products(text: &[u8], mode: LexMode) -> Vec<Range<usize>> {
     const OPENING: &[u8] = b"/*T!";
     if memchr::memmem::find(text, OPENING).is_none() {
@@ -196,7 +200,7 @@ fn of_other_products(text: &[u8], mode: LexMode) -> Vec<Range<usize>> {
     let mut before = 0;
     for token in tokens(text, mode) {
         look(before, token.range.start);
-        // An open text reaches to the end: nothing behind it is a comment.
+        // An unterminated text reaches to the end: nothing after it is a comment.
         if token.kind == TokenKind::Unterminated {
             return found;
         }

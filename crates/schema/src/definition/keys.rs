@@ -1,4 +1,4 @@
-//! Keys and foreign keys.
+//! Compares keys and foreign keys.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ struct Facts {
     parts: Vec<KeyPart>,
     using: Option<String>,
     comment: Vec<u8>,
-    /// `INVISIBLE` (MySQL) or `IGNORED` (MariaDB): optimisers do not use it.
+    /// `INVISIBLE` (MySQL) or `IGNORED` (MariaDB): the optimiser does not use it.
     unused: bool,
     parser: bool,
 }
@@ -126,7 +126,7 @@ pub fn compare(dump: &Side<'_>, server: &Side<'_>, found: &mut Found<'_>) {
         compare_one(dump, server, key, &other, found);
     }
     for key in missing {
-        // The nearest thing to it: a key of the same columns or none.
+        // The nearest match: a key on the same columns, if there is one.
         let near = rest.iter().find(|other| {
             let mut pairs = key.parts.iter().zip(&other.parts);
             other.parts.len() == key.parts.len()
@@ -138,7 +138,7 @@ pub fn compare(dump: &Side<'_>, server: &Side<'_>, found: &mut Found<'_>) {
             near.map_or("none".to_owned(), Facts::shown),
         );
     }
-    // Also for one that the engine then reads over.
+    // Also counts a foreign key that the engine then ignores.
     let referring = [dump, server]
         .iter()
         .any(|side| side.table.foreign_keys().next().is_some());
@@ -176,7 +176,7 @@ fn is_same_key(dump: &Side<'_>, key: &Facts, other: &Facts) -> bool {
 fn same_column(dump: &Side<'_>, one: &KeyPart, other: &KeyPart) -> bool {
     match (&one.column, &other.column) {
         (Some(one), Some(other)) => names_agree(one, dump.mode, other),
-        // A function may stand where a column's name is, so nothing can be said.
+        // A function may stand in place of a column name, so nothing can be said.
         _ => true,
     }
 }
@@ -213,7 +213,7 @@ fn compare_one(
             found.differ(&format!("key {name}: {what}"), yes(asked), yes(there));
         }
     }
-    // Elsewhere the kind of tree is the engine's business; what it cannot build it replaces.
+    // For other engines, the kind of tree is up to the engine, which replaces what it cannot build.
     let in_memory = server
         .table
         .option("ENGINE")
@@ -238,7 +238,7 @@ fn same_part(
         return true;
     }
     if matches!(kind, KeyKind::Fulltext | KeyKind::Spatial | KeyKind::Vector) {
-        // Lengths and directions mean nothing there, and old versions print them.
+        // Lengths and directions mean nothing here, and old versions print them.
         return true;
     }
     let prefix = match (one.prefix, other.prefix) {
@@ -248,7 +248,8 @@ fn same_part(
     prefix && one.descending == other.descending
 }
 
-/// Whether this is the length of the whole column, or that cannot be told: the server leaves it out.
+/// Whether this length covers the whole column, so that the server omits it. Also true if that
+/// cannot be told.
 fn whole_column(server: &Side<'_>, part: &KeyPart, length: u32) -> bool {
     let Some(column) = server
         .table
@@ -278,7 +279,7 @@ fn whole_column(server: &Side<'_>, part: &KeyPart, length: u32) -> bool {
     kind.length().is_none_or(|whole| whole <= length)
 }
 
-/// Compares the foreign keys. A server without them, or an engine, reads over them.
+/// Compares the foreign keys. A server or engine without foreign keys ignores them.
 pub fn compare_foreign(dump: &Side<'_>, server: &Side<'_>, found: &mut Found<'_>) {
     let mut rest: Vec<&ForeignKey> = server.table.foreign_keys().collect();
     for key in dump.table.foreign_keys() {
@@ -321,7 +322,7 @@ fn same_reference(dump: &Side<'_>, key: &ForeignKey, other: &ForeignKey) -> bool
         && names_agree(&key.ref_table.name, dump.mode, &other.ref_table.name)
 }
 
-/// Names that are given in the way of the servers may be given anew.
+/// Compares the constraint names. Names in the form that servers generate may be generated again.
 fn same_name(dump: &Side<'_>, range: &Range<usize>, key: &ForeignKey, other: &ForeignKey) -> bool {
     let (Some(name), Some(there)) = (&key.name, &other.name) else {
         return true;
@@ -329,14 +330,15 @@ fn same_name(dump: &Side<'_>, range: &Range<usize>, key: &ForeignKey, other: &Fo
     let given = |name: &[u8]| {
         name.iter().all(u8::is_ascii_digit) || shown(name).to_ascii_lowercase().contains("_ibfk_")
     };
-    // Without CONSTRAINT it is the name of the key.
+    // Without CONSTRAINT, this is the name of the key.
     !dump.words(range).is("CONSTRAINT")
         || given(name)
         || given(there)
         || names_agree(name, dump.mode, there)
 }
 
-/// Nothing, RESTRICT and NO ACTION are one thing to InnoDB, and printed as versions like.
+/// To InnoDB no action, RESTRICT and NO ACTION are the same, and versions differ in what they
+/// print.
 fn action(words: Option<&String>) -> &str {
     match words.map(String::as_str) {
         None | Some("RESTRICT" | "NO ACTION") => "",

@@ -1,11 +1,12 @@
-//! Options of the table.
+//! Compares the options of a table.
 
 use super::Found;
 use super::collation::Collated;
 use super::words::{Side, agree, shown};
 
-/// Options that change what is stored or how. Left alone: hints (`MAX_ROWS`, `STATS_*`), `PAGE_CHECKSUM`, which MariaDB
-/// adds, and what names places and servers that are somewhere else now (`TABLESPACE`, `CONNECTION`, `UNION`).
+/// Options that change what is stored or how. Not compared: hints (`MAX_ROWS`, `STATS_*`),
+/// `PAGE_CHECKSUM`, which MariaDB adds, and options that name places and servers, which are
+/// different now (`TABLESPACE`, `CONNECTION`, `UNION`).
 const COMPARED: &[&str] = &[
     "ROW_FORMAT",
     "KEY_BLOCK_SIZE",
@@ -26,7 +27,7 @@ const COMPARED: &[&str] = &[
 
 /// Compares engine, character set, comment and the other options that matter.
 pub fn compare(dump: &Side<'_>, server: &Side<'_>, found: &mut Found<'_>) {
-    // A session that speaks to another vendor's clients gets no options at all.
+    // A session in the mode of another vendor gets no options at all.
     if server.table.option("ENGINE").is_none() {
         return;
     }
@@ -69,14 +70,15 @@ pub fn compare(dump: &Side<'_>, server: &Side<'_>, found: &mut Found<'_>) {
     }
 }
 
-/// The collation of a table that names a character set without one: there and here, if they are two.
+/// The default collation of a table that names a character set without one: there and here, if they
+/// differ.
 pub fn other_default(dump: &Side<'_>, server: &Side<'_>) -> Option<(String, String)> {
     let text =
         |side: &Side<'_>| Collated::new(side.table.option("CHARSET"), side.table.option("COLLATE"));
     text(dump).other_default(&text(server))
 }
 
-/// The engine's name in lower case, of several the one that servers print.
+/// The engine's name in lower case. For aliases, the name that servers print.
 fn engine_name(name: &[u8]) -> String {
     let name = shown(name).to_ascii_lowercase();
     match name.as_str() {
@@ -101,7 +103,7 @@ fn normal(name: &str, value: &[u8]) -> String {
     }
 }
 
-/// Whether this asks for nothing: `0` and `no` are what is there anyway.
+/// Whether this asks for nothing: `0` and `no` are the default anyway.
 fn is_default(name: &str, value: &str) -> bool {
     match value {
         // TRANSACTIONAL=0 and PACK_KEYS=0 do ask for something.

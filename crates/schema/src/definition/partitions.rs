@@ -1,4 +1,4 @@
-//! Partitions.
+//! Compares the partitions of a table.
 
 use super::Found;
 use super::words::{Side, Words, names_agree, shown, split_commas};
@@ -6,9 +6,9 @@ use super::words::{Side, Words, names_agree, shown, split_commas};
 struct Facts {
     /// `LINEAR KEY`, `RANGE COLUMNS`, …
     method: String,
-    /// How many, if that is said.
+    /// Number of partitions, if given.
     count: Option<u64>,
-    /// Names of those that are listed.
+    /// Names of the partitions that are listed.
     names: Vec<Vec<u8>>,
     subpartitions: Option<String>,
 }
@@ -94,7 +94,8 @@ fn names(list: &[u8], side: &Side<'_>) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Compares method, number and names. Their expressions and values are the server's to write.
+/// Compares method, number and names, but not expressions and values, which the server writes its
+/// own way.
 pub fn compare(dump: &Side<'_>, server: &Side<'_>, found: &mut Found<'_>) {
     let Some(wanted) = facts(dump) else {
         return;

@@ -65,7 +65,7 @@ fn statement(body: &str, options: &str) -> String {
     format!("CREATE TABLE `t` (\n  {body}\n) ENGINE=InnoDB {options}")
 }
 
-/// No difference between these bodies.
+/// Asserts that there is no difference between these bodies.
 #[track_caller]
 fn same(server: ServerVersion, dump: &str, create: &str) {
     let options = "DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin";
@@ -78,7 +78,7 @@ fn same(server: ServerVersion, dump: &str, create: &str) {
     assert!(found.is_empty(), "{found:?}");
 }
 
-/// Exactly this difference between these bodies.
+/// Asserts exactly this difference between these bodies.
 #[track_caller]
 fn differs(server: ServerVersion, dump: &str, create: &str, about: &str) {
     let options = "DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin";
@@ -91,7 +91,7 @@ fn differs(server: ServerVersion, dump: &str, create: &str, about: &str) {
     assert_eq!(found, [about]);
 }
 
-/// Differences between these options behind one column.
+/// Differences between these options after a single column.
 fn options(server: ServerVersion, dump: &str, create: &str) -> Vec<String> {
     let table = |options: &str| format!("CREATE TABLE `t` (\n  `a` int\n) {options}");
     found_in(server, LexMode::default(), &table(dump), &table(create))

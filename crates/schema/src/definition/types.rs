@@ -1,23 +1,22 @@
-//! Types of columns, whatever they are called.
+//! Types of columns, whatever name they go by.
 
 use refloat_sqltext::{LexMode, TokenKind};
 
 use super::words::{Words, agree, split_commas};
 
-/// A column's type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Type {
-    /// The name that servers print; `None` when it is not known here, so that nothing can be said.
+    /// The name that servers print; `None` if it is unknown here, so that nothing can be said.
     pub base: Option<&'static str>,
-    /// The text between its parentheses.
+    /// The text inside its parentheses.
     pub arguments: Option<Vec<u8>>,
-    /// With `UNSIGNED` or `ZEROFILL`.
+    /// Whether it is unsigned: by `UNSIGNED`, `ZEROFILL` or `SERIAL`.
     pub unsigned: bool,
-    /// With `ZEROFILL`.
     pub zerofill: bool,
 }
 
-/// The first words of types, in upper case, and what servers print for them. `REAL` is left out: a mode decides.
+/// The names that servers print for types, and the first words of those types in upper case. `REAL`
+/// is left out, because its meaning depends on a mode.
 const NAMES: &[(&str, &[&str])] = &[
     ("tinyint", &["TINYINT", "INT1", "BOOL", "BOOLEAN"]),
     ("smallint", &["SMALLINT", "INT2"]),
@@ -65,11 +64,12 @@ const NAMES: &[(&str, &[&str])] = &[
     ("vector", &["VECTOR"]),
 ];
 
-/// Words behind which a type's first word means another type.
+/// Words that make it another type if they follow its first word.
 const MORE_WORDS: &[&str] = &["VARYING", "BYTE", "LARGE"];
 
 impl Type {
-    /// From its first word in upper case and the text between its parentheses; `rest` stands behind them.
+    /// From a type's first word in upper case and the text inside its parentheses. `rest` follows
+    /// them.
     pub fn new(name: &[u8], arguments: Option<&[u8]>, rest: &mut Words<'_>) -> Self {
         let name = String::from_utf8_lossy(name);
         let mut base = NAMES
@@ -123,7 +123,8 @@ impl Type {
         self.is(&["tinyint", "smallint", "mediumint", "int", "bigint"])
     }
 
-    /// The length of a type that has one; that of `CHAR` and `BINARY` is 1 when it is left out.
+    /// The length of a type that has one. If omitted, it is 1 for `CHAR`, `BINARY` and `BIT`, and 0
+    /// for times.
     pub fn length(&self) -> Option<u32> {
         let said = || {
             let arguments = self.arguments.as_deref()?;
@@ -137,7 +138,7 @@ impl Type {
         }
     }
 
-    /// For people.
+    /// The type, for display.
     pub fn shown(&self) -> String {
         let base = self.base.unwrap_or("other type");
         let arguments = self.arguments.as_deref().map(String::from_utf8_lossy);
@@ -152,7 +153,7 @@ impl Type {
         out
     }
 
-    /// Whether the server has the type that the dump asks for, or that cannot be told.
+    /// Whether the server has the type that the dump asks for. Also true if that cannot be told.
     pub fn is_met_by(&self, mode: LexMode, server: &Self) -> bool {
         let (Some(base), Some(found)) = (self.base, server.base) else {
             return true;
@@ -173,19 +174,20 @@ impl Type {
         self.length() == server.length()
     }
 
-    /// Other names that are no change: by their length, or by a mode that is not known here.
+    /// Whether another name is no change: chosen by the length, or by a mode that is not known
+    /// here.
     fn may_become(&self, mode: LexMode, server: &Self) -> bool {
         let sized = self.arguments.is_some();
         let (base, found) = (self.base.unwrap_or(""), server.base.unwrap_or(""));
         match (base, found) {
-            // MariaDB's JSON is a name.
+            // MariaDB's JSON is an alias.
             ("json", "longtext") => true,
-            // The size that is asked for chooses.
+            // The requested size decides.
             ("float", "double") => self.numbers().len() == 1,
             ("text", "tinytext" | "mediumtext" | "longtext")
             | ("blob", "tinyblob" | "mediumblob") => sized,
             ("blob", "longblob") => sized || mode.ansi_quotes,
-            // The Oracle mode, which implies double quotes around names.
+            // Oracle mode, which implies double quotes around names.
             ("date", "datetime") => mode.ansi_quotes,
             _ => false,
         }
@@ -201,7 +203,7 @@ impl Type {
     fn same_numbers(&self, server: &Self) -> bool {
         let (wanted, found) = (self.numbers(), server.numbers());
         if self.is_integer() {
-            // A display width says nothing but how many zeros are filled in.
+            // A display width only says how many zeros are filled in.
             return !self.zerofill || wanted.is_empty() || found.is_empty() || wanted == found;
         }
         if self.is(&["decimal"]) {
@@ -224,7 +226,7 @@ impl Type {
                     let mut words = Words::new(part, mode);
                     let token = words.next()?;
                     let alone = words.peek().is_none() && token.kind == TokenKind::Text;
-                    // Blanks at the end of a member are not kept.
+                    // Trailing blanks of a member are not kept.
                     alone.then(|| words.unquoted(&token).trim_ascii_end().to_vec())
                 })
                 .collect()

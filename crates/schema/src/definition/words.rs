@@ -1,4 +1,4 @@
-//! Reading the parts of a definition, and telling whether two texts say the same.
+//! Reads the parts of a definition, and tells whether two texts say the same.
 
 use std::ops::Range;
 
@@ -6,13 +6,13 @@ use refloat_sqltext::ddl::CreateTable;
 use refloat_sqltext::values::unescape_text;
 use refloat_sqltext::{CharsetFamily, LexMode, StrLit, Token, TokenKind, tokens};
 
-/// One of the two definitions that are compared.
+/// One of the two definitions being compared.
 pub struct Side<'a> {
     /// The text, with conditional comments resolved.
     pub text: &'a [u8],
-    /// How it is to be read.
+    /// How to read the text.
     pub mode: LexMode,
-    /// Its parts.
+    /// The parsed definition.
     pub table: &'a CreateTable,
 }
 
@@ -22,7 +22,7 @@ impl<'a> Side<'a> {
         Words::new(&self.text[range.clone()], self.mode)
     }
 
-    /// The text itself, for people.
+    /// A part of the text, for display.
     pub fn shown(&self, range: &Range<usize>) -> String {
         String::from_utf8_lossy(&self.text[range.clone()]).into_owned()
     }
@@ -38,7 +38,6 @@ pub struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    /// Reads `text`.
     pub fn new(text: &'a [u8], mode: LexMode) -> Self {
         let list = tokens(text, mode).code().collect();
         Self {
@@ -49,7 +48,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// The next token.
+    /// The next token, which stays.
     pub fn peek(&self) -> Option<&Token> {
         self.list.get(self.at)
     }
@@ -101,7 +100,8 @@ impl<'a> Words<'a> {
         Some(name)
     }
 
-    /// Takes a value: a string without its quotes, or a word; an equals sign may stand before it.
+    /// Takes a value, with or without an equals sign before it: a string without its quotes, or a
+    /// word.
     pub fn value(&mut self) -> Option<Vec<u8>> {
         if self.is_punct(b'=') {
             self.at += 1;
@@ -113,7 +113,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Takes a parenthesised part if one comes next; the result is what stands between.
+    /// Takes a part in parentheses if one comes next; returns what is inside.
     pub fn parenthesised(&mut self) -> Option<&'a [u8]> {
         if !self.is_punct(b'(') {
             return None;
@@ -136,7 +136,8 @@ impl<'a> Words<'a> {
         None
     }
 
-    /// Takes everything before the first of these keywords outside of parentheses; at least one token.
+    /// Takes everything before the first of these keywords outside parentheses, but at least one
+    /// token.
     pub fn until(&mut self, keywords: &[&str]) -> &'a [u8] {
         let Some(first) = self.peek() else {
             return &[];
@@ -153,7 +154,7 @@ impl<'a> Words<'a> {
         &self.text[start..end]
     }
 
-    /// The tokens that are left.
+    /// The remaining tokens.
     pub fn rest(&self) -> &[Token] {
         self.list.get(self.at..).unwrap_or_default()
     }
@@ -173,7 +174,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// The parts between commas outside of parentheses.
+/// Splits a text at the commas outside parentheses.
 pub fn split_commas(text: &[u8], mode: LexMode) -> Vec<&[u8]> {
     let (mut parts, mut depth, mut start) = (Vec::new(), 0_usize, 0);
     for token in tokens(text, mode).code() {
@@ -191,8 +192,9 @@ pub fn split_commas(text: &[u8], mode: LexMode) -> Vec<&[u8]> {
     parts
 }
 
-/// An expression without what servers write differently: blanks, quotes of names, parentheses, character sets in front
-/// of strings, and the case of words. Equal results mean the same expression; others may do so.
+/// An expression without what servers write differently: blanks, quotes around names, parentheses,
+/// character sets before strings, and the case of words. Equal results mean the same expression;
+/// different results may, too.
 pub fn plain(text: &[u8], mode: LexMode) -> Vec<u8> {
     let words = Words::new(text, mode);
     let mut out = Vec::with_capacity(text.len());
@@ -219,8 +221,9 @@ pub fn plain(text: &[u8], mode: LexMode) -> Vec<u8> {
     out
 }
 
-/// Whether two texts can be the same. The dump's is in the character set of its client, the server's in that of the
-/// connection, so beyond ASCII only the places are compared; backslashes are not, as they depend on the mode too.
+/// Whether two texts can be the same. The dump's text is in its client's character set, the
+/// server's in that of the connection, so beyond ASCII only the positions are compared. Backslashes
+/// are ignored, because they depend on the mode too.
 pub fn agree(dump: &[u8], mode: LexMode, server: &[u8]) -> bool {
     if !dump.is_ascii() && mode.charset_family != CharsetFamily::Plain {
         return true;
@@ -228,7 +231,7 @@ pub fn agree(dump: &[u8], mode: LexMode, server: &[u8]) -> bool {
     outline(dump) == outline(server)
 }
 
-/// [`agree`], in any case: for names.
+/// Same as [`agree`] but regardless of case, for names.
 pub fn names_agree(dump: &[u8], mode: LexMode, server: &[u8]) -> bool {
     agree(&lower(dump), mode, &lower(server))
 }
@@ -237,7 +240,7 @@ fn lower(text: &[u8]) -> Vec<u8> {
     text.to_ascii_lowercase()
 }
 
-/// The text with one byte for each run of bytes beyond ASCII, and without backslashes.
+/// The text with each run of non-ASCII bytes reduced to one byte, and without backslashes.
 fn outline(text: &[u8]) -> Vec<u8> {
     let mut out: Vec<u8> = Vec::with_capacity(text.len());
     for &byte in text.iter().filter(|byte| **byte != b'\\') {
@@ -250,7 +253,7 @@ fn outline(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A name for people.
+/// A name, for display.
 pub fn shown(name: &[u8]) -> String {
     String::from_utf8_lossy(name).into_owned()
 }

@@ -1,6 +1,6 @@
-//! Bytes from digits.
+//! Decodes hexadecimal and base64.
 
-/// Replaces hexadecimal digits by their bytes; `false` when they are none.
+/// Replaces hexadecimal digits by the bytes they stand for; `false` if they are invalid.
 pub fn from_hex(text: &mut Vec<u8>) -> bool {
     if !text.len().is_multiple_of(2) {
         return false;
@@ -16,8 +16,8 @@ pub fn from_hex(text: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Replaces base 64 by its bytes; newlines, which the server writes after every 76 digits, count for nothing. `false` when it
-/// is none.
+/// Replaces base64 by the bytes it stands for; `false` if it is invalid. Newlines, which the server
+/// inserts after every 76 digits, are ignored.
 pub fn from_base64(text: &mut Vec<u8>) -> bool {
     let (mut bits, mut held, mut to, mut padding, mut digits) = (0_u32, 0, 0, 0, 0_usize);
     for at in 0..text.len() {

@@ -1,10 +1,11 @@
-//! Bodies of the fuzz target, so that plain tests can replay its corpus. No part of the public face.
+//! Bodies of the fuzz target, so that ordinary tests can replay its corpus. Not part of the public
+//! API.
 
 use refloat_sqltext::RowVisitor;
 
 use super::Delimited;
 
-/// Counts rows and where they end.
+/// Collects the offsets at which rows end.
 struct Ends(Vec<usize>);
 
 impl RowVisitor for Ends {
@@ -16,7 +17,7 @@ impl RowVisitor for Ends {
     }
 }
 
-/// Body of the fuzz target: the first byte chooses the rules, the second the size of runs.
+/// Body of the fuzz target: the first byte selects the format, the second the run size.
 #[doc(hidden)]
 pub fn fuzz(data: &[u8]) {
     let [rules, target, text @ ..] = data else {
@@ -53,10 +54,11 @@ pub fn fuzz(data: &[u8]) {
     check_walks(&format, text, usize::from(*target) + 1);
 }
 
-/// Cutting gives runs of whole rows, which are all of the text and as many as a walk finds.
+/// Checks that cutting yields runs of whole rows which cover the text, and as many rows as visiting
+/// finds.
 ///
 /// # Panics
-/// When they are not.
+/// If it does not.
 #[doc(hidden)]
 pub fn check_walks(format: &Delimited, text: &[u8], target: usize) {
     let mut whole = Ends(Vec::new());

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Values of rows; `None` is `NULL`.
+/// Rows of values; `None` is `NULL`.
 type Rows = Vec<Vec<Option<Vec<u8>>>>;
 
 #[derive(Default)]
@@ -204,7 +204,7 @@ fn the_seeds_of_the_fuzz_target_are_walked() {
     assert!(count >= 4);
 }
 
-/// Writes values as `SELECT … INTO OUTFILE` does.
+/// Writes rows like `SELECT … INTO OUTFILE`.
 fn write(format: &Delimited, rows: &Rows) -> Vec<u8> {
     let mut text = Vec::new();
     let escape = format.escape();
@@ -281,7 +281,7 @@ fn values() -> impl Strategy<Value = Rows> {
 }
 
 proptest! {
-    /// What was written is read again, and cutting at any size gives the same rows.
+    /// Written rows read back the same, and cutting to any size yields the same rows.
     #[test]
     fn rows_survive(format in formats(), rows in values(), target in 1_usize..60) {
         let text = write(&format, &rows);
@@ -297,7 +297,7 @@ proptest! {
         prop_assert_eq!(found, rows);
     }
 
-    /// A text that is not all there is cut where the whole one is, or not at all.
+    /// Incomplete text is cut where the whole text is, or not at all.
     #[test]
     fn a_part_is_cut_like_the_whole(format in formats(), rows in values(), part in any::<prop::sample::Index>()) {
         let text = write(&format, &rows);
@@ -307,7 +307,7 @@ proptest! {
         }
     }
 
-    /// Any bytes: the walks agree, and none panics.
+    /// On arbitrary bytes, cutting and visiting agree and do not panic.
     #[test]
     fn any_bytes_are_walked(format in formats(), text in prop::collection::vec(any::<u8>(), 0..200), target in 1_usize..60) {
         super::check_walks(&format, &text, target);

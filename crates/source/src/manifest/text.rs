@@ -1,8 +1,8 @@
-//! The bytes of a manifest: JSON whose last member is the checksum of all bytes before it.
+//! The encoded manifest: JSON whose last member is a checksum of all the bytes before it.
 //!
-//! What the manifest says of every other file proves that file; nothing but this proves the manifest. Everything that follows the bytes
-//! that the checksum is of has one form, byte by byte: no bit of the file can change unnoticed. `docs/format.md` tells how to
-//! compare it by hand.
+//! The manifest proves every other file, but only this checksum proves the manifest. Everything
+//! after the bytes that it covers has exactly one form, so no bit of the file can change unnoticed.
+//! `docs/format.md` explains how to check it by hand.
 
 use std::collections::BTreeSet;
 
@@ -11,30 +11,30 @@ use twox_hash::XxHash3_128;
 use super::{FORMAT, Manifest};
 use crate::folder::metadata;
 
-/// What stands before the digits of the checksum, behind the line end of the last member before it.
+/// What precedes the checksum digits, after the newline that ends the previous member.
 const BEFORE: &[u8] = b"  \"checksum\": \"";
-/// What stands behind them.
+/// What follows the digits.
 const AFTER: &[u8] = b"\"\n}\n";
-/// Hexadecimal digits of XXH3-128.
+/// Hexadecimal digits of an XXH3-128.
 const DIGITS: usize = 32;
-/// What is to be done about a manifest that is not what was written.
+/// What to do about a damaged manifest.
 const HINT: &str = "nothing that it says is believed: fetch the dump again, or take another one";
 
-/// Why a text is no manifest that can be believed.
+/// Why a manifest cannot be trusted.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
     /// It is not what was written.
     #[error("it is damaged: {0}")]
     Damaged(String),
-    /// It is of a later version of the format.
+    /// It has a later format version.
     #[error("its format is {0}, and this version reads up to {FORMAT}: take a newer one")]
     Later(u64),
-    /// It is of none.
+    /// It has no format version.
     #[error("it names no format of refloat")]
     NoFormat,
 }
 
-/// The bytes of the manifest's file.
+/// Encodes a manifest.
 ///
 /// # Errors
 /// Those of the serializer.
@@ -44,13 +44,15 @@ pub fn write(manifest: &Manifest) -> Result<Vec<u8>, serde_json::Error> {
     Ok(seal(&[body, b",\n"].concat()))
 }
 
-/// Ends a manifest, all of which but the checksum is there: `body` ends behind the comma and line end of its last member.
+/// Completes a manifest with its checksum. `body` ends after the comma and newline of the last
+/// member before it.
 pub fn seal(body: &[u8]) -> Vec<u8> {
     let checksum = checksum_of(body);
     [body, BEFORE, checksum.as_bytes(), AFTER].concat()
 }
 
-/// What [`seal`] was given, and the digits that stand behind it; `None` where the text does not end as it does.
+/// Splits a manifest into the text that [`seal`] was given and the checksum digits; `None` if it
+/// does not end as [`seal`] would end it.
 pub fn unseal(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let text = text.strip_suffix(AFTER)?;
     let (text, digits) = text.split_at_checked(text.len().checked_sub(DIGITS)?)?;
@@ -61,10 +63,10 @@ fn checksum_of(body: &[u8]) -> String {
     format!("{:032x}", XxHash3_128::oneshot(body))
 }
 
-/// Reads a manifest, and believes it only when its checksum is that of its bytes.
+/// Decodes a manifest, and trusts it only if its checksum matches.
 ///
 /// # Errors
-/// It is damaged, of a later version of the format, or none at all.
+/// It is damaged, has a later format version, or is not a manifest.
 pub fn parse(text: &[u8]) -> Result<Manifest, ManifestError> {
     let damaged = ManifestError::Damaged;
     let sealed = unseal(text);
@@ -94,7 +96,8 @@ pub fn parse(text: &[u8]) -> Result<Manifest, ManifestError> {
     }
 }
 
-/// The number of the format that a manifest names, whatever else is in it: what is in one of a later format is not known.
+/// The format version of a manifest. It ignores everything else, because the content of later
+/// versions is unknown.
 fn format(text: &[u8]) -> Result<Option<u64>, String> {
     #[derive(serde::Deserialize)]
     struct Format {
@@ -104,7 +107,7 @@ fn format(text: &[u8]) -> Result<Option<u64>, String> {
     metadata::<Format>(text).map(|found| found.format)
 }
 
-/// A database, or a table or column of one, that has two entries.
+/// A database, table or column with two entries.
 fn named_twice(manifest: &Manifest) -> Option<String> {
     let mut databases = BTreeSet::new();
     for database in &manifest.databases {
@@ -161,7 +164,7 @@ mod tests {
         assert_eq!(parse(&text).unwrap(), example());
         let json: serde_json::Value = serde_json::from_slice(&text).unwrap();
         let checksum = json["checksum"].as_str().unwrap();
-        // As by hand: all lines but the last two.
+        // As in the manual check: all lines but the last two.
         let text = String::from_utf8(text).unwrap();
         let lines: Vec<&str> = text.split_inclusive('\n').collect();
         let body = lines[..lines.len() - 2].concat();

@@ -1,24 +1,26 @@
-//! Files of rows that are missing, as far as the numbers of the others tell.
+//! Finds missing row files from the numbers of the others.
 //!
-//! mydumper 0.10 counts no rows, and numbers the files of a table in one of two ways, the same one in all of a folder (`dump_table` and
-//! `dump_table_data` of `mydumper.c`):
+//! mydumper 0.10 does not record row counts. It numbers the files of a table in one of two ways,
+//! the same throughout a folder (`dump_table` and `dump_table_data` in `mydumper.c`):
 //!
-//! - With `--chunk-filesize` from 00001 on, and leaves no number out. A table of one file has no number.
-//! - With `--rows` from 00000 on, a number for each range of the key. Of ranges without rows there are no files; the first range begins
-//!   with the smallest key, so that it has a row.
+//! - With `--chunk-filesize`, numbers start at 00001 and have no gaps. A table with a single file
+//!   has no number.
+//! - With `--rows`, numbers start at 00000, one for each range of the key. Ranges without rows have
+//!   no file. The first range starts at the smallest key, so it always has a row.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Role;
 use crate::folder::Entry;
 
-/// Digits that numbers are filled up to.
+/// Numbers are padded with zeros to this width.
 const DIGITS: usize = 5;
 
-/// Files of one table by their numbers.
+/// The files of one table, by number.
 type Parts<'a> = BTreeMap<u64, &'a Entry>;
 
-/// What is missing among the files of a folder without counts: a sentence for each table, with the name of the first file.
+/// The missing files of a folder without row counts: one message per table, with the first missing
+/// file.
 pub fn missing(files: &[(Role, String, Entry)]) -> Vec<String> {
     let of_role = |role: Role| files.iter().filter(move |file| file.0 == role);
     let tables: BTreeSet<&str> = of_role(Role::Table)
@@ -26,7 +28,7 @@ pub fn missing(files: &[(Role, String, Entry)]) -> Vec<String> {
         .collect();
     let mut numbered: BTreeMap<&str, Parts> = BTreeMap::new();
     for (_, stem, entry) in of_role(Role::Rows) {
-        // What looks like a number may be the end of a table's name.
+        // What looks like a number may be part of the table name.
         if !tables.contains(stem.as_str())
             && let Some((table, number)) = numbered_part(stem)
             && tables.contains(table)
@@ -53,7 +55,7 @@ fn fault(table: &str, parts: &Parts, by_rows: bool) -> Option<String> {
     let (_, next) = parts.range(number..).next()?;
     let end = &next.name[next.plain.len()..];
     let name = |number: u64| format!("{table}.{number:0DIGITS$}.sql{end}");
-    // Files by rows look like those by size when the first one is missing of each table.
+    // If the first file of every table is missing, files by rows look like files by size.
     let or = if by_rows {
         String::new()
     } else {
@@ -66,7 +68,7 @@ fn fault(table: &str, parts: &Parts, by_rows: bool) -> Option<String> {
     ))
 }
 
-/// Table and number of a file of rows, by its name without the end.
+/// Table and number of a row file, from its name without the suffix.
 fn numbered_part(stem: &str) -> Option<(&str, u64)> {
     let (table, number) = stem.rsplit_once('.')?;
     let filled = number.len() == DIGITS || (number.len() > DIGITS && !number.starts_with('0'));
@@ -79,7 +81,7 @@ fn numbered_part(stem: &str) -> Option<(&str, u64)> {
 mod tests {
     use super::*;
 
-    /// What is missing among rows of these names, of tables `d.t` and `d.u` and others that are named.
+    /// Messages for row files with these names, of tables `d.t`, `d.u` and `others`.
     fn faults(others: &[&str], rows: &[&str]) -> Vec<String> {
         let file = |role: Role, stem: &str, name: String| {
             let plain = name.trim_end_matches(".gz").to_owned();

@@ -1,9 +1,10 @@
-//! What `metadata` of mydumper says, and the smaller files beside it.
+//! Reads mydumper's `metadata`, and the smaller metadata files beside it.
 //!
-//! Of 0.10 it is text for people. Since 0.14 it is a key file with a section for each table and database
-//! (`print_dbt_on_metadata_gstring` of `mydumper_start_dump.c`); between them every table has a file `DB.TABLE-metadata` with the number of its
-//! rows. A stream has the head of `metadata` in a file of its own, `metadata.header`, and what is known so far in
-//! `metadata.partial.N` (`mydumper_stream.c`): the `metadata` at its end has all tables again.
+//! Up to 0.10 it is text for people. Since 0.14 it is a key file with a section for each table and
+//! database (`print_dbt_on_metadata_gstring` in `mydumper_start_dump.c`). In between, every table
+//! has a file `DB.TABLE-metadata` with its number of rows. A stream puts the head of `metadata`
+//! into a separate file, `metadata.header`, and the state so far into `metadata.partial.N`
+//! (`mydumper_stream.c`); the `metadata` at its end repeats all tables.
 
 use std::collections::BTreeMap;
 
@@ -14,32 +15,33 @@ use crate::error::SourceError;
 use crate::folder::{self, Entry};
 use crate::layout::Layout;
 
-/// The head of `metadata`, which a stream begins with.
+/// The head of `metadata`, at the start of a stream.
 const HEADER: &str = "metadata.header";
-/// How the name of a file ends that says how many rows a table has.
+/// Suffix of a file that holds the row count of a table.
 const ROWS_END: &str = "-metadata";
-/// How mydumper writes a newline in a name: C reads `"\u10000"` as one character and a zero.
+/// How mydumper writes a newline in a name: C reads `"\u10000"` as one character followed by a
+/// zero.
 const NEWLINE: &str = "\u{1000}0";
 
-/// What `metadata` says.
+/// The content of `metadata`.
 #[derive(Debug, Default)]
 pub struct Metadata {
-    /// The dump has come to its end.
+    /// Whether the dump finished.
     pub finished: bool,
-    /// Whether it has sections, which count rows.
+    /// Whether it has sections, which contain row counts.
     pub counts: bool,
-    /// Whether the files quote names with `"`, as of a server in the mode `ANSI_QUOTES`.
+    /// Whether the files quote names with `"`, as a server in `ANSI_QUOTES` mode does.
     pub ansi: bool,
-    /// Statements that every file's session begins with.
+    /// Statements that start every session.
     pub session: Vec<String>,
-    /// Rows by the names of database and table in file names; views and sequences have none.
+    /// Row counts by database and table, as spelled in file names; without views and sequences.
     pub rows: BTreeMap<(String, String), u64>,
-    /// What tables are called whose names are not fit for files.
+    /// Actual names of the tables, by database and table as spelled in file names.
     pub real: BTreeMap<(String, String), String>,
 }
 
 impl Metadata {
-    /// Reads the metadata of a folder. What is missing becomes a fault of the layout.
+    /// Reads the metadata of a folder. Missing files become faults of the layout.
     pub fn read(entries: &[Entry], layout: &mut Layout) -> Result<Self, SourceError> {
         let find = |name: &str| entries.iter().find(|entry| entry.name == name);
         let Some(entry) = find("metadata") else {
@@ -69,7 +71,7 @@ impl Metadata {
         Ok(metadata)
     }
 
-    /// Reads the lines of `metadata`.
+    /// Parses the lines of `metadata`.
     fn parse(text: &str) -> Self {
         let mut found = Self::default();
         let mut section = Section::default();
@@ -94,7 +96,7 @@ impl Metadata {
         found
     }
 
-    /// How the statements of its files are read.
+    /// The lexical mode of the statements in its files.
     pub fn mode(&self) -> LexMode {
         LexMode {
             ansi_quotes: self.ansi,
@@ -102,10 +104,10 @@ impl Metadata {
         }
     }
 
-    /// Adds what the files `DB.TABLE-metadata` say.
+    /// Adds the row counts from the `DB.TABLE-metadata` files.
     ///
     /// # Errors
-    /// One cannot be read, or holds no number.
+    /// A file cannot be read, or does not hold a number.
     pub fn add_counts(
         &mut self,
         entries: &[Entry],
@@ -126,15 +128,15 @@ impl Metadata {
     }
 }
 
-/// A section that is being read.
+/// The section being parsed.
 #[derive(Debug, Default)]
 struct Section {
     name: String,
-    /// Database and table, as file names have them.
+    /// Database and table, as spelled in file names.
     table: Option<(String, String)>,
-    /// The quotes around its name.
+    /// The quote character around its name.
     quote: char,
-    /// It has no rows of its own.
+    /// Whether it is a view or a sequence, which have no rows of their own.
     view: bool,
     rows: Option<u64>,
 }
@@ -184,7 +186,7 @@ impl Section {
     }
 }
 
-/// The words of `'A,B' /*!40101`: nothing else that a dump may say here is run.
+/// The words in `'A,B' /*!40101`. Nothing else that a dump may put here ends up in a statement.
 fn quoted_words(value: &str) -> Option<String> {
     let inner = value.strip_prefix('\'')?;
     let (words, _) = inner.split_once('\'')?;
@@ -194,7 +196,7 @@ fn quoted_words(value: &str) -> Option<String> {
         .then(|| words.to_owned())
 }
 
-/// Database and table of a section, as file names have them, and what they are quoted with.
+/// Database and table of a section, as spelled in file names, and their quote character.
 fn table_of(section: &str) -> Option<(char, (String, String))> {
     ['`', '"'].into_iter().find_map(|quote| {
         let inner = section.strip_prefix(quote)?.strip_suffix(quote)?;
@@ -203,12 +205,13 @@ fn table_of(section: &str) -> Option<(char, (String, String))> {
     })
 }
 
-/// Whether a file says how many rows a table has.
+/// Whether a file holds the row count of a table.
 fn counts_rows(entry: &Entry) -> bool {
     entry.name.ends_with(ROWS_END) && !entry.folder
 }
 
-/// Whether a file is one that a stream has besides `metadata`: what it says, `metadata` says at the end of the stream too.
+/// Whether a file is one that streams have in addition to `metadata`, which repeats its content at
+/// the end.
 pub fn is_of_stream(name: &str) -> bool {
     let part = name.strip_prefix("metadata.partial.");
     name == HEADER

@@ -1,41 +1,42 @@
-//! Which database and table a file of mydumper is about.
+//! The database and table that a mydumper file belongs to.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use refloat_sqltext::{ItemKind, LexMode, StatementKind, Step};
 
 use super::Role;
-use super::metadata::Metadata;
 use crate::cutter::{Cutter, Ends};
 use crate::error::SourceError;
 use crate::folder::{self, Entry};
 
-/// What stands in file names since 0.11 for a name that is not fit for them, with a number behind it (`determine_filename` of
-/// `mydumper_common.c`). A name that begins so itself is replaced too.
+/// Since 0.11, this and a number replace names that are not suitable for file names
+/// (`determine_filename` in `mydumper_common.c`). A name that itself starts this way is replaced
+/// too.
 const REPLACED: &str = "mydumper_";
 
-/// The databases of a folder: how file names begin, and what the databases are called.
+/// The databases of a folder: their spelling in file names, and their actual names.
 pub struct Databases {
     names: BTreeMap<String, String>,
-    /// Those that a file creates, by how file names begin.
+    /// Those that a file creates, as spelled in file names.
     created: BTreeSet<String>,
 }
 
 impl Databases {
-    /// Takes the names from the files that create databases, and from `metadata`.
-    pub fn read(files: &[(Role, String, Entry)], metadata: &Metadata) -> Result<Self, SourceError> {
+    /// Takes the names from the files that create databases, and those that `metadata` lists.
+    pub fn read<'a>(
+        files: &[(Role, String, Entry)],
+        listed: impl Iterator<Item = &'a String>,
+        mode: LexMode,
+    ) -> Result<Self, SourceError> {
         let mut found = Self {
-            names: metadata
-                .rows
-                .keys()
-                .chain(metadata.real.keys())
-                .map(|(database, _)| (database.clone(), database.clone()))
+            names: listed
+                .map(|database| (database.clone(), database.clone()))
                 .collect(),
             created: BTreeSet::new(),
         };
         for (_, stem, entry) in files.iter().filter(|file| file.0 == Role::Database) {
             let text = folder::read(&entry.path)?;
-            let created = first(&text, metadata.mode(), |kind| match kind {
+            let created = first(&text, mode, |kind| match kind {
                 StatementKind::CreateDatabase { database, .. } => {
                     Some(String::from_utf8_lossy(database).into_owned())
                 }
@@ -48,7 +49,7 @@ impl Databases {
         Ok(found)
     }
 
-    /// The database's part of the name of a file, without its end, and what is behind it.
+    /// Splits a file name without its suffix into database and rest.
     pub fn split(&self, stem: &str) -> (String, String) {
         if self.names.contains_key(stem) {
             return (stem.to_owned(), String::new());
@@ -70,7 +71,7 @@ impl Databases {
         }
     }
 
-    /// What a database is called.
+    /// The actual name of a database.
     pub fn real(&self, prefix: &str) -> String {
         self.names
             .get(prefix)
@@ -78,22 +79,20 @@ impl Databases {
             .unwrap_or_else(|| prefix.to_owned())
     }
 
-    /// Whether a file of the folder creates it.
+    /// Whether a file in the folder creates it.
     pub fn is_created(&self, prefix: &str) -> bool {
         self.created.contains(prefix)
     }
 
-    /// Whether nothing says what it is called.
-    pub fn is_nameless(&self, prefix: &str, metadata: &Metadata) -> bool {
+    /// Whether its actual name is unknown, in a folder whose writer replaces names: 0.10 does not.
+    pub fn is_nameless(&self, prefix: &str) -> bool {
         let number = prefix.strip_prefix(REPLACED);
-        // 0.10 leaves names as they are.
-        metadata.counts
-            && !self.is_created(prefix)
+        !self.is_created(prefix)
             && number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
     }
 }
 
-/// What `pick` finds first in the statements of a small file.
+/// The first result of `pick` for the statements of a small file.
 fn first<T>(text: &[u8], mode: LexMode, pick: impl Fn(&StatementKind) -> Option<T>) -> Option<T> {
     let mut cutter = Cutter::new(Ends::Client);
     cutter.set_mode(mode);
@@ -109,7 +108,7 @@ fn first<T>(text: &[u8], mode: LexMode, pick: impl Fn(&StatementKind) -> Option<
     None
 }
 
-/// The name without the numbers of its parts.
+/// The table name without the part numbers.
 pub fn table_name(rest: &str) -> &str {
     let mut name = rest;
     for _ in 0..2 {

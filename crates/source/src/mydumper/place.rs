@@ -1,4 +1,4 @@
-//! What holds the place of something else in a folder of mydumper, or stands where it does not belong.
+//! mydumper's placeholder tables for views, and sequences that it dumps as tables.
 
 use std::sync::Arc;
 
@@ -7,20 +7,23 @@ use super::metadata::Metadata;
 use crate::error::SourceError;
 use crate::folder::{self, Entry};
 
-/// How the table options begin of a table that holds the place of a view.
+/// Where the table options of a placeholder start.
 const OPTIONS: &[u8] = b"\n) ENGINE=";
-/// What stands behind its engine, of MySQL.
+/// What follows its engine in dumps of MySQL.
 const NOT_ENCRYPTED: &[u8] = b" ENCRYPTION='N'";
-/// How `SHOW CREATE TABLE` says that a table is the one of a sequence.
+/// How `SHOW CREATE TABLE` marks the table of a sequence.
 const SEQUENCE: &[u8] = b" SEQUENCE=1";
-/// Bytes at the beginning of a definition in which that stands, if it does: its columns have fixed names.
+/// How many bytes of a definition are searched for that mark: a sequence has fixed columns, so it
+/// comes early.
 const SEQUENCE_HEAD: usize = 64 << 10;
 
-/// The definition of a table that holds the place of a view, without its options; `None` where it is not as mydumper writes it.
+/// The definition of a view's placeholder table without its table options; `None` if it is not in
+/// mydumper's form.
 ///
-/// mydumper makes it `MEMORY`, which takes no `TEXT` that the view's first column may be, is not replicated by Galera, and has MySQL's
-/// `ENCRYPTION`, which MariaDB does not know (`write_view_definition_into_file` of `mydumper_jobs.c`). It is dropped as soon as the view is
-/// created, so that its engine is of no consequence.
+/// mydumper makes it a `MEMORY` table. That engine rejects `TEXT`, which the view's first column
+/// may be, and Galera does not replicate it; the options of a MySQL dump also include `ENCRYPTION`,
+/// which MariaDB does not know (`write_view_definition_into_file` in `mydumper_jobs.c`). The engine
+/// does not matter, because the table is dropped as soon as the view is created.
 pub fn of_view(entry: &Entry) -> Result<Option<Arc<[u8]>>, SourceError> {
     Ok(without_options(&folder::read(&entry.path)?).map(Arc::from))
 }
@@ -38,8 +41,9 @@ fn without_options(text: &[u8]) -> Option<Vec<u8>> {
         .then(|| [&text[..at], b"\n);\n"].concat())
 }
 
-/// Makes sequences of the tables that are the tables of sequences: mydumper finds MariaDB's sequences by a comment that not every server
-/// has on them, and dumps the others as tables. They have to be there before tables whose columns take their values from them.
+/// Turns tables that are really sequences into sequences. mydumper recognizes MariaDB's sequences
+/// by a comment that not every server sets, and dumps the others as tables. They must exist before
+/// tables whose columns take values from them.
 pub fn sequences_first(
     files: &mut [(Role, String, Entry)],
     metadata: &Metadata,

@@ -1,4 +1,4 @@
-//! Files of rows of mydumper: `INSERT`, or a `LOAD DATA` of the file beside it.
+//! Row files of mydumper: `INSERT` statements, or a `LOAD DATA` of the data file beside it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,15 +6,17 @@ use refloat_sqltext::{ItemKind, StatementKind, Step};
 
 use super::metadata::Metadata;
 use crate::cutter::{Cutter, Ends};
+use crate::delimited::DelimitedFile;
 use crate::error::SourceError;
 use crate::folder::{self, Entry};
 use crate::infile;
-use crate::layout::{DelimitedFile, Layout, RowFile, RowForm};
+use crate::layout::{Layout, RowFile, RowForm};
 
-/// Bytes of a file of rows that are looked at for a `LOAD DATA`: the statement is all that such a file has.
+/// How many bytes of a row file are searched for a `LOAD DATA`. Larger files are not searched: a
+/// file with that statement holds little else.
 const INFILE_HEAD: usize = 1 << 20;
 
-/// What is to be said of a file of rows without a byte, in a folder without counts: rows may have been lost.
+/// The fault of an empty row file in a folder without row counts: rows may have been lost.
 fn empty(entry: &Entry) -> String {
     let name = &entry.name;
     if name != &entry.plain {
@@ -26,7 +28,7 @@ fn empty(entry: &Entry) -> String {
     )
 }
 
-/// A file of rows; when it is a `LOAD DATA` statement, the file that it names.
+/// Lays out a row file; for `LOAD DATA` statements, the data files that they name.
 pub fn row_file(
     entry: &Entry,
     data: &mut BTreeMap<String, Entry>,
@@ -106,7 +108,7 @@ pub fn row_file(
                     checksum: None,
                 });
             }
-            // A row that has these words in it.
+            // The words are in a row.
             ItemKind::Rows(_) => return Ok(vec![plain]),
             _ => {}
         }

@@ -1,4 +1,5 @@
-//! What the metadata of the Shell says. Only what is read is kept: whatever else is in a file is passed over without taking memory.
+//! The Shell's metadata files. Only the fields in use are kept; everything else in a file is
+//! skipped without taking memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -24,11 +25,11 @@ pub struct Dump {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Source {
-    /// `mariadb` or `mysql`, as MariaDB Shell says it.
+    /// `mariadb` or `mysql`; only MariaDB Shell writes it.
     pub vendor: Option<String>,
 }
 
-/// What a reader of the dump has to know of: an object with an `id`.
+/// A feature that a reader of the dump must know.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Capability {
@@ -39,13 +40,13 @@ pub struct Capability {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Done {
-    /// By schema and table.
+    /// Number of rows, by schema and table.
     pub table_rows: Of<Of<u64>>,
-    /// Bytes of text by the names of files.
+    /// Size of the text in bytes, by file name.
     pub chunk_file_bytes: Of<u64>,
 }
 
-/// `SCHEMA.json`. A switch is on unless it is said to be off.
+/// `SCHEMA.json`. Every `includes_…` flag that is absent counts as true.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Schema {
@@ -71,11 +72,11 @@ pub struct Table {
     pub includes_data: Option<bool>,
     pub extension: Option<String>,
     pub chunking: Option<bool>,
-    /// By the names of partitions.
+    /// By partition name.
     pub basenames: Of<String>,
 }
 
-/// How the rows of a table are written.
+/// The text format of a table's rows.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Options {
@@ -89,7 +90,7 @@ pub struct Options {
     pub lines_terminated_by: Option<String>,
 }
 
-/// Things by name; `null` for none.
+/// A JSON object as a map; `null` gives an empty one.
 #[derive(Debug)]
 pub struct Of<T>(pub BTreeMap<String, T>);
 
@@ -106,7 +107,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Of<T> {
     }
 }
 
-/// A list of names, each once, in their order.
+/// A list of names, in order and without duplicates.
 #[derive(Debug, Default)]
 pub struct Names(pub Vec<String>);
 

@@ -1,11 +1,11 @@
-//! The leading words of a statement.
+//! Parses the leading words of a statement.
 
 use super::{Danger, ObjectName, StatementKind};
 use crate::mode::{LexMode, is_blank};
 use crate::set::{SetScope, parse_set};
 use crate::token::{Token, TokenKind};
 
-/// Takes words from the front of a statement.
+/// A cursor over the first words of a statement.
 pub(super) struct Words<'a, I> {
     pub(super) text: &'a [u8],
     pub(super) mode: LexMode,
@@ -17,7 +17,7 @@ impl<I: Iterator<Item = Token> + Clone> Words<'_, I> {
         self.stream.clone().next()
     }
 
-    /// Takes the word if it comes next.
+    /// Consumes the word if it comes next.
     fn word(&mut self, keyword: &str) -> bool {
         let hit = self.peek().is_some_and(|t| t.is(self.text, keyword));
         if hit {
@@ -42,7 +42,8 @@ impl<I: Iterator<Item = Token> + Clone> Words<'_, I> {
         self.stream.next()?.name(self.text)
     }
 
-    /// The database of a `USE`. Without quotes it is everything up to a blank, as MariaDB's client takes it: `USE my-db`.
+    /// The database of a `USE`. Unquoted, it is everything up to a blank, as in MariaDB's client:
+    /// `USE my-db`.
     fn used(&mut self) -> Option<Vec<u8>> {
         let token = self.stream.next()?;
         if !matches!(token.kind, TokenKind::Word | TokenKind::Number) {
@@ -186,7 +187,7 @@ impl<I: Iterator<Item = Token> + Clone> Words<'_, I> {
         }
     }
 
-    /// MariaDB's `SET STATEMENT … FOR statement` is what its statement is.
+    /// MariaDB's `SET STATEMENT … FOR statement` counts as the inner statement.
     fn set_statement(&mut self) -> Option<StatementKind> {
         while !self.word("FOR") {
             self.stream.next()?;
@@ -197,7 +198,7 @@ impl<I: Iterator<Item = Token> + Clone> Words<'_, I> {
     fn create(&mut self) -> Option<StatementKind> {
         use StatementKind as K;
         let mut temporary = false;
-        // Modifiers in any order, up to the kind of object.
+        // Modifiers come in any order, then the kind of object.
         loop {
             if self.word("DEFINER") {
                 self.definer()?;
@@ -291,7 +292,7 @@ impl<I: Iterator<Item = Token> + Clone> Words<'_, I> {
         None
     }
 
-    /// `= user@host`, `= CURRENT_USER()`, `= role`.
+    /// The rest of a definer: `= user@host`, `= CURRENT_USER()`, `= role`.
     fn definer(&mut self) -> Option<()> {
         self.punct(b'=');
         self.stream.next()?;
@@ -300,7 +301,7 @@ impl<I: Iterator<Item = Token> + Clone> Words<'_, I> {
         }
         if self.punct(b'@') {
             self.stream.next()?;
-            // A host without quotes has dots and dashes.
+            // An unquoted host may contain dots and dashes.
             while self.punct(b'.') || self.punct(b'-') {
                 self.stream.next()?;
             }
@@ -395,7 +396,7 @@ impl<I: Iterator<Item = Token> + Clone> Words<'_, I> {
             return Some(K::AlterTable { table });
         }
         if self.any(&["DATABASE", "SCHEMA"]) {
-            // Without a name an option comes first.
+            // Without a name, an option comes first.
             let options = [
                 "DEFAULT",
                 "CHARACTER",

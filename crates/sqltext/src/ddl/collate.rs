@@ -1,14 +1,14 @@
-//! Replacing names of character sets and collations.
+//! Replaces names of character sets and collations in statements.
 
 use crate::mode::LexMode;
 use crate::token::{Token, TokenKind, tokens};
 
-/// Replaces names of character sets and collations in a statement, outside of strings and comments: behind
-/// `COLLATE`, `CHARSET` and `CHARACTER SET`, in `SET NAMES` and in assignments to variables such as
-/// `collation_connection`, and as introducers (`_utf8mb4'…'`).
+/// Replaces names of character sets and collations in a statement, outside strings and comments:
+/// after `COLLATE`, `CHARSET` and `CHARACTER SET`, in `SET NAMES`, in assignments to variables such
+/// as `collation_connection`, and as introducers (`_utf8mb4'…'`).
 ///
-/// `map` gets each name in lower case and gives the new one, or `None` to leave it. The result is `None` when
-/// nothing changes.
+/// `map` gets each name in lower case and returns the new one, or `None` to keep it. The result is
+/// `None` when nothing changes.
 pub fn replace_collations(
     text: &[u8],
     mode: LexMode,
@@ -55,7 +55,7 @@ fn is_introducer(text: &[u8], list: &[Token], i: usize) -> bool {
     literal && text[list[i].range.start] == b'_'
 }
 
-/// Does a word stand before token `i` that makes it the name of a character set or collation?
+/// Do the words before token `i` make it the name of a character set or collation?
 fn follows_naming_word(text: &[u8], list: &[Token], i: usize) -> bool {
     let word = |back: usize| i.checked_sub(back).and_then(|i| list.get(i));
     let is = |back: usize, keyword: &str| word(back).is_some_and(|t| t.is(text, keyword));

@@ -1,4 +1,4 @@
-//! One element of the body of `CREATE TABLE`.
+//! Parses one element of the body of `CREATE TABLE`.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use crate::mode::LexMode;
 use crate::set::unquote;
 use crate::token::TokenKind;
 
-/// Recognises an element; what it cannot make out is [`Element::Other`].
+/// Parses an element; anything it does not recognise becomes [`Element::Other`].
 pub(super) fn element(stream: Stream<'_>, range: Range<usize>, mode: LexMode) -> Element {
     let quoted = stream
         .peek()
@@ -24,7 +24,7 @@ pub(super) fn element(stream: Stream<'_>, range: Range<usize>, mode: LexMode) ->
     }
 }
 
-/// `None`: it is a column.
+/// Parses anything but a column; `None` means that it is a column.
 fn not_column(mut stream: Stream<'_>, range: &Range<usize>) -> Option<Element> {
     let other = || Element::Other(range.clone());
     let mut symbol = None;
@@ -68,7 +68,7 @@ fn key_kind(stream: &mut Stream<'_>) -> Option<KeyKind> {
         let mut ahead = stream.clone();
         if ahead.word(word) {
             let named = ahead.any(&["KEY", "INDEX"]);
-            // The last two are no reserved words everywhere: without KEY it may be a column of that name.
+            // VECTOR is not a reserved word everywhere: without KEY it may be the name of a column.
             let may_be_column = kind == KeyKind::Vector && !named && !ahead.is_punct(b'(');
             if may_be_column {
                 return None;
@@ -242,7 +242,7 @@ fn column(mut stream: Stream<'_>, range: Range<usize>, mode: LexMode) -> Option<
     Some(column)
 }
 
-/// Takes at least one token.
+/// Parses one column attribute. Always consumes at least one token.
 fn attribute(stream: &mut Stream<'_>, column: &mut Column, mode: LexMode) {
     if stream.is_punct(b'(') {
         if stream.parenthesised().is_none() {
@@ -273,7 +273,7 @@ fn attribute(stream: &mut Stream<'_>, column: &mut Column, mode: LexMode) {
     } else if stream.word("COMMENT") {
         column.comment = value(stream, mode);
     } else if stream.any(&["DEFAULT"]) {
-        // Its value is no attribute, whatever word it is.
+        // The default value is not an attribute, whatever word it is.
         if !stream.is_punct(b'(') {
             stream.next();
         }
@@ -292,7 +292,7 @@ fn attribute(stream: &mut Stream<'_>, column: &mut Column, mode: LexMode) {
     }
 }
 
-/// The value behind a word, with an equals sign or without.
+/// The value after a word, with or without an equals sign.
 pub(super) fn value(stream: &mut Stream<'_>, mode: LexMode) -> Option<Vec<u8>> {
     stream.punct(b'=');
     let token = stream.next()?;

@@ -1,4 +1,4 @@
-//! A reader over a list of tokens.
+//! A cursor over a list of tokens.
 
 use crate::classify::ObjectName;
 use crate::token::{Token, TokenKind};
@@ -29,7 +29,7 @@ impl<'a> Stream<'a> {
         self.peek().is_some_and(|t| t.is(self.text, keyword))
     }
 
-    /// Takes the word if it comes next.
+    /// Consumes the word if it comes next.
     pub(super) fn word(&mut self, keyword: &str) -> bool {
         let hit = self.is(keyword);
         if hit {
@@ -76,7 +76,8 @@ impl<'a> Stream<'a> {
         self.word("IF") && self.word("NOT") && self.word("EXISTS")
     }
 
-    /// Takes a parenthesised part, if one comes next; the result is what stands between.
+    /// Consumes a parenthesised part, if one comes next, and returns what is between the
+    /// parentheses.
     pub(super) fn parenthesised(&mut self) -> Option<Stream<'a>> {
         if !self.is_punct(b'(') {
             return None;
@@ -99,7 +100,7 @@ impl<'a> Stream<'a> {
         None
     }
 
-    /// The parts between commas of this level.
+    /// Splits at the commas of this level.
     pub(super) fn split_commas(&self) -> Vec<Stream<'a>> {
         let mut parts = Vec::new();
         let (mut depth, mut start) = (0_usize, 0);

@@ -1,4 +1,4 @@
-//! The statement as a whole: head, body, options, partitions.
+//! Parses a `CREATE TABLE` statement as a whole: head, body, options, partitions.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use super::{CreateTable, DdlError, Element, TableOption};
 use crate::mode::LexMode;
 use crate::token::{Token, TokenKind, tokens};
 
-/// Splits a `CREATE TABLE` statement, as `SHOW CREATE TABLE` prints it or as people write it.
+/// Splits a `CREATE TABLE` statement, whether `SHOW CREATE TABLE` or a person wrote it.
 pub fn parse_create_table(text: &[u8], mode: LexMode) -> Result<CreateTable, DdlError> {
     let all: Vec<Token> = tokens(text, mode).collect();
     if let Some(open) = all.iter().find(|t| t.kind == TokenKind::Unterminated) {
@@ -68,7 +68,7 @@ fn head(stream: &mut Stream<'_>) -> Option<CreateTable> {
     })
 }
 
-/// The elements between the parenthesis at `at` and its partner.
+/// Parses the elements between the parenthesis at `at` and its partner.
 fn body(
     text: &[u8],
     all: &[Token],
@@ -78,7 +78,8 @@ fn body(
 ) -> Result<(), DdlError> {
     let first = all.partition_point(|t| t.range.start <= at);
     let (mut depth, mut conditional, mut start) = (1_usize, 0_usize, first);
-    // A comma that only some servers see, or a comment that ends behind the body: the element cannot be taken apart, nor away.
+    // A comma that only some servers see, or a comment that ends outside the body: the element can
+    // be neither parsed nor removed.
     let mut unclear = false;
     for (i, token) in all.iter().enumerate().skip(first) {
         let mut ends = false;
@@ -118,7 +119,7 @@ fn body(
     Err(DdlError::Unbalanced { at })
 }
 
-/// Options and partitions.
+/// Parses the options and partitions.
 fn tail(
     text: &[u8],
     all: &[Token],
@@ -130,7 +131,7 @@ fn tail(
         return;
     };
     let end = text.trim_ascii_end().len();
-    // From the first token, or from the border of the conditional comment that it stands in.
+    // From the first token, or from the conditional comment that opens right before it.
     let begin = border_before(all, first.range.start);
     create.options_range = begin..end;
     while let Some(token) = stream.peek() {
@@ -167,7 +168,7 @@ fn is_versioning(stream: &Stream<'_>) -> bool {
     ahead.word("WITH") && ahead.word("SYSTEM")
 }
 
-/// Start of the conditional comment that opens directly before the token at `start`, or `start`.
+/// Start of the conditional comment that opens right before the token at `start`; else `start`.
 fn border_before(all: &[Token], start: usize) -> usize {
     let i = all.partition_point(|t| t.range.start < start);
     match i.checked_sub(1).map(|i| &all[i]) {
@@ -214,7 +215,7 @@ fn option(stream: &mut Stream<'_>, mode: LexMode) -> Option<(String, Vec<u8>, us
     Some((name, value, last_taken(before, stream.list).end))
 }
 
-/// An option's name: a word, or in MariaDB a quoted name of an engine's own option.
+/// An option's name: a word, or in MariaDB a quoted, engine-specific name.
 fn option_word(stream: &mut Stream<'_>) -> Option<String> {
     let name = stream.name()?;
     Some(String::from_utf8_lossy(&name).to_ascii_uppercase())

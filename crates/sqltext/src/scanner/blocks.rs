@@ -1,13 +1,14 @@
-//! Rows by blocks of 64 bytes: a bit per byte, all decisions on whole words.
+//! Scans rows in blocks of 64 bytes: one bit per byte, all decisions on whole words.
 //!
-//! A block is taken only when every byte outside of strings could be part of a plain literal, parentheses
-//! open and close in turn, and exactly one comma stands between two tuples. Anything else is left to the
-//! byte loop, which knows all the rules; so both ways come to the same cuts.
+//! A block is accepted only if every byte outside strings could be part of a plain literal,
+//! parentheses alternate between open and close, and exactly one comma separates two tuples.
+//! Anything else is left to the byte loop, which knows all the rules, so both paths make the same
+//! cuts.
 
 use wide::u8x16;
 
-/// Could this byte be part of a plain literal row outside of quotes? Letters, digits, `_ , ( ) . + -` and
-/// blanks.
+/// Could this byte be part of a row of plain literals, outside quotes? Letters, digits,
+/// `_ , ( ) . + -` and blanks.
 pub(super) const fn is_literal_byte(b: u8) -> bool {
     b.is_ascii_alphanumeric()
         || matches!(
@@ -16,7 +17,7 @@ pub(super) const fn is_literal_byte(b: u8) -> bool {
         )
 }
 
-/// Bit masks of one block, lowest bit first byte.
+/// Bit masks of one block; the lowest bit is the first byte.
 #[derive(Clone, Copy)]
 struct Masks {
     quote: u64,
@@ -29,11 +30,11 @@ struct Masks {
     literal: u64,
 }
 
-/// State of the block loop; see the module's head.
+/// State of the block loop; see the module documentation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Blocks {
     escapes: bool,
-    /// All ones inside of a string, else 0; likewise the two below.
+    /// All ones inside a string, else 0; likewise the two below.
     in_string: u64,
     in_tuple: u64,
     want_tuple: u64,
@@ -77,22 +78,23 @@ impl Blocks {
         self.want_tuple != 0
     }
 
-    /// The last byte taken is a backslash that escapes the byte behind it.
+    /// The last byte consumed is a backslash that escapes the next byte.
     pub(super) fn escape_pending(&self) -> bool {
         self.escape != 0
     }
 
-    /// Tuples that were closed.
+    /// Number of tuples closed.
     pub(super) fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// Behind the last parenthesis that closed a tuple.
+    /// Position after the last parenthesis that closed a tuple.
     pub(super) fn last_close(&self) -> Option<usize> {
         self.last_close
     }
 
-    /// Takes blocks from the front of `bytes` as long as they fit; returns how many bytes were taken.
+    /// Consumes blocks from the front of `bytes` while they qualify; returns the number of bytes
+    /// consumed.
     pub(super) fn run(&mut self, bytes: &[u8]) -> usize {
         let mut taken = 0;
         let mut state = *self;
@@ -106,7 +108,7 @@ impl Blocks {
         taken
     }
 
-    /// Takes one block; `false`, with a state that is of no use, when it does not fit.
+    /// Consumes one block. Returns `false` if it does not qualify; the state is then meaningless.
     #[inline]
     fn block(&mut self, block: &[u8; Self::LEN], at: usize) -> bool {
         let masks = Masks::of(block);
@@ -116,15 +118,15 @@ impl Blocks {
         }
         let string = prefix_xor(quote) ^ self.in_string;
         let code = !string;
-        // The closing quote itself counts as outside; the opening one as inside.
+        // The closing quote counts as outside, the opening one as inside.
         let mut wrong = code & !(masks.literal | quote);
         let minus = masks.minus & code;
-        // Two of them may be a comment, and the last byte may be the first of two.
+        // Two in a row may begin a comment, and the last byte may be the first of two.
         wrong |= (minus & (minus << 1)) | (minus & (1 << 63));
         let (open, close) = (masks.open & code, masks.close & code);
         let tuple = prefix_xor(open | close) ^ self.in_tuple;
         wrong |= (open & !tuple) | (close & tuple);
-        // Between tuples: blanks, closing parentheses, and one comma each.
+        // Between tuples: blanks, closing parentheses, and exactly one comma.
         let between = code & !tuple;
         let comma = masks.comma & between;
         wrong |= between & !(close | masks.comma | masks.blank) | (string & !tuple);
@@ -143,7 +145,8 @@ impl Blocks {
         true
     }
 
-    /// Bytes behind an odd run of backslashes (the method of simdjson), and the carry into the next block.
+    /// Bytes after an odd run of backslashes (simdjson's method), and the carry into the next
+    /// block.
     #[inline]
     fn escaped(&mut self, backslash: u64) -> u64 {
         const ODD: u64 = 0xAAAA_AAAA_AAAA_AAAA;

@@ -1,4 +1,4 @@
-//! The head of an insert statement, up to its first tuple.
+//! Parses the head of an insert statement, up to its first tuple.
 
 use std::ops::Range;
 
@@ -6,27 +6,27 @@ use super::{InsertHeader, InsertVerb};
 use crate::mode::LexMode;
 use crate::token::{Token, TokenKind, tokens};
 
-/// A longer head is not read as one; the statement is then taken as a whole. 4096 columns of 64 characters
-/// of 4 bytes, with quotes, fit.
+/// A statement with a longer head is not cut into rows. 4096 columns of 64 characters of 4 bytes,
+/// with quotes, fit.
 const HEADER_MAX: usize = 2 << 20;
 
 /// Outcome of [`scan_header`].
 #[derive(Debug)]
 pub(super) enum HeaderScan {
-    /// The text ends before it can be told.
+    /// The text ends too early to tell.
     Incomplete,
-    /// Some other form of statement.
+    /// A different form of statement.
     NotRows,
-    /// Rows follow behind the header's text.
+    /// Rows follow the header's text.
     Rows(InsertHeader),
 }
 
-/// Reads `INSERT [IGNORE] [INTO] [db.]table [(columns)] VALUES` and sees that `(` follows.
+/// Parses `INSERT [IGNORE] [INTO] [db.]table [(columns)] VALUES` and checks that `(` follows.
 pub(super) fn scan_header(rest: &[u8], mode: LexMode, delimiter: &[u8], eof: bool) -> HeaderScan {
     let window = &rest[..rest.len().min(HEADER_MAX)];
     let whole = eof || rest.len() >= HEADER_MAX;
     let mut stream = tokens(window, mode);
-    // A token that touches the end of the text may go on behind it.
+    // A token that touches the end of the text may continue past it.
     let mut cut = false;
     let mut names = Vec::new();
     let mut next = || match stream.next() {
@@ -50,7 +50,7 @@ pub(super) fn scan_header(rest: &[u8], mode: LexMode, delimiter: &[u8], eof: boo
     }
 }
 
-/// Whether the delimiter stands in the head outside of quoted names, which hide it.
+/// Whether the delimiter occurs in the head outside quoted names.
 fn ends_before(head: &[u8], names: &[Range<usize>], delimiter: &[u8]) -> bool {
     if memchr::memmem::find(head, delimiter).is_none() {
         return false;

@@ -1,4 +1,4 @@
-//! What the scanner hands out.
+//! The items that the scanner emits.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,18 +8,18 @@ use crate::classify::StatementKind;
 /// Outcome of one call of [`Scanner::next`](crate::Scanner::next).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The buffer holds no complete item: call again with more bytes behind the same ones.
+    /// The buffer holds no complete item: append more bytes and call again.
     NeedMore,
     /// One item; drop its [`len`](Item::len) bytes from the front of the buffer.
     Item(Item),
-    /// The input is used up, all of it handed out.
+    /// All input has been emitted.
     End,
 }
 
-/// One cut of the input. The items' bytes, put together, are the input.
+/// One cut of the input. Concatenated, the bytes of all items are the input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// What it is.
+    /// What the item contains.
     pub kind: ItemKind,
     /// Bytes to drop from the front of the buffer: leading blanks, the text, the delimiter.
     pub len: usize,
@@ -29,40 +29,42 @@ pub struct Item {
     pub offset: u64,
     /// Line of `text` in the whole input, from 1.
     pub line: u64,
-    /// False when a statement (or the last piece of one) ends by the end of the input instead of a
-    /// delimiter. The stock client sends such a statement; in a dump it means that bytes are missing.
+    /// False when a statement, or its last piece, ends at the end of the input instead of at a
+    /// delimiter. The stock client sends such a statement; in a dump it means that bytes are
+    /// missing.
     pub terminated: bool,
 }
 
 /// What an [`Item`] is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ItemKind {
-    /// A whole statement that is to be sent as it stands.
+    /// A whole statement, to be sent as it is.
     Statement(StatementKind),
     /// A run of complete tuples of an `INSERT … VALUES` or `REPLACE … VALUES`.
     Rows(RowsPiece),
     /// A line for the stock client, not for the server.
     ClientCommand(ClientCommand),
-    /// A comment that stands outside of every statement.
+    /// A comment outside any statement.
     Comment(CommentKind),
     /// Blanks at the end, a byte order mark, or an empty statement.
     Blank,
 }
 
-/// Comments that mean something.
+/// Comments that the loader cares about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommentKind {
-    /// Nothing of note.
+    /// No special meaning.
     Plain,
     /// `-- Dump completed …`: the dump program reached its end.
     DumpCompleted,
-    /// `-- MySQL dump …`, `-- MariaDB dump …` or `-- refloat dump …`: the head line of a dump.
+    /// `-- MySQL dump …`, `-- MariaDB dump …` or `-- refloat dump …`: the first line of a dump.
     DumpHeader,
     /// MariaDB's `/*!999999\- enable the sandbox mode */` (or `/*M!…`).
     SandboxMode,
 }
 
-/// Commands of the stock client. Only `DELIMITER` has an effect here; the loader judges the others.
+/// Commands of the stock client. Only `DELIMITER` takes effect here; the loader decides about the
+/// others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientCommand {
     /// `DELIMITER x`, already in effect for the next item.
@@ -75,9 +77,9 @@ pub enum ClientCommand {
     Tee,
     /// `pager`, `\P`: runs a program.
     Pager,
-    /// `charset`, `\C`: changes the character set of the client and of the session.
+    /// `charset`, `\C`: changes the character set of both client and session.
     Charset,
-    /// Any other, by its long name or its letter.
+    /// Any other command, by its long name or its letter.
     Other(Vec<u8>),
 }
 
@@ -92,18 +94,18 @@ pub enum InsertVerb {
     Replace,
 }
 
-/// Everything of an insert statement before its first tuple.
+/// Everything in an insert statement before its first tuple.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct InsertHeader {
-    /// The verb.
+    /// `INSERT`, `INSERT IGNORE` or `REPLACE`.
     pub verb: InsertVerb,
-    /// Database, when the table name is qualified; unquoted bytes.
+    /// Database, unquoted bytes; `None` when the table name is not qualified.
     pub database: Option<Vec<u8>>,
     /// Table name, unquoted bytes.
     pub table: Vec<u8>,
-    /// Column list in its order, unquoted; `None` when the statement has none.
+    /// Columns in list order, unquoted; `None` when the statement has no list.
     pub columns: Option<Vec<Vec<u8>>>,
-    /// Verbatim text from the verb up to and including `VALUES` and the blanks behind it, so that
+    /// Verbatim text from the verb up to and including `VALUES` and the blanks after it, so that
     /// `text` + rows is a statement.
     pub text: Vec<u8>,
 }
@@ -111,14 +113,15 @@ pub struct InsertHeader {
 /// A run of complete tuples of one statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowsPiece {
-    /// Shared by all pieces of the statement, and by following statements with the same header text.
+    /// Shared by all pieces of the statement, and by later statements with the same header text.
     pub header: Arc<InsertHeader>,
     /// `(…),(…)` within the buffer, without a trailing comma or delimiter.
     pub rows: Range<usize>,
-    /// Count of tuples.
+    /// Number of tuples.
     pub row_count: u64,
-    /// Some tuple holds more than literals: a nested parenthesis, `@`, an operator, a backtick, a comment.
-    /// False promises nothing (`1-2` looks like literals): the value visitor has the last word.
+    /// At least one tuple holds more than literals: a nested parenthesis, `@`, an operator, a
+    /// backtick, a comment. `false` is no guarantee (`1-2` looks like literals); the value visitor
+    /// has the last word.
     pub complex: bool,
     /// First piece of its statement.
     pub first: bool,
@@ -126,7 +129,8 @@ pub struct RowsPiece {
     pub last: bool,
 }
 
-/// Whether a text begins with the head line of a dump: of mysqldump, mariadb-dump, or `refloat dump --format sql`.
+/// Whether a text begins with the first line of a dump made by mysqldump, mariadb-dump or
+/// `refloat dump --format sql`.
 pub fn is_dump_header(text: &[u8]) -> bool {
     let heads: [&[u8]; 3] = [b"-- MySQL dump ", b"-- MariaDB dump ", b"-- refloat dump "];
     heads.iter().any(|head| text.starts_with(head))

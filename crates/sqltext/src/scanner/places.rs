@@ -1,4 +1,4 @@
-//! Places in the input, for errors and for people.
+//! Positions in the input, for errors and other messages.
 
 use super::{Here, Phase, ScanError, Scanner};
 use crate::mode::{Quoted, skip_quoted};
@@ -27,7 +27,7 @@ impl Scanner {
         }
     }
 
-    /// Finds where the open quote begins: the hot loops do not keep count.
+    /// Searches for the opening quote: the hot loops do not remember it.
     pub(super) fn unterminated_quote(&self, buf: &[u8], quote: u8) -> ScanError {
         let from = match &self.phase {
             Phase::Rows(rows) => rows.start(),
@@ -43,7 +43,8 @@ impl Scanner {
         }
     }
 
-    /// Begin of the last quote and of the last outer parenthesis, from `from` to the end. For errors only.
+    /// Start of the last quote and of the last outer parenthesis, from `from` to the end. Only for
+    /// errors.
     pub(super) fn last_openings(&self, buf: &[u8], from: usize) -> (usize, usize) {
         let (mut quote_start, mut paren_start, mut depth, mut pos) = (from, from, 0u64, from);
         let mut last_close = usize::MAX;

@@ -1,4 +1,4 @@
-//! Rows of an insert statement: tuples are found, counted and cut at their borders.
+//! Scans the rows of an insert statement: finds, counts and cuts tuples.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,45 +7,45 @@ use super::blocks::{Blocks, is_literal_byte};
 use super::{Here, InsertHeader, Inside, ItemKind, Phase, RowsPiece, ScanError, Scanner, Step};
 use crate::mode::{Quoted, is_blank, skip_quoted};
 
-/// Where the scanner is in the rows of one statement.
+/// Progress within the rows of one statement.
 #[derive(Clone, Debug)]
 pub(super) struct RowsState {
     header: Arc<InsertHeader>,
-    /// Begin of the rows of this piece.
+    /// Start of the rows of this piece.
     start: usize,
-    /// Behind the last complete tuple of this piece.
+    /// After the last complete tuple of this piece.
     end: usize,
     count: u64,
-    /// Open parentheses.
+    /// Number of open parentheses.
     depth: u32,
-    /// Between tuples: a comma was seen (or the piece begins), so a tuple must come.
+    /// Between tuples: a comma was seen, or the piece begins, so a tuple must follow.
     want_tuple: bool,
     complex: bool,
     first: bool,
-    /// A block that was refused ends here: byte by byte up to it.
+    /// End of a rejected block: scan byte by byte up to here.
     slow_until: usize,
 }
 
 /// Why the byte loop stopped.
 enum Stop {
-    /// The loop went on as far as it may; ask again.
+    /// The byte loop has passed the rejected block or entered a quote; try blocks again.
     Again,
     More,
-    /// A complete statement; its delimiter has so many bytes.
+    /// A complete statement, with a delimiter of this many bytes.
     End(usize),
     Cut,
-    /// Not rows: something else follows.
+    /// Something other than rows follows.
     Tail,
     Nul,
     Enter(Here),
 }
 
-/// Bytes inside of a tuple that need a look: all that could be more than a literal.
+/// Bytes inside a tuple that need a closer look: anything that may not belong to a literal.
 static TUPLE_SPECIAL: [bool; 256] = {
     let mut table = [false; 256];
     let mut b = 0;
     while b < 256 {
-        // `(` and `)` count; `-` may begin a comment.
+        // `(` and `)` change the depth; `-` may begin a comment.
         table[b] = !is_literal_byte(b as u8) || matches!(b as u8, b'(' | b')' | b'-');
         b += 1;
     }
@@ -53,7 +53,7 @@ static TUPLE_SPECIAL: [bool; 256] = {
 };
 
 impl RowsState {
-    /// `start`: position of the first `(`.
+    /// `start` is the position of the first `(`.
     pub(super) fn new(header: Arc<InsertHeader>, start: usize) -> Self {
         Self {
             header,
@@ -118,7 +118,7 @@ impl Scanner {
         }
     }
 
-    /// Takes whole blocks of plain literals, as far as there are any.
+    /// Consumes as many whole blocks of plain literals as there are.
     fn rows_by_blocks(&mut self, buf: &[u8], rows: &mut RowsState) {
         let in_string = match self.inside {
             Inside::Code => false,
@@ -128,7 +128,8 @@ impl Scanner {
         if !self.blocks || rows.depth > 1 || self.pos < rows.slow_until {
             return;
         }
-        // A block in which a tuple could reach the target is left to the byte loop, which cuts.
+        // A block in which a tuple could reach the target is left to the byte loop, which makes the
+        // cut.
         let limit = buf.len().min(
             rows.start
                 .saturating_add(self.options.piece_target)
@@ -154,7 +155,7 @@ impl Scanner {
         } else {
             Inside::Code
         };
-        // A backslash at the end of the last block escapes the byte behind it: go back to it.
+        // A backslash at the end of the last block escapes the next byte: back up to it.
         self.pos = refused - usize::from(blocks.escape_pending());
     }
 
@@ -194,7 +195,8 @@ impl Scanner {
             }
             Here::Delimiter if !rows.want_tuple => return Some(Stop::End(self.delimiter.len())),
             Here::Backslash(b'g' | b'G') if !rows.want_tuple => return Some(Stop::End(2)),
-            // Of several statements under another delimiter, each ends for the server with its own.
+            // Under another delimiter, the server still ends each of several statements at its own
+            // `;`.
             Here::Bytes(1) if b == b';' && !rows.want_tuple => return Some(Stop::End(1)),
             Here::Bytes(1) if b == b'(' && rows.want_tuple => {
                 rows.depth = 1;
@@ -286,7 +288,7 @@ impl Scanner {
         last: bool,
         terminated: bool,
     ) -> Result<Step, ScanError> {
-        // Blanks behind the comma of the last cut.
+        // Blanks after the comma of the previous cut.
         let blanks = buf[rows.start..rows.end]
             .iter()
             .take_while(|&&b| is_blank(b))

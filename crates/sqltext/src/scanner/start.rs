@@ -1,4 +1,4 @@
-//! Begin of an item: blanks, comments, client commands, and what kind of statement follows.
+//! The start of an item: blanks, comments, client commands, and which kind of statement follows.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use super::{
 use crate::mode::{is_blank, is_word};
 use crate::token::is_conditional;
 
-/// A run of blanks is handed out when it has this many bytes, so that it needs no memory.
+/// A run of blanks is emitted at this length, in bytes, so that it needs no memory.
 const BLANK_RUN: usize = 64 * 1024;
-/// Longest word that means something at the begin of a statement here.
+/// Longest word that matters at the start of a statement.
 const WORD_MAX: usize = 24;
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 
@@ -41,7 +41,7 @@ const PLAIN_COMMANDS: &[&str] = &[
     "tee",
     "warnings",
 ];
-/// Long commands that have or may have arguments.
+/// Long commands that take or may take arguments.
 const ARGUMENT_COMMANDS: &[&str] = &[
     "?",
     "charset",
@@ -86,7 +86,8 @@ impl Scanner {
             };
         }
         let rest = &buf[self.pos..];
-        // At the begin of a statement the stock client takes `--` for a comment even without a blank.
+        // At the start of a statement the stock client takes `--` for a comment even without a
+        // blank.
         if rest.starts_with(b"--") && !self.delimiter.starts_with(b"--") {
             self.phase = Phase::Comment;
             self.enter(Here::LineComment);
@@ -129,7 +130,7 @@ impl Scanner {
         self.emit(buf, ItemKind::Blank, len, self.pos..self.pos, true)
     }
 
-    /// A conditional comment at the begin: MariaDB's sandbox line, or a statement.
+    /// A conditional comment at the start: MariaDB's sandbox line, or a statement.
     fn conditional(&mut self, rest: &[u8], eof: bool) -> Option<Step> {
         let digits = if rest[2] == b'!' { 3 } else { 4 };
         let mark = digits
@@ -151,7 +152,7 @@ impl Scanner {
         None
     }
 
-    /// A word at the begin: a client command, an insert, or any other statement.
+    /// A word at the start: a client command, an insert, or any other statement.
     fn word(&mut self, buf: &[u8], eof: bool) -> Result<Option<Step>, ScanError> {
         let rest = &buf[self.pos..];
         if self.known_header(rest).is_some() {
@@ -179,7 +180,7 @@ impl Scanner {
         }
     }
 
-    /// The header of the last insert, if the same text stands here again.
+    /// The header of the last insert, if the same text comes again.
     fn known_header(&self, rest: &[u8]) -> Option<&Arc<InsertHeader>> {
         let header = self.last_header.as_ref()?;
         let again = rest.get(header.text.len()) == Some(&b'(') && rest.starts_with(&header.text);
@@ -206,7 +207,7 @@ impl Scanner {
         None
     }
 
-    /// The line from `pos` on, without its end, and how many bytes it has with its end.
+    /// The line from `pos` on, without its line ending, and its length including it.
     fn line_at<'a>(&self, buf: &'a [u8], eof: bool) -> Option<(&'a [u8], usize)> {
         let rest = &buf[self.pos..];
         match memchr::memchr(b'\n', rest) {
@@ -236,14 +237,15 @@ impl Scanner {
         self.emit_line(buf, kind, line.len(), len).map(Some)
     }
 
-    /// `USE x` needs no delimiter in the stock client: the line's end will do.
+    /// The stock client needs no delimiter after `USE x`: the end of the line will do.
     fn use_line(&mut self, buf: &[u8], eof: bool, word: usize) -> Result<Option<Step>, ScanError> {
         let Some((line, len)) = self.line_at(buf, eof) else {
             return Ok(Some(self.look_further(buf)));
         };
         let separate = line.get(word).is_some_and(|&b| b == b' ' || b == b'\t');
         let argument = &line[word..];
-        // A name that goes on in the next line is no argument of a client command: the server is asked.
+        // A name that continues on the next line is not an argument of a client command: it goes to
+        // the server.
         if !separate
             || first_argument(argument).is_empty()
             || is_open(argument)
@@ -273,7 +275,7 @@ impl Scanner {
         let Some((line, line_len)) = self.line_at(buf, eof) else {
             return Ok(Some(self.look_further(buf)));
         };
-        // With a delimiter in its line a command ends there.
+        // A command ends at a delimiter on its line.
         let (text, len) = match memchr::memmem::find(line, &self.delimiter) {
             Some(i) => (i, i + self.delimiter.len()),
             None => (line.len(), line_len),
@@ -297,7 +299,7 @@ impl Scanner {
         Ok(self.go(Phase::Statement))
     }
 
-    /// A command of one letter (`\!`): up to the delimiter or to the end of the line.
+    /// A one-letter command (`\!`), up to the delimiter or the end of the line.
     fn letter_command(&mut self, buf: &[u8], eof: bool, letter: u8) -> Result<Step, ScanError> {
         let Some((line, line_len)) = self.line_at(buf, eof) else {
             return Ok(self.look_further(buf));
@@ -334,7 +336,7 @@ impl Scanner {
     }
 }
 
-/// Whether the first argument begins with a quote that this line does not end.
+/// Whether the first argument opens a quote that this line does not close.
 fn is_open(line: &[u8]) -> bool {
     let line = line.trim_ascii();
     line.first().is_some_and(|&quote| {
@@ -354,7 +356,7 @@ fn first_argument(line: &[u8]) -> &[u8] {
     }
 }
 
-/// What a comment's text says.
+/// Classifies a comment by its text.
 pub(super) fn comment_kind(text: &[u8]) -> CommentKind {
     if is_conditional(text) {
         return CommentKind::SandboxMode;

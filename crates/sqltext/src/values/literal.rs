@@ -2,16 +2,16 @@
 
 use crate::mode::{CharsetFamily, LexMode};
 
-/// A string literal as it stands in the text.
+/// A string literal as written in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StrLit<'a> {
     /// The bytes between the quotes.
     pub raw: &'a [u8],
-    /// `_binary`, `_utf8mb4`, … as written, or `N` for a national string.
+    /// The introducer as written (`_binary`, `_utf8mb4`, …), or `N` for a national string.
     pub introducer: Option<&'a [u8]>,
-    /// Some byte is escaped with a backslash (never under `NO_BACKSLASH_ESCAPES`).
+    /// At least one byte is escaped with a backslash (never under `NO_BACKSLASH_ESCAPES`).
     pub has_backslash: bool,
-    /// Some quote is doubled.
+    /// At least one quote is doubled.
     pub has_doubled_quote: bool,
     /// The quote byte, `'` or `"`.
     pub quote: u8,
@@ -31,7 +31,7 @@ impl<'a> StrLit<'a> {
         }
     }
 
-    /// A literal whose bytes are its value, whatever they are.
+    /// A literal that needs no unescaping: its bytes are its value.
     pub fn verbatim(raw: &'a [u8]) -> Self {
         Self {
             raw,
@@ -43,18 +43,19 @@ impl<'a> StrLit<'a> {
         }
     }
 
-    /// What a backslash or a quote within a character of several bytes is.
+    /// The character set family, which decides whether a backslash or quote is part of a character.
     pub fn family(&self) -> CharsetFamily {
         self.family
     }
 
-    /// `raw` is the value: nothing is escaped.
+    /// Nothing is escaped, so `raw` is the value.
     pub fn is_plain(&self) -> bool {
         !self.has_backslash && !self.has_doubled_quote
     }
 
-    /// Appends the value to `out`, by the rules of the server's lexer: `\0 \b \n \r \t \Z` are control bytes,
-    /// `\%` and `\_` keep their backslash, any other escaped byte is itself; a doubled quote is one.
+    /// Appends the value to `out`, by the rules of the server's lexer: `\0 \b \n \r \t \Z` are
+    /// control bytes, `\%` and `\_` keep their backslash, and any other escaped byte stands for
+    /// itself. A doubled quote is one quote.
     pub fn unescape_into(&self, out: &mut Vec<u8>) {
         unescape_text(self, out);
     }
@@ -86,7 +87,7 @@ fn find_special(literal: &StrLit<'_>, bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Unescapes what stands at the front, a backslash or a quote; returns what is behind it.
+/// Unescapes the backslash or quote at the front of `bytes` and returns the rest.
 fn unescape_one<'b>(literal: &StrLit<'_>, bytes: &'b [u8], out: &mut Vec<u8>) -> &'b [u8] {
     if bytes[0] == literal.quote {
         out.push(literal.quote);

@@ -1,31 +1,31 @@
-//! The loop over tuples.
+//! The loop over the tuples of an insert statement and their values.
 
 use super::{RowVisitor, StrLit};
 use crate::mode::{CharsetFamily, LexMode, Quoted, find_end, is_blank, is_word, skip_quoted};
 use crate::token::{is_conditional, is_dash_comment};
 
-/// Why a visit ended early. Positions are bytes from the begin of the rows.
+/// Why a visit ended early. Positions are bytes from the start of the rows.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VisitError<E> {
     /// The visitor refused a value or a row.
     #[error("{error}, at byte {at} of the rows")]
     Visitor {
-        /// Where the value or row begins.
+        /// Start of the value or row.
         at: usize,
-        /// What the visitor said.
+        /// The visitor's error.
         error: E,
     },
-    /// The text is no list of tuples.
+    /// The text is not a list of tuples.
     #[error("expected {expected} at byte {at} of the rows")]
     Syntax {
-        /// Where the text does not fit.
+        /// Where the syntax is wrong.
         at: usize,
-        /// What would fit.
+        /// What was expected there.
         expected: &'static str,
     },
 }
 
-/// Visits the tuples of `rows`, `(…),(…)`; returns how many there are.
+/// Visits the tuples of `rows`, `(…),(…)`, and returns their number.
 pub fn visit_rows<V: RowVisitor>(
     rows: &[u8],
     mode: LexMode,
@@ -63,7 +63,6 @@ struct Cursor<'a> {
     mode: LexMode,
 }
 
-/// What a literal is, with the position behind it.
 enum Literal<'a> {
     Null,
     Default,
@@ -101,7 +100,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// All values of one tuple and its closing parenthesis.
+    /// Visits all values of one tuple and consumes its closing parenthesis.
     #[inline]
     fn values<V: RowVisitor>(&mut self, visitor: &mut V) -> Result<(), VisitError<V::Error>> {
         self.blanks();
@@ -130,8 +129,9 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A number without an exponent, a string without an introducer, or `NULL`, directly before the comma or
-    /// parenthesis that ends it: nearly all values of nearly all dumps. On `None` the position means nothing.
+    /// A number without an exponent, a string without an introducer, or `NULL`, directly followed
+    /// by its comma or closing parenthesis: nearly all values of nearly all dumps. After `None`,
+    /// the position is meaningless.
     #[inline]
     fn common_literal(&mut self) -> Option<Literal<'a>> {
         let start = self.pos;
@@ -159,7 +159,7 @@ impl<'a> Cursor<'a> {
         matches!(self.peek(), Some(b',' | b')')).then_some(literal)
     }
 
-    /// Any value; stands before the comma or parenthesis behind it afterwards.
+    /// Visits any value; stops at the comma or parenthesis after it.
     #[inline(never)]
     fn rare_value<V: RowVisitor>(
         &mut self,
@@ -181,7 +181,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// One literal from `pos`; on `None` the position means nothing.
+    /// One literal at `pos`. After `None`, the position is meaningless.
     #[inline]
     fn literal(&mut self) -> Option<Literal<'a>> {
         match self.peek()? {
@@ -235,7 +235,7 @@ impl<'a> Cursor<'a> {
         self.pos - start
     }
 
-    /// The string that begins at `pos` with `quote`.
+    /// The string that opens with `quote` at `pos`.
     #[inline]
     fn string(&mut self, quote: u8) -> Option<StrLit<'a>> {
         let start = self.pos + 1;
@@ -347,7 +347,7 @@ impl<'a> Cursor<'a> {
         digits_literal(digits, hex).filter(|_| !hex || len % 2 == 0)
     }
 
-    /// From `at` to the comma or parenthesis that ends the value; stands there afterwards.
+    /// The expression from `at` to the comma or parenthesis that ends it; stops there.
     #[cold]
     fn expression<E>(&mut self, at: usize) -> Result<&'a [u8], VisitError<E>> {
         let end = expression_end(self.text, at, self.mode).ok_or(VisitError::Syntax {
@@ -404,7 +404,7 @@ fn line_end(text: &[u8], pos: usize) -> usize {
 }
 
 #[expect(clippy::match_same_arms, reason = "brackets and commas apart")]
-/// Where the value that begins at `pos` ends: at a comma or closing parenthesis of its own level.
+/// Where the value at `pos` ends: at a comma or closing parenthesis of its own level.
 fn expression_end(text: &[u8], mut pos: usize, mode: LexMode) -> Option<usize> {
     let mut depth = 0_u32;
     while let Some(&b) = text.get(pos) {

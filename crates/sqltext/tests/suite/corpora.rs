@@ -1,4 +1,4 @@
-//! Replays the seeds of the fuzz targets.
+//! Replays the seed corpora of the fuzz targets.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ fn replay(target: &str, body: fn(&[u8])) {
     for entry in std::fs::read_dir(&folder).expect("a corpus") {
         let data = std::fs::read(entry.expect("an entry").path()).expect("a seed");
         body(&data);
-        // And with every other mode.
+        // Again, with every other mode.
         for flags in 0..=u8::MAX {
             body(&[&[flags], &data[1..]].concat());
         }

@@ -1,4 +1,4 @@
-//! Splitting `CREATE TABLE`.
+//! Tests of splitting `CREATE TABLE`.
 
 use refloat_sqltext::ddl::{Generated, KeyKind};
 use refloat_sqltext::{
@@ -136,7 +136,7 @@ fn keys_are_left_out_and_the_rest_is_verbatim() {
     assert_eq!(String::from_utf8(lean).expect("text"), expected);
     assert_eq!(create.without(text.as_bytes(), |_| false), text.as_bytes());
     assert_eq!(create.without(text.as_bytes(), |_| true), text.as_bytes());
-    // The first element goes, too.
+    // The first element can be removed, too.
     let text = "CREATE TABLE t(KEY (a), a int, b int)";
     let lean = parse(text).without(text.as_bytes(), |e| matches!(e, Element::Key(_)));
     assert_eq!(
@@ -184,7 +184,7 @@ fn forms_written_by_hand() {
     assert_eq!(columns[6].generated, Some(Generated::RowStart));
     let kinds: Vec<_> = create.keys().map(|k| k.kind).collect();
     assert_eq!(kinds, [KeyKind::Index, KeyKind::Unique, KeyKind::Vector]);
-    // What only some servers see stays as it is.
+    // Anything that only some servers see stays verbatim.
     assert!(matches!(create.elements.last(), Some(Element::Other(_))));
     assert_eq!(create.options[0].name, "WITH SYSTEM VERSIONING");
     assert_eq!(create.option("ENGINE"), Some(&b"innodb"[..]));
@@ -209,7 +209,7 @@ fn like_select_and_others() {
         error("CREATE TABLE t (a int default 'x"),
         DdlError::Unbalanced { at: 30 }
     );
-    // mysqldump's stand-in for a view.
+    // mysqldump's placeholder table for a view.
     assert_eq!(
         parse("/*!50001 CREATE TABLE `v` (\n `a` tinyint NOT NULL\n) ENGINE=MyISAM */")
             .columns()

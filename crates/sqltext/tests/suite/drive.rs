@@ -1,10 +1,10 @@
-//! Drives a scanner over text in blocks, as a loader would.
+//! Drives a scanner over text in blocks, as a loader does.
 
 use refloat_sqltext::{
     Item, ItemKind, LexMode, ScanError, ScanOptions, Scanner, StatementKind, Step,
 };
 
-/// An item with the bytes it stands for, so that it can be compared across block sizes.
+/// An item together with its bytes, so that it can be compared across block sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
     pub item: Item,
@@ -24,7 +24,7 @@ impl Cut {
     }
 }
 
-/// Scans all of `input`, giving the scanner `block` bytes more whenever it asks.
+/// Scans all of `input`, giving the scanner another `block` bytes whenever it asks.
 pub fn scan(
     input: &[u8],
     block: usize,
@@ -60,7 +60,7 @@ pub fn scan(
     }
 }
 
-/// Scans with default options and mode, in one block; the text must be good.
+/// Scans with default options and mode, in one block. The text must be valid.
 pub fn cuts(input: impl AsRef<[u8]>) -> Vec<Cut> {
     cuts_in(input, LexMode::default())
 }
@@ -69,7 +69,7 @@ pub fn cuts_in(input: impl AsRef<[u8]>, mode: LexMode) -> Vec<Cut> {
     let input = input.as_ref();
     let (cuts, error) = scan(input, usize::MAX / 2, ScanOptions::default(), mode);
     assert_eq!(error, None);
-    // Whatever is tested on a whole text holds for its every cut into blocks.
+    // Anything that holds for the whole text holds for every way to cut it into blocks.
     for block in [1, 2, 3, 5, 7, 16, 64, 65] {
         assert_eq!(
             scan(input, block, ScanOptions::default(), mode),
@@ -95,7 +95,7 @@ pub fn error_of(input: impl AsRef<[u8]>) -> ScanError {
     error.expect("an error")
 }
 
-/// Texts of all statements (rows included), in order.
+/// Texts of all statements, rows included, in order.
 pub fn statements(input: impl AsRef<[u8]>) -> Vec<String> {
     cuts(input)
         .iter()
@@ -104,7 +104,7 @@ pub fn statements(input: impl AsRef<[u8]>) -> Vec<String> {
         .collect()
 }
 
-/// The only statement of a text.
+/// Kind of the only statement in a text.
 pub fn kind_of(input: impl AsRef<[u8]>) -> StatementKind {
     match cuts(input).as_slice() {
         [one] => match &one.item.kind {

@@ -1,4 +1,4 @@
-//! Whole dumps in the manner of the dump programs.
+//! Scans whole dumps in the style of the dump programs.
 
 use refloat_sqltext::{
     ClientCommand, CommentKind, ItemKind, LexMode, ScanOptions, StatementKind, parse_create_table,
@@ -63,7 +63,7 @@ Delimiter ;,Set,DumpCompleted";
     );
 }
 
-/// A dump with Windows line ends has the same statements.
+/// A dump with Windows line endings has the same statements.
 #[test]
 fn line_ends_do_not_matter() {
     for text in [
@@ -74,7 +74,7 @@ fn line_ends_do_not_matter() {
     }
 }
 
-/// Cut anywhere, a dump shows that it is cut: by an error, or by lacking its last line.
+/// A dump truncated anywhere is recognisable: by an error, or by its missing last line.
 #[test]
 fn every_cut_shows() {
     let text = include_bytes!("../dumps/mysql-8.sql");
@@ -94,7 +94,7 @@ fn every_cut_shows() {
             error.is_some() || all.iter().all(|c| c.item.kind != completed),
             "{len}"
         );
-        // What was handed out is what the whole text gives, but for the last item.
+        // All items but the last are those of the whole text.
         let sure = all.len().saturating_sub(1);
         assert_eq!(all[..sure], whole[..sure], "{len}");
     }

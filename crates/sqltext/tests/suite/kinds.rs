@@ -1,4 +1,4 @@
-//! What statements are, and `SET` lists.
+//! Tests of statement classification and of `SET` parsing.
 
 use refloat_sqltext::{
     Danger, LexMode, ObjectName, SetScope as S, StatementKind as K, classify, parse_set,

@@ -1,4 +1,4 @@
-//! Tests of the room's public face.
+//! Tests of the crate's public API.
 
 mod corpora;
 mod ddl;

@@ -1,4 +1,4 @@
-//! Cases that break other tools: delimiters, comments, client commands, ends of the input.
+//! Cases that break other tools: delimiters, comments, client commands, the end of the input.
 
 use refloat_sqltext::{
     CharsetFamily, ClientCommand, CommentKind, InsertVerb, ItemKind, LexMode, RowsPiece, ScanError,
@@ -40,7 +40,7 @@ fn statements_end_at_delimiters_outside_of_quotes_and_comments() {
             "SELECT `a``;`",
         ]
     );
-    // In backticks a backslash is nothing special.
+    // A backslash is not special inside backticks.
     assert_eq!(
         statements("SELECT `a\\`;SELECT 2;"),
         ["SELECT `a\\`", "SELECT 2"]
@@ -49,7 +49,7 @@ fn statements_end_at_delimiters_outside_of_quotes_and_comments() {
 
 #[test]
 fn names_with_line_ends_and_delimiters_are_names() {
-    // `USE` ends with its line for the stock client, but not within a name.
+    // For the stock client, `USE` ends with its line, but not inside a name.
     let text = "USE `x\nDROP TABLE canary.t;#`;\nUSE plain\nSELECT 1;";
     assert_eq!(
         statements(text),
@@ -78,7 +78,7 @@ fn modes_change_what_ends_a_string() {
         cuts_in("INSERT INTO t VALUES ('a\\'),('b\\');", no_escapes).len(),
         1
     );
-    // The mode waits for the next item.
+    // The mode takes effect with the next item.
     let mut scanner = refloat_sqltext::Scanner::default();
     scanner.set_mode(no_escapes);
     assert_eq!(scanner.mode(), no_escapes);
@@ -102,14 +102,14 @@ fn a_backslash_may_be_the_tail_of_a_character() {
         let all = cuts_in(&text, mode(family));
         assert_eq!(all.len(), 2, "{family:?}");
         assert_eq!(rows(&all[0]).row_count, 2, "{family:?}");
-        // Read as one-byte characters, the backslash would swallow the quote.
+        // Read as single-byte characters, the backslash would escape the quote.
         let (_, error) = scan(&text, 9999, ScanOptions::default(), LexMode::default());
         assert!(
             matches!(error, Some(ScanError::UnterminatedQuote { .. })),
             "{family:?}"
         );
     }
-    // A lead byte before a quote is no character: the quote counts.
+    // A lead byte before a quote is not a character: the quote counts.
     let all = cuts_in(b"SELECT '\x81';SELECT 2;", mode(CharsetFamily::Gbk));
     assert_eq!(all.len(), 2);
 }
@@ -127,7 +127,7 @@ fn comments() {
     // Comments do not nest, and `/*/` does not end one.
     assert_eq!(statements("/* a /* b */SELECT 1;"), ["SELECT 1"]);
     assert_eq!(statements("/*/ x */SELECT 1;"), ["SELECT 1"]);
-    // A comment inside of a conditional one ends at its own end.
+    // A comment inside a conditional one ends at its own `*/`.
     assert_eq!(
         statements("/*!50003 CREATE /* it's */ X 'a;' */;SELECT 1;").len(),
         2
@@ -152,9 +152,9 @@ fn conditional_comments_are_code() {
         statements("/*!40101 SET @a='*/;' */;/*M!100616 SET b=';'*/;"),
         ["/*!40101 SET @a='*/;' */", "/*M!100616 SET b=';'*/",]
     );
-    // The stock client cuts at a delimiter in there.
+    // The stock client cuts at a delimiter inside a conditional comment.
     assert_eq!(statements("/*!40101 a;b */;"), ["/*!40101 a", "b */"]);
-    // Newline and quotes in names of tables that end up in comments.
+    // Table names with newlines and quotes that end up in comments.
     assert_eq!(
         statements("--\n-- Table structure for table `*/`\n--\nDROP TABLE `*/`;/* x */"),
         ["DROP TABLE `*/`"]
@@ -216,7 +216,7 @@ fn delimiters() {
         error_of("DELIMITER \\x\n"),
         ScanError::BadDelimiter { offset: 0, line: 1 }
     );
-    // Not a command: another word, or not at the begin.
+    // Not a command: a longer word, or not at the start of a statement.
     assert_eq!(statements("DELIMITERS x;"), ["DELIMITERS x"]);
     assert_eq!(
         statements("SELECT a\nDELIMITER x;"),
@@ -249,7 +249,7 @@ fn client_commands_are_reported_and_do_not_hide() {
             line: 1,
         }
     );
-    // A statement that begins like one.
+    // A statement that begins like a command.
     assert_eq!(kind_of("source_table := 1;"), StatementKind::Other);
     assert_eq!(kind_of("help_me;"), StatementKind::Other);
     let all = cuts("USE `a b`\nUSE x;\nuse\ny;");
@@ -283,7 +283,7 @@ fn blanks_and_empty_statements() {
     assert_eq!((all[3].item.offset, all[3].item.line), (11, 3));
     assert!(cuts("").is_empty());
     assert_eq!(cuts(" \n").len(), 1);
-    // Blanks without end need no memory.
+    // Endless blanks need no memory.
     let all = cuts(" ".repeat(200_000));
     assert!(all.iter().all(|c| c.item.len <= 65_536));
 }
@@ -317,7 +317,7 @@ fn ends_of_the_input() {
     let all = cuts("INSERT INTO t VALUES (1),(2)\n");
     assert!(!all[0].item.terminated && rows(&all[0]).last);
     assert!(!cuts("INSERT INTO t VALUES")[0].item.terminated);
-    // The stock clients take control characters at the end for blanks.
+    // The stock clients treat control characters at the end as blanks.
     for end in ["\x1a", "\n\x1a\n", "\x0c\x1a "] {
         let all = cuts(format!("SELECT 1;{end}"));
         assert!(
@@ -354,7 +354,7 @@ fn ends_of_the_input() {
             line: 1
         }
     );
-    // A string that is open since long before the end: its begin is found again.
+    // A string that opened long before the end: the error still reports where.
     let row = "(1,'some text with it''s signs',NULL),".repeat(9);
     let text = format!("INSERT INTO t VALUES {row}(2,'{}", "x''".repeat(100));
     let offset = (21 + row.len() + 3) as u64;
@@ -446,7 +446,7 @@ fn rows_are_counted_and_judged() {
     assert_eq!(judge(&format!("{many},(now()),{many}")), (2001, true));
 }
 
-/// Commas between rows, wrong in ways that even out: no rows, whichever loop reads them.
+/// Text with missing or doubled commas between rows is not rows, whichever loop reads it.
 #[test]
 fn commas_between_rows_are_counted() {
     let run = vec!["(1,'a')"; 20].join(",");
@@ -485,7 +485,7 @@ fn long_statements_come_in_pieces() {
         }
         assert_eq!(pieces[1].text(), pieces[1].rows());
     }
-    // What follows the rows came too late to be seen before the first cut.
+    // The clause after the rows arrives too late to be seen before the first cut.
     let text = format!(
         "INSERT INTO t VALUES {}\n ON DUPLICATE KEY UPDATE a=1;",
         vec![row; 100].join(",")
@@ -542,7 +542,7 @@ fn lengths_are_bounded() {
     );
 }
 
-/// A value of 64 MiB given in blocks of 64 KiB is read once: scanning it again for each block would take
+/// A value of 64 MiB in blocks of 64 KiB is scanned once. Rescanning it for each block would take
 /// hundreds of times as long as this test may.
 #[test]
 fn one_long_value_takes_linear_time() {

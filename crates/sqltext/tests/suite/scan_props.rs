@@ -1,11 +1,11 @@
-//! Properties of cutting: nothing is lost, and blocks do not matter.
+//! Properties of the scanner: nothing is lost, and block sizes do not matter.
 
 use proptest::prelude::*;
 use refloat_sqltext::{CharsetFamily, ItemKind, LexMode, ScanOptions};
 
 use crate::drive::scan;
 
-/// Pieces from which hostile dumps are put together.
+/// Fragments that make up hostile dumps.
 const PIECES: &[&[u8]] = &[
     b"INSERT INTO `t` VALUES ", b"INSERT INTO t (a,`b`) VALUES\n", b"insert ignore into d.t values", b"REPLACE INTO `x``y` VALUES ",
     b"(1,2)", b"(1,'a')", b"('it''s')", b"('a\\'b',NULL)", b"(_binary 'x\\\\')", b"(-1.5e3,0x4D)", b"(now())", b"(\\N)", b"()",
@@ -21,7 +21,7 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         20 => prop::sample::select(PIECES).prop_map(<[u8]>::to_vec),
         1 => prop::collection::vec(any::<u8>(), 1..4),
-        // Rows that the block loop takes, with something in the middle.
+        // Rows that the block loop accepts, with a fragment in the middle.
         6 => (1_usize..12, prop::sample::select(PIECES)).prop_map(|(n, p)| {
             let mut rows = vec![b"(4711,'some text, (with) it''s signs','x\\\\',NULL,-1.5)".to_vec(); n].join(&b',');
             rows.extend(p);
@@ -31,7 +31,7 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(piece, 0..24).prop_map(|v| v.concat())
 }
 
-/// Good rows with a few wounds: what the block loop takes, and what it must leave to the byte loop.
+/// Damaged rows: the block loop accepts most, and must leave the rest to the byte loop.
 fn wounded_rows() -> impl Strategy<Value = Vec<u8>> {
     const ROWS: &[&[u8]] = &[
         b"(4711,'some text, (with) it''s signs','x\\\\',NULL,-1.5)",
@@ -103,7 +103,7 @@ proptest! {
         }
     }
 
-    /// Byte by byte no block is ever seen; so this sets one loop against the other.
+    /// Fed byte by byte, the scanner never sees a block, so this compares the two loops.
     #[test]
     fn both_loops_cut_alike(
         text in wounded_rows(),
@@ -118,7 +118,7 @@ proptest! {
         prop_assert_eq!(&bytes, &scan(&text, block, options, mode));
     }
 
-    /// The piece target moves borders only: the same rows under the same header, in the same order.
+    /// The piece target only moves borders: same rows, same header, same order.
     #[test]
     fn piece_target_only_moves_borders(text in text(), target in 1_usize..300) {
         let count = |target: usize| {
@@ -131,7 +131,7 @@ proptest! {
             (rows, cuts.len(), error)
         };
         let (fine, coarse) = (count(target), count(1 << 30));
-        // A tail behind a cut is an error that only a small target has.
+        // Only a small target makes a tail after a cut, which is an error.
         if fine.2.is_none() {
             prop_assert_eq!(fine.0, coarse.0);
             prop_assert!(fine.1 >= coarse.1);

@@ -1,9 +1,9 @@
-//! The value visitor.
+//! Tests of the value visitor.
 
 use proptest::prelude::*;
 use refloat_sqltext::{CharsetFamily, LexMode, RowVisitor, StrLit, VisitError, visit_rows};
 
-/// Keeps what it sees as text: `n:1`, `s:…`.
+/// Records each value as text: `n:1`, `s:…`.
 struct Keep {
     rows: Vec<Vec<String>>,
     spans: Vec<(usize, usize)>,
@@ -257,7 +257,7 @@ fn errors_say_where() {
     assert_eq!(syntax("1"), 0);
 }
 
-/// Escapes as mysqldump does (`mysql_real_escape_string`).
+/// Escapes like mysqldump (`mysql_real_escape_string`).
 fn escape(value: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     for &b in value {
@@ -301,7 +301,7 @@ proptest! {
     }
 }
 
-/// Bytes rich in those that mean something.
+/// Random bytes with many special ones.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let special = prop::sample::select(&b"\0\n\r\x1A\\'\"%_,();-/*#`0x1NULL \xBF\x81"[..]);
     prop::collection::vec(prop_oneof![2 => special, 1 => any::<u8>()], 0..40)

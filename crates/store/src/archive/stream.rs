@@ -1,14 +1,16 @@
-//! Streams of `mydumper --stream`: a file begins with an empty line, then `-- NAME SIZE`, then as many bytes.
+//! Unpacks streams of `mydumper --stream`: for each file an empty line, `-- NAME SIZE`, then SIZE
+//! bytes.
 //!
-//! Rules: `src/mydumper/mydumper_stream.c` of mydumper 0.15 and later. Earlier ones gave no sizes; where a file ends cannot be told there.
+//! Format: `src/mydumper/mydumper_stream.c` of mydumper 0.15 and later. Earlier versions wrote no
+//! sizes, so the end of a file cannot be determined.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 
 use super::{ArchiveError, Source, Work, parts};
 
-/// What a file begins with.
+/// Start of each file's header.
 const BEGIN: &[u8] = b"\n-- ";
-/// Longest name with its size.
+/// Longest name plus size, in bytes.
 const HEADER_MAX: u64 = 4096;
 
 impl Work {
@@ -22,7 +24,7 @@ impl Work {
                 .take(BEGIN.len() as u64)
                 .read_to_end(&mut line);
             if read.is_err() {
-                // Why is known to the source.
+                // `source` keeps the reason.
                 return Ok(());
             }
             if line.is_empty() {

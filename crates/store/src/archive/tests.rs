@@ -2,10 +2,10 @@ use std::sync::Arc;
 
 use super::*;
 
-/// A file of an archive: name, kind, content.
+/// A file in an archive: name, kind, content.
 type File<'a> = (&'a str, EntryType, &'a [u8]);
 
-/// An archive with these names as they are, also those that nobody should write.
+/// An archive with exactly these names, invalid ones included.
 fn archive(files: &[File<'_>]) -> Vec<u8> {
     let mut out = Vec::new();
     for (name, kind, content) in files {
@@ -31,7 +31,7 @@ fn taken(bytes: &[u8]) -> Result<Unpacked, ArchiveError> {
         let left = std::fs::read_dir(scratch.path()).unwrap().count();
         assert_eq!(left, 0, "something is left of a refused archive");
     } else {
-        // It goes with what is unpacked.
+        // The folder must outlive this function: the unpacked files are in it.
         let _ = scratch.keep();
     }
     result
@@ -110,7 +110,7 @@ fn names_do_not_lead_out() {
 
 #[test]
 fn an_archive_that_is_cut_anywhere_is_refused() {
-    // Zeros, which look like an end mark.
+    // The zeros look like an end mark.
     let bytes = archive(&[("a", FILE, &[0; 3000]), ("b", FILE, b"text")]);
     taken(&bytes).unwrap();
     for end in 0..bytes.len() {
@@ -153,7 +153,7 @@ fn more_than_the_disk_has_is_not_begun() {
     refused(header.as_bytes(), "more than a MiB");
 }
 
-/// Files as `mydumper --stream` writes them.
+/// A stream of these files as `mydumper --stream` writes it.
 fn stream(files: &[(&str, &[u8])]) -> Vec<u8> {
     let mut out = Vec::new();
     for (name, content) in files {

@@ -1,6 +1,7 @@
-//! A tar archive that is written: whole files, one after the other, and an end mark.
+//! Writes a tar archive: whole files one after the other, then an end mark.
 //!
-//! The library's own writer ends an archive also when it is dropped after a failure; one that was not sealed must look cut.
+//! The tar crate's own writer ends an archive even when it is dropped after a failure; an archive
+//! that was not sealed must look truncated.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -12,11 +13,11 @@ use tar::{EntryType, Header};
 
 use super::FolderError;
 
-/// What an archive consists of.
+/// Block size of tar, in bytes.
 const BLOCK: usize = 512;
-/// Longest name that a header holds.
+/// Longest name that fits into a header, in bytes.
 const NAME_MAX: usize = 100;
-/// What an entry that holds a longer name is called.
+/// Name of the entry that holds a longer name.
 const LONG_NAME: &str = "././@LongLink";
 
 /// Writes an archive; several threads may append files.
@@ -26,7 +27,7 @@ pub struct ArchiveWriter {
 }
 
 impl ArchiveWriter {
-    /// An archive at its beginning; `name` is what messages call it.
+    /// An empty archive; messages refer to it by `name`.
     pub fn new(name: &Path, out: File) -> Self {
         Self {
             name: name.to_owned(),
@@ -34,7 +35,7 @@ impl ArchiveWriter {
         }
     }
 
-    /// Appends a file.
+    /// Appends a whole file.
     pub fn append(&self, name: &str, bytes: &[u8]) -> Result<(), FolderError> {
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
         let written = if name.len() > NAME_MAX {
@@ -48,7 +49,7 @@ impl ArchiveWriter {
             .map_err(FolderError::io(&self.name, "writing the archive"))
     }
 
-    /// Writes the end mark, and brings a regular file to the disk.
+    /// Writes the end mark, and syncs a regular file to disk.
     pub fn finish(self) -> Result<(), FolderError> {
         let mut out = self
             .out
@@ -56,7 +57,7 @@ impl ArchiveWriter {
             .unwrap_or_else(PoisonError::into_inner);
         out.write_all(&[0; 2 * BLOCK])
             .and_then(|()| match out.sync_all() {
-                // A pipe has no disk.
+                // A pipe cannot be synced.
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
                 other => other,
             })

@@ -1,7 +1,8 @@
-//! Large files reach the disk past the page cache, while their makers go on.
+//! Writes large files to disk past the page cache, in threads, while their producers continue.
 //!
-//! Copying hundreds of megabytes into the page cache takes as much processor time as reading them from a server, and drives out what the
-//! server keeps there. A file system that cannot write directly gets ordinary writes.
+//! Copying hundreds of megabytes into the page cache takes as much CPU time as reading them from a
+//! server, and evicts what the server keeps there. File systems without direct I/O get ordinary
+//! writes.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -14,18 +15,21 @@ use std::thread::JoinHandle;
 
 use super::FolderError;
 
-/// Bytes of one write. The server reads from the same disk more often than not, a page at a time, and each of its reads waits behind the
-/// writes that the disk has taken on: with 4 MiB a dump took an eighth longer than with this, with 128 KiB too.
+/// Bytes per write. The server usually reads from the same disk, one page at a time, and each of
+/// its reads queues behind the writes that the disk has accepted. A dump took an eighth longer with
+/// 4 MiB, and with 128 KiB too.
 pub const BLOCK: usize = 512 << 10;
-/// What direct writes must be a multiple of, in memory and on the disk: no disk in use has larger sectors.
+/// Alignment of direct writes, in memory and on disk: no disk in use has larger sectors.
 const ALIGN: usize = 4096;
-/// Threads that write, at the most. The first always does, for the same reason; a disk that answers late gets more to do at once.
+/// Most writer threads. Normally only the first one writes, which keeps the server's reads fast; a
+/// slow disk gets more writes at once.
 const WRITERS: usize = 4;
-/// Buffers that wait for each further thread before it helps.
+/// Length of the backlog, in buffers, at which each further thread starts to help.
 const BACKLOG: usize = 8;
-/// Buffers in all: those being filled, written and waiting. Nobody makes more, so a slow disk holds its makers back.
+/// Buffers in all: being filled, written and waiting. There are never more, so a slow disk
+/// throttles the producers.
 const BUFFERS: usize = 96;
-/// Where a file system has no such thing, opening with it fails, and ordinary writes are used.
+/// On file systems without direct I/O, opening with this flag fails, and ordinary writes are used.
 const O_DIRECT: i32 = rustix::fs::OFlags::DIRECT.bits().cast_signed();
 
 /// A buffer whose used part begins at a multiple of [`ALIGN`].
@@ -46,7 +50,7 @@ impl Buffer {
         }
     }
 
-    /// Takes as much of `bytes` as there is room for; returns how much that is.
+    /// Copies as much of `bytes` as fits; returns the number of bytes copied.
     pub fn fill(&mut self, bytes: &[u8]) -> usize {
         let take = bytes.len().min(BLOCK - self.filled);
         let at = self.start + self.filled;
@@ -55,18 +59,17 @@ impl Buffer {
         take
     }
 
-    /// What was filled in.
+    /// The bytes copied in so far.
     pub fn filled(&self) -> &[u8] {
         &self.bytes[self.start..self.start + self.filled]
     }
 
-    /// Whether there is no more room.
     pub fn is_full(&self) -> bool {
         self.filled == BLOCK
     }
 }
 
-/// The two ways into a file: past the page cache, and through it.
+/// A file opened twice: for direct writes and for writes through the page cache.
 pub struct Handles {
     plain: File,
     direct: Option<File>,
@@ -74,7 +77,7 @@ pub struct Handles {
 }
 
 impl Handles {
-    /// Opens a file that was just made a second time, for direct writes.
+    /// Reopens a newly created file for direct writes.
     pub fn new(plain: File, path: &Path) -> Self {
         let direct = OpenOptions::new()
             .write(true)
@@ -88,13 +91,13 @@ impl Handles {
         }
     }
 
-    /// Writes a buffer to its place: whole sectors directly, the rest through the page cache.
+    /// Writes a buffer at its offset: whole sectors directly, the rest through the page cache.
     pub fn write(&self, bytes: &[u8], at: u64) -> io::Result<()> {
         let whole = bytes.len() / ALIGN * ALIGN;
         let direct = match &self.direct {
             Some(direct) if whole > 0 => match direct.write_all_at(&bytes[..whole], at) {
                 Ok(()) => whole,
-                // This file system says only now that it cannot.
+                // Some file systems reject direct I/O only at the first write.
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => 0,
                 Err(error) => return Err(error),
             },
@@ -111,7 +114,7 @@ struct Job {
     at: u64,
 }
 
-/// Buffers that wait to be written.
+/// Buffers waiting to be written.
 #[derive(Default)]
 struct Queue {
     state: Mutex<Waiting>,
@@ -139,7 +142,7 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// The next one for the thread of this number; `None` when there will be none any more.
+    /// The next job for this thread; `None` once the queue is closed and empty.
     fn next(&self, number: usize) -> Option<Job> {
         let mut state = self.state();
         loop {
@@ -213,13 +216,13 @@ impl Writer {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a buffer back that nobody needs.
+    /// Returns an unused buffer.
     pub fn give_back(&self, mut buffer: Buffer) {
         buffer.filled = 0;
         let _ = self.back.send(buffer);
     }
 
-    /// Hands a buffer over to be written. What goes wrong is said by the next call.
+    /// Queues a buffer for writing. The next call reports errors.
     pub fn submit(&self, handles: &Arc<Handles>, buffer: Buffer, at: u64) {
         self.queue.push(Job {
             handles: Arc::clone(handles),
@@ -228,7 +231,7 @@ impl Writer {
         });
     }
 
-    /// What went wrong so far.
+    /// Returns the first error so far, once.
     pub fn check(&self) -> Result<(), FolderError> {
         let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         failed.take().map_or(Ok(()), Err)

@@ -1,16 +1,18 @@
-//! Writes the data of the benchmarks as SQL text to standard output: the same bytes on every machine.
+//! Writes benchmark data as SQL text to standard output, the same bytes on every machine.
 //!
-//! `bench-data sysbench ROWS` writes two tables of the shape that sysbench's `oltp` tests use. `bench-data employees SCALE`
-//! writes a schema like the well-known employees sample, with foreign keys, and beside it tables of other shapes: long
-//! texts, binary values, many indexes, many small tables. Scale 100 gives about 300 MB.
+//! `bench-data sysbench ROWS` writes two tables like those of sysbench's `oltp` tests. `bench-data
+//! employees SCALE` writes a schema like the well-known employees sample, with foreign keys, and
+//! tables of other shapes: long texts, binary values, many indexes, and many small tables. Scale
+//! 100 gives about 300 MB.
 
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write};
 
-/// Bytes of one `INSERT`, as the dump tools write them.
+/// Size of one `INSERT` in bytes, as dump tools write them.
 const STATEMENT: usize = 1_000_000;
 
-/// A small generator of numbers (xorshift64*), so that data does not depend on a library's version.
+/// A small random number generator (xorshift64*), so that the data does not depend on a library's
+/// version.
 struct Numbers(u64);
 
 impl Numbers {
@@ -29,7 +31,7 @@ impl Numbers {
         list[self.below(list.len() as u64) as usize]
     }
 
-    /// Groups of digits with dashes, as sysbench fills its columns.
+    /// Groups of digits joined by dashes, as in sysbench's columns.
     fn digits(&mut self, out: &mut String, groups: usize) {
         for group in 0..groups {
             let _ = write!(
@@ -51,7 +53,7 @@ impl Numbers {
     }
 }
 
-/// Writes rows of one table as extended inserts.
+/// Writes the rows of one table as multi-row inserts.
 struct Inserts<'a, W> {
     out: &'a mut W,
     table: &'a str,

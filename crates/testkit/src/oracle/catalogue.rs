@@ -1,4 +1,4 @@
-//! Definitions: what `SHOW CREATE` says, and what the catalogue says.
+//! Reads definitions from `SHOW CREATE` and from the catalogue.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use super::{literal, quote};
 
 type Definitions = BTreeMap<(String, String), String>;
 
-/// Views of the catalogue that are compared whole: name, column with the database, columns that say when or how much and
-/// not what.
+/// Views of the catalogue that are compared: name, column that holds the database, and columns to
+/// ignore because they hold times or amounts.
 const CATALOGUE: &[(&str, &str, &[&str])] = &[
     (
         "TABLES",
         "TABLE_SCHEMA",
         &[
-            // Of the definition file (MariaDB), as the server thinks that it needs it.
+            // Of MariaDB's table definition file. The server chooses it by itself.
             "VERSION",
             "TABLE_ROWS",
             "AVG_ROW_LENGTH",
@@ -62,8 +62,8 @@ const CATALOGUE: &[(&str, &str, &[&str])] = &[
     ),
 ];
 
-/// Statements whose answers are compared with the answers of the catalogue: name of the kind, view, column with the
-/// database, column with the name, condition.
+/// Objects whose `SHOW CREATE` is compared: kind, catalogue view that lists them, columns that hold
+/// database and name, and condition.
 const PROGRAMS: &[(&str, &str, &str, &str, &str)] = &[
     (
         "PROCEDURE",
@@ -97,14 +97,14 @@ const PROGRAMS: &[(&str, &str, &str, &str, &str)] = &[
     ("EVENT", "EVENTS", "EVENT_SCHEMA", "EVENT_NAME", "1"),
 ];
 
-/// Sets what changes answers.
+/// Sets every session variable that affects the answers.
 pub fn prepare_session(conn: &mut Connection) -> Result<(), Error> {
     conn.exec("SET NAMES utf8mb4")?;
     conn.exec(
         "SET SESSION character_set_results = binary, sql_mode = '', time_zone = '+00:00', \
          sql_quote_show_create = 1, sql_select_limit = DEFAULT",
     )?;
-    // Without it MySQL answers from statistics that are up to a day old, AUTO_INCREMENT among them.
+    // Otherwise MySQL answers from statistics up to a day old, including `AUTO_INCREMENT`.
     if conn
         .query_value("SHOW SESSION VARIABLES LIKE 'information_schema_stats_expiry'")?
         .is_some()
@@ -114,7 +114,7 @@ pub fn prepare_session(conn: &mut Connection) -> Result<(), Error> {
     Ok(())
 }
 
-/// `SHOW CREATE` of a database and everything in it.
+/// Adds `SHOW CREATE` of a database and everything in it.
 pub fn objects(
     conn: &mut Connection,
     database: &str,
@@ -130,7 +130,7 @@ pub fn objects(
         let quoted = format!("{}.{}", quote(database), quote(&name));
         let shown = format!("{database}.{name}");
         definitions.insert(("kind of".to_owned(), shown.clone()), kind.clone());
-        // A view that is invalid has no SHOW CREATE TABLE, but SHOW CREATE VIEW.
+        // `SHOW CREATE TABLE` fails for an invalid view; `SHOW CREATE VIEW` works.
         let word = if kind.contains("VIEW") {
             "VIEW"
         } else {
@@ -176,7 +176,7 @@ pub fn tables_with_rows(conn: &mut Connection, database: &str) -> Result<Vec<Str
     Ok(names.filter(|name| !is_own_table(database, name)).collect())
 }
 
-/// What the catalogue says of everything in these databases, apart from Refloat's own tables.
+/// Adds the catalogue's entries for everything in these databases, except Refloat's own tables.
 pub fn information_schema(
     conn: &mut Connection,
     databases: &[String],
@@ -217,7 +217,7 @@ pub fn information_schema(
     Ok(())
 }
 
-/// Adds what `SHOW CREATE` says, or how the server refuses to.
+/// Adds the output of `SHOW CREATE`, or the server's error.
 fn show(
     conn: &mut Connection,
     word: &str,
@@ -256,7 +256,7 @@ fn line(result: &ResultSet, row: usize, without: &[&str]) -> String {
     parts.join("; ")
 }
 
-/// A cell as text: what is UTF-8 as it is, everything else visibly.
+/// A cell as text. Bytes that are not UTF-8 are escaped.
 fn cell(value: Option<&Option<Vec<u8>>>) -> String {
     let Some(Some(bytes)) = value else {
         return "NULL".to_owned();

@@ -1,4 +1,4 @@
-//! Rows of one table, as bytes.
+//! Reads and hashes the rows of one table.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -9,24 +9,24 @@ use twox_hash::XxHash3_128;
 
 use super::{Scope, literal, quote};
 
-/// Rows of one table that are kept to be shown when they differ.
+/// Number of rows kept per table, to show the ones that differ.
 const ROWS_KEPT: usize = 20_000;
 /// `MYSQL_TYPE_FLOAT` and `MYSQL_TYPE_DOUBLE`.
 const FLOAT: u8 = 4;
 const DOUBLE: u8 = 5;
-/// Bytes of one kept row.
+/// Maximum length of a kept row.
 const ROW_SHOWN: usize = 400;
 
 /// The rows of one table.
 #[derive(Debug, Clone, Default)]
 pub struct Rows {
-    /// How many.
+    /// Number of rows.
     pub count: u64,
-    /// Sum modulo 2^128 of the rows' hashes.
+    /// Sum of the row hashes, modulo 2^128.
     pub digest: u128,
-    /// What was selected: a table with other columns has other rows.
+    /// Names and types of the selected columns. Rows of other columns never compare equal.
     pub columns: Vec<String>,
-    /// The first rows, by hash, as text for people.
+    /// The first rows, as a hash and a text for people.
     kept: Vec<(u128, String)>,
 }
 
@@ -70,7 +70,7 @@ impl Rows {
         }
     }
 
-    /// How these rows and those of `other` differ, for people.
+    /// Describes how these rows differ from those of `other`.
     pub(super) fn against(&self, other: &Self, shown: usize) -> (String, String) {
         if self.columns != other.columns {
             return (self.columns.join(", "), other.columns.join(", "));
@@ -100,7 +100,7 @@ impl Rows {
     }
 }
 
-/// Reads every column of every row, also those that `SELECT *` leaves out.
+/// Reads every column of every row, including invisible columns that `SELECT *` omits.
 pub fn read(
     conn: &mut Connection,
     database: &str,
@@ -144,13 +144,13 @@ pub fn read(
     if scope.history && is_versioned(conn, database, table)? {
         from.push_str(" FOR SYSTEM_TIME ALL");
         if !period {
-            // The columns that the server adds by itself.
+            // The period columns that the server adds implicitly.
             list.extend(["CONCAT(row_start)".to_owned(), row_end(conn, "row_end")?]);
         }
     }
     let query = format!("SELECT {} FROM {from}", list.join(", "));
     if floats {
-        // Dumps ask for them as text: what is found must not come by the same way.
+        // Dumps read floating-point numbers as text. The oracle must not read them the same way.
         let statement = conn.prepare(query)?;
         conn.query_each_binary(&statement, &mut |row| {
             let shown: Vec<Option<Vec<u8>>> = row
@@ -177,7 +177,8 @@ fn is_float(kind: &str) -> bool {
     matches!(kind, "float" | "double")
 }
 
-/// A cell of the binary protocol: of a floating-point number its bits and what they mean, for people. Everything else comes as text, whole numbers apart.
+/// Formats a cell of the binary protocol: a floating-point number as its value and bits. All other
+/// columns are selected as text.
 fn number(type_code: u8, cell: &[u8]) -> Vec<u8> {
     match (type_code, cell) {
         (FLOAT, &[a, b, c, d]) => {
@@ -195,7 +196,8 @@ fn number(type_code: u8, cell: &[u8]) -> Vec<u8> {
     }
 }
 
-/// When a row ended; a row of now has the end of time of its server, which is another one before MariaDB 11.5.
+/// An expression for the end of a row's life. The end time of current rows depends on the server
+/// (2038 before MariaDB 11.5, otherwise 2106), so it becomes `never`.
 fn row_end(conn: &mut Connection, name: &str) -> Result<String, Error> {
     let long = conn.query_value("SELECT FROM_UNIXTIME(4294967295) IS NOT NULL")?;
     let never = if long.as_deref() == Some("1") {
@@ -215,16 +217,17 @@ fn is_versioned(conn: &mut Connection, database: &str, table: &str) -> Result<bo
     Ok(kind.as_deref() == Some("SYSTEM VERSIONED"))
 }
 
-/// An expression that gives a column's value without loss, whatever the character set of the connection.
+/// An expression that returns a column's value without loss, whatever the connection's character
+/// set.
 fn exact(name: &str, kind: &str) -> String {
     match kind {
-        // Its bits are read, as they are.
+        // Read as bits.
         kind if is_float(kind) => name.to_owned(),
         "bit" => format!("HEX({name} + 0)"),
-        // The number too: index 0 and a member '' look the same.
+        // With the number: index 0 and the member '' look the same.
         "enum" | "set" => format!("CONCAT(CAST({name} AS UNSIGNED), ':', HEX({name}))"),
         "json" | "uuid" | "inet4" | "inet6" => format!("HEX(CAST({name} AS CHAR))"),
-        // As text, whichever protocol it comes by.
+        // Text, so that both protocols return the same.
         "tinyint" | "smallint" | "mediumint" | "int" | "bigint" | "decimal" | "year" | "date"
         | "time" | "datetime" | "timestamp" => format!("CONCAT({name})"),
         _ => format!("HEX({name})"),

@@ -1,4 +1,4 @@
-//! Columns: a type, and what may be said of it.
+//! Generates columns: types and their attributes.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use super::values::{Value, expression};
 use super::{Rng, Server};
 use crate::oracle::quote;
 
-/// How a column can stand in a key.
+/// How a column can be part of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InKey {
     Whole,
@@ -16,17 +16,16 @@ pub enum InKey {
     Not,
 }
 
-/// One column.
 #[derive(Debug, Clone)]
 pub struct Column {
     pub name: String,
-    /// Type and attributes, as they stand behind the name.
+    /// Type and attributes, as they follow the name.
     pub definition: String,
     pub value: Value,
     pub key: InKey,
     pub nullable: bool,
     pub generated: bool,
-    /// Whether the type is an integer: what keys, partitions and `AUTO_INCREMENT` are made of.
+    /// Whether the type is an integer, as some keys, partitions and `AUTO_INCREMENT` require.
     pub integer: bool,
 }
 
@@ -36,15 +35,16 @@ impl Column {
     }
 }
 
-/// A type: its SQL, its values, how it stands in a key.
+/// A type: its SQL, its values, and how it can be part of a key.
 struct Type(String, Value, InKey);
 
-/// A column of any type.
+/// A column of a random type.
 pub fn column(rng: &mut Rng, server: &Server, number: usize, before: &[Column]) -> Column {
     let Type(sql, value, key) = kind(rng, server);
     let integer = value == Value::Integer && !sql.starts_with("BOOL");
     let mut column = Column {
-        // A view's column loses spaces at its beginning when the server reads its own definition again.
+        // The server drops leading spaces of a view's column names when it reads the view's
+        // definition again.
         name: name(rng, number).trim_start().to_owned(),
         definition: sql,
         value,
@@ -98,7 +98,7 @@ fn comment(rng: &mut Rng, column: &mut Column) {
     }
 }
 
-/// Makes a column one that is computed from another.
+/// Makes a column generated from another one.
 fn generated(rng: &mut Rng, column: &mut Column, sources: &[&Column]) {
     let source = *rng.pick(sources);
     let of = source.quoted();
@@ -147,7 +147,7 @@ fn default(rng: &mut Rng, column: &Column, mariadb: bool) -> String {
             " DEFAULT CURRENT_TIMESTAMP(6)".to_owned()
         }
         Value::Date if rng.chance(50) => " DEFAULT (CURDATE())".to_owned(),
-        // An invalid date as a default needs a mode that dumps of the stock tools do not have.
+        // An invalid date as a default needs an SQL mode that the stock tools' dumps do not set.
         Value::Date | Value::DateTime => " DEFAULT '2001-02-03'".to_owned(),
         Value::Year | Value::Bit(_) => {
             format!(" DEFAULT {}", expression(rng, &column.value))
@@ -282,7 +282,7 @@ fn bytes(rng: &mut Rng) -> Type {
     Type(sql, Value::Bytes(length), key)
 }
 
-/// A member of an `ENUM` or `SET` that no other number gives, without a comma.
+/// A member of an `ENUM` or `SET`: unique per number, without a comma.
 fn member(rng: &mut Rng, number: usize) -> String {
     if number == 0 && rng.chance(20) {
         return String::new();
@@ -295,7 +295,7 @@ fn member(rng: &mut Rng, number: usize) -> String {
     format!("{text}{number}")
 }
 
-/// Types that only one of the servers has.
+/// Types that only one of the vendors has.
 fn own(rng: &mut Rng, server: &Server) -> Type {
     let dimensions = rng.within(1, 5);
     let vector = |function| {

@@ -1,8 +1,8 @@
-//! Names and texts as nobody would write them.
+//! Generates names and texts that nobody would choose.
 
 use super::Rng;
 
-/// Pieces of names and comments: what ends or begins something in SQL, and letters of several kinds.
+/// Pieces of names and comments: SQL delimiters, and letters of several scripts.
 const PIECES: &[&str] = &[
     "a",
     "B",
@@ -70,20 +70,20 @@ pub fn text(rng: &mut Rng, most: usize) -> String {
     (0..count).map(|_| *rng.pick(PIECES)).collect()
 }
 
-/// A name that no other number gives: at most 40 characters, and no space at its end.
+/// A name that is unique per number, does not end with a space, and is at most 40 characters long.
 pub fn name(rng: &mut Rng, number: usize) -> String {
     let plain = rng.chance(40);
     let text: String = if plain {
         "n".to_owned()
     } else {
-        // The stock client of MySQL takes a backslash in front of a line's end away, in a name too.
+        // MySQL's stock client removes a backslash before a newline, even within a name.
         let text = text(rng, 4).replace("\\\n", "\n");
         text.chars().take(30).collect()
     };
     format!("{text}{number}")
 }
 
-/// A text between apostrophes, as a session without `NO_BACKSLASH_ESCAPES` reads it.
+/// Quotes a text with apostrophes, for a session without `NO_BACKSLASH_ESCAPES`.
 pub fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
 }

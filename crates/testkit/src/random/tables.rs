@@ -1,4 +1,4 @@
-//! Tables: columns, keys, constraints, partitions, options; and rows for them.
+//! Generates tables with columns, keys, constraints, partitions and options, and rows for them.
 
 use std::fmt::Write as _;
 
@@ -8,30 +8,30 @@ use super::values::expression;
 use super::{Rng, Server};
 use crate::oracle::quote;
 
-/// Rows of most tables, at most.
+/// Maximum number of rows inserted one by one.
 const ROWS: usize = 25;
 
-/// A table that others can point at.
+/// A table that foreign keys can reference.
 #[derive(Debug, Clone)]
 pub struct Parent {
     table: String,
     column: Column,
 }
 
-/// A table that may be created, and its rows.
+/// A table to create, and how to fill it.
 pub struct Table {
-    /// Its name, quoted.
+    /// Quoted name.
     name: String,
-    /// `CREATE TABLE`.
+    /// The `CREATE TABLE` statement.
     pub create: String,
-    /// Rows to send.
+    /// Number of rows to insert.
     pub rows: usize,
     columns: Vec<Column>,
     versioned: bool,
     parent: Option<Parent>,
 }
 
-/// A table of its own.
+/// Generates a table.
 pub fn table(rng: &mut Rng, server: &Server, number: usize, parents: &[Parent]) -> Table {
     let mut columns = Vec::new();
     for at in 0..rng.within(1, 9) {
@@ -116,7 +116,7 @@ pub fn table(rng: &mut Rng, server: &Server, number: usize, parents: &[Parent]) 
             quote(&format!("c{number}_{}", name(rng, 90)))
         ));
     }
-    // Other columns may have the word in their comments.
+    // Comments of other columns may contain the word too.
     let counts = columns
         .iter()
         .any(|one| one.definition.ends_with(" AUTO_INCREMENT"));
@@ -154,12 +154,13 @@ pub fn table(rng: &mut Rng, server: &Server, number: usize, parents: &[Parent]) 
     }
 }
 
-/// A name that MariaDB's `SHOW CREATE TABLE` can show in a foreign key: it does not double a backtick there.
+/// Removes backticks from a name: in a foreign key, MariaDB's `SHOW CREATE TABLE` does not double
+/// them.
 fn without_quotes(name: &str) -> String {
     name.replace('`', "")
 }
 
-/// An integer column without anything special.
+/// A plain integer column.
 fn plain(rng: &mut Rng, word: &str, definition: &str) -> Column {
     Column {
         name: format!("{word}{}", name(rng, 99)),
@@ -172,7 +173,7 @@ fn plain(rng: &mut Rng, word: &str, definition: &str) -> Column {
     }
 }
 
-/// Columns of a key, with prefixes and directions.
+/// Columns of a key, with prefixes and sort order.
 fn parts(rng: &mut Rng, candidates: &[Column], also: &[Column], server: &Server) -> Option<String> {
     let fitting: Vec<&Column> = candidates
         .iter()
@@ -316,7 +317,7 @@ fn partitions(rng: &mut Rng, by: &Column) -> String {
 }
 
 impl Table {
-    /// One row. What does not fit is made to fit by the server, and a duplicate is left out.
+    /// Inserts one row. The server adjusts values that do not fit, and skips duplicates.
     pub fn insert(&self, rng: &mut Rng) -> String {
         let mut names = Vec::new();
         let mut values = Vec::new();
@@ -336,7 +337,8 @@ impl Table {
         )
     }
 
-    /// What is made once the rows are there: more rows, a past, a view, a trigger.
+    /// Statements to run after the rows are inserted: more rows, deletes that leave a history, a
+    /// view, a trigger.
     pub fn afterwards(&self, rng: &mut Rng, mariadb: bool) -> Vec<String> {
         let mut sql = Vec::new();
         let own: Vec<String> = self
@@ -380,7 +382,7 @@ impl Table {
         sql
     }
 
-    /// What others can point at.
+    /// What foreign keys of other tables can reference, if anything.
     pub fn parent(&self) -> Option<Parent> {
         self.parent.clone()
     }

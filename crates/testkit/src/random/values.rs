@@ -1,10 +1,10 @@
-//! Values of a type, as SQL: extremes, odd ones, and ordinary ones.
+//! Generates SQL values of a type: extreme, odd and ordinary ones.
 
 use std::fmt::Write as _;
 
 use super::Rng;
 
-/// What kind of values a column takes.
+/// The kind of values that a column takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
     Integer,
@@ -15,13 +15,13 @@ pub enum Value {
     Date,
     Time,
     DateTime,
-    /// Up to 2106 where the flag is set, else up to 2038.
+    /// Up to 2106 if true, otherwise up to 2038.
     Timestamp(bool),
-    /// Text of so many characters.
+    /// Maximum length in characters.
     Text(usize),
-    /// Bytes, so many.
+    /// Maximum length in bytes.
     Bytes(usize),
-    /// The number of members.
+    /// Number of members.
     Enum(usize),
     Set(usize),
     Json,
@@ -29,7 +29,7 @@ pub enum Value {
     Uuid,
     Inet4,
     Inet6,
-    /// Dimensions, and the function that reads a vector's text.
+    /// Number of dimensions, and the function that parses a vector's text.
     Vector(usize, &'static str),
 }
 
@@ -170,7 +170,7 @@ const SHAPES: &[&str] = &[
     "MULTIPOLYGON(((0 0,1 0,1 1,0 0)))",
 ];
 
-/// A value as an expression.
+/// A value as an SQL expression.
 pub fn expression(rng: &mut Rng, value: &Value) -> String {
     match value {
         Value::Integer if rng.chance(50) => rng.signed(1000).to_string(),
@@ -180,7 +180,7 @@ pub fn expression(rng: &mut Rng, value: &Value) -> String {
         }
         Value::Decimal => (*rng.pick(DECIMALS)).to_owned(),
         Value::Float if rng.chance(40) => {
-            // Any 53 bits at any power of two.
+            // A random integer times a random power of two.
             format!(
                 "{:e}",
                 rng.bits() as f64 * 2f64.powi(rng.signed(200) as i32)
@@ -291,7 +291,7 @@ fn text(rng: &mut Rng, length: usize) -> String {
     format!("_utf8mb4 x'{}'", hex(text.as_bytes()))
 }
 
-/// Bytes that mean something to readers of text.
+/// Bytes with a meaning in text formats.
 const ODD: [u8; 12] = [0, 9, 10, 13, 26, 32, 34, 39, 92, 0x5C, 0xFF, 0x4E];
 
 fn bytes(rng: &mut Rng, length: usize) -> String {

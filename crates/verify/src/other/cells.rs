@@ -8,9 +8,8 @@ use refloat_sqltext::{
     CharsetFamily, LexMode, RowVisitor, StrLit, TokenKind, VisitError, tokens, visit_rows,
 };
 
+use crate::cells::{CellKind, push};
 use crate::digest::RowText;
-use crate::pair::CellKind;
-use crate::source::push;
 
 /// What kind of values a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

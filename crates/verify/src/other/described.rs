@@ -6,8 +6,8 @@ use refloat_sqltext::{Element, LexMode, parse_create_table, quote_ident};
 use refloat_wire::Connection;
 
 use super::cells::{Domain, OtherColumn};
+use crate::cells::CellKind;
 use crate::error::VerifyError;
-use crate::pair::CellKind;
 
 /// A column.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use refloat_run::{Cancel, Progress};
 use refloat_source::SourceError;
 use refloat_source::cutter::Ends;
+use refloat_source::delimited::DelimitedFile;
 use refloat_source::items::{Items, ItemsError, Runs};
-use refloat_source::layout::{DelimitedFile, Layout, RowForm, Segment, TableRows};
+use refloat_source::layout::{Layout, RowForm, Segment, TableRows};
 use refloat_sqltext::{CommentKind, InsertHeader, Item, ItemKind, StatementKind};
 use refloat_store::Input;
 

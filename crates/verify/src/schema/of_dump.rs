@@ -13,12 +13,11 @@ use refloat_sqltext::{
 };
 
 use super::Definitions;
-use super::of_server::kind;
+use super::definitions::kind;
 use crate::error::VerifyError;
 use crate::folder::DumpFolder;
-use crate::options::VerifyOptions;
+use crate::options::{VerifyOptions, asked};
 use crate::other::Definition;
-use crate::side::asked;
 
 /// Variables that belong to a program.
 const SESSION: [&str; 4] = [

@@ -6,6 +6,7 @@ use refloat_read::ReadError;
 use refloat_read::catalog::{Program, ShowCreate, show_create, show_create_database};
 use refloat_sqltext::quote_ident;
 
+use super::definitions::kind;
 use super::{Definition, Definitions};
 use crate::error::VerifyError;
 use crate::side::ServerSide;
@@ -81,20 +82,6 @@ impl Definitions {
         }
         let of = self.add(kind, label, program.create.text.clone());
         of.besides = besides(&program.create);
-    }
-}
-
-/// A kind of program in the words of this comparison.
-pub(super) fn kind(word: &str) -> &'static str {
-    match word {
-        "FUNCTION" => "function",
-        "PROCEDURE" => "procedure",
-        "PACKAGE" => "package",
-        "PACKAGE BODY" => "package body",
-        "LIBRARY" => "library",
-        "TRIGGER" => "trigger",
-        "EVENT" => "event",
-        _ => "routine",
     }
 }
 

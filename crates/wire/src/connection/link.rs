@@ -1,4 +1,4 @@
-//! The packets of a connection, with its errors.
+//! Sends and receives the packets of a connection, and maps their errors.
 
 use std::io;
 use std::sync::Arc;
@@ -10,10 +10,11 @@ use crate::frame::{FrameError, Framed, Place};
 use crate::packet::Reader;
 use crate::transport::Transport;
 
-/// After a failed send, how long to wait for the reason that the server may have given before it closed.
+/// How long to wait, after a failed send, for the error that the server may have sent before it
+/// closed the connection.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// Packets, and what is needed to speak about their failure.
+/// The packets of a connection, with what error messages need.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) framed: Framed<Transport>,
@@ -38,14 +39,14 @@ impl Link {
         }
     }
 
-    /// Closes it in the middle of whatever goes on.
+    /// Aborts the connection, whatever is in progress.
     pub(crate) fn close(&mut self) {
         self.closed = true;
-        // It may be closed by the other side already.
+        // The peer may have closed it already.
         let _ = self.framed.io.socket.abort();
     }
 
-    /// Closes it when the server has been told, and nothing is under way.
+    /// Closes the connection after an orderly goodbye.
     pub(crate) fn leave(&mut self) {
         self.closed = true;
         let _ = self.framed.io.socket.shutdown();
@@ -56,7 +57,7 @@ impl Link {
         read: Option<Duration>,
         write: Option<Duration>,
     ) -> Result<(), Error> {
-        // The system takes no zero: it would mean "none".
+        // The system rejects zero, and `None` would wait indefinitely.
         let at_least = |limit: Option<Duration>| limit.map(|d| d.max(Duration::from_millis(1)));
         (self.read_timeout, self.write_timeout) = (at_least(read), at_least(write));
         let socket = &self.framed.io.socket;
@@ -66,7 +67,7 @@ impl Link {
         set.map_err(|source| self.io(Phase::Connect, source))
     }
 
-    /// Sends one payload, in as many packets as it takes.
+    /// Sends one payload, in as many packets as needed.
     pub(crate) fn send(
         &mut self,
         phase: Phase,
@@ -92,14 +93,15 @@ impl Link {
         Err(error)
     }
 
-    /// The server may have said why before it closed the connection (killed, shutdown, packet too large).
+    /// Reads the error that the server may have sent before closing (killed, shutdown, packet too
+    /// large).
     fn last_words(&mut self) -> Option<Error> {
         self.framed
             .io
             .socket
             .set_read_timeout(Some(LAST_WORDS))
             .ok()?;
-        // Its number in the sequence depends on how much the server had read: any will do here.
+        // Its sequence number depends on how much the server had read, so any is accepted here.
         for _ in 0..=u8::MAX {
             match self.framed.read() {
                 Ok(place) => {
@@ -131,7 +133,8 @@ impl Link {
         Err(error)
     }
 
-    /// A server that ends a session by itself (shutdown, idle for too long) sends an error numbered 0, 1 or 2 whatever was due.
+    /// A server that ends a session on its own (shutdown, idle timeout) sends an error numbered 0,
+    /// 1 or 2, whatever number was due.
     fn server_closed(&mut self, found: u8) -> Option<Error> {
         if found > 2 {
             return None;
@@ -159,7 +162,8 @@ impl Link {
                     after,
                 }
             }
-            // TLS and plain sockets have words of their own for it, of which neither helps an administrator.
+            // TLS and plain sockets report this in different words, and neither helps an
+            // administrator.
             io::ErrorKind::UnexpectedEof => Error::Io {
                 phase,
                 peer: self.peer.clone(),
@@ -180,7 +184,8 @@ impl Link {
         }
     }
 
-    /// The error packet `0xff`, code, `#` and SQLSTATE, message. Before the login the SQLSTATE may be missing.
+    /// Parses an error packet: `0xff`, code, `#` and SQLSTATE, message. Before the login the
+    /// SQLSTATE may be missing.
     pub(crate) fn server_error(&self, payload: &[u8]) -> Error {
         let mut r = Reader::new(payload);
         let (Ok(_), Ok(code)) = (r.u8(), r.u16()) else {

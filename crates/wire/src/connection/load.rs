@@ -1,16 +1,16 @@
-//! `LOAD DATA LOCAL INFILE`: rows in, as a stream.
+//! Streams rows in with `LOAD DATA LOCAL INFILE`.
 //!
-//! The server answers the statement with the name of a file. The client sends the content in packets and an empty one as its end. If the
-//! source fails there is no way to say so: whatever came is loaded at the end packet. So the connection is dropped instead, and the
-//! server rolls back.
+//! The server answers the statement with a file name. The client sends the content in packets,
+//! ended by an empty one. The protocol cannot report a failed source: at the end packet, the server
+//! loads whatever arrived. So a failure drops the connection instead, and the server rolls back.
 
 use crate::connection::{COM_QUERY, Connection};
 use crate::error::{Error, Phase, SourceError};
 use crate::result::OkInfo;
 
-/// Writes shorter than this are gathered; longer ones go out as they are.
+/// Writes smaller than this are buffered; larger ones are sent as they are.
 const GATHER: usize = 64 << 10;
-/// One packet of a stream is at most this long: a server keeps a buffer of that size per connection.
+/// Longest packet of a stream: the server keeps a buffer of this size per connection.
 const PACKET: usize = 1 << 20;
 
 /// The stream of one LOAD DATA statement.
@@ -23,7 +23,7 @@ pub struct LocalInfile<'a> {
 }
 
 impl LocalInfile<'_> {
-    /// Sends bytes of the file. Where they are cut does not matter to the server.
+    /// Sends bytes of the file. They may be split anywhere.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), SourceError> {
         if self.failed.is_some() {
             return Err("the connection has failed".into());
@@ -42,7 +42,7 @@ impl LocalInfile<'_> {
         })
     }
 
-    /// Bytes that were written so far.
+    /// Number of bytes written so far.
     pub fn sent(&self) -> u64 {
         self.sent
     }
@@ -68,11 +68,13 @@ impl std::io::Write for LocalInfile<'_> {
 }
 
 impl Connection {
-    /// Runs a `LOAD DATA LOCAL INFILE 'name' …` statement with what `send` writes as the content of the file. The name in the statement
-    /// is only a label: it is compared with what the server asks for, and no file is opened.
+    /// Runs a `LOAD DATA LOCAL INFILE 'name' …` statement, with what `send` writes as the file's
+    /// content. The name is only a label: it must equal the one that the server requests, and no
+    /// file is opened.
     ///
-    /// If `send` fails the connection is dropped without the end packet, so that nothing is loaded ([`Error::Source`]). The caller checks
-    /// [`OkInfo::info_count`] before it commits: `LOCAL` makes the server skip bad rows with a warning.
+    /// If `send` fails, the connection is dropped without the end packet, so that nothing is loaded
+    /// ([`Error::Source`]). The caller must check [`OkInfo::info_count`] before committing: `LOCAL`
+    /// makes the server skip bad rows with a warning.
     pub fn load_data(
         &mut self,
         sql: impl AsRef<[u8]>,
@@ -105,9 +107,9 @@ impl Connection {
         }
     }
 
-    /// The first half of [`Connection::load_data`]: sends the statement and waits until the server asks for the file. Then come
-    /// [`Connection::load_write`] as often as needed, and [`Connection::load_finish`] or [`Connection::abort`]. Dropping the connection
-    /// aborts too.
+    /// The first half of [`Connection::load_data`]: sends the statement and waits until the server
+    /// requests the file. Follow it with any number of [`Connection::load_write`] calls, then
+    /// [`Connection::load_finish`] or [`Connection::abort`]. Dropping the connection aborts too.
     pub fn load_begin(&mut self, sql: impl AsRef<[u8]>) -> Result<(), Error> {
         let sql = sql.as_ref();
         let named = infile_name(sql).ok_or_else(|| Error::LoadData {
@@ -143,7 +145,7 @@ impl Connection {
         }
     }
 
-    /// Sends bytes of the open LOAD DATA stream; large ones are best (64 KiB and more).
+    /// Sends bytes of the open LOAD DATA stream, best in blocks of 64 KiB or more.
     pub fn load_write(&mut self, bytes: &[u8]) -> Result<(), Error> {
         if !self.loading {
             return Err(Error::Busy {
@@ -151,14 +153,14 @@ impl Connection {
             });
         }
         self.link.check_open()?;
-        // An empty packet would mean the end: `chunks` gives none.
+        // An empty packet would end the stream, but `chunks` never yields an empty chunk.
         for part in bytes.chunks(PACKET.min(self.max_allowed_packet.saturating_sub(1)).max(1)) {
             self.link.send(Phase::Send, part, &[])?;
         }
         Ok(())
     }
 
-    /// Ends the open LOAD DATA stream and waits for the server's verdict.
+    /// Ends the open LOAD DATA stream and waits for the server's answer.
     pub fn load_finish(&mut self) -> Result<OkInfo, Error> {
         if !self.loading {
             return Err(Error::Busy {
@@ -173,7 +175,8 @@ impl Connection {
     }
 }
 
-/// The unescaped file name of a LOAD DATA LOCAL statement: the quoted text after the first `INFILE` outside quotes and comments.
+/// The unescaped file name of a LOAD DATA LOCAL statement: the quoted text after the first `INFILE`
+/// outside quotes and comments.
 fn infile_name(sql: &[u8]) -> Option<Vec<u8>> {
     const WORD: &[u8] = b"INFILE";
     let mut i = 0;
@@ -204,7 +207,7 @@ fn infile_name(sql: &[u8]) -> Option<Vec<u8>> {
     None
 }
 
-/// The text of a quoted string that starts at `start`, and the position behind it.
+/// The text of the quoted string that starts at `start`, and the position after it.
 fn skip_quoted(sql: &[u8], start: usize, quote: u8) -> Option<(Vec<u8>, usize)> {
     let mut text = Vec::new();
     let mut i = start + 1;

@@ -1,4 +1,4 @@
-//! Opening the socket.
+//! Opens the socket of a connection.
 
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
@@ -8,10 +8,11 @@ use crate::error::{Error, Phase};
 use crate::options::{ConnectOptions, Target};
 use crate::transport::Socket;
 
-/// A silent TCP connection is probed after this long, so that a vanished server is noticed while it seems to build an index.
+/// Idle time before the first TCP keepalive probe. Probes detect a server that vanished while it
+/// seemed to be building an index.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 
-/// Opens the socket that [`ConnectOptions::target`] names, with the time limits of the login.
+/// Opens the socket that [`ConnectOptions::target`] selects, with the timeouts for the login.
 pub(super) fn socket(options: &ConnectOptions, peer: &str) -> Result<Socket, Error> {
     let failed = |source: std::io::Error| match source.kind() {
         std::io::ErrorKind::TimedOut | std::io::ErrorKind::WouldBlock => Error::Timeout {

@@ -1,4 +1,4 @@
-//! Prepared statements.
+//! Prepares and executes statements.
 
 use std::ops::ControlFlow;
 
@@ -6,24 +6,14 @@ use crate::bulk::BulkPacket;
 use crate::connection::Connection;
 use crate::error::{Error, Phase};
 use crate::packet::{Reader, put_lenenc};
-use crate::result::{Column, OkInfo, QueryEnd, Row, split_binary_row};
+use crate::prepared::Statement;
+use crate::result::{OkInfo, QueryEnd, Row, split_binary_row};
 
 const COM_STMT_PREPARE: u8 = 0x16;
 const COM_STMT_EXECUTE: u8 = 0x17;
 const COM_STMT_CLOSE: u8 = 0x19;
 /// `MYSQL_TYPE_VAR_STRING`.
 const TYPE_STRING: u8 = 0xfd;
-
-/// A statement that the server has parsed. It lives as long as its session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Statement {
-    /// The server's number for it.
-    pub id: u32,
-    /// Number of `?` in it.
-    pub params: usize,
-    /// The columns of its result; none for INSERT and the like.
-    pub columns: Vec<Column>,
-}
 
 impl Connection {
     /// Prepares a statement.
@@ -59,7 +49,8 @@ impl Connection {
         })
     }
 
-    /// Runs a prepared statement that returns no rows, with text parameters in the session's character set; `None` is NULL.
+    /// Executes a prepared statement that returns no rows. Parameters are text in the session's
+    /// character set; `None` is NULL.
     pub fn execute(
         &mut self,
         statement: &Statement,
@@ -98,8 +89,9 @@ impl Connection {
         self.read_result()
     }
 
-    /// Runs a prepared statement without parameters and hands over each row as it comes, with the bytes of the binary protocol: numbers as the server
-    /// has them in memory, little-endian, not as text. Otherwise it is [`Connection::query_each`].
+    /// Executes a prepared statement without parameters and passes each row to `f`, as
+    /// [`Connection::query_each`] does. Cells have the format of the binary protocol: numbers are
+    /// little-endian, not text.
     pub fn query_each_binary(
         &mut self,
         statement: &Statement,
@@ -111,21 +103,21 @@ impl Connection {
             });
         }
         let mut body = statement.id.to_le_bytes().to_vec();
-        // No cursor, once.
+        // No cursor, one iteration.
         body.extend_from_slice(&[0, 1, 0, 0, 0]);
         self.send_command(&[COM_STMT_EXECUTE], &body)?;
         self.read_answer_by(split_binary_row, &mut |_| (), f)
     }
 
-    /// Gives a prepared statement back. The server does not answer.
+    /// Closes a prepared statement. The server sends no answer.
     pub fn close_statement(&mut self, statement: &Statement) -> Result<(), Error> {
         self.send_command(&[COM_STMT_CLOSE], &statement.id.to_le_bytes())?;
         self.pending.pop_back();
         Ok(())
     }
 
-    /// Sends a packet of rows for a prepared INSERT without waiting; [`Connection::read_result`] takes the answer. The packet can be
-    /// cleared and filled again at once.
+    /// Sends a packet of rows for a prepared INSERT without waiting; [`Connection::read_result`]
+    /// reads the answer. The packet can be cleared and refilled right away.
     pub fn bulk_send(&mut self, packet: &BulkPacket) -> Result<(), Error> {
         if !self.server.has_bulk {
             return Err(Error::Unsupported {

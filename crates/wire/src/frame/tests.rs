@@ -1,5 +1,6 @@
-use super::*;
 use proptest::prelude::*;
+
+use super::*;
 
 fn written(prefix: &[u8], payload: &[u8]) -> Vec<u8> {
     let mut framed = Framed::new(Vec::new(), usize::MAX);
@@ -7,7 +8,7 @@ fn written(prefix: &[u8], payload: &[u8]) -> Vec<u8> {
     framed.io
 }
 
-/// Gives out at most `step` bytes a call, so that packets are cut in all places.
+/// Returns at most `step` bytes per read, so that packets get split everywhere.
 struct Dribble<'a> {
     data: &'a [u8],
     step: usize,

@@ -1,19 +1,20 @@
-//! Option files (`my.cnf`), read as the stock clients read them.
+//! Reads option files (`my.cnf`) like the stock clients.
 //!
-//! Lines are `[group]`, `key=value`, `key`, `#` or `;` comments, `!include file` and `!includedir folder` (its `*.cnf`). A value may be
-//! quoted, and has the escapes `\b \t \n \r \\ \s`; `#` after white space starts a comment. The source of the rules is
+//! Lines are `[group]`, `key=value`, `key`, `#` or `;` comments, `!include file` and
+//! `!includedir folder` (its `*.cnf`, as on any Unix). A value may be quoted and may contain the
+//! escapes `\b \t \n \r \\ \s`; `#` after white space starts a comment. The rules come from
 //! `mysys/my_default.c` of the servers.
 
-use std::fs;
-use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use super::url::set;
 use super::{ConnectOptions, UrlError};
 use crate::secret::Secret;
 
-/// The groups that a client of either vendor reads, and ours. Later files and lines win, whatever the group.
+/// The groups that clients of either vendor read, and ours. Later files and lines win, whatever
+/// their group.
 const GROUPS: &[&str] = &[
     "client",
     "client-server",
@@ -23,69 +24,69 @@ const GROUPS: &[&str] = &[
     "mariadb",
     "refloat",
 ];
-/// Files that are read when no `--defaults-file` is given, in this order; the one of the home folder comes last.
+/// Files read without `--defaults-file`, in this order; the one in the home folder comes last.
 const SYSTEM_FILES: &[&str] = &["/etc/my.cnf", "/etc/mysql/my.cnf"];
 const HOME_FILE: &str = ".my.cnf";
-/// `!include` may go this deep, as in the servers.
+/// Maximum depth of `!include`, as in the servers.
 const MAX_DEPTH: usize = 10;
-/// No option file is longer than this.
+/// Maximum length of an option file, in bytes.
 const MAX_FILE: u64 = 1 << 20;
 
-/// Why option files could not be used.
+/// Errors of reading option files.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OptionFilesError {
-    /// A file that was named cannot be read.
+    /// A file given by name cannot be read.
     #[error("option file {}", path.display())]
     Read {
-        /// The file.
+        /// Path of the option file.
         path: PathBuf,
-        /// The cause.
+        /// The system's error.
         source: io::Error,
     },
-    /// A line is neither a group, nor an option, nor a comment.
+    /// A line is neither a group, an option nor a comment, or its value is invalid.
     #[error("option file {}, line {line}: {reason}", path.display())]
     Line {
-        /// The file.
+        /// Path of the option file.
         path: PathBuf,
-        /// Its line, from 1.
+        /// The line, from 1.
         line: usize,
-        /// What is wrong with it. Its text is not repeated: it may hold a password.
+        /// The reason, in words. It does not repeat the line, which may contain a password.
         reason: String,
     },
 }
 
-/// One `key=value` of a file.
+/// One option of a file: `key=value` or `key`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileOption {
-    /// Its group, without brackets.
+    /// The group, without brackets.
     pub group: String,
-    /// Its name, with dashes, without `loose-`.
+    /// The name, with dashes, without `loose-`.
     pub key: String,
-    /// Its value; none for an option without `=`.
+    /// The value; `None` for an option without `=`.
     pub value: Option<Secret>,
-    /// Whether it was marked `loose-`: unknown ones are ignored without a word.
+    /// Whether it had the prefix `loose-`: then it is silently ignored if unknown.
     pub loose: bool,
-    /// Where it stands.
+    /// The file that contains it.
     pub file: PathBuf,
     /// Its line, from 1.
     pub line: usize,
 }
 
-/// What the option files say about the connection.
+/// The contents of the option files.
 #[derive(Debug, Clone, Default)]
 pub struct OptionFiles {
-    /// The options of all groups asked for, in the order of reading.
+    /// The options of all requested groups, in reading order.
     pub options: Vec<FileOption>,
-    /// What a person should know: files that were ignored.
+    /// Messages for the user about ignored files.
     pub warnings: Vec<String>,
     /// The files that were read.
     pub files: Vec<PathBuf>,
 }
 
-/// Reads the option files of the stock clients, in their order: only `defaults_file` if given; otherwise the system's, then `extra`, then
-/// `.my.cnf` in `home`. Files that do not exist are passed over, except those that are named. With a `suffix`, groups such as
-/// `[client<suffix>]` count too.
+/// Reads the option files in the order of the stock clients: only `defaults_file` if given;
+/// otherwise the system's, then `extra`, then `.my.cnf` in `home`. Missing files are skipped unless
+/// given by name. With a `suffix`, groups such as `[client<suffix>]` count too.
 pub fn load_option_files(
     defaults_file: Option<&Path>,
     extra: Option<&Path>,
@@ -106,7 +107,7 @@ pub fn load_option_files(
     read_groups(&list, &groups)
 }
 
-/// Reads these groups of these files; the flag says whether the file must exist.
+/// Reads these groups of these files. The flag of a file says whether it must exist.
 pub fn read_groups(
     files: &[(&Path, bool)],
     groups: &[String],
@@ -199,7 +200,7 @@ fn read_file(
     Ok(())
 }
 
-/// Why an `!include` failed: an error of its own, or a reason for the line.
+/// Why an `!include` failed: an error of its own, or a reason to report for the line.
 enum IncludeError {
     Inner(OptionFilesError),
     Reason(String),
@@ -240,11 +241,11 @@ fn include(
     let mut files = vec![PathBuf::from(target)];
     if word == "includedir" {
         let Ok(entries) = fs::read_dir(target) else {
-            // As the stock clients do: a folder that is not there includes nothing.
+            // Like the stock clients: a missing folder includes nothing.
             return Ok(());
         };
         files = entries.filter_map(|e| e.ok().map(|e| e.path())).collect();
-        files.retain(|f| f.extension().is_some_and(|e| e == "cnf" || e == "ini"));
+        files.retain(|f| f.extension().is_some_and(|e| e == "cnf"));
         files.sort();
     }
     for file in files {
@@ -256,7 +257,8 @@ fn include(
     Ok(())
 }
 
-/// Name and value of a line. The name ends at `=`; the value is trimmed, cut at its comment, unquoted and unescaped.
+/// Splits a line into name and value. The name ends at `=`; the value is trimmed, cut at its
+/// comment, unquoted and unescaped.
 fn split_option(line: &str) -> (String, Option<String>) {
     let cut = cut_comment(line).trim_end();
     let Some((key, value)) = cut.split_once('=') else {
@@ -272,7 +274,7 @@ fn split_option(line: &str) -> (String, Option<String>) {
     (key.trim_end().to_owned(), Some(unescape(value)))
 }
 
-/// Cuts what follows a `#` outside of quotes.
+/// Removes a comment: `#` outside quotes and all that follows.
 fn cut_comment(line: &str) -> &str {
     let mut quote = None;
     let mut escaped = false;
@@ -316,8 +318,9 @@ fn unescape(value: &str) -> String {
 }
 
 impl OptionFiles {
-    /// Fills in what the files say about a connection; later ones win. Options of the stock clients that do not concern a connection are
-    /// passed over. A program applies this before its own flags, and takes care that a host of its own removes a socket from here.
+    /// Applies the connection options of the files; later ones win. Options of the stock clients
+    /// that do not concern the connection are ignored. Call this before applying command-line
+    /// flags; a host given there must clear a socket set here.
     pub fn apply(&self, options: &mut ConnectOptions) -> Result<(), OptionFilesError> {
         let mut mode_given = false;
         for option in &self.options {
@@ -333,7 +336,8 @@ impl OptionFiles {
             };
             match option.key.as_str() {
                 "user" => text.unwrap_or_default().clone_into(&mut options.user),
-                // Without a value the stock clients ask for it; here that is the program's own option.
+                // The stock clients prompt for a password without a value; here a separate flag
+                // does that.
                 "password" if option.value.is_none() => {}
                 "password" => options.password.clone_from(&option.value),
                 "skip-password" => options.password = Some(Secret::from("")),
@@ -348,7 +352,7 @@ impl OptionFiles {
                 "protocol" if text.is_some_and(|t| t.eq_ignore_ascii_case("tcp")) => {
                     options.socket = None;
                 }
-                // MariaDB's own words for TLS.
+                // MariaDB's option names for TLS.
                 "ssl" | "skip-ssl" | "ssl-verify-server-cert" | "skip-ssl-verify-server-cert" => {
                     let off = option.key.starts_with("skip-")
                         || text.is_some_and(|t| {

@@ -1,4 +1,4 @@
-//! `mysql://user@host:port/database?key=value`.
+//! Parses URLs such as `mysql://user@host:port/database?key=value`.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -7,57 +7,59 @@ use std::time::Duration;
 use super::{ConnectOptions, SslMode};
 use crate::secret::Secret;
 
-/// Why a URL is no address of a server. No variant repeats the URL: it might hold a password.
+/// Why a URL is not a valid server address. No variant repeats the URL, which may contain a
+/// password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UrlError {
     /// It starts with neither `mysql://` nor `mariadb://`.
     #[error("the URL must start with mysql:// or mariadb://")]
     Scheme,
-    /// The port is no number between 1 and 65535.
+    /// The port is not a number from 1 to 65535.
     #[error("the port in the URL is no number between 1 and 65535")]
     Port,
-    /// A `%` is not followed by two hexadecimal digits, or the bytes are no UTF-8.
+    /// A `%` without two hexadecimal digits after it, or bytes that are not UTF-8.
     #[error(
         "the URL has a percent sign that is not followed by two hexadecimal digits, or it does not decode to UTF-8"
     )]
     Percent,
-    /// An IPv6 address is not closed by `]`.
+    /// An IPv6 address lacks its closing `]`.
     #[error("the URL has an IPv6 address without its closing bracket")]
     Bracket,
-    /// A key that is not known. It is named, its value is not.
+    /// An unknown key. The error names the key, not its value.
     #[error("unknown option {0:?} in the URL")]
     UnknownKey(String),
-    /// A value that the key does not take.
+    /// A value that is invalid for its key.
     #[error("the option {key:?} in the URL: {reason}")]
     Value {
-        /// The key.
+        /// The key, as written in the URL.
         key: String,
-        /// What it takes.
+        /// The values that it accepts.
         reason: String,
     },
-    /// A raw delimiter before the last `@`, so that nobody can tell where the address of the server begins.
+    /// A raw delimiter before the last `@`, which makes the start of the server's address
+    /// ambiguous.
     #[error(
         "the URL has a raw / or ? before an @, so that it cannot be told where the server's address begins"
     )]
     Delimiter,
-    /// Both a host and a socket.
+    /// The URL gives both a host and a socket.
     #[error("the URL names both a host and a socket: which of the two servers is meant?")]
     HostAndSocket,
-    /// A password is in the URL, where every process list would show it.
+    /// The URL contains a password, which any process list would show.
     #[error(
         "the URL holds a password, which others on this machine can read; give it in an option file, in MYSQL_PWD or with --ask-password"
     )]
     Password,
 }
 
-/// Keys whose values are paths, in which an `@` says nothing about an account.
+/// Keys whose values are paths: an `@` in them does not end an account name.
 const PATH_KEYS: &[&str] = &["socket", "ssl-ca", "ssl-cert", "ssl-key"];
 
-/// Where user name and password stand in a URL: up to the last `@`, raw delimiters included. A person who writes
-/// `root:a/b?c@db1` means a password, even though the URL is then none.
+/// The range of user name and password in a URL: up to the last `@`, raw delimiters included. In
+/// `root:a/b?c@db1`, the user meant a password, although the URL is then invalid.
 ///
-/// An `@` in the path of a key such as `socket` does not count. The text may lack its scheme.
+/// An `@` in the path of a key such as `socket` does not count. The scheme may be missing.
 pub fn user_info(url: &str) -> Option<Range<usize>> {
     let start = match url.split_once("://") {
         Some((scheme, _)) if scheme.bytes().all(|b| b.is_ascii_alphanumeric()) => scheme.len() + 3,
@@ -80,19 +82,20 @@ fn in_path_value(before: &str) -> bool {
     key.is_some_and(|key| PATH_KEYS.contains(&key.as_str()))
 }
 
-/// A URL, read. The program decides what to do about a password.
+/// A parsed URL. The caller decides whether to accept a password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParsedUrl {
-    /// The options of the URL, with its password if it has one.
+    /// The options from the URL, with its password, if any.
     pub options: ConnectOptions,
-    /// Whether the URL held a password.
+    /// Whether the URL contained a password.
     pub has_password: bool,
 }
 
 impl ParsedUrl {
-    /// Reads a URL: user, password, host and database are percent-decoded; an IPv6 address stands in brackets. The keys are `socket`,
-    /// `ssl-mode`, `ssl-ca`, `ssl-cert`, `ssl-key`, `connect-timeout`, `read-timeout`, `write-timeout` (seconds),
-    /// `get-server-public-key` and `max-allowed-packet` (bytes), with dashes or underscores.
+    /// Parses a URL. User, password, host and database are percent-decoded; an IPv6 address needs
+    /// brackets. The keys are `socket`, `ssl-mode`, `ssl-ca`, `ssl-cert`, `ssl-key`,
+    /// `connect-timeout`, `read-timeout`, `write-timeout` (seconds), `get-server-public-key` and
+    /// `max-allowed-packet` (bytes), with dashes or underscores.
     pub fn parse(url: &str) -> Result<Self, UrlError> {
         let (scheme, rest) = url.split_once("://").ok_or(UrlError::Scheme)?;
         if !["mysql", "mariadb"]
@@ -141,7 +144,7 @@ impl ParsedUrl {
             set(&mut options, &key, &decode(value)?)?;
             mode_given |= matches!(key.as_str(), "ssl-mode" | "sslmode");
         }
-        // As the stock client does: who names a CA wants it to be checked.
+        // Like the stock client: a given CA implies verification.
         if options.ssl_ca.is_some() && !mode_given {
             options.ssl_mode = SslMode::VerifyCa;
         }
@@ -180,7 +183,7 @@ fn split_address(address: &str) -> Result<(&str, Option<&str>), UrlError> {
     })
 }
 
-/// Sets one named option; also used for option files.
+/// Sets one option by name; also used for option files.
 pub(super) fn set(options: &mut ConnectOptions, key: &str, value: &str) -> Result<(), UrlError> {
     let wrong = |reason: &str| UrlError::Value {
         key: key.to_owned(),

@@ -1,7 +1,7 @@
-//! The few fields of an X.509 certificate that are needed where webpki gives up: version 1, and names outside of subjectAltName.
-//! The form is that of RFC 5280, section 4.1.
+//! Parses the few X.509 fields needed where webpki gives up: version 1, and names outside
+//! subjectAltName. The format is that of RFC 5280, section 4.1.
 
-/// Constructed universal SEQUENCE and SET.
+/// SEQUENCE and SET, universal and constructed.
 const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
 const BIT_STRING: u8 = 0x03;
@@ -15,7 +15,7 @@ const EXTENSIONS: u8 = 0xa3;
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 0x11];
 
-/// A certificate, taken apart but not judged.
+/// A certificate, parsed but not verified.
 #[derive(Debug)]
 pub(super) struct Certificate<'a> {
     /// The signed part, tag and length included.
@@ -30,7 +30,7 @@ pub(super) struct Certificate<'a> {
     pub(super) not_after: i64,
     pub(super) common_name: Option<&'a str>,
     pub(super) key: PublicKey<'a>,
-    /// Version 1 has no extensions and is refused by webpki.
+    /// Version 1 has no extensions, and webpki rejects it.
     pub(super) is_v1: bool,
     pub(super) has_alt_names: bool,
 }
@@ -44,12 +44,12 @@ pub(super) struct PublicKey<'a> {
 }
 
 impl<'a> PublicKey<'a> {
-    /// From a `SubjectPublicKeyInfo`.
+    /// Parses a `SubjectPublicKeyInfo`.
     pub(super) fn of(der: &'a [u8]) -> Option<Self> {
         Self::parse(Der(der).expect(SEQUENCE)?)
     }
 
-    /// From the content of a `SubjectPublicKeyInfo`.
+    /// Parses the content of a `SubjectPublicKeyInfo`.
     pub(super) fn parse(content: &'a [u8]) -> Option<Self> {
         let mut d = Der(content);
         let algorithm = d.expect(SEQUENCE)?;
@@ -69,7 +69,7 @@ impl<'a> Certificate<'a> {
 
         let is_v1 = fields.optional(VERSION).is_none();
         fields.next()?; // serial number
-        fields.expect(SEQUENCE)?; // the algorithm once more
+        fields.expect(SEQUENCE)?; // the algorithm, repeated
         let issuer = fields.expect(SEQUENCE)?;
         let mut validity = Der(fields.expect(SEQUENCE)?);
         let (not_before, not_after) = (time(validity.next()?)?, time(validity.next()?)?);
@@ -99,7 +99,7 @@ impl<'a> Certificate<'a> {
     }
 }
 
-/// The last commonName of a name.
+/// The last commonName in a name.
 fn common_name(name: &[u8]) -> Option<&str> {
     let mut names = Der(name);
     let mut found = None;
@@ -112,7 +112,7 @@ fn common_name(name: &[u8]) -> Option<&str> {
     found
 }
 
-/// Bit strings of keys and signatures are whole bytes.
+/// Bit strings of keys and signatures consist of whole bytes.
 fn bit_string(content: &[u8]) -> Option<&[u8]> {
     match content {
         [0, bits @ ..] => Some(bits),
@@ -139,7 +139,7 @@ fn time((tag, text): (u8, &[u8])) -> Option<i64> {
     };
     let part = |i: usize| rest[2 * i..2 * i + 2].parse::<i64>().ok();
     let (month, day, hour, minute, second) = (part(0)?, part(1)?, part(2)?, part(3)?, part(4)?);
-    // Days from a civil date: years start in March, so that the leap day is the last.
+    // Days from a civil date: years start in March, which makes the leap day the last of the year.
     let shifted = year - i64::from(month <= 2);
     let era = shifted.div_euclid(400);
     let of_era = shifted.rem_euclid(400);
@@ -152,7 +152,7 @@ fn time((tag, text): (u8, &[u8])) -> Option<i64> {
 struct Der<'a>(&'a [u8]);
 
 impl<'a> Der<'a> {
-    /// The next tag and content.
+    /// The next tag and its content.
     fn next(&mut self) -> Option<(u8, &'a [u8])> {
         let (&tag, rest) = self.0.split_first()?;
         let (&first, rest) = rest.split_first()?;
@@ -174,7 +174,7 @@ impl<'a> Der<'a> {
             .and_then(|(found, content)| (found == tag).then_some(content))
     }
 
-    /// The next content if it has this tag; otherwise nothing is taken.
+    /// The next content if it has this tag; otherwise consumes nothing.
     fn optional(&mut self, tag: u8) -> Option<&'a [u8]> {
         if self.0.first() == Some(&tag) {
             self.expect(tag)
@@ -186,8 +186,9 @@ impl<'a> Der<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn times_of_both_forms() {

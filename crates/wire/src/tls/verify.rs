@@ -1,8 +1,9 @@
-//! Which server certificates are accepted.
+//! Decides which server certificates are accepted.
 //!
-//! The handshake's signature is checked in every mode: without that, whoever replays a certificate would pass for its owner. It is checked
-//! here, from the key in the certificate, because webpki refuses to read a certificate of version 1, which is what `openssl x509 -req`
-//! makes by default and many servers therefore have.
+//! Every mode checks the handshake's signature; otherwise anyone who replays a certificate could
+//! pass for its owner. The check is done here, with the key from the certificate, because webpki
+//! refuses to parse version 1 certificates. `openssl x509 -req` makes those by default, so many
+//! servers have them.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
@@ -15,12 +16,12 @@ use rustls::{
 
 use super::der::{Certificate, PublicKey};
 
-/// Whose certificates are believed.
+/// Which certificates are trusted.
 #[derive(Debug)]
 pub(super) enum Trust {
-    /// Any: `preferred` and `required` encrypt, no more.
+    /// Any: `preferred` and `required` only encrypt.
     Anyone,
-    /// Those that lead to a root, and those that are given themselves.
+    /// Those that chain to a root, and those given in `ssl-ca` themselves.
     These {
         roots: RootCertStore,
         pinned: Vec<CertificateDer<'static>>,
@@ -82,7 +83,7 @@ impl ServerCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, TlsError> {
-        // RFC 8446, 4.2.3: these are for certificates only, not for the handshake.
+        // RFC 8446, 4.2.3: these schemes are for certificates only, not for the handshake.
         if matches!(
             dss.scheme,
             SignatureScheme::RSA_PKCS1_SHA256
@@ -124,7 +125,7 @@ impl Verifier {
         Err(CertificateError::BadSignature.into())
     }
 
-    /// A certificate of version 1, which must be issued by a root itself.
+    /// Checks a version 1 certificate, which a root itself must have issued.
     fn check_v1(
         &self,
         fields: &Certificate<'_>,
@@ -172,7 +173,8 @@ fn check_dates(fields: &Certificate<'_>, now: UnixTime) -> Result<(), TlsError> 
     Ok(())
 }
 
-/// The name must be among the alternative names; a certificate without any is compared by its common name, as the stock clients do.
+/// The name must be among the alternative names. A certificate without any is compared by common
+/// name, as in the stock clients.
 fn check_name(
     cert: &CertificateDer<'_>,
     fields: &Certificate<'_>,

@@ -1,10 +1,11 @@
-use crate::common::{ALL, MARIADB, ca, tcp, unix};
 use refloat_sandbox::ServerKind;
 use refloat_wire::{ConnectOptions, Connection, Error, Secret, SslMode};
 
+use crate::common::{ALL, MARIADB, ca, tcp, unix};
+
 const PASSWORD: &str = "s3cret 'päss' \\ %";
 
-/// Over TLS, over plain TCP and over the socket, with the right password, a wrong one and none.
+/// Tries TLS, plain TCP and the socket, each with the right password, a wrong one and none.
 fn try_all(kind: ServerKind, user: &str, plugin: &str) {
     let tls = ConnectOptions {
         ssl_mode: SslMode::Required,
@@ -25,7 +26,7 @@ fn try_all(kind: ServerKind, user: &str, plugin: &str) {
             options.describe(),
             options.ssl_mode
         );
-        // Twice: the second login of caching_sha2_password takes the short way.
+        // Twice: the second caching_sha2_password login takes the fast path.
         for _ in 0..2 {
             let mut c = Connection::connect(&with(Some(PASSWORD)))
                 .unwrap_or_else(|e| panic!("{what}: {e}"));
@@ -109,7 +110,7 @@ fn caching_sha2_password() {
         &format!("WITH caching_sha2_password BY {}", quoted()),
     );
     try_all(kind, "w_sha2", "caching_sha2_password");
-    // The full way on each transport: forget the cache first.
+    // The full path on each transport: empty the cache first.
     let plain = ConnectOptions {
         ssl_mode: SslMode::Disabled,
         ..tcp(kind)
@@ -130,7 +131,7 @@ fn caching_sha2_password() {
         })
         .unwrap();
     }
-    // Without leave to ask for the key, plain TCP has the short way only.
+    // Unless it may ask for the key, plain TCP has the fast path only.
     let careful = ConnectOptions {
         user: "w_sha2".into(),
         password: Some(PASSWORD.into()),
@@ -167,7 +168,7 @@ fn unix_socket_accounts() {
             }
             format!("WITH auth_socket AS '{me}'")
         };
-        // MariaDB before 11.7 takes no name: the account must be called as the system's user is.
+        // MariaDB before 11.7 takes no name: the account must be named like the system user.
         let user = if kind == ServerKind::MariaDb1011 {
             me
         } else {
@@ -227,7 +228,7 @@ fn an_account_that_needs_a_database_or_a_certificate() {
             database: database.map(str::to_owned),
             ..base.clone()
         };
-        // 127.0.0.1 may match the account of localhost, which does not need it: drop that one.
+        // 127.0.0.1 may match the localhost account, which does not require TLS: drop that one.
         c.exec("DROP USER w_ssl@localhost").unwrap();
         assert!(
             Connection::connect(&host(SslMode::Disabled, None))

@@ -1,5 +1,6 @@
-use crate::common::{ALL, MARIADB, connect};
 use refloat_wire::{BulkPacket, BulkType, Error};
+
+use crate::common::{ALL, MARIADB, connect};
 
 const ROWS: u64 = 100_000;
 
@@ -137,7 +138,7 @@ fn packets_over_sixteen_megabytes_and_sent_ahead() {
             )
             .unwrap();
         assert_eq!(r, Some(format!("12 {} 1", 12 * (9 << 20))));
-        // A duplicate in the middle: an error, and the connection goes on.
+        // A duplicate in the middle causes an error, and the connection stays usable.
         p.clear();
         p.put_i32(3);
         p.put_null();

@@ -1,4 +1,4 @@
-//! One server of each kind for the whole run, and a database for each test.
+//! Shares one server of each kind across all tests, with a database for each test.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -17,7 +17,7 @@ pub fn sandbox() -> Sandbox {
     Sandbox::new(folder)
 }
 
-/// The shared server of this kind. It goes away with the test process.
+/// The shared server of this kind. It ends with the test process.
 pub fn server(kind: ServerKind) -> &'static Ephemeral {
     static SERVERS: [OnceLock<Ephemeral>; 3] = [const { OnceLock::new() }; 3];
     let index = ALL.iter().position(|k| *k == kind).unwrap();
@@ -32,17 +32,17 @@ pub fn server(kind: ServerKind) -> &'static Ephemeral {
     })
 }
 
-/// Root over the unix socket.
+/// Connects as root over the unix socket.
 pub fn unix(kind: ServerKind) -> ConnectOptions {
     ConnectOptions::from_url(&server(kind).socket_url()).unwrap()
 }
 
-/// Root over TCP.
+/// Connects as root over TCP.
 pub fn tcp(kind: ServerKind) -> ConnectOptions {
     ConnectOptions::from_url(&server(kind).url()).unwrap()
 }
 
-/// A connection as root over the socket, in an empty database of this name.
+/// A connection as root over the socket, in a new, empty database of this name.
 pub fn connect(kind: ServerKind, database: &str) -> Connection {
     let mut c = Connection::connect(&unix(kind)).unwrap();
     c.exec(format!("DROP DATABASE IF EXISTS {database}"))

@@ -1,8 +1,9 @@
 use std::time::Duration;
 
-use crate::common::{ALL, MARIADB, sandbox, tcp, unix};
 use refloat_sandbox::{ServerKind, StartOptions};
 use refloat_wire::{ConnectOptions, Connection, Error, Phase};
+
+use crate::common::{ALL, MARIADB, sandbox, tcp, unix};
 
 #[test]
 fn servers_are_told_apart() {
@@ -26,7 +27,7 @@ fn servers_are_told_apart() {
         .expect_identity(connections[1].identity())
         .unwrap_err();
     assert!(matches!(other, Error::WrongServer { .. }));
-    // Two of the same version, side by side.
+    // Two servers of the same version, side by side.
     let twin = sandbox()
         .start_ephemeral(&StartOptions::new(MARIADB[0]))
         .unwrap();
@@ -41,7 +42,7 @@ fn a_restarted_server_is_not_taken_for_the_old_one() {
         .unwrap();
     let c = Connection::connect(&ConnectOptions::from_url(&server.url()).unwrap()).unwrap();
     let killer = c.killer();
-    // Longer than the slack for an uptime in whole seconds.
+    // Longer than the slack for uptimes in whole seconds.
     std::thread::sleep(Duration::from_secs(4));
     assert!(killer.kill_query().unwrap());
     server.restart().unwrap();

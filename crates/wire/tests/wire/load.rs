@@ -1,6 +1,7 @@
-use crate::common::{ALL, connect, sandbox, tcp};
 use refloat_sandbox::StartOptions;
 use refloat_wire::{ConnectOptions, Connection, Error, SslMode};
+
+use crate::common::{ALL, connect, sandbox, tcp};
 
 const LOAD: &str = "LOAD DATA LOCAL INFILE 'refloat:1' INTO TABLE t CHARACTER SET binary (id, v)";
 
@@ -27,7 +28,7 @@ fn rows_arrive_and_are_counted() {
             ),
             (Some(0), Some(0), Some(0))
         );
-        // LOCAL means IGNORE: a duplicate is skipped, and the caller can see it.
+        // LOCAL implies IGNORE: a duplicate is skipped, and the caller can see that.
         let ok = c
             .load_data(LOAD, &mut |out| out.write(b"5\tagain\n200000\tnew\n"))
             .unwrap();
@@ -39,7 +40,7 @@ fn rows_arrive_and_are_counted() {
             c.query_value("SELECT COUNT(*) FROM t").unwrap().as_deref(),
             Some("100001")
         );
-        // Large blocks, in the split form, over TLS and over plain TCP.
+        // Large blocks, through the split form, over TLS and over plain TCP.
         for ssl_mode in [SslMode::Required, SslMode::Disabled] {
             let mut options = tcp(kind);
             options.ssl_mode = ssl_mode;
@@ -90,7 +91,7 @@ fn a_source_that_fails_commits_nothing() {
             );
             assert!(c.is_closed() && matches!(c.exec("COMMIT"), Err(Error::Closed { .. })));
             assert_empty(&mut watcher, c.server().connection_id);
-            // Dropping the connection in the middle does the same.
+            // Dropping the connection midway has the same effect.
             let mut c = c.reconnect().unwrap();
             c.load_begin(LOAD).unwrap();
             c.load_write(b"1\tx\n").unwrap();
@@ -101,7 +102,7 @@ fn a_source_that_fails_commits_nothing() {
     }
 }
 
-/// Waits until the server is done with the session, then looks.
+/// Waits until the server has ended the session, then checks the table.
 fn assert_empty(watcher: &mut Connection, id: u64) {
     let gone = format!("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = {id}");
     for _ in 0..200 {
@@ -140,7 +141,7 @@ fn refused_statements_and_foreign_ones() {
             Err(Error::LoadData { .. })
         ));
         assert_eq!(c.query_value("SELECT 1").unwrap().as_deref(), Some("1"));
-        // The same statement where nobody expects a file, as a dump could hold it.
+        // The same statement where no file is expected, as a dump could contain it.
         let canary = c
             .exec("LOAD DATA LOCAL INFILE '/etc/passwd' INTO TABLE t")
             .unwrap_err();

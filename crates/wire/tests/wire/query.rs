@@ -1,7 +1,8 @@
 use std::ops::ControlFlow;
 
-use crate::common::{ALL, MAX_ALLOWED_PACKET, connect, tcp, unix};
 use refloat_wire::{Connection, Error, RetryStatus, Vendor};
+
+use crate::common::{ALL, MAX_ALLOWED_PACKET, connect, tcp, unix};
 
 #[test]
 fn the_server_is_recognised() {
@@ -79,7 +80,7 @@ fn errors_leave_the_connection_usable() {
             Some(1064),
             "several statements in one are off"
         );
-        // An error in the middle of rows.
+        // An error in the middle of the rows.
         assert!(
             c.query("SELECT id, (SELECT 1 UNION SELECT 2) FROM t")
                 .is_err()
@@ -197,7 +198,7 @@ fn what_is_too_large_is_refused_before_it_is_sent() {
             Some("1"),
             "nothing was sent"
         );
-        // And the largest that we let through is taken by the server.
+        // The server accepts the longest command that we let through.
         let mut sql = b"SELECT 1 /*".to_vec();
         sql.resize(MAX_ALLOWED_PACKET - 2 - 2, b'x');
         sql.extend_from_slice(b"*/");

@@ -1,4 +1,5 @@
-//! A server that means harm. It is no stand-in for a database: it speaks just enough to ask for what it must not get.
+//! Tests against a hostile server. It does not imitate a database: it speaks just enough of the
+//! protocol to ask for what it must not get.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use refloat_wire::{ConnectOptions, Connection, Error, SslMode};
 
-/// `CLIENT_PROTOCOL_41 | CLIENT_SECURE_CONNECTION | CLIENT_PLUGIN_AUTH | CLIENT_LOCAL_FILES`, and `CLIENT_SSL`.
+/// `CLIENT_PROTOCOL_41`, `CLIENT_SECURE_CONNECTION`, `CLIENT_PLUGIN_AUTH`, `CLIENT_LOCAL_FILES`.
 const CAPABILITIES: u32 = 0x0000_0200 | 0x0000_8000 | 0x0008_0000 | 0x0000_0080;
 const CLIENT_SSL: u32 = 0x0000_0800;
 const OK: &[u8] = &[0, 0, 0, 2, 0, 0, 0];
@@ -46,7 +47,7 @@ impl Peer {
         self.send(0, &p);
     }
 
-    /// Everything that the other side still sends until it closes.
+    /// Everything that the client still sends until it closes.
     fn rest(mut self) -> Vec<u8> {
         self.0
             .set_read_timeout(Some(Duration::from_secs(5)))
@@ -77,7 +78,7 @@ fn a_file_that_nobody_offered_is_not_sent() {
         peer.greet(CAPABILITIES, "mysql_native_password");
         peer.read().unwrap();
         peer.send(2, OK);
-        // The first statement of any session.
+        // The first statement of every session.
         assert_eq!(peer.read().unwrap()[0], 3);
         peer.send(1, b"\xfb/etc/passwd");
         peer.rest()

@@ -1,8 +1,9 @@
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
-use crate::common::{ALL, tcp, unix};
 use refloat_wire::{ConnectOptions, Connection, Error, RetryStatus, SslMode};
+
+use crate::common::{ALL, tcp, unix};
 
 #[test]
 fn a_running_query_is_killed_at_once() {
@@ -15,7 +16,7 @@ fn a_running_query_is_killed_at_once() {
                 std::thread::sleep(Duration::from_millis(200));
                 killer.kill_query()
             });
-            // MySQL ends SLEEP with a result of 1, MariaDB with an error.
+            // MySQL ends SLEEP with the result 1, MariaDB with an error.
             let result = c.query_value("SELECT SLEEP(60)");
             assert!(
                 started.elapsed() < Duration::from_secs(5),
@@ -44,7 +45,7 @@ fn a_running_query_is_killed_at_once() {
                 "{kind}: the words of a library for TLS: {cause:?}"
             );
             assert!(c.is_closed() || c.exec("SELECT 1").is_err());
-            // The server takes a moment to forget it.
+            // The server takes a moment to remove the session.
             let started = Instant::now();
             while c.killer().kill_query().unwrap() {
                 let waited = started.elapsed();
@@ -104,7 +105,8 @@ fn another_thread_can_close_the_socket() {
     }
 }
 
-/// A server that waits for its client to take more asks ever less often whether there is room: it must not learn of the end only then.
+/// A server that waits for its client to read probes for room less and less often. It must not have
+/// to wait for a probe to notice the end.
 #[test]
 fn a_server_that_waits_for_its_client_learns_of_the_end_at_once() {
     std::thread::scope(|scope| {
@@ -114,14 +116,14 @@ fn a_server_that_waits_for_its_client_learns_of_the_end_at_once() {
                 let id = c.server().connection_id;
                 let handle = c.shutdown_handle();
                 let mut waited = false;
-                // More than all buffers between the two hold.
+                // More than all buffers between the two can hold.
                 let large = "SELECT REPEAT('x', 1000000) FROM information_schema.COLUMNS LIMIT 200";
                 let error = c.query_each(large, &mut |_| {
                     if !std::mem::replace(&mut waited, true) {
                         std::thread::sleep(Duration::from_secs(14));
                         handle.shutdown();
                     }
-                    // What has come already is taken.
+                    // Accepts the rows that have already arrived.
                     ControlFlow::Continue(())
                 });
                 assert!(matches!(error, Err(Error::Cancelled)), "{error:?}");

@@ -1,11 +1,12 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::{ALL, ca, sandbox, tcp, unix};
 use refloat_sandbox::{ServerKind, StartOptions, Tls};
 use refloat_wire::{ConnectOptions, Connection, Error, SslMode};
 
-/// Another way to write 127.0.0.1, which no certificate here carries.
+use crate::common::{ALL, ca, sandbox, tcp, unix};
+
+/// Another way to write 127.0.0.1, which is in no certificate here.
 const ALIAS: &str = "::ffff:127.0.0.1";
 
 fn openssl(folder: &Path, arguments: &str) {
@@ -84,7 +85,8 @@ fn every_mode_with_a_good_and_a_bad_authority() {
                 Err(Error::Options { .. })
             ));
         }
-        // The name: localhost and 127.0.0.1 are in the certificate, the alias leads to the same server and is not.
+        // The name: the certificate has localhost and 127.0.0.1, but not the alias, which reaches
+        // the same server.
         let named = |host: &str, ssl_mode| ConnectOptions {
             host: Some(host.to_owned()),
             ..with(ssl_mode, Some(ca(kind)))
@@ -95,7 +97,7 @@ fn every_mode_with_a_good_and_a_bad_authority() {
         );
         Connection::connect(&named(ALIAS, SslMode::VerifyCa)).unwrap();
         Connection::connect(&named("localhost", SslMode::VerifyIdentity)).unwrap();
-        // A socket is not encrypted unless asked for, and can be.
+        // A socket is not encrypted unless required, but can be.
         assert!(!Connection::connect(&unix(kind)).unwrap().server().is_tls);
         let asked = ConnectOptions {
             ssl_mode: SslMode::Required,
@@ -127,7 +129,8 @@ fn a_server_without_tls() {
     }
 }
 
-/// Servers with the certificates that people have: version 1 (what openssl makes by default), expired, without alternative names.
+/// Servers with certificates found in practice: version 1 (which openssl makes by default),
+/// expired, without alternative names.
 #[test]
 fn certificates_that_webpki_would_not_read() {
     let folder = tempfile::Builder::new()
@@ -189,7 +192,7 @@ fn certificates_that_webpki_would_not_read() {
         for mode in [SslMode::VerifyCa, SslMode::VerifyIdentity] {
             if valid {
                 Connection::connect(&with(mode, Some(at("ca.pem")))).unwrap();
-                // Given itself, it is its own authority.
+                // A certificate given in `ssl-ca` needs no other authority.
                 Connection::connect(&with(mode, Some(at(cert)))).unwrap();
                 assert!(refused(&with(mode, Some(bad.clone()))).contains("UnknownIssuer"));
             } else {

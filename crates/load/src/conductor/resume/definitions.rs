@@ -10,9 +10,10 @@ use super::super::databases::default_collation;
 use super::super::registry::{TableKey, engine_of, is_versioned, quoted_name};
 use super::DatabaseStep;
 use crate::error::{LoadError, Refusal, START_OVER};
-use crate::marks::{Found, TableDetail, TableFound};
+use crate::marks::{Found, TableFound};
 use crate::options::ExistingPolicy;
 use crate::programs::Kind;
+use crate::table::TableDetail;
 
 impl Conductor<'_> {
     /// Whether rows of a table are in that come behind this statement: then it was run, and must not be run again.

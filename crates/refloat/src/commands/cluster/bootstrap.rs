@@ -16,15 +16,15 @@ use refloat_run::Run;
 use refloat_run::events::RunResult;
 use serde::{Deserialize, Serialize};
 
+use super::busy::{refuse_maintained, refuse_open, refuse_restored, refuse_second};
 use super::lock::ClusterLock;
-use super::maintain::refuse_second;
-use super::members::{ClusterOf, Nodes, shell_word};
+use super::members::{ClusterOf, Nodes};
 use super::rejoin::{Asked, How, VerifyAfter, has_known_history, is_left, is_proven, planned};
-use super::restore::{refuse_maintained, refuse_open, refuse_restored};
 use super::{print_plan, start_limit, verify};
 use crate::context::Context;
 use crate::exit::{self, Exit, ProgramError};
 use crate::record::record;
+use crate::shell::word;
 use crate::sizes::parse_time;
 use crate::watch::{Show, Watch};
 
@@ -262,8 +262,8 @@ fn as_begun(plan: &BootstrapPlan, node: Option<&str>, without: &[String]) -> any
     let flags = |node: Option<&str>, without: &BTreeSet<&str>| {
         let without = without
             .iter()
-            .map(|name| format!("--without {}", shell_word(name)));
-        let node = node.map(|name| format!("--node {}", shell_word(name)));
+            .map(|name| format!("--without {}", word(name)));
+        let node = node.map(|name| format!("--node {}", word(name)));
         node.into_iter()
             .chain(without)
             .collect::<Vec<_>>()

@@ -17,22 +17,21 @@ use refloat_report::maintain as face;
 use refloat_run::events::RunResult;
 use refloat_run::{Run, RunDir};
 
-use super::copies;
+use super::busy::{
+    MAINTAIN, refuse_for, refuse_held, refuse_maintained, refuse_open, refuse_restored,
+    refuse_second, unfinished_maintenances,
+};
 use super::lock::ClusterLock;
 use super::members::{ClusterOf, Nodes};
 use super::rejoin::is_left;
-use super::restore::{refuse_for, refuse_maintained, refuse_open, refuse_restored};
-use super::{print_plan, start_limit};
+use super::{copies, print_plan, start_limit};
 use crate::context::Context;
 use crate::exit::{self, Exit, ProgramError};
 use crate::record::record;
 use crate::sizes::{parse_bytes, parse_time};
 use crate::watch::{Show, Watch};
-pub use detached::refuse_second;
 use work::{Program, RUN_VARIABLE, UntilEnd};
 
-/// Name of these runs.
-pub const COMMAND: &str = "cluster maintain";
 /// What is to be done about what would keep a node away.
 pub const SEE_ADVISE: &str =
     "`refloat cluster advise` says what to do; --ignore-advice goes on all the same.";
@@ -147,7 +146,7 @@ pub struct MaintainArgs {
     json: bool,
 
     /// What is done while the node is down, behind `--`: a program and its arguments
-    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["begin", "end", "plan", "until_end"])]
+    #[arg(last = true, value_name = "MAINTAIN", conflicts_with_all = ["begin", "end", "plan", "until_end"])]
     command: Vec<String>,
 }
 
@@ -186,7 +185,7 @@ pub fn run(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
 
 /// The maintenances of a cluster that were begun on this machine and have not ended.
 pub fn open_here(cluster: &str, context: &Context) -> anyhow::Result<Vec<(RunDir, MaintainState)>> {
-    let mut open = detached::open(context)?;
+    let mut open = unfinished_maintenances(context)?;
     open.retain(|(_, state)| state.cluster == cluster);
     Ok(open)
 }
@@ -252,13 +251,13 @@ impl<'a> Begin<'a> {
     fn run(&self, work: impl FnOnce(&Run) -> Box<dyn Work + 'a>) -> anyhow::Result<Exit> {
         let control = self.nodes.control(self.node)?;
         // What is open has a better word for it than what is locked.
-        detached::refuse_second(&self.nodes.name, self.context)?;
+        refuse_second(&self.nodes.name, self.context)?;
         refuse_open(&self.nodes.name, self.context)?;
         let _lock = ClusterLock::take(&self.nodes.name, self.context)?;
         let plan = plan(self.nodes, self.node, self.hold, false)?;
         refuse_for(&self.keeps_away()?, SEE_ADVISE)?;
         let show = if self.json { Show::Json } else { Show::Lines };
-        let (watch, run) = Watch::begin(COMMAND, show, self.context)?;
+        let (watch, run) = Watch::begin(MAINTAIN, show, self.context)?;
         if !self.json {
             write!(std::io::stderr(), "{}", face::plan(&plan))?;
         }
@@ -320,15 +319,6 @@ fn plan(nodes: &Nodes, node: &str, hold: &HoldArgs, only_shown: bool) -> anyhow:
             .into());
     }
     Ok(plan)
-}
-
-/// Refuses while a maintenance that was begun elsewhere has a node keep write-sets: what it has raised is no room of ours, and goes when that
-/// one ends.
-pub fn refuse_held(nodes: &Nodes) -> anyhow::Result<()> {
-    refuse_for(
-        &nodes.kept_for_others(),
-        "End that one first (--end, where it was begun); `refloat settings show` and `refloat settings revert` find what one has left that was killed.",
-    )
 }
 
 /// Says and records how it ended.

@@ -12,10 +12,10 @@ use refloat_run::settings::{GCACHE_MEMORY, GCACHE_PURGE, list_on_server};
 use refloat_sandbox::{GaleraNode, Instance, Sandbox};
 use refloat_wire::{ConnectOptions, Connection, Target};
 
-use crate::commands::sandbox::shell_word as quoted;
 use crate::connect::ConnectArgs;
 use crate::context::Context;
 use crate::exit::{Exit, ProgramError};
+use crate::shell::word;
 
 /// `--cluster` and everything about the connections. It stands behind the options that are a command's own: its heading goes on.
 #[derive(Debug, Args)]
@@ -48,25 +48,16 @@ pub struct Nodes {
     pub is_balanced: bool,
 }
 
-/// A word for a shell, quoted where it has to be.
-pub fn shell_word(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/.:@_-+,=%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    quoted(word)
-}
-
 impl ClusterOf {
     /// `--cluster` and the options beside it as they were given: what a command that is proposed has to say as well.
     pub fn flags(&self) -> String {
-        let mut flags = format!("--cluster {}", shell_word(&self.cluster));
+        let mut flags = format!("--cluster {}", word(&self.cluster));
         for (flag, value) in self.options.given() {
             flags.push_str(" --");
             flags.push_str(flag);
             if let Some(value) = value {
                 flags.push(' ');
-                flags.push_str(&shell_word(&value));
+                flags.push_str(&word(&value));
             }
         }
         flags

@@ -13,12 +13,10 @@ use refloat_report::{cluster_verify, rejoin as face};
 use refloat_run::events::RunResult;
 use refloat_run::{Owner, settings};
 
-use super::copies;
+use super::busy::{refuse_maintained, refuse_open, refuse_restored, refuse_second};
 use super::lock::ClusterLock;
-use super::maintain::refuse_second;
 use super::members::{ClusterOf, Nodes};
-use super::restore::{refuse_maintained, refuse_open, refuse_restored};
-use super::{print_plan, sst_rate, start_limit, verify};
+use super::{copies, print_plan, sst_rate, start_limit, verify};
 use crate::context::Context;
 use crate::exit::{self, Exit};
 use crate::record::record;

@@ -8,9 +8,8 @@ use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use refloat_cluster::advise::{Advice, Mistake};
 use refloat_cluster::{
-    ClusterView, Control, Rate, Rates, Restore, RestoreError, RestorePlan, RestoreState,
-    RestoreStep, RestoreWay, RestoreWish, Restored, asked_for, differing, given_up_restore,
-    maintenances_elsewhere, open_restore, plan_restore, restores_elsewhere,
+    Control, Rate, Rates, Restore, RestoreError, RestorePlan, RestoreState, RestoreStep,
+    RestoreWay, RestoreWish, Restored, asked_for, differing, given_up_restore, plan_restore,
 };
 use refloat_load::LoadOptions;
 use refloat_report::restore as face;
@@ -18,19 +17,17 @@ use refloat_run::events::RunResult;
 use refloat_run::{Run, RunDir};
 use refloat_wire::ConnectOptions;
 
+use super::busy::{RESTORE, goes_on, refuse_held, refuse_second, unfinished_restore};
 use super::lock::ClusterLock;
-use super::maintain::{refuse_held, refuse_second};
-use super::members::{ClusterOf, Nodes, shell_word};
+use super::members::{ClusterOf, Nodes};
 use super::{copies, print_plan};
 use crate::commands::load::{DataArgs, HowArgs, TroubleArgs, WhatArgs, restore_options};
 use crate::context::Context;
 use crate::exit::{self, Exit, ProgramError};
 use crate::record::record;
+use crate::shell::word;
 use crate::sizes::{parse_bytes, parse_time};
 use crate::watch::{Show, Watch};
-
-/// Name of these runs.
-const COMMAND: &str = "cluster restore";
 
 const AFTER_HELP: &str = "\
 EXAMPLES:
@@ -221,7 +218,7 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
         ConnectOptions::default(),
         (&args.what, &args.data, &args.how, &args.trouble),
     );
-    let open = open(&nodes.name, context)?;
+    let open = unfinished_restore(&nodes.name, context)?;
     if let Some((dir, state)) = open.as_ref().filter(|_| args.what.plan && !args.restart) {
         if args.json {
             writeln!(std::io::stdout(), "{}", serde_json::to_string(state)?)?;
@@ -303,19 +300,6 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
     finish(result, &state, &run, watch, args.json, context)
 }
 
-/// The command that goes on with a restore; of one of an earlier version, which has not kept it, with these flags for the cluster.
-pub fn goes_on(state: &RestoreState, flags: &str) -> String {
-    state.command.clone().unwrap_or_else(|| {
-        let source = shell_word(&state.plan.source);
-        let flags = if flags.is_empty() {
-            String::new()
-        } else {
-            format!("{flags} ")
-        };
-        format!("refloat cluster restore {source} {flags}--resume")
-    })
-}
-
 /// The command that goes on with the restore that this process begins.
 fn command_to_go_on(args: &RestoreArgs) -> String {
     let words = std::env::args_os().skip(1);
@@ -331,13 +315,13 @@ fn again(words: impl Iterator<Item = String>, (source, path): (&str, &str)) -> S
     const UNTIL: &str = "--stop-before";
     let mut command = vec!["refloat".to_owned()];
     let mut words = words.peekable();
-    while let Some(word) = words.next() {
-        if word == UNTIL {
+    while let Some(given) = words.next() {
+        if given == UNTIL {
             words.next();
-        } else if word == source {
-            command.push(shell_word(path));
-        } else if !ONCE.contains(&word.as_str()) && !word.starts_with("--stop-before=") {
-            command.push(shell_word(&exit::redact(&word)));
+        } else if given == source {
+            command.push(word(path));
+        } else if !ONCE.contains(&given.as_str()) && !given.starts_with("--stop-before=") {
+            command.push(word(&exit::redact(&given)));
         }
     }
     command.push("--resume".to_owned());
@@ -407,28 +391,11 @@ fn controls(nodes: &Nodes) -> anyhow::Result<Vec<Option<&Control>>> {
     controls.collect()
 }
 
-/// The newest restore of this cluster that has not ended.
-pub fn open(cluster: &str, context: &Context) -> anyhow::Result<Option<(RunDir, RestoreState)>> {
-    for dir in RunDir::list(context.state_dir())
-        .context("cannot read the runs")?
-        .into_iter()
-        .rev()
-    {
-        if dir.info().command == COMMAND
-            && let Some(state) = open_restore(&dir)?
-            && state.cluster == cluster
-        {
-            return Ok(Some((dir, state)));
-        }
-    }
-    Ok(None)
-}
-
 /// The newest restore of this cluster, if it was given up: its nodes may be down, and only it knows where they were.
 fn given_up(cluster: &str, context: &Context) -> anyhow::Result<Option<RestoreState>> {
     let runs = RunDir::list(context.state_dir()).context("cannot read the runs")?;
     for dir in runs.into_iter().rev() {
-        let of_cluster = dir.info().command == COMMAND && dir.has(refloat_cluster::RESTORE_STATE);
+        let of_cluster = dir.info().command == RESTORE && dir.has(refloat_cluster::RESTORE_STATE);
         if !of_cluster {
             continue;
         }
@@ -453,54 +420,6 @@ fn places(state: &RestoreState) -> Vec<(String, (String, u64))> {
             Some((node.name.clone(), place))
         })
         .collect()
-}
-
-/// Refuses to do something else to a cluster while it is being restored.
-pub fn refuse_open(cluster: &str, context: &Context) -> anyhow::Result<()> {
-    let Some((dir, state)) = open(cluster, context)? else {
-        return Ok(());
-    };
-    Err(ProgramError::new(
-        Exit::Refused,
-        format!(
-            "the restore of {cluster}, begun at {}, has not ended: {} is its next step (run {})",
-            dir.info().started,
-            state.step.word(),
-            dir.id()
-        ),
-    )
-    .hint(format!(
-        "Go on with it: `{}`; or end it: `refloat cluster restore {} --give-up`.",
-        goes_on(&state, ""),
-        shell_word(&state.plan.source)
-    ))
-    .into())
-}
-
-/// Refuses while a maintenance of a node is going on, on whatever machine.
-pub fn refuse_maintained(nodes: &Nodes, view: &ClusterView) -> anyhow::Result<()> {
-    refuse_for(
-        &maintenances_elsewhere(&nodes.members, view),
-        "Wait for its end. One that was killed ends with --end where it was begun; the file may be removed when you know that it has ended.",
-    )
-}
-
-/// Refuses while a restore of the cluster is driven by another process, on whatever machine: it stops and starts the same nodes.
-pub fn refuse_restored(nodes: &Nodes, view: &ClusterView) -> anyhow::Result<()> {
-    refuse_for(
-        &restores_elsewhere(&nodes.members, view),
-        "Wait for its end. One that was killed on a machine that cannot be seen from here goes on when its command is given again with --take-over, and ends with --give-up. The file may be removed when you know that nobody goes on with it.",
-    )
-}
-
-/// Refuses for these reasons, if there are any.
-pub fn refuse_for(reasons: &[String], hint: &str) -> anyhow::Result<()> {
-    if reasons.is_empty() {
-        return Ok(());
-    }
-    Err(ProgramError::new(Exit::Refused, reasons.join("; "))
-        .hint(hint)
-        .into())
 }
 
 fn check_same(state: &RestoreState, load: &LoadOptions, nodes: &Nodes) -> anyhow::Result<()> {
@@ -570,7 +489,7 @@ fn planned(
         discard_old: args.discard_old,
         known: known.to_vec(),
     };
-    let dir = RunDir::create(context.state_dir(), COMMAND)
+    let dir = RunDir::create(context.state_dir(), RESTORE)
         .context("cannot begin the record of the run")?;
     let plan = plan_restore(&nodes.name, &nodes.members, controls, load, &wish, dir.id());
     let keep = plan.is_ok() && !args.what.plan;

@@ -9,10 +9,10 @@ use refloat_cluster::{Observation, WantedTables, observe, rolling_order};
 use refloat_run::Cancel;
 use refloat_run::signals::install_signal_handlers;
 
+use super::busy::{refuse_for, refuse_second};
 use super::copies;
 use super::maintain::{self, Begin, HoldArgs};
 use super::members::{ClusterOf, Nodes};
-use super::restore::refuse_for;
 use crate::context::Context;
 use crate::exit::{Exit, ProgramError};
 
@@ -73,7 +73,7 @@ pub fn run(args: &RollingArgs, context: &Context) -> anyhow::Result<Exit> {
     }
     if !args.plan {
         // A node that is down for a maintenance that was killed is more than one that does not answer.
-        maintain::refuse_second(&nodes.name, context)?;
+        refuse_second(&nodes.name, context)?;
     }
     let how = Observation {
         sample: Duration::from_secs(1),

@@ -14,7 +14,7 @@ use refloat_run::signals::install_signal_handlers;
 use refloat_run::{Cancel, RunDir};
 
 use super::members::{ClusterOf, Nodes};
-use super::{maintain, restore, seconds, sst_rate};
+use super::{busy, maintain, seconds, sst_rate};
 use crate::context::Context;
 use crate::exit::{Exit, ProgramError};
 use crate::sizes::parse_bytes;
@@ -165,8 +165,8 @@ fn begun_here(
 ) -> anyhow::Result<Vec<OpenWork>> {
     let flags = args.cluster.flags();
     let mut found = Vec::new();
-    if let Some((dir, state)) = restore::open(&nodes.name, context)? {
-        let next = restore::goes_on(&state, &flags);
+    if let Some((dir, state)) = busy::unfinished_restore(&nodes.name, context)? {
+        let next = busy::goes_on(&state, &flags);
         let named = (state.plan.chosen().to_owned(), state.step.word().to_owned());
         found.push(begun(WorkKind::Restore, &dir, named, next));
     }

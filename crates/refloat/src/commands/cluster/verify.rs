@@ -9,10 +9,11 @@ use refloat_report::cluster_verify as face;
 use refloat_run::Run;
 use refloat_run::events::RunResult;
 
-use super::members::{ClusterOf, Nodes, shell_word};
+use super::members::{ClusterOf, Nodes};
 use crate::context::Context;
 use crate::exit::{self, Exit};
 use crate::record::record;
+use crate::shell::word;
 use crate::watch::{Show, Watch};
 
 /// Name of these runs.
@@ -109,10 +110,7 @@ pub fn run(args: &VerifyArgs, context: &Context) -> anyhow::Result<Exit> {
 /// The command that compares all nodes, to be pasted.
 pub fn command(cluster: &str, quick: bool) -> String {
     let how = if quick { "--quick " } else { "" };
-    format!(
-        "refloat cluster verify {how}--cluster {}",
-        shell_word(cluster)
-    )
+    format!("refloat cluster verify {how}--cluster {}", word(cluster))
 }
 
 /// How nodes that differ are given a full copy: what they have missed leaves them as they are.

@@ -8,8 +8,9 @@ use refloat_sandbox::{
 };
 
 use super::args::{EnvArgs, SstChoice, StartArgs};
-use super::{as_json, print_json, refusal, shell_word, tls};
+use super::{as_json, print_json, refusal, tls};
 use crate::exit::{Exit, ProgramError};
+use crate::shell::quoted;
 
 /// Starts the cluster of so many nodes that the arguments describe.
 pub fn start(sandbox: &Sandbox, nodes: u32, args: StartArgs) -> anyhow::Result<Exit> {
@@ -87,9 +88,9 @@ pub fn env(cluster: &GaleraCluster, args: &EnvArgs) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     let file = cluster.toml().to_string_lossy().into_owned();
-    writeln!(out, "export REFLOAT_CLUSTER_FILE={}", shell_word(&file))?;
+    writeln!(out, "export REFLOAT_CLUSTER_FILE={}", quoted(&file))?;
     if let Some(url) = proxy {
-        writeln!(out, "export REFLOAT_URL={}", shell_word(&url))?;
+        writeln!(out, "export REFLOAT_URL={}", quoted(&url))?;
     }
     Ok(Exit::Done)
 }

@@ -1,4 +1,4 @@
-//! The rules, one setting after the other.
+//! The rules of the catalog, one setting after another.
 
 use refloat_wire::Vendor;
 
@@ -9,35 +9,40 @@ use crate::settings::redo::{CHECKPOINT_NOW, LOG_FILE_SIZE};
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
-/// Share of the free memory that a buffer pool may grow by: the rest is for connections, sorts of index builds, the
-/// page cache, and ourselves.
+/// Share of the free memory that the buffer pool may grow by. The rest is for connections, sorts of
+/// index builds, the page cache, and this process.
 const POOL_SHARE: f64 = 0.5;
-/// Rows in InnoDB pages take about this much more room than as dump text, indexes included.
+/// Rows take about this much more room in InnoDB pages than as dump text, indexes included.
 const POOL_PER_DUMP: f64 = 1.5;
-/// Growth of a buffer pool for a dump of unknown size (a pipe): enough for most, and not half of a large machine for nothing.
+/// Growth of the buffer pool for a dump of unknown size (a pipe): enough for most dumps, without
+/// taking half of a large machine for nothing.
 const POOL_UNKNOWN: u64 = 4 * GIB;
-/// A pool that grows by less is not worth the resize.
+/// Growing the pool by less than this factor is not worth the resize.
 const POOL_MIN_GROWTH: f64 = 1.25;
-/// Redo log for a load: more brings nothing that was measured.
+/// Largest redo log for a load: no gain was measured beyond it.
 const REDO_MAX: u64 = 2 * GIB;
-/// Redo of less than this is small for any load.
+/// A redo log smaller than this is too small for any load.
 const REDO_MIN: u64 = 512 * MIB;
-/// MariaDB waits (10 ms each time) for pages to be written when the log is full, and writes what is changed when the log is made
-/// small again: with a third of the dump pages go out all the while, without the waiting. Of 96, 192, 288, 400 MiB and 1 GiB for a dump of
-/// 600 MB, 192 MiB left the processors idle for the shortest time (10.11.19 and 11.8.6).
+/// MariaDB's redo log as a part of the dump: one third. When the log is full, MariaDB waits (10 ms
+/// each time) for pages to be written; when the log is made small again, it writes all changed
+/// pages. With a third of the dump, pages are flushed all the time, without those waits. Of 96,
+/// 192, 288, 400 MiB and 1 GiB for a dump of 600 MB, 192 MiB left the CPUs idle for the shortest
+/// time (10.11.19 and 11.8.6).
 const REDO_PART_MARIADB: u64 = 3;
-/// The least that is worth the change there.
+/// Smallest redo log that is worth the change on MariaDB.
 const REDO_MIN_MARIADB: u64 = 192 * MIB;
-/// Where MariaDB writes no checkpoint on demand, resizing takes seconds, which only the load of a dump of this size wins back.
+/// Where MariaDB has no checkpoint on demand, resizing takes seconds. Only the load of a dump of
+/// this size wins them back.
 const REDO_WORTH_SLOW: u64 = 4 * GIB;
-/// Pages flushed per second that a solid-state disk takes; the servers' defaults (200, MySQL 8.4 10000) are for a disk
-/// that turns.
+/// Pages flushed per second that an SSD can take; the servers' defaults (200, and 10000 on MySQL
+/// 8.4) are meant for spinning disks.
 const IO_CAPACITY: u64 = 10_000;
 
 impl Planner<'_> {
     pub(super) fn run(&mut self) {
-        // Settings are put back in reverse order. Shrinking the redo log and the buffer pool makes the server write out every
-        // changed page; with the capacity of a turning disk already back that took 12 s after 600 MB of dump instead of 1.
+        // Settings are put back in reverse order. Shrinking the redo log and the buffer pool makes
+        // the server write out every changed page; with the capacity of a spinning disk already
+        // back, that took 12 s instead of 1 s after 600 MB of dump.
         self.io_capacity();
         self.flushing();
         self.buffer_pool();
@@ -70,7 +75,7 @@ impl Planner<'_> {
         };
         let mut new = now + (free as f64 * POOL_SHARE) as u64;
         new = new.min(useful.unwrap_or(now + POOL_UNKNOWN));
-        // MariaDB 11.8 sets this limit to the size at startup, unless it is configured.
+        // MariaDB 11.8 sets this limit to the pool's size at startup, unless it is configured.
         let max = self
             .facts
             .number("innodb_buffer_pool_size_max")
@@ -85,7 +90,8 @@ impl Planner<'_> {
             );
             new = max;
         }
-        // Both servers take whole chunks per instance; newer MariaDB has no chunks and takes any size.
+        // Both vendors take whole chunks per instance. Newer MariaDB has no chunks and takes any
+        // size.
         let chunk = self
             .facts
             .number("innodb_buffer_pool_chunk_size")
@@ -117,15 +123,17 @@ impl Planner<'_> {
         });
     }
 
-    /// The buffer pool that would hold all that the dump becomes; `None` for a dump of unknown size.
+    /// The buffer pool that would hold everything the dump becomes; `None` for a dump of unknown
+    /// size.
     fn useful_pool(&self) -> Option<u64> {
         self.hints
             .dump_bytes
             .map(|b| (b as f64 * POOL_PER_DUMP) as u64)
     }
 
-    /// Where the buffer pool cannot hold the rows until index builds have read them, the page cache of the system can:
-    /// MariaDB from 11.0 on may leave `O_DIRECT` while it runs. Files are synced as before, so this is no loss of durability.
+    /// Where the buffer pool cannot hold the rows until index builds have read them, the system's
+    /// page cache can: MariaDB can leave `O_DIRECT` at run time from 11.0 on. Files are synced as
+    /// before, so no durability is lost.
     fn page_cache(&mut self) {
         let planned = |plan: &super::SettingsPlan| {
             let change = plan
@@ -152,7 +160,8 @@ impl Planner<'_> {
     }
 
     fn redo_size(&mut self) {
-        // MySQL 8.0.30 replaced the two old variables by one that is dynamic; they are still shown and have no effect.
+        // MySQL 8.0.30 replaced the two old variables with one that is dynamic. The old ones are
+        // still shown, but have no effect.
         let capacity = self.facts.number("innodb_redo_log_capacity");
         let (name, now, files) = match capacity {
             Some(now) => ("innodb_redo_log_capacity", now, 1),
@@ -169,7 +178,7 @@ impl Planner<'_> {
             },
         };
         let (wanted, too_small) = match self.facts.vendor {
-            // All of it fits: the log is changed and put back for nothing.
+            // Everything fits: changing the log and putting it back would gain nothing.
             Vendor::MySql if self.hints.dump_bytes.is_some_and(|bytes| bytes * 2 <= now) => return,
             Vendor::MySql => (
                 self.hints
@@ -217,15 +226,15 @@ impl Planner<'_> {
         }
     }
 
-    /// The redo log that a load into MariaDB wants, and why it does not get it.
+    /// The redo log size that a load into MariaDB wants, and the reason if it cannot have it.
     fn redo_of_mariadb(&self, now: u64) -> (u64, Option<&'static str>) {
         let wanted = match self.hints.dump_bytes {
-            // All of it fits.
+            // Everything fits.
             Some(bytes) if bytes <= now => return (now, None),
             Some(bytes) => (bytes / REDO_PART_MARIADB).clamp(REDO_MIN_MARIADB, REDO_MAX),
             None => REDO_MIN,
         };
-        // It would be taken at startup, and then no more: it could not be put back.
+        // A size below the log buffer is accepted at startup only, so it could not be put back.
         if self.facts.number("innodb_log_buffer_size") > Some(now) {
             return (
                 wanted,
@@ -270,7 +279,7 @@ impl Planner<'_> {
     }
 
     fn io_capacity(&mut self) {
-        // The maximum first: it may not be below the capacity. Put back in reverse order, that holds as well.
+        // The maximum first: it must not be below the capacity. In reverse order, that holds too.
         for (name, new) in [
             ("innodb_io_capacity_max", IO_CAPACITY * 2),
             ("innodb_io_capacity", IO_CAPACITY),
@@ -310,8 +319,8 @@ impl Planner<'_> {
         {
             return;
         }
-        // MySQL 8.0.30 made it dynamic between the kinds of "on", of which DETECT_ONLY writes no page twice; OFF needs
-        // a restart. MariaDB says itself whether it is dynamic.
+        // MySQL 8.0.30 made it dynamic among the kinds of "on", of which DETECT_ONLY writes no page
+        // twice. OFF needs a restart. MariaDB itself reports whether it is dynamic.
         let mysql = self.facts.vendor == Vendor::MySql;
         let new = if mysql && self.facts.mysql_since((8, 0, 30)) {
             "DETECT_ONLY"
@@ -434,7 +443,7 @@ impl Planner<'_> {
         }
     }
 
-    /// What only a restart changes and no rule above has looked at.
+    /// Advises on settings that only a restart changes and that no rule above covers.
     fn startup_advice(&mut self) {
         let mode = self.facts.number("innodb_autoinc_lock_mode");
         if let Some(mode) = mode.filter(|m| *m != 2) {

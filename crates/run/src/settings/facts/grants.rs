@@ -1,16 +1,17 @@
-//! What the account may do, as the server itself lists it.
+//! Privileges of the account, as the server itself lists them.
 //!
-//! Rights of active roles count like the account's own: MariaDB lists them unasked, MySQL when it is asked for them by name. Roles
-//! that are granted and not active count for nothing: the connections that follow have them no more than this one.
+//! Privileges of active roles count like the account's own. MariaDB lists them unasked, MySQL only
+//! if they are asked for by name. Roles that are granted but not active do not count: later
+//! connections do not have them active either.
 
 use std::collections::BTreeSet;
 
 use refloat_wire::{Connection, Error as WireError, Vendor};
 
-/// Every right at once, in the words of `SHOW GRANTS`.
+/// All privileges at once, as `SHOW GRANTS` writes it.
 const ALL: &str = "ALL PRIVILEGES";
 
-/// Privileges of an account. Names of privileges are in upper case.
+/// Privileges of an account, with names in upper case.
 #[derive(Debug, Clone, Default)]
 pub struct Grants {
     user: String,
@@ -18,9 +19,9 @@ pub struct Grants {
     role: Option<String>,
     global: BTreeSet<String>,
     limited: Vec<Limited>,
-    /// MySQL's partial revokes: what the rights on everything do not give on one database.
+    /// MySQL's partial revokes: what the global privileges do not give on one database.
     revoked: Vec<Limited>,
-    /// Names of databases in grants are names and no patterns (MySQL with `partial_revokes`).
+    /// Database names in grants are names, not patterns (MySQL with `partial_revokes`).
     literal: bool,
     /// Names that differ only in case are the same (`lower_case_table_names`).
     fold: bool,
@@ -41,7 +42,7 @@ impl Limited {
 }
 
 impl Grants {
-    /// Asks the server. Changes nothing.
+    /// Queries the server. Changes nothing.
     pub fn read(conn: &mut Connection) -> Result<Self, WireError> {
         let account = conn
             .query_value("SELECT CURRENT_USER()")?
@@ -49,7 +50,7 @@ impl Grants {
         let (user, host) = account.rsplit_once('@').unwrap_or((&account, "%"));
         let role = match conn.query_value("SELECT CURRENT_ROLE()") {
             Ok(role) => role.filter(|role| role != "NONE" && !role.is_empty()),
-            // Before there were roles.
+            // The server is older than roles.
             Err(error) if error.server_code().is_some() && !error.is_lost_connection() => None,
             Err(error) => return Err(error),
         };
@@ -71,14 +72,14 @@ impl Grants {
         Ok(grants)
     }
 
-    /// What these lines of `SHOW GRANTS` give.
+    /// The privileges that these lines of `SHOW GRANTS` give.
     pub(crate) fn of_lines<'a>(lines: impl Iterator<Item = &'a str>) -> Self {
         let mut grants = Self::default();
         lines.for_each(|line| grants.take(line));
         grants
     }
 
-    /// An account with these privileges on everything, and no others.
+    /// An account with these global privileges, and no others.
     pub fn on_everything<'a>(privileges: impl IntoIterator<Item = &'a str>) -> Self {
         Self {
             global: privileges
@@ -89,7 +90,8 @@ impl Grants {
         }
     }
 
-    /// How the server reads the names in grants.
+    /// Sets how the server reads names in grants: `literal` means no patterns, `fold` means
+    /// regardless of case.
     #[must_use]
     pub fn with_names(mut self, literal: bool, fold: bool) -> Self {
         (self.literal, self.fold) = (literal, fold);
@@ -107,12 +109,12 @@ impl Grants {
             || (host.is_empty() && self.role.as_deref() == Some(user))
     }
 
-    /// Whether the account has one of these privileges on everything.
+    /// Whether the account has one of these privileges globally.
     pub fn may(&self, any: &[&str]) -> bool {
         self.global.contains(ALL) || any.iter().any(|one| self.global.contains(*one))
     }
 
-    /// Whether it has the privilege on all of a database.
+    /// Whether the account has the privilege on a whole database.
     pub fn on_database(&self, privilege: &str, database: &str) -> bool {
         let taken = self
             .revoked
@@ -124,7 +126,7 @@ impl Grants {
             })
     }
 
-    /// Whether it has the privilege on a table, by a grant on the table or on more.
+    /// Whether the account has the privilege on a table, granted on the table or more widely.
     pub fn on_table(&self, privilege: &str, database: &str, table: &str) -> bool {
         self.on_database(privilege, database)
             || self.limited.iter().any(|one| {
@@ -135,8 +137,8 @@ impl Grants {
             })
     }
 
-    /// Whether the names of all databases are shown to it. A right on the rows of everything shows them too, but for databases that
-    /// it was taken from.
+    /// Whether the account sees the names of all databases. A global SELECT shows them too, except
+    /// those of databases on which it was revoked.
     pub fn sees_all_databases(&self) -> bool {
         self.revoked.is_empty() && self.may(&["SELECT", "SHOW DATABASES"])
     }
@@ -145,7 +147,7 @@ impl Grants {
         one == other || (self.fold && one.to_lowercase() == other.to_lowercase())
     }
 
-    /// Whether the database of a grant is this one.
+    /// Whether a grant's database stands for this one.
     fn means(&self, granted: &str, database: &str) -> bool {
         if self.literal {
             let name = granted.replace("\\_", "_").replace("\\%", "%");
@@ -158,14 +160,14 @@ impl Grants {
         like(granted.as_bytes(), database.as_bytes())
     }
 
-    /// Takes a line of `SHOW GRANTS` in.
+    /// Adds a line of `SHOW GRANTS`.
     fn take(&mut self, line: &str) {
         let (revoked, rest) = match (line.strip_prefix("GRANT "), line.strip_prefix("REVOKE ")) {
             (Some(rest), _) => (false, rest),
             (_, Some(rest)) => (true, rest),
             _ => return,
         };
-        // A line without ON gives a role, whose rights have lines of their own.
+        // A line without ON grants a role, whose privileges have lines of their own.
         let Some((list, scope)) = rest.split_once(" ON ") else {
             return;
         };
@@ -182,7 +184,7 @@ impl Grants {
             return;
         }
         let scope = scope.strip_prefix("TABLE ").unwrap_or(scope);
-        // Rights on routines and proxies begin with a word.
+        // Grants on routines and proxies start with a keyword.
         let Some((database, rest)) = quoted(scope) else {
             return;
         };
@@ -207,7 +209,7 @@ impl Grants {
     }
 }
 
-/// Privileges of a list; the columns that one is limited to stay with it.
+/// Splits a list of privileges. The columns that a privilege is limited to stay with it.
 fn split(list: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_i32;
     list.split(move |c| {
@@ -220,7 +222,7 @@ fn split(list: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// A quoted name at the begin of `text`, and what is behind it.
+/// A quoted name at the start of `text`, and the text after it.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let quote = text.chars().next().filter(|c| matches!(c, '`' | '"'))?;
     let mut name = String::new();

@@ -39,7 +39,7 @@ fn widths_and_names_of_types_are_spelling() {
     );
 }
 
-/// A dump is compared in the place of the server, too.
+/// A dump may also stand in for the server.
 #[test]
 fn what_a_primary_key_makes_not_null_need_not_be_said() {
     for (dump, other) in [
@@ -243,7 +243,7 @@ fn what_columns_say_besides() {
 fn collations() {
     let columns = |text: &str| format!("`a` varchar(5) {text}");
     for (dump, create) in [
-        // Of a character set alone the collation is the server's business.
+        // For a character set alone, the collation is up to the server.
         (
             "CHARACTER SET latin1",
             "CHARACTER SET latin1 COLLATE latin1_german1_ci",
@@ -256,7 +256,7 @@ fn collations() {
             "CHARACTER SET utf8 COLLATE utf8_bin",
             "CHARACTER SET utf8mb3 COLLATE utf8mb3_bin",
         ),
-        // A mode of MariaDB decides what `utf8` is.
+        // A mode of MariaDB decides what `utf8` means.
         (
             "CHARACTER SET utf8 COLLATE utf8_bin",
             "CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",

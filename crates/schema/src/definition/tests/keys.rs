@@ -111,7 +111,7 @@ fn checks() {
         "`a` int DEFAULT NULL CHECK (`a` > 0), `b` varchar(9), CONSTRAINT `k` CHECK (`a` > 10 and `b` <> 'x')",
         "`a` int DEFAULT NULL,\n  `b` varchar(9) DEFAULT NULL,\n  CONSTRAINT `k` CHECK (((`a` > 10) and (`b` <> _utf8mb4'x'))),\n  CONSTRAINT `t_chk_1` CHECK ((`a` > 0))",
     );
-    // Written in another way, it may be the same.
+    // Written differently, it may still be the same.
     same(
         MYSQL,
         "`a` int CHECK (a between 1 and 2)",

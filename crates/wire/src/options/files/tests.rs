@@ -1,6 +1,7 @@
+use std::process::Command;
+
 use super::*;
 use crate::options::SslMode;
-use std::process::Command;
 
 fn groups(names: &[&str]) -> Vec<String> {
     names.iter().map(|n| (*n).to_owned()).collect()
@@ -77,7 +78,7 @@ fn the_reader_agrees_with_the_stock_one() {
     assert_eq!(lines(&ours), stock);
 }
 
-/// The stock reader keeps names as they are written; they mean the same with dashes.
+/// The stock reader keeps names as written; dashes and underscores mean the same.
 fn normal(line: &str) -> String {
     let line = line.strip_prefix("--").unwrap_or(line);
     let (key, value) = line

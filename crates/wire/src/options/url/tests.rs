@@ -1,6 +1,7 @@
+use proptest::prelude::*;
+
 use super::*;
 use crate::options::Target;
-use proptest::prelude::*;
 
 #[test]
 fn all_parts_are_read() {
@@ -94,7 +95,7 @@ fn user_and_password_end_at_the_last_at_sign() {
         ("root:a://b@h", Some("root:a://b")),
         ("mysql://h/?socket=/x:y@z", None),
         ("mysql://u@h/?socket=/x:y@z", Some("u")),
-        // Where it cannot be told, more is held to be secret rather than less.
+        // When in doubt, more counts as secret rather than less.
         (
             "mysql://u:p?q=1@h/?ssl_key=/x@z",
             Some("u:p?q=1@h/?ssl_key=/x"),

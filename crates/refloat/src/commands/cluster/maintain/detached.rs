@@ -10,14 +10,15 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use refloat_cluster::{MaintainPhase, MaintainState, Maintenance, open_maintenance};
+use refloat_cluster::{MaintainPhase, MaintainState, Maintenance};
 use refloat_run::events::Outcome;
 use refloat_run::signals::install_signal_handlers;
 use refloat_run::{Cancel, Run, RunDir};
 
+use super::super::busy::unfinished_maintenances;
 use super::super::lock::ClusterLock;
 use super::work::{END, left_running};
-use super::{COMMAND, MaintainArgs, finish, limits};
+use super::{MaintainArgs, finish, limits};
 use crate::context::Context;
 use crate::exit::{self, Exit, ProgramError};
 use crate::watch::{Show, Watch};
@@ -26,50 +27,6 @@ use crate::watch::{Show, Watch};
 const POLL: Duration = Duration::from_millis(100);
 /// What it says stands in this file of its run's folder once it has one.
 const LOG: &str = "output.log";
-
-/// Refuses to begin one while another is not ended: two that hold would undo each other's changes.
-pub fn refuse_second(cluster: &str, context: &Context) -> anyhow::Result<()> {
-    for (dir, state) in open(context)? {
-        let owner = &dir.info().owner;
-        if state.cluster != cluster {
-            continue;
-        }
-        // One that ended before anything was changed leaves nothing to be ended.
-        if owner.alive() != Some(true)
-            && state.phase == MaintainPhase::Holding
-            && state.holds.is_empty()
-        {
-            continue;
-        }
-        let node = &state.plan.node;
-        return Err(ProgramError::new(
-            Exit::Refused,
-            format!(
-                "the maintenance of {node}, begun at {}, has not ended (run {})",
-                dir.info().started,
-                dir.id()
-            ),
-        )
-        .hint(format!(
-            "End it first: `refloat cluster maintain {node} --end`"
-        ))
-        .into());
-    }
-    Ok(())
-}
-
-/// Every maintenance that has not ended, the oldest first.
-pub fn open(context: &Context) -> anyhow::Result<Vec<(RunDir, MaintainState)>> {
-    let mut found = Vec::new();
-    for dir in RunDir::list(context.state_dir()).context("cannot read the runs")? {
-        if dir.info().command == COMMAND
-            && let Some(state) = open_maintenance(&dir)?
-        {
-            found.push((dir, state));
-        }
-    }
-    Ok(found)
-}
 
 /// Leaves a process behind that does everything, and follows it until the node is down.
 pub fn begin(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
@@ -90,7 +47,7 @@ pub fn begin(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
         let ended = child
             .try_wait()
             .context("cannot wait for the process in the background")?;
-        let open = open(context)?
+        let open = unfinished_maintenances(context)?
             .into_iter()
             .find(|(dir, _)| dir.info().owner.pid == child.id());
         if let Some(status) = ended {
@@ -171,7 +128,7 @@ fn log_path(context: &Context) -> anyhow::Result<PathBuf> {
 pub fn end(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
     let nodes = args.cluster.nodes(context)?;
     let mine = |state: &MaintainState| state.cluster == nodes.name && state.plan.node == args.node;
-    let Some((dir, mut state)) = open(context)?
+    let Some((dir, mut state)) = unfinished_maintenances(context)?
         .into_iter()
         .rev()
         .find(|(_, state)| mine(state))

@@ -1,4 +1,4 @@
-//! Stopping what another connection runs.
+//! Kills the statement or session of another connection.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,17 +8,19 @@ use crate::error::Error;
 use crate::options::ConnectOptions;
 use crate::server::{Identity, ServerInfo};
 
-/// The connection that kills waits no longer than this for anything: a person is waiting for Ctrl-C to work.
+/// Timeout of the killing connection for every wait: someone pressed Ctrl-C and is waiting.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// `ER_NO_SUCH_THREAD`: it has ended by itself.
+/// `ER_NO_SUCH_THREAD`: the session has already ended.
 const NO_SUCH_THREAD: u16 = 1094;
-/// How far the server's uptime, given in whole seconds, may be behind.
+/// How far the server's uptime, in whole seconds, may lag behind.
 const UPTIME_SLACK: Duration = Duration::from_secs(2);
 
-/// Stops the statement or the session of one connection, from any thread, through a second connection.
+/// Kills the statement or the session of one connection, from any thread, through a second
+/// connection.
 ///
-/// Before it kills it makes sure that the second connection reached the same server, that this server was not restarted since, and that
-/// the session is still one of our account: numbers are given out again after a restart.
+/// Before killing, it checks that the second connection reached the same server, that the server
+/// has not restarted since, and that the session still belongs to our account: connection ids are
+/// reused after a restart.
 #[derive(Debug, Clone)]
 pub struct KillHandle {
     options: Arc<ConnectOptions>,
@@ -42,12 +44,13 @@ impl KillHandle {
         }
     }
 
-    /// Ends the running statement; its connection gets error 1317 and stays usable. `false` if the session was gone.
+    /// Kills the running statement; its connection gets error 1317 and stays usable. Returns
+    /// `false` if the session was gone.
     pub fn kill_query(&self) -> Result<bool, Error> {
         self.kill("KILL QUERY")
     }
 
-    /// Ends the session. `false` if it was gone.
+    /// Kills the session. Returns `false` if it was gone.
     pub fn kill_connection(&self) -> Result<bool, Error> {
         self.kill("KILL CONNECTION")
     }

@@ -1,0 +1,61 @@
+//! The marks that a proven load leaves until its result is written down.
+
+use refloat_wire::{Connection, Error};
+use serde::{Deserialize, Serialize};
+
+use super::{ROWS, RUNS, SCHEMA, STEPS, hex, is_absent, log, sync_definitions, takeover};
+
+/// The marks of a load that is proven.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftMarks {
+    /// The load that made them.
+    pub run: String,
+    /// Whether its rows were written to the binary log.
+    pub rows_logged: bool,
+    /// Whether the tables of marks were made by statements that are in the binary log.
+    pub tables_logged: bool,
+}
+
+impl LeftMarks {
+    /// Removes what is kept of the load, and the schema when it holds nothing of another one. Where rows may be missing on a replica, their
+    /// removal is kept out of the binary log. What is gone already is no error.
+    ///
+    /// # Errors
+    /// Those of the server.
+    pub fn remove(&self, conn: &mut Connection) -> Result<(), Error> {
+        takeover::with_schema(conn, |conn| self.remove_all(conn))
+    }
+
+    fn remove_all(&self, conn: &mut Connection) -> Result<(), Error> {
+        let (rows_logged, tables_logged) = (self.rows_logged, self.tables_logged);
+        let run = hex(self.run.as_bytes());
+        if !rows_logged {
+            log(conn, false);
+        }
+        // Nobody goes on with a load without marks: what it did has to be on the disk before them.
+        sync_definitions(conn, SCHEMA)?;
+        // The row of the load goes first: without it its marks are those of no load.
+        for table in [RUNS, STEPS, ROWS] {
+            match conn.exec(format!("DELETE FROM {table} WHERE run = {run}")) {
+                Err(error) if is_absent(&error) => return Ok(()),
+                other => other?,
+            };
+        }
+        let left = conn.query_value(format!("SELECT COUNT(*) FROM {RUNS}"))?;
+        if left.as_deref() != Some("0") {
+            return Ok(());
+        }
+        if tables_logged && !rows_logged {
+            log(conn, true);
+        }
+        conn.exec(format!("DROP TABLE IF EXISTS {RUNS}, {STEPS}, {ROWS}"))?;
+        sync_definitions(conn, SCHEMA)?;
+        let others = conn.query_value(format!(
+            "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{SCHEMA}'"
+        ))?;
+        if others.as_deref() == Some("0") {
+            conn.exec(format!("DROP DATABASE IF EXISTS `{SCHEMA}`"))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,75 @@
+//! What came of an attempt to write rows.
+
+use refloat_sqltext::InsertVerb;
+
+use crate::error::LoadError;
+
+/// Rows that an attempt has written.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Written {
+    /// Rows stored.
+    pub rows: u64,
+    /// Rows that `INSERT IGNORE` left out.
+    pub ignored: u64,
+    /// Of the rows stored, those whose text was sent as it stands in the source.
+    pub as_it_stands: u64,
+}
+
+impl Written {
+    /// What a statement with `rows` rows has written that says `affected`.
+    pub fn by(verb: InsertVerb, rows: u64, affected: u64) -> Self {
+        match verb {
+            InsertVerb::Insert => Self {
+                rows: affected,
+                ..Self::default()
+            },
+            InsertVerb::InsertIgnore => Self {
+                rows: affected,
+                ignored: rows.saturating_sub(affected),
+                ..Self::default()
+            },
+            // A replaced row counts twice in affected_rows; how many are left is counted at the end.
+            InsertVerb::Replace => Self {
+                rows,
+                ..Self::default()
+            },
+        }
+    }
+
+    /// Adds what another statement has written.
+    pub fn add(&mut self, other: Self) {
+        self.rows += other.rows;
+        self.ignored += other.ignored;
+        self.as_it_stands += other.as_it_stands;
+    }
+}
+
+/// Why an attempt failed.
+pub enum Attempt {
+    /// The server or the connection failed.
+    Wire(refloat_wire::Error),
+    /// The server took the rows but not as they were: rows skipped or warnings given. Nothing is committed.
+    NotExact(String),
+    /// The dump's file could not be read again.
+    Source {
+        /// The file.
+        file: String,
+        /// Byte of it.
+        offset: u64,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A row is larger than a packet may be.
+    RowTooLarge {
+        /// Bytes needed.
+        size: usize,
+    },
+    /// The first rows would not be stored as the dump has them.
+    Otherwise(Box<LoadError>),
+}
+
+impl From<refloat_wire::Error> for Attempt {
+    fn from(error: refloat_wire::Error) -> Self {
+        Self::Wire(error)
+    }
+}

@@ -1,0 +1,33 @@
+//! Words of commands that people paste into a POSIX shell.
+
+/// A value as one word, always in quotes.
+pub fn quoted(value: &str) -> String {
+    format!("'{}'", value.replace('\'', r"'\''"))
+}
+
+/// A value as one word, in quotes where it needs them.
+pub fn word(value: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/.:@_-+,=%".contains(c);
+    if !value.is_empty() && value.chars().all(plain) {
+        return value.to_owned();
+    }
+    quoted(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_reads_a_value_as_it_is() {
+        for value in ["it's $HOME `x` \\", "plain", "", "a=b,c"] {
+            for written in [quoted(value), word(value)] {
+                let output = std::process::Command::new("sh")
+                    .args(["-c", &format!("printf %s {written}")])
+                    .output()
+                    .unwrap();
+                assert_eq!(String::from_utf8_lossy(&output.stdout), value);
+            }
+        }
+    }
+}

@@ -1,9 +1,10 @@
-//! Addresses of servers.
+//! Parsing of server addresses.
 
-/// The port of a server that names none.
+/// Port of an address that names none.
 pub(crate) const DEFAULT_PORT: u16 = 3306;
 
-/// `10.0.0.1:3306`, `[::1]:3306`, `db1`; `AUTO` and nothing are no addresses.
+/// Host and port of `10.0.0.1:3306`, `[::1]:3306` or `db1`. `None` for `AUTO`, `unspecified` and an
+/// empty address.
 pub(crate) fn host_and_port(address: &str) -> Option<(String, u16)> {
     if address.is_empty()
         || address.eq_ignore_ascii_case("AUTO")
@@ -18,7 +19,7 @@ pub(crate) fn host_and_port(address: &str) -> Option<(String, u16)> {
         _ => (address, DEFAULT_PORT),
     };
     let host = host.trim_start_matches('[').trim_end_matches(']');
-    // A port of 0 is what an arbitrator names.
+    // An arbitrator reports port 0.
     (port != 0 && !host.is_empty()).then(|| (host.to_owned(), port))
 }
 

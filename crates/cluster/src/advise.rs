@@ -1,7 +1,9 @@
-//! State transfers (SST), before they are needed: what would make one fail or be unsafe, and which settings make it fast.
+//! Checks state transfers (SST) before they are needed: what would make one fail or be unsafe, and
+//! which settings make it fast.
 //!
-//! Two halves: `inspect` looks at the nodes and their machines the way the servers' own scripts (`wsrep_sst_mariabackup`,
-//! `wsrep_sst_rsync`, `wsrep_sst_common` of MariaDB) do, and changes nothing; `judge` says what follows from it, and touches nothing.
+//! There are two halves. `inspect` looks at the nodes and their machines the way MariaDB's own
+//! scripts (`wsrep_sst_mariabackup`, `wsrep_sst_rsync`, `wsrep_sst_common`) do, and changes
+//! nothing. `judge` draws the conclusions, and touches nothing.
 
 mod candidate;
 mod encryption;
@@ -36,12 +38,12 @@ use inspect::Facts;
 pub use mistake::{Effect, Mistake, MistakeKind};
 pub use suggestion::{Gain, GainSource, Suggestion};
 
-/// What is asked for.
+/// The options of [`advise`].
 #[derive(Debug, Clone)]
 pub struct AdviseOptions {
-    /// The node that a copy would go to; `None`: any of them.
+    /// The node that a copy would go to. `None`: any of them.
     pub joiner: Option<String>,
-    /// How long a node shall be able to stay away and come back without a copy.
+    /// How long a node should be able to stay away and come back without a copy.
     pub window: Option<Duration>,
     /// How long rates are measured.
     pub sample: Duration,
@@ -57,43 +59,44 @@ impl Default for AdviseOptions {
     }
 }
 
-/// What is to be said of the state transfers of a cluster.
+/// Advice on the state transfers of a cluster.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Advice {
-    /// What people call the cluster.
+    /// Name of the cluster, chosen by the user.
     pub cluster: String,
-    /// The node that a copy would go to; `None`: any of them.
+    /// The node that a copy would go to. `None`: any of them.
     pub joiner: Option<String>,
-    /// What is known of each node, in the order of the list.
+    /// What is known about each node, in the order of the list.
     pub nodes: Vec<NodeFacts>,
-    /// What would make a copy fail or be unsafe, the worst first.
+    /// What would make a copy fail or be unsafe, worst first.
     pub mistakes: Vec<Mistake>,
     /// Settings that would be better.
     pub suggestions: Vec<Suggestion>,
 }
 
 impl Advice {
-    /// The segment of a node (`gmcast.segment`), also of one that is down and whose option files can be read.
+    /// The segment of a node (`gmcast.segment`). Also known for a node that is down, if its option
+    /// files can be read.
     pub fn segment(&self, node: &str) -> Option<u64> {
         let mut nodes = self.nodes.iter();
         nodes.find(|one| one.name == node)?.segment()
     }
 
-    /// What the server of a node shows of itself as long as it runs.
+    /// What the server of a node shows about itself only while it runs.
     pub fn shown(&self, node: &str) -> Shown {
         let mut nodes = self.nodes.iter();
         let node = nodes.find(|one| one.name == node);
         node.map(NodeFacts::shown).unwrap_or_default()
     }
 
-    /// What would make a copy fail.
+    /// The mistakes that would make a copy fail.
     pub fn failing(&self) -> impl Iterator<Item = &Mistake> {
         let mistakes = self.mistakes.iter();
         mistakes.filter(|mistake| mistake.effect == Effect::Fails)
     }
 
-    /// What would keep a node away that comes back, by IST too: what is wrong with itself, and what is wrong between it and each donor that
-    /// there is.
+    /// What would keep a returning node away even if it came by IST: its own mistakes, and those
+    /// between it and the donors if every donor has one.
     pub fn keeps_away(&self, joiner: &str) -> Vec<&Mistake> {
         let between = || self.failing().filter(|mistake| mistake.is_between(joiner));
         let mut donors = self
@@ -105,7 +108,7 @@ impl Advice {
         own.chain(between().filter(|_| all)).collect()
     }
 
-    /// Whether something was found that makes a copy fail.
+    /// Whether anything was found that makes a copy fail.
     pub fn fails(&self) -> bool {
         self.failing().next().is_some()
     }
@@ -119,12 +122,13 @@ pub enum AdviseError {
     UnknownNode {
         /// The name that was given.
         name: String,
-        /// Those that there are.
+        /// The names of the nodes.
         nodes: String,
     },
 }
 
-/// Looks at the nodes of a cluster, and says what follows from it for state transfers. Nothing is changed anywhere.
+/// Looks at the nodes of a cluster and says what follows for state transfers. Changes nothing
+/// anywhere.
 ///
 /// # Errors
 /// [`AdviseError::UnknownNode`].
@@ -153,7 +157,7 @@ pub fn advise(
     Ok(judge(cluster, facts, options))
 }
 
-/// What follows from what is known.
+/// Draws conclusions from the facts.
 fn judge(cluster: &str, facts: Facts, options: &AdviseOptions) -> Advice {
     let joiner = options.joiner.as_deref();
     Advice {

@@ -1,5 +1,7 @@
-//! Whether a node that is in step is so with the others, and not with itself: one that was told to begin a cluster (`gcomm://` without
-//! names), or that finds nobody, is primary, synced and ready too.
+//! Whether a synced node is synced with the other nodes.
+//!
+//! A node that was told to bootstrap (`gcomm://` without names), or that finds nobody, is primary,
+//! synced and ready as well, in a cluster of its own.
 
 use std::time::{Duration, Instant};
 
@@ -13,29 +15,31 @@ use crate::node::NodeState;
 use crate::observe::observe;
 use crate::view::ClusterView;
 
-/// So long the others may see another membership than a node that is there: each learns of a change by itself.
+/// How long the others may see another membership than the node does: each learns of a change on
+/// its own.
 const ALONE_PATIENCE: Duration = Duration::from_secs(20);
-/// So long nobody else may answer.
+/// How long to wait while no other node answers.
 const SILENCE: Duration = Duration::from_secs(120);
-/// How often all are asked.
+/// How often all nodes are asked.
 const POLL: Duration = Duration::from_millis(500);
-/// So long a node that was told to stop is waited for.
+/// How long to wait for a node that was told to stop.
 const STOP_PATIENCE: Duration = Duration::from_secs(120);
 
-/// With whom a node is in step.
+/// Whom a node is in step with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Among {
-    /// With the others.
+    /// The other nodes.
     Others,
-    /// With others than those that serve: what each says.
+    /// None of the nodes that serve; the text says what each side sees.
     Itself(String),
-    /// Nobody else answers as a member of a primary component.
+    /// No other node answers as a member of a primary component.
     Unseen,
 }
 
-/// What a node of a primary component and the others say of each other.
+/// Compares what a node of a primary component and the others say about each other.
 ///
-/// Numbers of views begin anew with each cluster, so two of one node each look alike: a node that is with others counts them too.
+/// View numbers restart with each cluster, so two single-node clusters look alike. A node that is
+/// really with the others also counts them.
 pub(crate) fn among(view: &ClusterView, at: usize) -> Among {
     let Some(own) = view.nodes[at].primary() else {
         return Among::Unseen;
@@ -79,10 +83,10 @@ fn members(count: u64) -> String {
     }
 }
 
-/// Waits until a node that is in step is so with the others.
+/// Waits until a synced node is in step with the others.
 ///
 /// # Errors
-/// Why it is not, or why nobody can tell: the first means that it has begun a cluster of its own.
+/// It runs a cluster of its own, or no other node answers to tell.
 pub(crate) fn arrives(
     members: &[Member],
     at: usize,
@@ -103,18 +107,18 @@ pub(crate) fn arrives(
     }
 }
 
-/// Why a node that is in step does not count as back.
+/// Why a synced node does not count as back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Astray {
-    /// It has begun a cluster of its own: what it and the others say.
+    /// It runs a cluster of its own; the text says what it and the others see.
     Elsewhere(String),
-    /// Nobody else answers.
+    /// No other node answers.
     Unseen,
 }
 
 impl Astray {
-    /// Stops a node that has begun a cluster of its own and takes its place away, where `ours` is the run that has started it; what is to be
-    /// said of it.
+    /// Stops a node that has bootstrapped a cluster of its own and gives up its place, if `ours` is
+    /// the run that started it. Returns what to tell the user.
     pub fn end(self, control: &Control, member: &Member, ours: Option<&Run>) -> String {
         let said = match self {
             Self::Unseen => {
@@ -184,7 +188,7 @@ mod tests {
         );
         let with = |size| vec![node(a, "7", size), node(a, "7", size), node(a, "7", size)];
         assert_eq!(of(with("3")), Among::Others);
-        // One of them is in no list.
+        // One member is not listed.
         assert_eq!(of(with("4")), Among::Others);
         assert_eq!(
             of(vec![node(a, "7", "2"), None, node(a, "7", "2")]),
@@ -193,7 +197,7 @@ mod tests {
         assert_eq!(of(vec![node(a, "7", "2"), None, None]), Among::Unseen);
         assert_eq!(of(vec![None, node(a, "7", "2")]), Among::Unseen);
         for other in [
-            // Both have begun with one node, and count views from one.
+            // Both were bootstrapped alone, and each counts views from one.
             node(a, "1", "1"),
             node(a, "9", "1"),
             node(b, "1", "2"),

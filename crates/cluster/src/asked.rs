@@ -1,5 +1,7 @@
-//! Whom a node is told to ask first at its start. Its server takes that as an option of its command line, which is in force until it is started again: so
-//! it is written down before, and put back when the node is there.
+//! Which donor a starting node asks first.
+//!
+//! The server takes it as a command-line option, which stays in force until the next start. So it
+//! is written down before the start, and put back once the node has joined.
 
 use std::path::Path;
 
@@ -13,22 +15,21 @@ use crate::host::{Host, last_line};
 use crate::join::runs;
 use crate::member::{Member, impatient};
 
-/// Name of the runs in whose folders it stands whom nodes were told to ask.
+/// Name of the runs that record which donors nodes were told to ask.
 const START: &str = "cluster start";
 const LOOK: &str = concat!(include_str!("server.sh"), include_str!("asked.sh"));
 
-/// The start of a node, to join its cluster.
+/// One start of a node that joins its cluster.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Start<'a> {
     pub member: &'a Member,
     pub control: &'a Control,
-    /// Where runs have their folders.
+    /// Where runs keep their folders.
     pub state_dir: &'a Path,
-    /// The run that this is done for.
     pub run: &'a Run,
 }
 
-/// What a server has without the donors that it was started with.
+/// What the server's own options say, without the donors given at its start.
 #[derive(Debug, PartialEq, Eq)]
 struct Own {
     hostname: String,
@@ -37,10 +38,10 @@ struct Own {
 }
 
 impl Start<'_> {
-    /// Starts the node; it asks this one first (`wsrep_node_name`), where that can be put back.
+    /// Starts the node. It asks `donor` (a `wsrep_node_name`) first, if that can be put back later.
     ///
     /// # Errors
-    /// [`ControlError`]: it could not be started.
+    /// [`ControlError`]: the node could not be started.
     pub fn begin(&self, donor: Option<&str>) -> Result<(), ControlError> {
         let mut donor = donor.filter(|donor| !donor.is_empty());
         if let Some(name) = donor
@@ -66,7 +67,7 @@ impl Start<'_> {
             uuid: None,
             hostname: own.hostname,
             port,
-            // As servers say it.
+            // As servers report it.
             datadir: format!(
                 "{}/",
                 self.member.folder().to_string_lossy().trim_end_matches('/')
@@ -85,7 +86,7 @@ impl Start<'_> {
         settings::write_down_start(&dir, server, entry).map_err(|error| chain(&error))
     }
 
-    /// Puts that back of a node that is there, whoever has started it so.
+    /// Puts the donors back on a node that has joined, whoever started it that way.
     pub fn arrived(&self) {
         if !settings::was_started(self.state_dir, SST_DONOR) {
             return;
@@ -102,7 +103,7 @@ impl Start<'_> {
         };
         let now = conn.query_value(format!("SELECT @@GLOBAL.{SST_DONOR}"));
         let own = match now {
-            // What its process was started with tells it best.
+            // The value in force is the one to ignore on its command line.
             Ok(now) => self.own(&now.unwrap_or_default()).ok(),
             Err(error) => return left(chain(&error)),
         };
@@ -123,7 +124,7 @@ impl Start<'_> {
         }
     }
 
-    /// Closes what was written down of a node that is down again.
+    /// Closes the record of a node that is down again.
     pub fn failed(&self) {
         let written = settings::was_started(self.state_dir, SST_DONOR);
         if written && matches!(runs(self.control, self.member), Ok(false)) {
@@ -134,7 +135,7 @@ impl Start<'_> {
         }
     }
 
-    /// What the node's server has without these donors.
+    /// The server's own options, ignoring the donors in `given`.
     fn own(&self, given: &str) -> Result<Own, String> {
         let (host, defaults) = match self.control {
             Control::Sandbox(node) => (&Host::Local, node.config().to_string_lossy().into_owned()),
@@ -159,7 +160,7 @@ impl Start<'_> {
     }
 }
 
-/// The comma at the end: if that one cannot, any other.
+/// The trailing comma lets any other node give if this one cannot.
 fn given(donor: &str) -> String {
     format!("{donor},")
 }

@@ -1,7 +1,8 @@
-//! All nodes are down: which one begins the cluster again.
+//! Bootstraps a cluster whose nodes are all down, from the right node.
 //!
-//! The one that holds what all others hold, and maybe more. Positions alone do not tell it: a history keeps its UUID when somebody has begun the
-//! cluster with one node while another one held more, so what nodes keep of write-sets is compared as well.
+//! That is the node that holds everything the others hold, and maybe more. Positions alone do not
+//! tell which one it is: a history keeps its UUID when the cluster was bootstrapped from one node
+//! while another one held more. So the write-sets that nodes keep are compared as well.
 
 mod plan;
 
@@ -18,111 +19,113 @@ use crate::journal::LogMark;
 use crate::member::Member;
 pub use plan::plan_bootstrap;
 
-/// How often the node that begins is looked at.
+/// How often the bootstrapping node is checked.
 const POLL: Duration = Duration::from_millis(200);
 
-/// Who begins the cluster, and why.
+/// Which node bootstraps the cluster, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BootstrapPlan {
-    /// The cluster.
+    /// Name of the cluster.
     pub cluster: String,
-    /// The node that begins.
+    /// Name of the node that bootstraps the cluster.
     pub node: String,
-    /// Its place among the nodes.
+    /// Its index among the nodes.
     pub at: usize,
-    /// The history that it goes on with.
+    /// UUID of the history that continues.
     pub uuid: String,
-    /// Where it stands.
+    /// The node's last write-set.
     pub seqno: u64,
-    /// Where all nodes stand.
+    /// The positions of all nodes.
     pub nodes: Vec<Standing>,
-    /// What should be known before.
+    /// What the user should know before it begins.
     pub warnings: Vec<String>,
 }
 
-/// Where a node that is down stands.
+/// The position of a node that is down.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Standing {
-    /// The node.
+    /// Name of the node.
     pub name: String,
-    /// History and seqno; `None`: it holds nothing, or nobody can tell.
+    /// History and seqno; `None`: the node holds nothing, or its position is unknown.
     pub place: Option<(String, u64)>,
-    /// Whether it was recovered from its tables; else it stands in its `grastate.dat`.
+    /// Whether the position was recovered from the tables, rather than read from `grastate.dat`.
     pub recovered: bool,
-    /// Whether its `grastate.dat` has forgotten its place: it ended in the middle of a definition or of a state transfer.
+    /// Whether its `grastate.dat` has lost the position: the node ended in the middle of DDL or of
+    /// a state transfer.
     pub forgotten: bool,
-    /// Whether it was the last one to leave.
+    /// Whether it was the last node to leave.
     pub last: bool,
-    /// Why its place is not known, or that it is left out.
+    /// Why its position is unknown, or that the node is left out.
     pub unknown: Option<String>,
 }
 
-/// What somebody has said of it.
+/// What the user asked for.
 #[derive(Debug, Clone, Default)]
 pub struct BootstrapWish {
-    /// The node that begins, whatever others hold.
+    /// The node that bootstraps the cluster, whatever others hold; `None`: the newest, if that is
+    /// clear.
     pub node: Option<String>,
-    /// Nodes that may hold anything.
+    /// Nodes to leave out, whatever they may hold.
     pub without: Vec<String>,
 }
 
-/// The cluster has begun.
+/// The result of a bootstrap.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Begun {
-    /// The node.
+    /// Name of the node that bootstrapped the cluster.
     pub node: String,
-    /// The history.
+    /// UUID of the history that continues.
     pub uuid: String,
-    /// Where it stood.
+    /// The seqno at which it began.
     pub seqno: u64,
 }
 
-/// Why the cluster has not begun.
+/// Why the cluster was not bootstrapped.
 #[derive(Debug, thiserror::Error)]
 pub enum BootstrapError {
-    /// As things are no node may begin it.
+    /// No node may bootstrap it as things are.
     #[error("{}", .0.join("; "))]
     Refused(Vec<String>),
-    /// More than one might.
+    /// More than one node might.
     #[error("which node is to begin the cluster is not clear: {}", .0.join("; "))]
     Unclear(Vec<String>),
-    /// The node that was to begin has not.
+    /// The chosen node did not bootstrap the cluster.
     #[error("{node} has not begun the cluster: {reason}")]
     NotBegun {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// What is known.
+        /// What is known about it.
         reason: String,
     },
-    /// It could not be started or looked at.
+    /// The node could not be started or checked.
     #[error(transparent)]
     Control(#[from] ControlError),
     /// Its files could not be changed.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// Somebody stopped it.
+    /// The user stopped it.
     #[error("stopped on request; {node} goes on by itself if it was started")]
     Interrupted {
-        /// The node.
+        /// Name of the node.
         node: String,
     },
 }
 
-/// A cluster that begins again.
+/// A bootstrap in progress.
 #[derive(Debug)]
 pub struct Bootstrapping<'a> {
     /// All nodes, in the order of the plan.
     pub members: &'a [Member],
-    /// How each is started and stopped.
+    /// How each node is started and stopped; `None`: not configured.
     pub controls: &'a [Option<&'a Control>],
-    /// This run.
+    /// This run: its folder, events and cancellation.
     pub run: &'a Run,
-    /// So long the node may take from its start until it serves.
+    /// How long the node may take from its start until it serves.
     pub start_limit: Duration,
 }
 
 impl Bootstrapping<'_> {
-    /// Has the chosen node begin the cluster, or waits for one that is on its way to.
+    /// Has the chosen node bootstrap the cluster, or waits for it if it is already starting.
     ///
     /// # Errors
     /// [`BootstrapError`].
@@ -185,7 +188,7 @@ impl Bootstrapping<'_> {
         })
     }
 
-    /// Waits until the node serves; the history that it has begun with.
+    /// Waits until the node serves. Returns the UUID of the history that it follows.
     fn wait(
         &self,
         plan: &BootstrapPlan,

@@ -1,7 +1,9 @@
-//! Who drives a restore of a cluster, or maintains a node of it, stands in the data directory of the chosen node, whatever machine it is driven from.
+//! Claims: which process drives a restore of a cluster, or maintains one of its nodes.
 //!
-//! That folder is the only one that stays where it is from the first step to the last, can be read while its server is down, and is seen from
-//! every machine. A full copy does not take the file along.
+//! The claim is a file in the data directory of the chosen node, whatever machine the work is
+//! driven from. That directory is the only one that stays in place from the first step to the last,
+//! can be read while its server is down, and is visible from every machine. A full copy does not
+//! take the file along.
 
 use std::path::{Path, PathBuf};
 
@@ -15,27 +17,25 @@ use crate::member::Member;
 use crate::view::ClusterView;
 use crate::work::{OpenWork, WorkKind};
 
-/// The file.
+/// Claim of a restore, in the data directory of the chosen node.
 const CLAIM: &str = "refloat-restore.json";
-/// The same of a node that is maintained, in its own data directory.
+/// Claim of a maintenance, in the data directory of the maintained node.
 const MAINTAINED: &str = "refloat-maintain.json";
 
-/// Who drives a restore, or maintains a node.
+/// Which process drives a restore, or maintains a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Claim {
-    /// The run.
     pub run: String,
-    /// The process.
     pub driver: Owner,
 }
 
 impl Claim {
-    /// The file that says it of the node with this data directory.
+    /// The claim of a restore, in this data directory.
     pub fn path(datadir: &Path) -> PathBuf {
         datadir.join(CLAIM)
     }
 
-    /// The same of any kind of work.
+    /// The claim of either kind of work, in this data directory.
     pub fn path_of(kind: WorkKind, datadir: &Path) -> PathBuf {
         datadir.join(match kind {
             WorkKind::Restore => CLAIM,
@@ -43,16 +43,17 @@ impl Claim {
         })
     }
 
-    /// What stands in the file.
+    /// Reads a claim. `None`: there is no file, or it does not hold a claim.
     ///
     /// # Errors
-    /// It is there, and cannot be read.
+    /// The file exists and cannot be read.
     pub fn read(host: &Host, path: &Path) -> Result<Option<Self>, HostError> {
         let text = host.read(path)?;
         Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
     }
 
-    /// Who else drives a restore, or may do so. `None`: this process does, or one that has ended.
+    /// Who else drives the work, or may drive it. `None`: this process does, or the process has
+    /// ended.
     pub fn of_another(&self) -> Option<String> {
         let Owner { pid, host, .. } = &self.driver;
         match self.driver.alive() {
@@ -64,12 +65,13 @@ impl Claim {
     }
 }
 
-/// Restores of these nodes that other processes drive, or may drive: a sentence for each. What cannot be read says nothing.
+/// One sentence for each restore of these nodes that another process drives, may drive or has left
+/// unfinished. Claims that cannot be read are skipped.
 pub fn restores_elsewhere(members: &[Member], view: &ClusterView) -> Vec<String> {
     elsewhere(members, view, WorkKind::Restore)
 }
 
-/// The same of maintenances of any of these nodes.
+/// One sentence for each maintenance of these nodes that another process drives or may drive.
 pub fn maintenances_elsewhere(members: &[Member], view: &ClusterView) -> Vec<String> {
     elsewhere(members, view, WorkKind::Maintenance)
 }
@@ -91,7 +93,8 @@ fn elsewhere(members: &[Member], view: &ClusterView, doing: WorkKind) -> Vec<Str
         let Ok(Some(claim)) = Claim::read(host, &path) else {
             continue;
         };
-        // Of a maintenance its node and those that keep write-sets tell the rest; what a restore has left stands there alone.
+        // A maintenance also shows on its node and on those that hold write-sets. An abandoned
+        // restore shows nowhere else.
         let left = doing == WorkKind::Restore && claim.driver.alive() == Some(false);
         if left {
             found.push(format!(
@@ -117,37 +120,38 @@ fn elsewhere(members: &[Member], view: &ClusterView, doing: WorkKind) -> Vec<Str
     found
 }
 
-/// As long as it is there, a claim of this process stands in a node's data directory.
+/// A claim of this process in a node's data directory. Dropping it removes the file, unless it
+/// stays.
 #[derive(Debug)]
 pub(crate) struct Claimed<'a> {
     host: &'a Host,
     path: PathBuf,
-    /// Whether it stays there when this process is not at it any more.
+    /// Whether the file outlives this process.
     stays: bool,
 }
 
 impl<'a> Claimed<'a> {
-    /// Says that this process drives a restore, in the data directory of the chosen node. It stays there until the restore has ended
-    /// ([`Self::end`]): whoever looks from another machine is to see one that has failed.
+    /// Claims a restore, in the data directory of the chosen node. The claim stays until the
+    /// restore has ended ([`Self::end`]), so that a failed one is visible from other machines.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub fn restore(host: &'a Host, datadir: &Path, run: &str) -> Result<Self, HostError> {
         Self::say(host, Claim::path(datadir), run, true)
     }
 
-    /// Says that this process maintains a node: where nobody has to be told to keep write-sets there is no other sign of it. `None`: the node's
-    /// machine is not known.
+    /// Claims a maintenance. If no node must be told to hold write-sets, this is the only sign of
+    /// it. `None`: the node's machine is not known.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub fn maintenance(member: &'a Member, run: &str) -> Result<Option<Self>, HostError> {
         let said = member.host.as_ref();
         said.map(|host| Self::say(host, member.folder().join(MAINTAINED), run, false))
             .transpose()
     }
 
-    /// Removes it now: what it was for has ended.
+    /// Removes the claim: the work has ended.
     pub fn end(mut self) {
         self.stays = false;
     }
@@ -170,13 +174,13 @@ impl Drop for Claimed<'_> {
         }
         let claim = Claim::read(self.host, &self.path).ok().flatten();
         if claim.is_some_and(|claim| claim.driver == Owner::this()) {
-            // Whoever finds it later sees that its process has ended.
+            // If this fails, whoever finds the file sees that its process has ended.
             let _ = files::remove(self.host, &self.path);
         }
     }
 }
 
-/// What the data directories of the nodes say, whichever machine has begun it.
+/// Unfinished work that the data directories of the nodes show, whichever machine began it.
 pub fn open_work(members: &[Member], view: &ClusterView) -> Vec<OpenWork> {
     let mut found = Vec::new();
     for (member, node) in members.iter().zip(&view.nodes) {

@@ -1,8 +1,8 @@
-//! Two nodes of a cluster that applications write to: do they hold the same?
+//! Compares two nodes of a cluster while applications write to it.
 //!
-//! Each is read as of a moment of its own, and what is written in between differs. A row that really differs does so every time; so
-//! only what differed each time is suspected, and comparisons are repeated until nothing is, or both were read at the
-//! same write-set.
+//! Each node is read at a moment of its own, so whatever is written in between differs. A real
+//! difference shows every time. So only what differed every time stays suspect, and comparisons
+//! repeat until nothing is left, or until both nodes were read at the same write-set.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,21 +14,21 @@ use refloat_verify::{
 
 use crate::member::Member;
 
-/// How often two nodes are compared.
+/// How often two nodes are compared at most.
 const ATTEMPTS: u32 = 8;
-/// Rows of a table that are told apart.
+/// Differing rows that are listed per table.
 const ROWS: usize = 1000;
-/// How long the first pause is between two comparisons.
+/// Pause after the first comparison; it grows with each attempt.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Names of what differs that are told.
+/// How many differing names a message lists.
 const TOLD: usize = 5;
 
 /// What may differ: tables and definitions by name, rows by table and key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Suspects {
-    /// What, and where.
+    /// The table or definition, and the row; the row is empty for a definition.
     all: BTreeSet<(String, String)>,
-    /// More differed than was told.
+    /// More differed than was listed.
     more: bool,
 }
 
@@ -49,10 +49,10 @@ impl Suspects {
         Self { all, more }
     }
 
-    /// What is suspected still when it was looked at again.
+    /// What is still suspect after another comparison.
     fn again(self, now: Self) -> Self {
         match (self.more, now.more) {
-            // Whatever was not told before or is not told now may be among them.
+            // A difference that was not listed, before or now, may be any of them.
             (true, true) => Self {
                 all: self.all.union(&now.all).cloned().collect(),
                 more: true,
@@ -70,17 +70,17 @@ impl Suspects {
         self.all.is_empty() && !self.more
     }
 
-    /// Tables and definitions.
+    /// Names of tables and definitions.
     fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.all.iter().map(|(name, _)| name.clone()).collect();
         names.dedup();
         names
     }
 
-    /// The tables that have to be looked at again, as a comparison takes them; `None`: all of them.
+    /// The tables to compare again, as a comparison takes them. `None`: all of them.
     fn tables(&self) -> Option<Vec<String>> {
         let rows_only = self.all.iter().all(|(_, row)| !row.is_empty());
-        // A name with a point or a character that stands for others would mean other tables.
+        // A further dot, a wildcard or a comma in a name would select other tables.
         let plain = |name: &str| name.matches('.').count() == 1 && !name.contains(['*', '?', ',']);
         let names: BTreeSet<&String> = self.all.iter().map(|(name, _)| name).collect();
         (rows_only && !self.more && names.iter().all(|name| plain(name)))
@@ -88,7 +88,7 @@ impl Suspects {
     }
 }
 
-/// What a row is recognised by: its key, or all of it.
+/// What identifies a row: its key, or all its values if it has none.
 fn name_of(row: &RowDifference) -> String {
     let values = if row.key.is_empty() {
         &row.values
@@ -102,38 +102,38 @@ fn name_of(row: &RowDifference) -> String {
     format!("row {}", values.join(", "))
 }
 
-/// Whether both were read at the same write-set.
+/// Whether both nodes were read at the same write-set.
 fn at_one_moment(outcome: &VerifyOutcome) -> bool {
     let (a, b) = (&outcome.a.snapshot.galera, &outcome.b.snapshot.galera);
     a.is_some() && a == b
 }
 
-/// Two nodes are compared row by row.
+/// A row-by-row comparison of two nodes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Comparison<'a> {
-    /// All nodes.
+    /// All nodes; `compare` takes indexes into it.
     pub members: &'a [Member],
-    /// Connections to each of the two; `None`: as many as is usual.
+    /// Connections to each of the two nodes. `None`: the default.
     pub threads: Option<usize>,
-    /// The run that this is done for.
     pub run: &'a Run,
 }
 
-/// Why two nodes do not hold the same, or why that is not known.
+/// Why two nodes do not hold the same data, or why that is not known.
 #[derive(Debug)]
 pub(crate) enum Apart {
     /// They differ in these tables and definitions.
     Differs(Vec<String>),
-    /// Each comparison found differences in these, and none was of the same write-set on both.
+    /// Every comparison found differences in these, and none read both nodes at the same write-set.
     Unsettled(Vec<String>),
     /// They could not be compared.
     Failed(Box<VerifyError>),
-    /// Somebody stopped it.
+    /// Stopped on request.
     Stopped,
 }
 
 impl Comparison<'_> {
-    /// Compares two nodes; `tables` are all where there are none. The number of tables whose rows were compared.
+    /// Compares two nodes and returns the number of tables whose rows were compared. If `tables` is
+    /// empty, it compares all of them.
     ///
     /// # Errors
     /// [`Apart`].
@@ -187,7 +187,7 @@ impl Comparison<'_> {
     }
 }
 
-/// The first of these names.
+/// The first few of these names, for a message.
 pub(crate) fn brief(names: &[String]) -> String {
     let shown = names.iter().take(TOLD).map(String::as_str);
     let shown: Vec<&str> = shown.collect();
@@ -222,7 +222,7 @@ mod tests {
             left.again(suspects(&[("d.t", "row id=3")], false))
                 .is_clear()
         );
-        // What was not told may be anything.
+        // A difference that was not listed may be anything.
         let many = suspects(&[("d.t", "row id=9")], true);
         assert_eq!(many.clone().again(first.clone()), first);
         assert_eq!(first.clone().again(many.clone()), first);

@@ -1,4 +1,4 @@
-//! `cluster.toml`: which nodes there are, how they are reached, and how they are started and stopped.
+//! `cluster.toml`: the nodes of a cluster, how to reach them, and how to start and stop them.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -7,50 +7,51 @@ use serde::Deserialize;
 
 use crate::ConfigError;
 
-/// What stands in a `cluster.toml`.
+/// The content of a `cluster.toml`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClusterFile {
-    /// What people call the cluster.
+    /// Name of the cluster, chosen by the user.
     pub name: String,
     /// Its nodes, in the order in which they are shown.
     #[serde(rename = "node")]
     pub nodes: Vec<NodeConfig>,
 }
 
-/// One `[[node]]`.
+/// One `[[node]]` table.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeConfig {
-    /// What people call the node.
+    /// Name of the node, chosen by the user.
     pub name: String,
     /// `mysql://USER@HOST:PORT/`, without a password.
     pub url: String,
-    /// The machine that it runs on, as `ssh` takes it; without it, this machine.
+    /// The machine it runs on, as `ssh` takes it. Default: this machine.
     #[serde(default)]
     pub ssh: Option<String>,
-    /// Its data directory; without it, what the server says, or its option files while it is down.
+    /// Data directory. Default: what the server reports, or its option files while it is down.
     #[serde(default)]
     pub datadir: Option<PathBuf>,
-    /// Its error log; without it, what the server says, or its option files while it is down, or systemd's journal.
+    /// Error log. Default: what the server reports, its option files while it is down, or systemd's
+    /// journal.
     #[serde(default)]
     pub log: Option<PathBuf>,
-    /// How it is started and stopped; without it, it can be looked at and not more.
+    /// How to start and stop it. Without it, the node can only be looked at.
     #[serde(default)]
     pub control: Option<ControlConfig>,
 }
 
-/// How a node is started and stopped: by the sandbox, by systemd, or by commands.
+/// How to start and stop a node: with the sandbox, systemd, or commands.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ControlConfig {
-    /// Name of an instance of the sandbox on this machine.
+    /// Name of a sandbox instance on this machine.
     #[serde(default)]
     pub sandbox: Option<String>,
     /// Name of a systemd unit.
     #[serde(default)]
     pub systemd: Option<String>,
-    /// Command that starts the node, to join its cluster.
+    /// Command that starts the node so that it joins its cluster.
     #[serde(default)]
     pub start: Option<String>,
     /// Command that stops it cleanly.
@@ -59,10 +60,11 @@ pub struct ControlConfig {
     /// Command that starts it as the first node of a cluster.
     #[serde(default)]
     pub bootstrap: Option<String>,
-    /// Command that starts it as a server of its own, with the options of the server that stand in `REFLOAT_SERVER_OPTIONS`.
+    /// Command that starts it standalone, with the server options in `REFLOAT_SERVER_OPTIONS`.
     #[serde(default)]
     pub start_standalone: Option<String>,
-    /// Command that says whether the node runs: exit code 0 that it does, 1 or 3 that it does not, any other that this is not known.
+    /// Command that tells whether the node runs. Exit code 0: it runs; 1 or 3: it does not; any
+    /// other: that is not known.
     #[serde(default)]
     pub running: Option<String>,
 }
@@ -80,7 +82,7 @@ impl ClusterFile {
         Self::parse(&text, path)
     }
 
-    /// The same from text; `path` is for messages.
+    /// Like [`ClusterFile::read`], but from text; `path` is for messages.
     ///
     /// # Errors
     /// As [`ClusterFile::read`].
@@ -111,7 +113,7 @@ impl ClusterFile {
             if !urls.insert(&node.url) {
                 return Err(format!("node {} has the url of another one", node.name));
             }
-            // A name that begins with a dash would be an option of ssh.
+            // ssh would take a name that begins with a dash as an option.
             if node
                 .ssh
                 .as_deref()
@@ -129,7 +131,7 @@ impl ClusterFile {
     }
 }
 
-/// What is wrong and where; not the line itself, in which a password may stand.
+/// What is wrong and where, without the line itself, which may hold a password.
 fn said(error: &toml::de::Error, text: &str) -> String {
     let before = error.span().and_then(|span| text.get(..span.start));
     match before {

@@ -1,4 +1,4 @@
-//! Starting and stopping a node: by the sandbox, by systemd, or by commands that somebody has given.
+//! Starting and stopping a node: with the sandbox, systemd, or commands that the user gives.
 
 mod asking;
 mod look;
@@ -12,52 +12,54 @@ use crate::host::Host;
 pub(crate) use look::recovered;
 pub use standalone::StartOption;
 
-/// What Debian's and MariaDB's units take as a further argument of the server, for one start.
+/// A variable that the units of Debian and MariaDB pass to the server as one more argument, for one
+/// start.
 const NEW_CLUSTER: &str = "_WSREP_NEW_CLUSTER=--wsrep-new-cluster";
 
-/// What a command that somebody has given is called in messages: a password may stand in it.
+/// What messages call a command that the user gave: the command itself may hold a password.
 const COMMAND: &str = "by the command of the list";
 
 /// How a node is started and stopped.
 #[derive(Debug)]
 pub enum Control {
-    /// A node of the sandbox on this machine.
+    /// A sandbox node on this machine.
     Sandbox(Box<GaleraNode>),
-    /// A unit of systemd.
+    /// A systemd unit.
     Systemd {
-        /// The machine.
+        /// The machine that the unit is on.
         host: Host,
-        /// The unit.
+        /// Name of the unit.
         unit: String,
     },
-    /// Commands of a shell.
+    /// Shell commands.
     Commands {
-        /// The machine.
+        /// The machine that they run on.
         host: Host,
-        /// Starts the node, to join.
+        /// Starts the node so that it joins.
         start: String,
         /// Stops it cleanly.
         stop: String,
-        /// Starts it as the first one of a cluster.
+        /// Starts it as the first node of a cluster.
         bootstrap: Option<String>,
-        /// Starts it as a server of its own.
+        /// Starts it standalone.
         standalone: Option<String>,
-        /// Says by its exit code whether the node runs.
+        /// Tells by its exit code whether the node runs.
         running: Option<String>,
     },
 }
 
-/// As what a node starts.
+/// The role in which a node starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartAs {
-    /// It joins those that run.
+    /// It joins the nodes that run.
     Member,
-    /// It begins the cluster. Whoever asks for this has proven that no other node runs.
+    /// It bootstraps the cluster. The caller has proven that no other node runs.
     First,
 }
 
 impl Control {
-    /// What a list of nodes says of one. `None`: it says nothing. A sandbox's node is looked up by `find`.
+    /// The control that a list of nodes gives for one of them. `None`: it gives none. `find` looks
+    /// up a node of the sandbox.
     ///
     /// # Errors
     /// [`ControlError`]: the sandbox has no such node.
@@ -90,7 +92,8 @@ impl Control {
         }))
     }
 
-    /// What starts its server by itself when it crashes, where systemd does so. `None`: nothing, or nobody can tell.
+    /// What restarts the server after a crash, if systemd does. `None`: nothing does, or that is
+    /// not known.
     pub fn restarts_by_itself(&self) -> Option<String> {
         let Self::Systemd { host, unit } = self else {
             return None;
@@ -104,15 +107,17 @@ impl Control {
         (!said.is_empty() && said != "no").then(|| format!("unit {unit} has Restart={said}"))
     }
 
-    /// Starts the node, and comes back when it is on its way: whether it arrives is for the caller to see.
+    /// Starts the node and returns once it is on its way. The caller checks whether it arrives.
     ///
-    /// `donors` are the nodes (`wsrep_node_name`) that it should ask first. The sandbox hands them over for this one start, a unit of
-    /// systemd gets them by a piece that goes with that start (see `control::asking`), and commands find them in `REFLOAT_SST_DONOR`.
+    /// `donors` are the nodes (`wsrep_node_name`) that it should ask first. The sandbox passes them
+    /// for this one start. A systemd unit gets them in a drop-in that goes away with that start
+    /// (see `control::asking`). Commands find them in `REFLOAT_SST_DONOR`.
     ///
     /// # Errors
-    /// [`ControlError`] with what was said about it.
+    /// [`ControlError`] with the reason.
     pub fn start(&self, as_what: StartAs, donors: &[&str]) -> Result<(), ControlError> {
-        // The comma at the end: if none of them can, any other. One that has no name cannot be asked.
+        // The trailing comma lets any other node give if none of these can. A node without a name
+        // cannot be asked.
         let donors = donors
             .iter()
             .filter(|donor| !donor.is_empty())
@@ -134,7 +139,8 @@ impl Control {
                         "{}systemctl start --no-block -- {unit_word}",
                         asking::prepare(unit, &donors)
                     ),
-                    // The environment is systemd's own: what is set there has to go again, or the next start begins a cluster too.
+                    // The environment is systemd's own: what is set there must go again, or the
+                    // next start bootstraps a cluster too.
                     StartAs::First => format!(
                         "systemctl set-environment {NEW_CLUSTER} && {{ systemctl start -- {unit_word}; status=$?; \
                          systemctl unset-environment _WSREP_NEW_CLUSTER; exit $status; }}"
@@ -166,10 +172,10 @@ impl Control {
         }
     }
 
-    /// Stops the node cleanly, and comes back when it is down.
+    /// Stops the node cleanly and returns once it is down.
     ///
     /// # Errors
-    /// [`ControlError`] with what was said about it.
+    /// [`ControlError`] with the reason.
     pub fn stop(&self) -> Result<(), ControlError> {
         match self {
             Self::Sandbox(node) => node
@@ -186,19 +192,21 @@ impl Control {
         }
     }
 
-    /// Ends a node that is on its way at once, where that can be done. One that starts takes a request to stop only when it has its data: by
-    /// then it has taken a full copy. Its tables are what they would be after a crash.
+    /// Kills a node that is on its way, where that is possible. A starting node obeys a request to
+    /// stop only once it has its data, and by then it has taken a full copy. Its tables are as
+    /// after a crash.
     ///
     /// # Errors
-    /// [`ControlError`] with what was said about it.
+    /// [`ControlError`] with the reason.
     pub(crate) fn end_at_once(&self) -> Result<(), ControlError> {
         match self {
-            // With what it has started, as a unit is ended: what receives a copy would be in the way of the next one.
+            // With its child processes, as systemd does: a script that receives a copy would be in
+            // the way of the next one.
             Self::Sandbox(node) => node
                 .crash()
                 .map_err(|error| ControlError::new(node.name(), "ending", chain(&error))),
             Self::Systemd { host, unit } => {
-                // With the order to stop before it, it is not started again.
+                // The order to stop comes first, so that systemd does not restart it.
                 let unit_word = Host::word(unit);
                 let script = format!(
                     "systemctl stop --no-block -- {unit_word} && systemctl kill --signal=KILL -- {unit_word} && systemctl stop -- {unit_word}"
@@ -210,7 +218,7 @@ impl Control {
     }
 }
 
-/// Runs a script on the node's machine; its output.
+/// Runs a script on the node's machine and returns its output.
 fn run(host: &Host, what: &str, doing: &'static str, script: &str) -> Result<String, ControlError> {
     let output = host
         .run_apart(script)

@@ -1,4 +1,4 @@
-//! From one node to all of its cluster.
+//! Finds all nodes of a cluster from one of them.
 
 use std::collections::HashSet;
 use std::thread;
@@ -11,26 +11,29 @@ use crate::entrance::Entrance;
 use crate::member::{Member, impatient};
 use crate::observe::values;
 
-/// So many members are asked at the most, whatever a node says.
+/// How many members are asked at most, whatever a node says.
 const MEMBERS_MOST: usize = 64;
 
-/// The members of a cluster, as one of them names them.
+/// The members of a cluster, as its nodes name them.
 #[derive(Debug, Clone)]
 pub struct Discovered {
     /// `wsrep_cluster_name`.
     pub name: String,
-    /// The members that could be told from their addresses, the node that was asked among them.
+    /// The members whose addresses are known, including the node that was asked.
     pub members: Vec<Member>,
-    /// How many members there are besides, whose addresses are not told: nodes without `wsrep_node_incoming_address`, arbitrators.
+    /// How many more members there are, without a known address: nodes without
+    /// `wsrep_node_incoming_address`, and arbitrators.
     pub unnamed: usize,
-    /// Whether the address that was asked is a load balancer's. Each node is then asked at the address that it tells.
+    /// Whether the address that was asked is a load balancer's. Each node is then asked at the
+    /// address that it reports.
     pub is_balanced: bool,
 }
 
-/// Asks a node for the addresses of the others. They are reached with the same account and options as the first.
+/// Asks a node for the addresses of the others. They are reached with the same account and options
+/// as the first.
 ///
 /// # Errors
-/// The node cannot be asked, or is none.
+/// The node cannot be asked, or is not a Galera node.
 pub fn discover(seed: &ConnectOptions) -> Result<Discovered, DiscoverError> {
     let node = seed.describe();
     let failed = |source| DiscoverError::Server {
@@ -51,9 +54,10 @@ pub fn discover(seed: &ConnectOptions) -> Result<Discovered, DiscoverError> {
         });
     }
     let said = Said::of(&mut server).map_err(failed)?;
-    // Through a load balancer each connection may land on another node: none of them is reached by that address.
+    // Each connection through a load balancer may land on another node, so its address stands for
+    // none of them.
     let balancer = Entrance::look(seed)?.filter(|way| way.is_behind);
-    // A tunnel, or a mapped port, leads to one node, and may be the only way to it.
+    // A tunnel or a mapped port leads to one node, and may be the only way to it.
     let is_balanced = balancer.is_some_and(|way| way.is_balanced() || way.direct.is_some());
     let mut found = Found::default();
     found.take(&said, seed, !is_balanced);
@@ -61,7 +65,7 @@ pub fn discover(seed: &ConnectOptions) -> Result<Discovered, DiscoverError> {
     let mut unnamed = found.unnamed();
     let mut members = found.members;
     if members.is_empty() {
-        // Outside of a component a node names nobody.
+        // Outside a component a node names nobody.
         members.push(member(seed.clone()));
         unnamed = 0;
     }
@@ -76,13 +80,13 @@ pub fn discover(seed: &ConnectOptions) -> Result<Discovered, DiscoverError> {
     })
 }
 
-/// What a node says of the members of its component.
+/// What a node says about the members of its component.
 #[derive(Debug, Default)]
 struct Said {
-    /// What tells clusters apart.
+    /// `wsrep_cluster_state_uuid`, which tells clusters apart.
     uuid: String,
     addresses: Vec<String>,
-    /// Its own place among them.
+    /// Its own index in `addresses`.
     own: Option<usize>,
 }
 
@@ -102,12 +106,13 @@ impl Said {
     }
 }
 
-/// The members that nodes have named. The list of one node may lack a member for as long as both run, and that of another has it.
+/// The members that nodes have named. One node's list may lack a member for as long as both run,
+/// while another's has it.
 #[derive(Debug, Default)]
 struct Found {
     members: Vec<Member>,
     named: HashSet<(String, u16)>,
-    /// The length of the longest list.
+    /// Length of the longest list.
     most: usize,
 }
 
@@ -116,7 +121,8 @@ impl Found {
         self.most.saturating_sub(self.members.len())
     }
 
-    /// Takes what a node says. `is_own`: the address that was asked is that node's own, and the way that is known to work.
+    /// Takes a node's answer. `is_own`: the address that was asked is the node's own, and known to
+    /// work.
     fn take(&mut self, said: &Said, seed: &ConnectOptions, is_own: bool) {
         self.most = self.most.max(said.addresses.len());
         for (at, address) in said.addresses.iter().enumerate() {
@@ -142,7 +148,8 @@ impl Found {
         }
     }
 
-    /// Asks all that were named for those that they name, until nobody names a new one. Who does not answer, or is of another cluster, says nothing.
+    /// Asks every named node for its list, until no list has a new name. A node that does not
+    /// answer, or is in another cluster, adds nothing.
     fn ask_all(&mut self, first: &Said, seed: &ConnectOptions) {
         let mut asked = 0;
         while asked < self.members.len() {

@@ -1,4 +1,5 @@
-//! The way into a cluster: whether an address is a node's own or a load balancer's, and how its nodes are reached.
+//! The way into a cluster: whether an address is a node's own or a load balancer's, and how to
+//! reach the nodes.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +10,8 @@ use crate::address::{DEFAULT_PORT, host_and_port};
 use crate::member::impatient;
 use crate::observe::values;
 
-/// So many connections are held at the same time to see where they land: balancers that look for the node with the fewest connections
-/// spread them, and those that take turns as well.
+/// How many connections are held open at once to see where they land. Balancers that choose the
+/// node with the fewest connections spread them, and so do those that take turns.
 const LOOKS: usize = 6;
 
 /// A node that a connection landed on.
@@ -18,24 +19,25 @@ const LOOKS: usize = 6;
 pub struct Landed {
     /// `wsrep_node_name`.
     pub name: String,
-    /// Its own address, where the cluster tells it.
+    /// Its own address, if the cluster reports it.
     pub address: Option<ConnectOptions>,
 }
 
-/// How a cluster is reached by an address.
+/// How an address leads into a cluster.
 #[derive(Debug, Clone)]
 pub struct Entrance {
     /// `wsrep_cluster_name`.
     pub cluster: String,
     /// The node that the first connection landed on.
     pub node: Landed,
-    /// How that node is reached without anything between. `None`: by none of the addresses that the cluster tells.
+    /// Address that reaches that node with nothing in between. `None`: no address that the cluster
+    /// reports does.
     pub direct: Option<ConnectOptions>,
-    /// The other nodes, as the cluster tells their addresses.
+    /// The other nodes, at the addresses that the cluster reports.
     pub others: Vec<ConnectOptions>,
     /// Names of all nodes that connections landed on.
     pub seen: Vec<String>,
-    /// Whether the address is not the node's own.
+    /// Whether the address belongs to something in front of the node.
     pub is_behind: bool,
 }
 
@@ -45,7 +47,8 @@ impl Entrance {
         self.seen.len() > 1
     }
 
-    /// Looks where connections to this address land. `None`: on a server that is no node of a running cluster.
+    /// Finds out where connections to this address land. `None`: the server is not a node of a
+    /// running cluster.
     ///
     /// # Errors
     /// The server cannot be asked.
@@ -66,7 +69,7 @@ impl Entrance {
             Target::Unix(_) => 1,
         };
         while held.len() < looks {
-            // A balancer or server may let fewer in; what was seen until then counts.
+            // A balancer or server may refuse more connections; what was seen so far counts.
             let Ok(mut next) = Connection::connect(&impatient(address)) else {
                 break;
             };
@@ -101,7 +104,7 @@ impl Entrance {
 /// What a node says about itself.
 #[derive(Debug, Clone)]
 struct Said {
-    /// `wsrep_gcomm_uuid`: no two members have the same.
+    /// `wsrep_gcomm_uuid`, unique to each member; `wsrep_node_name` if it is empty.
     id: String,
     name: String,
     cluster: String,
@@ -160,7 +163,7 @@ impl Said {
     }
 }
 
-/// The same account and options at another place.
+/// The same account and options at another address.
 fn at(like: &ConnectOptions, (host, port): (String, u16)) -> ConnectOptions {
     ConnectOptions {
         host: Some(host),
@@ -170,8 +173,9 @@ fn at(like: &ConnectOptions, (host, port): (String, u16)) -> ConnectOptions {
     }
 }
 
-/// Whether an address can be the node's own. A balancer, a tunnel and a mapped port listen on a port of theirs; a balancer that has the same
-/// port on a machine of its own shows when connections land on different nodes.
+/// Whether an address can be the node's own. A balancer, a tunnel or a mapped port listens on
+/// another port. A balancer with the same port, on a machine of its own, shows when connections
+/// land on different nodes.
 fn leads_to_itself(address: &ConnectOptions, said: &Said) -> bool {
     match address.target() {
         Target::Tcp(_, port) => port == said.port,

@@ -1,37 +1,37 @@
-//! What can go wrong before anything is asked.
+//! Errors in the node list, in discovery, on machines and in starting or stopping nodes.
 
 use std::path::PathBuf;
 
 use refloat_wire::Error;
 
-/// So many characters are shown of a line of a log.
+/// How many characters of a log line are shown.
 const LINE_MOST: usize = 400;
 
 /// Why a `cluster.toml` cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read {path}")]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// It is no TOML, or has keys that nobody knows.
+    /// It is not TOML, or has unknown keys.
     #[error("{path}: {reason}")]
     Syntax {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Line, column and what is wrong there, as the parser says it.
+        /// Line, column and what is wrong there, in the parser's words.
         reason: String,
     },
-    /// It says something that cannot be.
+    /// It is valid TOML, but its values make no sense.
     #[error("{path}: {reason}")]
     Meaning {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What, and of which node.
+        /// What is wrong, and with which node.
         reason: String,
     },
 }
@@ -44,15 +44,15 @@ pub enum DiscoverError {
     Server {
         /// The node that was given.
         node: String,
-        /// Why.
+        /// The cause.
         source: Error,
     },
-    /// It is no node of a Galera cluster.
+    /// The server is not a node of a Galera cluster.
     #[error("{node} is no node of a Galera cluster: {reason}")]
     NoGalera {
         /// The server that was given.
         node: String,
-        /// What it says of itself.
+        /// What it says about itself.
         reason: String,
     },
 }
@@ -60,30 +60,30 @@ pub enum DiscoverError {
 /// Why a machine could not be asked.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// A program could not be started here.
+    /// A program could not be started on this machine.
     #[error("cannot run {program}")]
     Spawn {
-        /// The program.
+        /// Name of the program.
         program: String,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// It did not answer in time.
+    /// The machine did not answer in time.
     #[error("what was asked of {host} did not end within {seconds} s")]
     Slow {
-        /// The machine.
+        /// Name of the machine.
         host: String,
-        /// The limit.
+        /// The time limit.
         seconds: u64,
     },
     /// A file could not be read.
     #[error("cannot read {path} on {host}: {reason}")]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The machine.
+        /// Name of the machine.
         host: String,
-        /// The system's words.
+        /// The system's error text.
         reason: String,
     },
 }
@@ -98,7 +98,7 @@ pub struct ControlError {
 }
 
 impl ControlError {
-    /// What was tried with what, and why it failed.
+    /// The reason why `doing` something with `what` failed.
     pub fn new(what: &str, doing: &'static str, reason: String) -> Self {
         Self {
             what: what.to_owned(),
@@ -108,7 +108,7 @@ impl ControlError {
     }
 }
 
-/// An error and its causes, as one fragment.
+/// An error and its causes, as one fragment of text.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -123,7 +123,7 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// A text of somebody else's, as one line that may be shown.
+/// Foreign text, as one line that is safe to show.
 pub(crate) fn plain(line: &str) -> String {
     let line = line.trim().chars().take(LINE_MOST);
     line.map(|c| if c.is_control() { ' ' } else { c }).collect()

@@ -1,4 +1,4 @@
-//! What is done with the files of a node: its place in the cluster is given up, and its old data are set aside.
+//! Work on the files of a node: giving up its place in the cluster, and setting its old data aside.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -6,35 +6,37 @@ use std::time::Duration;
 use crate::error::{HostError, plain};
 use crate::host::Host;
 
-/// Why a node has given its place up, as it stands in its `grastate.dat`: whoever finds that wants to know.
+/// Why a node has given up its place, as a comment in its `grastate.dat` for whoever finds it.
 pub(crate) const LOADED: &str = "# refloat cluster restore: rows came into these tables without write-sets, so this node has no place in the old\n\
     # history any more: with its old seqno it would join by IST, and differ from the others for ever.\n";
-/// The same of one that went on without the others.
+/// The same for a node that went on without the others.
 pub(crate) const ASTRAY: &str = "# refloat cluster rejoin: this node has gone on without the others, or they without it: with its old seqno it would\n\
     # join by IST, and differ from them for ever.\n";
-/// The same of one that holds what nobody wants any more.
+/// The same for a node whose data were discarded.
 pub(crate) const DISCARDED: &str = "# refloat cluster rejoin --discard: what this node held was given up, so that it takes a full copy.\n";
-/// No place in any history.
+/// The UUID of no history.
 pub(crate) const NOWHERE: &str = "00000000-0000-0000-0000-000000000000";
 
 /// A data directory, as its machine shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Folder {
-    /// Its path, without symbolic links.
+    /// Its path, with symbolic links resolved.
     pub path: PathBuf,
-    /// The file system that it is on: what its kernel calls itself since it has started, and the number of the device. `None`: nobody says it.
+    /// The file system it is on: the boot id of the kernel, and the device number. `None`: not
+    /// known.
     pub disk: Option<String>,
-    /// Bytes that are free there.
+    /// Free bytes on its file system.
     pub free: u64,
-    /// Bytes that it takes.
+    /// Disk space that it takes, in bytes.
     pub used: u64,
-    /// Why it cannot be renamed; `None`: it can.
+    /// Why it cannot be renamed. `None`: it can.
     pub fixed: Option<String>,
-    /// Whether a server's data are in it.
+    /// Whether it holds a server's data.
     pub holds: bool,
 }
 
-/// How long a script may take: to add up what a data directory has takes minutes where it has very many files.
+/// How long a script may take. Adding up the size of a data directory with very many files takes
+/// minutes.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
 /// Looks at a data directory.
@@ -74,8 +76,8 @@ pub(crate) fn look_at(host: &Host, datadir: &Path) -> Result<Folder, HostError> 
     })
 }
 
-/// Writes the process of a server that works in the folder in which the script is, if there is one. Compared as files and not as paths: a
-/// container has its own.
+/// Prints the process of a server whose working directory is the script's own, if there is one.
+/// Compares files and not paths, because a container has paths of its own.
 const SERVER_HERE: &str = r#"for cwd in /proc/[0-9]*/cwd; do
 [ "$cwd/" -ef . ] || continue
 pid=${cwd#/proc/}; pid=${pid%/cwd}; read -r name 2>/dev/null <"/proc/$pid/comm" || continue
@@ -87,8 +89,9 @@ esac
 echo "$pid"; break
 done; :"#;
 
-/// The process of a server that has its data there, whoever has started it: such a server works in its data directory. `None`: there is
-/// none, or it belongs to an account whose processes cannot be looked at. A server may be run by a dynamic loader that is given by name.
+/// The process of a server that has its data there, whoever started it; a server works in its data
+/// directory. `None`: there is none, or it belongs to an account whose processes cannot be seen. A
+/// server may also be run by a dynamic loader that is given by name.
 pub(crate) fn server_in(host: &Host, datadir: &Path) -> Result<Option<u32>, HostError> {
     let script = format!(
         "cd -- {} 2>/dev/null || exit 0\n{SERVER_HERE}",
@@ -97,8 +100,9 @@ pub(crate) fn server_in(host: &Host, datadir: &Path) -> Result<Option<u32>, Host
     Ok(run(host, &script, datadir)?.trim().parse().ok())
 }
 
-/// Gives a node's place in its cluster up: with such a file nobody lets it join by IST, whatever its tables say of their position, and it
-/// begins a history of its own when it begins a cluster. The file as it was is kept beside it.
+/// Gives up a node's place in its cluster. With such a file no donor lets it join by IST, whatever
+/// position its tables hold, and a cluster that it bootstraps has a new history. The old file is
+/// kept beside it.
 pub(crate) fn give_place_up(
     host: &Host,
     datadir: &Path,
@@ -110,7 +114,8 @@ pub(crate) fn give_place_up(
     write_place(host, datadir, run_id, &text)
 }
 
-/// Writes down the place of a node whose tables are there, and whether it may begin the cluster. The file as it was is kept beside it.
+/// Writes down the place of a node whose tables are there, and whether it may bootstrap the
+/// cluster. The old file is kept beside it.
 pub(crate) fn give_place_back(
     host: &Host,
     datadir: &Path,
@@ -151,7 +156,7 @@ pub(crate) fn aside_of(datadir: &Path, run_id: &str) -> PathBuf {
     name.into()
 }
 
-/// Writes a small file, whole or not at all, readable by its owner.
+/// Writes a small file atomically, readable by its owner only.
 pub(crate) fn put(host: &Host, path: &Path, text: &str) -> Result<(), HostError> {
     let script = format!(
         "umask 077; file={}; printf '%s\\n' {} >\"$file.new\"; sync -- \"$file.new\"; mv -f -- \"$file.new\" \"$file\"; sync -- \"${{file%/*}}/\"",
@@ -161,18 +166,18 @@ pub(crate) fn put(host: &Host, path: &Path, text: &str) -> Result<(), HostError>
     change(host, &script, path, path.parent().unwrap_or(path))
 }
 
-/// Removes a file.
 pub(crate) fn remove(host: &Host, path: &Path) -> Result<(), HostError> {
     run(host, &format!("rm -f -- {}", word(path)), path).map(drop)
 }
 
-/// Whether something of this name is there.
+/// Whether something with this name exists.
 pub(crate) fn exists(host: &Host, path: &Path) -> Result<bool, HostError> {
     let script = format!("[ ! -e {} ] || echo yes", word(path));
     Ok(!run(host, &script, path)?.trim().is_empty())
 }
 
-/// Allows the only node of a history that holds what is newest to begin its cluster again, in the same history.
+/// Lets the one node that holds the newest state of a history bootstrap its cluster again, in the
+/// same history.
 pub(crate) fn allow_to_begin(host: &Host, datadir: &Path) -> Result<(), HostError> {
     let script = format!(
         "cd -- {}\n\
@@ -184,8 +189,9 @@ pub(crate) fn allow_to_begin(host: &Host, datadir: &Path) -> Result<(), HostErro
     change(host, &script, datadir, datadir)
 }
 
-/// Sets a data directory aside and makes an empty one in its place, for the same account, with the same certificates. What was set aside
-/// before by the same run stays: what stands in its place since is no copy of anything yet.
+/// Sets a data directory aside and creates an empty one in its place, for the same account and with
+/// the same certificates. If this run has already set data aside, those stay: what has taken their
+/// place since is not a copy of anything yet.
 pub(crate) fn set_aside(host: &Host, folder: &Path, aside: &Path) -> Result<(), HostError> {
     let script = format!(
         "real={real}; aside={aside}; new=\"$real.refloat-new\"\n\
@@ -203,10 +209,13 @@ pub(crate) fn set_aside(host: &Host, folder: &Path, aside: &Path) -> Result<(), 
     change(host, &script, folder, folder.parent().unwrap_or(folder))
 }
 
-/// Removes what has arrived of a copy that has failed from a data directory whose old data are set aside: servers look for their position in it
-/// before they start, and do not start with half of a copy. Certificates and error logs stay, and what a person may have put there for a server to find: empty folders, and
-/// files as they are among the old data. Nothing is touched where no copy has begun, where the old data are not there, or where a server runs. Whether
-/// something was removed.
+/// Removes what a failed copy has left in a data directory whose old data are set aside, and
+/// returns whether anything was removed. A server looks for its position there before it starts,
+/// and does not start with half a copy.
+///
+/// Certificates and error logs stay, and so does what a person may have put there for a server:
+/// empty folders, and files that equal those in the old data. Nothing is touched if no copy has
+/// begun, if the old data are not there, or if a server runs.
 pub(crate) fn remove_half_copy(
     host: &Host,
     folder: &Path,
@@ -236,8 +245,10 @@ pub(crate) fn remove_half_copy(
     Ok(!said.trim().is_empty())
 }
 
-/// Writes the process of a script that receives a copy into the folder in which this one is: in the last part of a copy, when files are prepared and
-/// moved to where they belong, the file is gone in which its number stood. A shell that was given a text to run has no such word by itself.
+/// Prints the process of a script that receives a copy into the script's working directory. In the
+/// last part of a copy, while files are prepared and moved into place, the file with its process
+/// number is gone. A shell that runs a script text does not match: it has no `joiner` as an
+/// argument of its own.
 const JOINER_HERE: &str = r#"for file in $(grep -la wsrep_sst_ /proc/[0-9]*/cmdline 2>/dev/null); do
 words=$(tr '\000' '\n' 2>/dev/null <"$file") || continue
 printf '%s\n' "$words" | grep -qx joiner || continue
@@ -247,9 +258,10 @@ pid=${file#/proc/}; pid=${pid%/cmdline}
 echo "$pid"; break
 done; :"#;
 
-/// The process of the script that receives a full copy into this folder, while it runs.
+/// The process of the script that receives a full copy into this folder. `None`: no copy is under
+/// way.
 pub(crate) fn copy_comes(host: &Host, datadir: &Path) -> Result<Option<u32>, HostError> {
-    // A number that is left of a script that was killed may be another process's by now.
+    // The number that a killed script left behind may belong to another process by now.
     let script = format!(
         "cd -- {} 2>/dev/null || exit 0\n\
          for file in wsrep_sst.pid rsync_sst.pid; do\n\
@@ -268,13 +280,13 @@ fn word(path: &Path) -> String {
     Host::word(&path.to_string_lossy())
 }
 
-/// Runs a script that changes something about `path`, up to the first command that fails. A shell outlives the program that it was started
-/// by, when that is killed: the next one waits for it, by a lock of `folder`.
+/// Runs a script that changes something about `path`, up to the first command that fails. A shell
+/// outlives its parent if that is killed, so the next script waits for it, by a lock on `folder`.
 fn change(host: &Host, script: &str, path: &Path, folder: &Path) -> Result<(), HostError> {
     changed(host, script, path, folder).map(drop)
 }
 
-/// The same, and what the script says.
+/// Like [`change`], and returns the output of the script.
 fn changed(host: &Host, script: &str, path: &Path, folder: &Path) -> Result<String, HostError> {
     let script = format!(
         "set -e; lock={}\n\
@@ -443,7 +455,7 @@ mod tests {
         server.kill().unwrap();
         server.wait().unwrap();
         assert_eq!(server_in(&Host::Local, &data).unwrap(), None);
-        // Run by the loader, which has its own name then.
+        // The loader's process has its own name.
         let loader = ["/lib64", "/lib"]
             .iter()
             .flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten())
@@ -504,11 +516,11 @@ mod tests {
         assert!(data.join("ca.pem").exists() && !data.join("ibdata1").exists());
         assert!(!look_at(&Host::Local, &data).unwrap().holds);
         assert_eq!(fs::read_to_string(aside.join("ibdata1")).unwrap(), "old");
-        // Half of a copy has come when it is asked for again.
+        // Half a copy has arrived when it is called again.
         fs::write(data.join("ibdata1"), "half").unwrap();
         set_aside(&Host::Local, &data, &aside).unwrap();
         assert_eq!(fs::read_to_string(aside.join("ibdata1")).unwrap(), "old");
-        // It was cut off in between.
+        // It was interrupted in between.
         fs::remove_dir_all(&data).unwrap();
         set_aside(&Host::Local, &data, &aside).unwrap();
         assert!(data.join("ca.pem").exists());

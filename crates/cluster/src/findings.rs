@@ -1,4 +1,4 @@
-//! What is wrong with a cluster, by what its nodes say.
+//! What is wrong with a cluster, judged by what its nodes say.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use crate::node::{NodeState, Role};
 use crate::view::{ClusterView, Finding, NodeView, Severity};
 use crate::work::{OpenWork, WorkKind};
 
-/// From so many waiting write-sets on a node is behind.
+/// A node with this many waiting write-sets is behind.
 const QUEUE_LONG: u64 = 100;
-/// From this part of the time on in which replication is paused, applications feel it.
+/// Applications feel it when replication is paused for this part of the time.
 const PAUSED_MUCH: f64 = 0.05;
-/// A window shorter than this does not outlast a restart with an upgrade, in seconds.
+/// In seconds. A shorter window does not outlast a restart with an upgrade.
 const WINDOW_SHORT: f64 = 600.0;
-/// So many names are told of a longer list.
+/// How many names of a longer list are shown.
 const NAMES_TOLD: usize = 5;
 
 struct Findings(Vec<Finding>);
@@ -29,13 +29,13 @@ impl Findings {
 }
 
 impl ClusterView {
-    /// What is open for this cluster; what is wrong is looked for again with that in mind.
+    /// Adds unfinished work on this cluster, and looks again for what is wrong with that in mind.
     pub fn note_work(&mut self, work: Vec<OpenWork>) {
         for one in work {
             let known = self.work.iter_mut().find(|known| known.run == one.run);
             match known {
                 None => self.work.push(one),
-                // Another process has gone on with it than the one that began it.
+                // Another process has resumed the work.
                 Some(known) if known.running != Some(true) => {
                     (known.process, known.running) = (one.process, one.running);
                 }
@@ -63,7 +63,7 @@ fn find(view: &ClusterView) -> Vec<Finding> {
         }
     }
     differences(view, &mut found);
-    // Which node goes on is known to the restore alone: each of the others holds data that it gives up.
+    // Only the restore knows which node goes on: each of the others holds data that it gives up.
     if !view.work.iter().any(|work| work.kind == WorkKind::Restore) {
         bootstrap(view, &mut found);
     }
@@ -73,7 +73,7 @@ fn find(view: &ClusterView) -> Vec<Finding> {
     found
 }
 
-/// What Refloat does to the cluster itself and has not ended.
+/// Unfinished work by Refloat on the cluster.
 fn work(view: &ClusterView, found: &mut Findings) {
     for work in &view.work {
         let severity = match (work.kind, work.running) {
@@ -85,7 +85,7 @@ fn work(view: &ClusterView, found: &mut Findings) {
     }
 }
 
-/// A list whose addresses lead through a load balancer, or name one node twice.
+/// A list whose addresses lead through a load balancer, or that names one node twice.
 fn listed_twice(view: &ClusterView, found: &mut Findings) {
     for names in view.same_nodes() {
         found.add(
@@ -96,7 +96,7 @@ fn listed_twice(view: &ClusterView, found: &mut Findings) {
     }
 }
 
-/// Whether there is one cluster, and all of it is here.
+/// Whether there is one cluster, and all of its nodes are listed.
 fn component(view: &ClusterView, found: &mut Findings) {
     use Severity::{Critical, Warning};
     let primary: Vec<(&str, &NodeState)> = view
@@ -154,7 +154,7 @@ fn component(view: &ClusterView, found: &mut Findings) {
             );
             found.add(Critical, &all, text);
         } else if size > seen {
-            // Silence of a node that is listed is found below.
+            // A listed node that does not answer is reported below.
             let listed = view.quorum.listed as u64;
             let why = if listed >= size {
                 "it has not noticed yet that the others are gone, or they are there and do not answer us"
@@ -326,7 +326,7 @@ fn silent(node: &NodeView, found: &mut Findings) {
     }
 }
 
-/// Settings that are the same on all nodes of a cluster that is well kept.
+/// Settings that should be the same on all nodes.
 fn differences(view: &ClusterView, found: &mut Findings) {
     type Setting = (&'static str, fn(&NodeState) -> String, &'static str);
     const SETTINGS: [Setting; 10] = [
@@ -424,10 +424,10 @@ fn differences(view: &ClusterView, found: &mut Findings) {
     }
 }
 
-/// Which node may begin the cluster again, when no node serves.
+/// Which node may bootstrap the cluster, when no node serves.
 fn bootstrap(view: &ClusterView, found: &mut Findings) {
     if view.quorum.primary > 0 {
-        // A second one would begin a second cluster.
+        // Bootstrapping another would create a second cluster.
         for node in view.nodes.iter().filter(|node| {
             node.grastate
                 .as_ref()
@@ -441,7 +441,7 @@ fn bootstrap(view: &ClusterView, found: &mut Findings) {
         }
         return;
     }
-    // A node that runs knows its position, though its file says -1.
+    // A running node knows its position, though its file says -1.
     let files: Vec<_> = view
         .nodes
         .iter()
@@ -494,7 +494,7 @@ fn bootstrap(view: &ClusterView, found: &mut Findings) {
             format!("which node holds the newest data is not known before the position of every node is: {told}"),
         );
     } else {
-        // Of several with the same position, the one that left last.
+        // Of several nodes at the same position, the one that left last.
         let most = files.iter().map(|(_, file)| file.seqno).max();
         let mut newest: Vec<_> = files
             .iter()
@@ -571,7 +571,7 @@ mod tests {
 
     const HISTORY: &str = "30ba41b5-e6ea-11f1-acb3-d71df7acd2d5";
 
-    /// What is said of nodes that are all down, with these files.
+    /// The findings when all nodes are down with these files.
     fn down(files: &[(&str, Option<u64>, bool)]) -> String {
         let nodes = files
             .iter()
@@ -629,7 +629,7 @@ mod tests {
                 && unknown.ends_with("n1 at 9, safe to bootstrap; n2 at unknown"),
             "{unknown}"
         );
-        // One whose copy failed holds nothing, and has no say.
+        // A node whose copy failed holds nothing, and does not count.
         let wiped = down(&[
             ("00000000-0000-0000-0000-000000000000", None, false),
             (HISTORY, Some(9), true),

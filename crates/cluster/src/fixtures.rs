@@ -1,11 +1,11 @@
-//! Nodes and clusters for tests of what is concluded from them.
+//! Nodes and clusters for unit tests.
 
 use std::time::Duration;
 
 use crate::node::{NodeState, Sample, Values};
 use crate::view::{ClusterView, NodeView, Quorum};
 
-/// What a node of three says, in the primary component and in step, with these values besides.
+/// The state of one node of three, primary and synced, with these status values added.
 pub fn state(values: &[(&str, &str)], options: &str) -> NodeState {
     let status = [
         ("wsrep_cluster_state_uuid", "u"),
@@ -37,7 +37,7 @@ pub fn state(values: &[(&str, &str)], options: &str) -> NodeState {
     )
 }
 
-/// A cluster of these nodes, `n1` and so on; `None`: it does not answer.
+/// A cluster of nodes `n1`, `n2` and so on; `None`: the node does not answer.
 pub fn view(states: Vec<Option<NodeState>>) -> ClusterView {
     let nodes: Vec<NodeView> = states
         .into_iter()

@@ -1,16 +1,16 @@
-//! What it would cost to bring a node back.
+//! Forecasts what it would cost to bring a node back.
 
 use crate::member::Observation;
 use crate::node::NodeState;
 use crate::view::{ClusterView, Donor, NodeView, Quorum, Rejoin, RejoinKind};
 
-/// How far from the oldest write-set a node has to be for IST: a 128th of what is kept, and no more than a million (`group_find_ist_donor`
-/// in Galera's `gcs_group.cpp`).
+/// How far from the oldest kept write-set a node must be for IST: a 128th of the kept range, but no
+/// more than about a million (`group_find_ist_donor` in Galera's `gcs_group.cpp`).
 pub(crate) const GAP_SHIFT: u32 = 7;
 pub(crate) const GAP_MOST: u64 = 1 << 20;
 
 impl ClusterView {
-    /// What nodes say together, without what is wrong.
+    /// What the nodes say together, without findings.
     pub(crate) fn new(name: &str, nodes: Vec<NodeView>, how: &Observation) -> Self {
         let mut view = Self {
             name: name.to_owned(),
@@ -76,7 +76,7 @@ pub(crate) fn rejoin(view: &ClusterView, node: &NodeView, how: &Observation) -> 
         });
     };
     if !file.has_history() {
-        // The provider writes zeros for as long as a DDL statement or a state transfer is under way.
+        // The provider writes zeros while a DDL statement or a state transfer is under way.
         return sst("it holds the data of no cluster, or it ended in the middle of a DDL statement or a state transfer: its grastate.dat names none".to_owned());
     }
     if &file.uuid != uuid {
@@ -85,7 +85,7 @@ pub(crate) fn rejoin(view: &ClusterView, node: &NodeView, how: &Observation) -> 
             file.uuid
         ));
     }
-    // A node that answers has its position, though its file says -1.
+    // A node that answers knows its position, though its file says -1.
     let said = node
         .state
         .as_ref()
@@ -100,7 +100,8 @@ pub(crate) fn rejoin(view: &ClusterView, node: &NodeView, how: &Observation) -> 
             "it is ahead of every node that answers: nothing may overwrite it before somebody knows why",
         );
     };
-    // Galera keeps a distance from the oldest write-set that anybody keeps: what is there now may be gone before it is sent.
+    // Galera keeps a distance from the oldest write-set that any node keeps: what is there now may
+    // be gone before it is sent.
     let lowest = view
         .serving()
         .filter_map(|(_, state)| state.gcache.oldest)

@@ -1,4 +1,5 @@
-//! Body of the fuzz target for what nodes and clients say in text, so that plain tests can replay its corpus. No part of the public face.
+//! Body of the fuzz target for text from nodes and clients, so that plain tests can replay its
+//! corpus. Not part of the public API.
 
 use std::path::Path;
 
@@ -8,7 +9,8 @@ use crate::config::ClusterFile;
 use crate::grastate::GraState;
 use crate::{advise, control, healthd, host, proof};
 
-/// A text that a node's machine or a client of a health check may give. The first byte chooses what it is taken for.
+/// Parses text that a node's machine or a client of a health check may send. The first byte selects
+/// the parser.
 pub fn texts(data: &[u8]) {
     let [kind, bytes @ ..] = data else {
         return;

@@ -1,23 +1,23 @@
-//! `grastate.dat`: what a node that is down knows of its place in the cluster.
+//! `grastate.dat`: what a node that is down knows about its place in the cluster.
 
 use serde::Serialize;
 
 /// What a node has written down about itself.
 ///
-/// The format is Galera's `saved_state.cpp`: lines of `key: value`, and comments behind `#`.
+/// The format is that of Galera's `saved_state.cpp`: lines of `key: value`, and comments after `#`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GraState {
-    /// The cluster whose data it holds; all zeros: of none.
+    /// The history whose data it holds. All zeros: none.
     pub uuid: String,
-    /// The last write-set that it holds; `None` (written as -1): it runs, or has ended without a word, and the position has to be
-    /// recovered.
+    /// The last write-set that it holds. `None` (written as -1): it runs, or it ended without
+    /// writing its position, which must be recovered.
     pub seqno: Option<u64>,
-    /// Whether it was the last one to leave. `None`: providers before 3.19 do not write it.
+    /// Whether it was the last to leave. `None`: providers before 3.19 do not write it.
     pub safe_to_bootstrap: Option<bool>,
 }
 
 impl GraState {
-    /// Reads the text of a `grastate.dat`. `None`: it is none.
+    /// Parses the text of a `grastate.dat`. `None`: it is not one.
     pub fn parse(text: &str) -> Option<Self> {
         let (mut uuid, mut seqno, mut safe) = (None, None, None);
         for line in text
@@ -48,7 +48,7 @@ impl GraState {
         })
     }
 
-    /// Whether it belongs to a cluster at all.
+    /// Whether it belongs to any history.
     pub fn has_history(&self) -> bool {
         self.uuid.bytes().any(|byte| byte != b'0' && byte != b'-')
     }

@@ -1,7 +1,8 @@
-//! Whether a node may take traffic, told over HTTP and by HAProxy's agent protocol.
+//! A health service: reports over HTTP and HAProxy's agent protocol whether a node may take
+//! traffic.
 //!
-//! One thread asks the node again and again over one connection; checks are answered from what it said last, so that many proxies cost
-//! the node no more than one. An answer that has become old counts as none.
+//! One thread polls the node over one connection, and checks are answered from its last answer. So
+//! many proxies cost the node no more than one. An answer that has become too old counts as none.
 
 mod agent;
 mod http;
@@ -24,29 +25,29 @@ pub use judge::{Rules, Verdict};
 pub use watch::Health;
 use watch::Watched;
 
-/// So many checks are answered at the same time; what comes beyond is closed at once.
+/// How many checks are answered at the same time; any beyond that are closed at once.
 const CHECKS_AT_ONCE: usize = 64;
-/// How long a client may take to ask, and to take the answer.
+/// How long a client may take to send its request, and to take the answer.
 const CLIENT_PATIENCE: Duration = Duration::from_secs(3);
-/// How often it is looked whether it shall end.
+/// How often each loop checks whether it should end.
 const POLL: Duration = Duration::from_millis(50);
 
-/// What is served, and of which node.
+/// What to serve, and for which node.
 #[derive(Debug, Clone)]
 pub struct HealthdOptions {
-    /// The node.
+    /// The node that is polled.
     pub node: ConnectOptions,
-    /// Where HTTP checks are answered.
+    /// Address for HTTP checks.
     pub listen: SocketAddr,
-    /// Where agent checks are answered.
+    /// Address for agent checks. `None`: there are none.
     pub agent_listen: Option<SocketAddr>,
-    /// What a node has to be like.
+    /// What the node must be like to take traffic.
     pub rules: Rules,
-    /// How often the node is asked.
+    /// How often the node is polled.
     pub interval: Duration,
 }
 
-/// A service that runs.
+/// A running health service.
 #[derive(Debug)]
 pub struct Healthd {
     watched: Arc<Watched>,
@@ -56,12 +57,12 @@ pub struct Healthd {
 }
 
 impl Healthd {
-    /// Takes the addresses, and begins to answer. It ends when `cancel` says so.
+    /// Binds the addresses and begins to answer. The service ends when `cancel` says so.
     ///
-    /// `said` gets one line each time when the verdict changes.
+    /// `said` gets one line whenever the verdict changes.
     ///
     /// # Errors
-    /// An address cannot be taken.
+    /// An address cannot be bound.
     pub fn start(
         options: &HealthdOptions,
         cancel: &Cancel,
@@ -94,25 +95,25 @@ impl Healthd {
         Ok(healthd)
     }
 
-    /// Where HTTP checks are answered: the port that was taken when 0 was asked for.
+    /// Address for HTTP checks. If port 0 was asked for, it has the port that was bound.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where agent checks are answered.
+    /// Address for agent checks. `None`: there are none.
     pub fn agent_address(&self) -> Option<SocketAddr> {
         self.agent_address
     }
 
-    /// What is known of the node now.
+    /// What is known about the node now.
     pub fn health(&self) -> Health {
         self.watched.health()
     }
 
-    /// Waits until it has ended.
+    /// Waits until the service has ended.
     pub fn join(self) {
         for thread in self.threads {
-            // What a thread had to say it has said.
+            // A thread that panicked has already said why.
             let _ = thread.join();
         }
     }
@@ -126,7 +127,7 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// A check that is answered.
+/// A check that is being answered; dropping it frees its place.
 struct Slot(Arc<AtomicUsize>);
 
 impl Drop for Slot {
@@ -135,12 +136,12 @@ impl Drop for Slot {
     }
 }
 
-/// Answers checks, each in a thread of its own, so that a client that says nothing keeps no other one waiting.
+/// Answers each check in a thread of its own, so that a silent client does not keep others waiting.
 fn serve(listener: &TcpListener, answer: Answer, node: &Arc<Watched>, cancel: &Cancel) {
     let under_way = Arc::new(AtomicUsize::new(0));
     while !cancel.is_cancelled() {
         let Ok((mut client, _)) = listener.accept() else {
-            // Nobody there; or too many open files, which passes.
+            // No client is there; or too many files are open, which passes.
             cancel.sleep(POLL);
             continue;
         };
@@ -155,7 +156,7 @@ fn serve(listener: &TcpListener, answer: Answer, node: &Arc<Watched>, cancel: &C
                 .set_nonblocking(false)
                 .and_then(|()| client.set_read_timeout(Some(CLIENT_PATIENCE)))
                 .and_then(|()| client.set_write_timeout(Some(CLIENT_PATIENCE)));
-            // A client that goes away in the middle misses its answer and nothing else.
+            // A client that goes away midway misses only its own answer.
             let _ = ready.and_then(|()| answer(&mut client, &node.health()));
         };
         if thread::Builder::new()

@@ -1,8 +1,10 @@
-//! Whether a node's place is one in the history that the cluster has gone on with.
+//! Decides whether a node's position lies in the history that the cluster continued with.
 //!
-//! A history keeps its UUID when somebody begins the cluster again with any of its nodes, and seqnos are given anew from where that one stood.
-//! A node that had got further then has a place that looks good, and is given what came behind it (IST) though it lacks what came before. So
-//! write-sets are compared and not numbers: both keep them in a file, with the node, the connection and the moment that each one came from.
+//! A history keeps its UUID when the cluster is bootstrapped again from any of its nodes, and
+//! seqnos are then assigned anew from where that node stood. A node that had got further has a
+//! position that looks valid, so it is sent what came later (IST) although it lacks what came
+//! before. Therefore this module compares write-sets rather than numbers: both nodes keep them in a
+//! file, each with its originating node, connection and time.
 
 mod ring;
 mod views;
@@ -20,63 +22,63 @@ use crate::member::{Member, impatient};
 use crate::view::ClusterView;
 use ring::{Kept, Ring};
 
-/// The file of the ring, where nobody has said otherwise.
+/// The ring's file name unless `gcache.name` says otherwise.
 const RING_NAME: &str = "galera.cache";
-/// So many seqnos are looked at, back from a node's position.
+/// How many seqnos to compare, counting back from a node's position.
 const BACK: u64 = 256;
-/// So many tables are named of a side.
+/// How many tables to name for one side.
 const TABLES: usize = 5;
 
-/// What a node's place is in the history that the cluster goes on with.
+/// How a node's position relates to the history that the cluster continued with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "history", rename_all = "snake_case")]
 pub enum History {
-    /// What it holds is what the cluster held at that seqno.
+    /// The cluster holds the same data up to that seqno.
     Shared {
-        /// How that is known.
+        /// How this is known.
         evidence: String,
     },
-    /// The cluster was begun again without what it holds, or it went on by itself.
+    /// The cluster was bootstrapped without what the node holds, or the node went on by itself.
     Parted(Box<Parting>),
-    /// Nobody can tell.
+    /// It is not known.
     Unknown {
-        /// Why.
+        /// Why not.
         reason: String,
     },
 }
 
-/// Where the histories of a node and of the cluster have parted.
+/// Where the histories of a node and of the cluster diverged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parting {
-    /// The last seqno up to which both are the same; `None`: it is further back than anybody keeps.
+    /// The last seqno at which both are the same; `None`: it is older than anything still kept.
     pub after: Option<u64>,
     /// What only the node holds.
     pub node: Side,
-    /// What the cluster holds at these seqnos, and the node does not get by IST.
+    /// What the cluster holds at these seqnos and IST would not send to the node.
     pub cluster: Side,
 }
 
-/// What only one of the two holds, as far as it is kept.
+/// What only one side holds, as far as it is still kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Side {
-    /// The node that was looked at.
+    /// The node that was examined.
     pub name: String,
-    /// Its seqno.
+    /// The seqno at which that side stands.
     pub seqno: u64,
-    /// Write-sets that the other does not hold.
+    /// Write-sets that the other side does not hold.
     pub write_sets: u64,
-    /// The tables that they write to, as far as they say so.
+    /// The tables that these write-sets name.
     pub tables: BTreeSet<String>,
-    /// When the first of them was written, RFC 3339, by the clocks of the servers; `None`: they do not say so.
+    /// When the first of them was written, RFC 3339, by the servers' clocks; `None`: not recorded.
     #[serde(default)]
     pub since: Option<String>,
-    /// When the last of them was written.
+    /// When the last of them was written; otherwise as `since`.
     #[serde(default)]
     pub until: Option<String>,
 }
 
 impl Parting {
-    /// Both sides, in words.
+    /// Describes both sides in a sentence.
     pub fn told(&self) -> String {
         let (node, cluster) = (&self.node, &self.cluster);
         if node.write_sets + cluster.write_sets == 0 {
@@ -101,7 +103,7 @@ impl Parting {
         )
     }
 
-    /// What only the node has, in words; `None`: nothing.
+    /// Describes what only the node holds; `None`: nothing.
     pub fn lost(&self) -> Option<String> {
         match (self.node.write_sets, self.after) {
             (0, Some(_)) => None,
@@ -150,14 +152,14 @@ impl Parting {
     }
 }
 
-/// A ring of one node.
+/// The ring of one node.
 struct At<'a> {
     name: &'a str,
     host: &'a Host,
     path: PathBuf,
 }
 
-/// Compares two rings, at a place of the first one's node.
+/// Compares two rings at the first node's position, `seqno`; `head` is where the cluster stands.
 fn of_two(node: &At<'_>, donor: &At<'_>, uuid: &str, (seqno, head): (u64, u64)) -> History {
     let read = || -> Result<History, String> {
         let ours = Ring::read(node.host, &node.path, seqno)?;
@@ -178,13 +180,13 @@ fn of_two(node: &At<'_>, donor: &At<'_>, uuid: &str, (seqno, head): (u64, u64)) 
     };
     let unknown = |reason| History::Unknown { reason };
     match read() {
-        // A donor writes to its file meanwhile.
+        // The donor keeps writing to its file: read again before reporting a divergence.
         Ok(History::Parted(_)) => read().unwrap_or_else(unknown),
         known => known.unwrap_or_else(unknown),
     }
 }
 
-/// Compares two nodes that are down, of which the first one stands at a seqno that the second one has reached too.
+/// Compares two nodes that are down. The second one has reached the first one's seqno.
 pub(crate) fn of_two_down(
     (older, seqno): (&Member, u64),
     (newer, head): (&Member, u64),
@@ -208,7 +210,7 @@ pub(crate) fn of_two_down(
     )
 }
 
-/// Compares what is kept, from the node's position backwards, up to a write-set that both hold.
+/// Compares entry by entry, from the node's position back to the first entry that both hold.
 fn judge(
     (node, ours): (&str, &Ring),
     (donor, theirs): (&str, &Ring),
@@ -227,7 +229,7 @@ fn judge(
     let count = |side: &mut Side, tables: &BTreeSet<String>, time: Option<i64>| {
         side.write_sets += 1;
         side.tables.extend(tables.iter().cloned());
-        // Backwards: what comes first was written last.
+        // Walking backwards, the first one counted was written last.
         if let Some(time) = time.and_then(refloat_run::moment) {
             side.until.get_or_insert_with(|| time.clone());
             side.since = Some(time);
@@ -282,7 +284,8 @@ fn judge(
     }
 }
 
-/// Looks whether a node that is down and stands at `seqno` of the cluster's history has a place in what the cluster has gone on with.
+/// Decides how the position `seqno` of a node that is down relates to the history that the cluster
+/// continued with.
 pub(crate) fn look(
     view: &ClusterView,
     members: &[Member],
@@ -344,7 +347,7 @@ fn by_rings(view: &ClusterView, members: &[Member], at: usize, seqno: u64) -> Hi
     unknown(why.join("; "))
 }
 
-/// The folder and the name of the file in which a node that answers keeps write-sets.
+/// The folder and file name in which a running node keeps write-sets.
 fn ring_of(member: &Member) -> Option<(PathBuf, String)> {
     let mut conn = Connection::connect(&impatient(&member.connect)).ok()?;
     let said = conn.query("SELECT @@wsrep_provider_options").ok()?;
@@ -355,8 +358,9 @@ fn ring_of(member: &Member) -> Option<(PathBuf, String)> {
     Some((PathBuf::from(folder), name))
 }
 
-/// A node that is no member has nothing of what came since its membership ended: one that stands beyond the beginning of the present view
-/// has got that elsewhere. Nothing is told while somebody is counted as a member that does not answer.
+/// A node outside the component has received nothing since the current view began, so a seqno at or
+/// beyond that view's came from elsewhere. Gives no answer while a member that the cluster counts
+/// does not answer.
 fn by_view(view: &ClusterView, members: &[Member], at: usize, seqno: u64) -> Option<Parting> {
     let primary = |(_, node): &(usize, &crate::view::NodeView)| node.primary().is_some();
     let seen = view.nodes.iter().enumerate().filter(primary).count() as u64;
@@ -396,7 +400,7 @@ mod tests {
         let shared = "history u\n7 w aa d.t\n8 w bb d.t\n";
         let same = told(shared, &format!("{shared}9 w cc d.t\n"), 8);
         assert!(matches!(same, History::Shared { .. }), "{same:?}");
-        // Changes of the membership are no rows, whoever has seen which.
+        // Membership changes carry no rows, so it does not matter that these differ.
         let same = told(
             &format!("{shared}9 c 5a\n"),
             &format!("{shared}9 c 5b\n10 w dd\n"),
@@ -422,14 +426,14 @@ mod tests {
             parting.told(),
             "both hold the same up to 8; from there on n2 (at 11) has 2 write-sets (d.t, d.u; written from 2023-11-14T22:13:20Z to 2023-11-14T22:14:20Z) that the cluster does not have, and the cluster (n1, at 20) has 2 write-sets (d.t; written at 2023-11-14T22:14:59Z) at the same seqnos that n2 does not have"
         );
-        // Only the cluster has rows there.
+        // Only the cluster has a write-set there.
         let parted = told(
             &format!("{shared}9 c 5a\n"),
             &theirs.replace("9 c", "9 w"),
             9,
         );
         assert!(matches!(parted, History::Parted(_)), "{parted:?}");
-        // What is left over from before, or is not there, tells nothing.
+        // Leftovers and missing entries prove nothing.
         for (ours, theirs) in [
             (format!("{shared}8 w b0 d.t\n"), shared.to_owned()),
             ("history u\n".to_owned(), shared.to_owned()),

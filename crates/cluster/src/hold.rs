@@ -1,6 +1,8 @@
-//! Keeping the write-sets that a node misses while it is away: who keeps them, by which way, and for how long.
+//! Plans how other nodes keep the write-sets that a node misses while it is away: which nodes, how,
+//! and for how long.
 //!
-//! A plan is made from what all nodes say, and nothing is changed by making it. `docs/design/cluster.md` says why memory is what holds.
+//! A plan is made from what all nodes say; making it changes nothing. `docs/design/cluster.md` says
+//! why memory is what holds.
 
 mod choose;
 
@@ -15,78 +17,81 @@ use crate::view::ClusterView;
 use choose::choose_holders;
 pub(crate) use choose::plan_hold_of;
 
-/// By which way a node keeps write-sets.
+/// How a node keeps write-sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Way {
-    /// It is left as it is: what it keeps anyway lasts long enough, or longer than what memory is allowed would.
+    /// Nothing is changed. What it keeps anyway lasts long enough, or longer than the memory that
+    /// is allowed would.
     Unchanged,
-    /// `gcache.mem_size` is raised for the time, and put back.
+    /// `gcache.mem_size` is raised for the time being, and put back afterwards.
     Memory,
-    /// `gcache.freeze_purge_at_seqno`: nothing is thrown away for the time.
+    /// `gcache.freeze_purge_at_seqno`: nothing is discarded for the time being.
     Freeze,
 }
 
-/// What is wanted of a hold.
+/// What a hold should achieve.
 #[derive(Debug, Clone)]
 pub struct HoldWish {
     /// How long the node will be away.
     pub away: Duration,
-    /// Bytes that each node may use for it; `None`: as needed, within a quarter of the available memory.
+    /// Bytes that each node may use for it. `None`: as needed, within a quarter of the available
+    /// memory.
     pub bytes: Option<u64>,
-    /// Available memory of each node's machine, in the order of the nodes; `None`: nobody can see it.
+    /// Available memory of each node's machine in bytes, in the order of the nodes. `None`: not
+    /// known.
     pub available: Vec<Option<u64>>,
-    /// Free space beside each node's data, in the same order.
+    /// Free space in bytes beside each node's data, in the same order.
     pub disk: Vec<Option<u64>>,
 }
 
-/// A node that keeps write-sets for another.
+/// A node that keeps write-sets for another one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Holder {
-    /// Its name.
+    /// Name of the node.
     pub name: String,
-    /// `wsrep_node_name`: by this name other nodes ask for it.
+    /// `wsrep_node_name`, by which other nodes ask for it.
     pub node_name: String,
-    /// Its place among the nodes.
+    /// Its index in the list of nodes.
     pub at: usize,
     /// How it keeps them.
     pub way: Way,
-    /// Bytes of write-sets that can come before the first that is missed is thrown away.
+    /// Bytes of write-sets that can arrive before the first that is missed is discarded.
     pub bytes: u64,
-    /// How long that lasts at the rate that was measured, in seconds; `None`: nothing is written.
+    /// How long that lasts at the measured rate, in seconds. `None`: nothing is written.
     pub seconds: Option<f64>,
     /// The oldest write-set that it keeps.
     pub oldest: u64,
 }
 
-/// How the write-sets are kept that a node will miss.
+/// How the other nodes keep the write-sets that a node will miss.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HoldPlan {
-    /// The node that goes away.
+    /// Name of the node that goes away.
     pub node: String,
-    /// Its place among the nodes.
+    /// Its index in the list of nodes.
     pub at: usize,
     /// The cluster's history.
     pub uuid: String,
-    /// Where its data are, as it says while it runs. `None`: it is down.
+    /// Its data directory, as it reports while it runs. `None`: it is down.
     #[serde(default)]
     pub datadir: Option<PathBuf>,
     /// How long it will be away, in seconds.
     pub away_seconds: f64,
     /// Bytes of write-sets per second that the cluster writes.
     pub bytes_per_second: f64,
-    /// Bytes that are expected to be written while it is away.
+    /// Bytes expected to be written while it is away.
     pub bytes: u64,
-    /// Write-sets that are expected to be written while it is away.
+    /// Write-sets expected to be written while it is away.
     pub write_sets: u64,
-    /// Who keeps them, the one that lasts longest first.
+    /// The nodes that keep them, the one that lasts longest first.
     pub holders: Vec<Holder>,
-    /// What a person should know before it begins.
+    /// What a person should know before the hold begins.
     pub warnings: Vec<String>,
 }
 
 impl HoldPlan {
-    /// A plan for a node, before it is known how much is written and who keeps it.
+    /// A plan for a node, before the write rate and the holders are known.
     pub(crate) fn empty(node: &str, at: usize, uuid: &str, away: Duration) -> Self {
         Self {
             node: node.to_owned(),
@@ -102,7 +107,8 @@ impl HoldPlan {
         }
     }
 
-    /// The same at the rate that these nodes say. Every node takes the same write-sets; the one that says most is believed.
+    /// The same plan with the write rate of these nodes. Every node takes the same write-sets, so
+    /// the highest rate counts.
     fn at_the_rate_of(mut self, nodes: &[&NodeState]) -> Self {
         let rate =
             |of: fn(&NodeState) -> f64| nodes.iter().map(|state| of(state)).fold(0.0, f64::max);
@@ -113,12 +119,13 @@ impl HoldPlan {
         self
     }
 
-    /// How long the node can be away at the measured rate, in seconds; `None`: for as long as one likes, because nothing is written.
+    /// How long the node can be away at the measured rate, in seconds. `None`: without limit,
+    /// because nothing is written.
     pub fn seconds(&self) -> Option<f64> {
         self.holders.first().and_then(|holder| holder.seconds)
     }
 
-    /// Whether that is as long as is wanted.
+    /// Whether that is as long as wanted.
     pub fn lasts(&self) -> bool {
         self.seconds()
             .is_none_or(|seconds| seconds >= self.away_seconds)
@@ -126,7 +133,7 @@ impl HoldPlan {
 }
 
 impl Holder {
-    /// What is changed on it for the time.
+    /// The setting to change on it for the time being. `None`: none.
     pub(crate) fn change(&self, node: &str) -> Option<PlannedChange> {
         let (name, new) = match self.way {
             Way::Unchanged => return None,
@@ -135,7 +142,7 @@ impl Holder {
         };
         Some(PlannedChange {
             name: name.to_owned(),
-            // What it was is read when it is changed.
+            // The old value is read when the setting is changed.
             old: String::new(),
             new,
             reason: format!("keeps the write-sets that {node} misses"),
@@ -144,10 +151,10 @@ impl Holder {
     }
 }
 
-/// Says how the write-sets can be kept that a node will miss, or why that must not be begun.
+/// Plans how to keep the write-sets that a node will miss.
 ///
 /// # Errors
-/// Every reason against it.
+/// Every reason why the node must not leave, or why the write-sets cannot be kept.
 pub fn plan_hold(view: &ClusterView, node: &str, wish: &HoldWish) -> Result<HoldPlan, Vec<String>> {
     may_leave(view, node)?;
     let (at, leaving) = leaving(view, node)?;
@@ -183,11 +190,12 @@ pub fn plan_hold(view: &ClusterView, node: &str, wish: &HoldWish) -> Result<Hold
     Ok(plan)
 }
 
-/// In which order nodes can go away one after the other: those that others ask for a copy first (`wsrep_sst_donor`) come last, so that they
-/// are there as long as somebody may need one; among equals the one that applications write to most is the last.
+/// The order in which nodes can go away one after the other. Nodes that others ask first for a copy
+/// (`wsrep_sst_donor`) come last, so that they are there as long as anyone may need one. Among
+/// equals, the node with the most writes from applications comes last.
 ///
 /// # Errors
-/// Every node that is not there, or not in step.
+/// Every node that is not there, or not synced.
 pub fn rolling_order(view: &ClusterView) -> Result<Vec<String>, Vec<String>> {
     let mut nodes = Vec::new();
     let mut against = Vec::new();
@@ -211,7 +219,7 @@ pub fn rolling_order(view: &ClusterView) -> Result<Vec<String>, Vec<String>> {
     Ok(nodes.into_iter().map(|(.., name)| name).collect())
 }
 
-/// Whether another node than that at `at` asks the one of this name for a copy before others.
+/// Whether a node other than that at `at` asks the node of this name first for a copy.
 fn asked_for_copies(view: &ClusterView, at: usize, node_name: &str) -> bool {
     let others = view.nodes.iter().enumerate().filter(|(one, _)| *one != at);
     others
@@ -279,7 +287,8 @@ fn warn(view: &ClusterView, leaving: &NodeState, plan: &mut HoldPlan) {
             "while {} is away, {} is the only node that runs",
             plan.node, plan.holders[0].name
         )),
-        // A node that leaves in good order lowers what counts as a majority, one that crashes does not.
+        // A node that leaves in good order lowers what counts as a majority; one that crashes does
+        // not.
         3 => plan.warnings.push(format!(
             "while {} is away, 2 nodes are left: if one of them crashes, the other one has no majority and stops serving",
             plan.node
@@ -301,14 +310,14 @@ fn warn(view: &ClusterView, leaving: &NodeState, plan: &mut HoldPlan) {
     }
 }
 
-/// How far the cluster may get before Galera takes the write-sets after `seqno` for too near to the oldest that is kept, when `oldest` is kept
-/// all the time. See [`crate::Rejoin`].
+/// How far the cluster may get before Galera considers the write-sets after `seqno` too near to the
+/// oldest one kept, provided that `oldest` stays kept. See [`crate::Rejoin`].
 pub(crate) fn safe_until(oldest: u64, seqno: u64) -> u64 {
     let distance = seqno.saturating_sub(oldest);
     if distance >= crate::forecast::GAP_MOST {
         return u64::MAX;
     }
-    // The gap is a whole number: it is `distance` until the range reaches the next multiple.
+    // The gap is an integer: it stays at `distance` until the range reaches the next multiple.
     oldest.saturating_add(((distance + 1) << crate::forecast::GAP_SHIFT) - 1)
 }
 
@@ -326,7 +335,7 @@ mod tests {
         }
     }
 
-    /// A million bytes in ten thousand write-sets over a hundred seconds.
+    /// A billion bytes in ten thousand write-sets over a hundred seconds.
     const BUSY: [(&str, &str); 2] = [
         ("wsrep_received_bytes", "1000000000"),
         ("wsrep_received", "10000"),
@@ -356,14 +365,15 @@ mod tests {
             plan.holders[0].bytes >= plan.bytes && plan.lasts(),
             "{plan:?}"
         );
-        // A quarter of 4 GiB, which lasts for 107 seconds.
+        // A quarter of 4 GiB, which lasts 107 seconds.
         let long = plan_hold(&all(), "n1", &wish(600, None)).unwrap();
         assert_eq!(long.holders[0].bytes, 1 << 30);
         assert!(
             !long.lasts() && long.warnings.iter().any(|w| w.contains("kept for 107 s")),
             "{long:?}"
         );
-        // What somebody has asked for is no more than what the ring keeps.
+        // Explicit wishes: more than is available is refused, less than the ring keeps changes
+        // nothing.
         let more = plan_hold(&all(), "n1", &wish(60, Some(5 << 30))).unwrap_err();
         assert!(
             more[0].contains("n2 cannot keep 5368709120 bytes"),
@@ -441,7 +451,7 @@ mod tests {
         };
         assert_eq!(order(None), "n2 n4 n3 n1");
         assert_eq!(order(Some(" n2-of-shop , n3-of-shop,")), "n4 n1 n2 n3");
-        // A node that names itself is no donor of others.
+        // A node that names itself is not a donor for others.
         let mut alone = view(vec![
             node("n1", 0.0, Some("n1-of-shop")),
             node("n2", 1.0, None),

@@ -1,4 +1,4 @@
-//! The machine that a node runs on: this one, or one that `ssh` leads to.
+//! The machine that a node runs on: this one, or one reached by `ssh`.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -16,27 +16,28 @@ use crate::error::plain;
 /// How long a look at a machine may take.
 const LOOK: Duration = Duration::from_secs(120);
 
-/// Nobody is asked for a password or about a key, and a machine that does not answer is given up after as many seconds.
+/// `ssh` never asks for a password or about a key, and gives up within seconds on a machine that
+/// does not answer.
 const SSH_OPTIONS: [&str; 4] = [
     "-oBatchMode=yes",
     "-oConnectTimeout=5",
     "-oServerAliveInterval=5",
     "-oServerAliveCountMax=2",
 ];
-/// What `cat` is followed by when there is no such file: no exit status of its own.
+/// Exit status that says that there is no such file; `cat` does not use it.
 const NO_FILE: i32 = 66;
 
 /// A machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Host {
-    /// This one.
+    /// This machine.
     Local,
-    /// Another one, by the name that `ssh` takes.
+    /// Another machine, by the name that `ssh` takes.
     Ssh(String),
 }
 
 impl Host {
-    /// What it is called in messages.
+    /// Its name in messages.
     pub fn name(&self) -> &str {
         match self {
             Self::Local => "this machine",
@@ -44,7 +45,7 @@ impl Host {
         }
     }
 
-    /// The text of a small file. `None`: there is none.
+    /// Reads a small text file. `None`: there is no such file.
     ///
     /// # Errors
     /// [`HostError`]: it cannot be read, or the machine cannot be reached.
@@ -74,7 +75,7 @@ impl Host {
         }
     }
 
-    /// Memory that programs can have without anything being swapped out, in bytes. `None`: it cannot be seen.
+    /// Memory available to programs without swapping, in bytes. `None`: not known.
     pub fn memory_available(&self) -> Option<u64> {
         let text = self.read(Path::new("/proc/meminfo")).ok()??;
         let line = text
@@ -84,7 +85,7 @@ impl Host {
         kib.checked_mul(1024)
     }
 
-    /// The TCP ports at which something listens there. Those that cannot be seen are not among them.
+    /// The TCP ports that something listens on, as far as they can be seen.
     pub fn listening(&self) -> BTreeSet<u16> {
         let tables = ["/proc/net/tcp", "/proc/net/tcp6"];
         let texts = tables.map(|path| self.read(Path::new(path)).ok().flatten());
@@ -95,7 +96,7 @@ impl Host {
             .collect()
     }
 
-    /// Bytes that are free where this folder is. `None`: it cannot be seen.
+    /// Free bytes on the file system of this folder. `None`: not known.
     pub fn disk_free(&self, folder: &Path) -> Option<u64> {
         let folder = Self::word(&folder.to_string_lossy());
         let output = self.run(&format!("df -Pk -- {folder}")).ok()?;
@@ -110,7 +111,8 @@ impl Host {
         kib.checked_mul(1024)
     }
 
-    /// A path that the option files of the machine give its server by this option, with dashes. `None`: they give none, or cannot be read.
+    /// A path that the machine's option files give its server with this option, written with
+    /// dashes. `None`: they give none, or cannot be read.
     pub(crate) fn option(&self, name: &str) -> Option<PathBuf> {
         let either = name.replace('-', "[-_]");
         let script = format!(
@@ -123,7 +125,7 @@ impl Host {
         (!said.is_empty()).then(|| PathBuf::from(said))
     }
 
-    /// The names in a folder there, hidden ones too. `None`: it cannot be seen.
+    /// The names in a folder, including hidden ones. `None`: it cannot be read.
     pub(crate) fn names(&self, folder: &Path) -> Option<Vec<String>> {
         let folder = Self::word(&folder.to_string_lossy());
         let output = self.run(&format!("ls -A -- {folder}/")).ok()?;
@@ -132,17 +134,18 @@ impl Host {
         output.status.success().then_some(names)
     }
 
-    /// Runs a script by `sh`, with nothing to read, that looks at something. It is no part of what Ctrl-C in a terminal ends.
+    /// Runs a script that only looks, with `sh` and no input. Ctrl-C in a terminal does not end it.
     ///
     /// # Errors
-    /// [`HostError::Spawn`]: the shell, or `ssh`, could not be started. [`HostError::Slow`]: it did not end in time, and was killed. What the
-    /// script says of itself is in the output.
+    /// [`HostError::Spawn`]: the shell, or `ssh`, could not be started. [`HostError::Slow`]: it did
+    /// not end in time, and was killed. If the script itself fails, its output says so.
     pub fn run(&self, script: &str) -> Result<Output, HostError> {
         self.run_for(script, LOOK)
     }
 
-    /// Runs a script that may leave a server behind, and takes as long as it takes. What it says is collected in files: a server that is
-    /// started in the background keeps its output open for as long as it runs, and nobody may wait for that.
+    /// Runs a script that may leave a server behind, without a time limit. Its output goes to
+    /// files: a server that is started in the background keeps its output open for as long as it
+    /// runs, and nobody must wait for that.
     ///
     /// # Errors
     /// [`HostError::Spawn`].
@@ -157,7 +160,7 @@ impl Host {
         )
     }
 
-    /// The same as [`Host::run`], with a limit of its own.
+    /// Like [`Host::run`], with a time limit of its own.
     ///
     /// # Errors
     /// As [`Host::run`].
@@ -170,7 +173,7 @@ impl Host {
             }
             Self::Ssh(name) => {
                 let mut command = Command::new("ssh");
-                // The other side has whatever shell the account has.
+                // The account on the other side may have any shell.
                 command.args(SSH_OPTIONS).args([
                     "--",
                     name,
@@ -193,14 +196,14 @@ impl Host {
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let (sender, output) = mpsc::channel();
         std::thread::spawn(move || {
-            // After the time limit nobody takes it any more.
+            // After the time limit nobody receives it.
             let _ = sender.send(child.wait_with_output());
         });
         if let Ok(output) = output.recv_timeout(limit) {
             return output.map_err(failed);
         }
         if let Some(group) = group {
-            // It may end by itself between the two.
+            // It may end by itself in between.
             let _ = kill_process_group(group, Signal::KILL);
         }
         Err(HostError::Slow {
@@ -209,13 +212,14 @@ impl Host {
         })
     }
 
-    /// A text as one word for a shell.
+    /// Quotes a text as one word for a shell.
     pub(crate) fn word(text: &str) -> String {
         format!("'{}'", text.replace('\'', r"'\''"))
     }
 }
 
-/// The end of what a program has said of a failure. What `ssh` says of an unknown key is a page, and ends with what it means.
+/// The last line of a failed program's output. What `ssh` says about an unknown key is a page that
+/// ends with what it means.
 pub(crate) fn last_line(said: &[u8]) -> String {
     let text = String::from_utf8_lossy(said);
     let mut lines = text.lines().rev();
@@ -226,7 +230,7 @@ pub(crate) fn last_line(said: &[u8]) -> String {
     )
 }
 
-/// Ports at which something listens, of what the kernel says about sockets (`proc(5)`: `/proc/net/tcp`).
+/// Ports that something listens on, from the kernel's socket table (`proc(5)`: `/proc/net/tcp`).
 pub(crate) fn listening(table: &str) -> impl Iterator<Item = u16> {
     const LISTEN: &str = "0A";
     table.lines().filter_map(|line| {
@@ -245,7 +249,7 @@ mod tests {
     fn ports_at_which_something_listens_are_seen() {
         let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = server.local_addr().unwrap().port();
-        // A connection has a port too, and listens at none.
+        // A connection has a port too, but does not listen on it.
         let client = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
         let own = client.local_addr().unwrap().port();
         let ports = Host::Local.listening();

@@ -1,4 +1,4 @@
-//! A node on its way: from the moment that its process is asked for until it is in step with the others.
+//! Follows a node from the moment its process is asked for until it is in step with the others.
 
 use std::time::{Duration, Instant};
 
@@ -13,20 +13,22 @@ use crate::node::{NodeState, Role};
 use crate::observe::ask;
 use crate::proof::{gave_up, has_asked, has_started};
 
-/// How long a node's process may be away before it counts as ended: one that was asked to start has not got one at once.
+/// How long a node's process may be missing before it counts as ended: a node that was asked to
+/// start does not have one at once.
 const GONE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a node that was stopped may go on answering.
 const DOWN_PATIENCE: Duration = Duration::from_secs(600);
-/// How often it is looked at.
+/// How often the node is looked at.
 const POLL: Duration = Duration::from_millis(200);
 
-/// How often it is told that a node is on its way still.
+/// How often to report that a node is still on its way.
 const TELL: Duration = Duration::from_secs(30);
 
-/// How often its log is looked through.
+/// How often its log is searched.
 const READ: Duration = Duration::from_secs(3);
-/// How often one is asked that answers and is not in step yet: each connection is counted, and may be a line of its log.
+/// How often to ask a node that answers but is not in step yet: each connection counts, and may add
+/// a line to its log.
 const ANSWERS: Duration = Duration::from_secs(1);
 
 /// A node that was asked to start.
@@ -35,32 +37,32 @@ pub(crate) struct Joining<'a> {
     control: &'a Control,
     log: Option<LogMark>,
     gone: Option<Instant>,
-    /// Since when it answers and belongs to nobody.
+    /// Since when it answers that it has left its cluster.
     apart: Option<Instant>,
-    /// Others, and where their logs ended before it was started.
+    /// The other nodes, and where their logs ended before it was started.
     others: Vec<(&'a Member, LogMark)>,
-    /// When it answered last, and was not in step.
+    /// When it last answered without being in step.
     answered: Option<Instant>,
-    /// When its log was looked through last.
+    /// When its log was last searched.
     read: Option<Instant>,
     begun: Instant,
     told: Instant,
 }
 
-/// Where it is.
+/// How far a joining node has come.
 pub(crate) enum Seen {
     /// It is in step with the others.
     There(Box<NodeState>),
     /// It is on its way.
     Coming,
-    /// Its process is not there, and has not been for a while.
+    /// Its process has been missing for a while.
     Ended,
-    /// Its process may be there, and it will not come: what it says of that.
+    /// Its process may be there, but it will not join; the text says why.
     Failed(String),
 }
 
 impl<'a> Joining<'a> {
-    /// A node whose log is looked at from this mark on.
+    /// Follows a node, and reads its log from this mark on.
     pub fn new(member: &'a Member, control: &'a Control, log: Option<&'a LogMark>) -> Self {
         let now = Instant::now();
         Self {
@@ -77,19 +79,20 @@ impl<'a> Joining<'a> {
         }
     }
 
-    /// It is started once more: what it has said before counts no more.
+    /// The node is started once more: what it said before no longer counts.
     pub fn again(&mut self, log: Option<&LogMark>) {
         self.log = log.cloned();
         (self.gone, self.apart, self.read) = (None, None, None);
         self.answered = None;
     }
 
-    /// Has it that others may say more of a copy that fails than this node does.
+    /// Adds other nodes, whose logs may say more about a failed copy than this node's log.
     pub fn beside(self, others: Vec<(&'a Member, LogMark)>) -> Self {
         Self { others, ..self }
     }
 
-    /// Says now and then that it is on its way still, and when nobody would notice that it is not.
+    /// Reports now and then that the node is still on its way, and whether its end could go
+    /// unnoticed.
     pub fn tell(&mut self, events: &Events) {
         if self.told.elapsed() < TELL {
             return;
@@ -113,7 +116,7 @@ impl<'a> Joining<'a> {
         ));
     }
 
-    /// What it is waited for, in words.
+    /// What the node is doing or waiting for, in words.
     fn doing(&self) -> String {
         if let Ok(state) = look(self.member) {
             return match state.state.as_str() {
@@ -135,7 +138,7 @@ impl<'a> Joining<'a> {
         }
     }
 
-    /// Why it will not come although its process may be there. `None`: nothing says so.
+    /// Why it will not join although its process may be there. `None`: nothing says so.
     fn failed(&mut self, answer: Option<&NodeState>) -> Option<String> {
         let left = answer.and_then(|now| Some((has_left(&now.state)?, &now.state)));
         self.apart = left.map(|_| self.apart.unwrap_or_else(Instant::now));
@@ -157,7 +160,6 @@ impl<'a> Joining<'a> {
         over.map(|state| format!("it says that it is {state}{}", self.last_words()))
     }
 
-    /// Looks once.
     pub fn look(&mut self) -> Seen {
         if self.answered.is_some_and(|last| last.elapsed() < ANSWERS) {
             return Seen::Coming;
@@ -190,8 +192,8 @@ impl<'a> Joining<'a> {
         mark.since(host)
     }
 
-    /// Whether it has asked the others for what it misses, or has got it: from then on it is decided by which way it comes. A log that cannot be
-    /// read says nothing of that.
+    /// Whether it has asked the others for what it misses, or has already received it. From then on
+    /// the way it comes is decided. `false` if its log cannot be read.
     pub fn has_asked(&self) -> bool {
         self.log().is_some_and(|text| has_asked(&text))
     }
@@ -201,7 +203,7 @@ impl<'a> Joining<'a> {
         self.log().is_some_and(|text| !has_asked(&text))
     }
 
-    /// Whether it is on its way for longer than that; how that is said.
+    /// If it has been on its way for longer than `limit`, the sentence that says so.
     pub fn is_late(&self, limit: Option<Duration>) -> Option<String> {
         let limit = limit.filter(|limit| self.begun.elapsed() > *limit)?;
         Some(format!(
@@ -211,13 +213,14 @@ impl<'a> Joining<'a> {
         ))
     }
 
-    /// The same of a node that answers, and can say where its log is: its last start is in it.
+    /// The log of its last start; if the mark does not cover that, the end of the log that the
+    /// node, which answers, names itself.
     pub fn log_of(&self, now: &NodeState) -> Option<String> {
         let text = self.log().filter(|text| has_started(text));
         text.or_else(|| LogMark::last_part(self.member.host.as_ref()?, now))
     }
 
-    /// The last error in its log and what it began with, to be put behind a sentence.
+    /// The last error in its log and the one it began with, as the end of a sentence.
     pub fn last_words(&self) -> String {
         let log = self.log().unwrap_or_default();
         let words = words_of_errors(&log);
@@ -235,8 +238,9 @@ impl<'a> Joining<'a> {
     }
 }
 
-/// How long a node may say by `wsrep_local_state_comment` that it has left its cluster until it will not come: one that the others have voted
-/// out does not come back by itself. `None`: it says nothing of that kind.
+/// How long a node may report with `wsrep_local_state_comment` that it has left its cluster before
+/// it counts as failed. One that the others have voted out does not come back by itself. `None`: it
+/// reports nothing of the kind.
 fn has_left(state: &str) -> Option<Duration> {
     match state {
         "Inconsistent" => Some(Duration::ZERO),
@@ -245,8 +249,9 @@ fn has_left(state: &str) -> Option<Duration> {
     }
 }
 
-/// The line that says why a copy failed: a full disk, or else the first complaint of what moves it. Programs that move files write as they do
-/// everywhere, and `rsync` has what went wrong with the one that receives said by the one that sends.
+/// The line that says why a copy failed: a full disk, or else the first error of the transfer
+/// script. Programs that move files report a full disk in the system's words, and with `rsync` the
+/// sender's log says what went wrong at the receiver.
 fn cause_of_copy(text: &str) -> Option<&str> {
     let line = |words: &str| text.lines().find(|line| line.contains(words));
     line("No space left on device")
@@ -254,7 +259,7 @@ fn cause_of_copy(text: &str) -> Option<&str> {
         .map(str::trim)
 }
 
-/// Where the logs of all others end that answer.
+/// The ends of the logs of all other nodes that answer.
 pub(crate) fn ends_of_logs(members: &[Member], at: usize) -> Vec<(&Member, LogMark)> {
     let others = members.iter().enumerate().filter(|(other, _)| *other != at);
     others
@@ -265,7 +270,8 @@ pub(crate) fn ends_of_logs(members: &[Member], at: usize) -> Vec<(&Member, LogMa
         .collect()
 }
 
-/// The last error of a log, which says that it is over, and the first one, which says why: of the script of the transfer, if that has said any.
+/// The last error of a log, which says that it is over, and the first one, which says why. An error
+/// of the transfer script comes before others.
 fn words_of_errors(text: &str) -> String {
     let errors: Vec<&str> = text
         .lines()
@@ -282,12 +288,13 @@ fn words_of_errors(text: &str) -> String {
     }
 }
 
-/// Waits until a node that was told to stop answers no more and its process is gone; whether it is.
+/// Waits until a node that was told to stop no longer answers and its process is gone. Returns
+/// whether it is down.
 ///
-/// `given_up` says when somebody does not want to wait any longer.
+/// `given_up` says when to stop waiting.
 ///
 /// # Errors
-/// [`ControlError`]: to the end nobody could tell.
+/// [`ControlError`]: until the end it could not be told whether it is down.
 pub(crate) fn is_down(
     control: &Control,
     member: &Member,
@@ -309,7 +316,7 @@ pub(crate) fn is_down(
 /// Whether a node answers, or its process is there as far as that can be told.
 ///
 /// # Errors
-/// [`ControlError`]: nobody can tell just now. That is not the same as a node that is down.
+/// [`ControlError`]: it cannot be told just now, which is not the same as a node that is down.
 pub(crate) fn runs(control: &Control, member: &Member) -> Result<bool, ControlError> {
     let process = control.is_running();
     if matches!(process, Ok(Some(true))) {
@@ -317,10 +324,10 @@ pub(crate) fn runs(control: &Control, member: &Member) -> Result<bool, ControlEr
     }
     let answers = Connection::connect(&impatient(&member.connect));
     match (process, answers) {
-        // What refuses us (an account, too many connections) is a server.
+        // Whatever refuses us (an account, too many connections) is a server.
         (_, Ok(_) | Err(Error::Server { .. } | Error::Auth { .. })) => Ok(true),
         (Err(unknown), Err(_)) => Err(unknown),
-        // The kernel takes connections for a process that hangs.
+        // The kernel accepts connections for a process that hangs.
         (Ok(None), Err(Error::Timeout { phase, .. })) if phase != Phase::Connect => {
             Err(ControlError::new(
                 &member.name,
@@ -332,7 +339,7 @@ pub(crate) fn runs(control: &Control, member: &Member) -> Result<bool, ControlEr
     }
 }
 
-/// A look that takes no longer than it has to.
+/// The quickest look at a node.
 pub(crate) fn brief() -> Observation {
     Observation {
         sample: Duration::ZERO,
@@ -341,7 +348,6 @@ pub(crate) fn brief() -> Observation {
     }
 }
 
-/// What a node says now.
 pub(crate) fn look(member: &Member) -> Result<NodeState, String> {
     let view = ask(member, &brief());
     view.state

@@ -1,4 +1,5 @@
-//! What a node writes to its log from some moment on: a file on its machine, or systemd's journal.
+//! What a node writes to its log from some moment on, whether to a file on its machine or to
+//! systemd's journal.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -11,33 +12,34 @@ use crate::host::Host;
 use crate::member::Member;
 use crate::node::NodeState;
 
-/// So much of a log is looked at, at the most: from the moment on that is asked for.
+/// How many bytes of a log are read at most, from the mark on.
 const MOST: u64 = 16 << 20;
-/// Units of servers whose names nobody has said, as `journalctl` takes them: `mariadb.service`, `mariadb@.service`.
+/// Pattern for units of servers whose names are not known, as `journalctl` takes it:
+/// `mariadb.service`, `mariadb@.service`.
 const UNITS: &str = "mariadb*";
 
 /// A place in a node's log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LogMark {
-    /// So many bytes into a file.
+    /// An offset in a file.
     File {
-        /// The file on the node's machine.
+        /// Path on the node's machine.
         path: PathBuf,
-        /// Bytes that it had.
+        /// Length of the file at the mark, in bytes.
         length: u64,
     },
-    /// A moment of a unit's journal.
+    /// A moment in a unit's journal.
     Unit {
-        /// The unit.
         unit: String,
-        /// Seconds since 1970, by the node's machine.
+        /// Seconds since 1970, by the clock of the node's machine.
         since: u64,
     },
 }
 
 impl LogMark {
-    /// The end of the node's log now. `None`: nobody knows where it is, or it cannot be read.
+    /// The current end of the node's log. `None`: it is not known where the log is, or it cannot be
+    /// read.
     pub fn now(control: &Control, member: &Member, state: &NodeState) -> Option<Self> {
         let said = Path::new(&state.datadir).join(&state.log_error);
         Self::at(
@@ -47,8 +49,8 @@ impl LogMark {
         )
     }
 
-    /// The same of a node that cannot be asked where its log is: its option files say it, or it is where whoever starts it puts what it
-    /// writes.
+    /// The same for a node that cannot be asked where its log is. Its option files say so, or the
+    /// log is where its starter puts its output.
     pub fn of_node_that_is_down(control: &Control, member: &Member) -> Option<Self> {
         let by_options = match control {
             Control::Sandbox(_) => None,
@@ -59,7 +61,8 @@ impl LogMark {
             .or_else(|| Self::at(control, member, None))
     }
 
-    /// The last part of the log of a node that answers. `None`: it writes to whoever has started it.
+    /// The last part of the log of a node that answers. `None`: its output goes to whoever started
+    /// it.
     pub fn last_part(host: &Host, state: &NodeState) -> Option<String> {
         if state.log_error.is_empty() {
             return None;
@@ -69,7 +72,7 @@ impl LogMark {
         said(host, &format!("tail -c {MOST} -- {word}"))
     }
 
-    /// The last part of this log, whatever the mark is.
+    /// The last part of this log, wherever the mark is.
     pub fn tail(&self, host: &Host) -> Option<String> {
         match self {
             Self::File { path, .. } => {
@@ -99,8 +102,9 @@ impl LogMark {
         Self::end_of(host, path)
     }
 
-    /// The end of the log of a node that answers and that nothing is known of by which it is started. One that names no file writes to the journal
-    /// of its unit, whose name distributions begin alike. `None`: it cannot be read.
+    /// The end of the log of a node that answers, if it is not known what starts it. A server that
+    /// names no file writes to the journal of its unit, and the names of those units begin alike in
+    /// all distributions. `None`: it cannot be read.
     pub fn of_node_that_answers(member: &Member, state: &NodeState) -> Option<Self> {
         let host = member.host.as_ref()?;
         let said = Path::new(&state.datadir).join(&state.log_error);
@@ -111,7 +115,7 @@ impl LogMark {
         }
     }
 
-    /// The end of the same log now.
+    /// The current end of the same log.
     pub fn moved_to_the_end(&self, host: &Host) -> Option<Self> {
         match self {
             Self::File { path, .. } => Self::end_of(host, path.clone()),
@@ -148,7 +152,7 @@ impl LogMark {
                 let mut file = File::open(path).ok()?;
                 let from = Some(*length)
                     .filter(|length| *length <= file.metadata().map_or(0, |m| m.len()));
-                // A log that is shorter now was begun anew.
+                // A log that is shorter now was started over.
                 let from = from.unwrap_or(0);
                 file.seek(SeekFrom::Start(from)).ok()?;
                 let mut bytes = Vec::new();

@@ -1,7 +1,9 @@
-//! Write-sets that others keep for a node that is away or on its way: they are told to, watched, and told that they need not any more.
+//! Holding write-sets: other nodes keep them for a node that is away or on its way, are watched
+//! meanwhile, and are released afterwards.
 //!
-//! Each change stands in a journal before it is made, in a run of its own for each node, because a journal of settings is that of one
-//! server. So `refloat settings revert` finds after a kill -9 what others were told, whoever told them.
+//! Each change is journaled before it is made, in a run of its own for each node, because a
+//! settings journal belongs to one server. So after a kill -9 `refloat settings revert` finds what
+//! nodes were told, whichever process told them.
 
 mod start;
 mod watch;
@@ -21,31 +23,33 @@ pub(crate) use watch::Watched;
 
 /// Name of the runs that hold write-sets, one for each node.
 const HOLD: &str = "cluster hold";
-/// So long after others were told to keep write-sets it is known which is the oldest that they keep: Galera lets go of all that came before
-/// one that it had put into a page, as soon as that one is applied everywhere. (`GCache::free_common`.)
+/// How long after nodes were told to keep write-sets it is known which is the oldest that they
+/// keep. When a write-set that Galera put into a page has been applied everywhere, Galera frees all
+/// that came before it (`GCache::free_common`).
 pub(crate) const SETTLED: Duration = Duration::from_secs(2);
 
-/// So long nodes may be silent that keep write-sets, or that are asked about them: they go on keeping what they keep.
+/// How long a node that holds write-sets, or is asked about them, may be silent: it goes on keeping
+/// them.
 pub(crate) const SILENCE: Duration = Duration::from_secs(120);
 
-/// The runs in whose folders it stands what others were told, with the places of their nodes.
+/// The runs that record what nodes were told, with the indexes of those nodes.
 pub(crate) type Holds = Vec<(usize, RunId)>;
 
 /// Why a node does not keep write-sets.
 #[derive(Debug, thiserror::Error)]
 pub enum KeepError {
-    /// It does not do what it was told, or could not be told.
+    /// It did not do what it was told, or could not be told.
     #[error("{node} does not keep write-sets: {reason}")]
     NotHeld {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// Why.
+        /// The reason, as a fragment of text.
         reason: String,
     },
-    /// Another run has changed its settings, and is not to be disturbed.
+    /// Another run has changed its settings and must not be disturbed.
     #[error("{node} does not keep write-sets: {reason}")]
     Taken {
-        /// The node.
+        /// Name of the node.
         node: String,
         /// The other run, in words.
         reason: String,
@@ -58,19 +62,18 @@ pub enum KeepError {
     Settings(#[from] SettingsError),
 }
 
-/// Who tells others what to keep.
+/// Tells other nodes what to keep.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Keeper<'a> {
     /// All nodes, in the order of the plan.
     pub members: &'a [Member],
-    /// Where runs have their folders.
+    /// Where runs keep their folders.
     pub state_dir: &'a Path,
-    /// The run that this is done for.
     pub run: &'a Run,
 }
 
 impl Keeper<'_> {
-    /// Connects to a node, with little patience.
+    /// Connects to a node, with short timeouts.
     ///
     /// # Errors
     /// [`KeepError::NotHeld`].
@@ -82,10 +85,11 @@ impl Keeper<'_> {
         })
     }
 
-    /// Tells a node to keep what `node` misses, and begins to count. `written` puts down that there may be a change before there is one.
+    /// Tells a node to keep what `node` misses, and begins to count. `written` records the run
+    /// before anything is changed.
     ///
     /// # Errors
-    /// [`KeepError`]. What was written down may have been changed.
+    /// [`KeepError`]. If `written` was called, the setting may have been changed.
     pub fn tell(
         &self,
         node: &str,
@@ -113,17 +117,17 @@ impl Keeper<'_> {
         Watched::begin(&self.members[holder.at], holder, conn)
     }
 
-    /// Counts what comes to a node that was told before, or that is left as it is.
+    /// Counts what arrives at a node that was told before, or that needs no change.
     ///
     /// # Errors
-    /// [`KeepError::NotHeld`]: it cannot be asked.
+    /// [`KeepError::NotHeld`]: the node cannot be asked.
     pub fn watch(&self, holder: &Holder) -> Result<Watched, KeepError> {
         let conn = self.connect(holder.at)?;
         Watched::begin(&self.members[holder.at], holder, conn)
     }
 
-    /// Tells all that were told that they need not keep anything any more. Those that could not be told stay in `holds`, are said, and come
-    /// back with the reason.
+    /// Releases all holds. Nodes that could not be told stay in `holds`, and are reported and
+    /// returned with the reason.
     pub fn release(&self, holds: &mut Holds) -> Vec<(String, String)> {
         let mut failed = Vec::new();
         if !holds.is_empty() {
@@ -144,9 +148,11 @@ impl Keeper<'_> {
         failed
     }
 
-    /// Waits until a node has applied what the others have written so far, the removal of their journals above all. These are DDL statements: a
-    /// node that dies in the middle of one has forgotten where it stands (`SavedState::mark_unsafe` of the provider), and needs a full copy. Whoever
-    /// is told that a node is back may well end it again at once. One that does not answer is not waited for.
+    /// Waits until a node has applied what the others have written so far, above all the removal of
+    /// their journals. That removal is DDL: a node that dies in the middle of it has lost its
+    /// position (`SavedState::mark_unsafe` in the provider), and needs a full copy. Whoever hears
+    /// that the node is back may well stop it again at once. Does not wait for a node that does not
+    /// answer.
     pub fn settle(&self, at: usize) {
         if let Ok(mut conn) = self.connect(at)
             && conn.exec("SET SESSION wsrep_sync_wait = 1").is_ok()
@@ -170,8 +176,8 @@ impl Keeper<'_> {
         }
     }
 
-    /// Whether what a node was told in this run has not been put back since, by whoever. A folder that cannot be read counts as in force:
-    /// nothing is told twice.
+    /// Whether what a node was told in this run is still in force, that is, nobody has put it back.
+    /// A folder that cannot be read counts as in force, so that no node is told twice.
     pub fn is_in_force(&self, run: &RunId) -> bool {
         let open = RunDir::open(self.state_dir, run).and_then(|dir| {
             if !dir.has(RunDir::SETTINGS) {

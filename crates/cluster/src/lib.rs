@@ -1,11 +1,12 @@
-//! The cluster room: Galera clusters and their nodes.
+//! Galera clusters and their nodes.
 //!
-//! It asks every node by itself and never believes one about another: what they disagree on is a finding, not an average. It looks at
-//! servers through the wire room and at files of nodes through [`Host`]; it must not print, read the environment, or choose a
-//! server by itself that it was not told of.
+//! Every node is asked directly and never believed about another one: a disagreement between nodes
+//! is a finding, not an average. Servers are reached through the wire crate and files of nodes
+//! through [`Host`]. The crate must not print, read the environment, or pick a server that it was
+//! not given.
 //!
-//! Read first: [`ClusterFile`] (which nodes there are), [`NodeState`] (what one node says) and [`ClusterView`] (what all of them say
-//! together, and what is wrong with it).
+//! Read first: [`ClusterFile`] (which nodes exist), [`NodeState`] (what one node says) and
+//! [`ClusterView`] (what all nodes say together, and what is wrong with it).
 
 mod address;
 pub mod advise;

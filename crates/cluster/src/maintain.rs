@@ -1,8 +1,9 @@
-//! A node goes away for a while, and comes back with what it has missed: the others keep that for it meanwhile.
+//! Takes a node away for a while and brings it back by IST: the other nodes keep what it misses.
 //!
-//! Everything that is changed stands in journals before it is changed: one run for the maintenance, and one of its own for each node that
-//! keeps write-sets, because a journal of settings is that of one server. After a kill -9 `refloat settings revert` puts back what
-//! the others were told, and [`Maintenance::bring_back`] does the rest.
+//! Every change is journaled before it is made: one run for the maintenance, and one for each node
+//! that keeps write-sets, because a journal of settings belongs to one server. After a `kill -9`,
+//! `refloat settings revert` puts back what the others were told, and [`Maintenance::bring_back`]
+//! does the rest.
 
 mod arrive;
 mod away;
@@ -27,26 +28,28 @@ use held::Absence;
 use state::FORMAT;
 pub use state::{MaintainError, MaintainPhase, MaintainState, Maintained, STATE, open_maintenance};
 
-/// How often work and nodes are looked at.
+/// How often the work and the nodes are checked.
 const POLL: Duration = Duration::from_millis(200);
-/// How often those that hold are looked at: each look is one question.
+/// How often the nodes that hold write-sets are checked: each check costs one query.
 const WATCH: Duration = Duration::from_secs(1);
 
-/// How long things may take.
+/// How long things may take, and what may be used for them.
 #[derive(Debug, Clone, Copy)]
 pub struct MaintainLimits {
-    /// So long write-sets are kept at the most, from the moment on that the node is down.
+    /// How long write-sets are kept, from when the node is down. Time alone does not end the hold
+    /// while the node starts.
     pub hold: Duration,
-    /// So long the node may take from its start until it is in step; `None`: as long as it takes.
+    /// How long the node may take from its start until it is synced; `None`: no limit.
     pub start: Option<Duration>,
-    /// Whether the node may be stopped although what is kept will not last, and may come back by a full copy.
+    /// Whether the node may be stopped although the write-sets will not be kept long enough, and
+    /// may come back by a full copy.
     pub allow_sst: bool,
-    /// So many bytes have to stay available on the machines of those that keep write-sets: of memory, or of the disk where those grow
-    /// that throw nothing away.
+    /// How many bytes must stay available on the machines that keep write-sets: of memory, or, for
+    /// nodes that discard nothing, of the disk where write-sets grow.
     pub keep_free: u64,
 }
 
-/// A node that goes away and comes back.
+/// The maintenance of one node.
 #[derive(Debug)]
 pub struct Maintenance<'a> {
     /// All nodes, in the order of the plan.
@@ -55,18 +58,18 @@ pub struct Maintenance<'a> {
     pub control: &'a Control,
     /// Where runs have their folders.
     pub state_dir: &'a Path,
-    /// This run.
+    /// This run: its folder, events and cancellation.
     pub run: &'a Run,
-    /// How long things may take.
+    /// Limits on the maintenance.
     pub limits: MaintainLimits,
 }
 
 impl Maintenance<'_> {
-    /// Takes the node away, has the work done, and brings it back.
+    /// Stops the node, has the work done, and brings the node back.
     ///
     /// # Errors
-    /// [`MaintainError`]. Whatever it is, those that keep write-sets have been released, unless that is said as a warning; the node is
-    /// as the error says.
+    /// [`MaintainError`]. The nodes that keep write-sets have been released unless the error or a
+    /// warning says otherwise; the error says what state the node is in.
     pub fn run(
         &self,
         cluster: &str,
@@ -77,7 +80,7 @@ impl Maintenance<'_> {
         self.with(&members).take_away(cluster, plan, work)
     }
 
-    /// The nodes, with what the one that goes away says of itself while it runs.
+    /// The nodes, with the data directory that the leaving one reported while it ran.
     fn members_of(&self, plan: &HoldPlan) -> Vec<Member> {
         let mut members = self.members.to_vec();
         let member = &mut members[plan.at];
@@ -117,7 +120,7 @@ impl Maintenance<'_> {
             .hold(&mut state, &mut absence)
             .and_then(|()| self.stop(&mut state, &mut absence.watched));
         if let Err(error) = gone {
-            // It has not left: nothing has to be kept for it.
+            // It has not left, so nothing needs to be kept for it.
             self.release(&mut state);
             self.enter(&mut state, MaintainPhase::Ended);
             return Err(error);
@@ -131,7 +134,7 @@ impl Maintenance<'_> {
         Ok(back)
     }
 
-    /// Leaves word for other machines that this maintains the node.
+    /// Leaves a note for other machines that this process maintains the node.
     fn say_so(&self, plan: &HoldPlan) -> Option<Claimed<'_>> {
         let member = self.member(plan.at);
         Claimed::maintenance(member, self.run.dir.id().as_str()).unwrap_or_else(|error| {
@@ -148,9 +151,10 @@ impl Maintenance<'_> {
         Ok(self.run.dir.write(STATE, state)?)
     }
 
-    /// Writes down how far it has come. Nothing is left undone because that could not be written.
+    /// Records how far the maintenance has come. A failure to write only causes a warning, so that
+    /// nothing is left undone.
     fn enter(&self, state: &mut MaintainState, phase: MaintainPhase) {
-        // What is still held keeps it open.
+        // A remaining hold keeps the maintenance open.
         state.phase = if phase == MaintainPhase::Ended && !state.holds.is_empty() {
             MaintainPhase::Releasing
         } else {
@@ -167,7 +171,7 @@ impl Maintenance<'_> {
         &self.members[at]
     }
 
-    /// Goes on with a maintenance that another process has begun and that does not work any more.
+    /// Resumes a maintenance whose process no longer runs.
     ///
     /// # Errors
     /// As [`Maintenance::run`].
@@ -181,8 +185,8 @@ impl Maintenance<'_> {
         if state.phase == MaintainPhase::Holding {
             return self.call_off(state);
         }
-        // What was to stop it may be on its way still: one that answers now would go down when nothing is kept for it any more, and one that does
-        // not answer may be at its files.
+        // The request to stop the node may still be under way: a node that answers now would go
+        // down after the hold has ended, and one that does not may still be using its files.
         if self.may_not_be_down(state) {
             self.end_server(state)?;
         }
@@ -196,7 +200,7 @@ impl Maintenance<'_> {
         self.bring_back(state, absence)
     }
 
-    /// Whether the node may run as it did when it was to be stopped, or be on its way down.
+    /// Whether the node may still run as it did when it was to be stopped, or be on its way down.
     fn may_not_be_down(&self, state: &MaintainState) -> bool {
         let member = self.member(state.plan.at);
         let log = state.log.as_ref().zip(member.host.as_ref());
@@ -204,7 +208,7 @@ impl Maintenance<'_> {
         state.phase == MaintainPhase::Stopping && log.is_none_or(|log| !has_started(&log))
     }
 
-    /// Ends one that has not come as far as to stop the node.
+    /// Ends a maintenance that never got as far as stopping the node.
     fn call_off(&self, state: &mut MaintainState) -> Result<Maintained, MaintainError> {
         let node = state.plan.node.clone();
         let not_released = self.release(state);

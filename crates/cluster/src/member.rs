@@ -1,4 +1,4 @@
-//! A node as it is listed: how it is reached, and how it is looked at.
+//! A node in a list: how to reach it, and how to look at it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,29 +10,29 @@ use crate::node::NodeState;
 
 /// How long a node may take to accept a connection and log in.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
-/// How long it may take to answer a question.
+/// How long it may take to answer a query.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Where servers keep their data when nobody says otherwise.
+/// The server's default data directory.
 const DEFAULT_DATADIR: &str = "/var/lib/mysql";
 
-/// A node to be asked.
+/// A node in a list.
 #[derive(Debug, Clone)]
 pub struct Member {
-    /// What people call it.
+    /// Its name, chosen by the user.
     pub name: String,
-    /// How it is reached.
+    /// How to connect to it.
     pub connect: ConnectOptions,
-    /// The machine that its files are on. `None`: unknown, so files are not looked at.
+    /// The machine that its files are on. `None`: not known, so its files are not looked at.
     pub host: Option<Host>,
-    /// Its data directory, where somebody has said it.
+    /// Its data directory, if the list gives it.
     pub datadir: Option<PathBuf>,
-    /// Its error log, where somebody has said it.
+    /// Its error log, if the list gives it.
     pub log: Option<PathBuf>,
 }
 
 impl Member {
-    /// Where its data are, of a node that does not answer: where somebody has said it, as the option files of its machine say, or where
-    /// servers keep them when nobody says otherwise.
+    /// Data directory of a node that does not answer: as the list gives it, else as its machine's
+    /// option files say, else the default.
     pub(crate) fn folder(&self) -> PathBuf {
         let by_options = || self.host.as_ref()?.option("datadir");
         self.datadir
@@ -41,7 +41,8 @@ impl Member {
             .unwrap_or_else(|| DEFAULT_DATADIR.into())
     }
 
-    /// Where its data are: where somebody has said it, as it says itself, or as of one that does not answer.
+    /// Data directory: as the list gives it, else as the server reports it, else as for a node that
+    /// does not answer.
     pub(crate) fn folder_by(&self, state: Option<&NodeState>) -> PathBuf {
         let said = state.map(|state| state.datadir.as_str());
         let said = said.filter(|folder| !folder.is_empty()).map(PathBuf::from);
@@ -49,8 +50,8 @@ impl Member {
         known.unwrap_or_else(|| self.folder())
     }
 
-    /// Its error log, as the option files of its machine say, where those are of the server that has its data there: a machine may have more
-    /// than one.
+    /// Error log according to the option files of its machine. They count only if they name the
+    /// node's own data directory: a machine may have more than one server.
     pub(crate) fn log_by_options(&self) -> Option<PathBuf> {
         let host = self.host.as_ref()?;
         let log = host.option("log-error")?;
@@ -62,10 +63,10 @@ impl Member {
     }
 }
 
-/// Whether tables without a primary key are looked for.
+/// Whether to look for tables that Galera has trouble with.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum WantedTables {
-    /// Where there are not too many tables.
+    /// Only if there are not too many tables.
     #[default]
     WhereCheap,
     /// However many tables there are.
@@ -74,14 +75,14 @@ pub enum WantedTables {
     Never,
 }
 
-/// How nodes are looked at.
+/// How to look at nodes.
 #[derive(Debug, Clone, Copy)]
 pub struct Observation {
     /// How long rates are measured.
     pub sample: Duration,
-    /// Whether tables without a primary key are looked for.
+    /// Whether to look for tables that Galera has trouble with.
     pub tables: WantedTables,
-    /// Bytes per second that a full copy moves, for estimates; `None`: nobody has measured it.
+    /// Bytes per second that a full copy moves, for estimates. `None`: not measured.
     pub sst_bytes_per_second: Option<f64>,
 }
 
@@ -95,7 +96,7 @@ impl Default for Observation {
     }
 }
 
-/// The options of a look: it gives up soon.
+/// The same options with the short timeouts of a look.
 pub(crate) fn impatient(connect: &ConnectOptions) -> ConnectOptions {
     ConnectOptions {
         connect_timeout: connect.connect_timeout.min(CONNECT_TIMEOUT),

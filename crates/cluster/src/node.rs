@@ -1,4 +1,4 @@
-//! What one node says of itself.
+//! What one node says about itself.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -6,11 +6,11 @@ use std::time::Duration;
 use refloat_run::settings::{GCACHE_MEMORY, GCACHE_PURGE, ProviderOptions, provider_variable};
 use serde::Serialize;
 
-/// What the provider keeps beside the bytes of each write-set: its header, and what is lost to alignment (`BufferHeader` in Galera's
-/// `gcache_bh.hpp` has 40 bytes).
+/// Bytes that the provider stores beside those of each write-set: its header, and what is lost to
+/// alignment (`BufferHeader` in Galera's `gcache_bh.hpp` has 40 bytes).
 pub(crate) const HEADER: u64 = 64;
 
-/// What one node of a cluster says of itself.
+/// What one node of a cluster says about itself.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a setting of its own, under the name that the server gives it"
@@ -19,23 +19,24 @@ pub(crate) const HEADER: u64 = 64;
 pub struct NodeState {
     /// `wsrep_node_name`.
     pub node_name: String,
-    /// The server's version.
+    /// Version of the server.
     pub version: String,
-    /// The provider's version.
+    /// Version of the provider.
     pub provider: String,
     /// `wsrep_cluster_name`.
     pub cluster_name: String,
     /// `wsrep_cluster_state_uuid`: the history that it follows.
     pub cluster_uuid: String,
-    /// Whether it belongs to the primary component: only there anything may be read or written.
+    /// Whether it belongs to the primary component. Only there may anything be read or written.
     pub primary: bool,
-    /// `wsrep_cluster_size`: how many members it sees, itself included.
+    /// `wsrep_cluster_size`: the number of members that it sees, itself included.
     pub size: u64,
-    /// `wsrep_gcomm_uuid`: no two members of a cluster have the same. Empty outside of one.
+    /// `wsrep_gcomm_uuid`, unique among the members of a cluster. Empty outside a component.
     pub member: String,
-    /// `wsrep_cluster_conf_id`: the number of the view; all members of a component have the same. `None` outside of one.
+    /// `wsrep_cluster_conf_id`: the number of the view, which all members of a component share.
+    /// `None` outside a component.
     pub view: Option<u64>,
-    /// What it is doing.
+    /// `wsrep_local_state`: what it is doing.
     pub role: Role,
     /// `wsrep_local_state_comment`, in the server's words.
     pub state: String,
@@ -45,58 +46,61 @@ pub struct NodeState {
     pub connected: bool,
     /// `wsrep_last_committed`: the last write-set that it has applied.
     pub seqno: Option<u64>,
-    /// Write-sets that came and wait to be applied.
+    /// Write-sets that have arrived and wait to be applied.
     pub receive_queue: Queue,
     /// Write-sets that wait to be sent.
     pub send_queue: Queue,
-    /// Write-sets per second that clients of this node make: the node that applications write to has the most.
+    /// Write-sets per second from clients of this node. The node that applications write to has the
+    /// most.
     pub own_write_sets_per_second: f64,
-    /// How much the cluster waits, and because of whom.
+    /// How much the cluster is paused, and by which node.
     pub flow_control: FlowControl,
     /// Write-sets kept for nodes that come back.
     pub gcache: Gcache,
-    /// What a transaction may hold.
+    /// The limits of a transaction.
     pub limits: Limits,
-    /// How full copies are made.
+    /// How full copies (SST) are made.
     pub sst: Sst,
-    /// `wsrep_desync`: it was told not to hold the others up.
+    /// `wsrep_desync`: it was told not to hold up the others.
     pub desync: bool,
     /// `read_only`.
     pub read_only: bool,
-    /// `wsrep_reject_queries`, when it rejects any.
+    /// `wsrep_reject_queries`. `None`: it rejects none.
     pub rejects_queries: Option<String>,
-    /// `wsrep_on`: whether what is written here goes to the others.
+    /// `wsrep_on`: whether writes on this node are replicated.
     pub replicates: bool,
-    /// `gmcast.segment`: nodes of one segment are near each other.
+    /// `gmcast.segment`: nodes of one segment are close to each other.
     pub segment: u64,
     /// `wsrep_slave_threads` (`wsrep_applier_threads`).
     pub appliers: u64,
-    /// Rows written by statement or by row: Galera needs ROW.
+    /// `binlog_format`: Galera needs ROW.
     pub binlog_format: String,
     /// `innodb_autoinc_lock_mode`: Galera needs 2.
     pub autoinc_lock_mode: Option<u64>,
     /// `datadir`.
     pub datadir: String,
-    /// `log_error`; empty: what the server writes goes to whoever has started it.
+    /// `log_error`. Empty: the server's output goes to whoever started it.
     pub log_error: String,
-    /// Since when the server runs, in seconds.
+    /// How long the server has run, in seconds.
     pub uptime: u64,
-    /// A statement that changes a definition, and has run here for a while.
+    /// The DDL statement that has run longest here, if any has run for a while.
     pub ddl: Option<LongDdl>,
-    /// `wsrep_incoming_addresses`: where clients reach the members of its view, as far as they say so.
+    /// `wsrep_incoming_addresses`: where clients reach the members of its view. Members that report
+    /// no address are missing.
     pub members: Vec<String>,
 }
 
-/// A statement that changes a definition and has run for a while. Applied in total order, it keeps every node from committing anything.
+/// A DDL statement that has run for a while. Applied in total order, it keeps every node from
+/// committing.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LongDdl {
-    /// Its first words.
+    /// The beginning of the statement, on one line.
     pub statement: String,
-    /// How long it has run.
+    /// How long it has run, in seconds.
     pub seconds: f64,
-    /// Whether it came from another node, and is applied here.
+    /// Whether it came from another node and is being applied here.
     pub applied: bool,
-    /// How many sessions of this node wait to commit, or to begin a DDL statement of their own.
+    /// How many sessions of this node wait to commit, or to begin DDL of their own.
     pub waiting: u64,
 }
 
@@ -108,9 +112,9 @@ pub enum Role {
     Undefined,
     /// It receives a copy of the data, or is about to.
     Joiner,
-    /// It gives a copy to another node, or was told to keep no pace (`wsrep_desync`).
+    /// It gives a copy to another node, or was told not to keep pace (`wsrep_desync`).
     Donor,
-    /// It has its data, and catches up.
+    /// It has its data and catches up.
     Joined,
     /// It keeps pace.
     Synced,
@@ -119,77 +123,81 @@ pub enum Role {
 /// A queue of write-sets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Queue {
-    /// How many wait now.
+    /// Its length now.
     pub now: u64,
-    /// How many waited on average since somebody reset the counters.
+    /// Its average length since the counters were reset.
     pub average: f64,
 }
 
-/// Flow control: a node whose receive queue is too long makes all of them wait.
+/// Flow control: a node whose receive queue gets too long pauses replication on all nodes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct FlowControl {
-    /// The part of the time of the sample in which replication was paused, 0 to 1.
+    /// Part of the sample during which replication was paused, 0 to 1.
     pub paused: f64,
     /// The same since the counters began.
     pub paused_before: f64,
-    /// How often this node made the others wait, during the sample.
+    /// How often this node paused the others during the sample.
     pub sent: u64,
-    /// How long its receive queue may get: `gcs.fc_limit`, before it is scaled by the number of nodes.
+    /// `gcs.fc_limit`: how long its receive queue may get, before scaling by the number of nodes.
     pub limit: Option<u64>,
 }
 
-/// The write-sets that a node keeps, for nodes that come back.
+/// The write-sets that a node keeps for nodes that come back.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Gcache {
-    /// The oldest write-set that is kept.
+    /// The oldest write-set that is kept. `None`: not known.
     pub oldest: Option<u64>,
-    /// Bytes that can be kept: the memory that is allowed for it, or else the ring.
+    /// Bytes that can be kept: `memory` if it is set, else `ring`.
     pub capacity: u64,
-    /// `gcache.size`, the ring on disk, in bytes.
+    /// `gcache.size`: the ring on disk, in bytes.
     pub ring: u64,
     /// `gcache.mem_size`, in bytes.
     pub memory: u64,
-    /// Whether the provider can be told not to throw write-sets away (`gcache.freeze_purge_at_seqno`).
+    /// Whether the provider can be told not to discard write-sets (`gcache.freeze_purge_at_seqno`).
     pub can_freeze: bool,
-    /// Whether options of the provider are changed by variables of their own (`wsrep_provider_gcache_mem_size`), and not in one text.
+    /// Whether each option of the provider has a variable of its own
+    /// (`wsrep_provider_gcache_mem_size`), and they are not one text.
     pub by_variables: bool,
-    /// From which write-set on none is thrown away, when somebody has told it so.
+    /// From this write-set on none is discarded. `None`: nothing is frozen.
     pub frozen_at: Option<u64>,
-    /// Bytes of write-sets per second that come to this node and from it.
+    /// Bytes of write-sets per second, to and from this node.
     pub bytes_per_second: f64,
-    /// Write-sets per second.
+    /// Write-sets per second, to and from this node.
     pub write_sets_per_second: f64,
-    /// Whether the rates were measured just now; else nothing was written meanwhile, and they are averages since the counters began.
+    /// Whether the rates were measured just now. Otherwise nothing was written meanwhile, and they
+    /// are averages since the counters began.
     pub measured: bool,
-    /// How long a node can be away from now on and still come back by IST, in seconds. `None`: nothing is ever written.
+    /// How long a node that leaves now can be away and still come back by IST, in seconds. `None`:
+    /// nothing is ever written.
     pub covers_seconds: Option<f64>,
-    /// Bytes of a write-set, on average of those that are kept, as far as that can be told, else since the counters began.
+    /// Average bytes of a write-set: of those that are kept if that can be told, else since the
+    /// counters began.
     pub bytes_per_write_set: Option<f64>,
 }
 
-/// What a transaction may hold.
+/// The limits of a transaction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Limits {
     /// `wsrep_max_ws_size`, in bytes.
     pub write_set_bytes: Option<u64>,
-    /// `wsrep_max_ws_rows`; `None`: as many as one likes.
+    /// `wsrep_max_ws_rows`. `None`: no limit.
     pub write_set_rows: Option<u64>,
 }
 
 /// How full copies (SST) are made.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Sst {
-    /// `wsrep_sst_method`.
     pub method: String,
-    /// `wsrep_sst_donor`: who is asked for a copy first.
+    /// `wsrep_sst_donor`: the nodes that are asked first for a copy.
     pub donor: Option<String>,
-    /// `wsrep_sst_receive_address`, unless it is left to the server.
+    /// `wsrep_sst_receive_address`. `None`: it is left to the server.
     pub receive_address: Option<String>,
-    /// Whether an account is set (`wsrep_sst_auth`); never which.
+    /// Whether `wsrep_sst_auth` names an account; never which one.
     pub has_account: bool,
     /// `wsrep_sst_donor_rejects_queries`.
     pub donor_rejects_queries: bool,
-    /// Bytes of the tablespaces of InnoDB on this node, where the account may ask: what a copy has to bring over.
+    /// Bytes of InnoDB tablespaces on this node, which a copy must bring over. `None`: the account
+    /// may not ask.
     pub bytes: Option<u64>,
 }
 
@@ -200,18 +208,18 @@ impl Sst {
     }
 }
 
-/// The names in a list that is parted by commas, as Galera takes it apart.
+/// The names in a comma-separated list, split as Galera does.
 pub(crate) fn names_of(list: &str) -> impl Iterator<Item = &str> {
     list.split(',').map(str::trim).filter(|one| !one.is_empty())
 }
 
-/// Names and values, as `SHOW` gives them, with names in lower case.
+/// Names and values as `SHOW` gives them, with names in lower case.
 pub(crate) type Values = HashMap<String, String>;
 
-/// Status values of one moment.
+/// Status values at one moment.
 #[derive(Debug, Clone)]
 pub(crate) struct Sample {
-    /// When it was taken, since some moment that all samples of a node share.
+    /// When it was taken, counted from a moment that all samples of a node share.
     pub at: Duration,
     /// `SHOW GLOBAL STATUS`.
     pub status: Values,
@@ -239,7 +247,7 @@ impl Sample {
 }
 
 impl NodeState {
-    /// What two samples and the settings mean.
+    /// Draws conclusions from two samples and the settings.
     pub(crate) fn new(first: &Sample, last: &Sample, variables: &Values) -> Self {
         let variable = |name: &str| variables.get(name).cloned().unwrap_or_default();
         let number = |name: &str| {
@@ -269,7 +277,7 @@ impl NodeState {
                 .text("wsrep_cluster_status")
                 .eq_ignore_ascii_case("Primary"),
             size: last.count("wsrep_cluster_size").unwrap_or(0),
-            // 2^64 - 1 outside of a component.
+            // 2^64 - 1 outside a component.
             member: last.text("wsrep_gcomm_uuid"),
             ddl: None,
             view: last
@@ -352,8 +360,8 @@ impl NodeState {
     }
 }
 
-/// How long the write-sets last. What is written from now on goes over the oldest, so a node that leaves now has until the whole capacity
-/// was written once: how full it is does not matter.
+/// Computes how long the write-sets last. New ones overwrite the oldest, so a node that leaves now
+/// has until the whole capacity has been written once. How full it is does not matter.
 fn gcache(first: &Sample, last: &Sample, options: &ProviderOptions) -> Gcache {
     let size = |name: &str| options.bytes(name).unwrap_or(0);
     let (ring, memory) = (size("gcache.size"), size("gcache.mem_size"));
@@ -375,14 +383,16 @@ fn gcache(first: &Sample, last: &Sample, options: &ProviderOptions) -> Gcache {
         (false, false) => 0.0,
     };
     let bytes_per_second = per_second(bytes, all_bytes);
-    // Where memory is allowed, write-sets go there as long as it lasts, and what is in the ring goes before the oldest in memory does; only
-    // what is larger than the memory goes to the ring. (Galera: GCache::malloc, MemStore::have_free_space.)
+    // If memory is set, write-sets go there while it lasts, and those in the ring are discarded
+    // before the oldest in memory. Only what is larger than the memory goes to the ring. (Galera:
+    // GCache::malloc, MemStore::have_free_space.)
     let capacity = if memory > 0 { memory } else { ring };
     let oldest = last
         .count("wsrep_local_cached_downto")
         .filter(|oldest| *oldest != u64::MAX);
-    // What is kept is what was written last, and it fills the capacity when more than that was written: its average is nearer to what a node
-    // has missed than the one since the counters began.
+    // The write-sets that are kept are the latest, and they fill the capacity once more than that
+    // was written. So their average size is nearer to what a node has missed than the average since
+    // the counters began.
     let header = HEADER as f64;
     let kept = last
         .count("wsrep_last_committed")
@@ -397,7 +407,7 @@ fn gcache(first: &Sample, last: &Sample, options: &ProviderOptions) -> Gcache {
         memory,
         can_freeze: options.get(GCACHE_PURGE).is_some(),
         by_variables: false,
-        // -1 when it is not.
+        // -1 if it is not frozen.
         frozen_at: options
             .get(GCACHE_PURGE)
             .and_then(|seqno| seqno.parse().ok()),

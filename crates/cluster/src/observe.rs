@@ -1,4 +1,5 @@
-//! All nodes at once: each is asked by a thread of its own, and one that does not answer keeps nobody waiting for long.
+//! Looks at all nodes at once: each is asked by a thread of its own, and one that does not answer
+//! keeps nobody waiting for long.
 
 use std::path::Path;
 use std::thread;
@@ -15,22 +16,22 @@ use crate::member::{Member, Observation, WantedTables, impatient};
 use crate::node::{NodeState, Sample, Values};
 use crate::view::{ClusterView, NodeView, Tables};
 
-/// Where a node keeps its place in the cluster.
+/// File in which a node keeps its place in the cluster.
 pub(crate) const GRASTATE: &str = "grastate.dat";
-/// So many tables are looked through without being asked to: on MariaDB each of them is opened for it.
+/// How many tables are looked through unless asked for: MariaDB opens each of them for that.
 const TABLES_LOOKED_THROUGH: u64 = 5_000;
-/// How long somebody waits who wants to know of all tables.
+/// How long a look through all tables may take when it was asked for.
 const TABLES_PATIENCE: Duration = Duration::from_secs(600);
-/// So many names are given of tables without a primary key.
+/// How many names of such tables are listed.
 const TABLES_NAMED: u64 = 20;
 
-/// The settings that are looked at, besides those of `wsrep`.
+/// The settings that are read, besides those of `wsrep`.
 const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name LIKE 'wsrep%' OR Variable_name IN \
     ('version', 'datadir', 'log_error', 'read_only', 'binlog_format', 'innodb_autoinc_lock_mode', 'hostname', 'port')";
 const STATUS: &str =
     "SHOW GLOBAL STATUS WHERE Variable_name LIKE 'wsrep%' OR Variable_name = 'Uptime'";
 
-/// Asks all nodes at the same time, and says what they are together.
+/// Asks all nodes at the same time and puts together what they say.
 pub fn observe(name: &str, members: &[Member], how: &Observation) -> ClusterView {
     let nodes = thread::scope(|scope| {
         let asked: Vec<_> = members
@@ -63,7 +64,7 @@ pub(crate) fn ask(member: &Member, how: &Observation) -> NodeView {
         Err(error) => view.unreachable = Some(chain(&error)),
     }
     let datadir = member.folder_by(view.state.as_ref());
-    // A server that answers says where it stands; its file says -1 meanwhile.
+    // A server that answers reports its position, and meanwhile its file says -1.
     if let (Some(host), true) = (
         &member.host,
         view.state.as_ref().is_none_or(|state| !state.primary),
@@ -72,7 +73,7 @@ pub(crate) fn ask(member: &Member, how: &Observation) -> NodeView {
             view.receives = files::copy_comes(host, &datadir).unwrap_or(None);
         }
         match grastate(host, &datadir) {
-            // The provider writes it anew when the copy is there.
+            // The provider rewrites it once the copy is there.
             _ if view.receives.is_some() => {}
             Ok(state) => view.grastate = state,
             Err(reason) => view.files_unreadable = Some(reason),
@@ -112,12 +113,12 @@ fn ask_server(member: &Member, how: &Observation) -> Result<NodeState, Error> {
     };
     let mut state = NodeState::new(&first, &last, &variables);
     state.sst.bytes = data_bytes(&mut server);
-    // An account that may not look at others' sessions sees its own only.
+    // An account without the privilege to see others' sessions sees only its own.
     state.ddl = long_ddl(&mut server).unwrap_or(None);
     Ok(state)
 }
 
-/// Names, in lower case, and values.
+/// Queries names and values; names are put into lower case.
 pub(crate) fn values(server: &mut Connection, ask: &str) -> Result<Values, Error> {
     let rows = server.query(ask)?;
     let text = |row, column| {
@@ -129,8 +130,9 @@ pub(crate) fn values(server: &mut Connection, ask: &str) -> Result<Values, Error
         .collect())
 }
 
-/// Bytes of InnoDB's tablespaces, which a copy takes: all of them are listed, also those of tables that nobody has opened since the server has
-/// started (seen after clean restarts of MariaDB 10.11 and 11.8). It takes the right PROCESS; no primary component, no answer.
+/// Bytes of InnoDB tablespaces, which a copy takes. All are listed, including those of tables that
+/// nobody has opened since the server started (seen after clean restarts of MariaDB 10.11 and
+/// 11.8). Needs the PROCESS privilege; outside a primary component there is no answer.
 fn data_bytes(server: &mut Connection) -> Option<u64> {
     let asked = [
         "SELECT SUM(FILE_SIZE) FROM information_schema.INNODB_SYS_TABLESPACES WHERE NAME <> 'innodb_temporary'",
@@ -141,7 +143,7 @@ fn data_bytes(server: &mut Connection) -> Option<u64> {
         .find_map(|ask| server.query(ask).ok()?.str(0, 0)?.parse().ok())
 }
 
-/// Tables that Galera has trouble with, by one node of the primary component that keeps pace.
+/// Looks for tables that Galera has trouble with, on one synced node of the primary component.
 fn tables(
     members: &[Member],
     view: &ClusterView,

@@ -1,22 +1,24 @@
-//! By which way a node came back: what it missed (IST), or a full copy (SST).
+//! Finds out how a node came back: by what it missed (IST), or by a full copy (SST).
 //!
-//! The provider says "SST received" in both cases: with the position that the node had before, or with that of the copy. A script of a full
-//! copy keeps files that it does not know, so nothing that is laid into the data directory tells.
+//! The provider logs "SST received" in both cases: with the position that the node had before, or
+//! with that of the copy. A marker file in the data directory would tell nothing, because the
+//! scripts for full copies keep files that they do not know.
 
 use serde::{Deserialize, Serialize};
 
 use crate::node::NodeState;
 
-/// What the provider writes once it knows where the node's data stand: behind it history and position.
+/// Logged once the provider knows where the node's data stand. History and position follow.
 const INSTALLED: &str = "Installed new state from SST: ";
-/// What it writes at each start, before it asks anybody: behind it the position that it has.
+/// Logged at each start, before the provider asks anybody. The position that it has follows.
 const BEGUN: &str = "Setting GCS initial position to ";
 
-/// What it writes once it has asked and a donor is chosen, or needs nothing. ("requested state transfer from" is no such words: every
-/// node of a group writes that of each that asks, also of one that no donor is found for.)
+/// Logged once the provider has asked and a donor is chosen, or once it needs nothing. ("requested
+/// state transfer from" does not count: every node of a group logs it for each node that asks, even
+/// if no donor is found for it.)
 const ASKED: [&str; 2] = ["Requesting state transfer: success", INSTALLED];
 
-/// What a node writes once it gets something: write-sets, a copy, or what those who are in step do.
+/// Logged once a node receives something: write-sets, a copy, or what synced nodes apply.
 const GOT: [&str; 4] = [
     "Receiving IST: ",
     "SST received",
@@ -24,7 +26,8 @@ const GOT: [&str; 4] = [
     "Synchronized with group",
 ];
 
-/// What the provider writes when it gives up for good, while the process of its server may stay: whatever is done then, it is started anew.
+/// Logged when the provider gives up for good. The server's process may stay, but it must be
+/// restarted in any case. In lower case.
 const FAILED: [&str; 4] = [
     "restart required",
     "must be restarted",
@@ -32,32 +35,33 @@ const FAILED: [&str; 4] = [
     "unsupported cc action version",
 ];
 
-/// The way by which a node came back.
+/// How a node came back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CameBy {
-    /// It got the write-sets that it had missed.
+    /// It received the write-sets that it had missed.
     Ist,
-    /// It got a full copy.
+    /// It received a full copy.
     Sst,
-    /// It was there all the time.
+    /// It never left.
     Stayed,
-    /// Nobody can tell.
+    /// Not known.
     Unknown,
 }
 
-/// By which way a node came back, and how that is known.
+/// How a node came back, and how that is known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proof {
-    /// The way.
+    /// How it came back.
     pub by: CameBy,
-    /// How that is known.
+    /// The evidence, as a fragment of text.
     pub evidence: String,
 }
 
-/// What a node that is back says of the way, by what its log says of its last start.
+/// Tells how a node that is back came, from what its log says about its last start.
 ///
-/// What it keeps of write-sets tells nothing: a full copy brings some from before it along, to certify by.
+/// The write-sets that it keeps prove nothing: a full copy brings some earlier ones along, for
+/// certification.
 pub(crate) fn proof(uuid: &str, state: &NodeState, log: Option<&str>) -> Proof {
     let found = |by, evidence: String| Proof { by, evidence };
     if state.cluster_uuid != uuid {
@@ -88,7 +92,7 @@ pub(crate) fn proof(uuid: &str, state: &NodeState, log: Option<&str>) -> Proof {
     }
 }
 
-/// What a log says since the last start in it.
+/// What a log says after its last start.
 pub(crate) fn since_last_start(log: &str) -> Option<&str> {
     log.rsplit_once(BEGUN).map(|(_, start)| start)
 }
@@ -98,8 +102,9 @@ pub(crate) fn has_started(log: &str) -> bool {
     log.contains(BEGUN)
 }
 
-/// The position that a node began its last start with, when it has got nothing since: it has asked for what it misses at the most. From then
-/// on until it is answered its file says nothing of its place, and its tables are as they were.
+/// The position at which a node began its last start, if it has received nothing since; at most it
+/// has asked for what it misses. From then until it is answered its file has no position, and its
+/// tables are as they were.
 pub(crate) fn began_and_got_nothing(log: &str) -> Option<(&str, u64)> {
     let (begun, installed) = last_start(log)?;
     let start = log.rsplit_once(BEGUN).map(|(_, start)| start)?;
@@ -109,13 +114,14 @@ pub(crate) fn began_and_got_nothing(log: &str) -> Option<(&str, u64)> {
     (!got).then_some((uuid, seqno))
 }
 
-/// Whether the last start in this part of a log has come as far as to ask the others for what the node misses, or needed nothing of them.
+/// Whether the last start in this part of a log has come as far as asking the others for what the
+/// node misses, or needed nothing from them.
 pub(crate) fn has_asked(log: &str) -> bool {
     let last = log.rsplit_once(BEGUN).map(|(_, start)| start);
     last.is_some_and(|start| ASKED.iter().any(|words| start.contains(words)))
 }
 
-/// The line of a log in which the provider says, since its last start in it, that it has given up for good.
+/// The log line, after the last start, in which the provider says that it has given up for good.
 pub(crate) fn gave_up(log: &str) -> Option<&str> {
     let start = log.rsplit_once(BEGUN).map(|(_, start)| start)?;
     // Others than the provider have reasons for a restart too.
@@ -126,7 +132,8 @@ pub(crate) fn gave_up(log: &str) -> Option<&str> {
     })
 }
 
-/// The position that a node began its last start with, and the one that it went on from once it had its data; `None`: it needed none.
+/// The position at which a node began its last start, and the one from which it went on once it had
+/// its data. `None`: it needed none.
 pub(crate) fn last_start(log: &str) -> Option<(&str, Option<&str>)> {
     let (_, start) = log.rsplit_once(BEGUN)?;
     let begun = start.lines().next()?.trim();
@@ -158,7 +165,7 @@ mod tests {
         assert_eq!(by(&start(&at(66), &at(66))), CameBy::Ist);
         assert_eq!(by(&start(&at(66), &at(128))), CameBy::Sst);
         assert_eq!(by(&start(NOWHERE, &at(128))), CameBy::Sst);
-        // Only the last one counts, and one that needed nothing has nothing installed.
+        // Only the last start counts, and one that needed nothing has nothing installed.
         let two = start(&at(5), &at(9)) + &start(&at(66), &at(66));
         assert_eq!(by(&two), CameBy::Ist);
         let none =
@@ -170,7 +177,7 @@ mod tests {
         assert_eq!(proof(UUID, &other, Some(&two)).by, CameBy::Sst);
         assert!(has_started(&two) && !has_started("x"));
         assert!(has_asked(&two) && !has_asked(&none) && !has_asked("x"));
-        // One that asks and dies has done nothing to its tables.
+        // A node that asks and dies has done nothing to its tables.
         let asks = none.clone() + "Requesting state transfer: success, donor: 0\n";
         assert_eq!(began_and_got_nothing(&asks), Some((UUID, 66)));
         for got in [
@@ -185,7 +192,7 @@ mod tests {
             );
         }
         assert_eq!(began_and_got_nothing(&two), None);
-        // Another one that starts at the same time has asked, and so have we in vain.
+        // Another node that starts at the same time has asked, and we have asked in vain.
         let other = none
             + "Member 2.0 (c) requested state transfer from 'a,'. Selected 0.0 (a)(SYNCED) as donor.\n"
             + "Member 1.0 (b) requested state transfer from 'a,', but it is impossible to select State Transfer donor: x\n"
@@ -197,7 +204,7 @@ mod tests {
         let line = "1 [ERROR] WSREP: Receiving IST failed, node restart required: Unsupported CC action version: 71 (Protocol error)";
         let failed = format!("{asked}{line}\nmore\n");
         assert_eq!(gave_up(&failed), Some(line));
-        // It was started anew.
+        // It was restarted.
         assert_eq!(gave_up(&(failed + &asked)), None);
     }
 }

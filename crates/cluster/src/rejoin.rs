@@ -1,4 +1,5 @@
-//! A node that is down comes back: by what it missed where anybody keeps that, and by a full copy only when somebody has said so.
+//! Brings back a node that is down: by what it missed (IST) if another node still keeps that, and
+//! by a full copy (SST) only if the user allows it.
 
 mod donors;
 mod hold;
@@ -25,7 +26,7 @@ pub(crate) use plan::holds_data;
 pub use plan::plan_rejoin;
 pub(crate) use start::Giver;
 
-/// A node that is brought back.
+/// The return of one node to its cluster.
 #[derive(Debug)]
 pub struct Rejoining<'a> {
     /// All nodes, in the order of the plan.
@@ -34,83 +35,87 @@ pub struct Rejoining<'a> {
     pub control: &'a Control,
     /// Where runs have their folders.
     pub state_dir: &'a Path,
-    /// This run.
+    /// This run: its folder, events and cancellation.
     pub run: &'a Run,
-    /// So long the node may take from its start until it is in step; `None`: as long as it takes.
+    /// How long the node may take from its start until it is synced; `None`: no limit.
     pub start_limit: Option<Duration>,
 }
 
 /// How a node comes back.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RejoinPlan {
-    /// The node.
+    /// Name of the node.
     pub node: String,
-    /// Its place among the nodes.
+    /// Its index among the nodes.
     pub at: usize,
-    /// By which way, and why.
+    /// The way that it would come back, and why.
     pub forecast: Rejoin,
-    /// The last write-set that it has; `None`: nobody can tell.
+    /// The last write-set that the node has; `None`: unknown.
     pub seqno: Option<u64>,
-    /// The cluster's history.
+    /// UUID of the cluster's history.
     pub uuid: String,
-    /// Who is asked first for what it needs, the best first.
+    /// The nodes to ask for what it needs, the best first.
     pub donors: Vec<DonorChoice>,
-    /// Whether its process runs already: then it is only waited for.
+    /// Whether its process already runs. It is then only waited for.
     pub runs: bool,
-    /// What a full copy would wipe that may be nowhere else, and by which name that is given up; `None`: nothing.
+    /// What a full copy would wipe that may be nowhere else, and the history to name in order to
+    /// give that up; `None`: nothing.
     pub only_copy: Option<OnlyCopy>,
-    /// What would keep it from coming back by that way, as far as somebody has looked for it.
+    /// What would keep the node from coming back that way, as far as that was checked.
     pub fails: Vec<String>,
-    /// What the others are told to keep until it is there; `None`: nothing.
+    /// What the other nodes are told to keep until the node is back; `None`: nothing.
     pub hold: Option<HoldPlan>,
-    /// Whether its place is one in the history that the cluster goes on with; `None`: it has none, or runs already.
+    /// Whether its position lies in the history that the cluster continued with; `None`: it has no
+    /// position, or already runs.
     pub history: Option<History>,
-    /// The seqno that is written into its `grastate.dat` before it starts: it has forgotten it since its last start, and done nothing else.
+    /// The seqno to write into its `grastate.dat` before it starts: the file lost it since the
+    /// node's last start, and nothing else has happened to the node.
     pub place: Option<u64>,
-    /// Whether its place is taken away before it starts, so that it takes a full copy.
+    /// Whether the node is stripped of its position before it starts, so that it takes a full copy.
     pub gives_up: bool,
 }
 
 /// Data that a full copy would wipe and that may be nowhere else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OnlyCopy {
-    /// What it is.
+    /// What the data are.
     pub what: String,
-    /// The history that it belongs to, which whoever gives it up has to name.
+    /// The history that they belong to, which the user must name to give them up.
     pub history: String,
 }
 
-/// A node that may be asked.
+/// A node that may be asked to be the donor.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DonorChoice {
-    /// What people call it.
+    /// Its name in the cluster file.
     pub name: String,
-    /// `wsrep_node_name`.
+    /// Its `wsrep_node_name`.
     pub node_name: String,
-    /// What speaks for it, and what against.
+    /// What speaks for and against it.
     pub why: String,
 }
 
-/// What came of it.
+/// How a node came back.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rejoined {
-    /// The node.
+    /// Name of the node.
     pub node: String,
-    /// By which way it came back.
+    /// The way that it came back, and the evidence.
     pub proof: Proof,
-    /// The last write-set that it had before; `None`: nobody knew.
+    /// The last write-set that it had before; `None`: unknown.
     pub left: Option<u64>,
-    /// The last one that the cluster had when it was back.
+    /// The cluster's last write-set when the node was back.
     pub back: u64,
-    /// From its start until it was in step with the others, in seconds.
+    /// Seconds from its start until it was synced with the others.
     pub join_seconds: f64,
-    /// Bytes of InnoDB's files that came by a full copy; `None`: no copy was made, or nobody can tell.
+    /// Bytes of InnoDB files that a full copy brought; `None`: there was no copy, or the size is
+    /// unknown.
     #[serde(default)]
     pub copied: Option<u64>,
-    /// Nodes that could not be told that they need not keep write-sets any more, and why.
+    /// Nodes that could not be told to stop keeping write-sets, and why.
     #[serde(default)]
     pub not_released: Vec<(String, String)>,
-    /// Whether what it held before was the cluster's; `None`: it has got a full copy.
+    /// Whether the cluster had what the node held before; `None`: it took a full copy.
     #[serde(default)]
     pub history: Option<History>,
 }
@@ -121,89 +126,90 @@ pub enum RejoinError {
     /// It must not be started as things are.
     #[error("{}", .0.join("; "))]
     Refused(Vec<String>),
-    /// It would take a full copy, and nobody has allowed that.
+    /// It would take a full copy, which the user has not allowed.
     #[error("{node} needs a full copy (SST): {reason}")]
     NeedsCopy {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// Why.
+        /// Why it needs one.
         reason: String,
     },
-    /// It would be given what it has missed, and what it lacks besides, or has besides, would stay so.
+    /// IST would send what it missed, but whatever else it lacks or has in excess would remain.
     #[error("{node} and the cluster have parted: {}", .parting.told())]
     Parted {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// The cluster's history.
+        /// UUID of the cluster's history.
         history: String,
-        /// Both sides.
+        /// What each side holds alone.
         parting: Box<Parting>,
     },
-    /// It would wipe what may be nowhere else.
+    /// A full copy would wipe data that may be nowhere else.
     #[error("a full copy would wipe what may be nowhere else: {}", .0.what)]
     OnlyCopy(OnlyCopy),
-    /// The full copy that it needs would wipe what it has, and then fail.
+    /// The full copy that it needs would wipe what it has and then fail.
     #[error("a full copy would wipe what {node} has, and then fail: {}", .reasons.join("; "))]
     CopyFails {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// Why.
+        /// Why the copy would fail.
         reasons: Vec<String>,
     },
     /// It would not come back.
     #[error("{node} would not come back: {}", .reasons.join("; "))]
     WouldFail {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// Why.
+        /// Why not.
         reasons: Vec<String>,
     },
-    /// It could not be started or looked at.
+    /// It could not be started or checked.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// Somebody stopped it before it had begun.
+    /// The user stopped the run before the node was started.
     #[error("{node} was not started: stopped on request")]
     NotStarted {
-        /// The node.
+        /// Name of the node.
         node: String,
     },
-    /// Somebody stopped the waiting.
+    /// The user stopped the wait.
     #[error("{node} was still on its way, and goes on by itself")]
     Interrupted {
-        /// The node.
+        /// Name of the node.
         node: String,
     },
     /// It does not come back.
     #[error("{node} is not back: {reason}")]
     NotBack {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// What is known.
+        /// What is known about it.
         reason: String,
     },
 }
 
-/// What somebody has allowed.
+/// What the user has allowed.
 #[derive(Debug, Clone, Default)]
 pub struct Leave {
     /// The node may take a full copy.
     pub sst: bool,
-    /// The history whose data on the node may be lost.
+    /// The history whose data on the node may be lost; `None`: none.
     pub discard: Option<String>,
-    /// It may be started although something was found that keeps it from coming back.
+    /// The node may be started although a check found something that keeps it from coming back.
     pub failing: bool,
 }
 
 impl RejoinPlan {
-    /// Whether to start the node begins a full copy, as far as can be told.
+    /// Whether starting the node begins a full copy, as far as known.
     pub const fn begins_copy(&self) -> bool {
         !self.runs && !matches!(self.forecast.kind, RejoinKind::Ist { .. })
     }
 
-    /// Whether the node may be started.
+    /// Checks that the node may be started.
     ///
     /// # Errors
-    /// [`RejoinError::NeedsCopy`], [`RejoinError::OnlyCopy`], [`RejoinError::CopyFails`], [`RejoinError::WouldFail`].
+    /// [`RejoinError::NeedsCopy`], [`RejoinError::Parted`], [`RejoinError::OnlyCopy`],
+    /// [`RejoinError::CopyFails`], [`RejoinError::WouldFail`].
     pub fn check(&self, leave: &Leave) -> Result<(), RejoinError> {
         let fails = !self.fails.is_empty() && !leave.failing;
         if !self.begins_copy() {

@@ -1,11 +1,14 @@
-//! A whole cluster is restored from a dump: the rows go into one node that stands alone, and the others take full copies of it.
+//! Restores a whole cluster from a dump: the rows are loaded into one node that runs standalone,
+//! and the other nodes then take full copies of it.
 //!
-//! Each step looks first whether it has been done, does what is missing, and proves it; how far it has come is written down before and
-//! after. So whatever ends the process, the same steps again go on where it ended.
+//! Each step first checks whether it is already done, does what is missing, and proves the result.
+//! Its progress is written down before and after. So whatever ends the process, running the same
+//! steps again resumes where it ended.
 //!
-//! Rows that come without write-sets leave the seqno of the cluster as it was: a node with the old one would join by IST, and differ
-//! for ever. So the node that is loaded into gives its place in the old history up before the first row, and begins a history of its own
-//! afterwards, in which no other node has a place: nothing but a full copy leads there.
+//! Rows that arrive without write-sets leave the cluster's seqno unchanged: a node with the old
+//! seqno would join by IST and differ permanently. So the loaded node gives up its place in the old
+//! history before the first row, and afterwards starts a history of its own in which no other node
+//! has a place. A full copy is then the only way in.
 
 mod alone;
 mod back;
@@ -50,60 +53,60 @@ pub use state::{
     given_up_restore, open_restore,
 };
 
-/// How often a server that starts or stops is looked at.
+/// How often a server that starts or stops is checked.
 const POLL: Duration = Duration::from_millis(200);
 
-/// A cluster that is restored.
+/// A restore of a cluster.
 #[derive(Debug)]
 pub struct Restore<'a> {
     /// All nodes, in the order of the plan.
     pub members: &'a [Member],
-    /// How each is started and stopped; only [`RestoreWay::Replicate`] does without.
+    /// How each node is started and stopped; only [`RestoreWay::Replicate`] does without.
     pub controls: &'a [Option<&'a Control>],
-    /// What is loaded, and how; its target is set by the restore.
+    /// What to load, and how; the restore itself sets the target.
     pub load: LoadOptions,
     /// Where runs have their folders.
     pub state_dir: &'a Path,
-    /// This run.
+    /// This run: its folder, events and cancellation.
     pub run: &'a Run,
-    /// How long a server may take to start, and to begin the cluster.
+    /// How long a server may take to start, and to bootstrap the cluster.
     pub start_limit: Duration,
-    /// All nodes, as they are looked at for what would make a full copy fail; empty: they are not.
+    /// All nodes, to be checked for anything that would make a full copy fail; empty: no check.
     pub candidates: &'a [Candidate],
 }
 
-/// What came of it.
+/// The result of a restore.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Restored {
-    /// The cluster.
+    /// Name of the cluster.
     pub cluster: String,
-    /// The way.
+    /// How the rows reached all nodes.
     pub way: RestoreWay,
-    /// The node that was loaded into.
+    /// Name of the node that was loaded into.
     pub node: String,
-    /// The history that the cluster follows now; `None`: the one of before.
+    /// UUID of the cluster's new history; `None`: it kept the old one.
     pub uuid: Option<String>,
     /// What was loaded.
     pub loaded: Loaded,
-    /// Every node.
+    /// Every node, in the order of the plan.
     pub nodes: Vec<RestoredNode>,
 }
 
-/// What became of a node.
+/// What became of one node.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RestoredNode {
-    /// Its name.
+    /// Name of the node.
     pub name: String,
-    /// What is known of it.
+    /// What is known about it.
     #[serde(flatten)]
     pub progress: NodeProgress,
 }
 
-/// Says what a restore would do, for a run of this id.
+/// Plans a restore, for the run with this id.
 ///
 /// # Errors
-/// [`RestoreError::Refused`] with everything that stands against it; [`RestoreError::Unloadable`]: the source cannot be used, or not beside
-/// what the cluster holds.
+/// [`RestoreError::Refused`] with every reason against it; [`RestoreError::Unloadable`]:
+/// the source cannot be used, or not alongside what the cluster holds.
 pub fn plan_restore(
     cluster: &str,
     members: &[Member],
@@ -137,7 +140,7 @@ pub fn plan_restore(
         plan.warnings.push("a restore measures the rates that are not known, for a second each, before it chooses the way".to_owned());
         return Ok(plan);
     }
-    // Nothing stands against it, so that the cluster may be written to.
+    // Nothing stands against the restore, so the cluster may be written to.
     let mut rates = wish.rates.clone();
     let told = measure::measure(&mut rates, &view, members, plan.at);
     plan.rates = rates.clone();
@@ -159,7 +162,7 @@ pub fn plan_restore(
     Ok(plan)
 }
 
-/// What the load would be refused for is found while the cluster still serves.
+/// Finds out whether the load would be refused, while the cluster still serves.
 fn before_anything_stops(
     mut plan: RestorePlan,
     members: &[Member],
@@ -186,7 +189,7 @@ fn before_anything_stops(
     Ok(plan)
 }
 
-/// What a restore is recognised by: the same source, loaded in the same way.
+/// What identifies a restore: the same source, loaded in the same way.
 pub fn asked_for(load: &LoadOptions) -> String {
     let source = std::fs::canonicalize(&load.source).unwrap_or_else(|_| load.source.clone());
     format!(
@@ -200,7 +203,7 @@ pub fn asked_for(load: &LoadOptions) -> String {
     )
 }
 
-/// What decides on the content that was asked for, by the words of [`asked_for`] and as a command says it.
+/// The options that decide what is loaded: as [`asked_for`] words them, and as flags.
 const CONTENT: [(&str, &str); 5] = [
     (": database ", "--database"),
     (", tables ", "--tables"),
@@ -209,7 +212,8 @@ const CONTENT: [(&str, &str); 5] = [
     (", format ", "--source-format"),
 ];
 
-/// In which of its flags a command differs from the one that has begun a restore, by what [`asked_for`] says of both.
+/// Names the flags in which a command differs from the one that began a restore, by comparing what
+/// [`asked_for`] returns for both.
 pub fn differing(begun: &str, now: &str) -> Vec<&'static str> {
     let parts = |text: &str| {
         let mut rest = text;
@@ -235,7 +239,7 @@ pub fn differing(begun: &str, now: &str) -> Vec<&'static str> {
 }
 
 impl Restore<'_> {
-    /// Writes down that a restore begins, and which command goes on with it.
+    /// Records that a restore begins, and which command resumes it.
     ///
     /// # Errors
     /// The folder cannot be written to.
@@ -267,10 +271,12 @@ impl Restore<'_> {
         Ok(state)
     }
 
-    /// Goes on with what is next, to the end or up to a step. `None`: it was stopped before that step.
+    /// Runs the remaining steps, all of them or up to `stop_before`. `None`: it stopped before that
+    /// step.
     ///
     /// # Errors
-    /// [`RestoreError`]; the state says how far it has come, and the same again goes on there.
+    /// [`RestoreError`]. The state records how far the restore has come; running it again resumes
+    /// there.
     pub fn run(
         &self,
         state: &mut RestoreState,
@@ -321,7 +327,7 @@ impl Restore<'_> {
         Ok(())
     }
 
-    /// Waits until what is waited for is to be looked at again, unless somebody has stopped the restore.
+    /// Sleeps until the next poll, unless the user has stopped the restore.
     fn pause(&self, step: RestoreStep) -> Result<(), RestoreError> {
         self.may_go_on(step)?;
         std::thread::sleep(POLL);
@@ -341,7 +347,7 @@ impl Restore<'_> {
         })
     }
 
-    /// The places of all nodes but the chosen one.
+    /// The indexes of all nodes but the chosen one.
     fn others(&self, state: &RestoreState) -> impl Iterator<Item = usize> + use<> {
         let chosen = state.plan.at;
         (0..self.members.len()).filter(move |at| *at != chosen)

@@ -1,4 +1,4 @@
-//! Do all nodes of a cluster hold the same? Galera promises it, and compares nothing.
+//! Compares all nodes of a cluster: Galera promises that they hold the same, but does not check it.
 
 mod quick;
 
@@ -13,91 +13,93 @@ use crate::join::brief as brief_look;
 use crate::member::Member;
 use crate::observe::observe;
 
-/// All nodes of a cluster that are compared.
+/// A comparison of all nodes of a cluster.
 #[derive(Debug)]
 pub struct Verifying<'a> {
-    /// The nodes.
+    /// All nodes of the cluster.
     pub members: &'a [Member],
-    /// Names of nodes that somebody has left out: one that is not in step is not missed.
+    /// Names of nodes that the user left out: they are not missed if they are not synced.
     pub without: &'a [String],
-    /// Rows are counted, and checksums made of tables that have changed; what differs by that is compared row by row.
+    /// Counts rows, and computes checksums only of tables that have changed. Tables that differ are
+    /// then compared row by row.
     pub quick: bool,
-    /// Connections to each node; `None`: as many as is usual.
+    /// Connections to each node. `None`: the default.
     pub threads: Option<usize>,
-    /// This run.
+    /// The run that the comparison belongs to.
     pub run: &'a Run,
 }
 
-/// What a comparison of all nodes has found.
+/// The result of a comparison of all nodes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Verified {
-    /// The cluster.
+    /// Name of the cluster.
     pub cluster: String,
-    /// Its history; `None`: its nodes name several.
+    /// UUID of its history. `None`: its nodes name several.
     pub uuid: Option<String>,
     /// The node that the others were compared with.
     pub with: String,
-    /// Whether it was the quick form.
+    /// Whether it was the quick comparison.
     pub quick: bool,
-    /// The others.
+    /// The verdicts on the others.
     pub nodes: Vec<NodeVerdict>,
     /// How long it took.
     pub seconds: f64,
 }
 
-/// What is known of one node.
+/// The verdict on one node.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NodeVerdict {
-    /// The node.
+    /// Name of the node.
     pub name: String,
-    /// Whether it holds the same; `None`: that is not known.
+    /// Whether it holds the same data. `None`: not known.
     pub same: Option<bool>,
-    /// Tables that were compared.
+    /// How many tables were compared.
     pub tables: u64,
-    /// Of these, tables of which checksums were made. (The quick form; else all are read.)
+    /// How many of these were compared by checksum; only the quick comparison does so.
     pub checksums: u64,
     /// Tables and definitions that differ, or may differ.
     pub differ: Vec<String>,
-    /// Why it is not known.
+    /// Why `same` is not known.
     pub reason: Option<String>,
 }
 
 /// Why nothing was compared.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyNodesError {
-    /// There are not two nodes that are in step.
+    /// Fewer than two nodes are synced.
     #[error("there is nothing to compare: {}", .0.join("; "))]
     Alone(Vec<String>),
     /// Two nodes could not be compared.
     #[error("comparing {node} with {with}")]
     Verify {
-        /// One.
+        /// One of the two.
         node: String,
-        /// The other.
+        /// The other one.
         with: String,
-        /// Why.
+        /// The cause.
         source: Box<VerifyError>,
     },
     /// A node could not be asked.
     #[error("asking {node}")]
     Server {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// Why.
+        /// The cause.
         source: Box<refloat_wire::Error>,
     },
-    /// Somebody stopped it.
+    /// Stopped on request.
     #[error("stopped on request before all nodes were compared")]
     Interrupted,
 }
 
 impl Verified {
-    /// Whether all nodes are known to hold the same.
+    /// Whether all nodes are known to hold the same data.
     pub fn is_same(&self) -> bool {
         self.nodes.iter().all(|node| node.same == Some(true))
     }
 
-    /// Whether this node is known to hold what the others hold that are in step, and none of those differs.
+    /// Whether this node is known to hold the same data as another one that is synced, and no node
+    /// is known to differ.
     pub fn knows(&self, node: &str) -> bool {
         let differ = self.nodes.iter().any(|one| one.same == Some(false));
         let same =
@@ -107,10 +109,10 @@ impl Verified {
 }
 
 impl Verifying<'_> {
-    /// Compares all nodes that are in step with one of them.
+    /// Compares all synced nodes with one of them.
     ///
     /// # Errors
-    /// [`VerifyNodesError`]. That nodes differ is no error.
+    /// [`VerifyNodesError`]. Nodes that differ are not an error.
     pub fn verify(&self, cluster: &str) -> Result<Verified, VerifyNodesError> {
         let begun = Instant::now();
         let view = observe(cluster, self.members, &brief_look());

@@ -1,4 +1,4 @@
-//! What all nodes say together.
+//! What all nodes of a cluster say, put together.
 
 use std::collections::BTreeMap;
 
@@ -9,66 +9,69 @@ use crate::member::Member;
 use crate::node::{NodeState, Role};
 use crate::work::OpenWork;
 
-/// What all nodes of a cluster say.
+/// What all nodes of a cluster say, put together.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ClusterView {
-    /// What people call the cluster.
+    /// Name of the cluster, chosen by the user.
     pub name: String,
     /// Whether there is one primary component, and how large it is.
     pub quorum: Quorum,
-    /// Every node that was asked, in the order of the file.
+    /// Every node that was asked, in the order of the list.
     pub nodes: Vec<NodeView>,
-    /// Tables that Galera has trouble with; `None`: nobody could be asked, or nobody wanted to know.
+    /// Tables that Galera has trouble with. `None`: no node could be asked, or they were not
+    /// wanted.
     pub tables: Option<Tables>,
-    /// Why they were not looked for although somebody wanted to know.
+    /// Why they were not looked for although they were wanted.
     pub tables_unread: Option<String>,
-    /// What Refloat does to it and has not ended, as far as anybody has said so.
+    /// Refloat's own unfinished work on the cluster, as far as it is known.
     pub work: Vec<OpenWork>,
-    /// What is wrong, the worst first.
+    /// What is wrong, worst first.
     pub findings: Vec<Finding>,
 }
 
 /// Whether there is one primary component.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Quorum {
-    /// The cluster's history, when all primary nodes name the same.
+    /// UUID of the history, if all primary nodes name the same one.
     pub uuid: Option<String>,
-    /// Nodes that were asked.
+    /// Number of nodes that were asked.
     pub listed: usize,
-    /// Of these, those that answer.
+    /// Number of these that answer.
     pub answering: usize,
-    /// Of these, those that belong to a primary component.
+    /// Number of these that belong to a primary component.
     pub primary: usize,
-    /// Of these, those that take statements and keep pace.
+    /// Number of these that take statements and keep pace.
     pub synced: usize,
-    /// The number of members that the primary nodes see, when all say the same.
+    /// Number of members that the primary nodes see, if all agree.
     pub size: Option<u64>,
-    /// The number of their view, when all say the same.
+    /// Number of their view, if all agree.
     pub view: Option<u64>,
     /// The newest write-set that any primary node has applied.
     pub seqno: Option<u64>,
 }
 
-/// One node.
+/// What is known about one node.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NodeView {
-    /// What people call it.
+    /// Its name, chosen by the user.
     pub name: String,
     /// `user@host:port` or `user@socket`.
     pub address: String,
-    /// What it says; `None`: it does not answer.
+    /// What it says. `None`: it does not answer.
     pub state: Option<NodeState>,
-    /// The process of the script that receives a full copy into it, of a node that does not answer because of that.
+    /// Process of the script that receives a full copy into it. Set if the node does not answer
+    /// because of that.
     pub receives: Option<u32>,
-    /// Why it does not answer.
+    /// Why it does not answer. `None`: it does.
     pub unreachable: Option<String>,
-    /// What it has written down, of a node that does not answer or is not in a primary component.
+    /// What it has written down, if it does not answer or is not in a primary component.
     pub grastate: Option<GraState>,
     /// Why that could not be read.
     pub files_unreadable: Option<String>,
-    /// Write-sets that it has not applied and another one has; `None`: it does not answer, or follows another history.
+    /// Number of write-sets that it has not applied but another node has. `None`: it does not
+    /// answer, or follows another history.
     pub behind: Option<u64>,
-    /// What it would cost to bring it back; `None`: it is there.
+    /// What it would cost to bring it back. `None`: it is there.
     pub rejoin: Option<Rejoin>,
 }
 
@@ -79,36 +82,36 @@ pub struct Tables {
     pub node: String,
     /// How many tables there are.
     pub all: u64,
-    /// Whether they were looked through: with very many that is done when it is asked for.
+    /// Whether they were looked through. If there are very many, that is done only on request.
     pub looked_through: bool,
-    /// Tables without a primary key.
+    /// How many tables have neither a primary key nor a unique key that can replace it.
     pub without_key: u64,
     /// Names of the first of them.
     pub without_key_names: Vec<String>,
-    /// Tables of engines that are not replicated.
+    /// How many tables have an engine that is not replicated.
     pub other_engine: u64,
     /// Names of the first of them.
     pub other_engine_names: Vec<String>,
 }
 
-/// How bad something is.
+/// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// Worth knowing.
     Note,
-    /// It will hurt some day.
+    /// It will cause trouble some day.
     Warning,
-    /// It hurts now, or data are in danger.
+    /// It causes trouble now, or data are in danger.
     Critical,
 }
 
-/// Something that is wrong.
+/// Something that is wrong with a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// How bad it is.
     pub severity: Severity,
-    /// The nodes that it is about, by name; empty: the cluster.
+    /// Names of the nodes that it is about. Empty: the whole cluster.
     pub nodes: Vec<String>,
     /// What it is, and what it means.
     pub text: String,
@@ -117,41 +120,41 @@ pub struct Finding {
 /// What it would cost to bring a node back now.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Rejoin {
-    /// By which way it would come.
+    /// How it would come back.
     #[serde(flatten)]
     pub kind: RejoinKind,
-    /// Why, in words.
+    /// The reason, in words.
     pub reason: String,
 }
 
-/// The way by which a node comes back.
+/// How a node comes back.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "way", rename_all = "snake_case")]
 pub enum RejoinKind {
-    /// The write-sets that it has missed are kept by others.
+    /// By IST: other nodes keep the write-sets that it has missed.
     Ist {
         /// How many write-sets it has missed.
         write_sets: u64,
-        /// Bytes of them, by their average size.
+        /// Bytes of these, by their average size. `None`: not known.
         bytes: Option<u64>,
-        /// Who keeps them, the one that keeps the most first.
+        /// The nodes that keep them, the one that keeps the most first.
         donors: Vec<Donor>,
     },
-    /// It needs a full copy.
+    /// By a full copy (SST).
     Sst {
-        /// Bytes of a copy.
+        /// Bytes of a copy. `None`: not known.
         bytes: Option<u64>,
-        /// How long that takes at the rate that was given, in seconds.
+        /// How long that takes at the given rate, in seconds.
         seconds: Option<f64>,
     },
-    /// Nobody can tell.
+    /// Not known.
     Unknown,
 }
 
 /// A node that keeps what another one has missed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Donor {
-    /// Its name.
+    /// Name of the node.
     pub name: String,
     /// The oldest write-set that it keeps.
     pub oldest: u64,
@@ -173,14 +176,14 @@ impl NodeView {
         }
     }
 
-    /// Its state, when it belongs to a primary component.
+    /// Its state, if it belongs to a primary component.
     pub fn primary(&self) -> Option<&NodeState> {
         self.state.as_ref().filter(|state| state.primary)
     }
 }
 
 impl ClusterView {
-    /// Nodes of the primary component that keep pace, with their places.
+    /// Synced nodes of the primary component, with their indexes.
     pub fn serving(&self) -> impl Iterator<Item = (usize, &NodeState)> {
         let nodes = self.nodes.iter().enumerate();
         nodes
@@ -188,7 +191,7 @@ impl ClusterView {
             .filter(|(_, state)| state.role == Role::Synced && state.ready)
     }
 
-    /// Nodes that are listed under several names, which is one of them.
+    /// Groups of names that all stand for one and the same node.
     pub(crate) fn same_nodes(&self) -> Vec<Vec<&str>> {
         let mut of: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for node in &self.nodes {
@@ -201,7 +204,7 @@ impl ClusterView {
 
     /// Counts the nodes of the primary component.
     pub(crate) fn count(&self) -> Quorum {
-        // One that is listed twice is one node.
+        // A node that is listed twice is one node.
         let twice: usize = self.same_nodes().iter().map(|names| names.len() - 1).sum();
         let primary: Vec<&NodeState> = self.nodes.iter().filter_map(NodeView::primary).collect();
         Quorum {
@@ -221,7 +224,7 @@ impl ClusterView {
     }
 }
 
-/// The value that all have.
+/// The value that all share, if there is one.
 fn same<T: PartialEq>(mut values: impl Iterator<Item = T>) -> Option<T> {
     let first = values.next()?;
     values.all(|value| value == first).then_some(first)

@@ -1,38 +1,38 @@
-//! What Refloat does to a cluster and has not ended.
+//! Refloat's own unfinished work on a cluster.
 
 use serde::Serialize;
 
-/// What is done.
+/// The kind of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkKind {
-    /// A restore of all of it.
+    /// A restore of the whole cluster.
     Restore,
-    /// A maintenance of one node.
+    /// Maintenance of one node.
     Maintenance,
 }
 
-/// Something that was begun and has not ended.
+/// Work that was begun and has not ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OpenWork {
-    /// What it is.
+    /// The kind of work.
     pub kind: WorkKind,
-    /// The run.
+    /// ID of the run.
     pub run: String,
-    /// The node that is loaded into, or maintained.
+    /// Name of the node that is loaded into, or maintained.
     pub node: String,
-    /// What is to be done next, in the words of the run. `None`: only the machine that it was begun on knows.
+    /// The next step, in the words of the run. `None`: only the machine that it was begun on knows.
     pub step: Option<String>,
     /// The process that does it, and its machine.
     pub process: String,
     /// Whether that process runs. `None`: that cannot be seen from here.
     pub running: Option<bool>,
-    /// The command that goes on with it.
+    /// The command that resumes it.
     pub next: String,
 }
 
 impl OpenWork {
-    /// It in one sentence.
+    /// The work in one sentence.
     pub(crate) fn told(&self) -> String {
         let Self { run, process, .. } = self;
         let state = match self.running {

@@ -121,7 +121,8 @@ fn signal(pids: &[u32], signal: &str) {
     }
 }
 
-/// What gives a copy, held up until this goes: copies of an empty server are made in no time, and whoever writes to a donor may have to wait for them.
+/// What gives a copy, held up until this goes: copies of an empty server are made in no time. Those
+/// who write to the donor may have to wait for them, so they go on also when a test fails.
 struct HeldUp(Vec<u32>);
 
 impl HeldUp {
@@ -222,14 +223,14 @@ fn a_donor_drains_and_comes_back_without_a_failed_query() {
         );
         wait_until("the proxy has noticed", || is_down(&cluster, node(2)));
         // What it had begun there by then ends before the next one is begun.
-        let serves = || {
+        let another_answers = || {
             let others = answers(1);
             wait_until("another one serves", || answers(1) > others + 1);
         };
-        serves();
+        another_answers();
         let before = answers(2);
         std::thread::sleep(NOTICED);
-        serves();
+        another_answers();
         assert_eq!(
             answers(2),
             before,

@@ -77,12 +77,14 @@ impl Work for Endless {
     }
 }
 
-/// Ends what is maintained when it goes, also when a test fails: who waits for a node does so for ever.
-struct EndOnDrop<'a>(&'a Cancel);
+/// Ends a maintenance if the thread fails that was to have it go on: it would wait forever.
+struct EndOnPanic<'a>(&'a Cancel);
 
-impl Drop for EndOnDrop<'_> {
+impl Drop for EndOnPanic<'_> {
     fn drop(&mut self) {
-        self.0.cancel_hard(CancelReason::Signal(2));
+        if std::thread::panicking() {
+            self.0.cancel_hard(CancelReason::Signal(2));
+        }
     }
 }
 
@@ -298,12 +300,13 @@ fn a_node_that_does_not_stop_is_given_up(cluster: &EphemeralCluster, state: &Pat
     };
     let error = std::thread::scope(|scope| {
         scope.spawn(|| {
-            let _ended = EndOnDrop(&place.run.cancel);
+            let _ended = EndOnPanic(&place.run.cancel);
             says(format!("stopping {name}"));
             place.run.cancel.cancel(CancelReason::Signal(2));
             // The first Ctrl-C does not leave a node behind that may stop in a moment.
             says(format!("waiting until {name} has stopped"));
             std::thread::sleep(Duration::from_secs(2));
+            place.run.cancel.cancel_hard(CancelReason::Signal(2));
         });
         maintenance.run("c", &plan, &mut Doing(|| unreachable!("it has not left")))
     })
@@ -336,11 +339,13 @@ fn a_node_that_hangs_is_not_taken_for_down(cluster: &EphemeralCluster, state: &P
         };
         let error = std::thread::scope(|scope| {
             scope.spawn(|| {
-                let _ended = EndOnDrop(&maintenance.run.cancel);
+                let cancel = &maintenance.run.cancel;
+                let _ended = EndOnPanic(cancel);
                 let stat = format!("/proc/{pid}/stat");
                 let stopped = || std::fs::read_to_string(&stat).unwrap().contains(") T ");
                 wait("it hangs", stopped);
                 std::thread::sleep(Duration::from_secs(2));
+                cancel.cancel_hard(CancelReason::Signal(2));
             });
             maintenance.run("c", &plan, &mut Doing(|| unreachable!("it has not left")))
         });
@@ -455,6 +460,7 @@ fn a_node_does_not_start_until_it_is_mended(cluster: &EphemeralCluster, state: &
         let config = std::fs::read_to_string(node.config()).unwrap();
         std::thread::scope(|scope| {
             let mend = scope.spawn(|| {
+                let _ended = EndOnPanic(&place.run.cancel);
                 let log = || std::fs::read_to_string(node.error_log()).unwrap();
                 wait("it fails", || log().contains("no-such-provider"));
                 // It is said only after a while, and kept all the time.
@@ -775,12 +781,13 @@ fn nobody_watches_any_more(place: &Place<'_>, others: [&GaleraNode; 2]) {
     let plan = place.plan(1, Some(64 << 20));
     let error = std::thread::scope(|scope| {
         scope.spawn(|| {
-            let _ended = EndOnDrop(&place.run.cancel);
+            let _ended = EndOnPanic(&place.run.cancel);
             wait("it is frozen", || others.iter().all(|node| is_frozen(node)));
             wait("it is down", || {
                 place.cluster.nodes()[1].pid().unwrap().is_none()
             });
             std::thread::sleep(Duration::from_secs(1));
+            place.run.cancel.cancel_hard(CancelReason::Signal(2));
         });
         place.maintain(1, &plan, LIMITS, &mut Endless)
     })

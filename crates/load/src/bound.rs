@@ -1,4 +1,4 @@
-//! What bound a load: processor time, disk, locks, network, as far as it can be seen from here.
+//! The bottleneck of a load: CPU, disk, locks or network, as far as it can be measured from here.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,7 +10,7 @@ use refloat_wire::Connection;
 
 use super::context::Context;
 
-/// Figures at the beginning of the rows.
+/// Usage figures taken when the rows begin, to compare with those at the end.
 pub struct Watch {
     ctx: Arc<Context>,
     probe: Option<ServerProbe>,
@@ -33,7 +33,8 @@ impl Watch {
         }
     }
 
-    /// Takes the last figures and says what they mean, as a sentence.
+    /// Takes the last figures; returns the verdict as a sentence, `None` when usage cannot be
+    /// measured.
     pub fn verdict(&self, conn: &mut Connection) -> Option<String> {
         let wall = self.started.elapsed().as_secs_f64();
         let server = self.probe.and_then(|probe| probe.usage()).zip(self.server);
@@ -67,7 +68,7 @@ impl Watch {
     }
 }
 
-/// Seconds that sessions have waited for row locks since the server began.
+/// Seconds that sessions have spent waiting for row locks since the server started.
 fn lock_wait(conn: &mut Connection) -> f64 {
     let result = conn
         .query("SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_time'")

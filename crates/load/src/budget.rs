@@ -1,4 +1,4 @@
-//! What a load may hold in memory and how many writers it may have, out of the ceiling and the threads that it was given.
+//! Divides a load's memory ceiling and threads into chunk size, open tables and writers per table.
 
 use refloat_run::machine::Machine;
 use refloat_source::stream::{BLOCK_BYTES as STREAM_BLOCK, STREAM_BYTES};
@@ -10,29 +10,31 @@ use super::options::{LoadOptions, OnError};
 use super::queue::Limits;
 use super::writer::PACKET_TARGET;
 
-/// Memory that is neither rows in flight nor packets: connections, decompressor, the program itself.
+/// Memory for everything but rows in flight and packets: connections, decompressor, the program
+/// itself.
 const MEMORY_FIXED: usize = 56 << 20;
-/// Least memory for rows in flight, whatever the ceiling says.
+/// Rows in flight always get this much memory, even if that exceeds the ceiling.
 const MEMORY_ROWS_MIN: usize = 8 << 20;
-/// Largest chunk that the search for a good size may reach.
+/// The search for a good chunk size stops here.
 const CHUNK_BYTES_MAX: usize = 64 << 20;
-/// Memory of a table that is open for reading: its block, the rest of the one before it, and its decompressor.
+/// Memory of a table that is open for reading: its block, the remainder of the previous block, and
+/// its decompressor.
 const MEMORY_PER_TABLE: usize = 24 << 20;
-/// Processors that a further writer into the same table of MariaDB is worth.
+/// On MariaDB, one more writer per table for every this many cores.
 const CORES_PER_LANE_WORKER: usize = 4;
 
-/// The shares of one load.
+/// How one load's resources are divided.
 pub struct Budget {
-    /// Bytes that a chunk may grow to.
+    /// Largest chunk, in bytes of dump text.
     pub chunk_max: usize,
-    /// Tables whose rows may be read at the same time.
+    /// How many tables may be read at the same time.
     pub open_max: usize,
-    /// Limits of the queue.
+    /// Limits of the work queue.
     pub limits: Limits,
 }
 
 impl Budget {
-    /// Shares the ceiling out.
+    /// Divides up the ceiling.
     pub fn of(
         options: &LoadOptions,
         source: &Opened,
@@ -51,11 +53,12 @@ impl Budget {
             .max(1);
         let rows_memory = match source {
             Opened::Stream(_) => rows_memory,
-            // What is read from the server waits in the stream, and a block with each reader.
+            // The stream buffers what is read from the server, and each reader holds a block of its
+            // own.
             Opened::Layout(layout) if layout.stream().is_some() => rows_memory
                 .saturating_sub(STREAM_BYTES + options.threads * 2 * STREAM_BLOCK)
                 .max(MEMORY_ROWS_MIN),
-            // Every open table holds a part of it.
+            // Every open table holds part of the memory.
             Opened::Layout(_) => rows_memory
                 .saturating_sub(open_max * MEMORY_PER_TABLE / 2)
                 .max(MEMORY_ROWS_MIN),
@@ -83,10 +86,11 @@ impl Budget {
 
 /// How many workers write into one table at the same time.
 ///
-/// On MySQL a second writer into the same table is worth as much as one into another. On MariaDB two of them that write wide rows
-/// spend as much again on waiting for each other (10.11.19: 1.5 million rows of 200 bytes in 5.0 s by one writer with 5.0 s of
-/// server CPU, in 5.6 s by two with 9.5 s), so a second one is only let in where there are processors to spare for that. With
-/// narrow rows it is worth its while: 4.5 million of 40 bytes took 15.1 s by one (11.2 s of CPU) and 8.1 s by two (14.2 s).
+/// On MySQL a second writer into the same table gains as much as one into another table. On MariaDB
+/// two writers of wide rows spend as much CPU again on waiting for each other (10.11.19: 1.5
+/// million rows of 200 bytes took one writer 5.0 s and 5.0 s of server CPU, two writers 5.6 s and
+/// 9.5 s), so a second one is used only when there are cores to spare. Narrow rows gain from it:
+/// 4.5 million rows of 40 bytes took one writer 15.1 s (11.2 s of CPU) and two 8.1 s (14.2 s).
 fn lane_workers(vendor: Vendor, threads: usize) -> usize {
     match vendor {
         Vendor::MySql => threads,

@@ -1,8 +1,11 @@
-//! Whose a statement is, where only some tables of a dump are chosen.
+//! Decides whether a statement concerns the chosen tables when only some tables of a dump are
+//! loaded.
 //!
-//! Statements of one table say which in a fixed place. In others (`INSERT … SELECT`, joins, subqueries) what stands where a table has to stand
-//! is one, whether the dump has named it or not; and every other identifier that is the name of a table that is not chosen counts as that
-//! table. A column of such a name makes a statement unclear that is not; it is refused then, and no row is lost.
+//! A statement about a single table names it in a fixed place. In the others (`INSERT … SELECT`,
+//! joins, subqueries) every name in a table position is a table, whether or not the dump has
+//! mentioned it, and any other identifier that matches a table that is not chosen counts as that
+//! table. A column with such a name makes a clear statement look unclear; the statement is then
+//! refused, and no row is lost.
 
 use std::collections::HashSet;
 
@@ -11,7 +14,7 @@ use refloat_sqltext::{LexMode, ObjectName, StatementKind};
 
 use refloat_schema::pattern::matches_any;
 
-/// Words between the verb of an `INSERT`, `UPDATE` or `DELETE` and its table.
+/// Words that may stand between the verb of an `INSERT`, `UPDATE` or `DELETE` and its table.
 const MODIFIERS: &[&str] = &[
     "LOW_PRIORITY",
     "DELAYED",
@@ -22,30 +25,30 @@ const MODIFIERS: &[&str] = &[
     "FROM",
 ];
 
-/// Why a statement is refused of which nobody can tell whose it is.
+/// The reason for refusing a statement that is [`Whose::Unclear`].
 pub const UNCLEAR: &str = "refused: with --tables it is not clear whether it changes only tables that are chosen (choose them all, or the whole database as db.*)";
 
-/// Whose a statement is.
+/// Which tables a statement concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whose {
-    /// It names tables that are chosen, and no others.
+    /// Chosen tables only.
     Chosen,
-    /// It names tables that are not chosen, and no others.
+    /// Only tables that are not chosen.
     Others,
-    /// It names both, or nobody can tell.
+    /// Both, or it cannot be determined.
     Unclear,
 }
 
-/// The tables that a load was asked for.
+/// The tables that the load is to bring.
 #[derive(Debug, Clone)]
 pub struct Choice {
     patterns: Vec<String>,
-    /// Tables that the dump has named so far, in lower case.
+    /// Tables that the dump has mentioned so far, in lower case.
     seen: HashSet<(String, String)>,
 }
 
 impl Choice {
-    /// A choice by patterns (`table` or `db.table`, with `*` and `?`); without any, everything is chosen.
+    /// Chooses by pattern (`table` or `db.table`, with `*` and `?`); no patterns choose everything.
     pub fn new(patterns: &[String]) -> Self {
         Self {
             patterns: patterns.to_vec(),
@@ -53,12 +56,12 @@ impl Choice {
         }
     }
 
-    /// Whether there are tables that are not chosen.
+    /// Whether only some tables are chosen.
     pub fn is_partial(&self) -> bool {
         !self.patterns.is_empty()
     }
 
-    /// Notes that the dump has a table.
+    /// Records that the dump contains a table.
     pub fn note(&mut self, database: &str, table: &str) {
         if self.is_partial() {
             self.seen
@@ -76,7 +79,7 @@ impl Choice {
         !self.is_partial() || matches_any(&self.patterns, database, table)
     }
 
-    /// Whether a database is chosen whole, with its routines and events (`shop.*`, `*`).
+    /// Whether a whole database is chosen, routines and events included (`shop.*`, `*`).
     pub fn has_all_of(&self, database: &str) -> bool {
         !self.is_partial()
             || self.patterns.iter().any(|pattern| {
@@ -87,7 +90,7 @@ impl Choice {
             })
     }
 
-    /// Whose a statement is that stands where `database` is the default.
+    /// Which tables a statement concerns; `database` is its default database.
     pub fn whose(
         &self,
         kind: &StatementKind,
@@ -107,7 +110,7 @@ impl Choice {
             (database, shown(&name.name))
         };
         if *kind == StatementKind::Call {
-            // Nobody sees what the routine does, and its name is no table's.
+            // What the routine changes is unknown, and its name is not a table's.
             let all = database.is_some_and(|name| self.has_all_of(name));
             return if all { Whose::Chosen } else { Whose::Unclear };
         }
@@ -165,7 +168,7 @@ pub fn table_of_index(text: &[u8], mode: LexMode) -> Option<ObjectName> {
     targets(&StatementKind::Index, text, &words)?.pop()
 }
 
-/// The tables of a statement that names them where everybody sees them; `None` of any other.
+/// The tables of a statement that names them in a fixed place; `None` for any other statement.
 fn targets(kind: &StatementKind, text: &[u8], words: &[Token]) -> Option<Vec<ObjectName>> {
     let behind = |keyword: &str| {
         let at = words.iter().position(|word| word.is(text, keyword))?;
@@ -178,7 +181,8 @@ fn targets(kind: &StatementKind, text: &[u8], words: &[Token]) -> Option<Vec<Obj
             let other = others
                 .iter()
                 .any(|other| words.iter().any(|word| word.is(text, other)));
-            // RENAME may be of a column or key, and then its words are no tables: all names are looked at.
+            // RENAME may concern a column or a key, whose names are not tables: look at all names
+            // instead.
             (!other).then(|| vec![table.clone()])
         }
         StatementKind::Index => behind("ON").map(|name| vec![name]),
@@ -196,7 +200,7 @@ fn targets(kind: &StatementKind, text: &[u8], words: &[Token]) -> Option<Vec<Obj
                 return None;
             }
             let at = first_place(text, words)?;
-            // `DELETE a FROM …` begins with an alias.
+            // `DELETE a FROM …` starts with an alias.
             let plain = *kind != StatementKind::Delete || words[at - 1].is(text, "FROM");
             name_at(text, words, at)
                 .filter(|_| plain)
@@ -206,14 +210,14 @@ fn targets(kind: &StatementKind, text: &[u8], words: &[Token]) -> Option<Vec<Obj
     }
 }
 
-/// Where the first table of an `INSERT`, `UPDATE` or `DELETE` stands.
+/// Index of the token where the first table of an `INSERT`, `UPDATE` or `DELETE` is named.
 fn first_place(text: &[u8], words: &[Token]) -> Option<usize> {
     let mut behind = words.iter().skip(1);
     let at = behind.position(|word| !MODIFIERS.iter().any(|one| word.is(text, one)))?;
     Some(at + 1)
 }
 
-/// What stands where a table has to stand in an `INSERT`, `UPDATE` or `DELETE`.
+/// The names in table positions of an `INSERT`, `UPDATE` or `DELETE`.
 fn places(text: &[u8], words: &[Token]) -> Vec<ObjectName> {
     const OPEN: &[&str] = &["FROM", "JOIN", "STRAIGHT_JOIN", "USING", "TABLE"];
     const CLOSE: &[&str] = &[
@@ -221,14 +225,14 @@ fn places(text: &[u8], words: &[Token]) -> Vec<ObjectName> {
         "UNION", "WITH",
     ];
     let is_one = |word: &Token, some: &[&str]| some.iter().any(|one| word.is(text, one));
-    // What `DELETE` begins with is behind FROM, or an alias.
+    // In a `DELETE` the first name follows FROM, or is an alias.
     let deletes = words.first().is_some_and(|word| word.is(text, "DELETE"));
     let first = first_place(text, words).filter(|_| !deletes);
     let mut names = Vec::new();
-    // Whether a list of tables is being read, and whether the next word is one.
+    // Whether we are in a list of tables, and whether the next word is one.
     let (mut listed, mut expected) = (false, false);
     for (at, word) in words.iter().enumerate() {
-        // Columns stand in parentheses behind USING.
+        // `USING (…)` lists columns.
         let columns =
             word.is(text, "USING") && words.get(at + 1).is_some_and(|next| next.is_punct(b'('));
         if is_one(word, OPEN) && !columns {
@@ -245,7 +249,7 @@ fn places(text: &[u8], words: &[Token]) -> Vec<ObjectName> {
             names.extend(name_at(text, words, at));
         }
     }
-    // A common table expression is no table.
+    // A common table expression is not a table.
     let declared = |name: &ObjectName| {
         let mut each = words.windows(3);
         name.database.is_none()
@@ -261,7 +265,7 @@ fn places(text: &[u8], words: &[Token]) -> Vec<ObjectName> {
     names
 }
 
-/// The name that begins at a token.
+/// The name that starts at a token.
 fn name_at(text: &[u8], words: &[Token], at: usize) -> Option<ObjectName> {
     let first = words.get(at)?.name(text)?;
     let qualified = words.get(at + 1).is_some_and(|word| word.is_punct(b'.'));
@@ -278,7 +282,7 @@ fn name_at(text: &[u8], words: &[Token], at: usize) -> Option<ObjectName> {
     })
 }
 
-/// Everything in a statement that may name a table.
+/// Every identifier in a statement that may name a table.
 fn identifiers(text: &[u8], words: &[Token]) -> Vec<ObjectName> {
     let mut names = Vec::new();
     for (at, word) in words.iter().enumerate() {
@@ -286,7 +290,7 @@ fn identifiers(text: &[u8], words: &[Token]) -> Vec<ObjectName> {
             continue;
         }
         if at > 0 && words[at - 1].is_punct(b'.') {
-            // The second part of a name; a column's table is its first part.
+            // The second part of a name; for a column, the table is the first part.
             continue;
         }
         names.extend(name_at(text, words, at));

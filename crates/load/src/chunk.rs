@@ -1,8 +1,9 @@
 //! Chunks: runs of rows of one table that are written in one transaction.
 //!
-//! Rows are not copied between the input and the encoder of a writer. A [`Piece`] of a stream points into a shared
-//! [`Block`], which goes back to its [`BlockPool`] with the last piece. A piece of a plain file is only a range of that file,
-//! read by the worker that writes it: so the conductor can run ahead of the workers through a dump of any size.
+//! Rows are not copied between the input and a writer's encoder. A [`Piece`] of a stream points
+//! into a shared [`Block`], which returns to its [`BlockPool`] with the last piece. A piece of a
+//! plain file is only a range of that file, read by the worker that writes it, so the conductor can
+//! run ahead of the workers through a dump of any size.
 
 use std::fs::File;
 use std::io;
@@ -22,28 +23,27 @@ use super::marks::Digest;
 use super::session::Session;
 use super::table::Table;
 
-/// Memory that a waiting piece takes besides its text, with what the queue's growth leaves unused.
+/// Memory that a queued piece takes besides its text, including the unused capacity of the queue.
 const PIECE_COST: usize = 256;
 /// Where the text of a piece is.
 #[derive(Debug, Clone)]
 enum Place {
-    /// In memory.
     Block(Arc<Block>, Range<usize>),
-    /// In the dump's file, at the piece's offset.
+    /// A range of the dump's file that starts at the piece's offset; the number is its length.
     File(Arc<PlainFile>, usize),
 }
 
-/// A file that workers read by themselves.
+/// A file that workers read themselves.
 #[derive(Debug)]
 pub struct PlainFile {
     path: PathBuf,
-    /// The very file, where there is only one; of a folder of many each is opened when it is read.
+    /// The open file of a single-file dump; the files of a folder are opened for each read.
     file: Option<File>,
-    /// Size and time of the last change when the load began.
+    /// Size and modification time when the load began.
     stamp: Stamp,
 }
 
-/// Size of a file, and when it was changed last.
+/// Size and modification time of a file.
 pub type Stamp = (u64, Option<SystemTime>);
 
 impl PlainFile {
@@ -57,7 +57,7 @@ impl PlainFile {
         })
     }
 
-    /// A file that is opened for every look into it.
+    /// A file that is opened for each read.
     pub fn on_demand(path: &Path) -> io::Result<Self> {
         let stamp = stamp(&File::open(path)?)?;
         Ok(Self {
@@ -78,7 +78,7 @@ impl PlainFile {
         file.read_exact_at(buffer, offset)
     }
 
-    /// What is different from how it was at first, if anything is.
+    /// How the file differs from what it was at first; `None` when it is unchanged.
     pub fn change(&self) -> io::Result<Option<String>> {
         let now = match &self.file {
             Some(file) => stamp(file)?,
@@ -99,21 +99,23 @@ fn stamp(file: &File) -> io::Result<Stamp> {
     Ok((meta.len(), meta.modified().ok()))
 }
 
-/// A run of complete rows: tuples, `(…),(…)`, of one `INSERT` or `REPLACE` statement, or lines of delimited text.
+/// A run of complete rows: tuples `(…),(…)` of one `INSERT` or `REPLACE`, or lines of delimited
+/// text.
 #[derive(Debug, Clone)]
 pub struct Piece {
     place: Place,
-    /// The file that it comes from, for messages.
+    /// The file it comes from, for messages.
     pub source: Arc<str>,
-    /// Tuples in it.
+    /// Rows in it.
     pub rows: u64,
-    /// Byte of the decompressed dump where its first tuple begins.
+    /// Byte of the decompressed dump where its first row begins.
     pub offset: u64,
-    /// Line of the dump where its first tuple begins, from 1.
+    /// Line of the dump where its first row begins, from 1.
     pub line: u64,
-    /// What tells its rows from others.
+    /// Identifies its rows when the load is resumed.
     pub digest: Digest,
-    /// Rows of its table between the piece before it and this one are not written: they are there already.
+    /// Whether rows of the table between the previous piece and this one are skipped, because they
+    /// are already in the table.
     pub after_gap: bool,
 }
 
@@ -158,13 +160,14 @@ impl Piece {
         }
     }
 
-    /// The piece with the hash of its `text`.
+    /// The piece, with the hash of its `text`.
     pub fn hashed(mut self, text: &[u8]) -> Self {
         self.digest = Digest::Whole(super::marks::whole(text));
         self
     }
 
-    /// Some of its rows: those `which` of all that are at `bounds` of its `text`; and where they are in it.
+    /// A piece of only some of its rows, and their range in `text`. `bounds` are all its rows in
+    /// `text`, `which` are the indexes of the ones to take.
     pub fn part(
         &self,
         text: &[u8],
@@ -195,7 +198,8 @@ impl Piece {
         (part, range)
     }
 
-    /// The rows, without the comma or delimiter behind them; read into `buffer` when they are not in memory.
+    /// The rows without the comma or delimiter that follows; read into `buffer` unless they are in
+    /// memory.
     pub fn text<'a>(&'a self, buffer: &'a mut Vec<u8>) -> io::Result<&'a [u8]> {
         match &self.place {
             Place::Block(block, range) => Ok(&block[range.clone()]),
@@ -227,21 +231,20 @@ impl Piece {
     }
 }
 
-/// What rows need to be written besides their text.
+/// What writing rows takes besides their text.
 #[derive(Debug, Clone)]
 pub struct Head {
-    /// The table.
     pub table: Arc<Table>,
-    /// The session state of the dump at these rows.
+    /// The dump's session state at these rows.
     pub session: Arc<Session>,
     /// Verb, columns and verbatim head of the statements.
     pub header: Arc<InsertHeader>,
-    /// How the rows are written.
+    /// The form that the rows come in.
     pub form: Form,
 }
 
 impl Head {
-    /// Whether rows with the other head can be written in the same statements.
+    /// Whether rows with the other head can go into the same statements.
     pub fn joins(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.table, &other.table)
             && Arc::ptr_eq(&self.session, &other.session)
@@ -249,7 +252,7 @@ impl Head {
             && self.form.joins(&other.form)
     }
 
-    /// Character set of the rows' text; `binary` when each value is in the one of its column.
+    /// Character set of the rows' text; `binary` when each value is in its column's character set.
     pub fn charset(&self) -> &str {
         self.form
             .delimited()
@@ -262,18 +265,17 @@ impl Head {
 pub struct Chunk {
     /// What all its rows have in common.
     pub head: Head,
-    /// The rows.
     pub pieces: Vec<Piece>,
     /// Bytes of dump text in all pieces.
     pub bytes: usize,
-    /// Bytes of memory that they hold.
+    /// Bytes of memory that the pieces hold.
     pub held: usize,
     /// Rows in all pieces.
     pub rows: u64,
 }
 
 impl Chunk {
-    /// Rows of it as `(…),(…)`; what has to be made for that is made in `converted`.
+    /// The rows in `text` as `(…),(…)`; `converted` is the buffer for rows that must be converted.
     ///
     /// # Errors
     /// As [`tuples::append`].
@@ -293,7 +295,6 @@ impl Chunk {
         Ok(converted)
     }
 
-    /// An empty chunk.
     pub fn new(head: Head) -> Self {
         Self {
             head,
@@ -304,7 +305,6 @@ impl Chunk {
         }
     }
 
-    /// Adds a piece.
     pub fn push(&mut self, piece: Piece) {
         self.bytes += piece.len();
         self.held += piece.held();

@@ -1,8 +1,9 @@
 //! The search for a good chunk size.
 //!
-//! A larger chunk means fewer commits; a smaller one means less undo, less memory and less to do again after a deadlock.
-//! Which matters depends on the server, its disks and the rows, so it is found while loading: the size is doubled while
-//! the rate of finished chunks grows, and halved once it falls.
+//! Larger chunks mean fewer commits; smaller ones mean less undo, less memory and less to redo
+//! after a deadlock. Which matters more depends on the server, its disks and the rows, so the
+//! search runs during the load: it doubles the size while throughput grows, and halves it once
+//! throughput falls.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -10,12 +11,12 @@ use super::options::{CHUNK_BYTES_MIN, CHUNK_BYTES_START};
 
 /// Finished chunks of one size that are averaged before the size is judged.
 const SAMPLES: u32 = 4;
-/// A size is better only when its rate is higher by this factor; less is noise.
+/// A size is better only if its rate is higher by this factor; anything less is noise.
 const BETTER: f64 = 1.03;
-/// A size is worse when its rate is lower by this factor.
+/// A size is worse if its rate is lower by this factor.
 const WORSE: f64 = 0.92;
 
-/// Finds the bytes of dump text per transaction by the rate of finished chunks.
+/// Finds the bytes of dump text per transaction from the rate of finished chunks.
 #[derive(Debug)]
 pub struct ChunkSize {
     state: Mutex<State>,
@@ -36,7 +37,8 @@ struct State {
 }
 
 impl ChunkSize {
-    /// A search between [`CHUNK_BYTES_MIN`] and `max`, or `fixed` bytes throughout; a lower `max` stands alone.
+    /// Searches between [`CHUNK_BYTES_MIN`] and `max`, or keeps to `fixed` bytes; a `max` below the
+    /// minimum is the only size.
     pub fn new(fixed: Option<usize>, max: usize) -> Self {
         let max = max.max(1);
         let current = fixed.unwrap_or(CHUNK_BYTES_START.min(max));
@@ -62,12 +64,12 @@ impl ChunkSize {
         state.current.min(state.ceiling)
     }
 
-    /// Keeps chunks below a size for now, whatever the search finds.
+    /// Caps the chunk size for now, whatever the search finds.
     pub fn stay_below(&self, bytes: usize) {
         self.lock().ceiling = bytes;
     }
 
-    /// Reports a committed chunk; returns the new size when the search moved.
+    /// Reports a committed chunk; returns the new size if the search moved.
     ///
     /// Chunks well below the current size (ends of tables) say nothing about it and are ignored.
     pub fn finished(&self, bytes: usize, seconds: f64) -> Option<usize> {
@@ -103,7 +105,7 @@ impl ChunkSize {
                 state.settled = state.current == before;
             }
             Some((size, best)) if rate < best * WORSE && before > size && size / 2 >= state.min => {
-                // Growing made it worse: try the other side once.
+                // Growing made it worse: try one size below the start.
                 state.current = size / 2;
             }
             Some((size, _)) => {
@@ -123,7 +125,7 @@ impl ChunkSize {
 mod tests {
     use super::*;
 
-    /// Runs the search against a rate curve until it settles, and returns where.
+    /// Runs the search against a rate curve until it settles; returns the size it settled on.
     fn search(rate: impl Fn(usize) -> f64) -> usize {
         let size = ChunkSize::new(None, 64 << 20);
         for _ in 0..200 {

@@ -1,4 +1,4 @@
-//! Collations that can stand in the place of others.
+//! Collations that can replace others.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use refloat_sqltext::ddl::replace_collations;
 
 use super::options::LoadOptions;
 
-/// The text of a statement with the collations that `--map-collation` puts in the place of others.
+/// The statement with its collations replaced as `--map-collation` asks.
 pub fn mapped<'t>(options: &LoadOptions, text: &'t [u8], mode: LexMode) -> Cow<'t, [u8]> {
     let map = &options.map_collation;
     let mapped = replace_collations(text, mode, |name| {
@@ -19,7 +19,7 @@ pub fn mapped<'t>(options: &LoadOptions, text: &'t [u8], mode: LexMode) -> Cow<'
     mapped.map_or(Cow::Borrowed(text), Cow::Owned)
 }
 
-/// The collations that compare most alike, the best one first; servers have some of them.
+/// The collations that sort most alike, best first; a server may have only some of them.
 ///
 /// MySQL's `utf8mb4_0900_*` do not pad with spaces, like MariaDB's `*_nopad_*`.
 pub fn substitutes(name: &str) -> Vec<String> {
@@ -46,7 +46,7 @@ pub fn substitutes(name: &str) -> Vec<String> {
     list
 }
 
-/// The collation of the other vendor that compares most alike.
+/// The other vendor's collation that sorts most alike.
 pub fn other_collation(name: &str) -> String {
     match name {
         "utf8mb4_0900_bin" => "utf8mb4_bin".to_owned(),

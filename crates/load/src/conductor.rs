@@ -1,8 +1,9 @@
-//! The conductor: reads the dump, runs what is not rows, and hands rows to the workers.
+//! The conductor: reads the dump, runs its statements and hands its rows to the workers.
 //!
-//! It runs the dump's statements in their order on the *control* connection, as the stock client would. Rows are the
-//! exception: they flow to the workers and are written in parallel, where that cannot change the result. A statement that
-//! is not known to be independent of rows in flight is a barrier: everything before it is finished first.
+//! Statements run in dump order on the *control* connection, as the stock client would run them.
+//! Rows are the exception: workers write them in parallel wherever that cannot change the result. A
+//! statement that is not known to be independent of rows in flight is a barrier: everything before
+//! it finishes first.
 
 mod accounts;
 mod ahead;
@@ -54,77 +55,79 @@ use place::{Place, SqlReader};
 pub use registry::{Entry, SHOW_SESSION, TableKey};
 use resume::{Resume, may_stay_unsettled};
 
-/// Bytes of decompressed text read at a time.
+/// Bytes of decompressed text to read at a time.
 const BLOCK_BYTES: usize = 4 << 20;
 /// Bytes of rows in one piece.
 const PIECE_BYTES: usize = 1 << 20;
-/// Bytes of rows in one piece, of a dump whose inserts end with something that changes what their rows do: they have to be seen whole.
+/// Bytes of rows in one piece if the dump's inserts end with a clause that changes what they do:
+/// such a statement must be seen whole.
 const PIECE_BYTES_WHOLE: usize = 64 << 20;
-/// A definition that runs after the rows, with the session state that it stands in.
+/// A definition that runs after the rows, with the session state at its place in the dump.
 pub struct Postponed {
-    /// The file that it stands in.
+    /// Where the statement comes from, for messages.
     file: Arc<str>,
     session: Arc<Session>,
     text: Vec<u8>,
     line: u64,
     offset: u64,
-    /// Table of a trigger, as far as it is known of one that is dropped.
+    /// The trigger's table. `None` for events, and for a dropped trigger whose table is unknown.
     table: Option<TableKey>,
-    /// Whether it creates something (a missing one must be reported) or drops it.
+    /// Whether it creates the object, which the proof then looks for, or drops it.
     creates: bool,
-    /// What.
     object: Created,
-    /// The collation that its database had in this place of the dump, where the dump changes it.
+    /// The collation of its database at this place of the dump, if the dump changes it.
     collation: Option<String>,
 }
 
-/// Where the dump says that it ends, and what it says of itself.
+/// What the dump's comments say about the dump: where it starts and ends, and its origin.
 #[derive(Default)]
 pub struct Marks {
-    /// The dump program's head line was seen.
+    /// The dump tool's header line was seen.
     pub header: bool,
-    /// `-- Dump completed` was seen, and nothing but comments behind it.
+    /// `-- Dump completed` was seen, and only comments since.
     pub completed: bool,
     /// `-- Dump completed` was seen.
     pub closed: bool,
-    /// The database that the dump was made of, where its head names one.
+    /// The database that was dumped, if the header names one.
     pub origin: Option<String>,
 }
 
-/// Reads the dump and keeps the order of things.
+/// Reads the dump and keeps its order.
 pub struct Conductor<'a> {
     pub(super) ctx: Arc<Context>,
     pub(super) queue: &'a Queue,
     /// Runs the dump's own statements, in the dump's own session.
     control: Connection,
-    /// The database of `--database`, until something goes there.
+    /// The database of `--database`, until something goes into it.
     pending_database: Option<String>,
-    /// What was asked for of the dump.
+    /// Which tables of the dump to load.
     choice: Choice,
-    /// The database that the dump is in, of which `--tables` asks for nothing, and which is not there.
+    /// The dump's current database, if `--tables` selects nothing in it and it does not exist.
     unchosen: Option<String>,
-    /// Databases that the dump drops, and that were kept.
+    /// Databases that the dump drops but that were kept.
     undropped: HashSet<String>,
-    /// Which patterns of `--tables` have found a table.
+    /// Whether each pattern of `--tables` has matched a table.
     matched: Vec<bool>,
-    /// Looks at the server, and changes definitions, without touching the dump's session.
+    /// Queries the server and changes definitions without touching the dump's session.
     pub(super) catalog: Connection,
     pub(super) catalog_session: Option<Arc<Session>>,
     tracker: Tracker,
     session: Option<Arc<Session>>,
-    /// Rows must stay on the control connection: something that only it knows decides their values.
+    /// Rows must run on the control connection, whose state decides their values.
     control_only: bool,
-    /// Something was created, changed or removed on the server: a refusal from now on leaves a part of the dump behind.
+    /// Something on the server was created, changed or removed: a refusal from now on leaves part
+    /// of the dump behind.
     pub(super) touched: bool,
-    /// Tables with triggers that the dump created, and the names of these: rows that follow must meet them, one after the other.
+    /// Tables with triggers that the dump created, and the names of these triggers. Later rows must
+    /// fire them, one row after another.
     triggered: HashMap<TableKey, HashSet<String>>,
-    /// Collations that are other ones here, because the dump names only their character sets.
+    /// How many collations differ here because the dump names only their character sets.
     other_defaults: u32,
-    /// Tables that only the control connection sees.
+    /// Temporary tables, which only the control connection sees.
     temporary: HashSet<TableKey>,
-    /// What the server refused of the dump's session.
+    /// Settings of the dump's session that the server refused.
     unset: unset::Unset,
-    /// Tables whose definition was refused, and the load went on.
+    /// Tables whose definition was refused in a load that continued.
     refused: HashSet<TableKey>,
     /// Tables counted because of statements that may change any rows.
     recounted: usize,
@@ -132,36 +135,37 @@ pub struct Conductor<'a> {
     by_name: HashMap<TableKey, usize>,
     databases: HashMap<String, registry::Database>,
     folded: folded::Folded,
-    /// What belongs to the file that is being read.
+    /// State of the file being read.
     place: Place,
-    /// Bytes of the dump that are done with, for a plain file.
+    /// Bytes of a plain file that are processed.
     done: Arc<AtomicU64>,
     postponed: Vec<Postponed>,
-    /// Databases whose character set the dump changes on its way, as dump tools do around programs.
+    /// Databases whose character set the dump changes in between, as dump tools do around stored
+    /// programs.
     altered: HashSet<String>,
-    /// Programs that the dump has created and not dropped since.
+    /// Views and stored programs that the dump has created and not dropped since.
     created: Vec<Created>,
     /// Statements run on the control connection.
     pub(super) statements: u64,
     /// Statements left out on purpose.
     pub(super) skipped: Bounded<String>,
-    /// Accounts that were there and were left as they are, as the dump writes their names.
+    /// Accounts that existed and were left unchanged, named as in the dump.
     accounts_left: Vec<String>,
-    /// Refloat's own tables that the dump has, and that are not loaded.
+    /// Refloat's own tables in the dump, which are not loaded.
     own_left_out: HashSet<TableKey>,
     /// Bytes of text read.
     pub(super) bytes: u64,
     marks: Marks,
-    /// Whether the queue knows how much index builds may sort together.
+    /// Whether the queue knows how much index builds may sort at the same time.
     pub(super) sort_budget_set: bool,
     /// Orphan rows found so far.
     pub(super) orphans: Vec<OrphanRows>,
-    /// What an earlier process of the same load has done.
+    /// What an earlier process of the same load did.
     resume: Resume,
 }
 
 impl<'a> Conductor<'a> {
-    /// A conductor with its two connections.
+    /// Creates a conductor, which opens its second connection.
     pub fn new(
         ctx: &Arc<Context>,
         queue: &'a Queue,
@@ -172,7 +176,7 @@ impl<'a> Conductor<'a> {
         let mut place = Place::new(&ctx.source);
         place.file = file;
         let mut catalog = ctx.connect("for the catalogue")?;
-        // Behind the writers.
+        // Slot 0 is the control connection's; the writers' come next.
         ctx.hold(&mut catalog, ctx.options.threads.max(1) + 1)?;
         let folded = folded::Folded::ask(&mut catalog)?;
         let resume = Resume::of(found);
@@ -220,7 +224,7 @@ impl<'a> Conductor<'a> {
         })
     }
 
-    /// Reads the dump to its end, and finishes everything that it asked for.
+    /// Reads the dump to its end and finishes everything it asked for.
     pub fn run(&mut self, input: Input) -> Result<(), LoadError> {
         let pool = Arc::new(BlockPool::default());
         let mut reader = SqlReader::new(input, Ends::Client, &pool);
@@ -230,7 +234,7 @@ impl<'a> Conductor<'a> {
         self.check_committed()
     }
 
-    /// Finishes everything that the dump asked for.
+    /// Finishes everything the dump asked for.
     fn end(&mut self) -> Result<(), LoadError> {
         self.settle_definitions()?;
         self.ensure_database()?;
@@ -240,7 +244,7 @@ impl<'a> Conductor<'a> {
         self.check_patterns()
     }
 
-    /// Ends what the control and catalogue connections are doing when the run is cancelled.
+    /// Kills what the control and catalogue connections are running when the run is cancelled.
     pub fn kill_on_cancel(&self) -> [HookGuard; 2] {
         [
             self.ctx.kill_on_cancel(&self.control),
@@ -248,12 +252,12 @@ impl<'a> Conductor<'a> {
         ]
     }
 
-    /// Rows of an earlier process of this load, as far as they were met in the source.
+    /// Rows that an earlier process of this load committed, as far as the source has reached them.
     pub fn counted(&self) -> Counted {
         self.resume.counted
     }
 
-    /// Adds what was done, and what was not, to the outcome.
+    /// Adds what was and was not done to the outcome.
     pub fn report(&self, outcome: &mut LoadOutcome) {
         let tally = self.ctx.tally();
         outcome.bytes = self.bytes;
@@ -269,9 +273,9 @@ impl<'a> Conductor<'a> {
         outcome.other_collations = u64::from(self.other_defaults);
         outcome.warnings = tally.warnings;
         outcome.failures = tally.failures;
-        // Those of an earlier process are known by their number only: it has listed them.
+        // Only the number of an earlier process's failures is known; that process listed them.
         outcome.failures.total += self.resume.counted.refused;
-        // Writers find them in any order.
+        // Writers report failures in any order.
         outcome.failures.first.sort_by_key(|failure| failure.offset);
         outcome.tables = self
             .entries
@@ -331,7 +335,8 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    /// A last statement without a delimiter may be cut. Whoever says that the dump is whole has it run, as the stock client runs it.
+    /// A final statement without a delimiter may be truncated. With `accept_missing_trailer` it
+    /// runs, as it does in the stock client.
     fn check_terminated(&self, item: &Item) -> Result<(), LoadError> {
         if item.terminated || self.ctx.options.accept_missing_trailer {
             return Ok(());
@@ -339,9 +344,9 @@ impl<'a> Conductor<'a> {
         Err(LoadError::unterminated(&self.place.name, item))
     }
 
-    /// A dump that says where it begins must say where it ends.
+    /// A dump with a header must have a trailer.
     fn check_marks(&self) -> Result<(), LoadError> {
-        // A text without a single statement may be one that was cut in its first line.
+        // A text without a single statement may have been cut in its first line.
         let nothing = self.statements == 0 && self.entries.is_empty() && self.skipped.is_empty();
         if (self.marks.header || nothing)
             && !self.marks.completed
@@ -369,7 +374,7 @@ impl<'a> Conductor<'a> {
         Ok(())
     }
 
-    /// The session state of the dump as it is now, asked for when a statement may have changed it.
+    /// The dump's current session state, read again after a statement that may have changed it.
     pub(super) fn session(&mut self) -> Result<Arc<Session>, LoadError> {
         if let Some(session) = &self.session {
             return Ok(Arc::clone(session));
@@ -381,7 +386,8 @@ impl<'a> Conductor<'a> {
         if let Some(name) = &self.unchosen {
             session.database = Some(name.clone());
         }
-        // The same state keeps its identity, so that chunks before and after a `SET` that changed nothing can be one.
+        // Equal states share one identity, so chunks before and after a `SET` that changed nothing
+        // can be merged.
         let session = match self
             .entries
             .last()
@@ -396,8 +402,8 @@ impl<'a> Conductor<'a> {
     }
 }
 
-/// Whether some insert of this text may end with `ON DUPLICATE KEY UPDATE`: no tool's dumps do, and what people write does all
-/// along. A word in a value only makes larger pieces.
+/// Whether an insert in this text may end with `ON DUPLICATE KEY UPDATE`. Dump tools never write
+/// that; people do. A match inside a value only makes pieces larger.
 fn has_tail(text: &[u8]) -> bool {
     [b"ON DUPLICATE KEY".as_slice(), b"on duplicate key"]
         .iter()

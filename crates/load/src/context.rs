@@ -1,4 +1,4 @@
-//! What the threads of one load share.
+//! State shared by the threads of one load.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -23,68 +23,76 @@ use super::outcome::{LoadWarning, StatementFailure};
 use super::table::Table;
 use super::writer::Written;
 
-/// Warnings fetched from the server for one statement.
+/// Warnings reported per statement.
 const WARNINGS_FETCHED: usize = 20;
-/// What is only told of the way a value is written, and says nothing about it: `ER_WARN_DEPRECATED_SYNTAX`, `ER_DEPRECATED_UTF8_ALIAS`,
-/// `ER_DEPRECATED_NATIONAL`, `ER_WARN_DEPRECATED_DATETIME_DELIMITER`, `ER_WARN_DEPRECATED_SUPERFLUOUS_DELIMITER`.
+/// Warnings about the notation of a value, not about the value: `ER_WARN_DEPRECATED_SYNTAX`,
+/// `ER_DEPRECATED_UTF8_ALIAS`, `ER_DEPRECATED_NATIONAL`, `ER_WARN_DEPRECATED_DATETIME_DELIMITER`,
+/// `ER_WARN_DEPRECATED_SUPERFLUOUS_DELIMITER`.
 pub const DEPRECATED: &[u16] = &[1287, 3719, 3720, 4095, 4096];
-/// `ER_INVALID_CHARACTER_STRING`: MySQL warns so of a literal with bytes that are no text. A text column refuses them with an error in a
-/// strict session; a column of bytes takes them as they are. Dump tools before 5.7 put no `_binary` in front of bytes. Of what the server computes
-/// from them it says the same, and there it means a changed value.
+/// `ER_INVALID_CHARACTER_STRING`: MySQL's warning about a literal whose bytes are not valid text.
+/// In a strict session a text column refuses such a literal with an error; a column of bytes stores
+/// it unchanged. Dump tools before 5.7 do not put `_binary` in front of bytes. The server warns in
+/// the same way about values that it computes from such bytes, and there the warning means a
+/// changed value.
 const NO_TEXT: u16 = 1300;
 /// `ER_DUP_ENTRY`: expected as a warning of `INSERT IGNORE`.
 pub const DUPLICATE_ENTRY: u16 = 1062;
 /// `ER_UNKNOWN_SYSTEM_VARIABLE`.
 const UNKNOWN_VARIABLE: u16 = 1193;
-/// What every connection of a load sets first, so that nothing is inherited from the server's defaults.
+/// The first statement of every connection of a load, so that it inherits nothing from the server's
+/// defaults.
 const SESSION_INIT: &str = "SET NAMES utf8mb4, SESSION autocommit = 1, SESSION sql_mode = '', SESSION wait_timeout = 86400, \
      SESSION net_read_timeout = 3600, SESSION net_write_timeout = 3600, SESSION sql_select_limit = 18446744073709551615, \
      SESSION sql_big_selects = 1, SESSION sql_safe_updates = 0, SESSION sql_auto_is_null = 0, SESSION completion_type = 0";
 
-/// What a connection sets that is looked through first, and gets the session of a load later.
+/// For a connection that first only inspects the server, and becomes a session of the load later.
 const PATIENT: &str = "SET SESSION wait_timeout = 86400, SESSION net_read_timeout = 3600, SESSION net_write_timeout = 3600";
 
-/// Before a read, a definition or a write of any kind (the bits of `wsrep_sync_wait`).
+/// Waits before reads, definitions and writes of any kind (the bits of `wsrep_sync_wait`).
 const WAIT_FOR_NODE: &str = "SET SESSION wsrep_sync_wait = 15";
 
-/// Seconds that two answers about the server's start may lie apart.
+/// Seconds by which two answers about the server's start time may differ.
 const RESTART_TOLERANCE: i64 = 3;
 
-/// What is the same for all threads of one load, from its beginning to its end.
+/// What stays the same for all threads from the beginning of a load to its end.
 pub struct Setup {
-    /// What was asked for.
+    /// The options of this load.
     pub options: LoadOptions,
     /// Name of the source, for messages.
     pub source: String,
     /// Ends the load early.
     pub cancel: Cancel,
-    /// Where the run stands.
+    /// Where the run stands, for the progress display.
     pub progress: Progress,
-    /// What the run says.
+    /// Notes, warnings and other events of the run.
     pub events: Events,
-    /// Which phase the run is in.
+    /// The current phase of the run, and the time spent in each.
     pub phases: Arc<Phases>,
-    /// The server that the first connection reached; all others must reach the same.
+    /// Identity of the server that the first connection reached; all others must reach the same
+    /// one.
     pub identity: Identity,
-    /// Whether the server runs on this machine, so that its folders and its process can be looked at.
+    /// Whether the server runs on this machine, so that its folders and its process can be
+    /// examined.
     pub server_is_local: bool,
-    /// The path that rows take unless something about them forbids it.
+    /// The path that rows take unless something about them rules it out.
     pub write_path: WritePath,
     /// The search for a good chunk size.
     pub chunk_size: Arc<ChunkSize>,
-    /// Bytes of the dump that are done with: statements run, rows committed.
+    /// Bytes of the dump that are finished: statements run, rows committed.
     pub done_bytes: Arc<AtomicU64>,
-    /// `sql_log_bin=0` in every session.
+    /// Every session sets `sql_log_bin=0`.
     pub binlog_off: bool,
-    /// Bytes that index builds may sort in together, on servers that can be told.
+    /// Bytes of memory that all index builds together may sort in, on servers where that can be
+    /// set.
     pub index_memory: u64,
-    /// What is kept on the target about rows that are in, where the account may.
+    /// The marks on the target that record which rows are committed; `None` if the account may not
+    /// keep them.
     pub marks: Option<Marks>,
-    /// When the server was started, in its own seconds since 1970.
+    /// When the server started, in seconds since 1970 by its own clock.
     pub server_started: Option<i64>,
-    /// The number that the server gave the first connection.
+    /// Connection id that the server gave the first connection.
     pub first_connection: u64,
-    /// The cluster that rows are replicated in, if they are.
+    /// The cluster that the rows are replicated in, if any.
     pub cluster: Option<Replicated>,
 }
 
@@ -93,7 +101,7 @@ pub struct Context {
     setup: Setup,
     counts: Counts,
     lists: Mutex<Lists>,
-    /// Whether temporary tables would get into the binary log; asked once.
+    /// Whether temporary tables would get into the binary log; asked only once.
     temporary_logged: OnceLock<bool>,
 }
 
@@ -122,34 +130,34 @@ struct Lists {
     failures: Bounded<StatementFailure>,
     differences: Bounded<Difference>,
     paths: BTreeMap<&'static str, (WritePath, u64)>,
-    /// Why first rows were not compared, with the first such table and how many there are.
+    /// For each reason why first rows were not compared: the first such table, and how many there
+    /// are.
     not_compared: BTreeMap<String, (String, u64)>,
 }
 
-/// What the threads counted.
+/// Totals over all threads.
 pub struct Tally {
-    /// Chunks tried again.
+    /// Chunks that were retried.
     pub retries: u64,
     /// Chunks committed.
     pub chunks: u64,
     /// Rows committed.
     pub rows: u64,
-    /// Warnings.
+    /// Warnings of the server.
     pub warnings: Bounded<LoadWarning>,
-    /// Failures that the load went on after.
+    /// Failures after which the load continued.
     pub failures: Bounded<StatementFailure>,
-    /// Definitions that are not what the dump asked for.
+    /// Definitions that differ from what the dump asked for.
     pub differences: Bounded<Difference>,
-    /// Of them, those whose text was sent as it stands in the source.
+    /// Committed rows whose text was sent exactly as it stands in the source.
     pub as_it_stands: u64,
     /// Rows by write path.
     pub paths: Vec<(WritePath, u64)>,
-    /// First rows that were not compared, with the reason; sentences.
+    /// First rows that were not compared, with the reason, as sentences.
     pub not_compared: Vec<String>,
 }
 
 impl Context {
-    /// A context with nothing counted yet.
     pub fn new(setup: Setup) -> Self {
         let counts = Counts::default();
         counts
@@ -163,12 +171,12 @@ impl Context {
         }
     }
 
-    /// The number of a further connection.
+    /// A number for another connection, counting from 1.
     pub fn next_slot(&self) -> usize {
         self.counts.slots.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Takes the lock of a connection of the load, and waits for one that had it before to end.
+    /// Takes the lock for this connection of the load; waits until its previous holder has ended.
     pub fn hold(&self, conn: &mut Connection, slot: usize) -> Result<(), LoadError> {
         let Some(marks) = &self.marks else {
             return Ok(());
@@ -177,7 +185,7 @@ impl Context {
         marks::hold_or_end(conn, marks.run(), slot).map_err(failed)
     }
 
-    /// Connects to the server that the load began with, with a session of its own.
+    /// Opens a session of its own on the server that the load began with.
     pub fn connect(&self, what: &str) -> Result<Connection, LoadError> {
         let failed = |error| {
             LoadError::server(
@@ -205,8 +213,8 @@ impl Context {
         Ok(conn)
     }
 
-    /// Behind a load balancer a connection may be on another node than the one before it: it waits until its node has applied what was
-    /// committed elsewhere.
+    /// Behind a load balancer a connection may reach another node than the previous one did: has
+    /// its node apply what was committed elsewhere before it answers.
     pub fn read_what_others_wrote(&self, conn: &mut Connection) -> Result<(), LoadError> {
         if self.cluster.is_none() || !self.options.galera.through_proxy {
             return Ok(());
@@ -228,7 +236,7 @@ impl Context {
         }
     }
 
-    /// Waits until the other nodes of a cluster follow.
+    /// Waits until the other nodes of the cluster have caught up.
     pub fn keep_pace(&self, is_over: impl Fn() -> bool) {
         if let Some(cluster) = &self.cluster {
             cluster.pace.wait(&self.cancel, is_over);
@@ -236,7 +244,7 @@ impl Context {
         }
     }
 
-    /// Kills what the connection is doing when the run is cancelled.
+    /// Kills the connection's current statement when the run is cancelled.
     pub fn kill_on_cancel(&self, conn: &Connection) -> HookGuard {
         refloat_run::kill_on_cancel(&self.cancel, conn)
     }
@@ -246,20 +254,22 @@ impl Context {
         LoadError::interrupted(&self.cancel)
     }
 
-    /// Whether each row of a table has a statement of its own: a refused row is left out and the load goes on, and what the engine has
-    /// stored of a longer statement before it nobody could take back.
+    /// Whether each row of a table gets a statement of its own. That is needed when the load
+    /// continues after a refused row and the engine has no transactions: the rows of a longer
+    /// statement that were stored before the refused one could not be rolled back.
     pub fn writes_one_by_one(&self, table: &Table) -> bool {
         self.options.on_error == OnError::Continue && !table.is_transactional() && !table.is_view()
     }
 
-    /// The path for this chunk.
+    /// The write path for this chunk.
     pub fn path_for(&self, chunk: &Chunk) -> WritePath {
         let session = &chunk.session;
         let as_text = chunk.table.is_plain()
             || self.writes_one_by_one(&chunk.table)
             || session.lex_mode().charset_family != refloat_sqltext::CharsetFamily::Plain
             || (!session.keeps_literals() && chunk.form.delimited().is_none())
-            // The mode is of the parser: an empty field of a file stays empty, and MariaDB takes any empty parameter for NULL, that of x'' too.
+            // This mode acts in the parser: an empty field of a file stays empty, and MariaDB takes
+            // any empty parameter for NULL, even that of x''.
             || session.has_mode("EMPTY_STRING_IS_NULL");
         if as_text {
             WritePath::Insert
@@ -268,7 +278,7 @@ impl Context {
         }
     }
 
-    /// Looks at the warnings of the last statement on `conn` and keeps those that say something about the data.
+    /// Reads the warnings of the last statement on `conn` and records those that concern the data.
     pub fn judge(
         &self,
         conn: &mut Connection,
@@ -279,7 +289,8 @@ impl Context {
         if ok.warnings == 0 || table.is_trial() {
             return Ok(());
         }
-        // What is deprecated says nothing about a row: MySQL warns of each value that names an old character set.
+        // Deprecated notation says nothing about a row: MySQL warns about each value that names an
+        // old character set.
         let bytes = table.takes_bytes_only_as_given();
         let expected = |code| {
             DEPRECATED.contains(&code)
@@ -311,7 +322,7 @@ impl Context {
         Ok(())
     }
 
-    /// Keeps a warning.
+    /// Records a warning.
     pub fn warn(&self, warning: LoadWarning) {
         self.progress.add_warnings(1);
         self.events.emit(Event::Warning {
@@ -322,12 +333,12 @@ impl Context {
         self.lists().warnings.push(warning);
     }
 
-    /// Failures that the load went on after.
+    /// Failures after which the load continued.
     pub fn failures(&self) -> u64 {
         self.lists().failures.total
     }
 
-    /// Keeps a failure that the load goes on after.
+    /// Records a failure after which the load continues.
     pub fn note_failure(&self, failure: StatementFailure) {
         self.events.emit(Event::StatementFailed {
             file: failure.file.clone(),
@@ -340,12 +351,13 @@ impl Context {
         self.lists().failures.push(failure);
     }
 
-    /// Keeps a difference between what the dump asked for and what is there.
+    /// Records a difference between what the dump asked for and what the server has.
     pub fn differ(&self, difference: Difference) {
         self.lists().differences.push(difference);
     }
 
-    /// Whether the server writes what is done with temporary tables to its binary log, unless that is off for the session.
+    /// Whether the server logs statements on temporary tables in its binary log, unless the session
+    /// has binary logging off.
     pub fn logs_temporary_tables(
         &self,
         conn: &mut Connection,
@@ -353,7 +365,7 @@ impl Context {
         if let Some(known) = self.temporary_logged.get() {
             return Ok(*known);
         }
-        // A server that does not know the format any more logs rows.
+        // A server that no longer has `binlog_format` logs rows.
         let logged = conn.query("SELECT @@log_bin, @@session.binlog_format");
         let logged = match logged {
             Ok(found) => {
@@ -368,24 +380,24 @@ impl Context {
         Ok(*self.temporary_logged.get_or_init(|| logged))
     }
 
-    /// Keeps why the first rows of a table were not compared.
+    /// Records why the first rows of a table were not compared.
     pub fn note_not_compared(&self, table: &Table, reason: String) {
         let mut lists = self.lists();
         let entry = lists.not_compared.entry(reason);
         entry.or_insert_with(|| (table.label(), 0)).1 += 1;
     }
 
-    /// Counts time that a worker had nothing to do.
+    /// Adds time that a worker was idle.
     pub fn note_source_wait(&self, since: Instant) {
         add_micros(&self.counts.source_wait_micros, since);
     }
 
-    /// Counts time that a worker waited for the server.
+    /// Adds time that a worker waited for the server.
     pub fn note_server_wait(&self, since: Instant) {
         add_micros(&self.counts.server_wait_micros, since);
     }
 
-    /// Seconds that workers together had nothing to do, and waited for the server.
+    /// Seconds that all workers together were idle, and seconds that they waited for the server.
     pub fn waits(&self) -> (f64, f64) {
         let seconds = |micros: &AtomicU64| micros.load(Ordering::Relaxed) as f64 / 1e6;
         (
@@ -411,13 +423,13 @@ impl Context {
         self.lists().paths.entry(path.word()).or_insert((path, 0)).1 += rows;
     }
 
-    /// Counts bytes of the dump whose rows are in already.
+    /// Counts bytes of the dump whose rows are already in the table.
     pub fn note_passed(&self, bytes: u64) {
         self.done_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Makes sure that the server is the one that the load began with, and was not started again since: its settings would not be
-    /// those that the load made.
+    /// Makes sure that the server has not restarted since the load began: it would have lost the
+    /// settings that the load made.
     pub fn expect_no_restart(&self, conn: &mut Connection) -> Result<(), LoadError> {
         let now = probe::server_started(conn)
             .map_err(|error| LoadError::server("asking how long the server has been up", error))?;
@@ -431,12 +443,13 @@ impl Context {
         }
     }
 
-    /// Makes sure that a connection has a higher number than all that were there before it was opened. Numbers only grow until the server
-    /// is started again, so this notices also what [`Self::expect_no_restart`] cannot tell from a clock in seconds.
+    /// Makes sure that a connection has a higher id than all that existed before it was opened. Ids
+    /// only grow until the server restarts, so this also catches a restart that
+    /// [`Self::expect_no_restart`] cannot see because its clock counts in seconds.
     fn expect_newer(&self, conn: &Connection, newest: u64) -> Result<(), LoadError> {
         let server = conn.server();
         if server.greeted_id != server.connection_id {
-            // A proxy gave one of its own connections to the server, and may have had it for long.
+            // A proxy assigned one of its own server connections, which may be old.
             return Ok(());
         }
         if server.connection_id <= newest {
@@ -450,7 +463,7 @@ impl Context {
         Ok(())
     }
 
-    /// Says that chunks have another size from now on.
+    /// Reports that chunks have another size from now on.
     pub fn note_chunk_size(&self, bytes: usize) {
         let reason = "found by the rate of finished chunks".to_owned();
         self.events.emit(Event::ChunkSizeChanged {
@@ -460,7 +473,7 @@ impl Context {
         });
     }
 
-    /// What was counted so far.
+    /// The totals so far.
     pub fn tally(&self) -> Tally {
         let lists = self.lists();
         Tally {
@@ -495,12 +508,13 @@ fn add_micros(counter: &AtomicU64, since: Instant) {
     );
 }
 
-/// Keeps the server from letting go of a connection that has nothing to do for a while, or whose owner was stopped (`SIGSTOP`).
+/// Keeps the server from closing a connection that is idle for a while, or whose owner was stopped
+/// (`SIGSTOP`).
 pub fn be_patient(conn: &mut Connection) -> Result<(), refloat_wire::Error> {
     conn.exec(PATIENT).map(drop)
 }
 
-/// Gives a new connection a session that inherits nothing.
+/// Sets up the session of a new connection so that it inherits nothing.
 pub fn init_session(conn: &mut Connection, binlog_off: bool) -> Result<(), refloat_wire::Error> {
     conn.exec(SESSION_INIT)?;
     let no_limit = match conn.server().vendor {
@@ -508,7 +522,8 @@ pub fn init_session(conn: &mut Connection, binlog_off: bool) -> Result<(), reflo
         Vendor::MySql => "SET SESSION max_execution_time = 0",
     };
     conn.exec(no_limit)?;
-    // MySQL asks for a privilege; without it the server keeps fewer warnings, which is noticed where they count.
+    // MySQL requires a privilege for this. Without it the server keeps fewer warnings, which
+    // `Context::judge` reports.
     let _ = conn.exec("SET SESSION max_error_count = 65535");
     if binlog_off {
         conn.exec("SET SESSION sql_log_bin = 0")?;

@@ -1,23 +1,23 @@
-//! What of a table's definition can wait until its rows are in.
+//! The parts of a table's definition that can wait until its rows are in.
 
 use serde::{Deserialize, Serialize};
 
 use refloat_sqltext::ddl::{CreateTable, Element, Key, KeyKind, parse_create_table};
 use refloat_sqltext::{LexMode, quote_ident_bytes};
 
-/// What is put off for one table.
+/// What is deferred for one table.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Deferral {
     /// `ADD …` clauses of keys, in the order of the definition.
     pub keys: Vec<String>,
-    /// `ADD …` clauses of `FULLTEXT` keys: the server takes them one at a time.
+    /// `ADD …` clauses of `FULLTEXT` keys: the server adds only one at a time.
     pub fulltext: Vec<String>,
     /// `ADD …` clauses of foreign keys.
     pub foreign_keys: Vec<String>,
 }
 
 impl Deferral {
-    /// All clauses, for a report of what is missing.
+    /// All clauses, for reporting what is missing.
     pub fn clauses(&self) -> Vec<String> {
         self.keys
             .iter()
@@ -27,11 +27,12 @@ impl Deferral {
             .collect()
     }
 
-    /// What of it a definition lacks, which the server has printed: the rest has been added since.
+    /// The clauses that are still missing from `create`, a definition as the server prints it; the
+    /// others have been added since.
     pub fn lacking(mut self, create: &str) -> Self {
         let lacks = |clause: &String| {
             let element = clause.strip_prefix("ADD ").unwrap_or(clause);
-            // Each stands in a line of its own.
+            // The server prints each on a line of its own.
             ![",\n", "\n"]
                 .iter()
                 .any(|end| create.contains(&format!("\n  {element}{end}")))
@@ -42,15 +43,15 @@ impl Deferral {
         self
     }
 
-    /// How many there are.
+    /// Number of clauses.
     pub fn len(&self) -> usize {
         self.keys.len() + self.fulltext.len() + self.foreign_keys.len()
     }
 }
 
-/// Decides what of a definition can be put off; returns the clauses that drop it, and those that add it again.
+/// Decides what can be deferred; returns the clauses that drop it and those that add it again.
 ///
-/// `keep_unique` keeps unique keys, so that a row that breaks one is refused by itself.
+/// `keep_unique` keeps unique keys, so that a row that violates one is refused individually.
 pub fn split(create: &str, keep_unique: bool) -> Option<(Vec<String>, Deferral)> {
     let text = create.as_bytes();
     let parsed = parse_create_table(text, LexMode::default()).ok()?;
@@ -85,8 +86,8 @@ pub fn split(create: &str, keep_unique: bool) -> Option<(Vec<String>, Deferral)>
         }
     }
     for (place, key) in keys.iter().enumerate() {
-        // A key in front of one that stays would come behind it when it is added again; the server sorts keys by
-        // kind first, so only keys of the same sort count.
+        // If a key that stands before one that stays were added again, it would move behind it. The
+        // server sorts keys by kind first, so only keys of the same sort count.
         let kept = |other: &Key| {
             keep_unique && other.kind == KeyKind::Unique || must_stay(other, &parsed, &keys, text)
         };
@@ -121,11 +122,11 @@ fn same_sort(a: &Key, b: &Key) -> bool {
     sort(a) == sort(b)
 }
 
-/// Whether a key has to be there while rows are written.
+/// Whether a key must exist while rows are written.
 fn must_stay(key: &Key, table: &CreateTable, keys: &[&Key], text: &[u8]) -> bool {
     match key.kind {
         KeyKind::Primary | KeyKind::Vector => return true,
-        // Without a primary key the first unique key on NOT NULL columns orders the rows.
+        // Without a primary key, InnoDB clusters rows by the first unique key on NOT NULL columns.
         KeyKind::Unique if !keys.iter().any(|other| other.kind == KeyKind::Primary) => return true,
         _ => {}
     }
@@ -152,7 +153,8 @@ fn must_stay(key: &Key, table: &CreateTable, keys: &[&Key], text: &[u8]) -> bool
     {
         return true;
     }
-    // MariaDB keeps a hash for unique keys over long columns, and has added such a key over duplicates (MDEV-37296).
+    // MariaDB implements unique keys over long columns with a hash, and has added such a key
+    // despite duplicates (MDEV-37296).
     let long = |part: &refloat_sqltext::ddl::KeyPart| {
         part.prefix.is_none()
             && column_of(part).is_some_and(|column| {

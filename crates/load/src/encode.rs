@@ -1,9 +1,10 @@
-//! From literals of the dump to the form that a server takes fastest.
+//! Converts literals of the dump to the form that a server takes fastest.
 //!
-//! [`Encoder`] walks the tuples of a piece and decides, by the column's class and the kind of literal, whether the value
-//! can be sent as data with exactly the result that the server's own parser would have produced. Where that is not
-//! certain the row is *unfit*, and the caller sends it as the dump's own `INSERT` text. The two sinks below it write the
-//! array-bound packet of MariaDB and the text of `LOAD DATA`.
+//! [`Encoder`] walks the tuples of a piece and decides, by the column's class and the kind of
+//! literal, whether the value can be sent as data with exactly the result that the server's own
+//! parser would have produced. Where that is not certain the row is *unfit*, and the caller sends
+//! it as the dump's own `INSERT` text. The two sinks write MariaDB's array-bound packets and the
+//! text of `LOAD DATA`.
 
 pub mod bulk;
 #[cfg(test)]
@@ -14,37 +15,38 @@ use refloat_sqltext::{RowVisitor, StrLit};
 
 use refloat_schema::columns::{Column, ColumnClass};
 
-/// Longest number without an exponent that is sent to a `FLOAT` or `DOUBLE` column as text: longer ones pass through
-/// `DECIMAL` in the server's parser, which may round them first.
+/// Longest number without an exponent that is sent to a `FLOAT` or `DOUBLE` column as text: the
+/// server's parser turns longer ones into a `DECIMAL` first, which may round them.
 const PLAIN_NUMBER_MAX: usize = 30;
 
-/// Where encoded values go.
+/// Receives encoded values.
 pub trait ValueSink {
-    /// A row begins.
+    /// Starts a row.
     fn row_start(&mut self);
-    /// A row is complete; a chance to send.
+    /// Completes a row; the sink may send now.
     fn row_end(&mut self) -> Result<(), FlushError>;
-    /// `NULL`.
+    /// A `NULL`.
     fn null(&mut self);
-    /// `DEFAULT`; `false` when this form has no word for it.
+    /// A `DEFAULT`; returns `false` if this form cannot express it.
     fn default(&mut self) -> bool;
-    /// An integer for an integer column; `false` when it does not fit the bound type.
+    /// An integer for an integer column; returns `false` if it does not fit the bound type.
     fn integer(&mut self, digits: &[u8], unsigned: bool) -> bool;
-    /// Text without bytes that any form would have to escape: a number.
+    /// Text that needs no escaping in any form: a number.
     fn plain(&mut self, text: &[u8]);
     /// A quoted string of the dump.
     fn string(&mut self, literal: &StrLit<'_>);
-    /// A quoted date, or date and time (`with_time`); `false` when this form has no word for what is written there.
+    /// A quoted date, or date and time (`with_time`); returns `false` if this form cannot express
+    /// it.
     fn date(&mut self, literal: &StrLit<'_>, with_time: bool) -> bool {
         let _ = with_time;
         self.string(literal);
         true
     }
-    /// Bytes that were written in hexadecimal or binary.
+    /// Bytes from a hexadecimal or binary literal.
     fn bytes(&mut self, bytes: &[u8]);
 }
 
-/// The sink could not send.
+/// Why a sink could not send.
 #[derive(Debug)]
 pub enum FlushError {
     /// The connection or the server failed.
@@ -59,9 +61,9 @@ pub enum FlushError {
 /// Why a walk over a piece ended early.
 #[derive(Debug)]
 pub enum Stop {
-    /// The row that begins at this byte of the piece cannot be sent as data.
+    /// The row that starts at this byte of the piece cannot be sent as data.
     Unfit(usize),
-    /// The row that begins at this byte holds a date that has to be sent as text.
+    /// The row that starts at this byte has a date that must be sent as text.
     Spelled(usize),
     /// Sending failed.
     Flush(FlushError),
@@ -69,12 +71,12 @@ pub enum Stop {
 
 /// Walks tuples and feeds a sink.
 ///
-/// Literals for columns that the server computes are passed over: the caller lets them come only where the server would
-/// leave them out too.
+/// Literals for generated columns are dropped. The caller lets them through only where the server
+/// would ignore them too.
 pub struct Encoder<'a, S> {
     columns: &'a [Column],
     targets: &'a [usize],
-    /// Character set of the dump's text, without which an introducer cannot be judged.
+    /// Character set of the dump's text, needed to judge an introducer.
     charset: &'a str,
     sink: &'a mut S,
     at: usize,
@@ -85,7 +87,7 @@ pub struct Encoder<'a, S> {
 }
 
 impl<'a, S: ValueSink> Encoder<'a, S> {
-    /// An encoder for rows that fill `targets` of `columns`.
+    /// An encoder for rows that fill the columns `targets` of `columns`.
     pub fn new(
         columns: &'a [Column],
         targets: &'a [usize],
@@ -104,7 +106,7 @@ impl<'a, S: ValueSink> Encoder<'a, S> {
         }
     }
 
-    /// Where the row that was walked last begins in the piece.
+    /// Where the row that was walked last starts in the piece.
     pub fn row_start(&self) -> usize {
         self.row_start
     }
@@ -113,7 +115,7 @@ impl<'a, S: ValueSink> Encoder<'a, S> {
         Stop::Unfit(self.row_start)
     }
 
-    /// `Ok` when the value could be sent.
+    /// `Ok` if the value could be sent.
     #[inline]
     fn sent(&self, fits: bool) -> Result<(), Stop> {
         if fits { Ok(()) } else { Err(self.unfit()) }
@@ -181,7 +183,8 @@ impl<S: ValueSink> RowVisitor for Encoder<'_, S> {
 
     #[inline]
     fn null(&mut self) -> Result<(), Stop> {
-        // NULL makes the server choose the value of an AUTO_INCREMENT column; the order of rows then matters.
+        // For NULL the server chooses the value of an AUTO_INCREMENT column, so the order of rows
+        // matters.
         let column = self.column()?;
         if column.generated {
             return Ok(());
@@ -209,10 +212,11 @@ impl<S: ValueSink> RowVisitor for Encoder<'_, S> {
         let fits = match column.class {
             ColumnClass::Integer { unsigned } => return self.integer(text, unsigned),
             ColumnClass::Decimal => is_exact(text),
-            // MySQL negates an integer 0 to 0, and reads the text as a negative zero.
+            // MySQL negates an integer 0 to 0, but reads the text as a negative zero.
             ColumnClass::Approximate if text.starts_with(b"-0") && is_zero(text) => false,
             ColumnClass::Approximate => !is_exact(text) || text.len() <= PLAIN_NUMBER_MAX,
-            // As text, '70' means 1970 but 0 means 0000; four digits mean the same both ways.
+            // As text, '70' means 1970, but the number 0 means 0000; four digits mean the same both
+            // ways.
             ColumnClass::Year => text.len() == 4 && is_integer(text),
             _ => false,
         };
@@ -292,7 +296,7 @@ impl<S: ValueSink> RowVisitor for Encoder<'_, S> {
     }
 }
 
-/// Decodes hexadecimal digits; an odd count has a leading zero, as the server reads it.
+/// Decodes hexadecimal digits; the server reads an odd number of them with a leading zero.
 fn decode_hex(digits: &[u8], out: &mut Vec<u8>) -> bool {
     let mut digits = digits.iter();
     if digits.len() % 2 == 1 {
@@ -314,7 +318,7 @@ fn hex_value(digit: u8) -> Option<u8> {
     (digit as char).to_digit(16).map(|value| value as u8)
 }
 
-/// Decodes binary digits into as few bytes as hold them, the most significant first.
+/// Decodes binary digits, most significant first, into as few bytes as hold them.
 fn decode_bits(digits: &[u8], out: &mut Vec<u8>) -> bool {
     for chunk in std::iter::once(&digits[..digits.len() % 8])
         .chain(digits[digits.len() % 8..].chunks(8))

@@ -11,24 +11,24 @@ use refloat_store::InputError;
 use super::options::WritePath;
 use super::outcome::{LoadOutcome, OrphanRows, StatementFailure};
 
-/// What is to be done where a load cannot be resumed.
+/// Advice for a load that cannot be resumed.
 pub const START_OVER: &str =
     "Start over with --restart (and --replace for the tables that are there).";
 
-/// One reason why a load was refused before anything was touched.
+/// One reason why a load was refused, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// What is wrong.
+    /// What is wrong, as a sentence for the user.
     pub reason: String,
-    /// What to do about it.
+    /// What the user can do about it.
     pub hint: String,
 }
 
-/// Names shown when a database is not empty.
+/// How many names to show of a database that is not empty.
 const NAMES_SHOWN: usize = 5;
 
 impl Refusal {
-    /// A database holds something (`names`, all of it), and nobody said what is to become of that.
+    /// A database is not empty (it holds `names`), and no option says what to do with that.
     pub(super) fn not_empty(database: &str, names: &[String]) -> Self {
         let more = if names.len() > NAMES_SHOWN {
             ", …"
@@ -50,7 +50,8 @@ impl Refusal {
         }
     }
 
-    /// The dump, in this line, or statements for tables name another database than the one that it is to go into.
+    /// The dump names another database than the target database: in this line, or in statements for
+    /// tables.
     pub(super) fn other_database(name: &str, line: Option<u64>, wanted: &str) -> Self {
         let names = match line {
             Some(line) => format!("the dump names its own database {name} (line {line})"),
@@ -62,7 +63,7 @@ impl Refusal {
         }
     }
 
-    /// Two names of the dump are one to the server.
+    /// Two names in the dump are the same name to the server.
     pub(super) fn same_name(first: &str, second: &str) -> Self {
         Self {
             reason: format!("{first} and {second} are different names in the dump, and one to this server (lower_case_table_names is not 0)"),
@@ -70,7 +71,7 @@ impl Refusal {
         }
     }
 
-    /// The dump holds a schema of the server itself, and nobody said what is to become of it.
+    /// The dump contains one of the server's own schemas, and no option says what to do with it.
     pub(super) fn system_schema(database: &str) -> Self {
         Self {
             reason: format!("the dump holds the server's own schema {database}: accounts, privileges and other things of the whole server"),
@@ -79,24 +80,24 @@ impl Refusal {
     }
 }
 
-/// A value that a write path stores as another one than the dump has.
+/// A value that a write path stores differently from what the dump has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtherValue {
-    /// The file.
+    /// The file of the dump.
     pub file: String,
     /// Line, from 1.
     pub line: u64,
     /// Byte of the decompressed text, from 0.
     pub offset: u64,
-    /// Database and table.
+    /// Database and table, as `db.table`.
     pub table: String,
-    /// The column.
+    /// Name of the column.
     pub column: String,
-    /// The path.
+    /// The path that stores another value.
     pub path: WritePath,
-    /// What it stores, shortened.
+    /// The value that the path stores, shortened.
     pub by_path: String,
-    /// What the dump's own `INSERT` stores, shortened.
+    /// The value that the dump's own `INSERT` stores, shortened.
     pub as_text: String,
 }
 
@@ -124,113 +125,113 @@ impl fmt::Display for OtherValue {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// Preflight found something; nothing was changed on the server.
+    /// Preflight found something; the server was not changed.
     #[error("{}", refusals(.0))]
     Refused(Vec<Refusal>),
-    /// The dump asked for something that is refused, after parts of it were loaded already.
+    /// The dump contains something that is refused, and parts of it were already loaded.
     #[error("{}", stopped(.0))]
     Stopped(Vec<Refusal>),
-    /// The file was changed while it was being loaded.
+    /// The file changed while it was being loaded.
     #[error(
         "{file}: the file was changed while it was being loaded ({change}), so what was loaded may be a mixture"
     )]
     SourceChanged {
-        /// The dump.
+        /// The file of the dump.
         file: String,
-        /// What is different.
+        /// What is different, in words.
         change: String,
     },
-    /// `--tables` names what the dump does not have.
+    /// `--tables` names tables that the dump does not contain.
     #[error("no table of the dump is called {}; all others that were asked for are loaded", patterns.join(" or "))]
     NoSuchTable {
         /// The patterns without a match.
         patterns: Vec<String>,
     },
-    /// A table has another number of rows in its files than its source says.
+    /// A table has more or fewer rows in its files than the source states.
     #[error(
         "table {table}: the source says that it has {expected} rows, and its files hold {found}"
     )]
     RowsMissing {
-        /// Database and table.
+        /// Database and table, as `db.table`.
         table: String,
-        /// Rows that the source speaks of.
+        /// Rows that the source states.
         expected: u64,
         /// Rows in its files.
         found: u64,
     },
-    /// The other side of a copy has stopped; why is its own to say.
+    /// The reading side of a copy stopped; its own error says why.
     #[error("the source has stopped before its end")]
     SourceEnded,
-    /// The fields of a file are not those of its table.
+    /// The fields of a file do not fit its table.
     #[error("{file}: line {line}, byte {offset}: table {table}: {message}")]
     Fields {
-        /// The file.
+        /// The file of the dump.
         file: String,
         /// Line, from 1.
         line: u64,
         /// Byte of the decompressed text, from 0.
         offset: u64,
-        /// Database and table.
+        /// Database and table, as `db.table`.
         table: String,
-        /// What is wrong.
+        /// What is wrong, in words.
         message: String,
     },
-    /// A load that was begun before goes on with rows that are not the same ones.
+    /// On resume, the source has other rows than those that the load began with.
     #[error(
         "{file}: line {line}, byte {offset}: the rows of table {table} here are not those that were here when the load began, so the load cannot be resumed from this source"
     )]
     SourceDiffers {
-        /// The file.
+        /// The file of the dump.
         file: String,
         /// Line, from 1.
         line: u64,
         /// Byte of the decompressed text, from 0.
         offset: u64,
-        /// Database and table.
+        /// Database and table, as `db.table`.
         table: String,
     },
-    /// All was done but for one thing.
+    /// Everything is loaded, but the progress marks could not be removed.
     #[error("everything is loaded, but the progress marks of the load could not be removed")]
     MarksLeft(#[source] Box<LoadError>),
-    /// A load that was begun before has written rows that its source does not have any more.
+    /// On resume, the source lacks rows that the load has already written.
     #[error(
         "rows of table {table} are in that this source does not have: it is not the one that the load began with"
     )]
     SourceLacks {
-        /// Database and table.
+        /// Database and table, as `db.table`.
         table: String,
     },
-    /// The server was started again in the middle of the load.
+    /// The server restarted during the load.
     #[error("the server {server} was started again in the middle of the load")]
     Restarted {
-        /// The server.
+        /// Identity of the server.
         server: String,
     },
-    /// The source cannot be laid out.
+    /// The source cannot be read as a set of files.
     #[error(transparent)]
     Source(refloat_source::SourceError),
-    /// A defect of this program.
+    /// A bug in Refloat.
     #[error("a defect of this program, please report it: {0}")]
     Defect(String),
     /// The source could not be read to its end.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// The text of the dump is broken.
+    /// The text of the dump is malformed.
     #[error("{file}: line {line}, byte {offset}: {message}")]
     Text {
-        /// The dump.
+        /// The file of the dump.
         file: String,
         /// Line, from 1.
         line: u64,
         /// Byte of the decompressed text, from 0.
         offset: u64,
-        /// What is wrong there.
+        /// What is wrong there, in words.
         message: String,
     },
-    /// The text of the dump cannot be read as statements.
+    /// The text of the dump cannot be split into statements.
     #[error("{file}: {source}")]
     Scan {
-        /// The dump.
+        /// The file of the dump.
         file: String,
         /// What is wrong, and where.
         source: refloat_sqltext::ScanError,
@@ -240,23 +241,23 @@ pub enum LoadError {
         "{file}: the dump ends at byte {offset} without its closing line `-- Dump completed`, so it may be cut"
     )]
     MissingTrailer {
-        /// The dump.
+        /// The file of the dump.
         file: String,
-        /// Bytes of text that were there.
+        /// Bytes of text that there were.
         offset: u64,
     },
     /// The server refused a statement or row.
     #[error("{file}: {failure}")]
     Statement {
-        /// The dump.
+        /// The file of the dump.
         file: String,
-        /// Where and what.
+        /// Which statement or row, and the server's error.
         failure: Box<StatementFailure>,
     },
-    /// Statements or rows were refused and the load went on, as asked.
+    /// Statements or rows were refused and the load continued, as asked (`--on-error continue`).
     #[error("{total} {} refused, and the load went on without", if *total == 1 { "statement or row was" } else { "statements or rows were" })]
     Failures {
-        /// How many.
+        /// Number of refused statements and rows.
         total: u64,
     },
     /// The server or the connection to it failed.
@@ -271,48 +272,49 @@ pub enum LoadError {
     /// Building an index or a foreign key failed; the rows are in place.
     #[error("table {table}: could not build {what}")]
     Index {
-        /// Database and table.
+        /// Database and table, as `db.table`.
         table: String,
-        /// The clauses.
+        /// The clauses of `ALTER TABLE` that failed.
         what: String,
-        /// The server's words.
+        /// The server's error.
         #[source]
         source: refloat_wire::Error,
     },
-    /// Rows name parents that are not there, and the dump's session checks foreign keys.
+    /// Rows refer to parents that do not exist, and the dump's session checks foreign keys.
     #[error("{}", orphaned(.0))]
     Orphans(Vec<OrphanRows>),
-    /// The server says that rows are committed, again and again where they can be written again, and they are not there.
+    /// The server reported rows as committed, but they are not there, even after retries where rows
+    /// can be written again.
     #[error("rows of table {table} are not there although the server said that they are committed")]
     CommitLost {
-        /// Database and table.
+        /// Database and table, as `db.table`.
         table: String,
     },
     /// The first rows of a table would not be stored as the dump has them.
     #[error("{0}")]
     StoredOtherwise(Box<OtherValue>),
-    /// A setting could not be journalled, changed or put back.
+    /// A setting could not be journalled, changed or restored.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// A row is larger than the server takes in one packet.
+    /// A row is larger than the server accepts in one packet.
     #[error(
         "{file}: line {line}, byte {offset}: a row of table {table} needs a packet of {size} bytes; the server's max_allowed_packet is {limit}"
     )]
     RowTooLarge {
-        /// The dump.
+        /// The file of the dump.
         file: String,
         /// Line, from 1.
         line: u64,
         /// Byte of the decompressed text, from 0.
         offset: u64,
-        /// Database and table.
+        /// Database and table, as `db.table`.
         table: String,
         /// Bytes needed.
         size: usize,
-        /// Bytes allowed.
+        /// Bytes allowed, the server's `max_allowed_packet`.
         limit: usize,
     },
-    /// The caller cancelled the run.
+    /// The run was cancelled; the text is the reason.
     #[error("{0}")]
     Interrupted(String),
     /// The run folder could not be written.
@@ -320,7 +322,7 @@ pub enum LoadError {
     Records(#[source] std::io::Error),
 }
 
-/// The first table and foreign key, and how many others.
+/// Text about the first table and foreign key, and the number of others.
 fn orphaned(list: &[OrphanRows]) -> String {
     let Some(first) = list.first() else {
         return String::new();
@@ -341,7 +343,6 @@ fn orphaned(list: &[OrphanRows]) -> String {
     )
 }
 
-/// Text of a list of refusals, one per line.
 fn refusals(list: &[Refusal]) -> String {
     listed("refused before anything was touched", list)
 }
@@ -359,21 +360,21 @@ fn listed(head: &str, list: &[Refusal]) -> String {
     text
 }
 
-/// Runs `work` so that a panic in it, which is a defect, ends like any other error: settings have to be put back after it, and
-/// nobody may wait for it for ever.
+/// Runs `work` so that a panic in it, which is always a bug, ends like any other error: settings
+/// must still be restored, and no other thread may wait forever.
 pub(super) fn guarded<T>(work: impl FnOnce() -> Result<T, LoadError>) -> Result<T, LoadError> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
         .unwrap_or_else(|panic| Err(LoadError::defect(panic.as_ref())))
 }
 
-/// A load that did not reach its end, with what it did until then.
+/// A load that did not reach its end, and what it did until then.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct LoadFailure {
     /// Why it stopped.
     #[source]
     pub error: LoadError,
-    /// What was done until then.
+    /// What the load did before it stopped.
     pub outcome: Box<LoadOutcome>,
 }
 
@@ -396,7 +397,7 @@ impl LoadError {
         )
     }
 
-    /// A panic, which only a defect of this program can be.
+    /// The error of a panic, which is always a bug in Refloat.
     pub fn defect(panic: &(dyn std::any::Any + Send)) -> Self {
         let text = panic
             .downcast_ref::<&str>()
@@ -405,7 +406,7 @@ impl LoadError {
         Self::Defect(text.unwrap_or_else(|| "a panic without words".to_owned()))
     }
 
-    /// The error of delimited text in which no row ends any more.
+    /// The error of delimited text in which a row does not end.
     pub fn row_without_end(file: String, line: u64, offset: u64) -> Self {
         Self::Text {
             file,
@@ -415,7 +416,7 @@ impl LoadError {
         }
     }
 
-    /// The error of a last statement that has no delimiter: the dump may be cut in the middle of it.
+    /// The error of a last statement without a delimiter: the dump may be truncated inside it.
     pub fn unterminated(file: &str, item: &Item) -> Self {
         Self::Text {
             file: file.to_owned(),
@@ -426,7 +427,7 @@ impl LoadError {
         }
     }
 
-    /// A connection error with what was being done.
+    /// A server error, with what was being done.
     pub fn server(context: impl Into<String>, source: refloat_wire::Error) -> Self {
         Self::Server {
             context: context.into(),

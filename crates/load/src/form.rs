@@ -6,17 +6,17 @@ use std::sync::Arc;
 use refloat_source::delimited::DelimitedRows;
 use refloat_sqltext::{LexMode, RowVisitor, VisitError, visit_rows};
 
-/// How the rows of a chunk are written.
+/// The form of a chunk's rows.
 #[derive(Debug, Clone)]
 pub enum Form {
-    /// `(…),(…)`, literals of SQL.
+    /// `(…),(…)` with SQL literals.
     Tuples,
     /// Fields and lines.
     Delimited(Arc<DelimitedRows>),
 }
 
 impl Form {
-    /// Whether rows of both can be written in the same statements.
+    /// Whether rows of both forms can go into the same statements.
     pub fn joins(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Tuples, Self::Tuples) => true,
@@ -25,7 +25,7 @@ impl Form {
         }
     }
 
-    /// Hands the rows of `text` to a visitor.
+    /// Feeds the rows of `text` to a visitor.
     pub fn visit<V: RowVisitor>(
         &self,
         text: &[u8],
@@ -38,7 +38,7 @@ impl Form {
         }
     }
 
-    /// Where each row of `text` stands; empty when the text cannot be walked.
+    /// The range of each row in `text`; empty when the text cannot be walked.
     pub fn bounds(&self, text: &[u8], mode: LexMode) -> Vec<Range<usize>> {
         let mut bounds = Bounds::new();
         match self.visit(text, mode, &mut bounds) {
@@ -47,12 +47,13 @@ impl Form {
         }
     }
 
-    /// `text` in two runs of rows, each with its count; one run when it has fewer than two rows.
+    /// Splits `text` into two runs of rows, each with its row count; one run if it has fewer than
+    /// two rows.
     pub fn halves(&self, text: &[u8], mode: LexMode) -> Vec<(Range<usize>, u64)> {
         halves_of(&self.bounds(text, mode))
     }
 
-    /// The rules of delimited text, if that is what it is.
+    /// The format of delimited text; `None` for tuples.
     pub fn delimited(&self) -> Option<&DelimitedRows> {
         match self {
             Self::Tuples => None,
@@ -61,15 +62,13 @@ impl Form {
     }
 }
 
-/// Notes where rows begin and end.
+/// Records where rows begin and end.
 struct Bounds {
     start: usize,
-    /// The rows so far.
     rows: Vec<Range<usize>>,
 }
 
 impl Bounds {
-    /// No rows yet.
     pub fn new() -> Self {
         Self {
             start: 0,
@@ -91,7 +90,7 @@ impl RowVisitor for Bounds {
     }
 }
 
-/// Notes where the first rows end, up to a number of them.
+/// Like [`Bounds`], but stops after a number of rows.
 struct FirstBounds {
     bounds: Bounds,
     left: usize,
@@ -111,18 +110,19 @@ impl RowVisitor for FirstBounds {
     }
 }
 
-/// Where the first rows stand, at most `most` (one or more) of them; fewer where the text cannot be walked.
+/// The ranges of the first rows, at most `most` (one or more); fewer where the text cannot be
+/// walked.
 pub fn first_bounds(form: &Form, text: &[u8], mode: LexMode, most: usize) -> Vec<Range<usize>> {
     let mut first = FirstBounds {
         bounds: Bounds::new(),
         left: most,
     };
-    // It ends with an error where there are more rows.
+    // The walk ends with an error when there are more rows.
     let _ = form.visit(text, mode, &mut first);
     first.bounds.rows
 }
 
-/// The rows in two runs, each with its count; one run when there are fewer than two rows.
+/// Splits rows into two runs, each with its row count; one run if there are fewer than two rows.
 fn halves_of(rows: &[Range<usize>]) -> Vec<(Range<usize>, u64)> {
     let (left, right) = rows.split_at(rows.len() / 2);
     [left, right]

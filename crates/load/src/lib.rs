@@ -1,8 +1,8 @@
-//! Loading a dump: from text to rows in a server, in parallel, with proof.
+//! Loads a dump into a server: rows in parallel, the rest in order, with a proof at the end.
 //!
-//! [`load`] is the recipe. The conductor reads the dump and keeps its order; workers write rows; indexes and foreign keys
-//! follow; at the end everything is counted and compared. Read `conductor` first in the source for how order is
-//! kept, and `docs/design/load.md` for why.
+//! [`load`] is the recipe. The conductor reads the dump and keeps its order, workers write the
+//! rows, and indexes and foreign keys follow. At the end every table is counted and compared. Start
+//! with the `conductor` module to see how order is kept; `docs/design/load.md` says why.
 
 mod bound;
 mod budget;
@@ -82,25 +82,27 @@ use preflight::Preflight;
 use queue::Queue;
 use resume::Earlier;
 
-/// Memory for sorting index entries, on servers that can be told, when nothing is known about the machine.
+/// Bytes of memory for sorting index entries when nothing is known about the server's machine. Only
+/// some servers accept such a setting.
 const INDEX_MEMORY: u64 = 256 << 20;
 
 /// Loads a dump.
 ///
 /// # Errors
-/// [`LoadFailure`] carries why it stopped and what was done until then. An `Ok` outcome may still have found differences:
-/// see [`LoadOutcome::proven`].
+/// [`LoadFailure`] carries the reason and what was done up to that point. An `Ok` outcome may still
+/// contain differences: see [`LoadOutcome::proven`].
 pub fn load(options: &LoadOptions, run: &Run) -> Result<LoadOutcome, LoadFailure> {
     load_from(options, run, || {
         Opened::open(options, &run.cancel, |words| run.events.note(words))
     })
 }
 
-/// Bytes of text that a source will give, as far as that can be told without reading it; what is compressed is taken to be four times as
-/// large as text. Nothing is unpacked, and no server is asked.
+/// Estimates how many bytes of text a source holds without reading it. `None` if that cannot be
+/// told. Compressed data counts as four times its size. Nothing is unpacked, and no server is
+/// contacted.
 ///
 /// # Errors
-/// [`LoadError`]: the source cannot be opened, or is no dump.
+/// [`LoadError`]: the source cannot be opened or is not a dump.
 pub fn text_bytes(options: &LoadOptions) -> Result<Option<u64>, LoadError> {
     if options.source.is_dir() || options.delimited.table.is_some() {
         return Ok(Opened::open(options, &Cancel::new(), |_words| {})?.text_bytes());
@@ -109,14 +111,14 @@ pub fn text_bytes(options: &LoadOptions) -> Result<Option<u64>, LoadError> {
     Ok(Opened::Stream(Box::new(input)).text_bytes())
 }
 
-/// [`load`] of what `open` gives, whatever the options call the source.
+/// [`load`] from the source that `open` returns, whatever the options name as the source.
 pub fn load_from(
     options: &LoadOptions,
     run: &Run,
     open: impl FnOnce() -> Result<Opened, LoadError>,
 ) -> Result<LoadOutcome, LoadFailure> {
     let started = Instant::now();
-    // What others commit on the node of the load is what that node sends beyond this.
+    // Writes by others on the target node are what it replicates beyond this count.
     let mut counted = options.clone();
     counted.target.commits = Some(CommitCounter::default());
     let options = &counted;
@@ -133,7 +135,7 @@ pub fn load_from(
     match result {
         Ok(()) => Ok(outcome),
         Err(error) => Err(LoadFailure {
-            // Ctrl-C ends connections: what they then say is not why it stopped.
+            // Ctrl-C kills connections. The errors that follow are not why the load stopped.
             error: match error {
                 LoadError::Server { .. } | LoadError::Settings(_) if run.cancel.is_cancelled() => {
                     LoadError::interrupted(&run.cancel)
@@ -174,7 +176,7 @@ fn run_load(
     if let Some(begun) = &earlier.begun {
         applied.know_ended(begun.about.owner.clone());
     }
-    // What a dead run has left must not be taken for the server's own when the way is chosen.
+    // Do this before reading facts: settings that a dead run left are not the server's own.
     applied.clear(&mut control, &run.events)?;
     let facts = Facts::read(&mut control)?;
     let stops = plan::stops(
@@ -231,7 +233,7 @@ fn run_load(
     finish(outcome)
 }
 
-/// The load proper, with the server's settings as planned.
+/// Runs the load itself, with the planned settings in effect.
 #[expect(
     clippy::too_many_arguments,
     reason = "the middle of one recipe, split off so that settings are put back whatever happens here"
@@ -252,7 +254,7 @@ fn with_settings(
         .iter()
         .any(|change| change.name == "local_infile")
     {
-        // A session takes it over when it begins.
+        // Only sessions that start after the change pick it up.
         control = control.reconnect().map_err(|error| {
             LoadError::server("connecting again after settings were changed", error)
         })?;
@@ -312,7 +314,7 @@ fn with_settings(
         marks,
         first_connection: {
             let server = control.server();
-            // Behind a proxy that keeps connections of its own, numbers tell nothing.
+            // Connection ids mean nothing behind a proxy that pools connections.
             let own = server.greeted_id == server.connection_id && !options.galera.through_proxy;
             if own { server.connection_id } else { 0 }
         },
@@ -330,7 +332,7 @@ fn with_settings(
     ctx.hold(&mut control, 0)?;
     let file = source.plain_file()?;
     let position = source.position(&ctx.done_bytes);
-    // Of plain files, what was done with is counted where it is done.
+    // Plain files are counted where their bytes are processed, not where they are read.
     let read = source.read_counter(&position, &ctx.done_bytes);
     run.progress.set_source(source.total_bytes(), position);
     if let Some(outline) = &preflight.outline {
@@ -354,7 +356,7 @@ fn with_settings(
         for _ in 0..options.threads.max(1) {
             scope.spawn(|| worker::run(&ctx, &queue));
         }
-        // A panic must not leave the workers waiting: this scope ends when they do.
+        // Catch panics here: the scope waits for the workers, and they wait for the queue to end.
         let result = guarded(|| {
             match source {
                 Opened::Stream(input) => conductor.run(*input)?,
@@ -370,10 +372,10 @@ fn with_settings(
                 outcome.marks = conductor.made_marks();
                 return Ok((proof, Ok(())));
             }
-            // What cannot be removed says nothing about what was proven.
+            // A failure to remove the marks does not weaken the proof.
             Ok((proof, conductor.forget_marks()))
         });
-        // Workers end with the queue; after an error they have nothing left to do.
+        // Workers end with the queue. After an error they have nothing left to do.
         match &result {
             Ok(_) => queue.end(),
             Err(_) => queue.stop(),
@@ -398,7 +400,7 @@ fn with_settings(
     match result {
         Ok(()) => Ok(()),
         Err(_) if run.cancel.is_cancelled() => Err(ctx.interrupted()),
-        // What a worker ran into says more than that the queue has ended.
+        // A worker's own error says more than the queue having ended.
         Err(error) => match queue.take_error().unwrap_or(error) {
             LoadError::Refused(refusals) if conductor.touched => Err(LoadError::Stopped(refusals)),
             error => Err(error),
@@ -406,7 +408,7 @@ fn with_settings(
     }
 }
 
-/// The marks of this load, and a word when it can keep none.
+/// Sets up the marks of this load, or tells the user that it keeps none.
 fn begin_marks(
     (options, run): (&LoadOptions, &Run),
     earlier: &Earlier,
@@ -427,7 +429,7 @@ fn begin_marks(
     Ok(marks)
 }
 
-/// The source's name until it is open and says its own.
+/// What to call the source until it is open and names itself.
 fn source_name(options: &LoadOptions) -> String {
     if options.source.as_os_str() == "-" {
         "standard input".to_owned()
@@ -436,7 +438,7 @@ fn source_name(options: &LoadOptions) -> String {
     }
 }
 
-/// The conductor and the workers read the file at different times: they must have read the same.
+/// The conductor and the workers read the file at different times and must see the same bytes.
 fn unchanged(file: &PlainFile, name: &str) -> Result<(), LoadError> {
     let change = file
         .change()
@@ -450,12 +452,12 @@ fn unchanged(file: &PlainFile, name: &str) -> Result<(), LoadError> {
     }
 }
 
-/// Connects; Ctrl-C need not wait for a server that does not answer.
+/// Connects. Ctrl-C does not wait for a server that does not answer.
 pub fn connect(options: &LoadOptions, cancel: &Cancel) -> Result<Connection, LoadError> {
     connect_to(&options.target, cancel)
 }
 
-/// [`connect`] to another server than that of the load.
+/// [`connect`] to a server other than the target.
 pub(crate) fn connect_to(
     server: &ConnectOptions,
     cancel: &Cancel,
@@ -498,7 +500,7 @@ fn announce(
     });
 }
 
-/// The verdict over what the load and its proof found.
+/// Turns what the load and its proof found into the verdict.
 fn finish(outcome: &mut LoadOutcome) -> Result<(), LoadError> {
     if !outcome.failures.is_empty() {
         return Err(LoadError::Failures {

@@ -1,4 +1,4 @@
-//! One connection of a writer, and the dump's session on it.
+//! A writer's connection, and the dump's session on it.
 
 use std::sync::Arc;
 
@@ -11,11 +11,10 @@ use super::error::LoadError;
 use super::session::Session;
 use super::writer::Attempt;
 
-/// A connection that rows are written on and tasks run on, with the buffers that belong to it.
+/// A connection for writing rows and running tasks, with its buffers.
 pub struct Link {
-    /// The connection.
     pub conn: Connection,
-    /// What all threads of the load share.
+    /// State shared by all threads of the load.
     pub ctx: Arc<Context>,
     session: Option<Arc<Session>>,
     generation: u64,
@@ -23,9 +22,9 @@ pub struct Link {
     pub text: Vec<u8>,
     /// Row text read from the dump's file.
     pub buffer: Vec<u8>,
-    /// Delimited rows as tuples.
+    /// Delimited rows, converted to tuples.
     pub tuples: Vec<u8>,
-    /// Which of the load's connections this is.
+    /// Which of the load's connections this is; selects its lock.
     slot: usize,
 }
 
@@ -50,14 +49,15 @@ impl Link {
         let mut conn = ctx.connect("a writer")?;
         ctx.hold(&mut conn, slot)?;
         if conn.server().vendor == Vendor::MySql {
-            // Measuring every page access of this one session costs the server more than reading the rows does; an account
-            // that may not switch it off loses nothing else.
+            // Instrumenting every page access of this session costs the server more than reading
+            // the rows does. An account that may not switch it off loses nothing else.
             let _ = conn.exec("UPDATE performance_schema.threads SET INSTRUMENTED = 'NO', HISTORY = 'NO' WHERE PROCESSLIST_ID = CONNECTION_ID()");
         }
         Ok(conn)
     }
 
-    /// Connects again, in the place of a connection that was lost. Once it has the lock of that one, what the server still did for it has come to its end.
+    /// Connects again in place of a connection that was lost. Once the new one holds the old one's
+    /// lock, the server has finished everything it was doing for the old one.
     pub fn reopen(&mut self) -> Result<(), LoadError> {
         self.conn = Self::open(&self.ctx, self.slot)?;
         self.session = None;
@@ -65,7 +65,7 @@ impl Link {
         Ok(())
     }
 
-    /// Gives the connection the dump's session state at these rows, with the strictness of a writer.
+    /// Gives the connection the dump's session state at these rows, with a writer's strictness.
     pub fn enter(&mut self, session: &Arc<Session>) -> Result<(), refloat_wire::Error> {
         if self
             .session
@@ -75,11 +75,12 @@ impl Link {
             return Ok(());
         }
         self.conn.exec(session.writer_set())?;
-        // The server's own check of secondary unique keys may be put off with unique_checks=0, and then lets duplicates in.
+        // With unique_checks=0 the server may skip its check of secondary unique keys and let
+        // duplicates in.
         self.conn.exec("SET SESSION unique_checks = 1")?;
         if let Some(database) = &session.database {
             if self.ctx.cluster.is_some() && self.ctx.options.galera.through_proxy {
-                // USE itself does not wait for what another node has made.
+                // USE does not wait for what another node has created; a query does.
                 self.conn.query("SELECT 1")?;
             }
             self.conn.exec(format!("USE {}", quote_ident(database)))?;
@@ -89,14 +90,15 @@ impl Link {
         Ok(())
     }
 
-    /// Takes a writer's strictness from the session of a chunk, until [`Self::strict_again`]. The chunk's transaction is open meanwhile.
+    /// Lifts a writer's strictness for the session of a chunk, until [`Self::strict_again`]. The
+    /// chunk's transaction stays open meanwhile.
     pub fn lenient(&mut self, session: &Session) -> Result<(), refloat_wire::Error> {
-        // Whatever happens: the session is not a writer's until then.
+        // Even if this fails, the session is no longer a writer's.
         self.leave_session();
         self.conn.exec(session.lenient_set()).map(drop)
     }
 
-    /// Gives it back.
+    /// Restores the strictness that [`Self::lenient`] lifted.
     pub fn strict_again(&mut self, session: &Arc<Session>) -> Result<(), refloat_wire::Error> {
         self.conn.exec(session.strict_set())?;
         self.session = Some(Arc::clone(session));
@@ -108,12 +110,13 @@ impl Link {
         self.session = None;
     }
 
-    /// Grows with every change of the session: what was prepared under an older one is not used any more.
+    /// Increases with every change of the session: statements prepared under an older generation
+    /// are not reused.
     pub fn generation(&self) -> u64 {
         self.generation
     }
 
-    /// The text of a piece; of a plain file it is read into `buffer`.
+    /// The text of a piece; that of a plain file is read into `buffer`.
     pub fn read_piece<'a>(piece: &'a Piece, buffer: &'a mut Vec<u8>) -> Result<&'a [u8], Attempt> {
         piece.text(buffer).map_err(|source| Attempt::Source {
             file: piece.source.to_string(),
@@ -122,7 +125,7 @@ impl Link {
         })
     }
 
-    /// Takes back what was written of a chunk.
+    /// Rolls back what was written of a chunk.
     pub fn rollback(&mut self, chunk: &Chunk) -> Result<(), LoadError> {
         self.conn.exec("ROLLBACK").map(drop).map_err(|error| {
             LoadError::server(

@@ -1,4 +1,4 @@
-//! The source of a load, opened: one stream of statements, or the files of a layout.
+//! The opened source of a load: one stream of statements, or the files of a layout.
 
 mod look;
 
@@ -21,12 +21,12 @@ use super::options::LoadOptions;
 use super::outline::{Gather, Outline};
 pub use look::not_whole;
 
-/// Text per compressed byte that is assumed until the dump was read.
+/// Assumed ratio of text to compressed bytes until the dump has been read.
 const COMPRESSION_GUESS: u64 = 4;
 /// Bytes read at a time.
 const BLOCK: usize = 1 << 20;
 
-/// A source, opened.
+/// An opened source.
 pub enum Opened {
     /// One stream of statements.
     Stream(Box<Input>),
@@ -35,9 +35,9 @@ pub enum Opened {
 }
 
 impl Opened {
-    /// Opens the source so that Ctrl-C ends it: opening waits for the first bytes of a pipe, which may come late or never (its
-    /// producer asks for a password, say).
-    /// `say` is told what somebody should know before it is done.
+    /// Opens the source in such a way that Ctrl-C ends it: opening waits for the first bytes of a
+    /// pipe, which may come late or never (its producer may be asking for a password, for example).
+    /// `say` receives a notice for the user before an archive is unpacked.
     pub fn open(
         options: &LoadOptions,
         cancel: &Cancel,
@@ -70,7 +70,8 @@ impl Opened {
         Ok(Self::Stream(Box::new(input)))
     }
 
-    /// The same of what can be looked at without unpacking it. `None`: it is an archive.
+    /// Like [`Opened::open`] for a source that can be examined without unpacking it; `None` for an
+    /// archive.
     pub fn unless_archive(
         options: &LoadOptions,
         cancel: &Cancel,
@@ -90,7 +91,7 @@ impl Opened {
         }
     }
 
-    /// What names of its files are below of.
+    /// The path that the names of the source's files are relative to.
     pub fn root(&self) -> PathBuf {
         match self {
             Self::Stream(input) => PathBuf::from(input.name()),
@@ -98,7 +99,7 @@ impl Opened {
         }
     }
 
-    /// The command that opens sources of this kind.
+    /// The Refloat command that takes sources of this kind.
     pub fn command(&self) -> &'static str {
         match self.format() {
             SourceFormat::Server => "copy",
@@ -106,7 +107,7 @@ impl Opened {
         }
     }
 
-    /// Bytes as they are stored, where that can be told.
+    /// Bytes as stored; `None` when unknown.
     pub fn total_bytes(&self) -> Option<u64> {
         match self {
             Self::Stream(input) => input.total_bytes(),
@@ -114,7 +115,7 @@ impl Opened {
         }
     }
 
-    /// How it is compressed, in a word.
+    /// The kind of compression, as a word for reports.
     pub fn compression(&self) -> String {
         match self {
             Self::Stream(input) => input.compression().to_string(),
@@ -123,7 +124,7 @@ impl Opened {
         }
     }
 
-    /// What kind of source it is.
+    /// The format of the source.
     pub fn format(&self) -> SourceFormat {
         match self {
             Self::Stream(_) => SourceFormat::Sql,
@@ -131,7 +132,8 @@ impl Opened {
         }
     }
 
-    /// Bytes of text that it will give, as far as that can be told.
+    /// Bytes of text that the source will yield, estimated if it is compressed; `None` when
+    /// unknown.
     pub fn text_bytes(&self) -> Option<u64> {
         let plain = match self {
             Self::Stream(input) => input.compression() == Compression::None,
@@ -141,7 +143,7 @@ impl Opened {
         self.total_bytes().map(|bytes| bytes * factor)
     }
 
-    /// The file, when it is one that workers can read by themselves.
+    /// The dump file, if it is one that workers can read themselves.
     pub fn plain_file(&self) -> Result<Option<Arc<PlainFile>>, LoadError> {
         let Self::Stream(input) = self else {
             return Ok(None);
@@ -154,8 +156,8 @@ impl Opened {
         Ok(Some(Arc::new(file)))
     }
 
-    /// Counts how far the source was read. Of plain files the conductor reads ahead of the rows by far: what counts is what is
-    /// done with.
+    /// The counter of how far the source has been read. In plain files the conductor reads far
+    /// ahead of the rows, so there it is `done` that counts.
     pub fn position(&self, done: &Arc<AtomicU64>) -> Arc<AtomicU64> {
         if let Self::Layout(layout) = self
             && let Some(stream) = layout.stream()
@@ -173,7 +175,8 @@ impl Opened {
         }
     }
 
-    /// The same counter where the conductor adds to it what it reads, another one where it is counted elsewhere.
+    /// The counter that the conductor adds its reads to: `position`, or an unused one if `position`
+    /// is advanced elsewhere.
     pub fn read_counter(&self, position: &Arc<AtomicU64>, done: &Arc<AtomicU64>) -> Arc<AtomicU64> {
         let elsewhere = self.format() == SourceFormat::Server || Arc::ptr_eq(position, done);
         if elsewhere {
@@ -183,7 +186,8 @@ impl Opened {
         }
     }
 
-    /// What somebody should know of it before it is loaded: sentences that begin with its name.
+    /// Notes about the source for the user before the load begins, as sentences that begin with its
+    /// name.
     pub fn notes(&self) -> Vec<String> {
         match self {
             Self::Stream(_) => Vec::new(),
@@ -195,7 +199,8 @@ impl Opened {
         }
     }
 
-    /// Looks at the source: is it a dump, and is it whole as far as that can be seen?
+    /// Checks whether the source is a dump, and whether it is complete as far as can be seen in
+    /// advance.
     pub fn look(
         &mut self,
         options: &LoadOptions,
@@ -231,7 +236,7 @@ fn is_plain(layout: &Layout) -> bool {
     })
 }
 
-/// What the files of a layout seem to hold.
+/// The outline of a layout's files.
 fn outline_of(
     layout: &Layout,
     options: &LoadOptions,
@@ -267,7 +272,7 @@ fn outline_of(
     Ok(gather.end())
 }
 
-/// Walks over the statements of a file, with their lines.
+/// Calls `found` for each statement of a file, with its line.
 pub fn each_statement(
     file: &SqlFile,
     mut found: impl FnMut(&StatementKind, &[u8], refloat_sqltext::LexMode, u64),

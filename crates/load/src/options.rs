@@ -1,4 +1,4 @@
-//! What a caller can ask of a load.
+//! The options of a load.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,14 +11,15 @@ use serde::Serialize;
 
 use super::galera::GaleraOptions;
 
-/// Smallest chunk (transaction) that the search for a good size goes down to, in bytes of dump text.
+/// Smallest chunk (transaction) that the search for a good size tries, in bytes of dump text.
 pub const CHUNK_BYTES_MIN: usize = 1 << 20;
-/// Where the search for a good chunk size starts, in bytes of dump text.
+/// Size at which the search for a good chunk size starts, in bytes of dump text.
 pub const CHUNK_BYTES_START: usize = 16 << 20;
-/// Default ceiling for the memory of one run, in bytes; the input, the queue and the encoders share it.
+/// Default memory ceiling of one run, in bytes; input, queue and encoders share it.
 pub const MEMORY_DEFAULT: usize = 224 << 20;
 
-/// Bytes of rows from which a table is worth putting its indexes off; up to here they are built with the rows.
+/// Bytes of rows from which deferring a table's indexes is worthwhile; smaller tables build them
+/// with their rows.
 pub const DEFER_MIN_BYTES: usize = 8 << 20;
 
 /// How rows are written to the server.
@@ -26,19 +27,19 @@ pub const DEFER_MIN_BYTES: usize = 8 << 20;
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum WritePath {
-    /// The fastest way that the server, the table and the values allow.
+    /// The fastest path that the server, the table and the values allow.
     #[default]
     Auto,
     /// MariaDB's array-bound prepared insert (`COM_STMT_BULK_EXECUTE`).
     Bulk,
-    /// `LOAD DATA LOCAL INFILE`, each statement's information line checked before its commit.
+    /// `LOAD DATA LOCAL INFILE`; each statement's information line is checked before its commit.
     LoadData,
     /// The dump's own multi-row `INSERT` text.
     Insert,
 }
 
 impl WritePath {
-    /// Its name in reports.
+    /// The name used in reports.
     pub fn word(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -60,42 +61,44 @@ impl std::fmt::Display for WritePath {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum IndexMode {
-    /// After the rows; but with them in a Galera cluster whose applications run.
+    /// After the rows; with the rows in a Galera cluster whose applications keep running.
     #[default]
     Auto,
     /// After the rows, for every table large enough to gain from it.
     Deferred,
-    /// With the rows, as the dump's `CREATE TABLE` has them.
+    /// With the rows, as in the dump's `CREATE TABLE`.
     Inline,
 }
 
-/// What is done about foreign keys.
+/// How foreign keys are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum ForeignKeyMode {
-    /// As the dump's own session says: with `foreign_key_checks=0` (what the dump tools write) they are not validated.
+    /// As the dump's own session does: with `foreign_key_checks=0`, which the dump tools set, they
+    /// are not validated.
     #[default]
     AsDump,
     /// Every foreign key of a loaded table is checked after the rows, and orphan rows are listed.
     Checked,
 }
 
-/// What is done with a target that already holds something.
+/// What to do with a target that is not empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum ExistingPolicy {
-    /// Refuse before anything is touched.
+    /// Refuse before anything is changed.
     #[default]
     Refuse,
-    /// Tables and views that the dump brings replace those of the same name; others stay.
+    /// Tables and views of the dump replace those of the same name; others stay.
     Replace,
-    /// Rows are added to tables that exist and have the dump's definition; `DROP TABLE` of the dump is not run.
+    /// Rows are added to existing tables that have the dump's definition; the dump's `DROP TABLE`
+    /// is not run.
     Append,
 }
 
-/// What happens when the server refuses a statement.
+/// What to do when the server refuses a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -103,7 +106,7 @@ pub enum OnError {
     /// Stop at the first one.
     #[default]
     Stop,
-    /// Go on without the refused statement or row, list all of them at the end, and fail then.
+    /// Continue without the refused statement or row, list all of them at the end, and fail then.
     Continue,
 }
 
@@ -112,7 +115,8 @@ pub enum OnError {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum BinlogMode {
-    /// Off with [`Durability::Disposable`] on a server without replicas, else as the server and the dump have it.
+    /// Off with [`Durability::Disposable`] on a server without replicas, otherwise as
+    /// [`BinlogMode::Keep`].
     #[default]
     Auto,
     /// As the server and the dump have it.
@@ -121,41 +125,41 @@ pub enum BinlogMode {
     Off,
 }
 
-/// What is done with the server's own schema (`mysql`) when the dump holds it.
+/// What to do with the server's own schema (`mysql`) if the dump contains it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum SystemSchemaMode {
-    /// Refuse at the first statement, and say what the choices are.
+    /// Refuse at the first statement, and name the choices.
     #[default]
     Refuse,
     /// Leave out every statement that concerns it.
     Skip,
-    /// Run its statements as they stand, one after the other, as the stock client would.
+    /// Run its statements as they are, one after the other, like the stock client.
     Load,
 }
 
-/// A class of statements that is not run unless it is allowed by name, because it reaches beyond the dump's databases.
+/// A class of statements that reach beyond the dump's databases, and run only if allowed by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum StatementClass {
-    /// `CREATE USER`, `GRANT`, `SET PASSWORD` and their like.
+    /// `CREATE USER`, `GRANT`, `SET PASSWORD` and the like.
     Accounts,
-    /// `CHANGE MASTER`, `RESET`, `PURGE BINARY LOGS`, `START REPLICA` and their like.
+    /// `CHANGE MASTER`, `RESET`, `PURGE BINARY LOGS`, `START REPLICA` and the like.
     Replication,
     /// `SET GLOBAL`, `SET PERSIST`.
     Global,
     /// `SET @@GLOBAL.GTID_PURGED`.
     GtidPurged,
-    /// `PREPARE`, `EXECUTE` and their like, which run a text that the dump puts together.
+    /// `PREPARE`, `EXECUTE` and the like, which run text that the dump assembles.
     DynamicSql,
-    /// With another database than the dump was made of: definitions that name the old one.
+    /// Definitions that name the dump's original database, when it is loaded into another one.
     OldDatabase,
 }
 
 impl StatementClass {
-    /// The class of a statement, where its kind says it.
+    /// The class of a statement, if its kind determines one.
     pub(super) fn of(kind: &StatementKind) -> Option<Self> {
         match kind {
             StatementKind::Account => Some(Self::Accounts),
@@ -167,7 +171,7 @@ impl StatementClass {
         }
     }
 
-    /// Why it is not run unasked.
+    /// Why it does not run unless allowed.
     pub(super) fn reason(self) -> &'static str {
         match self {
             Self::OldDatabase => {
@@ -179,7 +183,7 @@ impl StatementClass {
         }
     }
 
-    /// How to choose.
+    /// How to allow it or leave it out.
     pub(super) fn hint(self) -> String {
         let word = self.word();
         match self {
@@ -191,7 +195,7 @@ impl StatementClass {
         }
     }
 
-    /// The word that the program's `--allow` takes.
+    /// The word for it in `--allow`.
     pub fn word(self) -> &'static str {
         match self {
             Self::Accounts => "accounts",
@@ -204,89 +208,94 @@ impl StatementClass {
     }
 }
 
-/// What is done about a load of the same source that was begun and not ended.
+/// What to do about an unfinished load of the same source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum ResumeMode {
-    /// It goes on where it ended, and says so; without one the load begins.
+    /// Resume it and say so; if there is none, start a load.
     #[default]
     Auto,
-    /// It goes on; without one the load is refused.
+    /// Resume it; if there is none, refuse the load.
     Require,
-    /// Its marks are removed, and the load begins anew.
+    /// Remove its marks and start over.
     Restart,
 }
 
-/// Everything a load can be told. `LoadOptions::new` gives the defaults.
+/// All options of a load. [`LoadOptions::new`] gives the defaults.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct LoadOptions {
-    /// The dump: a file, or `-` for standard input.
+    /// The dump: a file or folder, or `-` for standard input.
     pub source: PathBuf,
-    /// The server.
+    /// How to connect to the server.
     pub target: ConnectOptions,
-    /// Connections that write at the same time.
+    /// Number of connections that write at the same time.
     pub threads: usize,
-    /// Connections that write into one table at the same time; `None` takes what is good on the server.
+    /// Number of connections that write into one table at the same time; `None` chooses by the
+    /// server.
     pub table_threads: Option<usize>,
-    /// Database for dumps that name none; created when it is missing.
+    /// Database for dumps that name none; created if it does not exist.
     pub database: Option<String>,
-    /// Tables to load, as `table` or `db.table`, `*` and `?` match; empty means all.
+    /// Patterns of the tables to load, as `table` or `db.table`, with `*` and `?`; empty means all.
     pub tables: Vec<String>,
-    /// How far the server's settings may be changed; `None` lets the server's contents decide.
+    /// How far the server's settings may be changed; `None` decides by what the server contains.
     pub durability: Option<Durability>,
     /// How rows are written.
     pub write_path: WritePath,
     /// When secondary indexes are built.
     pub indexes: IndexMode,
-    /// Bytes of rows from which [`IndexMode::Deferred`] puts a table's indexes off.
+    /// Bytes of rows from which [`IndexMode::Deferred`] defers a table's indexes.
     pub defer_min_bytes: usize,
-    /// What is done about foreign keys.
+    /// How foreign keys are handled.
     pub foreign_keys: ForeignKeyMode,
-    /// Fixed rows per transaction; `None` searches for a good size while loading.
+    /// Fixed number of rows per transaction; `None` searches for a good size during the load.
     pub chunk_rows: Option<u64>,
-    /// Fixed bytes of dump text per transaction; `None` searches.
+    /// Fixed bytes of dump text per transaction; `None` searches for a good size during the load.
     pub chunk_bytes: Option<usize>,
-    /// Ceiling for the memory of the run, in bytes.
+    /// Memory ceiling of the run, in bytes.
     pub max_memory: usize,
-    /// What is done with a target that already holds something.
+    /// What to do with a target that is not empty.
     pub existing: ExistingPolicy,
-    /// What happens when the server refuses a statement.
+    /// What to do when the server refuses a statement.
     pub on_error: OnError,
-    /// Collations to write instead of those in the dump.
+    /// Collations of the dump, and those that replace them.
     pub map_collation: BTreeMap<String, String>,
-    /// `sql_mode` words to write instead of those in the dump; an empty value drops the word.
+    /// Words of the dump's `sql_mode`, and those that replace them; an empty value removes the
+    /// word.
     pub map_sql_mode: BTreeMap<String, String>,
-    /// Statement classes that may run although they reach beyond the dump's databases.
+    /// Classes of statements that may run although they reach beyond the dump's databases.
     pub allow: Vec<StatementClass>,
-    /// Statement classes that are left out, and listed.
+    /// Classes of statements that are left out and listed.
     pub skip: Vec<StatementClass>,
-    /// What is done with the server's own schema.
+    /// What to do with the server's own schema.
     pub system_schema: SystemSchemaMode,
     /// Whether the sessions write to the binary log.
     pub binlog: BinlogMode,
-    /// Take a dump whose closing comment is missing (it may be cut).
+    /// Accept a dump without its closing comment, although it may be truncated.
     pub accept_missing_trailer: bool,
-    /// What kind of source it is; found by its content when nobody says.
+    /// The format of the source; `None` detects it from the content.
     pub source_format: Option<SourceFormat>,
-    /// The folder that archives are unpacked into; what is unpacked is removed at the end.
+    /// Folder that archives are unpacked into; the unpacked files are removed at the end.
     pub scratch: PathBuf,
-    /// How delimited text is written. With a table in it the source is a file of rows for that table.
+    /// The format of delimited text. If it names a table, the source is a file of rows for that
+    /// table.
     pub delimited: DelimitedOptions,
-    /// What is done about a load of the same source that was begun and not ended.
+    /// What to do about an unfinished load of the same source.
     pub resume: ResumeMode,
-    /// What is asked of a load into a node of a Galera cluster.
+    /// Options for a load into a node of a Galera cluster.
     pub galera: GaleraOptions,
-    /// Whether a statement that was running when a load ended is taken for done; `None` refuses to decide.
+    /// Whether a statement that was running when an earlier load ended counts as done; `None`
+    /// refuses to decide.
     pub uncertain: Option<bool>,
-    /// Leaves the marks of a load that is proven, so that the same again finds all of it done. Whoever asks for that removes them when the
-    /// result is written down: [`LeftMarks::remove`](super::LeftMarks::remove).
+    /// Keeps the marks of a proven load, so that the same load finds everything done if it is run
+    /// again. The caller must remove them once the result is recorded:
+    /// [`LeftMarks::remove`](super::LeftMarks::remove).
     pub leave_marks: bool,
 }
 
 impl LoadOptions {
-    /// Options for one source and one server, all else at its default.
+    /// Options for one source and one server, with defaults for everything else.
     pub fn new(source: impl Into<PathBuf>, target: ConnectOptions) -> Self {
         Self {
             source: source.into(),

@@ -1,4 +1,4 @@
-//! What a load did, and what proves it.
+//! The result of a load, and its proof.
 
 use refloat_run::outcome::Bounded;
 use refloat_run::phases::PhaseTime;
@@ -14,19 +14,20 @@ use super::options::WritePath;
 pub struct TableOutcome {
     /// Database.
     pub database: String,
-    /// Table.
+    /// Name of the table, without its database.
     pub table: String,
     /// Rows that the server confirmed and that are committed.
     pub rows: u64,
-    /// Bytes of dump text those rows came from.
+    /// Bytes of dump text that those rows came from.
     pub bytes: u64,
-    /// Secondary indexes and foreign keys built after the rows.
+    /// Number of secondary indexes and foreign keys built after the rows.
     pub indexes_built: u64,
     /// Whether rows, indexes and foreign keys are all in place.
     pub complete: bool,
-    /// Whether its engine has transactions. Without, rows of a chunk that failed may be there besides those that are counted.
+    /// Whether its engine has transactions. If not, the table may hold rows of a failed chunk in
+    /// addition to those counted.
     pub transactional: bool,
-    /// Definitions that are still missing (`ADD KEY …`), ready to be put behind `ALTER TABLE`.
+    /// Clauses that are still missing (`ADD KEY …`), to be used after `ALTER TABLE`.
     pub missing: Vec<String>,
 }
 
@@ -35,23 +36,23 @@ pub struct TableOutcome {
 pub struct StatementFailure {
     /// The file of the dump.
     pub file: String,
-    /// Line of the dump, from 1.
+    /// Line of the dump, from 1; 0 for a statement that Refloat itself runs.
     pub line: u64,
     /// Byte of the (decompressed) dump where the statement or row begins, from 0.
     pub offset: u64,
-    /// The first bytes of it.
+    /// Its first bytes.
     pub head: String,
-    /// Server error code, 0 when Refloat itself refused it.
+    /// Server error code; 0 when Refloat itself refused it.
     pub code: u16,
-    /// The server's words, with its error code.
+    /// The server's message, with its error code.
     pub message: String,
-    /// Database and table, when the statement belongs to one.
+    /// Database and table, if the statement belongs to one.
     pub table: Option<String>,
 }
 
 impl std::fmt::Display for StatementFailure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // What refloat itself runs for the source stands on no line.
+        // Statements that Refloat itself runs for the source are on no line of it.
         if self.line > 0 {
             write!(f, "line {}, byte {}: ", self.line, self.offset)?;
         }
@@ -62,75 +63,79 @@ impl std::fmt::Display for StatementFailure {
 /// A warning of the server about a statement of the load.
 #[derive(Debug, Clone, Serialize)]
 pub struct LoadWarning {
-    /// Table or statement that it was about.
+    /// The table or statement that it concerns.
     pub about: String,
-    /// Server warning code, 0 when the warning is Refloat's own.
+    /// Server warning code; 0 when the warning is Refloat's own.
     pub code: u16,
-    /// The server's words.
+    /// The text of the warning.
     pub message: String,
 }
 
-/// A load that went on where an earlier process of it had ended.
+/// A load that resumed where an earlier process ended.
 #[derive(Debug, Clone, Serialize)]
 pub struct Resumption {
-    /// The run that began it.
+    /// Id of the run that started it.
     pub run: String,
-    /// When that was, UTC.
+    /// When that was, in UTC.
     pub begun: String,
-    /// Rows that were in already.
+    /// Rows that were already in.
     pub rows: u64,
 }
 
-/// An orphan row found by `--foreign-keys checked`.
+/// Orphan rows found by `--foreign-keys checked`.
 #[derive(Debug, Clone, Serialize)]
 pub struct OrphanRows {
     /// Child table.
     pub table: String,
-    /// Constraint.
+    /// Name of the foreign key.
     pub constraint: String,
-    /// How many child rows have no parent.
+    /// Number of child rows without a parent.
     pub rows: u64,
     /// Key values of the first of them.
     pub examples: Vec<String>,
 }
 
-/// What was checked after the load.
+/// The checks after the load.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Proof {
     /// Whether the checks were run at all.
     pub done: bool,
     /// Tables whose row count was compared.
     pub tables_counted: u64,
-    /// Tables whose rows nobody can tell the right number of: the dump has run statements that may have changed any.
+    /// Tables whose correct row count is unknown, because the dump ran statements that may have
+    /// changed any number of rows.
     pub tables_not_counted: u64,
-    /// Tables whose first rows were compared with what an `INSERT` of the dump's own text stores, before they were sent in another form.
+    /// Tables whose first rows were sent in another form only after a comparison with what an
+    /// `INSERT` of the dump's own text stores.
     pub first_rows_compared: u64,
-    /// Tables whose first rows were sent in another form without that, and why; sentences.
+    /// Tables whose first rows were sent in another form without that comparison, and why, as
+    /// sentences.
     pub first_rows_not_compared: Vec<String>,
     /// Tables whose definition was compared.
     pub definitions_compared: u64,
-    /// Views, routines, triggers, events and sequences of the dump that were looked for.
+    /// Views, routines, triggers, events and sequences of the dump whose existence was checked.
     pub programs_checked: u64,
-    /// Everything that was not as it should be.
+    /// Everything that was not as expected.
     pub differences: Bounded<Difference>,
-    /// Orphan rows, where foreign keys were checked.
+    /// Orphan rows, if foreign keys were checked.
     pub orphans: Vec<OrphanRows>,
 }
 
-/// What a load did.
+/// The result of a load.
 #[derive(Debug, Clone, Default, Serialize)]
 #[non_exhaustive]
 pub struct LoadOutcome {
-    /// The marks that were left, as it was asked for.
+    /// The marks that were kept, if [`LoadOptions::leave_marks`](super::LoadOptions::leave_marks)
+    /// asked for that.
     #[serde(skip)]
     pub marks: Option<LeftMarks>,
-    /// The earlier process that this load went on after.
+    /// The earlier process that this load resumed, if any.
     pub resumed: Option<Resumption>,
-    /// Whether the same command resumes where this one ended.
+    /// Whether the same command would resume where this load ended.
     pub resumable: bool,
     /// Run id.
     pub run: String,
-    /// The dump.
+    /// Name of the dump.
     pub source: String,
     /// The server, without secrets.
     pub target: String,
@@ -142,53 +147,54 @@ pub struct LoadOutcome {
     pub rows: u64,
     /// Bytes of (decompressed) dump text read.
     pub bytes: u64,
-    /// Statements run that were not rows.
+    /// Statements run, not counting those that are rows.
     pub statements: u64,
-    /// Wall seconds of the whole run.
+    /// Wall-clock seconds of the whole run.
     pub seconds: f64,
-    /// Wall seconds by phase.
+    /// Wall-clock seconds by phase.
     pub phases: Vec<PhaseTime>,
-    /// Chunk size that the search ended with, in bytes of dump text.
+    /// Chunk size at which the search ended, in bytes of dump text.
     pub chunk_bytes: u64,
-    /// Rows of an average chunk.
+    /// Rows in an average chunk.
     pub chunk_rows: u64,
     /// Rows by write path.
     pub write_paths: Vec<(WritePath, u64)>,
-    /// Of the rows by `LOAD DATA`, those whose text was sent as it stands in the source.
+    /// Of the rows by `LOAD DATA`, those whose text was sent exactly as in the source.
     pub as_it_stands_rows: u64,
-    /// Why a slower path than the best one was taken, and how to allow the better.
+    /// Why a slower path than the best one was taken, and how to allow the better one.
     pub advice: Vec<String>,
-    /// What bound the run, as a sentence with figures.
+    /// The bottleneck of the run, as a sentence with figures.
     pub bound_by: Option<String>,
-    /// Chunks sent again after a deadlock or a lock wait.
+    /// Chunks sent again after a deadlock or a lock wait timeout.
     pub retries: u64,
-    /// Rows that `INSERT IGNORE` of the dump left out, as the stock client would have.
+    /// Rows that the dump's `INSERT IGNORE` left out, as they would be with the stock client.
     pub ignored_rows: u64,
     /// Statements left out on purpose, with the reason.
     pub skipped: Bounded<String>,
-    /// Tables and columns whose collation the dump leaves to the server, and that have another one here than where such dumps come from. It
-    /// takes nothing from the proof.
+    /// Tables and columns for which the dump leaves the collation to the server, and whose
+    /// collation here differs from that on the usual source of such dumps. This does not affect the
+    /// proof.
     pub other_collations: u64,
     /// Warnings of the server.
     pub warnings: Bounded<LoadWarning>,
     /// Statements and rows that the server refused.
     pub failures: Bounded<StatementFailure>,
-    /// What was checked at the end.
+    /// The checks after the load.
     pub proof: Proof,
-    /// Of a load into a Galera cluster, what it did to the nodes.
+    /// For a load into a Galera cluster, its effect on the nodes.
     pub galera: Option<GaleraOutcome>,
     /// Settings that were changed, as `name: old -> new (reason)`.
     pub settings_changed: Vec<String>,
-    /// Settings that were asked for and not changed, with the reason.
+    /// Settings that were requested but not changed, with the reason.
     pub settings_skipped: Vec<String>,
-    /// Settings that could not be put back.
+    /// Settings that could not be restored.
     pub settings_left: Vec<String>,
     /// Whether every statement was run, every row is there and every check passed.
     pub proven: bool,
 }
 
 impl LoadOutcome {
-    /// Whether the load itself ended, but a check found something.
+    /// Whether the load itself finished, but a check found something.
     pub fn proof_failed(&self) -> bool {
         self.proof.done
             && (!self.proof.differences.is_empty()

@@ -1,8 +1,9 @@
-//! What a dump seems to hold, before anything is touched.
+//! A quick look at what a dump seems to contain, before anything is changed.
 //!
-//! Of a plain file [`Outline::of`] looks at lines, not at rows, so it is read at the speed of the disk; a plan, which reads all of
-//! a dump anyway, gives every statement to [`Gather`]. What this finds decides what is *checked beforehand*, never what
-//! is run: the conductor reads the dump for real.
+//! In a plain file [`Outline::of`] looks at lines, not at rows, so it reads at the speed of the
+//! disk; a plan, which reads the whole dump anyway, passes every statement to [`Gather`]. The
+//! outline decides what is *checked beforehand*, never what is run: the conductor reads the dump
+//! for real.
 
 mod charsets;
 mod lines;
@@ -28,58 +29,62 @@ use super::renamed;
 pub use charsets::Named;
 pub use program::Account;
 
-/// Files up to this size are looked over; larger ones would be read from disk twice for little.
+/// Plain files up to this size are scanned; for larger ones, a second read from disk costs too
+/// much.
 const SIZE_MAX: u64 = 8 << 30;
-/// The same of compressed files, as they are stored: they have to be unpacked twice.
+/// The limit for compressed files, by their compressed size: they must be decompressed twice.
 const COMPRESSED_MAX: u64 = 1 << 30;
-/// Names that are kept of one database; a dump of more tables is checked by its databases only.
+/// Names kept per database; a dump with more tables is checked by its databases only.
 const NAMES_MAX: usize = 20_000;
 /// Definers, and definitions that name the old database, that are kept.
 const DEFINERS_MAX: usize = 100;
 
-/// What a dump seems to hold of what was asked for.
+/// What a dump seems to contain of what the options ask for.
 #[derive(Debug, Default, Clone)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "independent facts about a dump"
 )]
 pub struct Outline {
-    /// What it brings, by database; `None` is the one that the caller says.
+    /// What it brings into each database; `None` is the target database that the caller chooses.
     pub contents: BTreeMap<Option<String>, Content>,
     /// Databases that it names itself, and the line where it first does.
     pub named: BTreeMap<String, u64>,
-    /// `CREATE TABLE` statements.
+    /// Number of `CREATE TABLE` statements.
     pub tables: u64,
-    /// Accounts in whose name programs are to run, with the first such program.
+    /// Accounts that programs will run as, with the first such program.
     pub definers: BTreeMap<Account, String>,
-    /// The first function that does not say what it does to data.
+    /// The first function that does not declare what it does to data.
     pub undeclared: Option<String>,
-    /// Whether the dump program's head line is there.
+    /// Whether the dump program's header line was seen.
     pub header: bool,
-    /// Whether the closing comment is there.
+    /// Whether the closing comment was seen.
     pub completed: bool,
-    /// Tables of other engines than InnoDB: database, where the dump says it, table, engine, and the line of the definition.
+    /// Tables of engines other than InnoDB: database if the dump names it, table, engine, and line
+    /// of the definition.
     pub engines: Vec<(Option<String>, String, String, u64)>,
-    /// Tables of somebody's that are called like one of Refloat's own, and the line of the definition.
+    /// Tables that have the name of one of Refloat's own but are not one, and the line of the
+    /// definition.
     pub namesakes: Vec<(String, u64)>,
-    /// Collations and character sets that its statements name, with the line of the first.
+    /// Collations and character sets named in its statements, and where first.
     pub charsets: BTreeMap<(Named, String), CharsetPlace>,
-    /// Whether something that a load stops at seems to be there.
+    /// Whether there seems to be a statement that a load would stop at.
     pub suspect: bool,
-    /// Patterns of `--tables` that nothing was found for.
+    /// Whether some pattern of `--tables` matched nothing.
     pub unmatched: bool,
-    /// Definitions that name the database which the dump was made of, when it goes into another; the line of each, and its beginning.
+    /// If the dump goes into another database: definitions that name the original one, with their
+    /// line and first characters.
     pub old_database: Vec<(u64, String)>,
 }
 
-/// Where a collation or character set is named first.
+/// Where a collation or character set is first named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CharsetPlace {
     /// The line of the statement.
     pub line: u64,
-    /// Its beginning.
+    /// Its first characters.
     pub head: String,
-    /// Whether some `SET` names it: then it says how the text of the dump is read.
+    /// Whether any `SET` names it; it then determines how the text of the dump is read.
     pub session: bool,
 }
 
@@ -94,13 +99,13 @@ pub struct Content {
     pub created: Names,
     /// Tables that it has rows for.
     pub filled: Names,
-    /// Whether anything is created, changed or dropped, the database itself counted.
+    /// Whether anything is created, changed or dropped, including the database itself.
     pub defines: bool,
     /// Whether it creates the database.
     pub database: bool,
     /// Whether it creates views.
     pub views: bool,
-    /// Their names.
+    /// Names of the views it creates.
     pub viewed: Names,
     /// Whether it creates triggers.
     pub triggers: bool,
@@ -110,11 +115,11 @@ pub struct Content {
     pub functions: bool,
     /// Whether it creates events.
     pub events: bool,
-    /// The first statement that may change rows that are there, with its line.
+    /// The first statement that may change existing rows, with its line.
     pub changes: Option<(u64, String)>,
 }
 
-/// Names of tables, as many as are kept.
+/// Names of tables, up to a limit.
 #[derive(Debug, Default, Clone)]
 pub struct Names {
     list: BTreeSet<String>,
@@ -130,37 +135,36 @@ impl Names {
         }
     }
 
-    /// Whether it is among those that are kept.
+    /// Whether the name is among those kept.
     pub fn contains(&self, name: &str) -> bool {
         self.list.contains(name)
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// All of them; `None` when there were too many.
+    /// All of the names; `None` if there were too many to keep.
     pub fn all(&self) -> Option<&BTreeSet<String>> {
         (!self.more).then_some(&self.list)
     }
 
-    /// Those that are kept.
+    /// The names that are kept.
     pub fn iter(&self) -> impl Iterator<Item = &String> {
         self.list.iter()
     }
 
-    /// The first of them.
     pub fn first(&self) -> Option<&String> {
         self.list.first()
     }
 }
 
 impl Outline {
-    /// Looks over a plain file; `None` when it is too large to be worth it.
+    /// Scans a plain file; `None` if it is too large.
     ///
     /// # Errors
-    /// When the file cannot be read, and [`LoadError::Interrupted`] when the run is cancelled meanwhile.
+    /// If the file cannot be read, and [`LoadError::Interrupted`] if the run is cancelled
+    /// meanwhile.
     pub fn of(
         path: &Path,
         name: &str,
@@ -186,8 +190,8 @@ impl Outline {
             )
     }
 
-    /// Looks over a compressed file, which is unpacked once more for it; `None` when it is too large to be worth it, and of one that is cut
-    /// where that is accepted.
+    /// Scans a compressed file, which is decompressed an extra time for this; `None` if it is too
+    /// large, or if it is truncated and that is accepted.
     ///
     /// # Errors
     /// As [`Outline::of`].
@@ -224,8 +228,8 @@ impl Outline {
         }
     }
 
-    /// What it brings into the database that it is loaded into when it names none, and into those that it names; system schemas
-    /// only when they are loaded.
+    /// The databases it brings something into, with the target database in place of none. System
+    /// schemas are included only if they are loaded.
     pub fn by_database<'a>(
         &'a self,
         options: &'a LoadOptions,
@@ -239,7 +243,7 @@ impl Outline {
         })
     }
 
-    /// A table that no database is named for.
+    /// A table that no database is given for.
     pub fn homeless(&self, options: &LoadOptions) -> Option<&String> {
         let content = self.contents.get(&None)?;
         let first = content.created.first().or(content.filled.first())?;
@@ -247,7 +251,7 @@ impl Outline {
     }
 }
 
-/// The database for what names none.
+/// The database for everything that names none.
 fn default_database(options: &LoadOptions) -> Option<&str> {
     options
         .database
@@ -255,7 +259,7 @@ fn default_database(options: &LoadOptions) -> Option<&str> {
         .or(options.target.database.as_deref())
 }
 
-/// What an [`Input`] gives, as a stream; its own error is kept.
+/// Reads an [`Input`] as a stream, and keeps the input's own error.
 struct Unpacked {
     input: Input,
     error: Option<InputError>,
@@ -277,20 +281,19 @@ impl std::io::Read for Unpacked {
     }
 }
 
-/// Gathers an [`Outline`], statement by statement in the order of the dump.
+/// Builds an [`Outline`] from statements in the order of the dump.
 pub struct Gather<'a> {
     options: &'a LoadOptions,
     outline: Outline,
     choice: Choice,
     database: Option<String>,
-    /// The database that the dump was made of.
+    /// The database that was dumped.
     origin: Option<String>,
-    /// Which patterns of `--tables` something was found for.
+    /// For each pattern of `--tables`, whether it has matched something.
     matched: Vec<bool>,
 }
 
 impl<'a> Gather<'a> {
-    /// Nothing seen yet.
     pub fn new(options: &'a LoadOptions) -> Self {
         Self {
             options,
@@ -302,14 +305,15 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// A comment between statements.
+    /// Reads a comment between statements.
     pub fn comment(&mut self, text: &[u8]) {
         if let Some(name) = renamed::origin(text) {
             self.origin = Some(name);
         }
     }
 
-    /// Whether a statement defines something that names the database which the dump was made of, when it goes into another.
+    /// Whether a statement defines something that names the database that was dumped, when the dump
+    /// goes into another one.
     pub fn names_origin(&self, kind: &StatementKind, text: &[u8], mode: LexMode) -> bool {
         let defines = matches!(
             kind,
@@ -323,7 +327,7 @@ impl<'a> Gather<'a> {
         defines && origin.is_some_and(|origin| renamed::names(text, mode, origin))
     }
 
-    /// Goes into a database, as a file of a folder does whose name says it.
+    /// Enters a database, for a file of a folder whose name gives it.
     pub fn enter(&mut self, database: Option<&str>) {
         self.database = database.map(str::to_owned);
         if let Some(name) = database {
@@ -331,18 +335,18 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// What was found.
+    /// The outline so far.
     pub fn outline(&mut self) -> &mut Outline {
         &mut self.outline
     }
 
-    /// What was found, at the end.
+    /// The finished outline.
     pub fn end(mut self) -> Outline {
         self.outline.unmatched = self.matched.contains(&false);
         self.outline
     }
 
-    /// Notes which patterns of `--tables` ask for this table.
+    /// Records which patterns of `--tables` match this table.
     fn matches(&mut self, database: Option<&[u8]>, table: &[u8]) {
         let database = database.map(shown);
         let database = database.as_deref().or(self.database.as_deref());
@@ -358,7 +362,7 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// Keeps the collations and character sets that a statement names.
+    /// Records the collations and character sets that a statement names.
     fn charsets(&mut self, kind: &StatementKind, text: &[u8], mode: LexMode, line: u64) {
         for (named, name) in charsets::names(kind, text, mode) {
             if self.outline.charsets.len() >= DEFINERS_MAX {
@@ -375,7 +379,7 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// Whether a load may stop at a statement of this kind.
+    /// Whether a load may stop at this statement.
     fn is_suspect(&self, kind: &StatementKind, text: &[u8], mode: LexMode) -> bool {
         let class = match kind {
             StatementKind::Insert
@@ -400,14 +404,14 @@ impl<'a> Gather<'a> {
         !self.options.allow.contains(&class) && !self.options.skip.contains(&class)
     }
 
-    /// The database that the dump is in: its own word, or the caller's.
+    /// The current database: the one that the dump chose, or else the caller's.
     pub fn database(&self) -> Option<&str> {
         self.database
             .as_deref()
             .or_else(|| default_database(self.options))
     }
 
-    /// Whether `--tables` asks for this table; never for one of Refloat's own.
+    /// Whether `--tables` includes this table; never true for one of Refloat's own.
     pub fn wants(&self, database: Option<&[u8]>, table: &[u8]) -> bool {
         let database = database.map(shown);
         let database = database.as_deref().or(self.database()).unwrap_or_default();
@@ -415,14 +419,14 @@ impl<'a> Gather<'a> {
         self.choice.has(database, &table) && !is_own_table(database, &table)
     }
 
-    /// Whether a routine or event is asked for: with all of its database.
+    /// Whether a routine or event is included, which it is only with its whole database.
     pub fn wants_program(&self, name: &ObjectName) -> bool {
         let database = name.database.as_deref().map(shown);
         let database = database.as_deref().or(self.database()).unwrap_or_default();
         self.choice.has_all_of(database)
     }
 
-    /// Whose a statement is that has no place of its own in a choice of tables.
+    /// Which tables a statement concerns that is not about a single table.
     pub fn whose(&self, kind: &StatementKind, text: &[u8], mode: LexMode) -> Whose {
         self.choice.whose(kind, text, mode, self.database())
     }
@@ -436,13 +440,13 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// Whether what is in this database is left out.
+    /// Whether the contents of this database are left out.
     pub fn leaves_out(&self, database: Option<&str>) -> bool {
         self.options.system_schema == SystemSchemaMode::Skip
             && database.is_some_and(is_system_database)
     }
 
-    /// Rows for a table.
+    /// Records rows for a table.
     pub fn rows(&mut self, database: Option<&[u8]>, table: &[u8]) {
         self.note(database, table);
         self.matches(database, table);
@@ -457,7 +461,8 @@ impl<'a> Gather<'a> {
         self.outline.contents.entry(key).or_default()
     }
 
-    /// Keeps a table that is called like one of Refloat's own and is none, if it is asked for.
+    /// Records a table that has the name of one of Refloat's own but is not one, if it is to be
+    /// loaded.
     fn namesake(&mut self, table: &ObjectName, text: &[u8], mode: LexMode, line: u64) {
         let database = table.database.as_deref().map(shown);
         let database = database.as_deref().or(self.database()).unwrap_or_default();
@@ -472,7 +477,7 @@ impl<'a> Gather<'a> {
         self.outline.named.entry(shown(database)).or_insert(line);
     }
 
-    /// A statement; of a long one its beginning is enough.
+    /// Records a statement; for a long one its beginning is enough.
     pub fn statement(&mut self, kind: &StatementKind, text: &[u8], mode: LexMode, line: u64) {
         let all = self.options.tables.is_empty();
         let left_out = self.options.skip.contains(&StatementClass::OldDatabase);
@@ -609,7 +614,7 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// Whether a statement that may name collations is run.
+    /// Whether a statement that may name collations is going to run.
     fn brings(&self, kind: &StatementKind) -> bool {
         let (place, table) = match kind {
             StatementKind::CreateTable { table, .. } | StatementKind::AlterTable { table } => {
@@ -645,7 +650,8 @@ impl<'a> Gather<'a> {
         self.outline.tables += 1;
     }
 
-    /// Keeps a table's engine. Where the end of a long definition is not at hand, it is seen when rows come.
+    /// Records a table's engine. If the end of a long definition is not at hand, the engine is
+    /// found out when the rows come.
     fn engine(&mut self, table: &ObjectName, text: &[u8], mode: LexMode, line: u64) {
         let Ok(parsed) = parse_create_table(text, mode) else {
             return;
@@ -676,7 +682,7 @@ impl<'a> Gather<'a> {
             .get_or_insert_with(|| (line, refloat_sqltext::head(text)));
     }
 
-    /// Keeps in whose name a program is to run.
+    /// Records the account that a program will run as.
     fn program(&mut self, wanted: bool, what: &str, name: &ObjectName, text: &[u8], mode: LexMode) {
         let left_out = self.leaves_out(self.database());
         if !wanted || left_out || self.outline.definers.len() >= DEFINERS_MAX {

@@ -1,4 +1,5 @@
-//! Tables of somebody's that are called like one of Refloat's own: a load has no place for its marks beside them.
+//! Refuses other tables that have the name of one of Refloat's own: they would leave no place for
+//! the marks of a load.
 
 use refloat_run::own::all_namesakes;
 use refloat_wire::Connection;
@@ -15,10 +16,10 @@ pub fn refused_in_dump(table: &str, line: u64) -> Refusal {
     }
 }
 
-/// Refuses a target on which somebody's table has the name of one of Refloat's own.
+/// Refuses a target that has a table with the name of one of Refloat's own.
 ///
 /// # Errors
-/// [`LoadError::Refused`] with each of them, and those of the server.
+/// [`LoadError::Refused`] with each such table, and errors of the server.
 pub fn refuse_on_target(conn: &mut Connection) -> Result<(), LoadError> {
     let found = all_namesakes(conn)
         .map_err(|error| LoadError::server("looking for Refloat's own tables", error))?;

@@ -1,4 +1,4 @@
-//! Trying again what met somebody else: deadlocks and lock waits.
+//! Retries after conflicts with other sessions: deadlocks and lock wait timeouts.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use refloat_wire::{Connection, Error, OkInfo, RetryStatus};
 
 use super::context::Context;
 
-/// How often something is tried again after a deadlock or a lock wait.
+/// How often a statement is retried after a deadlock or a lock wait timeout.
 const RETRIES_MAX: u32 = 20;
-/// Wait before the first retry; it doubles up to [`RETRY_WAIT_MAX`].
+/// Wait before the first retry; doubles up to [`RETRY_WAIT_MAX`].
 const RETRY_WAIT: Duration = Duration::from_millis(20);
 /// Longest wait before a retry.
 const RETRY_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// How often something was tried again, and how long the next wait is.
+/// Number of retries so far, and the next wait.
 pub struct Patience {
     tries: u32,
     wait: Duration,
@@ -29,12 +29,13 @@ impl Default for Patience {
 }
 
 impl Patience {
-    /// Whether the error is one of two transactions that met (a deadlock, a lock wait), and was not met too often.
+    /// Whether the error comes from a conflict with another transaction (a deadlock, a lock wait
+    /// timeout) and there are retries left.
     pub fn may_retry(&self, error: &Error) -> bool {
         matches!(error.retry(), RetryStatus::SameConnection) && self.tries < RETRIES_MAX
     }
 
-    /// How often it was tried again.
+    /// Number of retries so far.
     pub fn tries(&self) -> u32 {
         self.tries
     }
@@ -46,8 +47,8 @@ impl Patience {
     }
 }
 
-/// Changes a definition, and does it again when it met another session that changed one: a deadlock of the server's own catalogue
-/// undoes the whole statement.
+/// Changes a definition, and retries after a conflict with another session that changes one: a
+/// deadlock in the server's own catalogue undoes the whole statement.
 pub fn alter(conn: &mut Connection, ctx: &Context, statement: &str) -> Result<OkInfo, Error> {
     let mut patience = Patience::default();
     loop {

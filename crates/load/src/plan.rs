@@ -1,4 +1,4 @@
-//! What a load would do, without doing it.
+//! Reports what a load would do, without doing it.
 
 mod stops;
 mod survey;
@@ -24,29 +24,30 @@ use survey::Survey;
 /// What a load would do.
 #[derive(Debug, Clone, Serialize)]
 pub struct LoadPlan {
-    /// The dump.
+    /// Name of the dump.
     pub source: String,
-    /// How it is compressed.
+    /// The kind of compression, as a word.
     pub compression: String,
     /// Bytes of text in it.
     pub bytes: u64,
-    /// The server.
+    /// The server, without secrets.
     pub target: String,
     /// Vendor and version of the server.
     pub server: String,
     /// The path that rows will take.
     pub write_path: WritePath,
-    /// Connections that write.
+    /// Number of connections that write.
     pub threads: usize,
     /// Databases that the dump creates or uses.
     pub databases: Vec<String>,
     /// Tables in the order of the dump.
     pub tables: Vec<PlannedTable>,
-    /// Statements by kind, those that are rows not counted.
+    /// Number of statements by kind, without those that are rows.
     pub statements: BTreeMap<String, u64>,
-    /// Statements that will run alone, when everything before them is done, with their line.
+    /// Statements that will run alone, after everything before them is done, with their line.
     pub alone: Bounded<String>,
-    /// Statements that will be refused, and that the load goes on after (`--on-error continue`), with their line and the reason.
+    /// Statements that will be refused and skipped (`--on-error continue`), with their line and the
+    /// reason.
     pub refused: Bounded<String>,
     /// Statements that will be left out on purpose, with their line.
     pub left_out: Bounded<String>,
@@ -54,43 +55,45 @@ pub struct LoadPlan {
     pub durability: Durability,
     /// Settings that will be changed, and advice.
     pub settings: SettingsPlan,
-    /// The same of the other nodes of the cluster that rows are replicated in, by node.
+    /// The same for the other nodes of the cluster that rows are replicated in, by node.
     pub other_nodes: Vec<(String, SettingsPlan)>,
     /// Why a slower path than the best one is taken.
     pub advice: Vec<String>,
-    /// The unfinished load of this source that it would go on with.
+    /// The unfinished load of this source that it would resume.
     pub resumes: Option<Resumption>,
 }
 
 /// A table of the dump.
 #[derive(Debug, Clone, Serialize)]
 pub struct PlannedTable {
-    /// Database, when the dump names one.
+    /// Database, if the dump names one.
     pub database: Option<String>,
-    /// Table.
+    /// Name of the table, without its database.
     pub table: String,
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
     /// Bytes of row text.
     pub bytes: u64,
 }
 
-/// Reads the whole dump and looks at the server; changes nothing.
+/// Reads the whole dump and examines the server; changes nothing.
 ///
 /// # Errors
-/// [`LoadError::Refused`] with everything that the load would be refused for, or would stop at; and whatever keeps the dump or the
-/// server from being read.
+/// [`LoadError::Refused`] with everything that the load would be refused for or would stop at, and
+/// any error that prevents reading the dump or the server.
 pub fn plan(options: &LoadOptions) -> Result<LoadPlan, LoadError> {
     let cancel = Cancel::new();
     let source = Opened::open(options, &cancel, |_words| {})?;
     plan_from(options, source, &cancel)
 }
 
-/// What a load would be refused for at its beginning, by a look at what the dump defines and at the server; rows are not read, and
-/// archives not unpacked. With `alone` the server is judged as if it had left its cluster already.
+/// Checks what a load would be refused for at its start, from the dump's definitions and the
+/// server. Rows are not read, and archives are not unpacked. With `alone` the server is judged as
+/// if it had already left its cluster.
 ///
 /// # Errors
-/// [`LoadError::Refused`] with everything that stands against it, and whatever keeps the dump or the server from being read.
+/// [`LoadError::Refused`] with all objections, and any error that prevents reading the dump or the
+/// server.
 pub fn refused(options: &LoadOptions, alone: bool) -> Result<(), LoadError> {
     let cancel = Cancel::new();
     let Some(mut source) = Opened::unless_archive(options, &cancel)? else {
@@ -110,10 +113,11 @@ pub fn refused(options: &LoadOptions, alone: bool) -> Result<(), LoadError> {
         .map(drop)
 }
 
-/// Whether the dump can be taken for one, and for a whole one as far as that can be seen without reading all of it. No server is asked.
+/// Checks whether the source looks like a dump, and a complete one as far as can be seen without
+/// reading all of it. Does not contact the server.
 ///
 /// # Errors
-/// What stands against it.
+/// What is wrong with the source.
 pub fn looks_whole(options: &LoadOptions) -> Result<(), LoadError> {
     let cancel = Cancel::new();
     if let Some(mut source) = Opened::unless_archive(options, &cancel)? {
@@ -122,13 +126,13 @@ pub fn looks_whole(options: &LoadOptions) -> Result<(), LoadError> {
     Ok(())
 }
 
-/// [`plan`] of a source that is open.
+/// [`plan`] for a source that is already open.
 pub fn plan_from(
     options: &LoadOptions,
     mut source: Opened,
     cancel: &Cancel,
 ) -> Result<LoadPlan, LoadError> {
-    // What is said of a source that is no dump, or not whole, is the same as without --plan.
+    // A source that is not a dump, or not complete, gives the same error as without --plan.
     source.look(options, cancel)?;
     let mut conn = super::connect(options, cancel)?;
     let facts = Facts::read(&mut conn)?;

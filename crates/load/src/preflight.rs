@@ -1,4 +1,4 @@
-//! What is looked at before anything is touched.
+//! Checks before anything is changed.
 
 mod contents;
 mod privileges;
@@ -20,23 +20,23 @@ use super::resume::{Begun, Earlier};
 pub use contents::not_appended;
 pub use wishes::left_out;
 
-/// What preflight found out.
+/// The findings of preflight.
 pub struct Preflight {
-    /// What the dump seems to hold; only of plain files.
+    /// What the dump seems to contain; `None` if it could not be examined beforehand.
     pub outline: Option<Outline>,
     /// The path that rows will take.
     pub write_path: WritePath,
     /// Why it is not the fastest one, and how to allow that.
     pub advice: Vec<String>,
-    /// Whether the server holds nothing but what this dump may replace.
+    /// Whether the server contains nothing but what this dump may replace.
     pub empty_server: bool,
     /// Whether the server runs on this machine.
     pub server_is_local: bool,
-    /// Of a server that is a node of a Galera cluster, what it says about that.
+    /// The Galera state of the server, if it is a node of a cluster.
     pub node: Option<Node>,
 }
 
-/// The path again, after settings were changed: `local_infile` may be on now.
+/// The write path once settings have been changed: `local_infile` may be on now.
 pub fn path_now(options: &LoadOptions, facts: &Facts, before: WritePath) -> WritePath {
     if options.write_path == WritePath::Auto
         && before == WritePath::Insert
@@ -49,7 +49,8 @@ pub fn path_now(options: &LoadOptions, facts: &Facts, before: WritePath) -> Writ
     }
 }
 
-/// Why rows cannot take the path that was asked for, when neither the server nor the plan for its settings allows it.
+/// Why rows cannot take the requested path, if neither the server nor the planned settings allow
+/// it.
 pub fn path_refused(
     options: &LoadOptions,
     facts: &Facts,
@@ -63,7 +64,7 @@ pub fn path_refused(
     })
 }
 
-/// Whether the plan switches `local_infile` on.
+/// Whether the plan turns `local_infile` on.
 pub fn opens_infile(settings: &SettingsPlan) -> bool {
     settings
         .changes
@@ -71,12 +72,12 @@ pub fn opens_infile(settings: &SettingsPlan) -> bool {
         .any(|change| change.name == "local_infile")
 }
 
-/// Whether a server runs on this machine, so that its memory and its disk can be seen.
+/// Whether a server runs on this machine, so that its memory and its disk are visible.
 pub fn is_near(conn: &Connection) -> bool {
     ServerProbe::find(&conn.identity().hostname, conn.identity().port).is_some()
 }
 
-/// Looks at the server: may this account do it, is there room for it, and what is the fastest way?
+/// Examines the server: the account's privileges, the contents, and the fastest write path.
 pub fn look_at_server(
     options: &LoadOptions,
     conn: &mut Connection,
@@ -89,13 +90,13 @@ pub fn look_at_server(
     look_at_server_as(options, conn, facts, outline, earlier, node, stops)
 }
 
-/// What a server is of a Galera cluster, if it is a node of one.
+/// The Galera state of a server; `None` if it is not a node of a cluster.
 pub fn node_of(conn: &mut Connection, facts: &Facts) -> Result<Option<Node>, LoadError> {
     Node::of(conn, facts).map_err(|error| LoadError::server("looking at the server", error))
 }
 
-/// [`look_at_server`], where `node` is what the server will be of a cluster by the time of the load, and `stops` is what the load would
-/// stop at on its way.
+/// Like [`look_at_server`], but takes the Galera state `node` that the server will have when the
+/// load starts, and the refusals that the load would meet on its way (`stops`).
 pub fn look_at_server_as(
     options: &LoadOptions,
     conn: &mut Connection,
@@ -117,7 +118,7 @@ pub fn look_at_server_as(
     Ok(preflight)
 }
 
-/// [`look_at_server_as`] with everything that is in the way beside what was found.
+/// Like [`look_at_server_as`], but returns the refusals next to the findings.
 pub fn judge_server(
     options: &LoadOptions,
     conn: &mut Connection,
@@ -180,7 +181,8 @@ pub fn judge_server(
     Ok((preflight, refusals))
 }
 
-/// Where the dump goes: not elsewhere than somebody said, not into nowhere, not into the server's own schema unasked.
+/// Checks where the dump goes: into the requested database, into some database at all, and into the
+/// server's own schema only if allowed.
 fn places(options: &LoadOptions, outline: &Outline) -> Vec<Refusal> {
     let mut refusals = Vec::new();
     let other = outline
@@ -234,7 +236,7 @@ fn places(options: &LoadOptions, outline: &Outline) -> Vec<Refusal> {
     refusals
 }
 
-/// Rows of engines that the cluster does not replicate.
+/// Refuses rows for engines that the cluster does not replicate.
 fn local_engines(options: &LoadOptions, node: Option<&Node>, outline: &Outline) -> Vec<Refusal> {
     let Some(node) = node.filter(|node| node.connected && !options.galera.local_engines) else {
         return Vec::new();
@@ -267,7 +269,7 @@ fn choose_path(
 ) -> (WritePath, Vec<String>) {
     let local_infile = facts.is_on("local_infile");
     let load_data_is_whole = node.is_none_or(Node::keeps_load_data_whole);
-    // In a cluster `Node::refusals` says why a wish for it is not met.
+    // In a cluster, `Node::refusals` explains why a requested path cannot be taken.
     let bulk = conn.server().has_bulk && node.is_none_or(Node::keeps_bulk_whole);
     let mut advice = Vec::new();
     let path = match options.write_path {
@@ -302,7 +304,8 @@ fn choose_path(
     (path, advice)
 }
 
-/// The connection that runs the dump's own statements: its session is the stock client's, not ours.
+/// Prepares the connection that runs the dump's own statements: its session is that of the stock
+/// client, not ours.
 pub fn control_connection(conn: &mut Connection) -> Result<(), LoadError> {
     let failed = |error| LoadError::server("preparing the session of the dump", error);
     let mode = conn
@@ -310,7 +313,7 @@ pub fn control_connection(conn: &mut Connection) -> Result<(), LoadError> {
         .map_err(failed)?
         .unwrap_or_default();
     init_session(conn, false).map_err(failed)?;
-    // A dump without a header runs under the server's own sql_mode, as it would with the stock client.
+    // A dump without a header runs under the server's own sql_mode, as with the stock client.
     conn.exec(format!(
         "SET SESSION sql_mode = '{}'",
         mode.replace('\'', "''")

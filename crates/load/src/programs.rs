@@ -1,4 +1,5 @@
-//! Whether the programs that a dump created are there: triggers, views, routines, events and sequences.
+//! Checks that the programs that a dump created exist: triggers, views, routines, events and
+//! sequences.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::LoadError;
 
-/// Kinds of objects besides tables.
+/// Kinds of objects other than tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Kind {
     /// A view.
@@ -24,7 +25,7 @@ pub enum Kind {
     Function,
     /// A procedure.
     Procedure,
-    /// The head of a package (MariaDB).
+    /// The specification of a package (MariaDB).
     Package,
     /// The body of a package (MariaDB).
     PackageBody,
@@ -48,7 +49,8 @@ impl fmt::Display for Kind {
 }
 
 impl Kind {
-    /// From the word in [`refloat_sqltext::StatementKind::CreateRoutine`]; `None` for what the catalog does not list.
+    /// From the word in [`refloat_sqltext::StatementKind::CreateRoutine`]; `None` for kinds that
+    /// the catalog does not list.
     pub fn of_routine(what: &str) -> Option<Self> {
         match what {
             "FUNCTION" => Some(Self::Function),
@@ -59,14 +61,16 @@ impl Kind {
         }
     }
 
-    /// The query that lists name and details of this kind in one database; [`DATABASE`] stands for the condition.
+    /// The query that lists name and details of this kind in one database; [`DATABASE`] is the
+    /// placeholder for its name.
     fn query(self) -> String {
         let (columns, table, database, more) = match self {
             Self::View | Self::Sequence => ("TABLE_NAME, TABLE_TYPE", "TABLES", "TABLE_SCHEMA", ""),
             Self::Trigger => (
                 "TRIGGER_NAME, CONCAT(ACTION_TIMING, ' ', EVENT_MANIPULATION, ' ON ', EVENT_OBJECT_TABLE)",
                 "TRIGGERS",
-                // MariaDB answers by the other name of it, TRIGGER_SCHEMA, only when it has opened the tables of all databases.
+                // With its other name, TRIGGER_SCHEMA, MariaDB must open the tables of all
+                // databases to answer.
                 "EVENT_OBJECT_SCHEMA",
                 "",
             ),
@@ -96,14 +100,14 @@ impl Kind {
             ),
             Self::Event => ("EVENT_NAME, ''", "EVENTS", "EVENT_SCHEMA", ""),
         };
-        // No function around the column: the server then looks into one database only.
+        // No function around the column, so that the server looks into one database only.
         format!(
             "SELECT {columns} FROM information_schema.{table} WHERE {database} = {DATABASE}{more}"
         )
     }
 }
 
-/// Stands for the name of the database in [`Kind::query`].
+/// Placeholder for the database name in [`Kind::query`].
 const DATABASE: &str = "@database@";
 
 /// When a trigger runs, and on which table.
@@ -111,19 +115,20 @@ const DATABASE: &str = "@database@";
 pub struct TriggerFor {
     /// `BEFORE` or `AFTER`, in any case.
     pub timing: String,
-    /// `INSERT`, `UPDATE` or `DELETE`, in any case; several with ` OR ` between (MariaDB 12) are not compared.
+    /// `INSERT`, `UPDATE` or `DELETE`, in any case; several joined with ` OR ` (MariaDB 12) are not
+    /// compared.
     pub event: String,
     /// The table, without its database.
     pub table: String,
 }
 
 impl TriggerFor {
-    /// From the statement `CREATE TRIGGER …`, whose conditional comments are looked into; `None` when it is not
-    /// understood.
+    /// From a `CREATE TRIGGER …` statement, including its conditional comments; `None` if it cannot
+    /// be parsed.
     pub fn parse(statement: &[u8], mode: refloat_sqltext::LexMode) -> Option<Self> {
         let list: Vec<refloat_sqltext::Token> = refloat_sqltext::tokens(statement, mode)
             .code()
-            // What is needed stands before the body.
+            // Everything needed stands before the body.
             .take(HEAD_TOKENS)
             .collect();
         let is =
@@ -148,7 +153,7 @@ impl TriggerFor {
     }
 }
 
-/// Longest head of a `CREATE TRIGGER` that is looked at, in tokens.
+/// Longest head of a `CREATE TRIGGER` that is examined, in tokens.
 const HEAD_TOKENS: usize = 64;
 
 impl fmt::Display for TriggerFor {
@@ -160,20 +165,21 @@ impl fmt::Display for TriggerFor {
 /// An object that a statement of the dump created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Created {
-    /// What it is.
+    /// The kind of object.
     pub kind: Kind,
-    /// Database.
+    /// The database that it belongs to.
     pub database: String,
-    /// Name.
+    /// Its name, without the database.
     pub name: String,
-    /// For a trigger, what it is for; `None` leaves that unchecked.
+    /// For a trigger, its event and table; `None` skips that check.
     pub trigger: Option<TriggerFor>,
 }
 
-/// What of `created` is not there, or is something else: a table stands where a view should be, a trigger belongs to
-/// another table. One query for each kind and database; names of objects compare in any case, those of databases as the
-/// server compares them. An object that the dump dropped again must not be in the list. `catalog` speaks utf8mb4 and needs
-/// the right to see the objects, as `information_schema` shows no others.
+/// What of `created` is missing, or is something else: a table in place of a view, or a trigger on
+/// another table. Runs one query per kind and database. Names of objects are compared
+/// case-insensitively, those of databases as the server compares them. The list must not contain
+/// objects that the dump dropped again. `catalog` must use utf8mb4, and its account must be allowed
+/// to see the objects, because `information_schema` shows no others.
 pub fn missing(
     catalog: &mut Connection,
     created: &[Created],
@@ -194,7 +200,7 @@ pub fn missing(
     Ok(found)
 }
 
-/// Kinds that stand beside a database's tables and views.
+/// Kinds that are neither tables nor views.
 const PROGRAMS: &[Kind] = &[
     Kind::Function,
     Kind::Procedure,
@@ -203,20 +209,21 @@ const PROGRAMS: &[Kind] = &[
     Kind::Event,
 ];
 
-/// What a database holds.
+/// The contents of a database.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Contents {
-    /// Base tables, sequences among them.
+    /// Base tables, including sequences.
     pub tables: HashSet<String>,
     /// Views.
     pub views: HashSet<String>,
-    /// Routines and events, and triggers where they were asked for, by their names in lower case.
+    /// Routines and events, and triggers if requested, by name in lower case.
     pub programs: HashSet<(Kind, String)>,
 }
 
 impl Contents {
-    /// Lists what a database holds besides Refloat's own tables, as far as the account may see it; `None` when there is no such database. Triggers come with
-    /// their tables, and are listed only when `triggers` asks for them.
+    /// Lists the contents of a database except Refloat's own tables, as far as the account may see
+    /// them; `None` if the database does not exist. Triggers come with their tables, so they are
+    /// listed only if `triggers` is set.
     pub fn read(
         conn: &mut Connection,
         database: &str,
@@ -228,7 +235,8 @@ impl Contents {
         );
         let result = match conn.query(tables) {
             Ok(result) => result,
-            // ER_BAD_DB_ERROR, and ER_DBACCESS_DENIED_ERROR of an account that has no privilege on it at all.
+            // ER_BAD_DB_ERROR, and ER_DBACCESS_DENIED_ERROR for an account without any privilege on
+            // it.
             Err(error) if matches!(error.server_code(), Some(1049 | 1044)) => return Ok(None),
             Err(error) => return Err(error),
         };
@@ -253,7 +261,7 @@ impl Contents {
         Ok(Some(found))
     }
 
-    /// Names of everything but triggers, sorted, as people read them.
+    /// Names of everything but triggers, sorted, for display.
     pub fn names(&self) -> Vec<String> {
         let programs = self
             .programs
@@ -316,7 +324,7 @@ mod tests {
 
     use super::*;
 
-    /// No plain word, so that the literal is tried too.
+    /// Not a plain word, so that the literal is tested too.
     const DATABASE_NAME: &str = "it's \\ caf\u{e9}";
 
     fn created(kind: Kind, name: &str) -> Created {

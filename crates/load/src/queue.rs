@@ -1,9 +1,10 @@
-//! Work between the conductor and the workers.
+//! The work queue between the conductor and the workers.
 //!
-//! Rows wait in a lane for each table, in the order of the dump; a worker takes as many of them as make a good chunk.
-//! Different tables are written at the same time; how many workers may write into one table is the lane's limit. Other work
-//! (index builds, checks) waits behind the rows, and is taken by workers that no lane needs. The conductor can wait until one
-//! table, or everything, is done. The first error of any worker ends the queue, and the conductor's next call returns it.
+//! Rows wait in one lane per table, in the order of the dump; a worker takes as many as make a good
+//! chunk. Different tables are written at the same time; the lane's limit says how many workers may
+//! write into one table. Other work (index builds, checks) waits behind the rows, and goes to
+//! workers that no lane needs. The conductor can wait until one table, or everything, is done. The
+//! first error of any worker ends the queue, and the conductor's next call returns it.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -18,35 +19,37 @@ use super::error::LoadError;
 use super::link::Link;
 use super::options::CHUNK_BYTES_MIN;
 
-/// How often a waiting thread looks whether the run was cancelled.
+/// How often a waiting thread checks whether the run was cancelled.
 const CANCEL_POLL: Duration = Duration::from_millis(100);
-/// Near the end of a lane chunks shrink, so that all its workers end together: this many chunks per worker remain.
+/// Near the end of a lane chunks shrink to leave this many for each worker, so that all of them
+/// finish together.
 const TAIL_CHUNKS: usize = 3;
 
-/// Something a worker does with its connection besides writing rows.
+/// What a worker does with its connection besides writing rows.
 pub type Job = Box<dyn FnOnce(&mut Link) -> Result<(), LoadError> + Send>;
 
-/// Bytes of dump text up to which a row is narrow: hundreds of them share a page, so writers into the same table seldom meet at
-/// the locks of its index.
+/// Up to this many bytes of dump text a row is narrow: hundreds of them share a page, so writers
+/// into the same table seldom contend for the locks of its index.
 const NARROW_ROW: u64 = 96;
 
-/// What a piece of work belongs to: a table's id, or [`TASKS`].
+/// What a piece of work belongs to: the id of a table, or [`TASKS`].
 pub type Key = usize;
 
-/// Key for tasks that belong to no table.
+/// The key of tasks that belong to no table.
 pub const TASKS: Key = usize::MAX;
 
 /// Work that is not rows.
 pub struct Task {
-    /// What it belongs to.
+    /// The table that it belongs to, or [`TASKS`].
     pub key: Key,
-    /// Bytes that it sorts in the server's temporary folder; tasks run together only within the budget.
+    /// Bytes that it sorts in the server's temporary folder; tasks run together only within the
+    /// budget.
     pub sorts: u64,
-    /// What to do.
+    /// The function to run.
     pub job: Job,
 }
 
-/// One thing to do.
+/// A unit of work for a worker.
 pub enum Work {
     /// Write rows.
     Chunk(Chunk),
@@ -56,21 +59,21 @@ pub enum Work {
 
 /// Limits of a queue.
 pub struct Limits {
-    /// Bytes of row text in memory, those being written included.
+    /// Bytes of row text in memory, including those being written.
     pub memory: usize,
     /// Workers that may write into one table at the same time.
     pub lane_workers: usize,
     /// The same for tables of narrow rows.
     pub narrow_lane_workers: usize,
-    /// Workers in all.
+    /// Total number of workers.
     pub workers: usize,
     /// Exactly this many rows per chunk.
     pub chunk_rows: Option<u64>,
-    /// No more rows than this per chunk.
+    /// At most this many rows per chunk.
     pub rows_most: Option<u64>,
-    /// No more bytes of dump text than this per chunk, also of a fixed number of rows.
+    /// At most this many bytes of dump text per chunk, even with a fixed number of rows.
     pub bytes_most: Option<usize>,
-    /// One row per chunk of tables without transactions.
+    /// One row per chunk in tables without transactions.
     pub one_by_one: bool,
 }
 
@@ -95,9 +98,9 @@ struct Lane {
     active: usize,
     /// Only one worker at a time, whatever the limit.
     ordered: bool,
-    /// No more rows are expected: take what is there, although it is less than a good chunk.
+    /// No more rows are expected: take what is there, even if it is less than a good chunk.
     flushed: bool,
-    /// What follows when all rows are written.
+    /// Task that follows when all rows are written.
     then: Option<Task>,
 }
 
@@ -111,10 +114,10 @@ impl Lane {
 struct State {
     lanes: BTreeMap<Key, Lane>,
     tasks: Vec<Task>,
-    /// Tasks of each key that are queued or running.
+    /// Number of tasks queued or running, by key.
     open: HashMap<Key, usize>,
     held: usize,
-    /// The conductor waits for memory: chunks need not be full.
+    /// The conductor waits for memory, so chunks need not be full.
     starved: bool,
     sorting: u64,
     sort_budget: Option<u64>,
@@ -125,7 +128,6 @@ struct State {
 }
 
 impl Queue {
-    /// An empty queue.
     pub fn new(limits: Limits, chunk_size: Arc<ChunkSize>, cancel: Cancel) -> Self {
         Self {
             state: Mutex::default(),
@@ -137,7 +139,8 @@ impl Queue {
         }
     }
 
-    /// Adds rows, waiting for memory. A piece larger than all of it is taken when nothing else is there.
+    /// Adds rows, waiting for memory. A piece larger than the whole limit is accepted when the
+    /// queue holds nothing else.
     pub fn push(&self, rows: &Head, piece: Piece, ordered: bool) -> Result<(), LoadError> {
         let held = piece.held();
         rows.table.note_sent(piece.rows);
@@ -165,17 +168,17 @@ impl Queue {
         self.lock().lanes.get(&key).map_or(0, |lane| lane.bytes)
     }
 
-    /// Whether a worker has failed: what is queued is not to be written any more.
+    /// Whether the queue ended early: what is queued must not be written any more.
     pub fn has_failed(&self) -> bool {
         self.lock().failed
     }
 
-    /// Whether all is well: the error of a worker, for who has nothing to add now.
+    /// Returns the error of a worker, if any, for a caller that has nothing to add now.
     pub fn look(&self) -> Result<(), LoadError> {
         self.check(&mut self.lock())
     }
 
-    /// No more rows of `key` are expected now; `then` follows when all of them are written.
+    /// No more rows of `key` are expected for now; `then` follows when all of them are written.
     pub fn flush(&self, key: Key, then: Option<Task>) -> Result<(), LoadError> {
         let mut state = self.lock();
         self.check(&mut state)?;
@@ -190,7 +193,6 @@ impl Queue {
         Ok(())
     }
 
-    /// Adds a task.
     pub fn submit(&self, task: Task) -> Result<(), LoadError> {
         let mut state = self.lock();
         self.check(&mut state)?;
@@ -199,7 +201,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Bytes that tasks may sort together.
+    /// Sets how many bytes tasks may sort at the same time.
     pub fn set_sort_budget(&self, bytes: Option<u64>) {
         self.lock().sort_budget = bytes;
     }
@@ -209,7 +211,7 @@ impl Queue {
         state.tasks.push(task);
     }
 
-    /// Lets go of a lane that is done, and starts what follows it.
+    /// Removes a lane that is done, and queues the task that follows it.
     fn follow(state: &mut State, key: Key) {
         let Some(lane) = state
             .lanes
@@ -225,7 +227,7 @@ impl Queue {
         }
     }
 
-    /// Waits until nothing of `key` is queued or running. Rows must have been flushed.
+    /// Waits until nothing of `key` is queued or running. Its rows must have been flushed.
     pub fn wait_key(&self, key: Key) -> Result<(), LoadError> {
         let mut state = self.lock();
         while state.lanes.contains_key(&key) || state.open.contains_key(&key) {
@@ -244,8 +246,8 @@ impl Queue {
         self.check(&mut state)
     }
 
-    /// Lets workers take what is there of every table, although it is less than a good chunk: several tables may be in the
-    /// middle of their rows.
+    /// Lets workers take what is there of every table, even if it is less than a good chunk:
+    /// several tables may be in the middle of their rows.
     fn flush_all(&self, state: &mut State) {
         let keys: Vec<Key> = state.lanes.keys().copied().collect();
         for key in keys {
@@ -273,13 +275,13 @@ impl Queue {
         self.wake();
     }
 
-    /// Ends the queue at once: work that nobody has taken is dropped.
+    /// Ends the queue at once, dropping all work that no worker has taken.
     pub fn stop(&self) {
         Self::drop_work(&mut self.lock());
         self.wake();
     }
 
-    /// Ends the queue with an error; the first one counts.
+    /// Ends the queue with an error; only the first error is kept.
     pub fn fail(&self, error: LoadError) {
         let mut state = self.lock();
         state.error.get_or_insert(error);
@@ -302,7 +304,7 @@ impl Queue {
         self.done.notify_all();
     }
 
-    /// The error that ended the queue, once.
+    /// The error that ended the queue; returned only once.
     pub fn take_error(&self) -> Option<LoadError> {
         self.lock().error.take()
     }
@@ -333,8 +335,9 @@ impl Queue {
         }
     }
 
-    /// A chunk of the lane with the fewest workers (they wait for each other in the same table), and among those of the one
-    /// with the most rows left, so that the longest ends last by as little as possible.
+    /// Takes a chunk from the lane with the fewest workers, because workers in the same table wait
+    /// for each other; among those from the one with the most rows left, so that the longest lane
+    /// does not finish long after the others.
     fn take_rows(&self, state: &mut State) -> Option<Chunk> {
         let size = self.chunk_size.current();
         let starved = state.starved;
@@ -391,7 +394,7 @@ impl Queue {
         Some(chunk)
     }
 
-    /// The task that sorts most, among those that still fit.
+    /// Takes the task that sorts most among those that fit into the budget.
     fn take_task(state: &mut State) -> Option<Task> {
         let room = state
             .sort_budget

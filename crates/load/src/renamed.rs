@@ -1,14 +1,14 @@
-//! A dump that goes into a database of another name: what in it still means the old one.
+//! Finds references to the original database in a dump that is loaded into another one.
 //!
-//! Tools leave the database away where it is the dump's own, but not in bodies of programs, in calls of functions and in defaults that
-//! take from a sequence: there it stays as somebody has written it. On the server that the dump is from, the new program would read and
-//! change the old database.
+//! Dump tools omit the database name where it is the dump's own, but not in bodies of programs,
+//! calls of functions and defaults that use a sequence: there it stays as it was written. On the
+//! server that the dump comes from, the new program would read and change the old database.
 
 use refloat_sqltext::{LexMode, Token, TokenKind, tokens};
 
 use super::options::LoadOptions;
 
-/// Words behind which a name with a point in it is that of a table, routine or sequence, and never that of a column.
+/// Words after which a name with a dot names a table, routine or sequence, and never a column.
 const BEFORE_OBJECTS: &[&str] = &[
     "FROM",
     "JOIN",
@@ -25,7 +25,8 @@ const BEFORE_OBJECTS: &[&str] = &[
     "USING",
 ];
 
-/// The database that a dump was made of, in a comment of its head: `-- Host: localhost    Database: shop`.
+/// The database that was dumped, from a comment in the dump's head:
+/// `-- Host: localhost    Database: shop`.
 pub fn origin(comment: &[u8]) -> Option<String> {
     let rest = comment.strip_prefix(b"-- Host: ")?;
     let word = b"    Database: ";
@@ -34,7 +35,7 @@ pub fn origin(comment: &[u8]) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
-/// The database that a dump was made of, when it goes into another.
+/// The database that was dumped, if the dump goes into another one.
 pub fn other_origin<'a>(options: &LoadOptions, origin: Option<&'a str>) -> Option<&'a str> {
     let wanted = options
         .database
@@ -45,8 +46,8 @@ pub fn other_origin<'a>(options: &LoadOptions, origin: Option<&'a str>) -> Optio
 
 /// Whether a definition names something in this database.
 ///
-/// `name.x` may be a column of a table or alias of that name. Where the name also stands alone, only places count in which it can be no
-/// table.
+/// `name.x` may be a column of a table or alias called `name`. If the name also stands alone, only
+/// places where it cannot be a table count.
 pub fn names(text: &[u8], mode: LexMode, database: &str) -> bool {
     let database = database.to_lowercase();
     let list: Vec<Token> = tokens(text, mode).code().collect();

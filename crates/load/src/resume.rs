@@ -1,4 +1,4 @@
-//! Is there a load of this source that was begun and not ended?
+//! Finds an unfinished load of the same source, and takes it over.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -16,26 +16,27 @@ use super::opened::Opened;
 use super::options::{LoadOptions, ResumeMode};
 use super::own::refuse_on_target;
 
-/// Connections of a load besides its writers that hold a lock: the catalogue's, and one for triggers and events.
+/// Connections besides the writers that hold a lock: the catalogue's, and one for triggers and
+/// events.
 const MORE_SLOTS: usize = 2;
 
-/// How long another node may take to answer: longer than a connection there may take to end.
+/// How long another node may take to answer: longer than it may take to end a connection.
 const NODE_ANSWER: Duration = Duration::from_secs(90);
 /// How long another node may take to accept a connection.
 const NODE_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// A load that was begun by another process.
+/// A load that another process began.
 pub struct Begun {
-    /// Its run.
+    /// Id of the run that began it.
     pub run: String,
-    /// What is kept of it as a whole.
+    /// What its marks record about the load as a whole.
     pub about: About,
-    /// What it has done.
+    /// What it has done, from its marks.
     pub found: Found,
 }
 
 impl Begun {
-    /// Makes sure that nothing of the process that began the load is at work on a server.
+    /// Makes sure that the process that began the load has nothing running on a server.
     fn end_on(&self, conn: &mut Connection, server: &str) -> Result<(), LoadError> {
         let gone = take_over(conn, &self.run, &self.about)
             .map_err(|error| LoadError::server("taking over an earlier load", error))?;
@@ -65,7 +66,7 @@ impl Begun {
         Err(LoadError::Refused(vec![Refusal { reason, hint }]))
     }
 
-    /// The same load without what was found of it.
+    /// The same load without its findings.
     fn shell(&self) -> Self {
         Self {
             run: self.run.clone(),
@@ -74,7 +75,8 @@ impl Begun {
         }
     }
 
-    /// The same on the other nodes of a cluster: the marks are on all of them, and the process may have written to another one.
+    /// Does the same on the other nodes of a cluster: the marks are on all of them, and the process
+    /// may have written to another one.
     fn end_elsewhere(&self, options: &LoadOptions, run: &Run) -> Result<(), LoadError> {
         for node in &options.galera.others {
             let name = node.target().to_string();
@@ -99,20 +101,21 @@ impl Begun {
         Ok(())
     }
 
-    /// Databases that hold nothing but what the load brought, or held before it began.
+    /// Databases that contain nothing but what the load brought, or what was there before it began.
     pub fn databases(&self) -> HashSet<String> {
         self.found.databases.keys().cloned().collect()
     }
 }
 
-/// Refuses to go on with a load in whose first seconds the server stopped: changes of tables that it had noted as done may not be there.
+/// Refuses to resume a load if the server stopped in its first seconds: definitions recorded as
+/// done may be missing.
 fn refuse_lost(found: &Found, about: &About, conn: &mut Connection) -> Result<(), LoadError> {
     let Some(before) = found.unsettled else {
         return Ok(());
     };
     let now = probe::server_started(conn)
         .map_err(|error| LoadError::server("asking how long the server has been up", error))?;
-    // Both come from two clocks in whole seconds.
+    // Both values come from clocks that count in whole seconds.
     if now.is_some_and(|now| (now - before).abs() <= 1) {
         return Ok(());
     }
@@ -125,18 +128,18 @@ fn refuse_lost(found: &Found, about: &About, conn: &mut Connection) -> Result<()
     }]))
 }
 
-/// What was found about earlier loads of a source.
+/// Earlier loads of a source.
 pub struct Earlier {
-    /// What tells the source from others.
+    /// Identifies the source.
     pub fingerprint: Fingerprint,
-    /// The one to go on with.
+    /// The load to resume.
     pub begun: Option<Begun>,
-    /// Loads of the same source that were asked for something else.
+    /// Loads of the same source with other options.
     pub others: Vec<(String, About)>,
 }
 
 impl Earlier {
-    /// Looks for them, without touching anything.
+    /// Looks for earlier loads; changes nothing.
     pub fn look(
         options: &LoadOptions,
         source: &mut Opened,
@@ -174,7 +177,7 @@ impl Earlier {
         })
     }
 
-    /// Decides whether the load goes on, and takes the place of the process that began it.
+    /// Decides whether to resume, and takes the place of the process that began the load.
     pub fn take_over(
         &mut self,
         options: &LoadOptions,
@@ -192,7 +195,7 @@ impl Earlier {
         let failed = |error| LoadError::server("taking over an earlier load", error);
         begun.end_elsewhere(options, run)?;
         begun.end_on(conn, "this server")?;
-        // What the process did between the first look and its end.
+        // Includes what the process did between the first look and its end.
         let found = Found::read(conn, &begun.run).map_err(failed)?;
         let marks = Marks::new(&begun.run, begun.about.clone(), &source.root());
         if options.resume == ResumeMode::Restart {
@@ -239,12 +242,12 @@ impl Earlier {
     }
 }
 
-/// Whether the source is the same when it is read again: a server is not, it goes on.
+/// Whether the source is the same when it is read again. A server is not: its data keeps changing.
 pub fn keeps_marks(source: &Opened) -> bool {
     source.format() != SourceFormat::Server
 }
 
-/// Whether none of the tables that rows were written into is there.
+/// Whether none of the tables that rows were written into exists any more.
 fn all_gone(found: &Found, conn: &mut Connection) -> Result<bool, refloat_wire::Error> {
     for (db, table) in found.tables.keys() {
         let shown = conn.query(format!(
@@ -262,7 +265,8 @@ fn all_gone(found: &Found, conn: &mut Connection) -> Result<bool, refloat_wire::
     Ok(true)
 }
 
-/// The marks of a load: those of an earlier process, or new ones. `None` when the account may not keep any.
+/// The marks of a load: those of an earlier process, or new ones. `None` if the account may not
+/// keep any, or the source is a server.
 pub fn begin_marks(
     options: &LoadOptions,
     earlier: &Earlier,
@@ -294,7 +298,7 @@ pub fn begin_marks(
     Ok(may.then(|| Marks::new(run, about, &source.root())))
 }
 
-/// The time in the name of a run, for people.
+/// The time in a run id, for display.
 fn begun_of(run: &str) -> String {
     match run.as_bytes() {
         [date @ .., b'-', _, _, _, _, _, _] if date.len() == 15 => {

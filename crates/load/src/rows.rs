@@ -1,17 +1,17 @@
-//! Looking at tuples without sending them.
+//! Examines tuples without sending them.
 
 use refloat_sqltext::{LexMode, RowVisitor, StrLit};
 
 use super::form::Form;
 
-/// Looks for a row whose value at one position is left to the server.
+/// Looks for a row that leaves the value at one position to the server.
 struct Generated {
     position: usize,
     at: usize,
     zero_generates: bool,
 }
 
-/// Found one.
+/// Such a row was found.
 struct Found;
 
 impl Generated {
@@ -32,7 +32,7 @@ impl RowVisitor for Generated {
         self.at = 0;
         Ok(())
     }
-    /// Anything but a number tells nothing, or says that the server chooses.
+    /// Anything but a number is unclear, or has the server choose the value.
     fn value(&mut self) -> Result<(), Found> {
         self.judge(true)
     }
@@ -53,8 +53,9 @@ impl RowVisitor for Generated {
     }
 }
 
-/// Whether some row leaves the value at `position` (an `AUTO_INCREMENT` column) to the server; then the order of rows
-/// decides which row gets which number. Text that cannot be walked counts as such.
+/// Whether any row leaves the value at `position` (an `AUTO_INCREMENT` column) to the server; then
+/// the order of rows decides which row gets which number. Text that cannot be walked counts as
+/// such.
 pub fn leaves_to_server(
     form: &Form,
     text: &[u8],
@@ -70,8 +71,8 @@ pub fn leaves_to_server(
     form.visit(text, mode, &mut generated).is_err()
 }
 
-/// A quick look that [`leaves_to_server`] can be spared after: false only where no row leaves the value at `position` to the
-/// server. It costs a few passes of a string search, where that costs a walk.
+/// A quick check to avoid [`leaves_to_server`]: false only if no row leaves the value at `position`
+/// to the server. It takes a few passes of string search instead of a walk.
 pub fn may_leave_to_server(text: &[u8], position: usize, zero_generates: bool) -> bool {
     let first: [&[u8]; 6] = [b"(NULL", b"(null", b"(DEFAULT", b"(default", b"( ", b"(\n"];
     let anywhere: [&[u8]; 4] = [b"NULL", b"null", b"DEFAULT", b"default"];

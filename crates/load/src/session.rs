@@ -1,17 +1,19 @@
-//! The session state of a dump, and how writers take it over.
+//! The session state of a dump, and how writers adopt it.
 //!
-//! A dump is a program: what its `SET` statements say decides how its rows are read. Those statements run, as they stand,
-//! on the control connection; before rows flow the loader reads the state back from the server and hands it to the writers.
-//! So a variable never has to be understood to be honoured, it only has to be known to exist.
+//! A dump is a program: its `SET` statements decide how its rows are read. Those statements run as
+//! they are on the control connection; before rows flow, the loader reads the state back from the
+//! server and gives it to the writers. So a variable need not be understood to be honoured; it is
+//! enough to know that it exists.
 
 use std::collections::BTreeSet;
 
 use refloat_sqltext::{CharsetFamily, LexMode};
 use refloat_wire::{Connection, Error, Vendor};
 
-/// Variables that change what an `INSERT` stores, on both vendors, and that every account may set. Those that need a
-/// privilege (`sql_log_bin`, MySQL's `explicit_defaults_for_timestamp`, MariaDB's `system_versioning_insert_history`) are
-/// followed from the dump's own `SET` of them on: before it every connection has the same value.
+/// Variables that affect what an `INSERT` stores, exist on both vendors, and can be set by every
+/// account. Those that need a privilege (`sql_log_bin`, MySQL's `explicit_defaults_for_timestamp`,
+/// MariaDB's `system_versioning_insert_history`) are tracked from the dump's own `SET` on: before
+/// it, every connection has the same value.
 const TRACKED: &[&str] = &[
     "character_set_client",
     "character_set_connection",
@@ -20,11 +22,12 @@ const TRACKED: &[&str] = &[
     "time_zone",
     "foreign_key_checks",
 ];
-/// The same, on MariaDB only; those that a version does not have are left out.
+/// More of them on MariaDB; those that a version does not have are skipped.
 const TRACKED_MARIADB: &[&str] = &["check_constraint_checks"];
-/// Session variables that a dump may set and that say nothing about rows of literals on another connection: rows with expressions that look
-/// at other rows run on the control connection. Writers keep their own, because what they ask the server beside the rows (marks, counts,
-/// warnings) must not be cut short, refused as too large, or waited for too briefly.
+/// Session variables that a dump may set, but that do not affect rows of literals on another
+/// connection; rows with expressions that read other rows run on the control connection. Writers
+/// keep their own values, so that their other queries (marks, counts, warnings) are not cut short,
+/// refused as too large, or given up too early.
 const IGNORED: &[&str] = &[
     "autocommit",
     "big_tables",
@@ -71,22 +74,24 @@ const IGNORED: &[&str] = &[
     "wait_timeout",
     "warning_count",
 ];
-/// What is set on the control connection again at once when a dump has set it: it stores nothing, and with it the loader would not see what
-/// the server says. The value is what every connection of a load has.
+/// Variables that are restored on the control connection as soon as a dump has set them: they do
+/// not affect what is stored, but would hide from the loader what the server reports. The values
+/// are those of every connection of a load.
 const KEPT: &[(&str, &str)] = &[
     ("character_set_results", "utf8mb4"),
     ("completion_type", "0"),
     ("max_error_count", "65535"),
 ];
-/// Words of `sql_mode` that decide what computed columns and keys over expressions hold when the server copies a table. All others say how a
-/// text is read, or what is refused.
+/// Words of `sql_mode` that affect the values of generated columns and of keys over expressions
+/// when the server copies a table. All others concern how text is parsed, or what is refused.
 const COMPUTING_MODES: &[&str] = &[
     "NO_UNSIGNED_SUBTRACTION",
     "PAD_CHAR_TO_FULL_LENGTH",
     "TIME_ROUND_FRACTIONAL",
     "TIME_TRUNCATE_FRACTIONAL",
 ];
-/// Variables that make a statement depend on the connection it runs on: rows after them stay on the control connection.
+/// Variables that make a statement depend on its connection: rows after them stay on the control
+/// connection.
 const PER_STATEMENT: &[&str] = &[
     "insert_id",
     "last_insert_id",
@@ -105,9 +110,9 @@ const UNKNOWN_VARIABLE: u16 = 1193;
 pub enum VariableEffect {
     /// Read back, and set on every writer.
     Tracked,
-    /// Of no consequence for other connections.
+    /// Irrelevant to other connections.
     None,
-    /// Rows that follow must run on the control connection.
+    /// The rows that follow must run on the control connection.
     ControlOnly,
 }
 
@@ -137,8 +142,8 @@ impl Tracker {
         Ok(Self { names })
     }
 
-    /// Says what a `SET` of session variable `name` (any case) means that the server took, and follows it from now on where that is
-    /// needed.
+    /// Says what a successful `SET` of session variable `name` (any case) means, and tracks the
+    /// variable from now on if necessary.
     pub fn note_set(&mut self, conn: &mut Connection, name: &str) -> Result<VariableEffect, Error> {
         let name = name.to_ascii_lowercase();
         if PER_STATEMENT.contains(&name.as_str()) {
@@ -150,7 +155,8 @@ impl Tracker {
         if name != "names" && name != "character set" && name != "charset" {
             if !self.names.contains(&name) {
                 match conn.query_value(format!("SELECT @@session.`{name}`")) {
-                    // It stood in a conditional comment that the server passed over: that of another version or vendor.
+                    // The SET was in a conditional comment for another version or vendor, which the
+                    // server ignored.
                     Err(error) if error.server_code() == Some(UNKNOWN_VARIABLE) => {
                         return Ok(VariableEffect::None);
                     }
@@ -162,7 +168,8 @@ impl Tracker {
         Ok(VariableEffect::Tracked)
     }
 
-    /// The `SET` that takes back from the control connection what a dump's `SET` of `name` (any case) has done and must not do.
+    /// The `SET` that undoes on the control connection a dump's `SET` of `name` (any case) that
+    /// must not take effect.
     pub fn kept(name: &str) -> Option<String> {
         let names = matches!(name, "names" | "character set" | "charset");
         let name = if names { "character_set_results" } else { name };
@@ -171,7 +178,8 @@ impl Tracker {
             .map(|(name, value)| format!("SET SESSION {name} = {value}"))
     }
 
-    /// The `SET` that takes back what is followed since `start` was read, and that it therefore does not know.
+    /// The `SET` that resets the variables that are tracked only since `start` was read, and that
+    /// `start` therefore lacks.
     pub fn reset(&self, start: &Session) -> Option<String> {
         let parts: Vec<String> = self
             .names
@@ -189,7 +197,7 @@ impl Tracker {
             .iter()
             .map(|name| format!("@@session.`{name}`"))
             .collect();
-        // Without a limit of its own the dump's sql_select_limit would decide how many rows come.
+        // Otherwise the dump's own sql_select_limit would decide how many rows are returned.
         let result = control.query(format!("SELECT DATABASE(), {} LIMIT 1", list.join(", ")))?;
         let row = result.rows.first().cloned().unwrap_or_default();
         let text = |index: usize| {
@@ -215,7 +223,6 @@ impl Tracker {
 /// The session state at some point of a dump.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Session {
-    /// Current database.
     pub database: Option<String>,
     variables: Vec<(String, Option<String>)>,
 }
@@ -235,44 +242,47 @@ impl Session {
             .and_then(|(_, value)| value.as_deref())
     }
 
-    /// Whether rows of system-versioned tables keep the times of their life.
+    /// Whether rows of system-versioned tables keep their row start and end times.
     pub fn writes_history(&self) -> bool {
         self.get("system_versioning_insert_history")
             .is_some_and(|value| value == "1" || value.eq_ignore_ascii_case("on"))
     }
 
-    /// Character set in which the dump's text is written.
+    /// Character set of the dump's text.
     pub fn charset(&self) -> &str {
         self.get("character_set_client").unwrap_or("utf8mb4")
     }
 
-    /// Whether `sql_mode` has this word.
+    /// Whether `sql_mode` contains this word.
     pub fn has_mode(&self, word: &str) -> bool {
         self.get("sql_mode")
             .is_some_and(|mode| mode.split(',').any(|one| one.eq_ignore_ascii_case(word)))
     }
 
-    /// Whether the dump's own session refuses what it would otherwise change with a warning.
+    /// Whether the dump's own session is strict: it refuses values that it would otherwise change
+    /// with a warning.
     pub fn is_strict(&self) -> bool {
         self.has_mode("STRICT_ALL_TABLES")
             || self.has_mode("STRICT_TRANS_TABLES")
             || self.has_mode("TRADITIONAL")
     }
 
-    /// The `sql_mode` of a writer without its strictness: the dump's own, with dates kept as they are.
+    /// The `sql_mode` of a writer without its strictness: the dump's own, but with dates kept as
+    /// they are.
     pub fn lenient_mode(&self) -> String {
         let mode = self.get("sql_mode").unwrap_or_default();
         with_words(mode, &["ALLOW_INVALID_DATES"])
     }
 
-    /// Whether a literal of the dump means the bytes that it is written with. Where the connection's character set is another one
-    /// than the client's (`SET CHARACTER SET`), the server converts every literal first, and what the other one lacks becomes `?`.
+    /// Whether a literal of the dump means exactly its bytes. If the connection's character set
+    /// differs from the client's (`SET CHARACTER SET`), the server first converts every literal,
+    /// and characters that the connection's character set lacks become `?`.
     pub fn keeps_literals(&self) -> bool {
         let connection = self.get("character_set_connection").unwrap_or("utf8mb4");
         connection == self.charset()
     }
 
-    /// Whether its statements go into the binary log, where there is one.
+    /// Whether its statements are written to the binary log, if there is one.
     pub fn logs(&self) -> bool {
         !matches!(self.get("sql_log_bin"), Some("0" | "OFF"))
     }
@@ -282,7 +292,7 @@ impl Session {
         matches!(self.get("foreign_key_checks"), Some("1" | "ON"))
     }
 
-    /// How the lexer has to read text under this state.
+    /// How the lexer must read text in this state.
     pub fn lex_mode(&self) -> LexMode {
         let charset_family = CharsetFamily::from_charset_name(self.charset().as_bytes());
         LexMode {
@@ -294,9 +304,10 @@ impl Session {
 
     /// The `SET SESSION` that gives a writer this state.
     ///
-    /// Writers are stricter than the dump's own session: what the stock client would change with a warning (a value out
-    /// of range, a text cut short) must be an error here. Dates that the source allowed are kept as they are. They check no foreign keys:
-    /// the parents of a row may be on their way beside it.
+    /// Writers are stricter than the dump's own session: what the stock client would change with a
+    /// warning (a value out of range, a truncated text) must be an error here. Dates that the
+    /// source allowed are kept as they are. Foreign keys are not checked, because another writer
+    /// may be about to write a row's parents.
     pub fn writer_set(&self) -> String {
         self.set_statement(|name, value| {
             if name == "foreign_key_checks" {
@@ -309,8 +320,9 @@ impl Session {
         })
     }
 
-    /// The `SET` that gives a connection what of this state matters to changes of tables that have rows, in the server's own words: where
-    /// the server copies the rows for it, dates that the source allowed are kept as they are.
+    /// The `SET` that gives a connection the part of this state that matters for changing a table
+    /// that has rows, when the statement is in the server's own words. Dates that the source
+    /// allowed are kept as they are if the server copies the rows.
     pub fn altering_set(&self) -> String {
         let mut mode = vec!["ALLOW_INVALID_DATES"];
         mode.extend(COMPUTING_MODES.iter().filter(|word| self.has_mode(word)));
@@ -323,25 +335,28 @@ impl Session {
         )
     }
 
-    /// The `SET SESSION` that takes its strictness from a writer in this state, for rows that the server takes in no other way. It changes nothing
-    /// else: some variables cannot be set while a transaction is open (`explicit_defaults_for_timestamp` of MySQL).
+    /// The `SET SESSION` that takes a writer in this state out of strict mode, for rows that the
+    /// server accepts in no other way. It changes nothing else: some variables cannot be set in an
+    /// open transaction (MySQL's `explicit_defaults_for_timestamp`).
     pub fn lenient_set(&self) -> String {
         format!("SET SESSION sql_mode = {}", literal(&self.lenient_mode()))
     }
 
-    /// The `SET SESSION` that gives it back.
+    /// The `SET SESSION` that returns the writer to strict mode.
     pub fn strict_set(&self) -> String {
         let mode = strict_mode(self.get("sql_mode").unwrap_or_default());
         format!("SET SESSION sql_mode = {}", literal(&mode))
     }
 
-    /// The `SET SESSION` that gives a connection exactly this state, for definitions that run later than they stand.
+    /// The `SET SESSION` that gives a connection exactly this state, for definitions that run later
+    /// than their place in the dump.
     pub fn exact_set(&self) -> String {
         self.set_statement(|_, value| value.to_owned())
     }
 
     fn set_statement(&self, adjust: impl Fn(&str, &str) -> String) -> String {
-        // character_set_connection changes collation_connection, so that one comes after it.
+        // Setting character_set_connection changes collation_connection, so that one comes after
+        // it.
         let order = |name: &str| match name {
             "character_set_client" => 0,
             "character_set_connection" => 1,
@@ -368,12 +383,12 @@ impl Session {
     }
 }
 
-/// An `sql_mode` of the dump with a writer's strictness.
+/// The dump's `sql_mode`, made as strict as a writer's.
 fn strict_mode(mode: &str) -> String {
     with_words(mode, &["STRICT_ALL_TABLES", "ALLOW_INVALID_DATES"])
 }
 
-/// An `sql_mode` with these words, as far as it lacks them.
+/// The `sql_mode` with these words added if it lacks them.
 fn with_words(mode: &str, wanted: &[&'static str]) -> String {
     let mut words: Vec<&str> = mode.split(',').filter(|word| !word.is_empty()).collect();
     for word in wanted {
@@ -384,7 +399,8 @@ fn with_words(mode: &str, wanted: &[&'static str]) -> String {
     words.join(",")
 }
 
-/// A text as a literal of its own character set: in one of two bytes (`character_set_connection=ucs2`) no server knows a time zone.
+/// A literal with a character set of its own: in a two-byte one (`character_set_connection=ucs2`)
+/// no server recognizes a time zone.
 fn literal(text: &str) -> String {
     format!("_utf8mb4'{}'", text.replace('\'', "''"))
 }

@@ -1,4 +1,4 @@
-//! One table of the target: what its columns take, and what was done with it so far.
+//! One table of the target: its columns, and what has been done with it so far.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,13 +15,13 @@ mod detail;
 pub use compared::{Compared, Kind};
 pub use detail::TableDetail;
 
-/// A table of the target that the dump brings rows for.
+/// A table of the target that the dump has rows for.
 pub struct Table {
     /// Number of the table within the run.
     pub id: usize,
     /// Database.
     pub db: String,
-    /// Name.
+    /// Name, without the database.
     pub name: String,
     /// Whether this run created it.
     pub created: bool,
@@ -31,7 +31,8 @@ pub struct Table {
     rows: AtomicU64,
     bytes: AtomicU64,
     ignored: AtomicU64,
-    /// Rows of the dump that were handed on, and rows that the server refused and the load went on after.
+    /// Rows of the dump that were handed to a writer, and rows that the server refused while the
+    /// load continued.
     sent: AtomicU64,
     refused: AtomicU64,
     encode_failures: AtomicU64,
@@ -39,25 +40,25 @@ pub struct Table {
     uncounted: AtomicBool,
     elsewhere: AtomicBool,
     view: AtomicBool,
-    /// Rows that statements brought, or took away, whose rows nobody counts.
+    /// Net number of rows that uncounted statements added (positive) or removed (negative).
     others: AtomicI64,
     progress: Mutex<Option<TableProgress>>,
-    /// What the marks of its first rows say of it; until they are committed.
+    /// What the marks of its first rows record about it, until they are committed.
     detail: Mutex<Option<Arc<TableDetail>>>,
     described: AtomicBool,
     deferral: Mutex<Deferral>,
     built: AtomicU64,
-    /// Set once its rows turned out not to suit the fast paths.
+    /// Set once its rows turn out not to suit the fast paths.
     plain: AtomicBool,
-    /// Set once it turned out to hold dates that only their text says: zero dates, above all.
+    /// Set once it turns out to hold dates that can only be sent as text, mostly zero dates.
     spelled_dates: AtomicBool,
-    /// Of which rows the first ones were compared.
+    /// Of which kinds of rows the first ones were compared.
     compared: Mutex<Compared>,
-    /// Whether rows only go there to be looked at.
+    /// Whether rows are written there only to be examined.
     trial: bool,
 }
 
-/// Pieces of one table that could not be encoded before the fast path is given up for it.
+/// Pieces of one table that could not be encoded before the fast path is abandoned for it.
 const ENCODE_FAILURES_MAX: u64 = 8;
 
 impl std::fmt::Debug for Table {
@@ -67,7 +68,7 @@ impl std::fmt::Debug for Table {
 }
 
 impl Table {
-    /// A table that nothing was done with yet.
+    /// A table that nothing has been done with yet.
     pub fn new(id: usize, db: String, name: String, created: bool, rows_before: u64) -> Self {
         Self {
             id,
@@ -99,7 +100,7 @@ impl Table {
         }
     }
 
-    /// A temporary table of a writer, whose rows nobody counts.
+    /// A temporary table of a writer, whose rows are not counted.
     pub fn trial(db: &str, name: &str, layout: Arc<Layout>) -> Self {
         Self {
             layout: Mutex::new(Some(layout)),
@@ -108,7 +109,8 @@ impl Table {
         }
     }
 
-    /// Whether rows only go there to be looked at: what the server says of them it says again of the table that they are for.
+    /// Whether rows are written there only to be examined: the server repeats any warning when they
+    /// go into the real table.
     pub fn is_trial(&self) -> bool {
         self.trial
     }
@@ -118,7 +120,7 @@ impl Table {
         format!("{}.{}", self.db, self.name)
     }
 
-    /// Quoted, for statements.
+    /// The quoted name, for statements.
     pub fn quoted(&self) -> String {
         format!("{}.{}", quote_ident(&self.db), quote_ident(&self.name))
     }
@@ -131,19 +133,20 @@ impl Table {
             .clone()
     }
 
-    /// Whether its engine takes rows back that are not committed.
+    /// Whether its engine can roll back rows that are not committed.
     pub fn is_transactional(&self) -> bool {
         self.layout().is_none_or(|layout| layout.transactional)
     }
 
-    /// Keeps what was read, or forgets it: the dump may have changed the table since.
+    /// Keeps the layout that was read, or forgets it because the dump may have changed the table
+    /// since.
     pub fn set_layout(&self, layout: Option<Layout>) {
         *self.layout.lock().unwrap_or_else(PoisonError::into_inner) = layout.map(Arc::new);
         self.compared().forget();
     }
 
-    /// Of which rows the first ones were compared. Whoever has it holds up all that write rows of the table, until theirs are known to be
-    /// stored as they should.
+    /// Of which kinds of rows the first ones were compared. Holding it blocks every writer of the
+    /// table until the holder's first rows are known to be stored correctly.
     pub fn compared(&self) -> MutexGuard<'_, Compared> {
         self.compared.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -174,18 +177,19 @@ impl Table {
         self.refused.fetch_add(rows, Ordering::Relaxed);
     }
 
-    /// Rows handed to a writer that are neither stored, nor left out by `INSERT IGNORE`, nor listed as refused.
+    /// Rows handed to a writer that are neither stored, nor left out by `INSERT IGNORE`, nor listed
+    /// as refused.
     pub fn unaccounted(&self) -> u64 {
         let known = self.rows() + self.ignored() + self.refused.load(Ordering::Relaxed);
         self.sent.load(Ordering::Relaxed).saturating_sub(known)
     }
 
-    /// Shows the table among those at work.
+    /// Shows the table among those in progress.
     pub fn show(&self, progress: TableProgress) {
         *self.progress() = Some(progress);
     }
 
-    /// Takes it off the list again, its rows all in.
+    /// Removes it from that list because all its rows are in; returns the seconds it took.
     pub fn shown_loaded(&self) -> Option<f64> {
         let progress = self.progress().take()?;
         let seconds = progress.elapsed().as_secs_f64();
@@ -197,12 +201,12 @@ impl Table {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps what the marks of its first rows are to say.
+    /// Keeps what the marks of its first rows must record.
     pub fn describe(&self, detail: TableDetail) {
         *self.detail.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(detail));
     }
 
-    /// What a mark has to say of it, as long as none that says so is committed.
+    /// What a mark must record about it, until a mark that records it is committed.
     pub fn detail(&self) -> Option<Arc<TableDetail>> {
         if self.described.load(Ordering::Relaxed) {
             return None;
@@ -213,37 +217,39 @@ impl Table {
             .clone()
     }
 
-    /// A mark that says so is committed.
+    /// Notes that such a mark is committed.
     pub fn note_described(&self) {
         self.described.store(true, Ordering::Relaxed);
     }
 
-    /// Indexes and foreign keys that are put off until the rows are in, and are not built yet.
+    /// Indexes and foreign keys that are deferred until the rows are in, and not built yet.
     pub fn deferral(&self) -> MutexGuard<'_, Deferral> {
         self.deferral.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts indexes and foreign keys that were put off and are built.
+    /// Counts deferred indexes and foreign keys that were built.
     pub fn note_built(&self, count: u64) {
         self.built.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// Indexes and foreign keys that were put off and are built.
+    /// Number of deferred indexes and foreign keys that were built.
     pub fn built(&self) -> u64 {
         self.built.load(Ordering::Relaxed)
     }
 
-    /// Notes that rows came by `REPLACE`: how many are left cannot be told from how many were sent.
+    /// Notes that rows came by `REPLACE`: the number of rows left cannot be derived from the number
+    /// sent.
     pub fn note_replaced(&self) {
         self.replaced.store(true, Ordering::Relaxed);
     }
 
-    /// Rows that should be there now.
+    /// Number of rows that should be there now.
     pub fn expected(&self) -> u64 {
         (self.rows_before + self.rows()).saturating_add_signed(self.others.load(Ordering::Relaxed))
     }
 
-    /// Takes the rows that are there for right, after a statement has run that may have added or removed any.
+    /// Accepts the rows that are there as correct, after a statement that may have added or removed
+    /// any.
     pub fn rebase(&self, count: u64) {
         let sent = i64::try_from(self.rows_before + self.rows()).unwrap_or(i64::MAX);
         let count = i64::try_from(count).unwrap_or(i64::MAX);
@@ -251,18 +257,19 @@ impl Table {
         self.replaced.store(false, Ordering::Relaxed);
     }
 
-    /// Whether `count` rows are what should be there; always, when nobody can tell.
+    /// Whether `count` rows are what should be there; always true if that is unknown.
     pub fn counts(&self, count: u64) -> bool {
         let expected = self.expected();
         count == expected || self.is_uncounted() || (self.is_replaced() && count <= expected)
     }
 
-    /// A statement has run that may have added or removed rows, and nobody has counted what was there before it.
+    /// Notes that a statement may have added or removed rows, and that they were not counted before
+    /// it ran.
     pub fn note_uncounted(&self) {
         self.uncounted.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the rows that are there cannot be told from those that were sent.
+    /// Whether the expected number of rows is unknown.
     pub fn is_uncounted(&self) -> bool {
         self.uncounted.load(Ordering::Relaxed)
     }
@@ -272,8 +279,9 @@ impl Table {
         self.elsewhere.store(true, Ordering::Relaxed);
     }
 
-    /// Whether its rows are elsewhere, and none were sent there: how many there are says nothing, and the other server may be away. A
-    /// view's rows always are: those that were sent there are counted in the tables that took them.
+    /// Whether its rows are elsewhere, and none were sent to it: their number says nothing, and the
+    /// other server may be unavailable. Always true for a view: rows sent to it are counted in the
+    /// tables that store them.
     pub fn is_elsewhere(&self) -> bool {
         self.is_view() || (self.elsewhere.load(Ordering::Relaxed) && self.expected() == 0)
     }
@@ -283,7 +291,7 @@ impl Table {
         self.view.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it is a view: its rows end in other tables.
+    /// Whether it is a view: its rows are stored in other tables.
     pub fn is_view(&self) -> bool {
         self.view.load(Ordering::Relaxed)
     }
@@ -308,24 +316,25 @@ impl Table {
         self.ignored.load(Ordering::Relaxed)
     }
 
-    /// Notes a piece that only the server's own parser can read; gives the fast path up after a few.
+    /// Notes a piece that only the server's own parser can read; abandons the fast path after a
+    /// few.
     pub fn note_encode_failure(&self) {
         if self.encode_failures.fetch_add(1, Ordering::Relaxed) + 1 >= ENCODE_FAILURES_MAX {
             self.plain.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Notes that its dates have to be sent as text.
+    /// Notes that its dates must be sent as text.
     pub fn note_spelled_dates(&self) {
         self.spelled_dates.store(true, Ordering::Relaxed);
     }
 
-    /// Whether its dates have to be sent as text.
+    /// Whether its dates must be sent as text.
     pub fn has_spelled_dates(&self) -> bool {
         self.spelled_dates.load(Ordering::Relaxed)
     }
 
-    /// Whether a column takes bytes that need not be text, and nothing is computed from them.
+    /// Whether a column takes arbitrary bytes, and nothing is computed from such columns.
     pub fn takes_bytes_only_as_given(&self) -> bool {
         self.layout().is_some_and(|layout| {
             let takes =
@@ -335,7 +344,7 @@ impl Table {
         })
     }
 
-    /// Whether rows go as the dump's own text.
+    /// Whether its rows go as the dump's own text.
     pub fn is_plain(&self) -> bool {
         self.plain.load(Ordering::Relaxed)
     }

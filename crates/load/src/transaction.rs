@@ -1,24 +1,25 @@
-//! The transaction that a dump's own session is in.
+//! The transaction that a dump's own session would be in.
 //!
-//! Rows are committed chunk by chunk, whatever transactions the dump writes around them: as the stock client reads it they are in at its
-//! end just the same, if it commits them. One that it leaves open the server takes back when the stock client goes away. What
-//! commits without a word: <https://dev.mysql.com/doc/refman/9.7/en/implicit-commit.html>.
+//! Rows are committed chunk by chunk, whatever transactions the dump puts around them: if the dump
+//! commits them, the result at its end is the same as with the stock client. A transaction that it
+//! leaves open is rolled back when the stock client disconnects. Statements that commit implicitly:
+//! <https://dev.mysql.com/doc/refman/9.7/en/implicit-commit.html>.
 
 use refloat_sqltext::{SetAssignment, SetScope, StatementKind, head};
 
-/// The statement that a transaction begins with.
+/// The statement that starts a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Begun {
-    /// Its line.
+    /// Its line in the file.
     pub line: u64,
-    /// Its first byte.
+    /// Offset of its first byte.
     pub offset: u64,
     /// Its first characters.
     pub head: String,
 }
 
 impl Begun {
-    /// Of the statement `text`.
+    /// From the statement `text`.
     pub fn new(text: &[u8], line: u64, offset: u64) -> Self {
         Self {
             line,
@@ -28,14 +29,14 @@ impl Begun {
     }
 }
 
-/// What is known of it.
+/// The state of the transaction.
 #[derive(Debug, Default)]
 pub struct Transaction {
-    /// Of one that a statement has begun.
+    /// The statement that started one explicitly.
     begun: Option<Begun>,
-    /// What has switched `autocommit` off: every change begins one then.
+    /// The statement that turned `autocommit` off: from then on every change starts a transaction.
     autocommit_off: Option<Begun>,
-    /// Whether `LOCK TABLES` is in force: only then `UNLOCK TABLES` commits.
+    /// Whether `LOCK TABLES` is in effect: only then does `UNLOCK TABLES` commit.
     locked: bool,
     /// Rows since the last commit.
     rows: u64,
@@ -43,17 +44,17 @@ pub struct Transaction {
     changed: bool,
 }
 
-/// What a dump has left open.
+/// A transaction that a dump has left open.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Open<'t> {
     /// Where it begins.
     pub begun: &'t Begun,
-    /// Rows that would be taken back.
+    /// Rows that would be rolled back.
     pub rows: u64,
 }
 
 impl Open<'_> {
-    /// What is wrong with that.
+    /// The reason for the refusal.
     pub fn reason(&self) -> String {
         let what = match self.rows {
             0 => "its changes".to_owned(),
@@ -70,7 +71,7 @@ impl Open<'_> {
 pub const OPEN_HINT: &str = "Write COMMIT; behind the last row if the rows belong to the dump, or take them out of it and of the server; --on-error continue lists the transaction and goes on.";
 
 impl Transaction {
-    /// Follows a statement that is no `SET` and no rows.
+    /// Tracks a statement that is neither a `SET` nor rows.
     pub fn statement(&mut self, kind: &StatementKind, text: &[u8], line: u64, offset: u64) {
         match kind {
             StatementKind::StartTransaction => {
@@ -98,7 +99,7 @@ impl Transaction {
         }
     }
 
-    /// Follows a `SET` that leaves `autocommit` on or off.
+    /// Tracks a `SET` that leaves `autocommit` on or off.
     pub fn autocommit(&mut self, on: bool, at: Begun) {
         if !on {
             self.autocommit_off.get_or_insert(at);
@@ -107,12 +108,12 @@ impl Transaction {
         }
     }
 
-    /// Rows of a table that the server can take back.
+    /// Counts rows of a table whose engine can roll back.
     pub fn rows(&mut self, rows: u64) {
         self.rows += rows;
     }
 
-    /// What was changed and not committed.
+    /// The open transaction, if anything was changed and not committed.
     pub fn open(&self) -> Option<Open<'_>> {
         let begun = self.begun.as_ref().or(self.autocommit_off.as_ref())?;
         (self.changed || self.rows > 0).then_some(Open {
@@ -126,8 +127,8 @@ impl Transaction {
     }
 }
 
-/// What an assignment makes of `autocommit`, if it is about it: only a literal can be told from the text, and a variable is taken for the
-/// value that dump tools put back.
+/// The value that an assignment gives to `autocommit`, if it concerns it. Only a literal can be
+/// read from the text; a variable is assumed to have the value that dump tools restore.
 pub fn autocommit_by(assignment: &SetAssignment) -> Option<bool> {
     let about = assignment.scope == SetScope::Session && assignment.name == b"autocommit";
     let off = |literal: &Vec<u8>| {
@@ -137,7 +138,7 @@ pub fn autocommit_by(assignment: &SetAssignment) -> Option<bool> {
     about.then(|| !assignment.literal.as_ref().is_some_and(off))
 }
 
-/// Whether `COMMIT` or `ROLLBACK` begins the next transaction at once.
+/// Whether `COMMIT` or `ROLLBACK` starts the next transaction at once.
 fn chains(text: &[u8]) -> bool {
     let text = text.to_ascii_uppercase();
     let words: Vec<&[u8]> = text
@@ -186,7 +187,7 @@ mod tests {
 
     use super::*;
 
-    /// Rows left open after these statements; `row` stands for a row.
+    /// Number of rows left open after these statements, of which `row` stands for a row.
     fn open(statements: &[&str]) -> Option<u64> {
         let mut transaction = Transaction::default();
         for (at, text) in statements.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The server's settings for a load: which are changed, what is advised, and how they are put back.
+//! The server's settings for a load: which to change, what to advise, and how to restore them.
 
 use refloat_run::machine::Machine;
 use refloat_run::settings::{
@@ -11,7 +11,7 @@ use super::outcome::LoadOutcome;
 use super::preflight::Preflight;
 use super::{LoadError, connect};
 
-/// How far settings may be changed: as asked, or relaxed where nobody else's data is at stake.
+/// How far settings may be changed: as requested, or relaxed if nobody else's data is at stake.
 pub fn durability(options: &LoadOptions, preflight: &Preflight) -> Durability {
     options.durability.unwrap_or(if preflight.empty_server {
         Durability::Relaxed
@@ -20,7 +20,8 @@ pub fn durability(options: &LoadOptions, preflight: &Preflight) -> Durability {
     })
 }
 
-/// What a plan for a server rests on besides its own words; `near`: it runs on this machine, whose memory is for `here` servers.
+/// What a plan for a server is based on besides its own variables. `near` says that the server runs
+/// on this machine, whose memory `here` servers share.
 pub fn hints(facts: &Facts, near: bool, dump_bytes: Option<u64>, here: usize) -> Hints {
     let datadir = facts.get("datadir").map(std::path::PathBuf::from);
     Hints {
@@ -35,7 +36,7 @@ pub fn hints(facts: &Facts, near: bool, dump_bytes: Option<u64>, here: usize) ->
     }
 }
 
-/// What is to be changed for this load on its server, which is one of `here` on its machine.
+/// What to change on the server for this load; `here` servers share its machine.
 pub fn plan(
     options: &LoadOptions,
     facts: &Facts,
@@ -46,7 +47,7 @@ pub fn plan(
     let level = durability(options, preflight);
     let hints = Hints {
         allow_local_infile: match options.write_path {
-            // The array-bound insert needs no permission.
+            // The array-bound insert does not need it.
             WritePath::Auto => {
                 preflight.write_path != WritePath::Bulk && !super::galera::splits_load_data(facts)
             }
@@ -63,7 +64,7 @@ pub fn plan(
     plan
 }
 
-/// A change, for people.
+/// A change, for display.
 pub fn change_line(change: &JournalEntry) -> String {
     format!(
         "{}: {} -> {} ({})",
@@ -71,7 +72,7 @@ pub fn change_line(change: &JournalEntry) -> String {
     )
 }
 
-/// A piece of advice, for people.
+/// A piece of advice, for display.
 pub fn advice_line(advice: &Advice) -> String {
     let restart = if advice.restart {
         ", needs a restart of the server"
@@ -84,14 +85,14 @@ pub fn advice_line(advice: &Advice) -> String {
     )
 }
 
-/// Puts settings back.
+/// Restores the settings.
 pub fn put_back(
     options: &LoadOptions,
     run: &Run,
     outcome: &mut LoadOutcome,
     applied: &mut AppliedSettings,
 ) -> Result<(), LoadError> {
-    // Ctrl-C is no reason to leave settings behind.
+    // Settings are restored even after Ctrl-C.
     let (left, result) = applied.put_back(run, || connect(options, &Cancel::new()));
     outcome.settings_left = left;
     result

@@ -27,7 +27,7 @@ use commit::Uncommitted;
 pub struct Worker {
     link: Link,
     writers: Writers,
-    /// Ends what the connection is doing when the run is cancelled.
+    /// Kills the connection's current statement when the run is cancelled.
     kill: Option<HookGuard>,
 }
 
@@ -45,7 +45,7 @@ pub fn run(ctx: &Arc<Context>, queue: &Queue) {
         let waiting = Instant::now();
         let Some(work) = queue.next() else { break };
         ctx.note_source_wait(waiting);
-        // What is finished with an error is still finished: the queue must not wait for it.
+        // Work that failed is finished too: the queue must not wait for it.
         match work {
             Work::Chunk(chunk) => {
                 ctx.keep_pace(|| queue.has_failed());
@@ -64,7 +64,7 @@ pub fn run(ctx: &Arc<Context>, queue: &Queue) {
     }
 }
 
-/// A file of the dump could not be read again.
+/// The error for a file of the dump that could not be read again.
 fn source_error(name: String, at: u64, source: std::io::Error) -> LoadError {
     LoadError::Input(InputError::Read { name, at, source })
 }
@@ -80,13 +80,15 @@ fn report(ctx: &Context, queue: &Queue, result: Result<(), LoadError>) {
 }
 
 impl Worker {
-    /// Writes a chunk in one transaction, again after a deadlock, and accounts for it once it is committed.
+    /// Writes a chunk in one transaction, retries after a deadlock, and accounts for it once
+    /// committed.
     fn write(&mut self, chunk: &Chunk) -> Result<(), LoadError> {
         let mut patience = Patience::default();
         let started = Instant::now();
         let path = self.link.ctx.path_for(chunk);
         let transactional = chunk.table.is_transactional();
-        // An error here says nothing about the rows, so it must not start a search for a refused one.
+        // An error here says nothing about the rows, so it must not start a search for a refused
+        // one.
         if let Err(error) = self.link.enter(&chunk.session) {
             if self.link.ctx.cancel.is_cancelled() {
                 return Err(self.link.ctx.interrupted());
@@ -119,7 +121,8 @@ impl Worker {
                 Err(Uncommitted::Attempt(failed)) => failed,
             };
             let done = match failed {
-                // What an engine without transactions has written cannot be taken back, so it must not be written again.
+                // Without transactions, rows that were written cannot be rolled back, so they must
+                // not be written again.
                 Attempt::Wire(error) if transactional && patience.may_retry(&error) => {
                     self.link.rollback(chunk)?;
                     self.link.ctx.note_retry();
@@ -139,7 +142,8 @@ impl Worker {
                         error,
                     ));
                 }
-                // A statement may be in the middle of its data: the connection ends with this worker, and with it the rows.
+                // A statement may be in the middle of its data: the connection ends with this
+                // worker, and its rows are rolled back.
                 Attempt::Source {
                     file,
                     offset,
@@ -189,7 +193,7 @@ impl Worker {
         Ok((path, written))
     }
 
-    /// Begins the transaction of a chunk, with the marks of its rows.
+    /// Starts the transaction of a chunk, with the marks of its rows.
     fn begin(&mut self, chunk: &Chunk) -> Result<Vec<Stretch>, refloat_wire::Error> {
         let Some(marks) = &self.link.ctx.marks else {
             return self.link.conn.exec("START TRANSACTION").map(|_| Vec::new());
@@ -199,7 +203,7 @@ impl Worker {
         Ok(stretches)
     }
 
-    /// Lets the marks say what became of the rows, where that is not that all of them are stored.
+    /// Corrects the marks if not all rows were stored.
     fn correct(
         &mut self,
         stretches: &[Stretch],
@@ -232,7 +236,7 @@ impl Worker {
         }
     }
 
-    /// Whether refused rows are left out instead of ending the load.
+    /// Whether to leave out refused rows instead of ending the load.
     fn goes_on(&self) -> bool {
         self.link.ctx.options.on_error == OnError::Continue
     }

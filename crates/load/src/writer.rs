@@ -1,8 +1,9 @@
-//! Ways of writing the rows of a chunk into the server.
+//! Ways of writing the rows of a chunk to the server.
 //!
-//! A [`ChunkWriter`] turns a chunk into the server's own form and sends it, within the transaction that its caller has begun. It
-//! says how many rows the server took, or why it did not; it commits nothing. Rows that it has no form for it sends as the
-//! dump's own text, so every writer can write every chunk.
+//! A [`ChunkWriter`] encodes a chunk in a form that the server takes and sends it within its
+//! caller's transaction. It returns how many rows the server took, or why it took none; it commits
+//! nothing. Rows that cannot be expressed in its form go as the dump's own text, so every writer
+//! can write every chunk.
 
 mod attempt;
 mod bulk;
@@ -20,12 +21,12 @@ use super::chunk::Chunk;
 use super::link::Link;
 use super::options::WritePath;
 
-/// Warnings that a session can keep and a statement can count.
+/// Most warnings that a session can keep and a statement can count.
 const WARNINGS_MAX: u64 = 65_535;
 
 /// One way of writing rows.
 pub trait ChunkWriter {
-    /// Writes all rows of `chunk`, in the transaction that `link` is in.
+    /// Writes all rows of `chunk` in the current transaction of `link`.
     ///
     /// # Errors
     /// [`Attempt`] says why; the caller rolls back.
@@ -41,7 +42,7 @@ pub struct Writers {
 }
 
 impl Writers {
-    /// The writer of a path.
+    /// The writer for a path.
     pub fn by(&mut self, path: WritePath) -> &mut dyn ChunkWriter {
         match path {
             WritePath::Bulk => &mut self.bulk,

@@ -1,4 +1,4 @@
-//! The top of the command line: which commands there are, and the way from arguments to an exit code.
+//! Defines the top-level command line, and leads from arguments to an exit code.
 
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
@@ -13,7 +13,7 @@ use crate::commands::{
 use crate::context::Context;
 use crate::exit::{self, Exit, ProgramError};
 
-/// Text under every top-level help page.
+/// Examples under the top-level help page.
 const AFTER_HELP: &str = "\
 EXAMPLES:
   See what a load would do, touching nothing:
@@ -89,7 +89,7 @@ enum Command {
     Man(man::ManArgs),
 }
 
-/// Parses the command line, runs the command and turns its outcome into an exit code.
+/// Parses the command line, runs the command and turns its result into an exit code.
 pub fn main() -> ExitCode {
     let args = help_as_flag(std::env::args_os().collect());
     let cli = match Cli::try_parse_from(&args) {
@@ -125,7 +125,7 @@ pub fn command() -> clap::Command {
     Cli::command()
 }
 
-/// `refloat help load` is read as `refloat load --help`.
+/// Rewrites `refloat help load` as `refloat load --help`.
 fn help_as_flag(mut args: Vec<OsString>) -> Vec<OsString> {
     if args.get(1).is_some_and(|word| word == "help") {
         args.remove(1);
@@ -134,7 +134,8 @@ fn help_as_flag(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
-/// Prints help to stdout, and errors to stderr in the program's own form. A password in an argument is not repeated.
+/// Prints help to stdout, and errors to stderr in the program's own format. Never repeats a
+/// password given in an argument.
 fn report_parse_error(error: &clap::Error, args: &[OsString]) -> ExitCode {
     let args = args.get(1..).unwrap_or_default();
     let wrong = match error.kind() {
@@ -152,7 +153,7 @@ fn report_parse_error(error: &clap::Error, args: &[OsString]) -> ExitCode {
     }
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // A reader that goes away (`| head`) is no failure.
+            // A reader that closes the pipe (`| head`) is not a failure.
             let _ = error.print();
             Exit::Done.into()
         }
@@ -171,18 +172,18 @@ fn report_parse_error(error: &clap::Error, args: &[OsString]) -> ExitCode {
     }
 }
 
-/// Whether `-h` stands among other arguments. The stock clients read it as the host, and a job that was ported from them would
-/// print help and report success for ever.
+/// Whether `-h` is among other arguments. The stock clients take it for the host: a job ported from
+/// them would print help and report success on every run.
 fn is_host_flag(args: &[OsString]) -> bool {
     if args.iter().any(|arg| arg == "--help") {
         return false;
     }
-    // Help is asked for by the words of a command and nothing else.
+    // A request for help is the words of a command and nothing else.
     let words = args.iter().take_while(|arg| is_word(arg)).count();
     args.len() != words + 1 || args[words] != "-h"
 }
 
-/// Whether an argument can be the name of a command: a path, a URL and an option cannot.
+/// Whether an argument could be a command name, rather than a path, a URL or an option.
 fn is_word(arg: &OsString) -> bool {
     arg.to_str().is_some_and(|arg| {
         arg.starts_with(|c: char| c.is_ascii_lowercase())
@@ -190,7 +191,7 @@ fn is_word(arg: &OsString) -> bool {
     })
 }
 
-/// The option of the stock clients that says where the server is, or who comes, if that is what was not understood.
+/// The stock clients' option for the server or the user, if that is the argument clap did not know.
 fn stock_flag(error: &clap::Error) -> Option<&str> {
     const FLAGS: [&str; 9] = [
         "-u",
@@ -209,7 +210,7 @@ fn stock_flag(error: &clap::Error) -> Option<&str> {
     FLAGS.contains(&flag.as_str()).then_some(flag)
 }
 
-/// What to write in the place of the stock clients' options for the connection.
+/// The error for a stock client's connection option, with what to write instead.
 fn instead_of_flags(wrong: &str, command: Option<&str>) -> ProgramError {
     let hint = match command {
         Some("load" | "settings") => "Name the server with --to mysql://USER@HOST:PORT/.",

@@ -1,5 +1,6 @@
-//! One file per command. Each has an argument struct whose comments are the help text, and a `run` function that reads
-//! as a recipe: it takes the arguments and the [`Context`](crate::context::Context) and returns the exit code.
+//! One module per command. Each has an argument struct, whose doc comments are the help text, and a
+//! `run` function that reads as a recipe: it takes the arguments and the
+//! [`Context`](crate::context::Context) and returns the exit code.
 
 pub mod cluster;
 pub mod completions;

@@ -1,8 +1,8 @@
-//! How every command is told which server to talk to: a URL, and the options and files that people know from the
+//! Determines the server a command works on, from a URL and the options and option files of the
 //! stock clients.
 //!
-//! What is said more closely wins: URL, then options, then option files, then environment. A URL that names a host is
-//! never led elsewhere by a `socket` or `port` in an option file.
+//! The more specific setting wins: URL, then options, then option files, then environment. If a URL
+//! names a host, a `socket` or `port` in an option file never leads elsewhere.
 
 mod ask;
 
@@ -18,9 +18,9 @@ use clap::{Args, ValueEnum};
 use crate::context::Context;
 use crate::exit::ProgramError;
 
-/// Keys of a URL that other programs take a password from, in lower case.
+/// URL parameters from which other programs take a password, in lower case.
 pub const PASSWORD_KEYS: &[&str] = &["password", "passwd", "pwd", "pass"];
-/// What to do about a delimiter that stands where it is none.
+/// Hint for a delimiter in the wrong place.
 const PERCENT_HINT: &str =
     "In names of users and databases write / as %2F, ? as %3F, @ as %40 and : as %3A.";
 
@@ -56,7 +56,7 @@ pub struct SourceArgs {
 }
 
 impl ConnectArgs {
-    /// The options that were given, as they are written on a command line.
+    /// The options that were given, as written on a command line.
     pub fn given(&self) -> Vec<(&'static str, Option<String>)> {
         let mut given = Vec::new();
         let paths = [
@@ -85,17 +85,17 @@ impl ConnectArgs {
         given
     }
 
-    /// Whether a person has to type a password.
+    /// Whether the user must type a password.
     pub const fn asks_for_password(&self) -> bool {
         self.ask_password
     }
 }
 
 impl SourceArgs {
-    /// What `--from` and everything beside it mean together.
+    /// The connection options that result from `--from` and the related flags.
     ///
     /// # Errors
-    /// As [`TargetArgs::resolve`].
+    /// As for [`TargetArgs::resolve`].
     pub fn resolve(&self, context: &Context) -> anyhow::Result<ConnectOptions> {
         self.options.resolve_flag("--from", &self.from, context)
     }
@@ -139,28 +139,30 @@ pub struct ConnectArgs {
 }
 
 impl TargetArgs {
-    /// What `--to` and everything beside it mean together.
+    /// The connection options that result from `--to` and the related flags.
     ///
     /// # Errors
-    /// The URL is none, or holds a password; an option file cannot be read; nobody can be asked for a password.
+    /// The URL is invalid or contains a password, an option file cannot be read, or there is no
+    /// terminal to ask for a password.
     pub fn resolve(&self, context: &Context) -> anyhow::Result<ConnectOptions> {
         self.options.resolve(&self.to, context)
     }
 }
 
 impl ConnectArgs {
-    /// What `url` and these options mean together: URL, then options, then option files, then environment.
+    /// The connection options that result from `url` and these options: URL, then options, then
+    /// option files, then environment.
     ///
     /// # Errors
-    /// As [`TargetArgs::resolve`].
+    /// As for [`TargetArgs::resolve`].
     pub fn resolve(&self, url: &str, context: &Context) -> anyhow::Result<ConnectOptions> {
         self.resolve_flag("--to", url, context)
     }
 
-    /// The same for a URL that another flag has brought.
+    /// Like [`Self::resolve`], for the URL of another flag.
     ///
     /// # Errors
-    /// As [`TargetArgs::resolve`].
+    /// As for [`TargetArgs::resolve`].
     pub fn resolve_flag(
         &self,
         flag: &str,
@@ -175,8 +177,8 @@ impl ConnectArgs {
                 _ => form,
             })
         })?;
-        // As in the stock clients of both vendors, where the library looks at MYSQL_PWD only when nothing gave a password:
-        // a password in an option file wins.
+        // A password in an option file wins, as in both vendors' stock clients, whose library uses
+        // MYSQL_PWD only if no password was given otherwise.
         let mut options = ConnectOptions {
             password: context.mysql_pwd().map(|text| Secret::new(text.as_bytes())),
             ..ConnectOptions::default()
@@ -205,7 +207,7 @@ impl ConnectArgs {
         Ok(options)
     }
 
-    /// Sets what the flags say.
+    /// Applies the flags.
     fn set_flags(&self, options: &mut ConnectOptions) {
         for (flag, place) in [
             (&self.ssl_ca, &mut options.ssl_ca),
@@ -219,13 +221,13 @@ impl ConnectArgs {
         if let Some(mode) = self.ssl_mode {
             options.ssl_mode = mode.into();
         } else if self.ssl_ca.is_some() {
-            // As in the stock clients: who names an authority wants it to be checked.
+            // As in the stock clients: naming a CA means that the certificate is to be verified.
             options.ssl_mode = options.ssl_mode.max(refloat_wire::SslMode::VerifyCa);
         }
     }
 }
 
-/// Sets what the URL says. An address in it counts as a whole: nothing in an option file leads it to another server.
+/// Applies the URL. An address in it counts as a whole: no option file can lead to another server.
 fn set_url(url: &str, said: &ConnectOptions, options: &mut ConnectOptions) {
     if said.host.is_some() || said.port.is_some() || said.socket.is_some() {
         options.host.clone_from(&said.host);
@@ -260,7 +262,7 @@ fn set_url(url: &str, said: &ConnectOptions, options: &mut ConnectOptions) {
     }
 }
 
-/// Whether the query part of `url` has `key`, written with dashes or underscores.
+/// Whether the query part of `url` has `key`, spelled with dashes or underscores.
 fn url_names(url: &str, key: &str) -> bool {
     let query = url.split_once('?').map_or("", |(_, query)| query);
     query
@@ -295,7 +297,7 @@ pub enum SslMode {
     VerifyIdentity,
 }
 
-/// Refuses a URL of the command line that carries a password, without repeating it.
+/// Refuses a command-line URL that contains a password, without repeating it.
 ///
 /// # Errors
 /// [`ProgramError`] with the exit code for usage errors.
@@ -315,7 +317,8 @@ pub fn refuse_password_in_url(url: &str) -> Result<(), ProgramError> {
     }
     let error = ProgramError::usage("a password in a URL on the command line is refused: everybody on this machine could read it")
         .hint("Leave it out of the URL and put it in ~/.my.cnf (`[client]`, `password=…`, mode 600), in the environment variable MYSQL_PWD, or give --ask-password.");
-    // `h:3306/a@b` is most likely an address and a database, and as good a password: it is refused, and the way out is named.
+    // `h:3306/a@b` is most likely an address and a database, but could just as well contain a
+    // password. So it is refused, with a hint.
     Err(match in_user_part {
         Some(info) if info.contains(['/', '?']) => error.hint(PERCENT_HINT),
         _ => error,
@@ -346,7 +349,7 @@ mod tests {
         }
     }
 
-    /// The options for `url` with these flags, as if an option file had said `from_file` before.
+    /// The options for `url` with these flags, on top of what an option file has set.
     fn resolved(url: &str, flags: &ConnectArgs, from_file: ConnectOptions) -> ConnectOptions {
         let mut options = from_file;
         flags.set_flags(&mut options);

@@ -1,5 +1,5 @@
-//! What the program knows about where it runs. The environment, the home directory and the terminal are read here, once;
-//! the rooms below get values and never look for themselves.
+//! Reads the environment, the home directory and the terminal once, at the start. The library
+//! crates receive values and never look for themselves.
 
 use std::env;
 use std::ffi::OsString;
@@ -7,10 +7,10 @@ use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// State directory of runs started by root.
+/// State directory for root.
 const ROOT_STATE_DIR: &str = "/var/lib/refloat";
 
-/// The surroundings of one invocation.
+/// The environment of one invocation.
 #[derive(Debug, Clone)]
 pub struct Context {
     state_dir: PathBuf,
@@ -39,7 +39,7 @@ impl Context {
             ),
             home,
             servers_dir: var("REFLOAT_SERVERS").map(PathBuf::from),
-            // The stock clients take the name that the person logged in with.
+            // The stock clients use the login name.
             login: if is_root {
                 Some("root".to_owned())
             } else {
@@ -47,13 +47,13 @@ impl Context {
                     .or_else(|| var("LOGNAME"))
                     .and_then(|name| name.into_string().ok())
             },
-            // An empty MYSQL_PWD is a password too: an empty one.
+            // An empty MYSQL_PWD counts: it is an empty password.
             mysql_pwd: env::var_os("MYSQL_PWD"),
             stderr_is_terminal: std::io::stderr().is_terminal()
                 && var("TERM").is_none_or(|term| term != "dumb"),
             no_color: var("NO_COLOR").is_some(),
             cluster: Arc::default(),
-            // The first of these that is set decides, as in setlocale(3).
+            // The first one that is set decides, as in setlocale(3).
             utf8: var("LC_ALL")
                 .or_else(|| var("LC_CTYPE"))
                 .or_else(|| var("LANG"))
@@ -64,13 +64,14 @@ impl Context {
         }
     }
 
-    /// Keeps by which flags the cluster of this command is named.
+    /// Stores the flags that name this command's cluster.
     pub fn say_cluster(&self, flags: String) {
-        // The first one counts: a command is about one cluster.
+        // The first call wins: a command works on one cluster.
         let _ = self.cluster.set(flags);
     }
 
-    /// The same text, with commands about a cluster (`refloat cluster …` between backticks) that can be given as they stand.
+    /// The text with those flags added to every `refloat cluster …` command in backticks, so that
+    /// each can be pasted as it is.
     pub fn with_cluster(&self, text: &str) -> String {
         match self.cluster.get() {
             Some(flags) => name_cluster(text, flags),
@@ -78,7 +79,8 @@ impl Context {
         }
     }
 
-    /// Where the trees of servers are, when they are not in the usual place. The script that installs them reads the same.
+    /// Where the trees of servers are, if not in the usual place. The script that installs them
+    /// reads the same variable.
     pub fn servers_dir(&self) -> Option<&Path> {
         self.servers_dir.as_deref()
     }
@@ -93,34 +95,35 @@ impl Context {
         self.home.as_deref()
     }
 
-    /// The account name where nothing says another.
+    /// The default account name.
     pub fn login(&self) -> Option<&str> {
         self.login.as_deref()
     }
 
-    /// The password that `MYSQL_PWD` gives.
+    /// The password in `MYSQL_PWD`.
     pub fn mysql_pwd(&self) -> Option<&OsString> {
         self.mysql_pwd.as_ref()
     }
 
-    /// May lines on stderr be drawn again and again?
+    /// Whether lines on stderr may be redrawn.
     pub fn stderr_is_terminal(&self) -> bool {
         self.stderr_is_terminal
     }
 
-    /// Can the terminal show more than ASCII?
+    /// Whether the terminal can show more than ASCII.
     pub fn utf8(&self) -> bool {
         self.utf8
     }
 
-    /// May stderr have colour?
+    /// Whether stderr may be coloured.
     pub fn colour(&self) -> bool {
         self.stderr_is_terminal && !self.no_color
     }
 }
 
-/// The order: what was asked for by name; root's fixed place; XDG; the home directory; and the current folder where
-/// there is no home at all. Relative XDG paths are ignored, as the XDG base directory specification asks.
+/// In this order: the explicit setting, root's fixed path, XDG, the home directory, or the current
+/// directory if there is no home. Relative XDG paths are ignored, as the XDG base directory
+/// specification requires.
 fn state_dir(
     asked: Option<PathBuf>,
     xdg: Option<PathBuf>,
@@ -142,7 +145,7 @@ fn state_dir(
     }
 }
 
-/// Adds `flags` to every command about a cluster between backticks that names none.
+/// Adds `flags` to every `refloat cluster` command in backticks that names no cluster.
 fn name_cluster(text: &str, flags: &str) -> String {
     let with = |(at, part): (usize, &str)| {
         let is_command = at % 2 == 1 && part.starts_with("refloat cluster ");

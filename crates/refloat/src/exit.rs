@@ -1,7 +1,8 @@
-//! The one place where kinds of errors become exit codes and hints.
+//! The one place where kinds of errors are mapped to exit codes and hints.
 //!
-//! Commands return `anyhow::Result<Exit>`. An error that a room below returned is found again in the chain by its type,
-//! and gets its code and its hints here and nowhere else. Everything that is not known is [`Exit::Failed`].
+//! Commands return `anyhow::Result<Exit>`. Errors of the library crates are found in the chain by
+//! type and get their code and hints here and nowhere else. Every unknown error is
+//! [`Exit::Failed`].
 
 mod code;
 mod hints;
@@ -79,7 +80,7 @@ fn classify(error: &anyhow::Error) -> (Exit, Vec<String>) {
     (Exit::Failed, Vec::new())
 }
 
-/// The end of a run that `error` stopped, in one word.
+/// The result of a run that `error` stopped.
 pub fn result_of(error: &anyhow::Error) -> RunResult {
     match classify(error).0 {
         Exit::Refused => RunResult::Refused,
@@ -90,14 +91,14 @@ pub fn result_of(error: &anyhow::Error) -> RunResult {
     }
 }
 
-/// Prints `error` with its causes and hints on stderr, and returns the exit code.
+/// Prints `error` with its causes and hints to stderr, and returns the exit code.
 ///
 /// A broken pipe on stdout (`| head`) is not an error: nothing is printed.
 pub fn report(error: &anyhow::Error, context: &Context) -> Exit {
     report_with(error, context, |hint| hint)
 }
 
-/// [`report`] without one hint, which does not hold here.
+/// Like [`report`], without one hint that does not apply here.
 pub fn report_but(error: &anyhow::Error, context: &Context, left_out: Option<&str>) -> Exit {
     report_with(error, context, |hint| {
         if Some(hint.as_str()) == left_out {
@@ -108,7 +109,7 @@ pub fn report_but(error: &anyhow::Error, context: &Context, left_out: Option<&st
     })
 }
 
-/// [`report`] with hints as they hold here; empty: they do not.
+/// Like [`report`], with each hint passed through `here`, which returns an empty one to drop it.
 pub fn report_with(
     error: &anyhow::Error,
     context: &Context,
@@ -130,8 +131,9 @@ pub fn report_with(
     exit
 }
 
-/// The messages of an error and its causes, outermost first. A cause that the message before already ends with is
-/// left out: some libraries print their source themselves. A server that was named is not named again.
+/// The messages of an error and its causes, outermost first. A cause is left out if the message
+/// before already ends with it, since some libraries print their source themselves. The server is
+/// named only once.
 pub fn chain_text(error: &anyhow::Error) -> String {
     let mut text = String::new();
     let mut last = String::new();
@@ -152,7 +154,8 @@ pub fn chain_text(error: &anyhow::Error) -> String {
     text
 }
 
-/// The words of `error`, without the server's name if `before` ends with it; none where the cause behind says it all.
+/// The message of `error`, without the server's name if `before` ends with it; empty if the next
+/// cause says everything.
 fn without_peer(error: &refloat_wire::Error, before: &str) -> String {
     let (refloat_wire::Error::Io { peer, .. }
     | refloat_wire::Error::Timeout { peer, .. }
@@ -180,7 +183,7 @@ fn without_peer(error: &refloat_wire::Error, before: &str) -> String {
     text
 }
 
-/// Prints `refloat: error: …`, or `hint: …` on a line of its own, on stderr.
+/// Prints `refloat: error: …`, or `hint: …` on a line of its own, to stderr.
 pub fn print_line(kind: &str, text: &str, colour: bool) {
     let (start, end) = match (colour, kind) {
         (false, _) => ("", ""),
@@ -195,10 +198,11 @@ pub fn print_line(kind: &str, text: &str, colour: bool) {
     }
 }
 
-/// Replaces the password of every URL in `text` by `***`: what a person typed may come back in a message.
+/// Replaces the password of every URL in `text` by `***`, because messages may repeat what the user
+/// typed.
 ///
-/// The words of the command line are looked for as a whole, because a password may hold anything, also spaces and quotes; other
-/// URLs end at white space.
+/// Command-line words are matched as a whole, because a password may contain anything, including
+/// spaces and quotes. Other URLs end at white space.
 pub fn redact(text: &str) -> String {
     let words = std::env::args_os().skip(1);
     redact_words(text, words.map(|word| word.to_string_lossy().into_owned()))
@@ -207,7 +211,7 @@ pub fn redact(text: &str) -> String {
 fn redact_words(text: &str, typed: impl Iterator<Item = String>) -> String {
     let mut text = text.to_owned();
     for word in typed {
-        // `--to=URL` comes back as a whole or without its flag.
+        // A message may repeat `--to=URL` with or without the flag.
         let value = word.split_once('=').map_or("", |(_, value)| value);
         for secret in [word.as_str(), value, &word[url_start(&word)..]] {
             let open = without_password(secret);
@@ -229,14 +233,15 @@ fn redact_words(text: &str, typed: impl Iterator<Item = String>) -> String {
         .collect()
 }
 
-/// Where the scheme of the first URL in `text` begins; 0 without one.
+/// Offset of the first URL's scheme in `text`; 0 if there is none.
 fn url_start(text: &str) -> usize {
     let head = text.split_once("://").map_or("", |(head, _)| head);
     head.trim_end_matches(|c: char| c.is_ascii_alphanumeric())
         .len()
 }
 
-/// The URL with `***` for each password: after the first colon of its user part, and in a key of that name.
+/// The URL with `***` for each password: after the first colon of the user part, and in password
+/// parameters.
 fn without_password(url: &str) -> String {
     let mut open = url.to_owned();
     if let Some(info) = user_info(url)
@@ -283,7 +288,7 @@ mod tests {
             redact("bad 'mysql://u:se/c'r?3t@h:3306/db' here"),
             "bad 'mysql://u:***@h:3306/db' here"
         );
-        // As good a password as a database.
+        // This could be a password or a database.
         assert_eq!(redact("mysql://h:3306/x@y"), "mysql://h:***@y");
         assert_eq!(
             redact("mysql://u@h:1/ and root@h:1, no password"),

@@ -1,4 +1,5 @@
-//! The refloat program: flags in, exit code out. Everything that touches data lives in the rooms below.
+//! The refloat program: flags in, exit code out. Everything that touches data is in the library
+//! crates.
 
 mod cli;
 mod commands;

@@ -1,12 +1,12 @@
-//! The end of a run, for everyone who follows it and for its folder.
+//! Records the end of a run and announces it.
 
 use refloat_run::events::{Outcome, RunResult};
 use refloat_run::{Event, Run, RunDir};
 
 use crate::exit;
 
-/// Says the end to everyone who follows, and writes it into the run's folder. The run is over: a record that cannot be
-/// written is said, and changes nothing.
+/// Announces the end to all listeners and writes it to the run's folder. The run is over, so a
+/// record that cannot be written is reported but changes nothing.
 pub fn record(
     run: &Run,
     seconds: f64,

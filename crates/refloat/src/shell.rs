@@ -1,11 +1,11 @@
-//! Words of commands that people paste into a POSIX shell.
+//! Quotes words for commands that users paste into a POSIX shell.
 
-/// A value as one word, always in quotes.
+/// A value as one word, always quoted.
 pub fn quoted(value: &str) -> String {
     format!("'{}'", value.replace('\'', r"'\''"))
 }
 
-/// A value as one word, in quotes where it needs them.
+/// A value as one word, quoted if necessary.
 pub fn word(value: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/.:@_-+,=%".contains(c);
     if !value.is_empty() && value.chars().all(plain) {

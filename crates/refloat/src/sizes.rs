@@ -1,12 +1,13 @@
-//! Sizes, counts and times as people write them: `16M`, `1GiB`, `64k`, `250000`, `90s`, `2h`.
+//! Parses sizes, counts and times: `16M`, `1GiB`, `64k`, `250000`, `90s`, `2h`.
 
 use std::time::Duration;
 
-/// Nobody means more than this by a time: a year, in seconds.
+/// Upper limit for a time, in seconds: a year.
 const LONGEST: f64 = 366.0 * 86_400.0;
 
-/// Parses a number of bytes. `K`, `M`, `G`, `T` are powers of 1024 with or without `iB` (as in the servers' option
-/// files); `kB`, `MB`, `GB`, `TB` are powers of 1000. Letters may be small. A fraction is allowed with a unit.
+/// Parses a number of bytes. `K`, `M`, `G`, `T`, optionally with `iB`, are powers of 1024, as in
+/// the servers' option files; `kB`, `MB`, `GB`, `TB` are powers of 1000. Case does not matter. A
+/// fraction is allowed with a unit.
 ///
 /// # Errors
 /// A sentence fragment for clap to show.

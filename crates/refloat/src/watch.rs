@@ -1,4 +1,5 @@
-//! Puts a run and its faces together: what is emitted, who shows it, and how Ctrl-C reaches it.
+//! Connects a run with its output: where events go, how progress is shown, and how Ctrl-C cancels
+//! it.
 
 use std::io::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,30 +15,30 @@ use refloat_run::{Cancel, Events, Progress, Run, RunDir};
 
 use crate::context::Context;
 
-/// Time between two snapshots in JSON output and in the record of a run.
+/// Interval between progress snapshots in JSON output and in a run's record.
 const BEAT: Duration = Duration::from_secs(1);
-/// What is said at the first Ctrl-C, and at the second.
+/// Printed at the first Ctrl-C; the next one at the second.
 const STOPPING: &str = "refloat: stopping: what is open is rolled back, settings are put back";
 const STOPPING_HARD: &str = "refloat: stopping already, now without waiting for the server; once more ends the program at once";
 
 /// How a run is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Show {
-    /// A drawn block on a terminal, a few lines elsewhere.
+    /// A live display on a terminal, a few lines elsewhere.
     Best,
     /// A few lines.
     Lines,
-    /// Events as JSON lines on stdout; nothing on stderr but errors and the answer to Ctrl-C.
+    /// Events as JSON lines on stdout; on stderr only errors and the answer to Ctrl-C.
     Json,
 }
 
-/// The handles of a run, with the faces that follow it. Everything ends when it is stopped or dropped.
+/// The handles of a run, with the displays that follow it. They end when it is stopped or dropped.
 pub struct Watch {
-    /// Ends the run early; signals set it.
+    /// Cancels the run; signals set it.
     pub cancel: Cancel,
-    /// Where the run stands.
+    /// Progress of the run.
     pub progress: Progress,
-    /// What the run says.
+    /// Events of the run.
     pub events: Events,
     face: Option<TerminalFace>,
     heart: Mutex<Option<Heartbeat>>,
@@ -46,14 +47,14 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Begins a run of `command` with its record, and starts the faces.
+    /// Starts a run of `command`, with its record and its displays.
     pub fn begin(command: &str, show: Show, context: &Context) -> anyhow::Result<(Self, Run)> {
         let dir = RunDir::create(context.state_dir(), command)
             .context("cannot begin the record of the run")?;
         Self::of(dir, show, context)
     }
 
-    /// Begins or goes on with a run whose folder is there already, and starts the faces.
+    /// Starts or resumes a run whose folder exists, with its displays.
     pub fn of(dir: RunDir, show: Show, context: &Context) -> anyhow::Result<(Self, Run)> {
         let watch = Self::start(show, context)?;
         watch.events.add(Arc::new(JsonLines::in_dir(&dir)?));
@@ -66,7 +67,7 @@ impl Watch {
         Ok((watch, run))
     }
 
-    /// Installs the signal handlers and starts the faces.
+    /// Installs the signal handlers and starts the displays.
     pub fn start(show: Show, context: &Context) -> anyhow::Result<Self> {
         let (cancel, progress, events) = (Cancel::new(), Progress::new(), Events::new());
         let signals = install_signal_handlers(&cancel).context("cannot handle signals")?;
@@ -105,7 +106,7 @@ impl Watch {
         })
     }
 
-    /// Ends the beat of snapshots, so that the event that is emitted next is the last one.
+    /// Ends the progress snapshots, so that the next event is the last one.
     pub fn quiet(&self) {
         drop(
             self.heart
@@ -115,7 +116,7 @@ impl Watch {
         );
     }
 
-    /// Takes the progress off the screen; the signal handlers go too.
+    /// Removes the progress display and the signal handlers.
     pub fn stop(self) {
         if let Some(face) = self.face {
             face.stop();
@@ -123,7 +124,7 @@ impl Watch {
     }
 }
 
-/// A function that prints a line above the drawn block, or on plain stderr where there is none.
+/// Returns a function that prints a line above the live display, or to plain stderr without one.
 fn printer(face: Option<&TerminalFace>) -> Box<dyn Fn(&str) + Send + Sync> {
     match face {
         Some(face) => Box::new(face.printer()),

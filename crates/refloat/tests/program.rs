@@ -1,5 +1,7 @@
 //! The program as people and scripts meet it: help, exit codes, messages, files that it generates.
 
+#[path = "program/limits.rs"]
+mod limits;
 #[path = "program/support.rs"]
 mod support;
 

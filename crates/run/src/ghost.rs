@@ -5,7 +5,7 @@
 
 use refloat_wire::{Connection, Error, Vendor};
 
-use crate::own::namesakes;
+use crate::own::{SETTLED, namesakes};
 
 /// `ER_NO_SUCH_TABLE_IN_ENGINE`.
 pub const GHOST: u16 = 1932;
@@ -31,9 +31,6 @@ pub fn drop_ghost(conn: &mut Connection, table: &str) -> Result<(), Error> {
     }
 }
 
-/// The short-lived table that [`sync_definitions`] creates.
-pub(crate) const SETTLED: &str = "removal_settled";
-
 /// Makes durable which definition files exist and under which names, after tables were altered,
 /// renamed or dropped, and for views and triggers. `schema` must be one of Refloat's own.
 ///
@@ -41,8 +38,8 @@ pub(crate) const SETTLED: &str = "removal_settled";
 /// removes one, and logs that the statement is done, but nothing syncs the directory. A power cut
 /// undoes the rename or removal: an altered table has its old definition again (no added index can
 /// be used), a renamed table has no rows, a trigger or view is missing. A data file that comes back
-/// without the engine knowing it is worse than a definition: no table of its name can be created,
-/// and the database cannot be dropped, until someone removes the file by hand.
+/// unknown to the engine is worse than a definition: no table of its name can be created, and the
+/// database cannot be dropped, until someone removes the file by hand.
 ///
 /// A definition is synced while it is written (`sync_frm`), and its directory with it. File systems
 /// with a single journal (ext4, XFS) then also bring to disk every earlier rename and removal, in

@@ -12,9 +12,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use refloat_wire::{Connection, Error};
 
-use crate::ghost::SETTLED;
-use crate::settings::{JOURNAL_SCHEMA, JOURNAL_TABLE};
-
+/// Refloat's own schema on a target server.
+pub const JOURNAL_SCHEMA: &str = "refloat";
+/// Holds the journals of runs that have not put everything back yet.
+pub const JOURNAL_TABLE: &str = "settings_journal";
+/// The short-lived table that [`sync_definitions`] creates.
+pub(crate) const SETTLED: &str = "removal_settled";
 /// Schema of the progress marks of loads.
 pub const MARKS_SCHEMA: &str = "refloat_load";
 /// Tables of progress marks: unfinished loads, their committed rows, and their other finished
@@ -88,7 +91,7 @@ fn own_columns(database: &str, table: &str) -> Option<&'static [&'static str]> {
 /// Refloat's if the server does not show its columns because the engine does not know it.
 ///
 /// # Errors
-/// Errors of the connection.
+/// A query fails, or the connection is lost.
 pub fn namesakes(conn: &mut Connection, database: &str) -> Result<BTreeSet<String>, Error> {
     if !is_own_schema(database) {
         return Ok(BTreeSet::new());
@@ -111,7 +114,7 @@ pub fn namesakes(conn: &mut Connection, database: &str) -> Result<BTreeSet<Strin
 /// All [`namesakes`] on a server, as `database.table`.
 ///
 /// # Errors
-/// Errors of the connection.
+/// A query fails, or the connection is lost.
 pub fn all_namesakes(conn: &mut Connection) -> Result<Vec<String>, Error> {
     let mut all = Vec::new();
     for schema in [JOURNAL_SCHEMA, MARKS_SCHEMA, RATES_SCHEMA] {
@@ -132,7 +135,7 @@ pub fn is_own_database<'a>(database: &str, objects: impl IntoIterator<Item = &'a
 /// libraries, as far as the account can see. Other databases are not queried.
 ///
 /// # Errors
-/// Errors of the connection.
+/// A query fails, or the connection is lost.
 pub fn holds_programs(conn: &mut Connection, database: &str) -> Result<bool, Error> {
     if !is_own_schema(database) {
         return Ok(false);

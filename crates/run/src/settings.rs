@@ -21,6 +21,7 @@ mod redo;
 mod revert;
 mod started;
 mod value;
+mod variable;
 
 use std::fmt;
 use std::str::FromStr;
@@ -28,14 +29,13 @@ use std::str::FromStr;
 use refloat_wire::{Connection, Error as WireError};
 use serde::{Deserialize, Serialize};
 
+use crate::own::{JOURNAL_SCHEMA, JOURNAL_TABLE};
 use crate::{RunDirError, RunId};
 
 pub use apply::{AppliedSettings, left_by_dead_runs};
 pub use catalog::{Advice, PlannedChange, SessionChange, SettingsPlan, Skipped};
 pub use facts::{Facts, Grants};
-pub use journal::{
-    JOURNAL_SCHEMA, JOURNAL_TABLE, Journal, JournalEntry, OpenRun, ServerMark, list, list_on_server,
-};
+pub use journal::{Journal, JournalEntry, OpenRun, ServerMark, list, list_on_server};
 pub use provider::{
     GCACHE_MEMORY, GCACHE_PURGE, ProviderOptions, provider_variable, size_in_bytes,
 };

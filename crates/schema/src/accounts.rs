@@ -178,8 +178,8 @@ fn account_name(words: &[Token]) -> Option<(Range<usize>, &[Token])> {
     Some((first.range.start..last.range.end, rest))
 }
 
-/// Makes the name in a certificate, after `word`, a literal: MySQL shows such names without
-/// escaping the quotes in them.
+/// Escapes the name of a certificate that follows `word`: MySQL shows such names as they are,
+/// whatever quotes they contain.
 pub fn with_literal(definition: &str, word: &str, value: &str) -> String {
     let escaped = value.replace('\\', "\\\\").replace('\'', "\\'");
     definition.replacen(

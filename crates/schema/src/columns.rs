@@ -27,13 +27,14 @@ pub enum ColumnClass {
     DateTime,
     /// `TIME`.
     Time,
-    /// `CHAR`, `VARCHAR`, `TEXT`, `ENUM`, `SET`, and types that are written as text (`UUID`, `INET6`, MySQL's `JSON`).
+    /// `CHAR`, `VARCHAR`, `TEXT`, `ENUM`, `SET`, and types that are written as text (`UUID`,
+    /// `INET6`, MySQL's `JSON`).
     Text,
     /// `BINARY`, `VARBINARY`, `BLOB`, `VECTOR`, geometries: bytes without a character set.
     Bytes,
     /// `BIT`.
     Bit,
-    /// Type unknown: rows are sent as the dump has them.
+    /// Unknown type: rows are sent as the dump has them.
     Unknown,
 }
 

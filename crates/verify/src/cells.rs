@@ -1,4 +1,4 @@
-//! Cells in the one form in which both sides write them.
+//! Normalises cells so that both sides write the same value as the same bytes.
 
 use std::io::Write as _;
 
@@ -6,36 +6,38 @@ use refloat_schema::columns::{NEVER_2038, NEVER_2106};
 
 use super::digest::RowText;
 
-/// How cells are made comparable.
+/// How a cell is normalised before it is hashed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CellKind {
-    /// Byte by byte.
+    /// Compared byte by byte.
     Bytes,
-    /// A number that two vendors may write in two ways.
+    /// A floating-point number, which the two vendors may print differently.
     Number,
-    /// A document that one vendor keeps as text and the other as values.
+    /// A JSON document, which one vendor stores as text and the other as parsed values.
     Json,
-    /// When a row of a system-versioned table ended; that it has not is another time before MariaDB 11.5.
+    /// The end of a row's period in a system-versioned table. The timestamp that means "not ended"
+    /// differs before and after MariaDB 11.5.
     PeriodEnd,
-    /// A whole number, whatever zeros or sign stand before it. This kind and those below are for literals of dumps of other tools.
+    /// An integer, whatever its sign and leading zeros. This kind and those below are for literals
+    /// in dumps of other tools.
     Integer,
-    /// A number with a point, whatever zeros stand around it.
+    /// A decimal number, whatever its leading and trailing zeros.
     Decimal,
-    /// A `FLOAT`, by its value.
+    /// A `FLOAT`, compared by value.
     Float,
-    /// A `DOUBLE`, by its value.
+    /// A `DOUBLE`, compared by value.
     Double,
-    /// A time, whatever zeros its fraction ends with.
+    /// A time, whatever the trailing zeros of its fraction.
     Fraction,
-    /// A `BIT`, whatever zeros it begins with.
+    /// A `BIT`, whatever its leading zero bytes.
     Bits,
-    /// A `CHAR`, whatever blanks it ends with.
+    /// A `CHAR`, whatever its trailing blanks.
     Blanks,
-    /// A `BINARY`, whatever zero bytes it ends with.
+    /// A `BINARY`, whatever its trailing zero bytes.
     Zeros,
 }
 
-/// Appends a cell in the form in which both sides write it.
+/// Appends a cell to `text`, normalised by its kind.
 pub fn push(text: &mut RowText, cell: Option<&[u8]>, kind: CellKind, scratch: &mut Vec<u8>) {
     let Some(value) = cell else {
         return text.push(None);
@@ -46,7 +48,7 @@ pub fn push(text: &mut RowText, cell: Option<&[u8]>, kind: CellKind, scratch: &m
             .ok()
             .and_then(|value| value.parse::<f64>().ok())
             .is_some_and(|number| write!(scratch, "{number:?}").is_ok()),
-        // One server tells the sign of zero, and another does not have it.
+        // Some servers keep the sign of zero, others do not.
         CellKind::Double => std::str::from_utf8(value)
             .ok()
             .and_then(|value| value.parse::<f64>().ok())
@@ -71,7 +73,8 @@ pub fn push(text: &mut RowText, cell: Option<&[u8]>, kind: CellKind, scratch: &m
     text.push(Some(if known { scratch } else { value }));
 }
 
-/// A number without a plus, without zeros that mean nothing, and without the sign of zero; `false` when it is that already.
+/// Writes a number without a plus sign, without redundant zeros and without the sign of zero.
+/// Returns `false` if it holds anything but digits, signs and a point.
 fn shortest(value: &[u8], out: &mut Vec<u8>) -> bool {
     if value
         .iter()
@@ -112,7 +115,7 @@ fn without_last(mut value: &[u8], byte: u8) -> &[u8] {
     value
 }
 
-/// A value without zeros at the end of its fraction, and without a point behind which nothing is left.
+/// Strips the trailing zeros of a fraction, and the point if nothing is left behind it.
 fn without_fraction_zeros(value: &[u8]) -> &[u8] {
     if !value.contains(&b'.') {
         return value;

@@ -1,22 +1,24 @@
-//! Digests of rows that neither cancel out nor depend on the order of rows.
+//! Row digests that do not depend on the order of rows and in which equal rows do not cancel out.
 //!
-//! A row is written as its cells, each with its length plus one in 8 bytes before it, and 0 for NULL: no two rows are written
-//! alike. Its hash is XXH3-128 of that; hashes are added modulo 2^128, so a pair of equal rows counts twice, where an exclusive
-//! or would lose it.
+//! A row is serialised cell by cell: the cell's length plus one in 8 bytes, then the cell; NULL is
+//! a length of 0. No two different rows serialise alike. The hash of a row is the XXH3-128 of that
+//! text. Hashes are added modulo 2^128, so a pair of equal rows counts twice; with XOR it would
+//! vanish.
 
 use twox_hash::XxHash3_128;
 
-/// Buckets of a table whose two sides cannot be read in the same ranges. More cost memory, fewer leave more rows to look at.
+/// Buckets of a table whose two sides cannot be read in the same ranges. More buckets cost memory,
+/// fewer leave more rows to look at.
 pub const BUCKETS: usize = 1024;
 
-/// A row as it is hashed; see the module's head.
+/// A row in the form that is hashed; see the module documentation.
 #[derive(Debug, Default)]
 pub struct RowText {
     bytes: Vec<u8>,
 }
 
 impl RowText {
-    /// Begins the next row.
+    /// Clears the buffer for the next row.
     pub fn clear(&mut self) {
         self.bytes.clear();
     }
@@ -33,13 +35,13 @@ impl RowText {
         }
     }
 
-    /// The row.
+    /// The serialised row.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-/// The cells of a row as [`RowText`] wrote it.
+/// Splits a row that [`RowText`] serialised back into its cells.
 pub fn cells(mut row: &[u8]) -> Vec<Option<&[u8]>> {
     let mut cells = Vec::new();
     while let Some((length, rest)) = row.split_first_chunk::<8>() {
@@ -57,16 +59,16 @@ pub fn cells(mut row: &[u8]) -> Vec<Option<&[u8]>> {
     cells
 }
 
-/// The hash of a row.
+/// Hash of a serialised row: XXH3-128.
 pub fn hash(row: &[u8]) -> u128 {
     XxHash3_128::oneshot(row)
 }
 
-/// The sum of the hashes of rows, and how many they are.
+/// Sum of the hashes of some rows, with their number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Digest {
     sum: u128,
-    /// Rows.
+    /// Number of rows added.
     pub rows: u64,
 }
 
@@ -77,19 +79,20 @@ impl Digest {
         self.rows += 1;
     }
 
-    /// Adds the rows of another digest.
+    /// Adds all rows of another digest.
     pub fn merge(&mut self, other: Self) {
         self.sum = self.sum.wrapping_add(other.sum);
         self.rows += other.rows;
     }
 
-    /// As 32 hexadecimal digits.
+    /// The sum as 32 hexadecimal digits.
     pub fn hex(&self) -> String {
         format!("{:032x}", self.sum)
     }
 }
 
-/// Digests of rows by a part of their hash: equal rows are in the same bucket, whatever order they come in.
+/// Digests of rows, grouped by part of the hash: equal rows share a bucket, in whatever order they
+/// arrive.
 #[derive(Debug, Clone)]
 pub struct Buckets(Vec<Digest>);
 
@@ -100,9 +103,9 @@ impl Default for Buckets {
 }
 
 impl Buckets {
-    /// The bucket of a row.
+    /// The bucket that a row with this hash belongs to.
     pub fn of(hash: u128) -> usize {
-        // The remainder is below the number of buckets.
+        // The remainder is below `BUCKETS`.
         usize::try_from(hash % BUCKETS as u128).unwrap_or_default()
     }
 
@@ -111,7 +114,7 @@ impl Buckets {
         self.0[Self::of(hash)].add(hash);
     }
 
-    /// Buckets that differ, with the rows that both sides have in them.
+    /// Buckets that differ, each with the number of rows that both sides together have in it.
     pub fn different<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = (usize, u64)> + 'a {
         let pairs = self.0.iter().zip(&other.0).enumerate();
         pairs

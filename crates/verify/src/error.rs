@@ -8,14 +8,14 @@ use refloat_source::SourceError;
 
 use super::outcome::VerifyOutcome;
 
-/// What the two are called in messages.
+/// How messages refer to the two sides.
 pub(super) const SIDES: [&str; 2] = ["first side", "second side"];
 
-/// Why a comparison stopped. A difference is no error: it stands in the outcome.
+/// Why a comparison stopped. A difference is not an error: it is reported in the outcome.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VerifyError {
-    /// Found before any row was read.
+    /// Refused before any row was read.
     #[error("{reason}")]
     Refused {
         /// What is wrong.
@@ -26,34 +26,35 @@ pub enum VerifyError {
     /// A server could not be read.
     #[error(transparent)]
     Server(ReadError),
-    /// Somebody changed the definition of a table, or put another one in its place, between the snapshot and the reading of its rows.
+    /// A table's definition changed, or another table took its place, between the snapshot and the
+    /// reading of its rows.
     #[error(
         "{what} of the {side} was changed, exchanged, dropped or created by somebody while it was read: whether it is the same is not known"
     )]
     Changed {
-        /// Which table.
+        /// The table.
         what: String,
-        /// Which of the two it is on.
+        /// The side it is on.
         side: &'static str,
     },
-    /// Ranges have not brought every row, or one twice: what they say of a table is worth nothing.
+    /// The ranges of a table missed rows or returned some twice, so its digest proves nothing.
     #[error(
         "table {table} of the {side} was read in ranges of its key, which brought {read} rows, and the server counts {counted}: whether it is the same is not known"
     )]
     Uncounted {
-        /// The table.
+        /// The table, as `database.table`.
         table: String,
-        /// Which of the two it is.
+        /// The side it is on.
         side: &'static str,
-        /// Rows that were read.
+        /// Rows read in all ranges together.
         read: u64,
         /// Rows that the server counts.
         counted: u64,
     },
-    /// A file of a dump is not what the manifest says.
+    /// A file of a dump does not match the manifest, or cannot be parsed.
     #[error("{}: {what}", path.display())]
     Damaged {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// What is wrong with it.
         what: String,
@@ -61,18 +62,18 @@ pub enum VerifyError {
     /// A file of a dump could not be read.
     #[error("{}: {doing} failed", path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What was being done.
+        /// The operation that failed.
         doing: &'static str,
-        /// The system's words.
+        /// The operating system's error.
         #[source]
         source: std::io::Error,
     },
-    /// A dump could not be read, or unpacked.
+    /// A dump could not be read or unpacked.
     #[error(transparent)]
     Source(SourceError),
-    /// Stopped on request.
+    /// The run was cancelled.
     #[error("{0}")]
     Interrupted(String),
 }
@@ -101,7 +102,7 @@ impl From<ReadError> for VerifyError {
 }
 
 impl VerifyError {
-    /// A file that is not what the manifest says.
+    /// Error for a file that does not match the manifest.
     pub(super) fn damaged(path: &Path, what: impl Into<String>) -> Self {
         Self::Damaged {
             path: path.to_owned(),
@@ -109,7 +110,7 @@ impl VerifyError {
         }
     }
 
-    /// An error of the file system.
+    /// Maps an I/O error to [`VerifyError::File`].
     pub(super) fn file(path: &Path, doing: &'static str) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::File {
@@ -119,7 +120,7 @@ impl VerifyError {
         }
     }
 
-    /// Says on which side (0 or 1) a table was changed, where that is what happened.
+    /// Adds the side (0 or 1) to a [`ReadError::Changed`]; leaves every other error as it is.
     pub(super) fn on_side(self, side: usize) -> Self {
         match self {
             Self::Server(ReadError::Changed { what }) => Self::Changed {
@@ -130,24 +131,24 @@ impl VerifyError {
         }
     }
 
-    /// What the other threads end with when one has panicked.
+    /// The error that the other threads end with after one has panicked.
     pub(super) fn defect() -> Self {
         Self::Interrupted("a defect of this program".to_owned())
     }
 
-    /// What a cancelled run ends with.
+    /// The error that a cancelled run ends with.
     pub(super) fn interrupted(cancel: &Cancel) -> Self {
         ReadError::interrupted(cancel).into()
     }
 }
 
-/// A comparison that stopped, and what it had found by then.
+/// A comparison that stopped, with what it had found by then.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct VerifyFailure {
-    /// Why.
+    /// Why it stopped.
     #[source]
     pub error: VerifyError,
-    /// What was compared.
+    /// What was compared up to then.
     pub outcome: Box<VerifyOutcome>,
 }

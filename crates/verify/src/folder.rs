@@ -1,7 +1,7 @@
-//! The folder of a dump, read by other code than the one that wrote it.
+//! Reads the folder of a dump with code of its own, independent of the code that wrote it.
 //!
-//! Nothing in it is believed: names must stay within the folder, every file must have the size and the checksum of the manifest,
-//! and every file with rows as many of them as it says.
+//! Nothing in the folder is trusted: names must stay within it, every file must have the size and
+//! checksum that the manifest gives, and every file of rows the number of rows.
 
 mod counted;
 mod fields;
@@ -23,26 +23,27 @@ use super::error::VerifyError;
 use counted::{Counted, adds_up};
 pub use fields::Fields;
 
-/// Bytes that are read at a time.
+/// Bytes read at a time.
 const BLOCK: usize = 1 << 20;
-/// Most bytes of a file of definitions, which is in memory as a whole. Those of a hundred thousand large tables have less.
+/// Limit for a file of definitions, which is read into memory whole. A hundred thousand large
+/// tables need less.
 const DEFINITIONS_MAX: u64 = 1 << 30;
-/// Longest window that a frame may ask memory for, as a power of two: that of zstd's `--ultra`.
+/// Largest window that a frame may allocate, as a power of two: that of zstd's `--ultra`.
 const WINDOW_MAX: u32 = 27;
 
-/// The folder of a dump.
+/// An open dump folder.
 #[derive(Debug)]
 pub struct DumpFolder {
     root: PathBuf,
-    /// Of an archive, what goes away with it.
+    /// The unpacked archive, removed on drop.
     _unpacked: Option<Unpacked>,
-    /// What is in it.
+    /// The parsed manifest.
     pub manifest: Manifest,
 }
 
 impl DumpFolder {
-    /// Reads the manifest, and looks whether all files are there with their sizes.
-    /// Of an archive `unpacked` is what was in it.
+    /// Reads the manifest and checks that all files exist with the right sizes. For an archive,
+    /// `unpacked` holds its content.
     pub fn open(root: &Path, unpacked: Option<Unpacked>) -> Result<Self, VerifyError> {
         let root = unpacked.as_ref().map_or(root, Unpacked::root).to_owned();
         let root = root.as_path();
@@ -107,7 +108,7 @@ impl DumpFolder {
             .chain(of_databases)
     }
 
-    /// Where a file is.
+    /// Path of a file; refuses names that leave the folder.
     fn path(&self, file: &FileEntry) -> Result<PathBuf, VerifyError> {
         let inside = Path::new(&file.path)
             .components()
@@ -121,10 +122,10 @@ impl DumpFolder {
         ))
     }
 
-    /// A small file as a whole, with the checksum of the manifest.
+    /// Reads a small file whole and verifies its checksum.
     pub fn read(&self, file: &FileEntry) -> Result<Vec<u8>, VerifyError> {
         let path = self.path(file)?;
-        // The manifest has its size; whoever wrote that may have written any.
+        // The manifest gives the size, but the manifest itself may be forged.
         let most = DEFINITIONS_MAX + 1;
         let mut text = Vec::new();
         let read = File::open(&path).and_then(|file| file.take(most).read_to_end(&mut text));
@@ -138,10 +139,12 @@ impl DumpFolder {
         Ok(text)
     }
 
-    /// Reads the rows of a file; cells come in the order of the file's columns. If the closure breaks, the rest is not read.
+    /// Reads the rows of a file, with cells in the order of the file's columns. If the closure
+    /// breaks, the rest is not read.
     ///
     /// # Errors
-    /// The file is not what the manifest says. That is known at its end only: rows may have been handed out before.
+    /// The file does not match the manifest. That is known only at its end: rows may have been
+    /// handed out by then.
     pub fn rows(
         &self,
         table: &TableEntry,
@@ -180,7 +183,7 @@ impl DumpFolder {
     }
 }
 
-/// Hashes what goes through.
+/// Hashes and counts the bytes that pass through.
 struct Hashed {
     file: File,
     hash: XxHash3_128,

@@ -1,4 +1,5 @@
-//! The body of a fuzz target, so that plain tests can replay its corpus. No part of the public face.
+//! The body of a fuzz target, here so that plain tests can replay its corpus. Not part of the
+//! public API.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -9,11 +10,12 @@ use refloat_source::fuzzing::folder_of;
 use super::options::{Endpoint, VerifyOptions};
 use super::other::OtherDump;
 
-/// A dump of another tool, that is compared: one file of SQL, or the files of a folder as [`refloat_source::fuzzing::folder`] has them.
-/// They are written to `at`, which is made and removed. Says whether it was read.
+/// Opens a dump of another tool and reads the rows of its tables. The dump is one SQL file, or the
+/// files of a folder as [`refloat_source::fuzzing::folder`] encodes them. They are written to `at`,
+/// which is created and removed. Returns whether the dump could be read.
 ///
 /// # Panics
-/// When they cannot be written.
+/// If the files cannot be written.
 pub fn other(data: &[u8], at: &Path) -> bool {
     std::fs::create_dir(at).expect("the folder can be made");
     let dump = at.join("dump");
@@ -37,14 +39,14 @@ pub fn other(data: &[u8], at: &Path) -> bool {
     read
 }
 
-/// Reads a dump, and the rows of each of its tables; whether it is one.
+/// Opens a dump and reads the rows of each of its tables. Returns whether it could be opened.
 fn other_dump(path: &Path, options: &VerifyOptions, run: &Run) -> bool {
     let Ok(dump) = OtherDump::open(path, None, options, None, run) else {
         return false;
     };
     for table in dump.tables() {
         let mut each = |_: &[u8]| ControlFlow::Continue(());
-        // What could be read once can be read twice.
+        // A second read must succeed where the first one did.
         let again = dump.rows(table, options, &run.cancel, &mut each);
         assert!(again.is_ok(), "{}: {again:?}", table.label());
     }

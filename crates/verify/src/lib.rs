@@ -1,8 +1,9 @@
-//! Do two servers, or a dump and a server, hold the same? Definitions and rows.
+//! Compares definitions and rows of two servers, of a dump and a server, or of two dumps.
 //!
-//! [`verify`] is the recipe. `side` opens what is compared (`folder` the dumps of this program, `other` those of other tools), `pair` says how the two sides of a table are read, `work` digests
-//! them with all readers, `narrow` finds the rows that differ, `schema` compares definitions. Nothing is written anywhere, and
-//! nothing of the code that writes dumps is used to read them.
+//! [`verify`] is the recipe. `side` opens what is compared (`folder` Refloat's own dumps, `other`
+//! those of other tools), `pair` decides how the two sides of a table are read, `work` digests them
+//! with all readers, `narrow` finds the rows that differ, and `schema` compares definitions.
+//! Nothing is written anywhere. No code that writes dumps is used to read them.
 
 mod cells;
 mod digest;
@@ -48,13 +49,14 @@ use side::{Side, unmatched};
 use source::Source;
 use work::{Read, Work};
 
-/// Tables whose rows are looked for in a dump of another tool.
+/// Tables that differ from a dump of another tool: for how many their rows are looked up.
 const TABLES_SHOWN: usize = 5;
 
-/// Compares two servers, or a dump and a server, or two dumps.
+/// Compares two servers, a dump and a server, or two dumps.
 ///
 /// # Errors
-/// [`VerifyFailure`] with why it stopped. A difference is no error: [`VerifyOutcome::same`] tells.
+/// [`VerifyFailure`] with the reason it stopped. A difference is not an error: see
+/// [`VerifyOutcome::same`].
 pub fn verify(options: &VerifyOptions, run: &Run) -> Result<VerifyOutcome, VerifyFailure> {
     verify_between(options, run, || {
         refuse_one_server(options, run)?;
@@ -66,10 +68,10 @@ pub fn verify(options: &VerifyOptions, run: &Run) -> Result<VerifyOutcome, Verif
     })
 }
 
-/// [`verify`] of a server whose moment is open already with another one.
+/// Like [`verify`], for a first server whose snapshot is already open.
 ///
 /// # Errors
-/// As [`verify`].
+/// As for [`verify`].
 pub fn verify_kept(
     first: Box<ServerSide>,
     options: &VerifyOptions,
@@ -78,7 +80,7 @@ pub fn verify_kept(
     verify_between(options, run, || {
         let first = Side::Server(first);
         let mut second = Side::open(&options.b, &options.a, options, &known(&first), run)?;
-        // What else the target holds was not copied.
+        // Whatever else the target holds was not copied.
         if let Side::Server(second) = &mut second {
             second.keep_tables_of(&first);
         }
@@ -105,7 +107,7 @@ fn verify_between(
     match result {
         Ok(()) => Ok(outcome),
         Err(error) => Err(VerifyFailure {
-            // Ctrl-C ends connections: what they then say is not why it stopped.
+            // Ctrl-C closes connections; the errors that this causes are not the reason it stopped.
             error: match error {
                 VerifyError::Server(_) if run.cancel.is_cancelled() => {
                     VerifyError::interrupted(&run.cancel)
@@ -159,7 +161,7 @@ fn run_verify(
     Ok(())
 }
 
-/// What cannot be compared in a meaningful way.
+/// Refuses comparisons that would mean nothing.
 fn refuse(options: &VerifyOptions, sides: &[Side; 2]) -> Result<(), VerifyError> {
     let unmatched = unmatched(options, [&sides[0], &sides[1]]);
     if !unmatched.is_empty() {
@@ -177,8 +179,9 @@ fn refuse(options: &VerifyOptions, sides: &[Side; 2]) -> Result<(), VerifyError>
     Ok(())
 }
 
-/// Before the snapshots are taken: what keeps the definitions of the first as they are would stand in the way of the second one's
-/// lock, for as long as a third session waits to change one.
+/// Refuses to compare a server with itself. This runs before the snapshots are taken: the first
+/// side's DDL block would get in the way of the second side's lock for as long as a third session
+/// waits to run DDL.
 fn refuse_one_server(options: &VerifyOptions, run: &Run) -> Result<(), VerifyError> {
     let (Endpoint::Server(a), Endpoint::Server(b)) = (&options.a, &options.b) else {
         return Ok(());
@@ -211,7 +214,7 @@ fn announce(options: &VerifyOptions, run: &Run, outcome: &VerifyOutcome) {
     });
 }
 
-/// Says of which moments the two are, where they are not known to be the same one.
+/// Notes the moment at which each side was read, with a caveat where a snapshot is not consistent.
 fn moments(outcome: &mut VerifyOutcome) {
     for side in [&outcome.a, &outcome.b] {
         let caveat = side.snapshot.caveat();
@@ -225,8 +228,8 @@ fn moments(outcome: &mut VerifyOutcome) {
     ));
 }
 
-/// Opens both; dumps first, because a server is not looked at beyond the databases that a dump has, unless somebody names others,
-/// and because nobody is to wait for a lock while a dump is read.
+/// Opens both sides, dumps first. Unless the user names databases, only those that the dump has are
+/// read from the server; and no writer should wait for a lock while a dump is read.
 fn open(options: &VerifyOptions, run: &Run) -> Result<[Side; 2], VerifyError> {
     let all = &options.databases;
     let chosen = !options.databases.is_empty() || !options.tables.is_empty();
@@ -251,11 +254,11 @@ fn open(options: &VerifyOptions, run: &Run) -> Result<[Side; 2], VerifyError> {
 /// The databases of a side, as patterns.
 fn known(side: &Side) -> Vec<String> {
     let names = side.databases().into_iter().map(|of| of.name);
-    // A point would be read as the one between database and table.
+    // A dot would be parsed as the separator between database and table.
     names.map(|name| name.replace('.', "?")).collect()
 }
 
-/// Names the databases of a server that a dump does not have.
+/// Drops databases of a server that the dump does not have, and notes them as not compared.
 fn leave_out(
     options: &VerifyOptions,
     sides: &mut [Side; 2],
@@ -285,10 +288,10 @@ fn leave_out(
     Ok(())
 }
 
-/// The tables that both have, and what of them is not compared.
+/// Pairs up the tables that both sides have, and notes what is not compared.
 fn pairs(options: &VerifyOptions, sides: &[Side; 2], outcome: &mut VerifyOutcome) -> Vec<Pair> {
     let vendors = [&sides[0], &sides[1]].map(Side::vendor);
-    // A dump that does not say is taken for one of the other's vendor.
+    // A dump that does not name its vendor is taken to be of the other side's.
     let vendors = [
         vendors[0].as_deref().or(vendors[1].as_deref()),
         vendors[1].as_deref().or(vendors[0].as_deref()),
@@ -303,7 +306,7 @@ fn pairs(options: &VerifyOptions, sides: &[Side; 2], outcome: &mut VerifyOutcome
         let label = format!("{}.{}", name.0, name.1);
         let out = |table| out_of_reach(table, options.no_history);
         if let Some(reason) = out(a).or_else(|| out(*b)) {
-            // Where neither has rows of its own there is nothing that could be another one.
+            // If neither side stores rows of its own, nothing can differ.
             let list = if [a, *b].iter().all(has_no_rows) {
                 &mut outcome.not_compared
             } else {
@@ -325,7 +328,7 @@ fn pairs(options: &VerifyOptions, sides: &[Side; 2], outcome: &mut VerifyOutcome
     pairs
 }
 
-/// Tables without old versions of rows first, while writers wait; then all others.
+/// Compares locked tables first, since writers wait until they are read; then all others.
 fn compare_rows(
     options: &VerifyOptions,
     run: &Run,
@@ -366,7 +369,8 @@ fn compare_rows(
         let readers = sources(options, sides, options.threads.max(1));
         let read = work.read(readers, &which)?;
         clock.enter(Phase::Proof);
-        // Before rows are called different: they may be those of another table.
+        // Check identities before calling rows different: they may be those of another table by
+        // now.
         let labels = which.iter().map(|index| pairs[*index].label.as_str());
         let labels: HashSet<&str> = labels.collect();
         for (number, side) in sides.iter_mut().enumerate() {
@@ -394,7 +398,7 @@ fn sources<'s>(
     })
 }
 
-/// Counts what was read, and looks for the rows of tables that differ.
+/// Adds up what was read and looks for the rows of tables that differ.
 fn judge(
     options: &VerifyOptions,
     run: &Run,
@@ -403,7 +407,7 @@ fn judge(
     sides: &mut [Side; 2],
     outcome: &mut VerifyOutcome,
 ) -> Result<(), VerifyError> {
-    // Whoever looks for rows of such a dump reads all of it, again for each table.
+    // To find rows, a dump of another tool must be read completely, again for each table.
     let whole = sides.iter().any(|side| matches!(side, Side::Other(_)));
     let mut readings = if locked && whole { 0 } else { TABLES_SHOWN };
     let [mut a, mut b] = sources(options, sides, 1);

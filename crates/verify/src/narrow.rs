@@ -1,8 +1,8 @@
-//! From a table that differs to the rows that do.
+//! Narrows a table that differs down to the rows that do.
 //!
-//! Where both servers were read in the same ranges, a range that differs is halved by its key until it is a few rows. Where they
-//! were not (a dump, or a table without a key), rows are counted by their hash, of large tables only those of buckets that differ; what
-//! does not cancel out is fetched.
+//! If both servers were read in the same ranges, a range that differs is halved by key until it
+//! holds few rows. Otherwise (a dump, or a table without a key), rows are counted by hash, for
+//! large tables only in the buckets that differ; rows that do not cancel out are fetched.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -19,28 +19,28 @@ use super::show;
 use super::source::{Part, Source};
 use super::work::Read;
 
-/// A range of so many rows is not halved any more.
+/// A range with at most this many rows is not halved further.
 const FEW_ROWS: u64 = 500;
-/// And of so many bytes of values, unless it is one row.
+/// Nor is it halved if it exceeds this many bytes, unless it is a single row.
 const FEW_BYTES: u64 = 16 << 20;
-/// Rows of buckets whose hashes are kept at a time.
+/// Limit for rows whose hashes are kept at a time, on both sides together.
 const HASHES_MAX: u64 = 1 << 20;
-/// Rows that are fetched of each side.
+/// Limit for rows fetched from each side.
 const FETCHED_MAX: usize = 2000;
-/// Bytes of rows that are fetched of each side.
+/// Limit for bytes of rows fetched from each side.
 const FETCHED_BYTES: usize = 32 << 20;
-/// Ranges that are named.
+/// Limit for the ranges listed in the result.
 const RANGES_SHOWN: usize = 100;
 
-/// Looks for the rows of one table that differ.
+/// Finds the rows of one table that differ.
 pub struct Narrow<'a> {
-    /// The table.
+    /// The table whose digests differ.
     pub pair: &'a Pair,
-    /// What was read of it.
+    /// Its parts and their digests.
     pub read: &'a Read,
-    /// Ends the work early.
+    /// Stops the search.
     pub cancel: &'a Cancel,
-    /// Rows that are shown.
+    /// How many rows to show; with 0 none are looked for.
     pub shown: usize,
 }
 
@@ -52,15 +52,15 @@ struct Alone {
     files: Vec<String>,
 }
 
-/// Rows that one side has more often, of each side.
+/// Rows that one side has more often, for each side.
 #[derive(Default)]
 struct Found {
     alone: [Vec<Alone>; 2],
-    /// More may differ than were looked at.
+    /// More rows may differ than were looked at.
     more: bool,
 }
 
-/// The digest of a range, and bytes of its values.
+/// Digest of a range, with the size of its values in bytes.
 #[derive(Clone, Copy, Default)]
 struct Weighed {
     digest: Digest,
@@ -68,7 +68,7 @@ struct Weighed {
 }
 
 impl Narrow<'_> {
-    /// What differs; at least one of the sources' digests is another one.
+    /// Finds what differs. Call it only if the digests of the two sides differ.
     pub fn difference(
         &self,
         sources: &mut [Source<'_>; 2],
@@ -95,7 +95,7 @@ impl Narrow<'_> {
         Ok(difference)
     }
 
-    /// Pairs rows of the same key, and says what is wrong with each.
+    /// Pairs rows by key and describes how each differs.
     fn rows(
         &self,
         sources: &mut [Source<'_>; 2],
@@ -122,7 +122,7 @@ impl Narrow<'_> {
                 }
             }
             found.alone[1] = by_key.into_values().collect();
-            // A row that was fetched for its partner alone is no difference of its own.
+            // A row that was fetched only as a partner is not a difference by itself.
             found
                 .alone
                 .iter_mut()
@@ -134,7 +134,7 @@ impl Narrow<'_> {
                 rows.push(show::alone(self.pair, kind, &alone.row, alone.times, files));
             }
         }
-        // The same order in every run: what is shown must not depend on a map.
+        // Sort so that every run shows the same rows, whatever the order of the map.
         rows.sort_by(|a, b| {
             let key = |row: &RowDifference| {
                 let values = row.key.iter().chain(&row.values);
@@ -150,7 +150,6 @@ impl Narrow<'_> {
         Ok(())
     }
 
-    /// The key of a row.
     fn key(&self, row: &[u8]) -> Vec<u8> {
         let cells = cells(row);
         let mut key = RowText::default();
@@ -192,7 +191,7 @@ impl Narrow<'_> {
             };
             open.push((range.clone(), [weighed(of_a), weighed(of_b)]));
         }
-        // The first in the order of the key is looked at first.
+        // Work through the ranges in key order.
         open.reverse();
         while let Some((range, weighed)) = open.pop() {
             if weighed[0].digest == weighed[1].digest {
@@ -221,7 +220,7 @@ impl Narrow<'_> {
         Ok(found)
     }
 
-    /// Cuts a range in the middle of the side that has more rows.
+    /// Splits a range in the middle of the side with more rows.
     fn halve(
         &self,
         sources: &mut [Source<'_>; 2],
@@ -289,7 +288,8 @@ impl Narrow<'_> {
         Ok(())
     }
 
-    /// The buckets whose rows are looked at: all of a table whose hashes are few enough, else as many as may be that differ.
+    /// Chooses the buckets to look at: all of them if the hashes of the table fit, otherwise as
+    /// many of those that differ as fit.
     fn choose(
         &self,
         sources: &mut [Source<'_>; 2],
@@ -375,7 +375,7 @@ impl Narrow<'_> {
         Ok(found)
     }
 
-    /// Where not all rows were fetched, the partner of a row may be among the others: fetches it by its key.
+    /// If not all rows were fetched, the partner of a row may be missing: fetches it by key.
     fn complete(
         &self,
         sources: &mut [Source<'_>; 2],
@@ -413,7 +413,7 @@ impl Narrow<'_> {
         Ok(())
     }
 
-    /// All rows of a side, with the file that each stands in.
+    /// Reads all rows of a side, each with the dump file that holds it, if any.
     fn all(
         &self,
         side: usize,
@@ -444,7 +444,7 @@ fn note_file(files: &mut Vec<String>, file: Option<&str>) {
     }
 }
 
-/// Does the same on both sides at once.
+/// Runs `work` on both sides at once.
 fn both<T: Send>(
     sources: &mut [Source<'_>; 2],
     work: impl Fn(usize, &mut Source<'_>) -> Result<T, VerifyError> + Sync,
@@ -462,7 +462,7 @@ fn both<T: Send>(
     Ok([a?, b?])
 }
 
-/// A range as a condition would have it.
+/// A range as text, for people.
 fn words(range: &Range) -> String {
     let partition = range.partition.as_ref();
     let partition = partition.map_or_else(String::new, |name| format!("partition {name}: "));

@@ -1,4 +1,4 @@
-//! What can be asked of a comparison.
+//! Options of a comparison.
 
 use std::path::PathBuf;
 
@@ -7,10 +7,10 @@ use refloat_wire::ConnectOptions;
 
 use refloat_source::{DelimitedOptions, SCRATCH_DEFAULT, SourceFormat};
 
-/// Rows shown of one table.
+/// Default for the rows shown per table.
 const ROWS_SHOWN: usize = 10;
 
-/// One of the two that are compared.
+/// One of the two sides.
 #[derive(Debug, Clone)]
 pub enum Endpoint {
     /// A server.
@@ -20,7 +20,7 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    /// For people, without secrets.
+    /// For messages, without secrets.
     pub fn describe(&self) -> String {
         match self {
             Self::Server(options) => options.describe(),
@@ -35,62 +35,64 @@ pub enum Compared {
     /// Definitions and rows.
     #[default]
     All,
-    /// Rows, and which tables there are.
+    /// Rows, and which tables exist.
     Rows,
-    /// Definitions.
+    /// Definitions only.
     Schema,
 }
 
-/// What the second of two is to the first.
+/// How the second side relates to the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Relation {
-    /// They live apart: a lower next `AUTO_INCREMENT` value of the second is told, and is no difference.
+    /// They are independent: a lower next `AUTO_INCREMENT` value on the second is noted, but is not
+    /// a difference.
     #[default]
     Apart,
-    /// The second was made of the first just now, and nobody else has written to it: its next values must be as high.
+    /// The second was just made from the first and nobody else has written to it: its next
+    /// `AUTO_INCREMENT` values must not be lower.
     MadeOfFirst,
 }
 
-/// Everything a comparison can be told. [`VerifyOptions::new`] gives the defaults.
+/// Everything that can be set for a comparison. [`VerifyOptions::new`] gives the defaults.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct VerifyOptions {
-    /// The first.
+    /// The first side.
     pub a: Endpoint,
-    /// The second.
+    /// The second side.
     pub b: Endpoint,
     /// Connections to each server, and readers of a dump's files.
     pub threads: usize,
-    /// Databases, `*` and `?` match; empty means all but those of the server itself.
+    /// Databases to compare; `*` and `?` are wildcards. Empty means all except the server's own.
     pub databases: Vec<String>,
-    /// Tables and views, as `table` or `db.table`; empty means all.
+    /// Tables and views to compare, as `table` or `db.table`; empty means all.
     pub tables: Vec<String>,
-    /// Tables and views that are left out, as `table` or `db.table`.
+    /// Tables and views to leave out, as `table` or `db.table`.
     pub exclude: Vec<String>,
-    /// The second may have more than the first: that is no difference.
+    /// The second side may have more than the first, without that being a difference.
     pub more_in_second: bool,
-    /// What the second is to the first.
+    /// How the second side relates to the first.
     pub relation: Relation,
-    /// The database of a dump that names none; else it is the one in the URL of the other side.
+    /// The database for a dump that names none. If unset, the one in the URL of the other side.
     pub database: Option<String>,
-    /// What a dump of another tool is; found out by what is in it otherwise.
+    /// Format of a dump of another tool; detected from its content if unset.
     pub source_format: Option<SourceFormat>,
-    /// A dump of another tool may be without its last line.
+    /// Accept a dump of another tool whose last line is missing.
     pub accept_missing_trailer: bool,
-    /// How its delimited files are written.
+    /// How the delimited files of a dump are written.
     pub delimited: DelimitedOptions,
     /// What is compared.
     pub compared: Compared,
-    /// Leave rows of the past out of system-versioned tables.
+    /// Leave out historical rows of system-versioned tables.
     pub no_history: bool,
-    /// Rows shown of one table.
+    /// Rows shown per table.
     pub rows_shown: usize,
-    /// The folder that archives are unpacked into; what is unpacked is removed at the end.
+    /// Folder that archives are unpacked into; what is unpacked is removed at the end.
     pub scratch: PathBuf,
 }
 
 impl VerifyOptions {
-    /// Options for two endpoints, all else at its default.
+    /// Options for two endpoints, with everything else at its default.
     pub fn new(a: Endpoint, b: Endpoint) -> Self {
         Self {
             a,
@@ -115,7 +117,7 @@ impl VerifyOptions {
     }
 }
 
-/// What is asked of one server, in the words of a dump.
+/// The options for reading one server.
 pub fn asked(options: &VerifyOptions, source: &ConnectOptions) -> ReadOptions {
     let mut asked = ReadOptions::new(source.clone());
     asked.threads = options.threads.max(1);

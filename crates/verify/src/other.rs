@@ -1,8 +1,11 @@
-//! A dump of another tool: plain SQL, folders of mydumper, MySQL Shell and `--tab`, delimited text.
+//! Reads dumps of other tools: plain SQL, folders of mydumper, MySQL Shell and `--tab`, delimited
+//! text.
 //!
-//! Such a dump has no digests, and does not say what its columns hold. It is read once from its beginning to its end: one thread
-//! cuts statements, the others digest rows. What a literal means is known by the column, which the server tells that the
-//! dump is compared with, or else the dump's own definition. Rows of a table that is created anew later do not count.
+//! Such a dump has no digests and does not say what its columns hold. It is read once from
+//! beginning to end: one thread cuts statements, the others digest rows. What a literal means
+//! depends on its column, which is described by the server the dump is compared with or, failing
+//! that, by the dump's own definition. Rows of a table that the dump creates again later do not
+//! count.
 
 mod assigned;
 mod cells;
@@ -43,33 +46,34 @@ pub use self::cells::{Domain, OtherColumn};
 pub use self::described::Definition;
 pub use self::table::OtherTable;
 
-/// Pieces of rows that wait for each thread.
+/// Pieces of rows that may wait, per thread.
 const WAITING: usize = 4;
-/// A piece that is larger, which is one row, does not wait: several of them would need much memory.
+/// A larger piece, which is a single row, is digested at once: several of them in the queue would
+/// need too much memory.
 const LARGE: usize = 16 << 20;
 
-/// A dump of another tool, read.
+/// A dump of another tool that has been read.
 pub struct OtherDump {
     dump: Dump,
-    /// What an archive was unpacked into.
+    /// The unpacked archive, removed on drop.
     _unpacked: Option<Unpacked>,
-    /// `MariaDB` or `MySQL`, and the version, as far as the dump says.
+    /// Vendor (`MariaDB` or `MySQL`) and version, if the dump states them.
     pub server: Option<(String, String)>,
-    /// When it was made, as far as it says.
+    /// When the dump was made, if it says so.
     pub at: Option<String>,
-    /// All tables that it creates or has rows for.
+    /// Every table that the dump creates or has rows for.
     tables: Vec<OtherTable>,
-    /// Its databases, with what is in them.
+    /// Its databases, with the names of their objects.
     pub databases: Vec<Database>,
     /// Its definitions.
     pub definitions: Definitions,
-    /// What somebody should know of it.
+    /// Caveats for the user.
     pub notes: Vec<String>,
 }
 
-/// Rows of a table on their way to who digests them.
+/// Rows of one table on their way to the thread that digests them.
 struct Piece {
-    /// The table's place, and its epoch.
+    /// Index of the table, and its epoch.
     of: (usize, u32),
     columns: Arc<[OtherColumn]>,
     targets: Arc<[Option<usize>]>,
@@ -80,7 +84,8 @@ struct Piece {
 }
 
 impl Piece {
-    /// Hands over its rows; returns why the first cannot be told whose values are not known.
+    /// Hands over its rows. Returns file, line and reason for the first row whose values are not
+    /// certain, and stops there.
     fn rows(&self, each: &mut dyn FnMut(&[u8])) -> Option<String> {
         let result = each_row(&self.text, &self.form, &self.columns, &self.targets, each);
         let (at, why) = result.err()?;
@@ -98,7 +103,7 @@ impl Piece {
     }
 }
 
-/// What was found in the rows of one epoch of a table.
+/// Totals for one epoch of a table.
 #[derive(Default)]
 struct Sum {
     digest: Digest,
@@ -114,7 +119,7 @@ impl Sum {
     }
 }
 
-/// Sums by the table's place and its epoch.
+/// Totals by index and epoch of the table.
 type Sums = HashMap<(usize, u32), Sum>;
 
 /// Digests pieces until there are no more.
@@ -130,10 +135,10 @@ fn digest(pieces: &Mutex<Receiver<Piece>>) -> Sums {
 }
 
 impl OtherDump {
-    /// Reads a dump. `other`: the server that it is compared with, if it is one.
+    /// Reads a dump. `other` is the server it is compared with, if there is one.
     ///
     /// # Errors
-    /// What is no dump, and a dump that is damaged or not whole.
+    /// The path is not a dump, or the dump is damaged or incomplete.
     pub fn open(
         path: &Path,
         unpacked: Option<Unpacked>,
@@ -172,14 +177,16 @@ impl OtherDump {
                 scope.spawn(move || digest(&receiver))
             };
             let workers: Vec<_> = (0..threads).map(spawn).collect();
-            // Only workers hold it from now on: when all have panicked nobody waits until one takes something.
+            // Only the workers hold it from now on: if all of them have panicked, sending fails
+            // instead of waiting forever.
             drop(receiver);
             let mut sums = Sums::new();
             let mut sink = |piece: Piece| {
                 if piece.text.len() > LARGE {
                     piece.digest(&mut sums);
                 } else {
-                    // Nobody takes it only when all workers have panicked, which is told below.
+                    // This fails only if all workers have panicked; joining them below reports
+                    // that.
                     let _ = sender.send(piece);
                 }
                 ControlFlow::Continue(())
@@ -217,7 +224,7 @@ impl OtherDump {
         Ok(found)
     }
 
-    /// What was read, put together.
+    /// Puts together what was read.
     fn of(
         dump: Dump,
         unpacked: Option<Unpacked>,
@@ -279,15 +286,15 @@ impl OtherDump {
         }
     }
 
-    /// The tables that are there at the end.
+    /// The tables that exist at the end of the dump.
     pub fn tables(&self) -> impl Iterator<Item = &OtherTable> {
         self.tables.iter().filter(|table| table.exists)
     }
 
-    /// Hands over the rows of one table: reads all of the dump once more.
+    /// Hands over the rows of one table. This reads the whole dump again.
     ///
     /// # Errors
-    /// As [`OtherDump::open`].
+    /// As for [`OtherDump::open`].
     pub fn rows(
         &self,
         table: &OtherTable,
@@ -314,7 +321,7 @@ impl OtherDump {
     }
 }
 
-/// The files of a folder, or of delimited text; `None` of a file of SQL.
+/// The layout of a folder or of delimited text; `None` for a single SQL file.
 fn layout(root: &Path, options: &VerifyOptions) -> Result<Option<Layout>, VerifyError> {
     let (format, delimited) = (options.source_format, &options.delimited);
     if root.is_dir() {
@@ -335,25 +342,25 @@ fn layout(root: &Path, options: &VerifyOptions) -> Result<Option<Layout>, Verify
     Ok(None)
 }
 
-/// What is gathered on the way.
+/// What is gathered while reading.
 #[derive(Default)]
 struct Read {
     tables: Vec<OtherTable>,
     places: HashMap<(String, String), usize>,
     databases: BTreeMap<String, Database>,
     definitions: Definitions,
-    /// Database and name of what is a view in this place of the dump.
+    /// Database and name of everything that is a view at this point of the dump.
     views: BTreeSet<(String, String)>,
     server: Option<(String, String)>,
     at: Option<String>,
     notes: Vec<String>,
-    /// Why nothing can be said of the rows of any table.
+    /// Why no table's rows can be compared.
     doubt: Option<String>,
-    /// Statements of which it was said that they are not followed.
+    /// Statements for which a note has been made already.
     told: BTreeSet<&'static str>,
 }
 
-/// Gathers definitions, and gives rows to a sink.
+/// Gathers definitions and passes rows to a sink.
 struct Collector<'a> {
     asked: ReadOptions,
     server: Option<&'a mut Connection>,
@@ -377,7 +384,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Begins with tables whose columns are decided.
+    /// Starts with tables whose columns are already decided.
     fn know(&mut self, tables: &[OtherTable]) {
         for (place, table) in tables.iter().enumerate() {
             let name = (table.database.clone(), table.name.clone());
@@ -392,7 +399,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Notes a view or sequence.
+    /// Records a view or sequence.
     fn object(
         &mut self,
         place: &Place,
@@ -413,7 +420,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// The place of a table that is asked for.
+    /// Index of a table; `None` if it is not to be compared.
     fn table(&mut self, database: Option<&str>, table: &str) -> Result<Option<usize>, VerifyError> {
         let Some(database) = database else {
             return Err(VerifyError::Refused {
@@ -449,7 +456,8 @@ impl<'a> Collector<'a> {
         Ok(found.map(|place| &mut self.read.tables[place]))
     }
 
-    /// What the rows of a table are compared by: decided with the first of them, or with its definition where it has none.
+    /// Decides which columns of a table are compared: with its first rows, or at the end if it has
+    /// none.
     fn decide(
         &mut self,
         index: usize,
@@ -470,7 +478,7 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
-    /// Decides for tables that have no rows.
+    /// Decides for tables without rows.
     fn decide_empty(&mut self) -> Result<(), VerifyError> {
         let mut session = Session::default();
         session.set(b"SET time_zone = '+00:00'");
@@ -482,7 +490,7 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
-    /// Gives rows on.
+    /// Passes rows on.
     fn rows(
         &mut self,
         index: usize,
@@ -522,7 +530,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Nothing can be said of any rows: a statement may have changed them.
+    /// A statement may have changed any rows, so none can be compared.
     fn doubt(&mut self, place: &Place, line: u64, text: &[u8]) {
         if self.read.doubt.is_none() {
             self.read.doubt = Some(format!(
@@ -533,7 +541,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Says once of a kind of statement that what it does to rows is not followed.
+    /// Notes, once per kind of statement, that its effect on rows is not tracked.
     fn not_followed(&mut self, what: &'static str, place: &Place, line: u64) {
         if self.read.told.insert(what) {
             self.read.notes.push(format!(
@@ -613,7 +621,8 @@ impl Walker for Collector<'_> {
                 self.object(place, sequence, |of| &mut of.sequences);
             }
             StatementKind::DropTable { tables } => {
-                // Which of two tables of a name goes is known only where no other word says it.
+                // With TEMPORARY, it is not certain which of two tables of the same name is
+                // dropped.
                 let temporary = memchr::memmem::find(&text.to_ascii_uppercase(), b"TEMPORARY");
                 for table in tables {
                     match self.named(place, table)? {
@@ -649,7 +658,8 @@ impl Walker for Collector<'_> {
                     }
                 }
             }
-            // Programs are in files of their own, in which statements may stand that nothing else knows.
+            // Programs have files of their own, which may contain statements that are not
+            // recognised.
             StatementKind::Other if place.programs => {}
             StatementKind::Insert
             | StatementKind::Delete
@@ -659,7 +669,7 @@ impl Walker for Collector<'_> {
             | StatementKind::Dangerous(_)
             | StatementKind::Other => self.doubt(place, item.line, text),
             StatementKind::Index => self.not_followed("CREATE INDEX", place, item.line),
-            // The rest does nothing to rows, or to those of the server's own tables.
+            // The rest changes no rows, or only those of the server's own tables.
             _ => {}
         }
         self.reader.statement(kind, text);
@@ -693,7 +703,7 @@ impl Walker for Collector<'_> {
         let table = text_of(&header.table)?;
         let full = (database.unwrap_or_default().to_owned(), table.to_owned());
         if self.read.views.contains(&full) {
-            // They are rows of another table, and which one only the view knows.
+            // These are rows of another table, and only the view knows which.
             self.doubt(place, line, &header.text);
             return Ok(ControlFlow::Continue(()));
         }
@@ -730,7 +740,7 @@ impl Walker for Collector<'_> {
             Some(fields) => fields.iter().map(|(_, decode)| *decode).collect(),
             None => Vec::new(),
         };
-        // A field that is for no column is not handed over at all.
+        // A field that belongs to no column is skipped when rows are read.
         let names: Option<Vec<String>> = match &file.fields {
             Some(fields) => {
                 let own = fields.iter().filter(|(_, decode)| *decode != Decode::Skip);
@@ -743,7 +753,8 @@ impl Walker for Collector<'_> {
     }
 }
 
-/// Database and name of what a statement is about; the database is empty where the dump names none.
+/// Database and name of the object; the database is empty if neither the statement nor the dump
+/// names one.
 fn full_name(place: &Place, name: &ObjectName) -> (String, String) {
     let words = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let own = name.database.as_deref().map(words);
@@ -751,7 +762,7 @@ fn full_name(place: &Place, name: &ObjectName) -> (String, String) {
     (database.unwrap_or_default(), words(&name.name))
 }
 
-/// Whether an `ALTER TABLE` does nothing but add keys and constraints.
+/// Whether an `ALTER TABLE` only adds keys and constraints.
 fn only_adds_keys(text: &[u8]) -> bool {
     let text = String::from_utf8_lossy(text).to_uppercase();
     let others = [
@@ -768,7 +779,7 @@ fn only_adds_keys(text: &[u8]) -> bool {
     !others.iter().any(|word| text.contains(word)) && keys.iter().any(|word| text.contains(word))
 }
 
-/// A name. In a dump of another character set two names could look like one.
+/// A name as UTF-8. In any other character set two names could look the same.
 fn text_of(name: &[u8]) -> Result<&str, VerifyError> {
     std::str::from_utf8(name).map_err(|_| VerifyError::Refused {
         reason: format!(

@@ -1,4 +1,4 @@
-//! What a comparison found.
+//! The result of a comparison.
 
 use refloat_run::outcome::Bounded;
 use refloat_run::phases::PhaseTime;
@@ -12,63 +12,64 @@ use refloat_source::manifest::SnapshotInfo;
 pub struct VerifyOutcome {
     /// Run id.
     pub run: String,
-    /// The first.
+    /// The first side.
     pub a: SideInfo,
-    /// The second.
+    /// The second side.
     pub b: SideInfo,
-    /// Tables whose rows were compared.
+    /// Number of tables whose rows were compared.
     pub tables: u64,
-    /// Definitions that were compared.
+    /// Number of definitions that were compared.
     pub definitions: u64,
-    /// Rows that were read, on both sides.
+    /// Rows read on both sides.
     pub rows_read: u64,
-    /// Bytes of values that were read, on both sides.
+    /// Bytes of values read on both sides.
     pub bytes_read: u64,
-    /// Wall seconds.
+    /// Wall-clock seconds.
     pub seconds: f64,
-    /// Wall seconds by phase.
+    /// Wall-clock seconds by phase.
     pub phases: Vec<PhaseTime>,
     /// Definitions that differ, and objects that only one side has.
     pub schema_differences: Bounded<SchemaDifference>,
     /// Tables whose rows differ.
     pub table_differences: Bounded<TableDifference>,
-    /// Rows of tables, and columns of them, that could not be compared, and why; sentences. With any, nothing is proven to be the same.
+    /// Rows and columns of tables that could not be compared, and why, as sentences. If there are
+    /// any, equality is not proven.
     pub rows_not_compared: Vec<String>,
-    /// What else was not compared, and why; sentences.
+    /// Whatever else was not compared, and why, as sentences.
     pub not_compared: Vec<String>,
-    /// What a reader of the result should know; sentences.
+    /// Notes for the reader of the result, as sentences.
     pub notes: Vec<String>,
-    /// Whether all rows were compared to the end, and nothing differs.
+    /// Whether all rows were compared and nothing differs.
     pub same: bool,
-    /// Whether it came to its end.
+    /// Whether the comparison ran to its end.
     pub complete: bool,
 }
 
 impl VerifyOutcome {
-    /// Whether something differs.
+    /// Whether anything differs.
     pub fn differs(&self) -> bool {
         self.schema_differences.total + self.table_differences.total > 0
     }
 }
 
-/// One of the two, and of which moment it was.
+/// One side, and the moment at which it was read.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct SideInfo {
-    /// URL without secrets, or folder.
+    /// URL without secrets, or path of the dump.
     pub name: String,
     /// `server` or `dump`.
     pub kind: String,
     /// Vendor and version of the server, or of the server that was dumped.
     pub server: String,
-    /// Its `server_uuid`, where it has one.
+    /// Its `server_uuid`, if it has one.
     pub uuid: Option<String>,
-    /// Its host name.
+    /// Host name of the server or of the dumped server; empty if a dump does not say.
     pub hostname: String,
-    /// Its port; none of a dump.
+    /// Port of the server; `None` for a dump.
     pub port: Option<u16>,
-    /// The state that was read.
+    /// The snapshot that was read.
     pub snapshot: SnapshotInfo,
-    /// Rows that were read of tables that are compared.
+    /// Rows read from the tables that are compared.
     pub rows: u64,
 }
 
@@ -77,9 +78,9 @@ pub struct SideInfo {
 pub struct SchemaDifference {
     /// Kind, name and part: `table d.t: column c`.
     pub about: String,
-    /// What the first has.
+    /// What the first side has.
     pub a: String,
-    /// What the second has.
+    /// What the second side has.
     pub b: String,
 }
 
@@ -88,78 +89,78 @@ pub struct SchemaDifference {
 pub struct TableDifference {
     /// `database.table`.
     pub table: String,
-    /// Rows of the first.
+    /// Rows on the first side.
     pub rows_a: u64,
-    /// Rows of the second.
+    /// Rows on the second side.
     pub rows_b: u64,
-    /// Digest of the first's rows: 32 hexadecimal digits.
+    /// Digest of the first side's rows: 32 hexadecimal digits.
     pub digest_a: String,
-    /// Digest of the second's rows.
+    /// Digest of the second side's rows.
     pub digest_b: String,
-    /// Ranges of the key that differ; empty where the two were not read in the same ranges.
+    /// Key ranges that differ; empty if the two sides were not read in the same ranges.
     pub ranges: Vec<RangeDifference>,
-    /// Rows that differ, as many as are shown.
+    /// Rows that differ, up to the number to show.
     pub rows: Vec<RowDifference>,
-    /// Whether more rows differ than are shown.
+    /// Whether more rows differ than are listed.
     pub more: bool,
 }
 
 /// A range in which rows differ.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct RangeDifference {
-    /// Partition, first key, and first key behind it, as a condition would have them.
+    /// Partition, first key, and the first key after the range, as literals.
     pub range: String,
-    /// Rows of the first.
+    /// Rows on the first side.
     pub rows_a: u64,
-    /// Rows of the second.
+    /// Rows on the second side.
     pub rows_b: u64,
 }
 
-/// What is wrong with a row.
+/// How a row differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RowKind {
-    /// Both have a row with this key, and values differ.
+    /// Both sides have a row with this key, with different values.
     Changed,
-    /// Only the first has it.
+    /// Only the first side has it.
     OnlyA,
-    /// Only the second has it.
+    /// Only the second side has it.
     OnlyB,
 }
 
 /// A row that differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RowDifference {
-    /// What is wrong.
+    /// How it differs.
     pub kind: RowKind,
-    /// Values of the key; empty where there is none.
+    /// Values of the key; empty if the table has none.
     pub key: Vec<NamedValue>,
-    /// Of a changed row, the columns that differ.
+    /// The columns that differ, for a changed row.
     pub columns: Vec<ColumnDifference>,
-    /// Of a row that one side alone has, its values.
+    /// The values, for a row that only one side has.
     pub values: Vec<NamedValue>,
-    /// By how many such rows the two differ.
+    /// How many more of this row one side has.
     pub times: u64,
-    /// Files of a dump in which it stands.
+    /// Files of a dump that contain it.
     pub files: Vec<String>,
 }
 
-/// A column and its value, for people.
+/// A column and its value, formatted for people.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NamedValue {
-    /// The column.
+    /// Name of the column.
     pub column: String,
-    /// Text in apostrophes, bytes as `0x…`, or `NULL`; shortened.
+    /// Text in single quotes, bytes as `0x…`, or `NULL`; shortened.
     pub value: String,
 }
 
 /// A column in which a row differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ColumnDifference {
-    /// The column.
+    /// Name of the column.
     pub column: String,
-    /// The first's value; see [`NamedValue::value`].
+    /// Value on the first side; see [`NamedValue::value`].
     pub a: String,
-    /// The second's value.
+    /// Value on the second side.
     pub b: String,
 }

@@ -1,4 +1,5 @@
-//! A table that both have: which columns are compared, how each side is read, and by which ranges.
+//! Pairs up a table of both sides: which columns are compared, how each side is read, and in which
+//! ranges.
 
 use refloat_read::catalog::{Column, DataPolicy, Table};
 use refloat_schema::definition::fingerprint;
@@ -12,25 +13,25 @@ use super::side::TableOf;
 /// A column that is compared.
 #[derive(Debug, Clone)]
 pub struct PairColumn {
-    /// Name, as the first has it.
+    /// Name, as the first side spells it.
     pub name: String,
-    /// How its cells are made comparable.
+    /// How its cells are normalised.
     pub kind: CellKind,
 }
 
-/// How the rows of one side are read, so that cells come in the order of the pair's columns.
+/// How the rows of one side are read so that cells come in the order of the pair's columns.
 #[derive(Debug, Clone)]
 pub enum Reading {
-    /// From a server: the table with the columns that are read.
+    /// From a server: the table, with the columns to read.
     Server(Box<Table>),
-    /// From a dump: the table, and the places of the columns in a row of a file.
+    /// From a dump: the table, and the positions of the columns in a row of a file.
     Dump(Box<TableEntry>, Vec<usize>),
-    /// From a dump of another tool, whose rows are digested already.
+    /// From a dump of another tool, whose rows have been digested already.
     Other(Box<OtherTable>),
 }
 
 impl Reading {
-    /// Bytes of rows; of a server, as it estimates them.
+    /// Bytes of rows; for a server, its estimate.
     pub fn bytes(&self) -> u64 {
         match self {
             Self::Server(table) => table.bytes,
@@ -40,36 +41,36 @@ impl Reading {
     }
 }
 
-/// A table that both have.
+/// A table that both sides have.
 #[derive(Debug)]
 pub struct Pair {
     /// `database.table`.
     pub label: String,
     /// Columns that are compared.
     pub columns: Vec<PairColumn>,
-    /// Places of the key's columns among them; empty where there is none.
+    /// Positions of the key's columns among them; empty if there is no key.
     pub key: Vec<usize>,
     /// How each side is read.
     pub readings: [Reading; 2],
-    /// The ranges of the first are those of the second as well, and can be halved.
+    /// Whether both sides can be read in the same ranges, which can be halved.
     pub same_ranges: bool,
-    /// Must be read while writers are stopped.
+    /// Whether it must be read while writers are stopped.
     pub locked: bool,
     /// Columns that are not compared, and why.
     pub untold: Vec<String>,
-    /// How columns are compared, where that is another way than byte by byte.
+    /// How columns are compared, where not byte by byte.
     pub notes: Vec<String>,
 }
 
 /// A column of one side.
 struct Own<'a> {
     name: &'a str,
-    /// Of a server.
+    /// Set for a server.
     column: Option<&'a Column>,
     load: Option<FieldLoad>,
-    /// Its place in a row of a dump.
+    /// Its position in a row of a dump.
     place: usize,
-    /// Of a dump of another tool.
+    /// Set for a dump of another tool.
     other: Option<&'a OtherColumn>,
 }
 
@@ -112,7 +113,7 @@ fn columns<'a>(table: &TableOf<'a>, generated: bool) -> Vec<Own<'a>> {
     }
 }
 
-/// Why the rows of a table are not compared; `None` where they are.
+/// Why the rows of a table cannot be compared; `None` if they can.
 pub fn out_of_reach(table: TableOf<'_>, no_history: bool) -> Option<String> {
     match table {
         TableOf::Server(table) if table.policy == DataPolicy::Elsewhere => {
@@ -130,7 +131,7 @@ pub fn out_of_reach(table: TableOf<'_>, no_history: bool) -> Option<String> {
     }
 }
 
-/// Whether a table keeps no rows of its own, wherever it shows some from.
+/// Whether a table stores no rows of its own, even if it shows rows from elsewhere.
 pub fn has_no_rows(table: &TableOf<'_>) -> bool {
     match table {
         TableOf::Server(table) => table.policy == DataPolicy::Elsewhere,
@@ -140,14 +141,14 @@ pub fn has_no_rows(table: &TableOf<'_>) -> bool {
 }
 
 impl Pair {
-    /// Puts two tables of the same name together. `vendors`: of the first and the second.
+    /// Pairs two tables of the same name. `vendors` are those of the first and second side.
     pub fn new(label: String, tables: [TableOf<'_>; 2], vendors: [&str; 2]) -> Self {
         let [a, b] = tables;
         let servers = matches!(tables, [TableOf::Server(_), TableOf::Server(_)]);
         let across = vendors[0] != vendors[1];
         // A dump has no generated columns: they follow from the others.
         let (of_a, of_b) = (columns(&a, servers), columns(&b, servers));
-        // Rows of the past are compared where both have them.
+        // Historical rows are compared if both sides have them.
         let history = tables.iter().all(|table| match table {
             TableOf::Server(table) => table.history,
             TableOf::Dump(entry) => entry.history,
@@ -250,17 +251,17 @@ struct How {
 }
 
 enum Select {
-    /// As a dump does.
+    /// As a dump reads it.
     Plain,
-    /// Text as it is, although the server has two members that look alike.
+    /// The text, even if the server has two members that look the same.
     Name,
     /// The number of an `ENUM` or `SET`.
     Number,
-    /// The text of an `ENUM` member, and whether it is index 0.
+    /// The text of an `ENUM` member, and whether its index is 0.
     Member,
-    /// Text in one character set.
+    /// Text converted to one character set.
     Converted,
-    /// Text in the character set of a dump, and the column's own one.
+    /// Text in the character set of a dump, and the column's own character set.
     ToldIn(String, String),
 }
 
@@ -272,7 +273,7 @@ impl How {
         let types = of.map(|own| own.column.map(|column| column.data_type.as_str()));
         let float = |of: Option<&str>| of.is_none_or(|name| matches!(name, "float" | "double"));
         let told = types.iter().any(Option::is_some);
-        // A MySQL dump says of no other type than JSON that it is text.
+        // JSON is the only type that a MySQL dump marks as text.
         let json = (0..2).any(|side| {
             vendors[side] == "MySQL"
                 && types[side].map_or(of[side].load == Some(FieldLoad::Utf8), |name| {
@@ -301,7 +302,7 @@ impl How {
         let mut note = None;
         let sets = types.iter().flatten().any(|name| *name == "set");
         let select = if servers && numbers[0] && numbers[1] && sets {
-            // A SET is its bits.
+            // A SET is compared by its bits.
             Select::Number
         } else if servers && (numbers[0] || numbers[1]) {
             Select::Member
@@ -321,7 +322,7 @@ impl How {
         Self { kind, select, note }
     }
 
-    /// As a dump of another tool tells it.
+    /// How a column is read to match a dump of another tool.
     fn other(other: &OtherColumn, of: [&Own<'_>; 2]) -> Self {
         let select = match (&other.told_in, other.domain) {
             (Some(charset), _) => Select::ToldIn(charset.clone(), other.own_charset.clone()),
@@ -358,7 +359,8 @@ impl How {
             Select::ToldIn(charset, _) if charset == "utf8mb4" => {
                 format!("CONVERT({name} USING {charset})")
             }
-            // A character that the dump's character set does not have has been lost in the dump: its question mark is another text.
+            // The dump has lost characters that its character set lacks: its question mark is not
+            // the server's text.
             Select::ToldIn(charset, own) => format!(
                 "IF(CAST(CONVERT(CONVERT({name} USING {charset}) USING {own}) AS BINARY) <=> CAST({name} AS BINARY), \
                  CONVERT({name} USING {charset}), CONVERT(CONCAT('not in {charset}: ', HEX({name})) USING {charset}))"
@@ -393,7 +395,7 @@ impl Reading {
     }
 }
 
-/// The key by which rows of both sides are told apart.
+/// The key by which the rows of both sides are matched.
 fn key_of(tables: &[TableOf<'_>; 2], columns: &[PairColumn]) -> Vec<usize> {
     tables
         .iter()
@@ -416,7 +418,8 @@ fn key_of(tables: &[TableOf<'_>; 2], columns: &[PairColumn]) -> Vec<usize> {
         .unwrap_or_default()
 }
 
-/// Makes both servers read the same ranges, where conditions mean the same on both; whether they do.
+/// Makes both servers read the same ranges, if conditions mean the same on both. Returns whether
+/// they do.
 fn align(a: &mut Table, b: &mut Table) -> bool {
     let print = |table: &Table| fingerprint(&String::from_utf8_lossy(&table.create));
     if a.partitions != b.partitions || print(a) != print(b) {

@@ -1,8 +1,9 @@
-//! Definitions of both sides: what is there, and whether it is the same.
+//! Compares the definitions of both sides: which objects exist, and whether they are the same.
 //!
-//! Servers of the same version write a definition in one way: texts are compared. Between versions and vendors tables are
-//! compared by what their definitions mean, as a load compares them with its dump, and programs word by word; what the vendors write in
-//! ways that do not map is named as not compared.
+//! Servers of the same version print a definition in the same way, so texts are compared. Across
+//! versions and vendors, tables are compared by the meaning of their definitions, as a load
+//! compares them with its dump, and programs word by word. Whatever the vendors print in ways that
+//! do not map is listed as not compared.
 
 mod definitions;
 mod lines;
@@ -27,10 +28,10 @@ use super::options::{Compared, Relation, VerifyOptions};
 use super::outcome::{SchemaDifference, VerifyOutcome};
 use super::side::Side;
 
-/// Characters of a definition that are shown, from the first that differs on.
+/// Characters of a definition to show, from shortly before the first difference.
 const SHOWN: usize = 160;
 
-/// Compares definitions, or only which tables there are.
+/// Compares definitions, or only which tables exist.
 pub fn compare(
     options: &VerifyOptions,
     sides: &mut [Side; 2],
@@ -47,13 +48,13 @@ pub fn compare(
     let (Some(b), Some(a)) = (read.pop(), read.pop()) else {
         return Ok(());
     };
-    // A dump that does not say what it was made of is read as if the other had made it.
+    // A dump that does not name its server is read as if the other side's had made it.
     let known = [version(&sides[0]), version(&sides[1])];
     let unknown = known.iter().all(Option::is_none);
     let versions = match known.into() {
         (Some(a), Some(b)) => [a, b],
         (Some(one), None) | (None, Some(one)) => [one, one],
-        // Two dumps that say nothing are compared as texts.
+        // If neither dump names one, their definitions are compared as text.
         (None, None) => {
             [ServerVersion {
                 vendor: Vendor::MariaDb,
@@ -108,13 +109,13 @@ fn version(side: &Side) -> Option<ServerVersion> {
 }
 
 struct Comparison {
-    /// Both write definitions in the same way.
+    /// Both sides print definitions in the same way.
     alike: bool,
-    /// They are of two vendors.
+    /// The sides are of different vendors.
     across: bool,
     versions: [ServerVersion; 2],
     of_dump: [bool; 2],
-    /// Dumps of other tools, which write views and programs in pieces and not always all kinds.
+    /// Dumps of other tools, which write views and programs in pieces and may omit some kinds.
     in_pieces: [bool; 2],
     tables_only: bool,
 }
@@ -123,7 +124,7 @@ impl Comparison {
     fn run(&self, a: &Definitions, b: &Definitions, outcome: &mut VerifyOutcome) {
         let mut views_left_out = 0_u64;
         let (mut in_pieces, mut undefined) = (0_u64, 0_u64);
-        // Kinds of which one side has none at all: a dump that was made without them.
+        // Kinds that a dump does not have at all: it was made without them.
         let without = |of: &Definitions, kind: &str| !of.names().any(|(other, _)| other == kind);
         let mut left_out: BTreeMap<&str, u64> = BTreeMap::new();
         let undefined_names: Vec<Name> = a
@@ -233,13 +234,13 @@ impl Comparison {
             lines::compare(&text_a, &text_b, differ);
             return;
         }
-        // What the first says and the second does not have, and the other way round.
+        // What the first side says and the second lacks, and the other way round.
         let mode = LexMode::default();
         let for_b = written_for(&a.text, mode, self.versions[1]);
         let for_a = written_for(&b.text, mode, self.versions[0]);
         let there = differences(self.versions[1], label, &for_b.text, mode, &text_b);
         let back = differences(self.versions[0], label, &for_a.text, mode, &text_a);
-        // What one of them says in words that the other does not read is not there.
+        // A part that cannot be written for the other server's version is missing there.
         for one in &for_b.lost {
             differ(
                 one.part.trim_end_matches(": "),
@@ -295,7 +296,7 @@ impl Comparison {
                 Some(of_b) if !words::modern(of_a).eq_ignore_ascii_case(&words::modern(of_b)) => {
                     differ(what, of_a.clone(), of_b.clone());
                 }
-                // One side does not tell.
+                // Only one side states it.
                 _ => {}
             }
         }
@@ -309,7 +310,7 @@ impl Comparison {
     }
 }
 
-/// Triggers that both have must fire in the same order.
+/// Triggers that both sides have must fire in the same order.
 fn order(a: &Definitions, b: &Definitions, outcome: &mut VerifyOutcome) {
     let common = |of: &Definitions, other: &Definitions| -> Vec<String> {
         let there = of

@@ -1,4 +1,4 @@
-//! Rows that differ, for people.
+//! Formats rows that differ, for people.
 
 use refloat_schema::shown::{two_values, value};
 
@@ -6,7 +6,7 @@ use super::digest::cells;
 use super::outcome::{ColumnDifference, NamedValue, RowDifference, RowKind};
 use super::pair::Pair;
 
-/// Columns of a row that are shown where it stands alone.
+/// Columns shown of a row that only one side has.
 const COLUMNS: usize = 12;
 
 fn key(pair: &Pair, cells: &[Option<&[u8]>]) -> Vec<NamedValue> {
@@ -17,7 +17,7 @@ fn key(pair: &Pair, cells: &[Option<&[u8]>]) -> Vec<NamedValue> {
     pair.key.iter().map(named).collect()
 }
 
-/// A row with the same key on both sides and other values.
+/// Describes a row whose key is on both sides with different values.
 pub fn changed(pair: &Pair, a: &[u8], b: &[u8], files: Vec<String>) -> RowDifference {
     let (a, b) = (cells(a), cells(b));
     let different = pair.columns.iter().zip(a.iter().zip(&b));
@@ -41,7 +41,7 @@ pub fn changed(pair: &Pair, a: &[u8], b: &[u8], files: Vec<String>) -> RowDiffer
     }
 }
 
-/// A row that one side has more often than the other.
+/// Describes a row that one side has more often than the other.
 pub fn alone(
     pair: &Pair,
     kind: RowKind,

@@ -1,4 +1,4 @@
-//! The two that are compared: a server in one snapshot, or the folder of a dump.
+//! The two sides of a comparison: a server in one snapshot, or a dump.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -20,43 +20,43 @@ use super::options::{Endpoint, VerifyOptions, asked};
 use super::other::{OtherDump, OtherTable};
 use super::outcome::SideInfo;
 
-/// One of the two.
+/// One of the two sides.
 pub enum Side {
-    /// A server.
+    /// A server in one snapshot.
     Server(Box<ServerSide>),
-    /// The folder of a dump.
+    /// A dump of Refloat, from a folder or an archive.
     Dump(Box<DumpFolder>),
     /// A dump of another tool.
     Other(Box<OtherDump>),
 }
 
-/// A server, seen in one snapshot.
+/// A server in one snapshot.
 pub struct ServerSide {
     /// Takes locks and reads definitions.
     pub control: Connection,
-    /// Its readers.
+    /// The snapshot, with the reader connections.
     pub snapshot: Snapshot,
-    /// What is on it, of what is asked for.
+    /// The selected objects.
     pub plan: Plan,
-    /// What was asked for.
+    /// The options it was opened with.
     pub options: ReadOptions,
     _kill: HookGuard,
 }
 
-/// A table of one of the two.
+/// A table of one side.
 #[derive(Clone, Copy)]
 pub enum TableOf<'a> {
     /// On a server.
     Server(&'a Table),
-    /// In a dump.
+    /// In a dump of Refloat.
     Dump(&'a TableEntry),
     /// In a dump of another tool.
     Other(&'a OtherTable),
 }
 
 impl Side {
-    /// Opens a server's snapshot, or reads a dump, or only the manifest of one that has it; of a server these databases, all where there
-    /// are none. `other` is what it is compared with.
+    /// Opens a server's snapshot, or reads a dump; for a dump of Refloat only the manifest.
+    /// `databases` limits a server to these; empty means all. `other` is what it is compared with.
     pub fn open(
         endpoint: &Endpoint,
         other: &Endpoint,
@@ -107,7 +107,7 @@ impl Side {
         }
     }
 
-    /// Who it is, and of which moment.
+    /// What it is, and at which moment it was read.
     pub fn info(&self, endpoint: &Endpoint) -> SideInfo {
         let name = endpoint.describe();
         match self {
@@ -163,7 +163,7 @@ impl Side {
         }
     }
 
-    /// `MariaDB` or `MySQL`; `None` of a dump that does not say.
+    /// `MariaDB` or `MySQL`; `None` if a dump does not say.
     pub fn vendor(&self) -> Option<String> {
         match self {
             Self::Server(server) => Some(server.control.server().vendor.to_string()),
@@ -172,7 +172,7 @@ impl Side {
         }
     }
 
-    /// Databases, with the names of what is in them.
+    /// Databases, with the names of their objects.
     pub fn databases(&self) -> Vec<Database> {
         match self {
             Self::Server(server) => server.plan.databases.clone(),
@@ -236,11 +236,12 @@ impl Side {
         matches!(self, Self::Server(_))
     }
 
-    /// Makes sure that these tables (`database.table`), whose rows were just read, are still what they were when their definitions were
-    /// read and compared. The readers' transactions must still be open: they have kept each table as it is since they read from it.
+    /// Checks that these tables (`database.table`), whose rows were just read, are still the ones
+    /// whose definitions were read and compared. The readers' transactions must still be open:
+    /// since their first read of a table, they have kept it from changing.
     ///
     /// # Errors
-    /// [`ReadError::Changed`](refloat_read::ReadError::Changed) with the first that is not.
+    /// [`ReadError::Changed`](refloat_read::ReadError::Changed) for the first one that changed.
     pub fn unchanged(&mut self, labels: &HashSet<&str>) -> Result<(), VerifyError> {
         let Self::Server(server) = self else {
             return Ok(());
@@ -260,7 +261,7 @@ impl Side {
         Ok(())
     }
 
-    /// Lets writers go on.
+    /// Lets writers continue.
     pub fn release(&mut self) -> Result<(), VerifyError> {
         if let Self::Server(server) = self {
             server.snapshot.release(&mut server.control)?;
@@ -270,7 +271,7 @@ impl Side {
 }
 
 impl ServerSide {
-    /// A server at a moment that is open already.
+    /// A server whose snapshot is already open.
     pub fn of(
         control: Connection,
         snapshot: Snapshot,
@@ -287,7 +288,7 @@ impl ServerSide {
         }
     }
 
-    /// Keeps only what another side has too.
+    /// Keeps only tables that the other side has too.
     pub fn keep_tables_of(&mut self, other: &Side) {
         let theirs = other.tables();
         let known = |database: &str, table: &str| theirs.contains_key(&(database, table));
@@ -299,7 +300,7 @@ impl ServerSide {
         }
     }
 
-    /// Keeps only these databases; returns those of the server that are not among them.
+    /// Keeps only these databases; returns the server's others.
     pub fn keep(
         &mut self,
         options: &VerifyOptions,
@@ -341,7 +342,7 @@ impl ServerSide {
     }
 }
 
-/// Whether a database of a dump is Refloat's own, and holds nothing of what is asked for.
+/// Whether a database of a dump is Refloat's own and holds nothing that is selected.
 fn is_own(database: &DatabaseEntry) -> bool {
     let tables = database.tables.iter().map(|table| &table.name);
     let objects = tables.chain(&database.views).chain(&database.sequences);

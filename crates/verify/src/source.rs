@@ -1,4 +1,4 @@
-//! Rows of a part of a table, in the one form in which both sides are hashed.
+//! Reads the rows of a part of a table, in the form in which both sides are hashed.
 
 use std::ops::ControlFlow;
 
@@ -16,13 +16,13 @@ use super::options::VerifyOptions;
 use super::other::OtherDump;
 use super::pair::{Pair, Reading};
 
-/// Where a reader reads.
+/// Where a reader gets its rows from.
 pub enum Source<'a> {
-    /// From a server, in its snapshot.
+    /// A server, within its snapshot.
     Server(&'a mut Connection),
-    /// From the files of a dump.
+    /// The files of a dump.
     Dump(&'a DumpFolder),
-    /// From a dump of another tool.
+    /// A dump of another tool.
     Other(&'a OtherDump, &'a VerifyOptions),
 }
 
@@ -31,11 +31,11 @@ pub enum Source<'a> {
 pub enum Part {
     /// A range of a server's table.
     Range(Range),
-    /// A file of a dump, by its place.
+    /// A file of a dump, by index.
     File(usize),
-    /// No rows, but how many the server counts without any range.
+    /// No rows: only how many the server counts without ranges.
     Count,
-    /// All of them, wherever they stand in a dump of another tool.
+    /// All rows of a table, wherever they are in a dump of another tool.
     All,
 }
 
@@ -55,7 +55,7 @@ impl Source<'_> {
         }
     }
 
-    /// How many rows the server counts in a table, by whatever way it likes best.
+    /// The number of rows that the server counts, with whatever plan it prefers.
     pub fn count(&mut self, reading: &Reading) -> Result<Option<u64>, VerifyError> {
         let (Self::Server(conn), Reading::Server(table)) = (self, reading) else {
             return Ok(None);
@@ -68,7 +68,7 @@ impl Source<'_> {
         Ok(counted.u64(0, 0))
     }
 
-    /// Hands over each row of a part, as [`RowText`] has it. `side`: 0 for the first, 1 for the second.
+    /// Hands over each row of a part as [`RowText`]. `side` is 0 for the first, 1 for the second.
     pub fn rows(
         &mut self,
         pair: &Pair,
@@ -118,13 +118,13 @@ impl Source<'_> {
             (Self::Other(dump, options), Reading::Other(table), Part::All) => {
                 dump.rows(table, options, cancel, each)
             }
-            // A part belongs to the side that it was cut on.
+            // A part is read on the side that it was cut on.
             _ => Ok(()),
         }
     }
 }
 
-/// What a server says about a table that is not what it was.
+/// Turns an error about a table that has changed into one that says so.
 fn changed(error: ReadError, table: &Table) -> VerifyError {
     unchanged::changed(error, table).into()
 }

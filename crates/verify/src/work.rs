@@ -1,4 +1,4 @@
-//! Readers at work on both sides: cut tables, digest parts, the largest first.
+//! Digests tables on both sides with all readers at once, the largest parts first.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -14,42 +14,42 @@ use super::error::{SIDES, VerifyError};
 use super::pair::{Pair, Reading};
 use super::source::{Part, Source};
 
-/// Ranges per reader of all tables, so that all readers end at about the same time.
+/// Ranges per reader over all tables, so that all readers finish at about the same time.
 const RANGES_PER_READER: u64 = 8;
-/// A range is not made smaller than this: each costs a few estimates.
+/// Lower limit for a range, in bytes: each one costs a few estimates.
 const RANGE_MIN: u64 = 4 << 20;
-/// Nor larger: what differs is looked for within it.
+/// Upper limit for a range, in bytes: differences are searched within it.
 const RANGE_MAX: u64 = 64 << 20;
-/// Rows after which progress is told.
+/// Rows between two progress updates.
 const TELL_ROWS: u64 = 8192;
 
-/// What readers share.
+/// What all readers share.
 pub struct Work<'a> {
-    /// Tables that both have.
+    /// Tables that both sides have.
     pub pairs: &'a [Pair],
-    /// Ends the work early.
+    /// Stops the work.
     pub cancel: &'a Cancel,
-    /// What the run says.
+    /// Receives the run's events.
     pub events: &'a Events,
-    /// Where the run stands.
+    /// Receives the run's progress.
     pub progress: &'a Progress,
-    /// Bytes of rows that are done with, as they were estimated.
+    /// Bytes of rows finished so far, by estimate.
     pub done: &'a AtomicU64,
 }
 
 /// What was read of one table.
 #[derive(Default)]
 pub struct Read {
-    /// Parts and their digests, by side and the part's place.
+    /// For each side, the parts and their digests by part number.
     pub parts: [BTreeMap<usize, (Part, Digest)>; 2],
-    /// Rows as the servers count them, where a table was read in ranges.
+    /// Rows as each server counts them, if the table was read in ranges.
     pub counted: [Option<u64>; 2],
-    /// Bytes of values, of both.
+    /// Bytes of values, on both sides together.
     pub bytes: u64,
 }
 
 impl Read {
-    /// Whether every row was read once, as far as a server has counted them.
+    /// Checks that every row was read once, if a server has counted them.
     fn check(&self, table: &str) -> Result<(), VerifyError> {
         for (side, counted) in self.counted.iter().enumerate() {
             let read = self.digest(side).rows;
@@ -67,7 +67,7 @@ impl Read {
         Ok(())
     }
 
-    /// The digest of all rows of a side.
+    /// Digest of all rows of a side.
     pub fn digest(&self, side: usize) -> Digest {
         let mut digest = Digest::default();
         self.parts[side]
@@ -77,28 +77,28 @@ impl Read {
     }
 }
 
-/// A table at work.
+/// A table in progress.
 #[derive(Default)]
 struct Table {
     read: Read,
-    /// Parts that are not read yet, and cuts that are not made.
+    /// Parts not read yet, plus cuts not made yet.
     open: usize,
     shown: Option<Arc<TableProgress>>,
 }
 
-/// What readers of both sides know together.
+/// State shared by the readers of both sides.
 #[derive(Default)]
 struct Shared {
-    /// Parts that wait to be read, by side, table and place.
+    /// Parts waiting to be read, by side, table and part number.
     parts: BTreeMap<(usize, usize, usize), Part>,
     tables: BTreeMap<usize, Table>,
 }
 
-/// A lane for each side.
+/// A queue with a lane for each side.
 type Both = Queue<Shared, VerifyError>;
 
 impl Work<'_> {
-    /// Digests some tables (`which`, by their place) with all readers of both sides.
+    /// Digests the tables at the indexes `which` with all readers of both sides.
     pub fn read(
         &self,
         readers: [Vec<Source<'_>>; 2],
@@ -120,7 +120,7 @@ impl Work<'_> {
                 for side in 0..if pair.same_ranges { 1 } else { 2 } {
                     let bytes = pair.readings[side].bytes();
                     if let Reading::Other(of) = &pair.readings[side] {
-                        // Digested when the dump was read.
+                        // Digested while the dump was read.
                         read.parts[side].insert(0, (Part::All, of.digest));
                         read.bytes += bytes;
                         continue;
@@ -190,7 +190,8 @@ impl Work<'_> {
         let mut parts = reader
             .cut(&pair.readings[side], target)
             .map_err(|error| error.on_side(side))?;
-        // Borders are an ordering of text, which two indexes of one table may see in two ways: somebody counts without them.
+        // Range borders rely on the order of text, which two indexes of one table may see
+        // differently. So count the rows without ranges as well.
         if parts.len() > 1 && parts.iter().all(|part| matches!(part, Part::Range(_))) {
             parts.push(Part::Count);
         }
@@ -295,7 +296,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// One thing of a table is done; was it the last?
+    /// Marks one job of a table as done; after the last one, the table is finished.
     fn closed(&self, shared: &mut Shared, table: usize) {
         let Some(of) = shared.tables.get_mut(&table) else {
             return;
@@ -316,7 +317,7 @@ impl Work<'_> {
     }
 }
 
-/// Bytes of the values of a row, without what is written between them.
+/// Bytes of a row's values, without the lengths between them.
 fn values(row: &[u8], pair: &Pair) -> u64 {
     (row.len() as u64).saturating_sub(8 * pair.columns.len() as u64)
 }
@@ -333,7 +334,7 @@ mod tests {
         for side in 0..2 {
             read.parts[side].insert(0, (Part::Count, digest));
         }
-        // Both have lost the same row, so they are the same.
+        // Both have lost the same row, so the digests are equal.
         assert!(read.check("t").is_ok());
         read.counted = [Some(1), Some(2)];
         let error = read.check("a.t").unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! A node that is to be looked at.
+//! A node to be looked at.
 
 use std::path::PathBuf;
 
@@ -9,24 +9,24 @@ use crate::member::Member;
 /// A node to be looked at.
 #[derive(Debug, Clone)]
 pub struct Candidate {
-    /// How its server is asked, and where its machine is.
+    /// How to ask its server, and where its machine is.
     pub member: Member,
-    /// Its option file, where somebody knows it: of a server that runs it is seen.
+    /// Its option file, if known. A running server's own is seen.
     pub defaults_file: Option<PathBuf>,
-    /// The unit of systemd that starts it, where somebody has said it: of a server that runs it is seen.
+    /// The systemd unit that starts it, if given. A running server's own is seen.
     pub unit: Option<String>,
-    /// What its server has shown while it ran, of one that is down by now.
+    /// What its server showed while it ran, if it is down by now.
     pub shown: Shown,
 }
 
-/// What only a server that runs shows of itself: with what its process was started. A machine may have more than one server, and programs of
-/// another version where packages put them.
+/// What a server shows only while it runs: what its process was started with. A machine may have
+/// more than one server, and programs of another version where packages put them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shown {
     /// Its option file.
     pub defaults_file: Option<String>,
-    /// `@@basedir`: where its programs are.
+    /// `@@basedir`: the directory of its programs.
     pub basedir: Option<String>,
-    /// Its search path.
+    /// The `PATH` of its process.
     pub path: Option<String>,
 }

@@ -3,22 +3,22 @@
 use super::facts::{ALL, NodeFacts, SST};
 use super::mistake::{Effect, Found, MistakeKind};
 
-/// Options of the provider that name certificates of the connections within the cluster.
+/// Provider options that name certificates for connections within the cluster.
 pub(super) const GROUP_FILES: [&str; 2] = ["socket.ssl_cert", "socket.ssl_ca"];
 
-/// How a node encrypts.
+/// How a node encrypts copies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Encryption {
-    /// It does not.
+    /// Not at all.
     None,
-    /// By a key that all share (`encrypt=1`).
+    /// With a key that all nodes share (`encrypt=1`).
     Key,
-    /// By TLS.
+    /// With TLS.
     Tls {
-        /// Whether the other's certificate is looked at.
+        /// Whether the other side's certificate is verified.
         verified: bool,
     },
-    /// It would, but its script gives up: why.
+    /// It would, but its script gives up; the text says why.
     Broken(String),
     /// Its method is not known here, or its files were not looked at.
     Unknown,
@@ -35,7 +35,8 @@ impl Encryption {
     }
 }
 
-/// Files of certificate authority, certificate and key: the old names, or else the server's.
+/// Files of the certificate authority, certificate and key: under the old option names, or else the
+/// server's.
 struct Files<'a> {
     authority: Option<&'a str>,
     certificate: Option<&'a str>,
@@ -58,7 +59,7 @@ fn files<'a>(node: &'a NodeFacts, groups: &[&str]) -> Files<'a> {
     }
 }
 
-/// How a node encrypts copies of a method.
+/// How a node encrypts copies with this method.
 pub(super) fn of(node: &NodeFacts, method: &str) -> Encryption {
     if node.machine.is_none() {
         return Encryption::Unknown;
@@ -81,7 +82,7 @@ fn of_backup(node: &NodeFacts) -> Encryption {
         .unwrap_or(0);
     let files = files(node, ALL);
     let verifies = mode.starts_with("VERIFY");
-    // nc carries what it is given as it is.
+    // nc sends what it is given unchanged.
     if level != 1 && node.transfer() == "nc" {
         return Encryption::None;
     }
@@ -91,7 +92,7 @@ fn of_backup(node: &NodeFacts) -> Encryption {
         0 if files.certificate.is_none() || files.key.is_none() => Encryption::Broken(format!(
             "ssl-mode={mode}, but no certificate and key are named (ssl-cert, ssl-key): the script gives up"
         )),
-        // The authority is not looked at unless the mode says so.
+        // The authority is only checked if the mode says so.
         0 => readable(node, &files, verifies).unwrap_or(Encryption::Tls {
             verified: verifies && files.authority.is_some(),
         }),
@@ -132,7 +133,8 @@ fn of_rsync(node: &NodeFacts) -> Encryption {
     readable(node, &files, verifies).unwrap_or(Encryption::Tls { verified: verifies })
 }
 
-/// A file that is named and cannot be read by the server's account.
+/// The error for the first named file that the server's account cannot read. `None`: it can read
+/// all.
 fn readable(node: &NodeFacts, files: &Files, with_authority: bool) -> Option<Encryption> {
     let machine = node.machine.as_ref()?;
     let named = [
@@ -150,7 +152,8 @@ fn readable(node: &NodeFacts, files: &Files, with_authority: bool) -> Option<Enc
     )))
 }
 
-/// Certificates that are over, or soon will be: those of the connections within the cluster, of copies, and of the server.
+/// Reports certificates that have expired or soon will: those for connections within the cluster,
+/// for copies, and of the server.
 pub(super) fn certificates(node: &NodeFacts, found: &mut Found) {
     let Some(machine) = &node.machine else { return };
     let group: Vec<String> = GROUP_FILES
@@ -197,10 +200,10 @@ pub(super) fn certificates(node: &NodeFacts, found: &mut Found) {
     }
 }
 
-/// Programs that the encryption takes.
+/// Programs that the encryption needs.
 pub(super) fn tools(node: &NodeFacts, method: &str) -> Vec<(Vec<&'static str>, &'static str)> {
     match (of(node, method), method) {
-        // Missing certificates come to light later; the program is missed first.
+        // Missing certificates come to light later than a missing program.
         (Encryption::Tls { .. } | Encryption::Broken(_), "rsync") => {
             vec![(
                 vec!["stunnel"],

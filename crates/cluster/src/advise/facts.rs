@@ -1,4 +1,5 @@
-//! What is known of the nodes of a cluster before a state transfer: what their servers say, and what their machines look like.
+//! What is known about the nodes of a cluster before a state transfer: what their servers say, and
+//! what their machines look like.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,36 +9,39 @@ use serde::Serialize;
 use super::candidate::Shown;
 use crate::node::NodeState;
 
-/// Groups in which the scripts look for an option, in their order: the first that has a value counts.
+/// Option groups for the scripts' own options, in the order in which the scripts search them. The
+/// first group with a value counts.
 pub(crate) const SST: &[&str] = &["sst"];
-/// Those for what mariadb-backup is told.
+/// Option groups for what mariadb-backup is told.
 pub(crate) const BACKUP: &[&str] = &["sst", "xtrabackup", "mariabackup"];
-/// Those for encryption and threads. `server` are all groups that the server itself reads.
+/// Option groups for encryption and threads. `server` stands for all groups that the server itself
+/// reads.
 pub(crate) const ALL: &[&str] = &["server", "sst", "xtrabackup", "mariabackup"];
 
-/// The port of a state transfer when nobody says otherwise.
+/// The default port of a state transfer.
 pub(crate) const SST_PORT: u16 = 4444;
 
-/// No text of a server or a machine is longer, in characters, and none that is made of several.
+/// Longest text of a server or a machine, in characters, and longest text that is composed of
+/// several.
 pub(crate) const TEXT_MOST: usize = 1000;
 
-/// What is known of one node.
+/// What is known about one node.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct NodeFacts {
-    /// What people call it.
+    /// Its name, chosen by the user.
     pub name: String,
-    /// Why its server could not be asked; `None`: it was.
+    /// Why its server could not be asked. `None`: it was asked.
     pub unreachable: Option<String>,
     /// What its server says.
     #[serde(skip)]
     pub state: Option<NodeState>,
-    /// Settings of its server that copies depend on, by name.
+    /// Server variables that copies depend on, by name.
     #[serde(skip)]
     pub variables: BTreeMap<String, String>,
-    /// How many write-sets could be applied at the same time, on average: `wsrep_cert_deps_distance`.
+    /// `wsrep_cert_deps_distance`: how many write-sets could be applied in parallel, on average.
     #[serde(skip)]
     pub deps_distance: Option<f64>,
-    /// What its machine looks like.
+    /// What its machine looks like. `None`: it was not looked at.
     pub machine: Option<MachineFacts>,
     /// What could not be looked at, and why.
     pub unseen: Vec<String>,
@@ -46,81 +50,82 @@ pub struct NodeFacts {
 /// What a machine looks like to the scripts of a state transfer.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct MachineFacts {
-    /// The machine's name.
+    /// Host name of the machine.
     pub hostname: String,
-    /// The process of the server; `None`: it does not run, or may not be looked at.
+    /// Process of the server. `None`: it does not run, or cannot be seen.
     pub pid: Option<u32>,
-    /// The account that the server runs as.
+    /// The system account that the server runs as.
     pub user: String,
     /// `--defaults-file` of the server.
     pub defaults_file: Option<String>,
-    /// The search path of its process.
+    /// The `PATH` of its process.
     #[serde(skip)]
     pub path: Option<String>,
-    /// Bytes of memory.
+    /// Memory of the machine and of the server.
     pub memory: Memory,
-    /// Processors.
+    /// Number of processors.
     pub cores: Option<u64>,
     /// The file system of the data directory.
     pub space: Space,
-    /// Programs that the scripts would find, and where.
+    /// Programs that the scripts would find, with their paths.
     pub programs: BTreeMap<String, String>,
-    /// What they say of their versions.
+    /// What these programs say about their versions.
     pub versions: BTreeMap<String, String>,
-    /// Whether its server is known to have its programs elsewhere than they were looked for.
+    /// Whether the server is known to have its programs in another place than the one searched.
     #[serde(skip)]
     pub programs_elsewhere: bool,
-    /// Options of the server's files, as the scripts see them.
+    /// Options in the server's files, as the scripts see them.
     pub options: Options,
-    /// Methods, and options that their scripts have words for: older ones have fewer.
+    /// Methods, each with an option that its script knows. Older scripts know fewer.
     #[serde(skip)]
     pub knows: BTreeSet<(String, String)>,
-    /// Files of certificates and keys that can be read.
+    /// Certificate and key files that the server's account can read.
     #[serde(skip)]
     pub readable: BTreeSet<String>,
-    /// Certificates that are over or soon will be, by the names that their files have in options.
+    /// Certificates that have expired or soon will, by the file names in the options.
     #[serde(skip)]
     pub ending: BTreeMap<String, Ending>,
-    /// Addresses of the server's network; empty: they could not be told.
+    /// Addresses in the server's network namespace. Empty: not known.
     pub addresses: BTreeSet<String>,
-    /// Who listens at the port of state transfers; empty: nobody.
+    /// What listens on the port for state transfers. Empty: nothing does.
     pub listens: Vec<Listener>,
     /// What an earlier state transfer has left in the data directory.
     pub leftovers: Vec<String>,
-    /// Scripts of an earlier state transfer that still run: their processes, and the files that name them.
+    /// Scripts of an earlier state transfer that still run: their processes, and the files that
+    /// name them.
     pub running: Vec<String>,
-    /// Whether the account for copies may log in; `None`: not tried.
+    /// Whether the account for copies can log in. `None`: not tried.
     pub account: Option<Account>,
-    /// The unit of systemd that starts the server; `None`: none is known.
+    /// The systemd unit that starts the server. `None`: none is known.
     pub unit: Option<Unit>,
 }
 
-/// When a certificate ends.
+/// When a certificate expires.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ending {
-    /// Whether it has.
+    /// Whether it has expired.
     pub over: bool,
-    /// As `openssl` says it.
+    /// The time, in the words of `openssl`.
     pub when: String,
 }
 
-/// A unit of systemd, as `systemctl show` has it.
+/// A systemd unit, as `systemctl show` describes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Unit {
-    /// Its name.
+    /// Name of the unit.
     pub name: String,
     /// Its `Type`.
     pub kind: String,
-    /// Whose messages it takes: `NotifyAccess`.
+    /// `NotifyAccess`: whose messages it accepts.
     pub notify_access: String,
-    /// How long a start may take: `TimeoutStartUSec`, such as `1min 30s` or `infinity`.
+    /// `TimeoutStartUSec`: how long a start may take, such as `1min 30s` or `infinity`.
     pub start_timeout: String,
-    /// The version of systemd.
+    /// Version of systemd.
     pub manager: Option<u64>,
 }
 
 impl Unit {
-    /// Its name with what kind of unit it is.
+    /// Its name with the suffix `.service`.
     pub(crate) fn file(&self) -> String {
         if self.name.ends_with(".service") {
             self.name.clone()
@@ -130,29 +135,30 @@ impl Unit {
     }
 }
 
-/// Bytes of memory.
+/// Memory, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Memory {
-    /// All of it, or what the server's control group allows.
+    /// All of the machine's, or what the server's control group allows.
     pub total: Option<u64>,
     /// What programs can have now.
     pub available: Option<u64>,
-    /// What the server has now. It has far less of it while it receives a copy.
+    /// What the server uses now. It uses far less while it receives a copy.
     pub server: Option<u64>,
 }
 
-/// Bytes on the file system of a data directory.
+/// Space on the file system of a data directory, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Space {
     /// Size of the file system.
     pub size: Option<u64>,
-    /// What is free.
+    /// Free space.
     pub free: Option<u64>,
     /// What the data directory takes.
     pub used: Option<u64>,
-    /// Of that, what a state transfer neither brings over nor deletes: write-sets, logs, certificates.
+    /// Part of `used` that a state transfer neither copies nor deletes: write-sets, logs,
+    /// certificates.
     pub kept: Option<u64>,
-    /// Whether the file for write-sets is there already.
+    /// Whether the file for write-sets already exists.
     pub has_gcache: bool,
 }
 
@@ -163,25 +169,25 @@ impl Space {
     }
 }
 
-/// Somebody who listens.
+/// A program that listens on a port.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Listener {
-    /// Its process, where that may be seen.
+    /// Its process. `None`: it cannot be seen.
     pub pid: Option<u32>,
-    /// Its program.
+    /// Name of the program.
     pub program: String,
 }
 
-/// How the account for copies fares.
+/// What became of the account for copies when it was tried.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Account {
     /// Its name.
     pub name: String,
-    /// Whether the option files name it for the server (`wsrep_sst_auth`), else for the backup program, else nowhere.
+    /// Where the option files name it.
     pub from: AccountFrom,
-    /// Why it was refused; `None`: it was let in.
+    /// Why the login was refused. `None`: it was accepted.
     pub refused: Option<String>,
-    /// What it may do: the text of `SHOW GRANTS` between `GRANT` and `TO`.
+    /// Its privileges: the text of `SHOW GRANTS` between `GRANT` and `TO`.
     pub grants: Vec<String>,
 }
 
@@ -189,22 +195,22 @@ pub struct Account {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AccountFrom {
-    /// Nowhere: the backup program logs in under the name of the system's account.
+    /// Nowhere: the backup program logs in with the name of the system account.
     #[default]
     Nowhere,
     /// `wsrep_sst_auth`.
     SstAuth,
-    /// `user` of the backup program's or the clients' groups.
+    /// `user` in the groups of the backup program or of the clients.
     BackupOptions,
 }
 
-/// Options by group and name. Secrets are there as `set`.
+/// Options by group and name. Secrets have the value `set`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Options(pub BTreeMap<String, BTreeMap<String, String>>);
 
 impl Options {
-    /// The value of an option in the first of some groups that has one.
+    /// The value of an option in the first of these groups that has one.
     pub fn get(&self, groups: &[&str], name: &str) -> Option<&str> {
         groups.iter().find_map(|group| {
             let value = self.0.get(*group)?.get(name)?.trim();
@@ -214,7 +220,7 @@ impl Options {
 }
 
 impl NodeFacts {
-    /// What its server shows of itself as long as it runs.
+    /// What its server shows about itself only while it runs.
     pub(super) fn shown(&self) -> Shown {
         let machine = self
             .machine
@@ -234,12 +240,12 @@ impl NodeFacts {
             .is_some_and(|state| state.primary && state.ready)
     }
 
-    /// An option of its files.
+    /// An option in its files.
     pub(crate) fn option(&self, groups: &[&str], name: &str) -> Option<&str> {
         self.machine.as_ref()?.options.get(groups, name)
     }
 
-    /// The group of its files in which an option of the first of some groups counts, or else one to put it into.
+    /// The first of these groups in its files that has the option, or `usual` to put it into.
     pub(crate) fn group(
         &self,
         groups: &[&'static str],
@@ -254,7 +260,7 @@ impl NodeFacts {
         }
     }
 
-    /// The container of its copies: mbstream, which is also called xbstream, or else tar.
+    /// The container format of its copies: mbstream, which is also called xbstream, or else tar.
     pub(super) fn container(&self) -> &'static str {
         match self.option(SST, "streamfmt") {
             None | Some("mbstream" | "xbstream") => "mbstream",
@@ -270,7 +276,7 @@ impl NodeFacts {
         }
     }
 
-    /// An option of the provider: what the server says, or else what its files do.
+    /// A provider option, from the server, or else from its files.
     pub(super) fn provider_option(&self, name: &str) -> Option<String> {
         let options = self.setting("wsrep_provider_options")?;
         let options = ProviderOptions::parse(options.trim_matches(['"', '\'']));
@@ -278,21 +284,23 @@ impl NodeFacts {
         value.map(str::to_owned)
     }
 
-    /// A setting: what the server says, or else what its files do.
+    /// A server setting, from the server, or else from its files.
     pub(crate) fn setting(&self, name: &str) -> Option<&str> {
         let said = self.variables.get(name).map(String::as_str);
         said.or_else(|| self.option(&["server"], &name.replace('_', "-")))
     }
 
-    /// Its segment (`gmcast.segment`), by what it says or else by its option files. `None`: neither can be read.
+    /// Its segment (`gmcast.segment`), from the server, or else from its option files. `None`:
+    /// neither can be read.
     pub fn segment(&self) -> Option<u64> {
         if let Some(state) = &self.state {
             return Some(state.segment);
         }
         let options = &self.machine.as_ref()?.options;
-        // Files of a node say something; where nothing is known of them, neither is this.
+        // Option files always have something for the server. If there is nothing, they could not be
+        // read.
         options.0.get("server")?;
-        // As the provider has it that is told nothing.
+        // The provider's default.
         let Some(options) = options.get(&["server"], "wsrep-provider-options") else {
             return Some(0);
         };
@@ -302,7 +310,7 @@ impl NodeFacts {
             .map_or(Some(0), |segment| segment.parse().ok())
     }
 
-    /// How it receives a copy.
+    /// The method by which it receives a copy.
     pub(crate) fn method(&self) -> Option<&str> {
         if let Some(state) = &self.state {
             return Some(&state.sst.method)
@@ -318,7 +326,7 @@ impl NodeFacts {
         )
     }
 
-    /// What it is called in its cluster: the name that `wsrep_sst_donor` takes.
+    /// Its name in the cluster, as `wsrep_sst_donor` takes it.
     pub(crate) fn cluster_name(&self) -> &str {
         let own = self.state.as_ref().map(|state| state.node_name.as_str());
         own.or_else(|| self.option(&["server"], "wsrep-node-name"))
@@ -326,7 +334,7 @@ impl NodeFacts {
             .unwrap_or(&self.name)
     }
 
-    /// Where it receives a copy. The host is `None` when it is left to the server.
+    /// Where it receives a copy. The host is `None` if it is left to the server.
     pub(crate) fn receives_at(&self) -> (Option<String>, u16) {
         let said = match &self.state {
             Some(state) => state.sst.receive_address.clone(),
@@ -337,7 +345,7 @@ impl NodeFacts {
         receives_at(said.as_deref(), self.setting("wsrep_node_address"))
     }
 
-    /// Bytes of its data: of its files where they were looked at, or else of its tablespaces.
+    /// Bytes of its data: of its files if they were looked at, or else of its tablespaces.
     pub(crate) fn data_bytes(&self) -> Option<u64> {
         let files = self
             .machine
@@ -346,7 +354,7 @@ impl NodeFacts {
         files.or_else(|| self.state.as_ref()?.sst.bytes)
     }
 
-    /// Whether its scripts would find a program. `None`: nobody has looked.
+    /// Whether its scripts would find a program. `None`: not looked for.
     pub(crate) fn has(&self, program: &str) -> Option<bool> {
         let machine = self
             .machine
@@ -356,7 +364,8 @@ impl NodeFacts {
     }
 }
 
-/// Where a node receives a copy, by `wsrep_sst_receive_address` and `wsrep_node_address`. The host is `None` when it is left to the server.
+/// Where a node receives a copy, by `wsrep_sst_receive_address` and `wsrep_node_address`. The host
+/// is `None` if it is left to the server.
 pub(crate) fn receives_at(receive: Option<&str>, own: Option<&str>) -> (Option<String>, u16) {
     let (host, port) = receive
         .filter(|address| !address.eq_ignore_ascii_case("AUTO"))
@@ -365,7 +374,7 @@ pub(crate) fn receives_at(receive: Option<&str>, own: Option<&str>) -> (Option<S
     (host, port.unwrap_or(SST_PORT))
 }
 
-/// `10.0.0.1:4444`, `[fe80::1]:4444`, `db1`, and what may stand behind a slash.
+/// Host and port of `10.0.0.1:4444`, `[fe80::1]:4444` or `db1`, without what may follow a slash.
 pub(crate) fn host_and_port(address: &str) -> (Option<String>, Option<u16>) {
     let address = address.split('/').next().unwrap_or_default().trim();
     let (host, port) = match address.rsplit_once(':') {
@@ -376,13 +385,13 @@ pub(crate) fn host_and_port(address: &str) -> (Option<String>, Option<u16>) {
     };
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | ':' | '-' | '_' | '%');
-    // What is no host's name is not given to any program.
+    // Whatever is not a host name is not passed to any program.
     let host = (!host.is_empty() && !host.starts_with('-') && host.chars().all(plain))
         .then(|| host.to_owned());
     (host, port)
 }
 
-/// Bytes as people say them.
+/// A number of bytes for people.
 pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1 << 10 {
@@ -397,7 +406,8 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{value:.decimals$} {}", UNITS[at])
 }
 
-/// A text of a server or a machine, for people: no control characters, and no longer than so many.
+/// A text from a server or a machine, for people: no control characters, and at most `most`
+/// characters.
 pub(crate) fn clean(text: &str, most: usize) -> String {
     let plain = text
         .trim()

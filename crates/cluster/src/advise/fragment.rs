@@ -1,15 +1,16 @@
-//! Suggestions as a piece of an option file, with the reasons as comments.
+//! Suggestions as a fragment of an option file, with the reasons as comments.
 
 use std::fmt::Write as _;
 
 use super::{Advice, Effect, GainSource, Suggestion};
 
-/// Comments are no wider.
+/// Widest comment line, in characters.
 const WIDTH: usize = 96;
-/// Groups, in the order in which they are written.
+/// Option groups, in the order in which they are written.
 const GROUPS: [&str; 4] = ["mysqld", "sst", "xtrabackup", "mariabackup"];
 
-/// The suggestions of an advice as a piece of an option file. What people have to decide first, and what differs between nodes, is commented out.
+/// Writes the suggestions of an advice as a fragment of an option file. What a person must decide
+/// first, and what differs between nodes, is commented out.
 pub fn fragment(advice: &Advice) -> String {
     let mut text = String::new();
     let whose = match &advice.joiner {
@@ -90,7 +91,7 @@ fn suggestion(text: &mut String, one: &Suggestion, differs: bool) {
     let _ = writeln!(text, "{mark}{}", one.line);
 }
 
-/// Lines of a comment. What servers say stands in it, and never begins a line.
+/// Adds comment lines. They contain words of servers, which never begin a line.
 fn comment(text: &mut String, words: &str) {
     let mut line = String::from("#");
     for word in words

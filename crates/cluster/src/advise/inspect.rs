@@ -1,4 +1,5 @@
-//! Looks at the nodes and their machines. Nothing is changed on either: questions, and programs that read.
+//! Looks at the nodes and their machines, without changing anything: with queries, and programs
+//! that read.
 
 use std::path::PathBuf;
 use std::thread;
@@ -21,28 +22,28 @@ use crate::member::{Member, Observation, WantedTables, impatient};
 use crate::observe::{observe, values};
 use crate::view::NodeView;
 
-/// What is run on the machine of a node.
+/// The script for a node's machine.
 const LOOK: &str = concat!(include_str!("../server.sh"), include_str!("look.sh"));
-/// Where servers keep their data when nobody says otherwise.
+/// The server's default data directory.
 const DEFAULT_DATADIR: &str = "/var/lib/mysql";
 
-/// Options that may leave a machine.
+/// Options whose values may leave a machine.
 const PUBLIC: &str = "wsrep-sst-method wsrep-sst-donor wsrep-sst-receive-address wsrep-cluster-name wsrep-node-name wsrep-node-address wsrep-provider-options \
     wsrep-slave-threads wsrep-applier-threads innodb-page-size innodb-data-file-path innodb-undo-tablespaces lower-case-table-names \
     innodb-log-file-size innodb-buffer-pool-size innodb-data-home-dir innodb-undo-directory innodb-log-group-home-dir log-bin \
     streamfmt transferfmt compressor decompressor encrypt encrypt-algo encrypt-format ssl-mode tca tcert tkey ssl-ca ssl-cert ssl-key \
     sockopt progress time rlimit sst-initial-timeout sst-log-archive sst-syslog use-memory backup-threads compress compress-threads \
     inno-backup-opts inno-apply-opts inno-move-opts tmpdir user basedir";
-/// Options of which only leaves that they are there.
+/// Options of which only the fact that they are set leaves a machine.
 const SECRET: &str = "wsrep-sst-auth encrypt-key encrypt-key-file";
 
-/// Settings of servers that copies depend on.
+/// Server variables that copies depend on.
 const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('innodb_page_size', 'innodb_data_file_path', \
     'innodb_undo_tablespaces', 'lower_case_table_names', 'innodb_log_file_size', 'innodb_buffer_pool_size', 'wsrep_node_address', \
     'wsrep_provider_options', 'ssl_ca', 'ssl_cert', 'ssl_key', 'basedir', 'socket', 'datadir', 'hostname', 'innodb_data_home_dir', \
     'innodb_undo_directory')";
 const STATUS: &str = "SHOW GLOBAL STATUS LIKE 'wsrep_cert_deps_distance'";
-/// Where the account for copies comes from, whose name nobody is told: only MariaDB says it.
+/// Where the account for copies was set; its name is hidden. Only MariaDB tells.
 const ORIGIN: &str = "SELECT 'wsrep_sst_auth_origin', GLOBAL_VALUE_ORIGIN FROM information_schema.SYSTEM_VARIABLES WHERE VARIABLE_NAME = 'WSREP_SST_AUTH'";
 
 /// Everything that is known.
@@ -53,7 +54,8 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// Whether no node has this name in the cluster. Nodes that are not listed here may be what is named.
+    /// Whether no node of the cluster has this name. `false` if it may belong to a node that is not
+    /// listed.
     pub fn lacks(&self, name: &str) -> bool {
         let sizes = self
             .nodes
@@ -64,7 +66,8 @@ impl Facts {
     }
 }
 
-/// Looks at all nodes at the same time; `joiners` are those that a copy would go to, by name.
+/// Looks at all nodes at the same time. `joiner` is the name of the node that a copy would go to;
+/// `None`: any of them.
 pub(crate) fn inspect(
     name: &str,
     candidates: &[Candidate],
@@ -106,8 +109,10 @@ pub(crate) fn inspect(
     Facts { nodes, reaches }
 }
 
-/// A server that is down, and has shown nothing of itself, is no server of the search path's programs where those are of another series than the
-/// servers of its cluster: what is there, and what is not, says nothing of it.
+/// Marks programs that cannot be those of a node's server. If a server is down and has shown
+/// nothing about itself, and the server in its machine's search path is of another series than all
+/// that run in its cluster, it must have been started from another place. Then the programs found
+/// or missed there say nothing about it.
 pub(super) fn doubt_programs(nodes: &mut [NodeFacts]) {
     let serve: Vec<_> = nodes
         .iter()
@@ -130,7 +135,7 @@ pub(super) fn doubt_programs(nodes: &mut [NodeFacts]) {
     }
 }
 
-/// The methods of all nodes, as words that a shell may have.
+/// The methods of all nodes, as words that are safe in a shell.
 fn methods(nodes: &[NodeView]) -> String {
     let word = |method: &&str| {
         !method.is_empty()
@@ -196,7 +201,7 @@ fn node(candidate: &Candidate, view: NodeView, methods: &str) -> NodeFacts {
     facts
 }
 
-/// What a look at a machine did not show.
+/// Notes what a look at a machine could not see.
 fn note_unseen(machine: &mut MachineFacts, answers: bool, unseen: &mut Vec<String>) {
     if let Some(reason) = machine
         .options
@@ -272,7 +277,7 @@ fn look(
         ("certificates", certificates(facts).join("\n")),
         ("known_path", shown.path.clone().unwrap_or_default()),
         ("socket", socket),
-        // Of a node that is down its option files say it, and those are read there.
+        // For a node that is down its option files name the port, and the script reads those.
         (
             "port",
             facts
@@ -290,14 +295,14 @@ fn look(
     run(host, &variables, LOOK).map(|lines| read(&lines))
 }
 
-/// Files of certificates that the server has named itself.
+/// Certificate files that the server itself has named.
 fn certificates(facts: &NodeFacts) -> Vec<String> {
     let own = ["ssl_ca", "ssl_cert"].map(|name| facts.variables.get(name).cloned());
     let group = GROUP_FILES.map(|name| facts.provider_option(name));
     own.into_iter().chain(group).flatten().collect()
 }
 
-/// What the lines of a look mean. Lines that nobody knows are left out.
+/// Reads the lines of a look. Unknown lines are left out.
 fn read(lines: &[Vec<String>]) -> MachineFacts {
     let mut machine = MachineFacts::default();
     let mut account = Account::default();
@@ -390,7 +395,7 @@ fn read(lines: &[Vec<String>]) -> MachineFacts {
             _ => {}
         }
     }
-    // What a control group allows, where that is less than the machine has.
+    // The limit of a control group, if it is less than the machine has.
     if let Some(limit) = limit {
         let less = |bytes: Option<u64>| bytes.map(|bytes| bytes.min(limit));
         machine.memory.total = less(machine.memory.total);
@@ -399,7 +404,7 @@ fn read(lines: &[Vec<String>]) -> MachineFacts {
     machine
 }
 
-/// Options for the backup program as people write them, in which a password may stand.
+/// Options for the backup program as people write them, without a password that they may hold.
 fn without_password(value: &str) -> String {
     let mut words: Vec<String> = Vec::new();
     for word in value.split(' ') {

@@ -1,41 +1,42 @@
-//! Something that makes a state transfer fail, or unsafe.
+//! Something that makes a state transfer fail or unsafe.
 
 use serde::Serialize;
 
 use super::facts::{TEXT_MOST, clean};
 
-/// Something that is wrong.
+/// A mistake in the setup of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Mistake {
     /// What it is about.
     pub kind: MistakeKind,
     /// What it does to a copy.
     pub effect: Effect,
-    /// The nodes that it is about, by name.
+    /// Names of the nodes that it is about.
     pub nodes: Vec<String>,
     /// What it is, and what it means.
     pub text: String,
-    /// What to do.
+    /// What to do about it.
     pub remedy: String,
 }
 
-/// What a mistake does.
+/// What a mistake does to a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
-    /// A copy works with it, but something is in danger.
+    /// A copy works, but something is in danger.
     Unsafe,
     /// A copy fails.
     Fails,
 }
 
 impl Mistake {
-    /// It in one line, with the nodes that it is about.
+    /// The mistake in one line, with the nodes that it is about.
     pub fn told(&self) -> String {
         format!("{}: {}", self.nodes.join(", "), self.text)
     }
 
-    /// Whether it is the joiner's alone, and keeps it away when it would come by IST too: the script for copies is started in any case.
+    /// Whether it concerns the joiner alone and keeps it away even if it would come by IST: the
+    /// script for copies is started in any case.
     pub(super) fn is_own(&self, joiner: &str) -> bool {
         let kind = matches!(
             self.kind,
@@ -48,8 +49,9 @@ impl Mistake {
         kind && self.nodes.len() == 1 && self.nodes[0] == joiner
     }
 
-    /// Whether it is one of the joiner and donors, and keeps it away when it would come by IST too: a donor's script tells the joiner's that
-    /// there will be no copy by the way that one would take.
+    /// Whether it concerns the joiner and donors and keeps the joiner away even if it would come by
+    /// IST: the donor's script tells the joiner's that there will be no copy over the same path
+    /// that a copy would take.
     pub(super) fn is_between(&self, joiner: &str) -> bool {
         let kind = matches!(
             self.kind,
@@ -68,54 +70,54 @@ impl Mistake {
 pub enum MistakeKind {
     /// No node can give a copy.
     NoDonor,
-    /// `wsrep_sst_donor` names a node that there is not.
+    /// `wsrep_sst_donor` names a node that does not exist.
     DonorName,
     /// Nodes have different methods.
     Method,
-    /// A program is not there.
+    /// A program is missing.
     MissingTool,
-    /// What one side compresses the other does not take apart.
+    /// One side cannot decompress what the other compresses.
     Compressor,
-    /// The sides use different containers or programs for the transfer.
+    /// The sides use different container formats or transfer programs.
     Format,
-    /// One side encrypts, or in another way, or its files are missing.
+    /// One side does not encrypt, encrypts in another way, or lacks files for it.
     Encryption,
-    /// A certificate is over, or soon will be.
+    /// A certificate has expired, or soon will.
     Certificate,
-    /// Everybody on the way can read the copy, or send another one.
+    /// Anybody on the network can read the copy, or send another one.
     NoTls,
-    /// There is no account for copies, or it may not log in.
+    /// There is no account for copies, or it cannot log in.
     Account,
-    /// The account may do too little.
+    /// The account lacks privileges.
     Privileges,
-    /// The server runs under an account with which the method does not work.
+    /// The server runs as a system account with which the method does not work.
     SystemAccount,
     /// The port is taken.
     PortTaken,
     /// The port cannot be reached.
     PortClosed,
-    /// A donor gives a copy already.
+    /// A donor is already giving a copy.
     Busy,
-    /// An earlier copy still runs, or has left something.
+    /// An earlier copy still runs, or has left something behind.
     Leftover,
     /// There is too little space.
     Space,
-    /// Settings differ that the files depend on.
+    /// Settings that the data files depend on differ.
     Setting,
     /// Versions differ.
     Version,
-    /// The limit of the rate has no effect.
+    /// The rate limit has no effect.
     RateLimit,
     /// Systemd does not wait as long as a copy takes.
     StartTimeout,
 }
 
-/// What has been found so far.
+/// The mistakes found so far.
 #[derive(Default)]
 pub(super) struct Found(Vec<Mistake>);
 
 impl Found {
-    /// Adds one, unless it is there already: what two nodes have against each other is met from both sides.
+    /// Adds a mistake unless it is already there: one between two nodes is found from both sides.
     pub fn add(
         &mut self,
         kind: MistakeKind,

@@ -1,4 +1,4 @@
-//! What would make a state transfer fail, or be unsafe.
+//! Finds what would make a state transfer fail or be unsafe.
 
 use std::net::IpAddr;
 
@@ -13,7 +13,7 @@ use super::unit::start_timeout;
 use crate::node::Role;
 use crate::node::names_of;
 
-/// Everything that is wrong, the worst first.
+/// All mistakes, worst first.
 pub(super) fn find(facts: &Facts, joiner: Option<&str>) -> Vec<Mistake> {
     let mut found = Found::default();
     let joiners = facts
@@ -50,7 +50,7 @@ pub(super) fn find(facts: &Facts, joiner: Option<&str>) -> Vec<Mistake> {
     found.worst_first()
 }
 
-/// What is wrong with a joiner whoever gives.
+/// What is wrong with a joiner, whichever node gives.
 fn alone(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts], found: &mut Found) {
     let name = [to.name.as_str()];
     if donors.is_empty() {
@@ -72,7 +72,7 @@ fn alone(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts], found: &mut Found
         .state
         .as_ref()
         .is_some_and(|state| state.role == Role::Joiner);
-    // A method that receives by the server's own port has nobody else listen.
+    // With a method that receives on the server's own port, nothing else listens.
     let mut others = machine
         .listens
         .iter()
@@ -127,8 +127,9 @@ fn alone(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts], found: &mut Found
     }
 }
 
-/// A donor that gives a copy. When its joiner has failed it goes on for a while, and what it sends goes to whoever listens at the port
-/// then: the next try, which fails by it.
+/// A donor that is already giving a copy. If its joiner fails, it goes on for a while, and what it
+/// sends goes to whatever listens on the port by then. That is the next attempt, which fails
+/// because of it.
 fn busy(from: &NodeFacts, to: &NodeFacts, found: &mut Found) {
     let state = from.state.as_ref();
     let receives = to
@@ -146,7 +147,7 @@ fn busy(from: &NodeFacts, to: &NodeFacts, found: &mut Found) {
     }
 }
 
-/// `wsrep_sst_donor`: names in order; a comma at the end lets others give too.
+/// `wsrep_sst_donor`: names in order. A comma at the end lets other nodes give too.
 fn donor_names(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts], found: &mut Found) {
     let said = match &to.state {
         Some(state) => state.sst.donor.clone(),
@@ -186,7 +187,7 @@ fn donor_names(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts], found: &mut
     }
 }
 
-/// Ports that a donor does not reach.
+/// Ports that a donor cannot reach.
 fn ways(facts: &Facts, found: &mut Found) {
     for reach in &facts.reaches {
         if let Some(reason) = &reach.closed {
@@ -200,7 +201,7 @@ fn ways(facts: &Facts, found: &mut Found) {
     }
 }
 
-/// Nodes whose copies everybody can read. One line for all of them.
+/// Nodes whose copies anybody can read, in one mistake for all of them.
 fn no_tls(facts: &Facts, joiner: Option<&str>, found: &mut Found) {
     let mut plain: Vec<&str> = Vec::new();
     let mut unverified: Vec<&str> = Vec::new();

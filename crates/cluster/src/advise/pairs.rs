@@ -1,11 +1,12 @@
-//! What a donor and a joiner have to have in common for one's files to be the other's.
+//! What a donor and a joiner must have in common so that one can use the other's files.
 
 use refloat_run::settings::size_in_bytes;
 
 use super::facts::{ALL, NodeFacts, size};
 use super::mistake::{Effect, Found, MistakeKind};
 
-/// Settings that the files depend on, and what servers take when nobody says otherwise, where all of them take the same.
+/// Settings that the data files depend on, with the server's default if it is the same in all
+/// versions.
 const SETTINGS: [(&str, Option<&str>, &str); 5] = [
     (
         "innodb_page_size",
@@ -37,7 +38,7 @@ const SETTINGS: [(&str, Option<&str>, &str); 5] = [
 /// Compares a donor with a joiner.
 pub(super) fn compare(from: &NodeFacts, to: &NodeFacts, method: &str, found: &mut Found) {
     if let Some(own) = from.method().filter(|own| *own != method) {
-        // The same words from whichever side it is met.
+        // Sorted, so that both sides give the same text.
         let mut sides = [(from.name.as_str(), own), (to.name.as_str(), method)];
         sides.sort_unstable();
         let [(one, this), (other, that)] = sides;
@@ -55,7 +56,7 @@ pub(super) fn compare(from: &NodeFacts, to: &NodeFacts, method: &str, found: &mu
     space(from, to, method, found);
 }
 
-/// Values that mean the same.
+/// Brings values that mean the same to one form.
 fn normal(name: &str, value: &str) -> String {
     let value = value.trim();
     match (name, size_in_bytes(value)) {
@@ -71,7 +72,7 @@ fn settings(from: &NodeFacts, to: &NodeFacts, found: &mut Found) {
                 (Some(state), "wsrep_cluster_name") => Some(state.cluster_name.as_str()),
                 _ => node.setting(name),
             };
-            // Files that were looked at and do not name it: what the server takes by itself.
+            // The files were looked at and do not name it, so the server's default holds.
             let usual = usual.filter(|_| node.machine.is_some() && node.state.is_none());
             said.or(usual).map(|value| normal(name, value))
         };
@@ -79,7 +80,7 @@ fn settings(from: &NodeFacts, to: &NodeFacts, found: &mut Found) {
             && given != taken
         {
             let mut values = [(&from.name, given), (&to.name, taken)];
-            // The same words from whichever side it is met.
+            // Sorted, so that both sides give the same text.
             values.sort();
             let [(one, this), (other, that)] = &values;
             found.fails(
@@ -128,7 +129,7 @@ fn versions(from: &NodeFacts, to: &NodeFacts, found: &mut Found) {
     }
 }
 
-/// The backup program reads and prepares files of its own series of servers.
+/// The backup program reads and prepares only files of its own server series.
 fn tool_versions(from: &NodeFacts, to: &NodeFacts, method: &str, found: &mut Found) {
     const TOOL: &str = "mariadb-backup";
     if method != "mariabackup" {
@@ -164,7 +165,7 @@ fn space(from: &NodeFacts, to: &NodeFacts, method: &str, found: &mut Found) {
     let (Some(data), Some(free)) = (from.data_bytes(), machine.space.free) else {
         return;
     };
-    // The old data go before the new ones come: the scripts delete them, and rsync writes over them.
+    // The old data go before the new ones come: the scripts delete them, and rsync overwrites them.
     let freed = machine.space.data().unwrap_or(0);
     let (mut need, mut why) = (data, String::new());
     if method == "mariabackup"
@@ -172,7 +173,8 @@ fn space(from: &NodeFacts, to: &NodeFacts, method: &str, found: &mut Found) {
             .option(ALL, "compress")
             .is_some_and(|how| how != "none")
     {
-        // Files of the backup program's own compression stay beside what they hold until all are taken apart.
+        // Files compressed by the backup program itself stay beside their content until all are
+        // decompressed.
         need = data.saturating_add(data / 2);
         why.push_str(" and half of that for compressed files beside them (compress)");
     }

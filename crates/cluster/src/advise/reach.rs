@@ -1,4 +1,4 @@
-//! Whether donors reach the ports at which joiners receive copies.
+//! Whether donors reach the ports on which joiners receive copies.
 
 use std::thread;
 
@@ -8,7 +8,7 @@ use super::script::run;
 use crate::host::Host;
 use crate::node::Role;
 
-/// What is run on a donor's machine, to reach a joiner.
+/// The script for a donor's machine that tries to reach a joiner.
 const REACH: &str = concat!(include_str!("../enter.sh"), include_str!("reach.sh"));
 
 /// Whether a donor reaches a joiner's port for state transfers.
@@ -18,15 +18,16 @@ pub(crate) struct Reach {
     pub joiner: String,
     /// `HOST:PORT`.
     pub address: String,
-    /// Why not.
+    /// Why it cannot be reached. `None`: it can, or nothing was tried.
     pub closed: Option<String>,
-    /// What the network's device says of its speed, in bytes per second. `None`: it does not.
+    /// Speed that the network device reports, in bytes per second. `None`: it reports none.
     pub bytes_per_second: Option<u64>,
-    /// Whether the way does not leave the machine.
+    /// Whether the path stays on one machine.
     pub within: bool,
 }
 
-/// Tries every way from a donor to a joiner. A port at which somebody waits for a copy is left alone: it takes one connection only.
+/// Tries every path from a donor to a joiner. A port on which a script waits for a copy is left
+/// alone: it accepts only one connection.
 pub(super) fn reaches(
     candidates: &[Candidate],
     nodes: &[NodeFacts],
@@ -104,11 +105,11 @@ fn read_reach(lines: &[Vec<String>], donor: &str, joiner: &str, address: String)
     for line in lines {
         let words: Vec<&str> = line.iter().map(String::as_str).collect();
         match words.as_slice() {
-            // That nobody listens is as it should be, and says that the way is open.
+            // Nothing listens, as it should be, and the path is open.
             ["connect", "0", _] => {}
             ["connect", _, said] if said.contains("Connection refused") => {}
             ["connect", "124", _] => reach.closed = Some("no answer within 4 s".to_owned()),
-            // No bash, no timeout: nothing was tried.
+            // No bash or no timeout: nothing was tried.
             ["connect", "126" | "127", _] => {}
             ["connect", _, said] => {
                 let reason = said.rsplit(": ").next().unwrap_or_default();
@@ -122,7 +123,7 @@ fn read_reach(lines: &[Vec<String>], donor: &str, joiner: &str, address: String)
                 );
             }
             ["device", "lo"] => reach.within = true,
-            // In millions of bits per second; -1 where a device does not know.
+            // In megabits per second; -1 if the device does not know.
             ["speed", speed] => {
                 reach.bytes_per_second = speed
                     .parse::<u64>()

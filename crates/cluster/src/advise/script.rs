@@ -1,4 +1,4 @@
-//! Scripts that are run on the machines of nodes, and what they answer.
+//! Runs scripts on the machines of nodes, and reads their answers.
 
 use std::fmt::Write as _;
 
@@ -6,10 +6,10 @@ use super::facts::{TEXT_MOST, clean};
 use crate::error::chain;
 use crate::host::Host;
 
-/// No answer of a machine is longer, in bytes.
+/// Longest answer of a machine, in bytes.
 const ANSWER_MOST: usize = 1 << 20;
 
-/// Runs a script with variables before it, and gives what it says as lines of words.
+/// Runs a script with variables set before it, and returns its output as lines of words.
 pub(super) fn run(
     host: &Host,
     variables: &[(&str, String)],

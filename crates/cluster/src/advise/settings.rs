@@ -1,4 +1,4 @@
-//! Settings that would make state transfers faster or safer, computed from the machines that there are.
+//! Suggests settings that would make state transfers faster or safer, computed from the machines.
 
 use std::time::Duration;
 
@@ -12,18 +12,19 @@ use super::transfer::{compression, memory, rate, threads, time_limits};
 use crate::advise::suggestion::assignment;
 use crate::node::names_of;
 
-/// Threads that apply write-sets, for each processor: <https://galeracluster.com/library/kb/parallel-applier-threads.html>.
+/// Applier threads per processor:
+/// <https://galeracluster.com/library/kb/parallel-applier-threads.html>.
 const APPLIERS_PER_CORE: u64 = 4;
-/// More of them wait for each other.
+/// More applier threads than this wait for each other.
 const APPLIERS_MOST: u64 = 64;
-/// A copy of less is over before anybody is held up by a blocked donor.
+/// A smaller copy is over before a blocked donor holds anybody up.
 const LARGE: u64 = 1 << 30;
-/// Room beyond what the rate says: rates are of a moment.
+/// Room beyond the measured rate, which is only that of a moment.
 const WINDOW_SPARE: f64 = 1.25;
-/// gcache sizes are told in steps of this.
+/// Sizes for gcache are multiples of this.
 const GCACHE_STEP: u64 = 64 << 20;
 
-/// What would be better; the same for several nodes is said once.
+/// The suggestions. What is the same for several nodes is said once.
 pub(super) fn suggest(
     facts: &Facts,
     joiner: Option<&str>,
@@ -80,7 +81,7 @@ pub(super) fn suggest(
         }
         appliers(facts, to).into_iter().for_each(&mut add);
         if let Some(window) = window {
-            // It is the others' write-sets that a node comes back by.
+            // A node comes back by the write-sets of the others.
             for node in std::iter::once(to).chain(donors.iter().copied()) {
                 gcache(node, window).into_iter().for_each(&mut add);
             }
@@ -89,7 +90,7 @@ pub(super) fn suggest(
     all
 }
 
-/// Who is asked first for a copy, and that others may be asked then.
+/// Which node to ask first for a copy, with a comma at the end so that others may be asked next.
 fn donor(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts]) -> Option<Suggestion> {
     let state = to.state.as_ref();
     let said = match state {
@@ -105,7 +106,7 @@ fn donor(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts]) -> Option<Suggest
                 .replace('\'', "''")
         ))
     };
-    // A name that no node has is no better with a comma behind it.
+    // A comma does not help a name that no node has.
     let list = now.as_deref().unwrap_or_default();
     let known: Vec<&str> = names_of(list).filter(|name| !facts.lacks(name)).collect();
     if !known.is_empty() {
@@ -119,7 +120,7 @@ fn donor(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts]) -> Option<Suggest
         one.running = running(&better);
         return Some(one);
     }
-    // With one that can give there is nothing to choose, unless what stands there names nobody.
+    // With one possible donor there is nothing to choose, unless the setting names nobody.
     if donors.is_empty() || (donors.len() < 2 && now.is_none()) {
         return None;
     }
@@ -130,7 +131,7 @@ fn donor(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts]) -> Option<Suggest
         let busy = node.state.as_ref().map_or(0, |own| {
             own.receive_queue.now.saturating_add(own.flow_control.sent)
         });
-        // One that takes no writes is missed least.
+        // A node that takes no writes is missed least.
         let writes = node.state.as_ref().is_none_or(|own| !own.read_only);
         (far, writes, busy)
     });
@@ -149,7 +150,7 @@ fn donor(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts]) -> Option<Suggest
     Some(one)
 }
 
-/// A donor of rsync takes no writes while it copies.
+/// Suggests mariabackup instead of rsync: a donor takes no writes while rsync copies.
 fn method_of(to: &NodeFacts, donors: &[&NodeFacts], method: &str) -> Option<Suggestion> {
     let data = donors.iter().filter_map(|from| from.data_bytes()).max()?;
     let there = |node: &&NodeFacts| {
@@ -170,7 +171,7 @@ fn method_of(to: &NodeFacts, donors: &[&NodeFacts], method: &str) -> Option<Sugg
     )
 }
 
-/// Encryption of copies.
+/// Suggests encryption of copies.
 fn tls(node: &NodeFacts, method: &str) -> Option<Suggestion> {
     if encryption::of(node, method) != Encryption::None {
         return None;
@@ -205,7 +206,7 @@ fn tls(node: &NodeFacts, method: &str) -> Option<Suggestion> {
     )
 }
 
-/// Threads that apply write-sets while a node catches up.
+/// Suggests more applier threads while a node catches up.
 fn appliers(facts: &Facts, to: &NodeFacts) -> Option<Suggestion> {
     let cores = to.machine.as_ref()?.cores?;
     let now = match &to.state {
@@ -242,7 +243,7 @@ fn appliers(facts: &Facts, to: &NodeFacts) -> Option<Suggestion> {
     })
 }
 
-/// Write-sets kept, for a wanted absence.
+/// Suggests room for write-sets, for the wanted absence.
 fn gcache(node: &NodeFacts, window: Duration) -> Option<Suggestion> {
     let cache = node.state.as_ref()?.gcache;
     let wanted = cache.bytes_per_second * window.as_secs_f64() * WINDOW_SPARE;
@@ -250,7 +251,7 @@ fn gcache(node: &NodeFacts, window: Duration) -> Option<Suggestion> {
         return None;
     }
     let better = (wanted as u64).div_ceil(GCACHE_STEP) * GCACHE_STEP;
-    // Where memory is allowed, the ring is not used beside it.
+    // If memory is set, the ring is not used beside it.
     let option = if cache.memory > 0 {
         "gcache.mem_size"
     } else {
@@ -270,7 +271,7 @@ fn gcache(node: &NodeFacts, window: Duration) -> Option<Suggestion> {
     );
     let set = |option: &str, value: &str| {
         if cache.by_variables {
-            // These know no units.
+            // These variables take no units.
             let bytes = size_in_bytes(value).map_or(value.to_owned(), |bytes| bytes.to_string());
             format!("SET GLOBAL {} = {bytes}", provider_variable(option))
         } else {
@@ -299,7 +300,7 @@ fn gcache(node: &NodeFacts, window: Duration) -> Option<Suggestion> {
         "wsrep_provider_options",
         &with_option(own.unwrap_or_default(), option, &told),
     );
-    // Where the files were not looked at, this line would take all other options of the provider away.
+    // If the files were not looked at, this line would drop all other provider options.
     one.sure = node.machine.is_some() && node.unseen.is_empty();
     one.running = Some(if option == "gcache.size" {
         format!(
@@ -312,7 +313,7 @@ fn gcache(node: &NodeFacts, window: Duration) -> Option<Suggestion> {
     Some(one)
 }
 
-/// The provider's options with one of them changed.
+/// The provider options with one of them changed.
 fn with_option(all: &str, name: &str, value: &str) -> String {
     let text = all.trim().trim_matches(['"', '\'']);
     let mut parts: Vec<String> = text

@@ -1,11 +1,12 @@
-//! What one node needs by itself, as a donor or as a joiner: programs, and the account that its data are read with.
+//! What one node needs as a donor or as a joiner: programs, and an account to read the data with.
 
 use super::encryption::{self, Encryption};
 use super::facts::{AccountFrom, NodeFacts, SST};
 use super::mistake::{Effect, Found, MistakeKind};
 
-/// Rights without which mariadb-backup ends with an error (tried with 10.11), with other names that do. `LOCK TABLES`, which the
-/// documentation asks for too, is not among them since there are backup stages.
+/// Privileges without which mariadb-backup fails (tried with 10.11), each with the names that
+/// include it. `LOCK TABLES`, which the documentation also asks for, is not needed since there are
+/// backup stages.
 const PRIVILEGES: [(&str, &[&str]); 3] = [
     ("RELOAD", &["RELOAD"]),
     ("PROCESS", &["PROCESS"]),
@@ -15,17 +16,17 @@ const PRIVILEGES: [(&str, &[&str]); 3] = [
     ),
 ];
 
-/// What a node does in a copy.
+/// The side of a node in a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Donor,
     Joiner,
 }
 
-/// Programs that a method takes on a side.
+/// Programs that a method needs on a side.
 pub(super) fn tools(node: &NodeFacts, method: &str, side: Side, found: &mut Found) {
     let Some(machine) = &node.machine else { return };
-    // Somebody brings the data there by hand: no script is run.
+    // A person brings the data there by hand, so no script runs.
     if method == "skip" {
         return;
     }
@@ -66,7 +67,7 @@ pub(super) fn tools(node: &NodeFacts, method: &str, side: Side, found: &mut Foun
             "the script sees by it whether its port is open",
         ));
     }
-    // Its daemon gives root up, and cannot write then.
+    // As root, its daemon switches to another account and then cannot write.
     if method == "rsync" && side == Side::Joiner && machine.pid.is_some() && machine.user == "root"
     {
         found.fails(
@@ -83,7 +84,7 @@ pub(super) fn tools(node: &NodeFacts, method: &str, side: Side, found: &mut Foun
             .iter()
             .any(|program| machine.programs.contains_key(*program))
         {
-            // The progress is left out without a word, but a copy works.
+            // Without it progress is silently left out, but the copy works.
             let effect = if programs == ["pv"] {
                 Effect::Unsafe
             } else {
@@ -114,11 +115,11 @@ pub(super) fn tools(node: &NodeFacts, method: &str, side: Side, found: &mut Foun
 
 /// Whether a method logs in at the donor.
 fn logs_in(method: &str) -> bool {
-    // Percona's servers have made an account for their script by themselves since 8.0.
+    // Percona's servers create an account for their script themselves since 8.0.
     matches!(method, "mariabackup" | "mysqldump")
 }
 
-/// The account with which the donor's data are read.
+/// The account that reads the donor's data.
 pub(super) fn account(from: &NodeFacts, method: &str, found: &mut Found) {
     if !logs_in(method) {
         return;
@@ -146,7 +147,8 @@ pub(super) fn account(from: &NodeFacts, method: &str, found: &mut Found) {
         );
         return;
     }
-    // The script looks into its own group by itself; what stands in the server's group it has from the server.
+    // The script reads its own group itself, and gets what is in the server's group from the
+    // server.
     let in_group = |group: &str| from.option(&[group], "wsrep-sst-auth").is_some();
     if written && !has_account && in_group("server") && !in_group("sst") {
         found.add(
@@ -161,7 +163,7 @@ pub(super) fn account(from: &NodeFacts, method: &str, found: &mut Found) {
         );
         return;
     }
-    // What was set while it ran is what its script gets, and nobody is told the name.
+    // The script gets what was set at run time, and that name is hidden.
     let set = from.variables.get("wsrep_sst_auth_origin");
     if written && set.is_some_and(|origin| origin == "SQL") {
         let after = match &account.refused {
@@ -205,7 +207,7 @@ pub(super) fn account(from: &NodeFacts, method: &str, found: &mut Found) {
         .filter_map(|grant| grant.split_once(" ON *.*").map(|(what, _)| what))
         .flat_map(|what| what.split(',').map(str::trim))
         .collect();
-    // Rights that come by a role are not looked through.
+    // Privileges granted through a role are not examined.
     let by_role = account.grants.iter().any(|grant| !grant.contains(" ON "));
     if granted.contains(&"ALL PRIVILEGES") || by_role || method != "mariabackup" {
         return;
@@ -232,7 +234,7 @@ pub(super) fn account(from: &NodeFacts, method: &str, found: &mut Found) {
     }
 }
 
-/// The rate is limited by `pv`; without it the limit is left out, and a line in the log says so.
+/// `pv` limits the rate. Without it the limit is left out, and a line in the log says so.
 pub(super) fn rate_limit(from: &NodeFacts, method: &str, found: &mut Found) {
     if method != "mariabackup" {
         return;

@@ -1,10 +1,12 @@
-//! The stream between two nodes: its container, its compression, its encryption, and what carries it.
+//! The stream between two nodes: its container format, compression, encryption, and the program
+//! that carries it.
 
 use super::encryption::{self, Encryption};
 use super::facts::{NodeFacts, SST};
 use super::mistake::{Effect, Found, MistakeKind};
 
-/// Programs of one compression, with those that only take apart.
+/// Compression formats: name, programs that compress and decompress, and programs that only
+/// decompress.
 const FAMILIES: [(&str, &[&str], &[&str]); 6] = [
     ("gzip", &["gzip", "pigz"], &["gunzip", "unpigz", "zcat"]),
     ("zstd", &["zstd", "zstdmt", "pzstd"], &["unzstd", "zstdcat"]),
@@ -23,7 +25,7 @@ fn program(command: &str) -> &str {
     command.split_whitespace().next().unwrap_or_default()
 }
 
-/// The compression that a command belongs to.
+/// The compression format of a command.
 fn family(command: &str) -> Option<&'static str> {
     let name = program(command).rsplit('/').next().unwrap_or_default();
     let of = |(_, both, apart): &&(&str, &[&str], &[&str])| {
@@ -32,7 +34,7 @@ fn family(command: &str) -> Option<&'static str> {
     FAMILIES.iter().find(of).map(|(family, _, _)| *family)
 }
 
-/// Whether a command of a known program takes apart. `None`: the program is not known.
+/// Whether a command decompresses. `None`: its program is not known.
 fn takes_apart(command: &str) -> Option<bool> {
     let name = program(command).rsplit('/').next().unwrap_or_default();
     let (_, both, _) = FAMILIES
@@ -45,7 +47,7 @@ fn takes_apart(command: &str) -> Option<bool> {
     Some(!both.contains(&name) || command.split_whitespace().skip(1).any(says_so))
 }
 
-/// Whether two nodes agree on the stream.
+/// Compares the settings of two nodes for the stream.
 pub(super) fn compare(from: &NodeFacts, to: &NodeFacts, method: &str, found: &mut Found) {
     if from.machine.is_none() || to.machine.is_none() {
         return;

@@ -1,4 +1,4 @@
-//! What is suggested: a setting, why, and what it brings.
+//! A suggestion: a setting, why it would be better, and what it brings.
 
 use serde::Serialize;
 
@@ -7,23 +7,23 @@ use super::facts::{NodeFacts, TEXT_MOST, clean};
 /// A setting that would be better.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Suggestion {
-    /// The nodes that it is for, by name.
+    /// Names of the nodes that it is for.
     pub nodes: Vec<String>,
-    /// The group of the option file.
+    /// Group of the option file.
     pub group: &'static str,
-    /// The option.
+    /// Name of the option.
     pub option: String,
-    /// Its value now; `None`: it is not set.
+    /// Its value now. `None`: it is not set.
     pub now: Option<String>,
     /// The value that would be better.
     pub better: String,
-    /// Why.
+    /// Why it would be better.
     pub reason: String,
     /// What it is expected to bring.
     pub gain: Gain,
-    /// Whether it can be set as it stands; else it depends on something that people have to decide or do first.
+    /// Whether it can be set as it is. Otherwise a person must decide or do something first.
     pub sure: bool,
-    /// What to do on a server that runs, and what to do afterwards.
+    /// What to do on a running server now and afterwards.
     pub running: Option<String>,
     /// Its line in an option file.
     pub line: String,
@@ -32,9 +32,9 @@ pub struct Suggestion {
 /// What a setting is expected to bring.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Gain {
-    /// In words.
+    /// The gain, in words.
     pub text: String,
-    /// How that is known.
+    /// How the gain is known.
     pub source: GainSource,
 }
 
@@ -46,7 +46,7 @@ pub enum GainSource {
     Measured,
     /// The documentation or the scripts say so.
     Documented,
-    /// Nobody has measured it here.
+    /// Not measured.
     NotMeasured,
 }
 

@@ -1,4 +1,4 @@
-//! What follows from facts that are written by hand.
+//! Advice that follows from facts written by hand.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::node::{NodeState, Role, Sample};
 
 const GIB: u64 = 1 << 30;
 
-/// A node that is well: 32 GiB of memory, 8 processors, 100 GiB of data and as much free.
+/// A node without problems: 32 GiB of memory, 8 processors, 100 GiB of data and as much free space.
 fn node(name: &str) -> NodeFacts {
     let sample = Sample {
         at: Duration::ZERO,
@@ -96,7 +96,7 @@ fn state(node: &mut NodeFacts) -> &mut NodeState {
     node.state.as_mut().unwrap()
 }
 
-/// Advice for copies to the node `j`, of donors `a` and `b`, after something was changed.
+/// Advice for copies to node `j` from donors `a` and `b`, after a change of the facts.
 fn advice(change: impl FnOnce(&mut Facts)) -> Advice {
     let mut facts = Facts {
         nodes: ["a", "b", "j"].map(node).into(),
@@ -128,7 +128,7 @@ fn nodes_that_are_well() {
     let advice = advice(|_| {});
     assert_eq!(kinds(&advice), []);
     assert!(!advice.fails());
-    // Of 30 GiB that the machine has while the server waits, 70 %.
+    // 70 % of the 30 GiB that the machine has while the server waits.
     assert_eq!(better(&advice, "use-memory").as_deref(), Some("21504M"));
     assert_eq!(better(&advice, "backup-threads").as_deref(), Some("8"));
     assert_eq!(
@@ -159,7 +159,7 @@ fn donors_are_chosen_by_distance_then_by_what_they_do() {
         state(&mut facts.nodes[1]).primary = false;
     });
     assert_eq!(kinds(&advice), [(MistakeKind::DonorName, Effect::Fails)]);
-    // What no node is called is said, and not proposed.
+    // A name that no node has is reported, and not proposed.
     for (list, effect, proposed) in [
         ("nosuch", Effect::Fails, "a,b,"),
         ("nosuch,", Effect::Unsafe, "a,b,"),
@@ -301,7 +301,7 @@ fn compression_where_the_network_is_what_holds_a_copy_up() {
         .iter()
         .find(|one| one.option == "compressor");
     assert!(!one.unwrap().sure);
-    // On one side only it is of no use, and what both have is taken.
+    // On one side only it is of no use, so the one that both have is taken.
     let other = advice(|facts| drop(machine(&mut facts.nodes[1]).programs.remove("zstd")));
     assert_eq!(
         better(&other, "compressor").as_deref(),
@@ -380,7 +380,7 @@ fn versions_of_servers_and_of_the_backup_program() {
         versions.insert("mariadb-backup".to_owned(), text.to_owned());
     });
     assert_eq!(tool, [(MistakeKind::Version, Effect::Fails)]);
-    // Of a node that is down nobody has shown where its programs are.
+    // Nothing has shown where the programs of a node that is down are.
     let down = |version: &'static str| {
         kinds(&advice(|facts| {
             facts.nodes[2].state = None;
@@ -422,7 +422,7 @@ fn space_that_the_method_takes() {
     let without_data = |facts: &mut Facts| machine(&mut facts.nodes[2]).space.used = Some(0);
     assert_eq!(with_free(99 * GIB, without_data), fails);
     assert_eq!(with_free(100 * GIB, without_data), []);
-    // A new node makes its file for write-sets as well.
+    // A new node also creates its file for write-sets.
     let new = |facts: &mut Facts| {
         machine(&mut facts.nodes[2]).space.used = Some(0);
         machine(&mut facts.nodes[2]).space.has_gcache = false;
@@ -531,7 +531,7 @@ fn starts_that_systemd_gives_up() {
     };
     let new = "10.11.19-MariaDB";
     let unit = |kind: &str, limit: &str| of(kind, limit, 252, new);
-    // The server asks for more.
+    // The server asks for more time.
     assert_eq!(kinds(&unit("notify", "15min")), []);
     assert_eq!(kinds(&unit("notify", "1min 30s")), []);
     let fails = [(MistakeKind::StartTimeout, Effect::Fails)];
@@ -548,7 +548,7 @@ fn starts_that_systemd_gives_up() {
     }
     let words = "TimeoutStartSec=infinity into /etc/systemd/system/mariadb.service.d/zz-sst.conf";
     assert!(one.remedy.contains(words), "{}", one.remedy);
-    // It cannot, or does not.
+    // It cannot ask, or does not.
     assert_eq!(kinds(&unit("forking", "1min 30s")), fails);
     assert_eq!(
         kinds(&unit("forking", "15min")),
@@ -580,7 +580,7 @@ fn what_is_set_elsewhere_is_set_there() {
     assert_eq!(group("backup-threads"), "mariabackup");
 }
 
-/// What keeps copies from being made, and nobody away who comes by IST.
+/// Breaks things that prevent copies, but do not keep away a node that comes by IST.
 fn break_other_things(facts: &mut Facts) {
     set(&mut facts.nodes[0], "server", "innodb-page-size", "8k");
     machine(&mut facts.nodes[2]).space.free = Some(0);

@@ -6,24 +6,27 @@ use super::facts::{ALL, BACKUP, NodeFacts, SST, size};
 use super::inspect::Facts;
 use super::suggestion::{GainSource, Suggestion};
 
-/// The part of the memory that can be had which the preparation of a copy gets. The rest is for the system and what it caches.
+/// The part of the available memory for preparing a copy. The rest is for the system and its
+/// caches.
 const PREPARE_PART: f64 = 0.7;
-/// Less is not worth a line.
+/// A smaller gain is not worth a line.
 const PREPARE_LEAST: u64 = 256 << 20;
-/// What mariadb-backup takes when nobody says otherwise.
+/// The default of mariadb-backup.
 const PREPARE_USUAL: u64 = 100 << 20;
-/// More threads than this do not copy faster from one storage.
+/// More threads than this do not copy faster from one storage device.
 const THREADS_MOST: u64 = 16;
-/// The part of the network that a copy leaves to clients.
+/// The part of the network that a copy may take; the rest is left to clients.
 const RATE_PART: f64 = 0.8;
-/// Compressors: program, arguments, arguments to take apart; bytes per second that a processor packs, bytes per second that are taken
-/// apart and extracted, and how much smaller the stream gets. Measured with 886 MB of a `MariaDB` 10.11 on two cores: see `docs/cluster.md`.
+/// Compressors: program, arguments to compress, arguments to decompress; bytes per second that a
+/// processor compresses, bytes per second that are decompressed and extracted, and the compression
+/// ratio. Measured with 886 MB of a MariaDB 10.11 on two cores: see `docs/cluster.md`.
 const COMPRESSORS: [(&str, &str, &str, f64, f64, f64); 2] = [
     ("zstd", "-1 -T", "-dc", 170e6, 369e6, 2.86),
     ("pigz", "--fast -p ", "-dc", 90e6, 185e6, 2.52),
 ];
 
-/// Memory for the preparation of the copy, on the joiner: its server has none for data until the copy is there.
+/// Memory for preparing the copy on the joiner, whose server uses none for data until the copy is
+/// there.
 pub(super) fn memory(to: &NodeFacts, donors: &[&NodeFacts]) -> Option<Suggestion> {
     let memory = to.machine.as_ref()?.memory;
     let free = memory
@@ -31,7 +34,7 @@ pub(super) fn memory(to: &NodeFacts, donors: &[&NodeFacts]) -> Option<Suggestion
         .saturating_add(memory.server.unwrap_or(0))
         .min(memory.total?);
     let now = to.option(BACKUP, "use-memory");
-    // Without it the script takes what the buffer pool has; older scripts let the program choose.
+    // Without it the script uses the size of the buffer pool; older scripts let the program choose.
     let has_fallback = to
         .machine
         .as_ref()?
@@ -46,7 +49,7 @@ pub(super) fn memory(to: &NodeFacts, donors: &[&NodeFacts]) -> Option<Suggestion
         .or(usual)
         .unwrap_or(PREPARE_USUAL);
     let most = (free as f64 * PREPARE_PART) as u64;
-    // More than the data has no use.
+    // More than the size of the data is of no use.
     let data = donors.iter().filter_map(|from| from.data_bytes()).max()?;
     let better = most.min(data).max(PREPARE_LEAST.min(most)) >> 20 << 20;
     let told = format!("{}M", better >> 20);
@@ -106,7 +109,7 @@ pub(super) fn threads(node: &NodeFacts, method: &str) -> Option<Suggestion> {
         let group = node.group(ALL, "backup-threads", "sst");
         Suggestion::new(node, group, "backup-threads", now, better.to_string())
     } else {
-        // Scripts before that option hand on what they are given.
+        // Scripts from before that option pass on what they are given.
         let kept: Vec<&str> = options
             .unwrap_or_default()
             .split_whitespace()
@@ -115,7 +118,7 @@ pub(super) fn threads(node: &NodeFacts, method: &str) -> Option<Suggestion> {
         let value = format!("{} --parallel={better}", kept.join(" "));
         let group = node.group(BACKUP, "inno-backup-opts", "sst");
         let one = Suggestion::new(node, group, "inno-backup-opts", options, value.trim());
-        // What it has now may hold a password that was left out here.
+        // The present value may hold a password that was left out here.
         if options.is_some_and(|options| options.contains('…')) {
             one.if_decided()
         } else {
@@ -130,7 +133,7 @@ pub(super) fn threads(node: &NodeFacts, method: &str) -> Option<Suggestion> {
     )
 }
 
-/// Compression, where the network is what holds a copy up.
+/// Compression, if the network is the bottleneck of a copy.
 pub(super) fn compression(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts]) -> Vec<Suggestion> {
     let set = |node: &NodeFacts| {
         node.option(SST, "compressor").is_some() || node.option(SST, "decompressor").is_some()
@@ -208,7 +211,7 @@ pub(super) fn compression(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts]) 
     all
 }
 
-/// A limit, so that clients keep a part of the donor's network.
+/// A rate limit, so that clients keep a part of the donor's network.
 pub(super) fn rate(facts: &Facts, from: &NodeFacts, to: &NodeFacts) -> Option<Suggestion> {
     let way = facts
         .reaches
@@ -229,9 +232,9 @@ pub(super) fn rate(facts: &Facts, from: &NodeFacts, to: &NodeFacts) -> Option<Su
     })
 }
 
-/// How long the joiner waits, and that it says how long things took.
+/// How long the joiner waits, and that it reports how long each part took.
 pub(super) fn time_limits(to: &NodeFacts) -> Vec<Suggestion> {
-    /// What the script waits when nobody says otherwise, in seconds.
+    /// The default of the script, in seconds.
     const USUAL: u64 = 300;
     if to.machine.is_none() {
         return Vec::new();

@@ -1,7 +1,9 @@
-//! How long systemd waits for a node that takes a copy: one that is not up by then is ended, and its data are half there.
+//! Checks how long systemd waits for a node that receives a copy: if the server is not up by then,
+//! systemd ends it with half of the data.
 //!
-//! A server of a unit of `Type=notify` may ask for more time (`EXTEND_TIMEOUT_USEC`, systemd 236 and later), and `MariaDB` does while a copy
-//! comes: 60 s more, every 30 s (`sql/wsrep_sst.cc`; MDEV-17571). What else keeps the start from being waited for: `systemd.service(5)`.
+//! The server of a `Type=notify` unit may ask for more time (`EXTEND_TIMEOUT_USEC`, systemd 236 and
+//! later). MariaDB does so while a copy comes in: 60 s more, every 30 s (`sql/wsrep_sst.cc`;
+//! MDEV-17571). `systemd.service(5)` says for which other reasons a start is not waited for.
 
 use std::time::Duration;
 
@@ -9,13 +11,14 @@ use super::facts::{NodeFacts, Unit, size};
 use super::inspect::Facts;
 use super::mistake::{Effect, Found, MistakeKind};
 
-/// Types of units whose start is over only when the server says so, or has gone to the background.
+/// Types of units whose start ends only when the server says so, or has gone to the background.
 const WAITED_FOR: [&str; 4] = ["notify", "notify-reload", "forking", "dbus"];
-/// The first version of systemd that takes requests for more time.
+/// The first version of systemd that accepts requests for more time.
 const TAKES_REQUESTS: u64 = 236;
-/// The first version of systemd that takes `infinity`.
+/// The first version of systemd that accepts `infinity`.
 const TAKES_INFINITY: u64 = 229;
-/// The first versions of `MariaDB` that ask for more time while a copy comes, of each series: MDEV-17571. All later ones do.
+/// For each series, the first version of MariaDB that asks for more time while a copy comes in
+/// (MDEV-17571). All later series do.
 const ASKS_SINCE: [(u64, u64, u64); 5] = [
     (10, 1, 44),
     (10, 2, 31),
@@ -23,17 +26,18 @@ const ASKS_SINCE: [(u64, u64, u64); 5] = [
     (10, 4, 12),
     (10, 5, 1),
 ];
-/// A server asks first when it has waited for 30 s, and has joined its cluster before that.
+/// Enough for a server that asks for more time: it does so after waiting 30 s, and has joined its
+/// cluster before that.
 const BEFORE_FIRST: Duration = Duration::from_secs(60);
-/// When it asks for more for the first time: a start may take so long in any case.
+/// When it asks for the first time: a start may take at least this long.
 const FIRST_REQUEST: Duration = Duration::from_secs(35);
-/// What `MariaDB`'s own units allow: less than this was not chosen for nodes that take copies.
+/// What MariaDB's own units allow. A shorter limit was not chosen for nodes that receive copies.
 const LEAST: Duration = Duration::from_secs(900);
-/// Bytes per second of a copy when nobody knows better, and at the very most: one thread takes the stream apart.
+/// Usual and highest rate of a copy, in bytes per second: one thread extracts the stream.
 const USUAL_RATE: u64 = 100 << 20;
 const HIGHEST_RATE: u64 = 1 << 30;
 
-/// A time that systemd would not wait long enough.
+/// Reports a time limit with which systemd would not wait long enough.
 pub(super) fn start_timeout(
     facts: &Facts,
     to: &NodeFacts,
@@ -73,7 +77,7 @@ pub(super) fn start_timeout(
     if limit >= enough {
         return;
     }
-    // Between the first request and what it is too late for nobody knows.
+    // Whether a limit beyond the first request is enough cannot be told.
     let is_in_time = why.is_none() && limit >= FIRST_REQUEST;
     let effect = if takes(HIGHEST_RATE) > limit && !is_in_time {
         Effect::Fails
@@ -109,7 +113,7 @@ pub(super) fn start_timeout(
     );
 }
 
-/// Why the server does not get more time while a copy comes. `None`: it does.
+/// Why the server does not get more time while a copy comes in. `None`: it does.
 fn no_requests(unit: &Unit, to: &NodeFacts, donors: &[&NodeFacts]) -> Option<String> {
     if !unit.kind.starts_with("notify") {
         return Some(format!(
@@ -132,7 +136,7 @@ fn no_requests(unit: &Unit, to: &NodeFacts, donors: &[&NodeFacts]) -> Option<Str
     }
 }
 
-/// The version of a node's server, or of the backup program beside it while it is down.
+/// Version of a node's server, or, while it is down, of the backup program beside it.
 fn version(node: &NodeFacts) -> Option<String> {
     if let Some(state) = &node.state {
         return Some(state.version.clone());
@@ -146,7 +150,7 @@ fn version(node: &NodeFacts) -> Option<String> {
     version.split_whitespace().next().map(str::to_owned)
 }
 
-/// Whether a server asks for more time while a copy comes.
+/// Whether a server asks for more time while a copy comes in.
 fn asks(version: &str) -> bool {
     if !version.to_ascii_lowercase().contains("mariadb") {
         return false;
@@ -162,7 +166,7 @@ fn asks(version: &str) -> bool {
     own >= *of_series.unwrap_or(&ASKS_SINCE[ASKS_SINCE.len() - 1])
 }
 
-/// A time as systemd writes it: `1min 30s`, `15min`, `500ms`. `None`: without end, or nothing that is known.
+/// A time as systemd writes it: `1min 30s`, `15min`, `500ms`. `None`: no limit, or an unknown form.
 fn span(text: &str) -> Option<Duration> {
     let mut all = Duration::ZERO;
     let mut words = text.split_whitespace().peekable();

@@ -1,4 +1,4 @@
-//! Where all nodes stand, and which of them holds what all others hold.
+//! Finds out where all nodes stand, and which of them holds everything that the others hold.
 
 use super::{BootstrapError, BootstrapPlan, BootstrapWish, Standing};
 use crate::control::Control;
@@ -10,11 +10,11 @@ use crate::member::Member;
 use crate::rejoin::holds_data;
 use crate::view::{ClusterView, NodeView};
 
-/// What is said of a node that somebody has left out.
+/// What [`Standing::unknown`] says for a node that the user left out.
 const LEFT_OUT: &str = "it is left out";
 
 impl BootstrapPlan {
-    /// Nodes that somebody has left out.
+    /// Names of the nodes that the user left out.
     pub fn left_out(&self) -> impl Iterator<Item = &str> {
         let left_out = |one: &&Standing| one.unknown.as_deref() == Some(LEFT_OUT);
         self.nodes
@@ -24,10 +24,12 @@ impl BootstrapPlan {
     }
 }
 
-/// Says which node begins the cluster. Positions are recovered where nodes have not written them down, which starts their servers for a moment.
+/// Decides which node bootstraps the cluster. A position that a node did not write down is
+/// recovered, which starts its server for a moment.
 ///
 /// # Errors
-/// [`BootstrapError::Refused`] with all that stands against it; [`BootstrapError::Unclear`]: more than one node might begin.
+/// [`BootstrapError::Refused`] with every reason against it; [`BootstrapError::Unclear`]: more than
+/// one node might bootstrap the cluster.
 pub fn plan_bootstrap(
     view: &ClusterView,
     members: &[Member],
@@ -80,7 +82,7 @@ pub fn plan_bootstrap(
     })
 }
 
-/// That the cluster has begun already.
+/// The objection that the cluster is already up.
 fn serving(view: &ClusterView) -> Option<String> {
     let primary = view.nodes.iter().filter(|node| node.primary().is_some());
     let names: Vec<&str> = primary.map(|node| node.name.as_str()).collect();
@@ -97,11 +99,11 @@ fn serving(view: &ClusterView) -> Option<String> {
         .then(|| format!("the cluster serves already ({}){rejoin}", names.join(", ")))
 }
 
-/// Why a node keeps another one from beginning the cluster: it is not down.
+/// Why a node keeps the cluster from being bootstrapped: it is not down.
 fn alive(node: &NodeView, member: &Member, control: Option<&Control>) -> Option<String> {
     let name = &node.name;
     match &node.state {
-        // Said once for all of them.
+        // `serving` reports these, once for all of them.
         Some(state) if state.primary => None,
         Some(state) => Some(format!(
             "{name} runs and belongs to no primary component (it says {:?}): stop it first, or have it go on with `SET GLOBAL wsrep_provider_options = 'pc.bootstrap=1'` when you know that no other runs",
@@ -112,13 +114,14 @@ fn alive(node: &NodeView, member: &Member, control: Option<&Control>) -> Option<
                 "{name} does not answer and its process is there ({}): stop it first",
                 node.unreachable.as_deref().unwrap_or_default()
             )),
-            // What cannot be told of its process cannot be told of its place either, which is said.
+            // If its process cannot be checked, neither can its position, and `standing` reports
+            // that.
             Ok(false) | Err(_) => None,
         },
     }
 }
 
-/// Where a node that is down stands.
+/// Finds the position of a node that is down.
 fn standing(
     node: &NodeView,
     member: &Member,
@@ -179,7 +182,7 @@ fn fits(file: Option<&GraState>, (uuid, _): &(String, u64)) -> bool {
     file.is_none_or(|file| !file.has_history() || file.uuid == *uuid)
 }
 
-/// The node that holds what all others hold, and what should be known of it.
+/// The node that holds everything the others hold, with warnings about the choice.
 fn choose(
     standings: &[Standing],
     members: &[Member],
@@ -224,7 +227,8 @@ fn choose(
     Err(BootstrapError::Unclear(all.chain(texts(unclear)).collect()))
 }
 
-/// What a node holds, or may hold, that the chosen one does not: whether that is so or only may be, and what.
+/// What a node holds, or may hold, that the chosen one does not. The flag is true if it certainly
+/// is so, false if it only may be.
 fn more_than(
     (chosen, chosen_member): (&Standing, &Member),
     (one, member): (&Standing, &Member),
@@ -312,7 +316,7 @@ mod tests {
             Ok(2)
         );
         assert_eq!(at(&[("a", 7, false, false), ("a", 7, false, false)]), Ok(0));
-        // Two histories, and a place that only tables tell.
+        // Two histories, and a position that only the tables know.
         let two = [
             ("a", 5, false, false),
             ("b", 9, false, false),

@@ -1,20 +1,23 @@
-//! Whom a unit of systemd asks first for what its node needs, for one start.
+//! Which donors the server of a systemd unit asks first, for one start.
 //!
-//! The unit gets a piece of its own under `/run` that gives the server one more option. The piece removes itself as soon as that start has ended,
-//! well or not, whatever has become of this program by then: the next start is as its unit says.
+//! The unit gets a drop-in under `/run` that gives the server one more option. The drop-in removes
+//! itself as soon as that start has ended, successful or not, whatever has become of this program
+//! by then. The next start is as the unit says.
 
 use super::StartOption;
 use super::standalone::piece_called;
 use crate::host::Host;
 
-/// The name of the piece.
+/// File name of the drop-in.
 const PIECE: &str = "zz-refloat-donor.conf";
 
-/// A command that prepares a unit to be started with these donors (a list for `wsrep_sst_donor`); nothing where there are none, or where a name
-/// cannot be handed over. That the piece cannot be written keeps nobody from starting: it is a preference.
+/// A command that prepares a unit to start with these donors (a list for `wsrep_sst_donor`). It is
+/// empty if there are none, or if a name cannot be passed. Donors are a preference: the node starts
+/// even if the drop-in cannot be written.
 ///
-/// Units of MariaDB start their server with `$MYSQLD_OPTS $_WSREP_NEW_CLUSTER $_WSREP_START_POSITION`. The first may hold options of the
-/// unit's owner, the last is where the node stands; the middle one has something to say only when a cluster is begun, which this is not.
+/// MariaDB's units start the server with `$MYSQLD_OPTS $_WSREP_NEW_CLUSTER $_WSREP_START_POSITION`.
+/// The first may hold options of the unit's owner, and the last is the node's position. The middle
+/// one is set only when a cluster is bootstrapped, which this start does not do.
 pub(super) fn prepare(unit: &str, donors: &str) -> String {
     let option = StartOption::new("wsrep-sst-donor", donors);
     let Some(word) = option.word() else {

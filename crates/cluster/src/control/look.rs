@@ -1,24 +1,26 @@
-//! Whether a node that is controlled runs, and where one that does not stands.
+//! Whether a node runs, and the position of one that does not.
 
 use super::{Control, run};
 use crate::error::{ControlError, chain, plain};
 use crate::host::Host;
 
-/// A unit of systemd that says one of these does not run, and does not come up by itself.
+/// States of a systemd unit that does not run and does not come up by itself.
 const NOT_RUNNING: [&str; 2] = ["inactive", "failed"];
-/// What the command is called that says whether a node runs.
+/// What messages call the command that tells whether a node runs.
 const RUNNING: &str = "by the command of the list (running)";
 /// Its exit code when the node runs.
 const RUNS: i32 = 0;
-/// Its exit codes when it does not: those of `pgrep` and `kill -0`, and the one of init scripts and `systemctl is-active`. All others, such as
-/// those of `ssh` and of a shell that finds no such command, say nothing about the node.
+/// Its exit codes when the node does not run: that of `pgrep` and `kill -0`, and that of init
+/// scripts and `systemctl is-active`. All others, such as those of `ssh` and of a shell that does
+/// not find the command, say nothing about the node.
 const RUNS_NOT: [i32; 2] = [1, 3];
 
 impl Control {
-    /// Where a node that is down stands, by having its server look into its tables. `None`: nobody has said how that is done.
+    /// The position of a node that is down, recovered from its tables by its server. `None`: no way
+    /// to do so is known.
     ///
     /// # Errors
-    /// [`ControlError`] with what was said about it.
+    /// [`ControlError`] with the reason.
     pub fn recover(&self) -> Result<Option<(String, u64)>, ControlError> {
         match self {
             Self::Sandbox(node) => {
@@ -28,7 +30,7 @@ impl Control {
                 let seqno = u64::try_from(position.seqno).ok();
                 Ok(seqno.map(|seqno| (position.uuid, seqno)))
             }
-            // MariaDB's own script for its unit: it prints the argument that the server is to be started with.
+            // MariaDB's own script for its unit prints the argument to start the server with.
             Self::Systemd { host, .. } => {
                 let script = "command -v galera_recovery >/dev/null || exit 0; galera_recovery";
                 let said = run(host, "galera_recovery", "running", script)?;
@@ -38,10 +40,11 @@ impl Control {
         }
     }
 
-    /// Whether its process is there. `None`: it is controlled by commands, and none is given that tells (`running`).
+    /// Whether its process is there. `None`: it is controlled by commands, and no `running` command
+    /// is given.
     ///
     /// # Errors
-    /// [`ControlError`] with what was said about it.
+    /// [`ControlError`] with the reason.
     pub fn is_running(&self) -> Result<Option<bool>, ControlError> {
         match self {
             Self::Sandbox(node) => {
@@ -51,7 +54,7 @@ impl Control {
                 Ok(Some(status.is_alive()))
             }
             Self::Systemd { host, unit } => {
-                // It exits with a status of its own for units that do not run.
+                // `is-active` fails for units that do not run.
                 let script = format!("systemctl is-active -- {} || :", Host::word(unit));
                 let said = run(host, unit, "looking at", &script)?;
                 Ok(Some(!NOT_RUNNING.contains(&said.trim())))
@@ -69,7 +72,7 @@ impl Control {
 /// Whether a node runs, by the exit code of a command.
 ///
 /// # Errors
-/// [`ControlError`]: it could not be run, or ended with a code that says neither.
+/// [`ControlError`]: the command could not be run, or its exit code says neither.
 fn runs_by(host: &Host, running: &str) -> Result<bool, ControlError> {
     let unknown = |reason: String| ControlError::new(RUNNING, "looking at the node", reason);
     let output = host.run(running).map_err(|error| unknown(chain(&error)))?;
@@ -85,11 +88,11 @@ fn runs_by(host: &Host, running: &str) -> Result<bool, ControlError> {
     }
 }
 
-/// The position in what `galera_recovery` prints.
+/// The position in the output of `galera_recovery`.
 pub(crate) fn recovered(said: &str) -> Option<(String, u64)> {
     let (_, position) = said.trim().split_once("--wsrep_start_position=")?;
     let (uuid, seqno) = position.trim().split_once(':')?;
-    // What stands behind a comma is the server's own replication domain.
+    // What follows a comma belongs to the server's own replication domain.
     let seqno = seqno.split(',').next()?.parse().ok()?;
     Some((uuid.to_owned(), seqno))
 }

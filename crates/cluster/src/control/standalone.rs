@@ -1,4 +1,4 @@
-//! Starting a node as a server of its own, with options for that one start.
+//! Starting a node standalone, with options for that one start.
 
 use refloat_sandbox::NodeStart;
 use serde::{Deserialize, Serialize};
@@ -7,16 +7,16 @@ use super::{COMMAND, Control, run};
 use crate::error::{ControlError, chain};
 use crate::host::Host;
 
-/// The piece of a unit with which it is started as a server of its own. Units of MariaDB and MySQL give the server what stands in
-/// `MYSQLD_OPTS`; names that come later in the alphabet win.
+/// Drop-in with which a unit starts standalone. The units of MariaDB and MySQL pass `MYSQLD_OPTS`
+/// to the server. Drop-ins whose names come later in the alphabet win.
 const PIECE: &str = "zz-refloat-standalone.conf";
 
-/// An option of the server for one start.
+/// A server option for one start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartOption {
-    /// Its name, without the dashes in front.
+    /// Name, without the leading dashes.
     pub name: String,
-    /// Its value; `None`: it takes none.
+    /// Value; `None`: the option takes none.
     pub value: Option<String>,
 }
 
@@ -29,7 +29,7 @@ impl StartOption {
         }
     }
 
-    /// An option without one.
+    /// An option without a value.
     pub fn switch(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -37,7 +37,8 @@ impl StartOption {
         }
     }
 
-    /// The word of a command line. `None`: it has characters that units and shells take for something else.
+    /// The option as one word of a command line. `None`: it has characters that units or shells
+    /// interpret.
     pub fn word(&self) -> Option<String> {
         let plain = |text: &str| {
             let known = |c: char| c.is_ascii_alphanumeric() || "_-./:,".contains(c);
@@ -53,7 +54,7 @@ impl StartOption {
 }
 
 impl Control {
-    /// What is missing for a node to be started by itself, and as the first of a cluster. `None`: nothing.
+    /// What is missing to start the node standalone and as the first of a cluster. `None`: nothing.
     pub fn lacks(&self) -> Option<&'static str> {
         match self {
             Self::Commands {
@@ -68,13 +69,15 @@ impl Control {
         }
     }
 
-    /// Starts the node as a server of its own, with these options behind all others. Whether it has taken them is for the caller to see.
+    /// Starts the node standalone, with these options after all others. The caller checks whether
+    /// the server has taken them.
     ///
-    /// A unit of systemd gets them by a piece of its own under `/run`, so that a server that crashes is not started again as a member; they
-    /// go by [`Self::end_standalone`], or when the machine starts anew. Commands find them in `REFLOAT_SERVER_OPTIONS`.
+    /// A systemd unit gets them in a drop-in under `/run`, so that a server that crashes does not
+    /// restart as a member. The drop-in goes with [`Self::end_standalone`], or when the machine
+    /// reboots. Commands find the options in `REFLOAT_SERVER_OPTIONS`.
     ///
     /// # Errors
-    /// [`ControlError`] with what was said about it.
+    /// [`ControlError`] with the reason.
     pub fn start_standalone(&self, options: &[StartOption]) -> Result<(), ControlError> {
         let words = |what: &str| -> Result<String, ControlError> {
             let words: Option<Vec<String>> = options.iter().map(StartOption::word).collect();
@@ -89,7 +92,7 @@ impl Control {
                     .iter()
                     .map(|option| (option.name.clone(), option.value.clone()));
                 let how = NodeStart {
-                    // It joins nobody: where it stands is not asked for.
+                    // It joins nobody, so its position is not needed.
                     skip_recovery: true,
                     arguments: arguments.collect(),
                     ..NodeStart::default()
@@ -122,10 +125,11 @@ impl Control {
         }
     }
 
-    /// Takes away what [`Self::start_standalone`] has left for further starts. Nothing is there: fine.
+    /// Removes what [`Self::start_standalone`] has left for later starts. Having nothing to remove
+    /// is fine.
     ///
     /// # Errors
-    /// [`ControlError`] with what was said about it.
+    /// [`ControlError`] with the reason.
     pub fn end_standalone(&self) -> Result<(), ControlError> {
         match self {
             Self::Systemd { host, unit } => {
@@ -140,12 +144,14 @@ impl Control {
     }
 }
 
-/// Finds the piece of a unit with which it is started as a server of its own; an alias is another unit's name.
+/// A command that finds the drop-in with which a unit starts standalone. An alias stands for the
+/// unit it points to.
 fn piece_of_unit(unit: &str) -> String {
     format!("{} || exit 1", piece_called(unit, PIECE))
 }
 
-/// A command that puts the path of a piece of this name of a unit into `$piece`, and the unit's own name into `$unit`.
+/// A command that puts the path of a unit's drop-in of this name into `$piece`, and the unit's own
+/// name into `$unit`.
 pub(super) fn piece_called(unit: &str, name: &str) -> String {
     format!(
         "unit=$(systemctl show --property=Id --value -- {}) && [ -n \"$unit\" ] && piece=/run/systemd/system/$unit.d/{name}",
@@ -153,7 +159,7 @@ pub(super) fn piece_called(unit: &str, name: &str) -> String {
     )
 }
 
-/// Starts a unit with further options of the server.
+/// A command that starts a unit with further server options.
 fn standalone_of_unit(unit: &str, words: &str) -> String {
     format!(
         "{}\nmkdir -p -- \"${{piece%/*}}\" && printf '%s\\n' '[Service]' {} >\"$piece\" && systemctl daemon-reload \\\n    && systemctl start -- \"$unit\"",

@@ -1,4 +1,4 @@
-//! HAProxy's agent protocol: a connection gets one line, and nothing is asked.
+//! HAProxy's agent protocol: each connection gets one line, and sends nothing.
 
 use std::io::{self, Write as _};
 use std::net::TcpStream;
@@ -7,14 +7,15 @@ use super::Health;
 
 /// Answers one check.
 ///
-/// The words are those of HAProxy's manual, `agent-check`. `ready` takes a `drain` of before back, and `up` a `down`.
+/// The words are those of `agent-check` in HAProxy's manual. `ready` undoes an earlier `drain`, and
+/// `up` an earlier `down`.
 pub(super) fn answer(client: &mut TcpStream, health: &Health) -> io::Result<()> {
     client.write_all(line(health).as_bytes())
 }
 
 fn line(health: &Health) -> String {
     let verdict = &health.verdict;
-    // What is behind # is shown in HAProxy's statistics; it ends with the line.
+    // HAProxy's statistics show what follows the #, up to the end of the line.
     let reason: String = verdict
         .reason
         .chars()

@@ -1,4 +1,4 @@
-//! HTTP checks: 200 when the node may take traffic, 503 when not, each with its reason.
+//! HTTP checks: 200 if the node may take traffic, 503 if not, each with the reason.
 
 use std::io::{self, Write as _};
 use std::net::TcpStream;
@@ -6,12 +6,12 @@ use std::time::Instant;
 
 use super::{CLIENT_PATIENCE, Health};
 
-/// A request is not longer than this.
+/// Longest request, in bytes.
 const REQUEST_MAX: usize = 8 << 10;
-/// Nor has it more headers.
+/// Most headers in a request.
 const HEADERS_MAX: usize = 64;
 
-/// Answers one check, and closes: what a proxy sends with a check is a request without a body.
+/// Answers one check and closes the connection. A proxy's check is a request without a body.
 pub(super) fn answer(client: &mut TcpStream, health: &Health) -> io::Result<()> {
     let response = match request(client)? {
         Some(request) => respond(&request, health),
@@ -29,11 +29,11 @@ struct Request {
     path: String,
 }
 
-/// Reads until the end of the headers. `None`: it is no HTTP, or too long.
+/// Reads up to the end of the headers. `None`: it is not HTTP, or too long.
 fn request(client: &mut impl io::Read) -> io::Result<Option<Request>> {
     let mut text = Vec::new();
     let mut block = [0; 1024];
-    // Somebody who sends a byte now and then must not keep others from being answered.
+    // A client that sends a byte now and then must not hold this thread.
     let begun = Instant::now();
     while begun.elapsed() < CLIENT_PATIENCE {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
@@ -58,7 +58,7 @@ fn request(client: &mut impl io::Read) -> io::Result<Option<Request>> {
     Ok(None)
 }
 
-/// Reads what may be a request, as a fuzz target has it; the path, where it is one.
+/// Parses what may be a request, for the fuzz target. Returns its path if it is one.
 pub(crate) fn path_of(mut text: &[u8]) -> Option<String> {
     request(&mut text).ok()?.map(|request| request.path)
 }
@@ -98,7 +98,7 @@ impl Response {
 }
 
 fn respond(request: &Request, health: &Health) -> Response {
-    // HAProxy asks with OPTIONS unless it is told otherwise.
+    // HAProxy asks with OPTIONS by default.
     if !matches!(request.method.as_str(), "GET" | "HEAD" | "OPTIONS") {
         return Response::text(405, "ask with GET, HEAD or OPTIONS");
     }
@@ -113,7 +113,7 @@ fn respond(request: &Request, health: &Health) -> Response {
     let mut response = match request.path.as_str() {
         "/" | "/write" => checked(verdict.writes),
         "/read" => checked(verdict.reads),
-        // Beside agent checks, which say who drains.
+        // For use beside agent checks, which report draining.
         "/alive" => checked(verdict.reads || verdict.drains),
         "/status" => Response {
             kind: "application/json",

@@ -1,15 +1,15 @@
-//! From what a node says to whether it may take traffic.
+//! Judges from what a node says whether it may take traffic.
 
 use serde::Serialize;
 
 use crate::node::Values;
 
-/// What a node has to be like to take traffic.
+/// What a node must be like to take traffic.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules {
-    /// It may have no more write-sets waiting than this.
+    /// The most write-sets that may wait to be applied.
     pub max_queue: u64,
-    /// It may give a copy to another node meanwhile.
+    /// Whether it may serve while it gives a copy to another node.
     pub donor_serves: bool,
 }
 
@@ -25,21 +25,21 @@ impl Default for Rules {
 /// Whether a node may take traffic.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// It may be read.
+    /// Whether it may take reads.
     pub reads: bool,
-    /// It may be written to.
+    /// Whether it may take writes.
     pub writes: bool,
-    /// It works, but new clients had better go elsewhere: what runs on it may end in peace.
+    /// It works, but new clients should go elsewhere. Work that already runs on it may finish.
     pub drains: bool,
-    /// One word: `synced`, `donor`, `joiner`, `joined`, `desynced`, `lagging`, `read_only`, `rejecting`, `not_ready`, `non_primary`,
-    /// `not_galera`, `unreachable`.
+    /// One word: `synced`, `donor`, `joiner`, `joined`, `desynced`, `lagging`, `read_only`,
+    /// `rejecting`, `not_ready`, `non_primary`, `not_galera`, `unreachable`.
     pub state: &'static str,
-    /// Why, as a fragment.
+    /// The reason, as a fragment of text.
     pub reason: String,
 }
 
 impl Verdict {
-    /// A node that nothing may be sent to.
+    /// A node that must get no traffic.
     pub(crate) fn down(state: &'static str, reason: impl Into<String>) -> Self {
         Self {
             reads: false,
@@ -66,14 +66,15 @@ impl Verdict {
     }
 }
 
-/// What is asked: every name that is looked at below.
+/// The queries: they return every name that is looked at below.
 pub(crate) const ASKED: [&str; 2] = [
     "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_cluster_status', 'wsrep_ready', 'wsrep_local_state', 'wsrep_local_state_comment', \
      'wsrep_local_recv_queue')",
     "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('wsrep_on', 'wsrep_provider', 'wsrep_desync', 'wsrep_reject_queries', 'read_only')",
 ];
 
-/// What follows from what it says. The worst comes first: a node outside of the primary component is nothing else besides.
+/// Judges a node's answer. The worst case comes first: a node outside the primary component is
+/// nothing else besides.
 pub(crate) fn judge(said: &Values, rules: Rules) -> Verdict {
     let is = |name: &str, value: &str| {
         said.get(name)
@@ -139,7 +140,7 @@ pub(crate) fn judge(said: &Values, rules: Rules) -> Verdict {
         );
         return Verdict::draining("lagging", reason);
     }
-    // Since MariaDB 12 it has more values than ON and OFF; one that is not told is none that may be written to.
+    // Since MariaDB 12 it has more values than ON and OFF. An unknown value counts as read-only.
     if !is("read_only", "OFF") && !is("read_only", "0") {
         return Verdict::up(false, "read_only", "the node is read-only");
     }

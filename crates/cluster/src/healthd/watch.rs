@@ -1,4 +1,4 @@
-//! Asking one node again and again.
+//! Polls one node.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,12 +13,12 @@ use crate::error::chain;
 use crate::node::Values;
 use crate::observe::values;
 
-/// An answer this much older than it should be counts as none.
+/// An answer that is older than this many intervals counts as none.
 const OLD: u32 = 4;
-/// How long the node may take to answer at least, however often it is asked.
+/// The least time that the node may take to answer, however often it is polled.
 const ANSWER_AT_LEAST: Duration = Duration::from_secs(1);
 
-/// What is known of a node.
+/// What is known about a node.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Health {
     /// Whether it may take traffic.
@@ -26,11 +26,11 @@ pub struct Health {
     pub verdict: Verdict,
     /// `user@host:port` of the node.
     pub node: String,
-    /// How old that is, in seconds.
+    /// Age of the last answer, in seconds.
     pub age_seconds: f64,
 }
 
-/// A node that is watched.
+/// A node that is polled.
 #[derive(Debug)]
 pub(super) struct Watched {
     connect: ConnectOptions,
@@ -60,7 +60,6 @@ impl Watched {
         }
     }
 
-    /// What is known now.
     pub fn health(&self) -> Health {
         let (verdict, at) = self
             .last
@@ -84,7 +83,7 @@ impl Watched {
         }
     }
 
-    /// Asks until `cancel` says that it is enough.
+    /// Polls until `cancel` says to stop.
     pub fn watch(&self, cancel: &Cancel, said: impl Fn(&str)) {
         let mut server = None;
         let mut before = String::new();
@@ -109,7 +108,7 @@ impl Watched {
     }
 }
 
-/// Asks over the connection that is there; one that fails is not used again.
+/// Asks over the open connection; a connection that fails is not used again.
 fn ask(server: &mut Option<Connection>, connect: &ConnectOptions) -> Result<Values, Error> {
     let mut open = match server.take() {
         Some(open) => open,

@@ -1,4 +1,4 @@
-//! What a node keeps of write-sets, read from its file by a script on its machine.
+//! Reads the write-sets that a node keeps, with a script that runs on the node's machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -8,26 +8,26 @@ use super::BACK;
 use crate::error::plain;
 use crate::host::Host;
 
-/// Finds write-sets in a ring. Its machine has Perl where it has MariaDB's server package.
+/// Finds write-sets in a ring. Perl is there wherever MariaDB's server package is installed.
 const RING: &str = include_str!("ring.pl");
-/// How long a ring may take to be looked through: it may have many GiB.
+/// How long scanning a ring may take: it can have many GiB.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// What is kept at one seqno.
+/// What a ring holds at one seqno.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Kept {
-    /// A write-set, by what makes it itself, its tables, and when its statements began, in seconds since 1970.
+    /// A write-set: its identity, its tables, and when its statements began, in seconds since 1970.
     WriteSet(String, BTreeSet<String>, Option<i64>),
-    /// The membership has changed, by what makes that change itself: no rows come of it.
+    /// A membership change, by its identity. It carries no rows.
     Change(String),
-    /// What was sent was applied nowhere.
+    /// It was sent but applied nowhere.
     Skipped,
-    /// More than one thing, of which one is left over from before.
+    /// More than one entry, one of them left over from before.
     Several,
 }
 
 impl Kept {
-    /// What makes it itself; `None`: nothing does.
+    /// What identifies the entry across nodes; `None`: nothing does.
     pub fn identity(&self) -> Option<&str> {
         match self {
             Self::WriteSet(identity, ..) | Self::Change(identity) => Some(identity),
@@ -36,7 +36,7 @@ impl Kept {
     }
 }
 
-/// What a node keeps, by seqno.
+/// The entries that a node keeps, by seqno.
 #[derive(Debug, Default)]
 pub(super) struct Ring {
     pub history: String,
@@ -44,7 +44,7 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// Reads what the script has printed.
+    /// Parses the script's output.
     pub fn parse(said: &str) -> Self {
         let mut ring = Self::default();
         for line in said.lines() {

@@ -1,5 +1,8 @@
-//! The same by what both have written to their logs, where the files of write-sets do not tell: memberships, each with its number in the history and
-//! the names that its members have given themselves for that run.
+//! Compares histories by the memberships in both nodes' logs, when the write-set files give no
+//! answer.
+//!
+//! Each membership has a seqno in the history, and the names that its members gave themselves for
+//! that run of their server.
 
 use std::collections::BTreeSet;
 
@@ -9,19 +12,18 @@ use crate::member::Member;
 use crate::proof::since_last_start;
 use crate::view::ClusterView;
 
-/// A membership begins so in a log.
+/// How a membership begins in a log.
 const VIEW: &str = "\nView:\n";
 
-/// A membership.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Membership {
-    /// Its number in the history.
+    /// Its seqno in the history.
     seqno: u64,
-    /// The names of its members.
+    /// The names that its members gave themselves.
     members: BTreeSet<String>,
 }
 
-/// The membership of this history that was in force at a seqno, by this log.
+/// The membership of this history that was in force at `seqno`, according to this log.
 fn in_force(log: &str, uuid: &str, seqno: u64) -> Option<Membership> {
     let mut found: Option<Membership> = None;
     for view in log.split(VIEW).skip(1) {
@@ -52,7 +54,7 @@ fn in_force(log: &str, uuid: &str, seqno: u64) -> Option<Membership> {
                         .to_owned(),
                 )
             });
-        // A number is given twice in a history that somebody has begun again: what was said last holds.
+        // Seqnos repeat in a history that was bootstrapped again: of two equal ones the later wins.
         if found.as_ref().is_none_or(|found| begun >= found.seqno) {
             found = Some(Membership {
                 seqno: begun,
@@ -63,7 +65,7 @@ fn in_force(log: &str, uuid: &str, seqno: u64) -> Option<Membership> {
     found.filter(|found| !found.members.is_empty())
 }
 
-/// Whether the node and one that serves were in the same membership at this seqno, in words.
+/// Evidence, in words, that the node and one that serves were in the same membership at `seqno`.
 pub(super) fn shared(
     view: &ClusterView,
     members: &[Member],
@@ -78,7 +80,7 @@ pub(super) fn shared(
     others.find_map(|(other, state)| {
         let donor = &members[other];
         let log = LogMark::of_node_that_answers(donor, state)?.tail(donor.host.as_ref()?)?;
-        // What it says of its runs before may be of what it has given up for a copy since.
+        // Earlier runs in its log may be about data that a full copy has replaced since.
         let theirs = in_force(since_last_start(&log)?, uuid, seqno)?;
         (theirs == ours).then(|| {
             format!(
@@ -96,7 +98,7 @@ pub(super) fn shared(
 mod tests {
     use super::*;
 
-    /// What decides is that both name the same members: each run of a server has a name of its own.
+    /// Both must name the same members: each run of a server has its own name.
     #[test]
     fn who_was_a_member_at_a_seqno() {
         let view = |seqno: u64, members: &[&str]| {
@@ -117,7 +119,7 @@ mod tests {
         assert_eq!(at(&log, 8), Some((3, 2)));
         assert_eq!(at(&log, 9), Some((9, 1)));
         assert_eq!(in_force(&log, "v", 9), None);
-        // It was begun again from an earlier place.
+        // The cluster was bootstrapped again from an earlier position.
         let again = log + &view(5, &["c"]);
         assert_eq!(at(&again, 4), Some((3, 2)));
         assert_eq!(at(&again, 7), Some((5, 1)));

@@ -1,21 +1,23 @@
-//! Who keeps write-sets for a node, by which way, and how many bytes of them.
+//! Chooses which nodes keep write-sets for another, how, and how many bytes.
 
 use super::{HoldPlan, HoldWish, Holder, Way};
 use crate::node::NodeState;
 use crate::view::ClusterView;
 
-/// The write rate is that of a moment: so much more than it is provided for.
+/// Head room: the measured write rate is only that of a moment.
 const MARGIN: f64 = 1.5;
-/// Memory that is asked for at the least: what it costs is little, and a rate that was measured in a quiet moment says little.
+/// The least memory to ask for: it costs little, and a rate measured in a quiet moment says little.
 const MEMORY_LEAST: u64 = 64 << 20;
-/// Of a machine's available memory a hold takes no more than this part of its own accord.
+/// Unless told otherwise, a hold takes at most a quarter of the available memory, or of the free
+/// disk space if the node freezes write-sets.
 const MEMORY_PART: u64 = 4;
-/// What a hold takes at the most of its own accord where nobody can see how much memory there is.
+/// Unless told otherwise, a hold takes at most this if the available memory is not known.
 const MEMORY_UNSEEN: u64 = 1 << 30;
-/// Where the ring alone lasts this many times as long as is asked for, nothing is changed.
+/// If the ring alone lasts this many times as long as asked for, nothing is changed.
 const RING_LASTS: f64 = 2.0;
 
-/// Says how these nodes keep write-sets for one that is down already. What they cannot do is a warning: each is then left as it is.
+/// Plans how these nodes keep write-sets for one that is already down. What they cannot do becomes
+/// a warning, and they are left as they are.
 pub(crate) fn plan_hold_of(
     view: &ClusterView,
     holders: &[(usize, &NodeState)],
@@ -32,7 +34,7 @@ pub(crate) fn plan_hold_of(
     plan
 }
 
-/// Adds who keeps write-sets and how, the one that lasts longest first.
+/// Adds the nodes that keep write-sets and how they do so, the one that lasts longest first.
 ///
 /// # Errors
 /// Why one of them cannot.
@@ -50,7 +52,7 @@ pub(super) fn choose_holders(
             continue;
         };
         let of = |all: &[Option<u64>]| all.get(other).copied().flatten();
-        // What is frozen goes to files beside the data, and what memory holds to memory.
+        // Frozen write-sets go to files beside the data; those that memory holds go to memory.
         let available = if state.gcache.can_freeze {
             of(&wish.disk)
         } else {
@@ -86,7 +88,7 @@ fn choose(
     available: Option<u64>,
 ) -> (Way, u64) {
     let gcache = &state.gcache;
-    // Whoever has told it so decides for how long; nobody else does.
+    // Whoever froze it decides for how long.
     if gcache.frozen_at.is_some() {
         return (Way::Unchanged, gcache.capacity);
     }
@@ -100,7 +102,7 @@ fn choose(
     if gcache.can_freeze {
         return (Way::Freeze, budget.max(gcache.capacity));
     }
-    // Memory takes the place of the ring and does not come on top of it: less of it would keep less.
+    // Memory replaces the ring and does not add to it: less memory than the ring would keep less.
     if budget <= gcache.capacity {
         return (Way::Unchanged, gcache.capacity);
     }

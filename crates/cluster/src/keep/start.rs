@@ -1,5 +1,5 @@
-//! The start of a node that others keep write-sets for: by which way it would come, and what is done when what it needs goes before it has
-//! asked for it.
+//! The start of a node that other nodes hold write-sets for: how it would come back, and what to do
+//! if the write-sets go before it has asked for them.
 
 use std::time::{Duration, Instant};
 
@@ -15,26 +15,27 @@ use crate::member::Member;
 use crate::observe::{GRASTATE, observe};
 use crate::view::RejoinKind;
 
-/// So long a node is told again and again to stop that would take a full copy: one that hangs may come to itself late.
+/// How long to keep stopping a node that would take a full copy: one that hangs may come round
+/// late.
 const STOP_PATIENCE: Duration = Duration::from_secs(600);
-/// So long each time is waited for its end.
+/// How long to wait after each attempt.
 const STOP_WAIT: Duration = Duration::from_secs(2);
-/// How often it is tried.
+/// Pause between attempts.
 const POLL: Duration = Duration::from_millis(200);
 
-/// By which way a node that is down would come if it were started now.
+/// How a node that is down would come back if it were started now.
 #[derive(Debug)]
 pub(crate) enum StartWay {
-    /// By what it has missed, from those that keep it (their names), or it runs already.
+    /// By IST, from the nodes of these names; or it runs already.
     Ist(Vec<String>),
-    /// By a full copy: why.
+    /// By a full copy; the text says why.
     Copy(String),
-    /// That cannot be seen just now: why.
+    /// That cannot be seen just now; the text says why.
     Unknown(String),
 }
 
-/// Looks at all nodes once. `uuid` is the cluster's history, `left` the last write-set that the node is known to have, `holders` are those that
-/// were to keep what came behind it.
+/// Looks at all nodes once. `uuid` is the cluster's history, `left` the last write-set that the
+/// node is known to have, and `holders` are the nodes that should keep what came after it.
 pub(crate) fn way_now(
     members: &[Member],
     control: &Control,
@@ -56,7 +57,7 @@ pub(crate) fn way_now(
     if node.state.is_some() {
         return StartWay::Ist(Vec::new());
     }
-    // What cannot be read, and what was not written down, is known from before.
+    // Stands in for a file that cannot be read.
     let known = left.map(|left| GraState {
         uuid: uuid.to_owned(),
         seqno: Some(left),
@@ -88,7 +89,7 @@ pub(crate) fn way_now(
             StartWay::Ist(donors.into_iter().map(|donor| donor.name).collect())
         }
         RejoinKind::Unknown => StartWay::Unknown(forecast.reason),
-        // Who says nothing may keep it all the same.
+        // A holder that does not answer may still keep the write-sets.
         RejoinKind::Sst { .. } => holders
             .iter()
             .find_map(|holder| {
@@ -102,16 +103,16 @@ pub(crate) fn way_now(
     }
 }
 
-/// Whether files on a node's machine can be looked at at all.
+/// Whether files on a node's machine can be read at all.
 fn machine_answers(member: &Member) -> bool {
     let host = member.host.as_ref();
     host.is_some_and(|host| host.read(&member.folder().join(GRASTATE)).is_ok())
 }
 
-/// Looks whether anybody still keeps what comes behind `left`.
+/// Checks that some node still keeps the write-sets after `left`.
 ///
 /// # Errors
-/// Why nobody does.
+/// Why none does.
 pub(crate) fn kept(watched: &mut [Watched], left: u64, events: &Events) -> Result<(), String> {
     for one in watched.iter_mut() {
         one.look(events);
@@ -123,7 +124,7 @@ pub(crate) fn kept(watched: &mut [Watched], left: u64, events: &Events) -> Resul
     Err(all.join("; "))
 }
 
-/// A node on its way that nobody has allowed to take a full copy.
+/// A node on its way that is not allowed to take a full copy.
 pub(crate) struct Unallowed<'a> {
     pub control: &'a Control,
     pub member: &'a Member,
@@ -132,8 +133,8 @@ pub(crate) struct Unallowed<'a> {
 }
 
 impl Unallowed<'_> {
-    /// Stops it, when it has not asked yet for what it misses and that is not kept any more (`reason`): what is to be said of it. `None`:
-    /// it has asked.
+    /// Stops the node because the write-sets that it misses are not kept any more (`reason`), and
+    /// returns what to tell the user. `None`: it has already asked for them.
     pub fn stop_for_want(&self, node: &str, reason: &str) -> Option<String> {
         if self.joining.has_asked() {
             return None;
@@ -147,8 +148,9 @@ impl Unallowed<'_> {
         ))
     }
 
-    /// Stops it, when it takes too long to be waited for and would surely ask only when what it misses is kept no more: what is to be said of
-    /// it. `None`: it goes on by itself.
+    /// Stops a node that is not waited for any longer, if it has surely not asked yet and would do
+    /// so when the write-sets are gone. Returns what to tell the user. `None`: it goes on by
+    /// itself.
     pub fn stop_late(&self) -> Option<String> {
         if !self.joining.has_surely_not_asked() {
             return None;
@@ -159,7 +161,7 @@ impl Unallowed<'_> {
         ))
     }
 
-    /// Stops it; how that went. `None`: it has asked meanwhile.
+    /// Stops the node and returns how that went. `None`: it has asked meanwhile.
     fn stop(&self) -> Option<String> {
         let Self {
             control,
@@ -171,7 +173,7 @@ impl Unallowed<'_> {
         loop {
             let stopped = control.end_at_once();
             let waited = Instant::now();
-            // What could not be told is told again at once: it may come to itself any moment.
+            // A failed request is repeated at once: the node may come round at any moment.
             let enough = || stopped.is_err() || waited.elapsed() > STOP_WAIT || joining.has_asked();
             if matches!(is_down(control, member, enough), Ok(true)) {
                 return Some("it was stopped again".to_owned());

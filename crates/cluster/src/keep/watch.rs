@@ -1,4 +1,5 @@
-//! A node that keeps write-sets for another: how much of its budget is used, and whether it still keeps them.
+//! Watches a node that holds write-sets for another: how much of its budget is used, and whether it
+//! still keeps them.
 
 use std::time::Instant;
 
@@ -15,31 +16,31 @@ use crate::observe::values;
 const COUNTERS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_replicated', 'wsrep_replicated_bytes', \
     'wsrep_received', 'wsrep_received_bytes', 'wsrep_local_cached_downto', 'wsrep_last_committed')";
 
-/// A node that keeps write-sets.
+/// A node that holds write-sets.
 #[derive(Debug)]
 pub(crate) struct Watched {
     name: String,
     connect: ConnectOptions,
     conn: Option<Connection>,
     way: Way,
-    /// Bytes that may come before write-sets are thrown away.
+    /// Bytes that may arrive before write-sets are discarded.
     bytes: u64,
-    /// What the counters said when the holding began.
+    /// The byte counter when the hold began.
     base: u64,
     begun: Instant,
-    /// Bytes that have come since.
+    /// Bytes that have arrived since.
     used: u64,
-    /// How many of them had come when the node left.
+    /// `used` at the moment when the node left.
     before: u64,
     /// The oldest write-set that it keeps.
     pub oldest: u64,
-    /// The newest that it has.
+    /// The newest write-set that it has.
     head: u64,
-    /// Why nothing is known of it, and since when.
+    /// Why it does not answer, and since when.
     silent: Option<(String, Instant)>,
 }
 
-/// What the counters say.
+/// What the server's counters say.
 struct Counted {
     bytes: u64,
     oldest: u64,
@@ -73,19 +74,19 @@ impl Watched {
         })
     }
 
-    /// Whether this is the node of this name.
     pub fn is(&self, name: &str) -> bool {
         self.name == name
     }
 
-    /// Asks it once more.
+    /// Asks the node once more.
     pub fn look(&mut self, events: &Events) {
         match self.count() {
             Ok(counted) => {
                 if self.silent.take().is_some() {
                     events.note(format!("{} answers again", self.name));
                 }
-                // Counters that are smaller than they were are those of a new process, which keeps what its ring has brought back.
+                // Smaller counters are those of a new process, which keeps what it has recovered
+                // from its ring.
                 self.used = counted.bytes.saturating_sub(self.base).max(self.used);
                 self.oldest = counted.oldest;
                 self.head = counted.head;
@@ -116,7 +117,8 @@ impl Watched {
         count(conn)
     }
 
-    /// Whether it still keeps what comes after this write-set, as Galera wants it: with some distance from the oldest.
+    /// Whether it still keeps what comes after this write-set, with the distance from the oldest
+    /// that Galera wants.
     pub fn keeps(&self, left: u64) -> bool {
         let frozen_full = self.way == Way::Freeze && self.used >= self.bytes;
         let silent = self.silent.as_ref();
@@ -126,22 +128,22 @@ impl Watched {
             && safe_until(self.oldest, left) >= self.head
     }
 
-    /// The node leaves now.
+    /// Records that the node leaves now.
     pub fn leaves(&mut self) {
         self.before = self.used;
     }
 
-    /// It was told once more to keep what comes: with the whole budget.
+    /// Records that it was told once more to keep what arrives, with a full budget.
     pub fn again(&mut self) {
         self.bytes = self.bytes.saturating_add(self.used);
     }
 
-    /// Bytes that have come since the node left.
+    /// Bytes that have arrived since the node left.
     pub fn missed(&self) -> u64 {
         self.used - self.before
     }
 
-    /// Why it does not.
+    /// Why it does not keep the write-sets.
     pub fn why_not(&self) -> String {
         match &self.silent {
             Some((reason, _)) => format!("{} does not answer ({reason})", self.name),
@@ -156,7 +158,7 @@ impl Watched {
         }
     }
 
-    /// How long it lasts at the rate since the holding began, in seconds; `None`: nothing was written.
+    /// How long it lasts at the rate since the hold began, in seconds. `None`: nothing was written.
     pub fn seconds_left(&self) -> Option<f64> {
         let rate = self.used as f64 / self.begun.elapsed().as_secs_f64();
         (rate > 0.0).then(|| self.bytes.saturating_sub(self.used) as f64 / rate)

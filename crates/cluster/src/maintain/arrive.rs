@@ -1,4 +1,5 @@
-//! A node comes back: what it misses is kept until it is there, and it is not started where it would take a full copy.
+//! Brings a node back: keeps what it misses until it is synced, and does not start it if it would
+//! take a full copy.
 
 use std::time::Instant;
 
@@ -17,11 +18,12 @@ use crate::observe::ask;
 use crate::proof::proof;
 use crate::rejoin::give_back_forgotten;
 
-/// So often a node is started again whose provider has given up: its donor may have died.
+/// How often to restart a node whose provider has given up: its donor may have died.
 const STARTS_AGAIN: u32 = 3;
 
 impl Maintenance<'_> {
-    /// Starts the node, waits until it is in step with the others, says by which way it came, and releases those that kept write-sets.
+    /// Starts the node, waits until it is synced with the others, determines the way that it came,
+    /// and releases the nodes that kept write-sets.
     ///
     /// # Errors
     /// [`MaintainError::NotBack`] and others.
@@ -30,10 +32,10 @@ impl Maintenance<'_> {
         state: &mut MaintainState,
         mut absence: Absence,
     ) -> Result<Maintained, MaintainError> {
-        // A start that has ended early, by hand or before whoever watched it was killed.
+        // For a start that ended early: by hand, or before the process that watched it was killed.
         give_back_forgotten(self.members, state.plan.at, self.control, self.run);
         self.may_start(state)?;
-        // What was kept may have gone meanwhile.
+        // The hold may have ended meanwhile.
         if self.hold_for_start(state, &mut absence) {
             self.may_start(state)?;
         }
@@ -70,11 +72,13 @@ impl Maintenance<'_> {
         })
     }
 
-    /// Waits until it is known that the node comes by what it has missed. One that would take a full copy, which wipes what it has, is not
-    /// started when nobody has allowed that. What cannot be seen for a moment is no reason to give up what is kept.
+    /// Waits until it is certain that the node would come by what it missed. A node that would take
+    /// a full copy, which wipes what it has, is not started unless that is allowed. A lack of
+    /// information for a moment is no reason to give up the hold.
     ///
     /// # Errors
-    /// [`MaintainError::NotBack`]: it would take a copy, or nothing is known for too long. Then it is kept on, and is for `--end` to go on with.
+    /// [`MaintainError::NotBack`]: it would take a copy, or nothing is known for too long. In the
+    /// latter case the hold continues, for `--end` to resume.
     fn may_start(&self, state: &mut MaintainState) -> Result<(), MaintainError> {
         if self.limits.allow_sst {
             return Ok(());
@@ -121,7 +125,7 @@ impl Maintenance<'_> {
         }
     }
 
-    /// Ends it without the node: those that kept write-sets are released.
+    /// Ends the maintenance without the node, and releases the nodes that kept write-sets.
     fn not_back<T>(&self, state: &mut MaintainState, reason: String) -> Result<T, MaintainError> {
         self.start_of(state).failed();
         self.release(state);
@@ -141,10 +145,10 @@ impl Maintenance<'_> {
         }
     }
 
-    /// Starts the node; whether that could be done.
+    /// Starts the node. Returns whether that worked.
     fn start(&self, state: &MaintainState) -> bool {
         let node = &state.plan.node;
-        // Of several names Galera takes whichever has got furthest.
+        // Given several names, Galera picks the one that has got furthest.
         let best = state.plan.holders.first();
         let donor = best.map(|holder| holder.node_name.as_str());
         self.run.events.note(format!("starting {node}"));
@@ -157,7 +161,8 @@ impl Maintenance<'_> {
         started.is_ok()
     }
 
-    /// Waits until the node is in step. `started` says whether it could be started: somebody may do so by hand.
+    /// Waits until the node is synced. `started` says whether it could be started; if not, the user
+    /// may start it by hand.
     fn wait_for_it(
         &self,
         state: &mut MaintainState,
@@ -195,7 +200,7 @@ impl Maintenance<'_> {
                     "{node} {how}. What it misses is kept on: mend it and start it by hand, or give it up with Ctrl-C"
                 ));
             }
-            // One Ctrl-C while work was done is no reason to leave the node down; one more is.
+            // One Ctrl-C during the work is no reason to leave the node down; another one is.
             if self.run.cancel.is_hard() || (told_gone && self.run.cancel.is_cancelled()) {
                 let reason = "given up on request before it was in step with the others";
                 return self.not_back(state, reason.to_owned());
@@ -223,8 +228,9 @@ impl Maintenance<'_> {
         }
     }
 
-    /// Ends the server of a node whose provider has given up, which does nothing any more and keeps the next start from beginning, and starts the
-    /// node again as soon as the others serve: what it misses is kept for it still. Whether that could be done.
+    /// Ends the server of a node whose provider has given up, because it does nothing any more and
+    /// would block the next start. Then starts the node again once the others serve; what it misses
+    /// is still kept. Returns whether that worked.
     ///
     /// # Errors
     /// As [`Self::may_start`].
@@ -242,7 +248,8 @@ impl Maintenance<'_> {
         let down = is_down(self.control, member, || {
             ended.is_err() || self.run.cancel.is_hard()
         });
-        // Who has no word for it whether a process runs takes one that answers nobody for none.
+        // Without a command that checks the process, a server that does not answer counts as down,
+        // so look for its process as well.
         let left_over = member.host.as_ref().zip(member.datadir.as_deref());
         let left_over = left_over.map(|(host, datadir)| server_in(host, datadir));
         if !matches!(down, Ok(true)) || matches!(left_over, Some(Ok(Some(_)) | Err(_))) {
@@ -255,7 +262,8 @@ impl Maintenance<'_> {
             return Ok(false);
         }
         give_back_forgotten(self.members, state.plan.at, self.control, self.run);
-        // A command may start a server as it is, which then begins without a place, and takes a full copy.
+        // A start command may not recover the position first. The server would then begin without
+        // one and take a full copy.
         let position = ask(member, &brief()).grastate.and_then(|file| file.seqno);
         if matches!(self.control, Control::Commands { .. })
             && position.is_none()
@@ -267,7 +275,7 @@ impl Maintenance<'_> {
             return Ok(false);
         }
         self.may_start(state)?;
-        // What was said before this start says nothing of it.
+        // Earlier log lines say nothing about this start.
         state.log = LogMark::of_node_that_is_down(self.control, member).or_else(|| {
             let host = member.host.as_ref()?;
             state.log.as_ref()?.moved_to_the_end(host)
@@ -278,8 +286,9 @@ impl Maintenance<'_> {
         Ok(started)
     }
 
-    /// Looks whether what the node needs is still kept. Time alone ends no hold while it starts. A node that has not asked yet when what it
-    /// needs is gone would take a full copy: unless that is allowed it is stopped.
+    /// Checks that what the node needs is still kept. Time alone ends no hold while the node
+    /// starts. If what it needs is gone before it has asked for it, it would take a full copy, so
+    /// it is stopped unless a copy is allowed.
     ///
     /// # Errors
     /// [`MaintainError::NotBack`]: it was stopped.
@@ -321,7 +330,8 @@ impl Maintenance<'_> {
         Ok(())
     }
 
-    /// Ends the waiting for a node that takes too long. It goes on by itself, unless it would take a full copy then.
+    /// Stops waiting for a node that takes too long. The node keeps starting by itself, unless it
+    /// would then take a full copy.
     fn too_late<T>(
         &self,
         state: &mut MaintainState,
@@ -338,7 +348,7 @@ impl Maintenance<'_> {
         self.not_back(state, format!("{late}; {now}"))
     }
 
-    /// The node on its way, unless it may take a full copy.
+    /// The starting node, if it may not take a full copy.
     fn unallowed<'b>(
         &'b self,
         state: &MaintainState,
@@ -352,7 +362,7 @@ impl Maintenance<'_> {
         })
     }
 
-    /// Whether a node that is in step is so with the others; one that is not is stopped.
+    /// Checks that a synced node is synced with the others; if not, it is stopped.
     fn is_with_the_others(
         &self,
         state: &mut MaintainState,

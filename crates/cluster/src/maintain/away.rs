@@ -1,4 +1,4 @@
-//! What is done while a node is away, and a look now and then at those that keep what it misses.
+//! Has the work done while a node is away, and regularly checks the nodes that keep what it misses.
 
 use std::time::{Duration, Instant};
 
@@ -6,25 +6,26 @@ use super::held::Absence;
 use super::{MaintainError, MaintainState, Maintenance, POLL, WATCH};
 use crate::keep::{Watched, kept};
 
-/// How often it is said how long a hold lasts.
+/// How often to report how long a hold will last.
 const TELL: Duration = Duration::from_secs(60);
-/// How often machines are looked at, which takes a connection of ssh.
+/// How often to check machines, each of which takes an SSH connection.
 const ROOM: Duration = Duration::from_secs(10);
 
-/// What is done while a node is away.
+/// The work that is done while a node is away.
 pub trait Work {
-    /// Begins it: the node is down. An error is the same as the work's own.
+    /// Begins the work; the node is down. An error counts as a failure of the work itself.
     fn begin(&mut self) -> Result<(), String>;
-    /// Whether it is done, and how it ended. Asked a few times a second.
+    /// Whether the work is done, and how it ended. Called several times a second.
     fn poll(&mut self) -> Option<Result<(), String>>;
-    /// Whether a request to stop (Ctrl-C, SIGTERM) ends it well: nobody is at work.
+    /// Whether a request to stop (Ctrl-C, SIGTERM) counts as the work's normal end, because nothing
+    /// is running.
     fn ends_when_asked(&self) -> bool {
         false
     }
 }
 
 impl Maintenance<'_> {
-    /// Has the work done, and watches what is kept. What comes back is how the work ended.
+    /// Has the work done and watches the hold. Returns how the work ended.
     ///
     /// # Errors
     /// [`MaintainError::NotBack`]: it was given up while the work still went on.
@@ -49,7 +50,8 @@ impl Maintenance<'_> {
             if self.run.cancel.is_cancelled() && work.ends_when_asked() {
                 return Ok(Ok(()));
             }
-            // The work is not ours to end: a terminal has told it too. To start the server under it would be wrong.
+            // The work is not ours to end: the terminal has signalled it, too. Starting the server
+            // underneath it would be wrong.
             if self.run.cancel.is_hard() {
                 self.release_what_grows(state);
                 return Err(MaintainError::NotBack {
@@ -70,7 +72,7 @@ impl Maintenance<'_> {
         }
     }
 
-    /// Looks whether write-sets are still kept, and gives up when the budget is used up.
+    /// Checks that write-sets are still kept, and gives the hold up when its budget is used up.
     pub(super) fn watch(&self, state: &mut MaintainState, absence: &mut Absence) {
         if absence.given_up.is_some() {
             if !state.holds.is_empty() {

@@ -1,4 +1,4 @@
-//! What the others are told while a node is away, and that they need not any more.
+//! What the other nodes are told while a node is away, and how they are released.
 
 use std::time::Instant;
 
@@ -6,16 +6,16 @@ use super::{MaintainError, MaintainState, Maintenance};
 use crate::hold::{Holder, Way};
 use crate::keep::{Keeper, SETTLED, Watched};
 
-/// A node's absence, by those that keep what it misses.
+/// The absence of a node, as seen by the nodes that keep what it misses.
 #[derive(Debug)]
 pub(super) struct Absence {
-    /// Those that keep it, or that are at least looked at.
+    /// The nodes that keep it, or are at least watched.
     pub watched: Vec<Watched>,
-    /// Since when.
+    /// When the node went away.
     pub since: Instant,
-    /// When the machines of those that keep it were looked at last.
+    /// When free memory and disk space on the keeping machines were last checked.
     pub looked: Option<Instant>,
-    /// Why the holding was given up before the node was back.
+    /// Why the hold was given up before the node was back.
     pub given_up: Option<String>,
 }
 
@@ -39,7 +39,7 @@ impl Maintenance<'_> {
         }
     }
 
-    /// Tells the others to keep write-sets.
+    /// Tells the other nodes to keep write-sets.
     pub(super) fn hold(
         &self,
         state: &mut MaintainState,
@@ -51,8 +51,8 @@ impl Maintenance<'_> {
         Ok(())
     }
 
-    /// Has those keep write-sets again that do not any more, because that was given up or put back: a node that starts needs them until it has
-    /// asked for what it misses. Whether anybody was told.
+    /// Renews holds that were given up or put back: a starting node needs the write-sets until it
+    /// has asked for what it misses. Returns whether any node was told.
     pub(super) fn hold_for_start(&self, state: &mut MaintainState, absence: &mut Absence) -> bool {
         if self.limits.allow_sst {
             return false;
@@ -106,7 +106,8 @@ impl Maintenance<'_> {
         Ok(self.keeper().tell(&node, holder, written)?)
     }
 
-    /// Tells the others that they need not keep anything any more; those that could not be told.
+    /// Tells the other nodes to stop keeping write-sets. Returns those that could not be told, and
+    /// why.
     pub(super) fn release(&self, state: &mut MaintainState) -> Vec<(String, String)> {
         let failed = self.keeper().release(&mut state.holds);
         if let Err(error) = self.write(state) {
@@ -115,12 +116,12 @@ impl Maintenance<'_> {
         failed
     }
 
-    /// Tells some of the others that they need not keep anything any more, by their places.
+    /// Tells some of the other nodes, by index, to stop keeping write-sets.
     fn release_at(&self, state: &mut MaintainState, places: &[usize]) {
         let (mut some, rest) = std::mem::take(&mut state.holds)
             .into_iter()
             .partition::<Vec<_>, _>(|(at, _)| places.contains(at));
-        // Those that could not be told are said.
+        // `release` reports those that could not be told.
         let _ = self.keeper().release(&mut some);
         state.holds = rest;
         state.holds.append(&mut some);
@@ -129,8 +130,9 @@ impl Maintenance<'_> {
         }
     }
 
-    /// What is kept outlives the process that watches it. That is no harm where it has its place from the beginning; a node that is told to
-    /// throw nothing away grows until its disk is full, and lets go.
+    /// Releases the nodes whose hold grows, because a hold outlives the process that watches it. A
+    /// hold of fixed size does no harm, but a node that discards nothing would grow until its disk
+    /// is full.
     pub(super) fn release_what_grows(&self, state: &mut MaintainState) {
         let growing = holding(state);
         let growing = growing.filter(|holder| holder.way == Way::Freeze);
@@ -144,7 +146,8 @@ impl Maintenance<'_> {
         self.release_at(state, &growing);
     }
 
-    /// Has those keep no more whose machines have little left. What others need of a machine may have changed since it was planned.
+    /// Releases the nodes whose machines have little space left. What others need on a machine may
+    /// have changed since the plan was made.
     pub(super) fn release_what_has_no_room(&self, state: &mut MaintainState) {
         let mut short = Vec::new();
         for holder in holding(state) {
@@ -179,7 +182,7 @@ impl Maintenance<'_> {
     }
 }
 
-/// Those of the others that were told to keep write-sets.
+/// The nodes that were told to keep write-sets.
 fn holding(state: &MaintainState) -> impl Iterator<Item = &Holder> {
     let holders = state.plan.holders.iter();
     holders.filter(|holder| state.holds.iter().any(|(at, _)| *at == holder.at))

@@ -1,4 +1,5 @@
-//! A node leaves: the others keep what it misses, everything is looked at once more, and it is stopped.
+//! Lets a node leave: waits until the others keep enough, checks everything once more, and stops
+//! the node.
 
 use std::time::{Duration, Instant};
 
@@ -12,15 +13,15 @@ use crate::keep::{SETTLED, Watched};
 use crate::node::NodeState;
 use crate::observe::{ask, observe};
 
-/// How long it is waited for write-sets from before the node leaves.
+/// How long to wait for write-sets before the node leaves.
 const GAP_PATIENCE: Duration = Duration::from_secs(300);
-/// After this time without a write nothing is waited for: what was expected is not coming.
+/// Stop waiting after this time without a write: what was expected is not coming.
 const STILL: Duration = Duration::from_secs(3);
-/// So much more than expected may be written before the distance to the oldest write-set is too short.
+/// Safety factor on the expected write-sets, for the distance to the oldest kept one.
 const GAP_MARGIN: u64 = 2;
 
 impl Maintenance<'_> {
-    /// Stops the node. After an error it has not left.
+    /// Stops the node. After an error, it counts as not having left.
     pub(super) fn stop(
         &self,
         state: &mut MaintainState,
@@ -36,13 +37,14 @@ impl Maintenance<'_> {
         self.end_server(state)
     }
 
-    /// Ends the server of a node for which everything is ready. After an error it has not left.
+    /// Stops the server of a node for which everything is ready. After an error, the node is still
+    /// up, or whether it is down is unknown.
     pub(super) fn end_server(&self, state: &mut MaintainState) -> Result<(), MaintainError> {
         let node = state.plan.node.clone();
         let member = self.member(state.plan.at);
         self.run.events.note(format!("stopping {node}"));
         let stopped = self.control.stop();
-        // A command that comes back has not always done what it was to do, and one that fails sometimes has.
+        // A command that succeeds has not always done its job, and one that fails sometimes has.
         let mut told = false;
         let given_up = || {
             if self.run.cancel.is_cancelled() && !told {
@@ -69,7 +71,7 @@ impl Maintenance<'_> {
         if let Err(error) = stopped {
             self.run.events.warn(error.to_string());
         }
-        // What it has written down is later than what it said last.
+        // What the node wrote down is newer than what it last reported.
         let written = ask(member, &brief()).grastate;
         match written.as_ref().and_then(|file| file.seqno) {
             Some(seqno) => state.left = Some(seqno),
@@ -82,7 +84,7 @@ impl Maintenance<'_> {
         Ok(())
     }
 
-    /// Waits until the distance from the oldest write-set is long enough for what is expected.
+    /// Waits until the distance from the oldest kept write-set is long enough for what is expected.
     fn wait_for_distance(
         &self,
         state: &MaintainState,
@@ -112,7 +114,7 @@ impl Maintenance<'_> {
             if seqno != moved.0 {
                 moved = (seqno, Instant::now());
             }
-            // The average since the start is no measure of a cluster in which nothing is written now.
+            // An average since the start says nothing about a cluster that is not written to now.
             if moved.1.elapsed() > STILL {
                 return Ok(now);
             }
@@ -138,7 +140,7 @@ impl Maintenance<'_> {
         }
     }
 
-    /// Much may have happened since the plan was made.
+    /// Checks everything again, because much may have happened since the plan was made.
     fn check_again(
         &self,
         state: &MaintainState,
@@ -155,7 +157,7 @@ impl Maintenance<'_> {
             reason: against.join("; "),
         };
         may_leave(&view, node).map_err(must_stay)?;
-        // Of two that begin in the same moment each sees the other.
+        // If two maintenances begin at the same moment, each sees the other.
         let others = maintenances_elsewhere(self.members, &view);
         if !others.is_empty() {
             return Err(must_stay(others));

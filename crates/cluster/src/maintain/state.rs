@@ -1,4 +1,4 @@
-//! How far a maintenance has come, what came of it, and why a node is not back.
+//! How far a maintenance has come, what it has done, and why a node is not back.
 
 use refloat_run::settings::SettingsError;
 use refloat_run::{RunDir, RunDirError, RunId};
@@ -10,90 +10,91 @@ use crate::journal::LogMark;
 use crate::keep::KeepError;
 use crate::proof::Proof;
 
-/// The file of a run in which it stands how far a maintenance has come.
+/// The file in a run's folder that records how far a maintenance has come.
 pub const STATE: &str = "maintain.json";
-/// Its format.
+/// Version of that file's format.
 pub(super) const FORMAT: u32 = 1;
 
 /// How far a maintenance has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MaintainPhase {
-    /// The others are being told to keep write-sets.
+    /// The other nodes are being told to keep write-sets.
     Holding,
     /// The node is being stopped.
     Stopping,
-    /// It is down.
+    /// The node is down.
     Away,
-    /// It is being started.
+    /// The node is being started.
     Starting,
-    /// It is back, and the others are being told that they need not keep anything.
+    /// The node is back, and the others are being told to stop keeping write-sets.
     Releasing,
     /// Nothing is left to do.
     Ended,
 }
 
-/// What is written down of a maintenance.
+/// The recorded state of a maintenance.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MaintainState {
-    /// Number of this format.
+    /// Version of the file's format.
     pub format: u32,
-    /// What people call the cluster.
+    /// Name of the cluster.
     pub cluster: String,
-    /// What was planned.
+    /// The plan that is being carried out.
     pub plan: HoldPlan,
-    /// How far it has come.
+    /// How far the maintenance has come.
     pub phase: MaintainPhase,
-    /// The runs in whose folders it stands what the others were told, with their places among the nodes.
+    /// The runs whose journals record what other nodes were told, with the indexes of those nodes.
     pub holds: Vec<(usize, RunId)>,
-    /// The last write-set that the node had when it left.
+    /// The last write-set that the node had when it left; `None`: it has not left, or did not say.
     pub left: Option<u64>,
-    /// Where its log ended then.
+    /// Where its log ended at that time.
     pub(super) log: Option<LogMark>,
 }
 
-/// What came of it.
+/// The result of a maintenance.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Maintained {
-    /// The node.
+    /// Name of the node.
     pub node: String,
-    /// By which way it came back.
+    /// The way that it came back, and the evidence.
     pub proof: Proof,
-    /// The last write-set that it had when it left.
+    /// The last write-set that the node had when it left.
     pub left: u64,
-    /// The last one that the cluster had when it was back.
+    /// The cluster's last write-set when the node was back.
     pub back: u64,
-    /// Bytes of write-sets that the cluster wrote meanwhile, by those that kept them; `None`: nobody had counted them.
+    /// Bytes of write-sets written meanwhile, as counted by the nodes that kept them; `None`: not
+    /// counted.
     pub bytes: Option<u64>,
-    /// How long it was down, in seconds; `None`: another process had begun it.
+    /// How long the node was down, in seconds; `None`: another process began the maintenance.
     pub away_seconds: Option<f64>,
-    /// From its start until it was in step with the others, in seconds.
+    /// Seconds from its start until it was synced with the others.
     pub join_seconds: f64,
-    /// Why the hold was given up before the node was back.
+    /// Why the hold was given up before the node was back; `None`: it was not.
     pub given_up: Option<String>,
-    /// Nodes that could not be told that they need not keep anything any more, and why.
+    /// Nodes that could not be told to stop keeping write-sets, and why.
     pub not_released: Vec<(String, String)>,
-    /// What went wrong with the work, which the node was down for.
+    /// What went wrong with the work that the node was down for; `None`: nothing.
     pub work_failed: Option<String>,
 }
 
 /// Why a node is not back.
 #[derive(Debug, thiserror::Error)]
 pub enum MaintainError {
-    /// It would not come back by what it has missed.
+    /// It would not come back by what it missed.
     #[error("{node} would need a full copy: {reason}")]
     Short {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// Why.
+        /// Why not.
         reason: String,
     },
-    /// A node does not keep what it was told to keep.
+    /// A node does not keep the write-sets that it was told to keep.
     #[error("{node} does not keep write-sets: {reason}")]
     NotHeld {
-        /// The node.
+        /// Name of that node.
         node: String,
-        /// Why.
+        /// Why not.
         reason: String,
     },
     /// The run's own folder cannot be used.
@@ -105,41 +106,41 @@ pub enum MaintainError {
     /// The node could not be stopped or started.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// It does not come back.
+    /// The node does not come back.
     #[error("{node} is not back: {reason}")]
     NotBack {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// What is known.
+        /// What is known about it.
         reason: String,
     },
-    /// It must not go away as things are.
+    /// The node must not go away as things are.
     #[error("{node} must not be stopped now: {reason}")]
     MustStay {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// Why.
+        /// Why not.
         reason: String,
     },
-    /// It was told to stop, and goes on.
+    /// The node was told to stop and still runs.
     #[error(
         "{node} was told to stop and still answers: when it stops after all, what it misses is not kept, and `refloat cluster rejoin {node}` brings it back"
     )]
     StillUp {
-        /// The node.
+        /// Name of the node.
         node: String,
     },
-    /// It was told to stop, and nobody can tell whether it has.
+    /// The node was told to stop, and it is unknown whether it has.
     #[error(
         "{node} was told to stop, and whether it has is not known ({reason}): what it misses is not kept, and `refloat cluster rejoin {node}` brings it back"
     )]
     Unseen {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// Why.
+        /// Why that is unknown.
         reason: String,
     },
-    /// Somebody stopped it.
+    /// The user stopped the maintenance.
     #[error("stopped on request")]
     Interrupted,
 }
@@ -156,7 +157,8 @@ impl From<KeepError> for MaintainError {
     }
 }
 
-/// What stands in a run's folder of a maintenance, if it is one that has not ended.
+/// The state of the maintenance in this run's folder; `None`: it has none, or the maintenance has
+/// ended.
 ///
 /// # Errors
 /// The folder cannot be read.

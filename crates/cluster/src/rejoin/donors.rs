@@ -1,11 +1,12 @@
-//! Whom a node asks first for what it needs.
+//! Chooses which nodes a joiner asks first for what it needs.
 
 use super::DonorChoice;
 use crate::node::NodeState;
 use crate::view::{ClusterView, Rejoin, RejoinKind};
 
-/// Who is asked first: a node of the same segment, that applications do not write to, that is not behind. With IST, only those that keep
-/// what is missed. A node that is down does not say its segment: `segment` is what its option files do.
+/// The donors in order of preference: in the same segment, not written to by applications, not
+/// behind. For IST, only nodes that keep what is missed. A node that is down does not report its
+/// segment; `segment` comes from its option files.
 pub(super) fn donors(
     view: &ClusterView,
     at: usize,
@@ -55,7 +56,8 @@ pub(super) fn donors(
         .collect()
 }
 
-/// Whether this is a node that applications write to, among nodes of which one makes `most` write-sets per second.
+/// Whether applications write to this node, given that the busiest node makes `most` write-sets per
+/// second.
 fn writes(state: &NodeState, most: f64) -> bool {
     most > 0.0 && state.own_write_sets_per_second >= most / 2.0
 }
@@ -97,7 +99,7 @@ mod tests {
             Some(idle),
             Some(far.clone()),
         ]);
-        // Nothing is known of where the node is.
+        // Nothing is known about the node's segment.
         assert_eq!(order(&all, RejoinKind::Unknown), ["n4", "n5", "n3", "n2"]);
         let kept = |names: &[&str]| RejoinKind::Ist {
             write_sets: 1,
@@ -112,7 +114,7 @@ mod tests {
         };
         assert_eq!(order(&all, kept(&["n2", "n5"])), ["n5", "n2"]);
         assert!(order(&all, kept(&[])).is_empty());
-        // Its option files say it, and it does itself when it answers.
+        // Its option files name the segment, and so does the node itself when it answers.
         let from_files = |segment| order_from(&all, RejoinKind::Unknown, Some(segment));
         assert_eq!(from_files(0), ["n4", "n3", "n2", "n5"]);
         assert_eq!(from_files(2), ["n5", "n4", "n3", "n2"]);

@@ -1,5 +1,7 @@
-//! What a node needs that is about to start is kept by the others until it is there: on a busy cluster a look says what they have at that
-//! moment, and a server may take minutes until it asks for it.
+//! Has the other nodes keep what a starting node needs until it is back.
+//!
+//! On a busy cluster, a look only shows what they have at that moment, and a server may take
+//! minutes before it asks for it.
 
 use std::time::Duration;
 
@@ -8,11 +10,12 @@ use crate::hold::{HoldPlan, HoldWish, plan_hold_of};
 use crate::keep::{Holds, KeepError, Keeper, SETTLED, Watched};
 use crate::view::{ClusterView, RejoinKind};
 
-/// For so long is provided at the rate of now: recovery after a crash with a large redo log takes minutes. What is kept lasts longer when
-/// less is written.
+/// How long the hold should last at the current write rate: crash recovery with a large redo log
+/// takes minutes. It lasts longer when less is written.
 const START_TAKES: Duration = Duration::from_secs(600);
 
-/// Says how those keep what a node needs that have it now: where it comes by IST, and does not run yet.
+/// Plans how the nodes that now have what a node needs keep it. `None`: the node would not come by
+/// IST, or already runs.
 ///
 /// `bytes` is what each may use for it, as in [`HoldWish`], and so are `available` and `disk`.
 pub fn plan_hold_for_start(
@@ -42,7 +45,7 @@ pub fn plan_hold_for_start(
     Some(plan_hold_of(view, &holders, empty, &wish))
 }
 
-/// What others keep for a node that starts.
+/// What the others keep for a starting node.
 pub(super) struct Held<'a> {
     keeper: Keeper<'a>,
     holds: Holds,
@@ -50,13 +53,13 @@ pub(super) struct Held<'a> {
 }
 
 impl Held<'_> {
-    /// Whether anybody was told anything.
+    /// Whether any node was told to keep anything.
     pub fn any(&self) -> bool {
         !self.holds.is_empty()
     }
 
-    /// Tells all that they need not keep anything any more; those that could not be told, and why. `back` is the node that is there, and has
-    /// applied it then.
+    /// Tells all of them to stop keeping write-sets. Returns those that could not be told, and why.
+    /// If `back` is given, waits until that node has applied the change.
     pub fn release(&mut self, back: Option<usize>) -> Vec<(String, String)> {
         let any = self.any();
         let failed = self.keeper.release(&mut self.holds);
@@ -68,8 +71,8 @@ impl Held<'_> {
 }
 
 impl Rejoining<'_> {
-    /// Has the others keep what they have of what the node misses. One that keeps something for another run is left as it is, and so is one that
-    /// cannot be told: what they keep is looked at all the same.
+    /// Has the others keep what they have of what the node misses. A node that keeps something for
+    /// another run, or that cannot be told, is left as it is, but still watched.
     pub(super) fn hold(&self, plan: &RejoinPlan) -> Held<'_> {
         let keeper = Keeper {
             members: self.members,

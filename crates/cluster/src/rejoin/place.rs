@@ -1,4 +1,5 @@
-//! The place of a node in the cluster's history: given back where its file has forgotten it, and taken away where it is none.
+//! Sets a node's position in the cluster's history: restores it if `grastate.dat` has lost it, and
+//! removes it if it is not valid.
 
 use std::time::{Duration, Instant};
 
@@ -17,16 +18,17 @@ use crate::observe::observe;
 use crate::proof::{began_and_got_nothing, last_start};
 use crate::view::ClusterView;
 
-/// So long the others may count a node that has crashed, or be out of step by what it has asked for.
+/// How long the others may count a node that has crashed, or be out of sync because of its request.
 const COUNTED_OUT: Duration = Duration::from_secs(20);
-/// How often they are asked.
+/// How often the others are asked.
 const POLL: Duration = Duration::from_millis(500);
 
-/// The place of a node whose file has forgotten it because it ended while it waited for what it had asked for, and whose tables are where they
-/// were then.
+/// The position of a node whose file has lost it because the node ended while it waited for what it
+/// had asked for, and whose tables are still where they were.
 ///
-/// It must have been promised write-sets and no copy, which begins by overwriting its tables: whoever keeps what it misses gives it that, and
-/// what all members keep now they have kept then.
+/// The node must have been promised write-sets rather than a copy, because a copy begins by
+/// overwriting its tables. A donor that keeps what a node misses sends write-sets, and whatever all
+/// members keep now they kept then.
 pub(super) fn forgotten_since(
     view: &ClusterView,
     members: &[Member],
@@ -49,8 +51,9 @@ pub(super) fn forgotten_since(
     (is_there && all_keep(members, *seqno)).then_some(*seqno)
 }
 
-/// Gives a node that is down its place back, where its file has forgotten it since its last start and nothing else has happened to it. Whether that
-/// was so. What cannot be told or done keeps nobody from looking at the node as it is.
+/// Restores the position of a node that is down, if its file lost it since its last start and
+/// nothing else has happened to the node. Returns whether it did. A failure to find out or to write
+/// is not an error: the caller goes on with the node as it is.
 pub(crate) fn give_back_forgotten(
     members: &[Member],
     at: usize,
@@ -102,8 +105,8 @@ fn not_written(member: &Member, error: &crate::HostError) -> ControlError {
     )
 }
 
-/// Whether all members but the node keep what comes behind a seqno, and there is none that nobody has looked at. The one that was to give may be on
-/// its way back into step, and the node counted for a while that has crashed.
+/// Whether all members but the node keep everything after `seqno`, and all of them were seen. Waits
+/// a while: the donor may still be returning to sync, and a crashed node is counted for some time.
 fn all_keep(members: &[Member], seqno: u64) -> bool {
     let others = members.len() as u64 - 1;
     let begun = Instant::now();
@@ -123,7 +126,7 @@ fn all_keep(members: &[Member], seqno: u64) -> bool {
     }
 }
 
-/// Writes down the place that the plan has found, or that there is none.
+/// Writes the position that the plan has found, or removes the position, as planned.
 ///
 /// # Errors
 /// [`RejoinError::Control`]: its file cannot be written.
@@ -150,7 +153,8 @@ pub(super) fn set_place(plan: &RejoinPlan, member: &Member, run: &Run) -> Result
     Ok(())
 }
 
-/// The same question of a node that was on its way already: its log says where it began.
+/// Decides whether a node that was already starting shares the cluster's history: its log says
+/// where it began.
 pub(super) fn by_its_log(
     members: &[Member],
     plan: &RejoinPlan,

@@ -1,4 +1,4 @@
-//! How a node would come back, and what would be lost by that.
+//! Plans how a node would come back, and what that would cost.
 
 use super::donors::donors;
 use super::place::forgotten_since;
@@ -14,10 +14,11 @@ use crate::node::Role;
 use crate::observe::GRASTATE;
 use crate::view::{ClusterView, Rejoin, RejoinKind};
 
-/// What may be in a data directory that holds nothing: of the provider, and of the file system.
+/// What an empty data directory may hold: files of the provider and of the file system.
 const NO_DATA: [&str; 4] = ["grastate.dat", "gvwstate.dat", "galera.cache", "lost+found"];
 
-/// Says how a node would come back. Its position is recovered where it has not written it down, which starts its server for a moment.
+/// Plans how a node would come back. A position that it did not write down is recovered, which
+/// starts its server for a moment.
 ///
 /// # Errors
 /// [`RejoinError::Refused`] with every reason why it must not be started; [`RejoinError::Control`].
@@ -68,7 +69,8 @@ pub fn plan_rejoin(
     let recovered = match file {
         _ if runs || stands_there || holds == Some(false) => None,
         Some(_) => control.recover()?,
-        // Of a folder that nobody can see it is not known whether there is anything to look into.
+        // A directory that nobody can see may hold nothing to recover from, so a failure is no
+        // error.
         None if holds == Some(true) => control.recover().ok().flatten(),
         None => None,
     };
@@ -100,7 +102,8 @@ pub fn plan_rejoin(
     let written = file
         .filter(|file| file.uuid == uuid)
         .and_then(|file| file.seqno);
-    // What nobody else has must not be overwritten, whatever is allowed. (What the file has forgotten is in `only_copy`.)
+    // What no other node has must not be overwritten, whatever is allowed. (`only_copy` covers what
+    // the file has lost.)
     if let (Some(seqno), Some(head)) = (written, view.quorum.seqno)
         && seqno > head
     {
@@ -152,11 +155,11 @@ pub fn plan_rejoin(
     })
 }
 
-/// What it would cost to bring a node back whose place counts for nothing.
+/// The cost of bringing a node back if its position is ignored.
 fn without_place(view: &ClusterView, at: usize, reason: String, how: &Observation) -> Rejoin {
     let mut node = view.nodes[at].clone();
     if let Some(file) = &mut node.grastate {
-        // As if it held the data of no cluster.
+        // As if it held no cluster's data.
         files::NOWHERE.clone_into(&mut file.uuid);
     }
     let Rejoin { kind, .. } = rejoin(view, &node, how);
@@ -171,11 +174,12 @@ fn without_place(view: &ClusterView, at: usize, reason: String, how: &Observatio
 }
 
 impl RejoinPlan {
-    /// Has a node that is down take a full copy whatever it has missed, where what it holds of the cluster's own history is given up: a node
-    /// whose rows differ would come back by IST, and differ still.
+    /// Makes a node that is down take a full copy, whatever it missed, if the user gives up what it
+    /// holds of the cluster's own history. A node whose rows differ would come back by IST and
+    /// still differ.
     pub fn discard(&mut self, leave: &Leave, view: &ClusterView, how: &Observation) {
         let named = leave.discard.as_ref() == Some(&self.uuid);
-        // Without such a file it has no place that could be taken away.
+        // Without that file, the node has no position to remove.
         if !named || self.runs || self.gives_up || view.nodes[self.at].grastate.is_none() {
             return;
         }
@@ -188,16 +192,19 @@ impl RejoinPlan {
         self.donors = donors(view, self.at, &self.forecast, None);
     }
 
-    /// Chooses anew who is asked first, for a node that is in this segment (`gmcast.segment`) by what its option files say.
+    /// Chooses the donors again, for a node whose option files put it in this segment
+    /// (`gmcast.segment`).
     pub fn know_segment(&mut self, view: &ClusterView, segment: u64) {
         self.donors = donors(view, self.at, &self.forecast, Some(segment));
     }
 }
 
-/// What a full copy would wipe that may be nowhere else: data of another history, data of which nobody knows where they stand, and what
-/// the tables have and no other node has, of a node whose file has forgotten that. (The provider believes the file, and would wipe them.)
+/// What a full copy would wipe that may be nowhere else: data of another history, data whose
+/// position is unknown, and rows that no other node has in the tables of a node whose file has lost
+/// its position. (The provider believes the file and would wipe them.)
 ///
-/// `holds` says whether there is anything in the data directory, `head` which is the newest write-set that any other node has.
+/// `holds` says whether the data directory holds anything, `head` is the newest write-set of any
+/// other node.
 fn only_copy(
     file: Option<&GraState>,
     recovered: Option<&(String, u64)>,
@@ -249,10 +256,11 @@ fn only_copy(
     }
 }
 
-/// Whether there are data in a node's data directory. `None`: nobody can see it.
+/// Whether a node's data directory holds data. `None`: it cannot be seen.
 pub(crate) fn holds_data(member: &Member) -> Option<bool> {
     let names = member.host.as_ref()?.names(&member.folder())?;
-    // A folder that nobody has named and that is no node's says nothing: the data are elsewhere.
+    // The directory may be a wrong guess if it was not configured and holds no `grastate.dat`: the
+    // data are elsewhere.
     if member.datadir.is_none() && !names.iter().any(|name| name == GRASTATE) {
         return None;
     }
@@ -281,11 +289,11 @@ mod tests {
             assert_eq!(history(Some(&file(other, Some(5)))).as_deref(), Some(other));
             assert_eq!(history(Some(&file(ours, None))).as_deref(), Some(ours));
             assert_eq!(history(None).as_deref(), Some(ours));
-            // The file has forgotten it, and nobody can look into the tables.
+            // The file has lost the position, and the tables cannot be read.
             let zero = file("00000000-0000", None);
             assert_eq!(history(Some(&zero)).as_deref(), Some(ours));
         }
-        // The file has forgotten it, and the tables have not.
+        // The file has lost the position, but the tables have it.
         let tables = |uuid: &str, seqno| Some((uuid.to_owned(), seqno));
         let zero = file("00000000-0000", None);
         let of = |recovered| lost(Some(&zero), recovered, full);
@@ -298,7 +306,7 @@ mod tests {
             "there is no file"
         );
         assert_eq!(lost(None, tables(ours, 9), full), None);
-        // Nothing is there that could be lost.
+        // There is nothing that could be lost.
         assert_eq!(lost(Some(&zero), None, Some(false)), None);
         assert_eq!(lost(None, None, Some(false)), None);
     }

@@ -1,4 +1,4 @@
-//! A node is started, and waited for until it is in step with the others.
+//! Starts a node and waits until it is synced with the others.
 
 use std::time::{Duration, Instant};
 
@@ -19,24 +19,26 @@ use crate::observe::ask;
 use crate::proof::{CameBy, began_and_got_nothing, proof};
 use crate::view::RejoinKind;
 
-/// How often a node on its way is looked at.
+/// How often a starting node is checked.
 const POLL: Duration = Duration::from_millis(200);
-/// How often those that keep what it misses are looked at.
+/// How often the nodes that keep what it misses are checked.
 const WATCH: Duration = Duration::from_secs(1);
-/// How long the only node that can give a copy may be down: what starts servers again has done so by then.
+/// How long the only possible donor may be down: whatever restarts servers has done so by then.
 const GIVER_PATIENCE: Duration = Duration::from_secs(20);
 
 /// The node that is to give a full copy, and how it is started and stopped.
 ///
-/// A node that waits for a copy ends when its donor goes, as long as others are left who know. Where it is alone with its donor it is of no
-/// primary component any more, and waits for ever.
+/// A node that waits for a copy ends when its donor goes, as long as other members are left to
+/// tell. If it is alone with its donor, it ends up outside any primary component and waits
+/// indefinitely.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Giver<'a> {
     pub member: &'a Member,
     pub control: &'a Control,
 }
 
-/// What starts a node again whose server was ended. A start that has failed may have cost it the place that it had.
+/// Says how to start the node again after its server was ended. `same`: the same command does it;
+/// otherwise the failed start may have cost the node its position.
 fn again(plan: &RejoinPlan, same: bool) -> String {
     if same {
         return "the same command starts it again".to_owned();
@@ -58,16 +60,19 @@ fn again(plan: &RejoinPlan, same: bool) -> String {
 }
 
 impl Rejoining<'_> {
-    /// Brings a node back as planned. Where it comes by IST the others keep what it needs from before the last look until it is there.
+    /// Brings a node back as planned. If it comes by IST, the others keep what it needs from before
+    /// the last check until it is back.
     ///
     /// # Errors
-    /// [`RejoinError::NeedsCopy`] before anything is started, unless a full copy is allowed; others. Whatever it is, the others have been told
-    /// that they need not keep anything any more, unless that is said as a warning.
+    /// [`RejoinError::NeedsCopy`] before anything is started, unless a full copy is allowed;
+    /// others. In every case the others have been told to stop keeping write-sets, or a warning
+    /// says that they were not.
     pub fn bring_back(&self, plan: &RejoinPlan, leave: &Leave) -> Result<Rejoined, RejoinError> {
         self.bring_back_by(plan, leave, None)
     }
 
-    /// The same of a node that takes a full copy from this one: it is not waited for when that is down and nobody else can give one.
+    /// Like [`Self::bring_back`], for a node that takes a full copy from `giver`. Stops waiting if
+    /// that one is down and no other node can give a copy.
     ///
     /// # Errors
     /// As [`Self::bring_back`].
@@ -149,10 +154,12 @@ impl Rejoining<'_> {
         })
     }
 
-    /// Looks once more, now that nothing goes any more: those that keep what the node misses. Empty: it does not matter, or it runs already.
+    /// Checks once more which nodes keep what the node misses, now that they no longer discard it.
+    /// Empty: it does not matter, or the node already runs.
     ///
     /// # Errors
-    /// [`RejoinError::NeedsCopy`]: it went before they were told to keep it. Other things were looked for before a full copy.
+    /// [`RejoinError::NeedsCopy`]: it was discarded before the others were told to keep it. The
+    /// checks before a full copy are different ones, so this start does not switch to one.
     fn still_by_ist(&self, plan: &RejoinPlan, leave: &Leave) -> Result<Vec<String>, RejoinError> {
         let Some(hold) = &plan.hold else {
             return Ok(Vec::new());
@@ -189,14 +196,14 @@ impl Rejoining<'_> {
         }
     }
 
-    /// Starts the node; one of those that keep what it misses is asked first.
+    /// Starts the node. It asks one of the nodes that keep what it misses first.
     fn start(&self, plan: &RejoinPlan, keep_it: &[String]) -> Result<(), RejoinError> {
-        // Of several names Galera takes whichever has got furthest.
+        // Given several names, Galera picks the one that has got furthest.
         let mut donors = plan.donors.iter();
         let best = donors.find(|donor| keep_it.is_empty() || keep_it.contains(&donor.name));
         let donor = best.map(|donor| donor.node_name.as_str());
         self.run.events.note(format!("starting {}", plan.node));
-        // A restore that was given up may have left with what it was to stand alone.
+        // A restore that was given up may have left its standalone options.
         self.control.end_standalone()?;
         Ok(self.start_of(plan).begin(donor)?)
     }
@@ -246,7 +253,7 @@ impl Rejoining<'_> {
                 return Err(self.too_late(plan, leave, joining, &late));
             }
             if self.run.cancel.is_cancelled() {
-                // Without what is kept for it, it may take a full copy that nobody has allowed.
+                // Without what is kept for it, the node may take a full copy that was not allowed.
                 let wait = held.any() && !leave.sst && !joining.has_asked();
                 if !wait || self.run.cancel.is_hard() {
                     return Err(RejoinError::Interrupted { node: node.clone() });
@@ -278,9 +285,9 @@ impl Rejoining<'_> {
         }
     }
 
-    /// Whether somebody may be there who gives the node a copy.
+    /// Whether a node may be there that can give this one a copy.
     fn can_be_given(&self, plan: &RejoinPlan, giver: Giver<'_>) -> bool {
-        // What cannot be told just now is no sign that it is down.
+        // Not knowing is no sign that it is down.
         if !matches!(runs(giver.control, giver.member), Ok(false)) {
             return true;
         }
@@ -289,7 +296,8 @@ impl Rejoining<'_> {
         others.any(|(_, member)| look(member).is_ok_and(|now| now.primary))
     }
 
-    /// Ends the server of a node that will not come: it does nothing any more, and keeps the next start from beginning. What is said of that.
+    /// Ends the server of a node that will not come back: it does nothing any more and would block
+    /// the next start. Returns what to tell the user.
     fn end_failed(&self, plan: &RejoinPlan, leave: &Leave, of_restore: bool) -> String {
         const STOP_IT: &str = "its server is to be stopped before it is started again";
         if plan.runs {
@@ -308,11 +316,12 @@ impl Rejoining<'_> {
         }
     }
 
-    /// Whether a node whose start has failed has the place still that it had, or gets it back.
+    /// Whether a node whose start failed still has its position, or can get it back.
     fn still_stands(&self, plan: &RejoinPlan) -> bool {
         let member = &self.members[plan.at];
         let file = ask(member, &brief()).grastate;
-        // A position that is not written down is looked for in its tables, unless a copy has begun to overwrite them.
+        // A position that was not written down is recovered from the tables, unless a copy has
+        // begun to overwrite them.
         let known =
             |file: GraState| file.has_history() && (file.seqno.is_some() || !plan.begins_copy());
         let got_nothing = || {
@@ -323,7 +332,8 @@ impl Rejoining<'_> {
         file.is_some_and(known) || got_nothing() == Some(true)
     }
 
-    /// What is said of a node that takes too long. It goes on by itself, unless it would take a full copy then.
+    /// The error for a node that takes too long. The node keeps starting by itself, unless it would
+    /// then take a full copy.
     fn too_late(
         &self,
         plan: &RejoinPlan,
@@ -345,7 +355,7 @@ impl Rejoining<'_> {
         }
     }
 
-    /// The node on its way, unless it may take a full copy.
+    /// The starting node, if it may not take a full copy.
     fn unallowed<'b>(
         &'b self,
         plan: &RejoinPlan,
@@ -360,8 +370,8 @@ impl Rejoining<'_> {
         })
     }
 
-    /// Looks whether what the node needs is still kept. One that has not asked yet when it is gone would take a full copy: unless that is
-    /// allowed it is stopped.
+    /// Checks that what the node needs is still kept. If that is gone before the node has asked for
+    /// it, the node would take a full copy, so it is stopped unless a copy is allowed.
     ///
     /// # Errors
     /// [`RejoinError::NotBack`]: it was stopped.
@@ -388,7 +398,7 @@ impl Rejoining<'_> {
                 reason: format!("{how}. --allow-sst starts it all the same"),
             });
         }
-        // What it has asked for its donor keeps by itself.
+        // The donor itself keeps what the node has asked for.
         held.watched.clear();
         held.release(None);
         Ok(())

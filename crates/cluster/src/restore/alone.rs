@@ -1,4 +1,4 @@
-//! With what a node is started that stands alone.
+//! Chooses the options that a standalone node is started with.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -13,15 +13,16 @@ use crate::member::Member;
 use crate::restore::seen::{Seen, datadir_of};
 use crate::view::ClusterView;
 
-/// The longest path of a unix socket (`sockaddr_un`).
+/// The longest path of a Unix socket (`sockaddr_un`).
 const SOCKET_MOST: usize = 107;
-/// The socket of a server that stands alone, in its data directory.
+/// The socket of a standalone server, in its data directory.
 const SOCKET: &str = "refloat-standalone.sock";
-/// The first port that a server that stands alone listens on, when its own one is not known.
+/// The first port to try for a standalone server whose own port is unknown.
 const PORT: u16 = 23_306;
 
-/// With what the chosen node is started while it stands alone: cut off from the cluster and from applications, and with what only a start
-/// can change for the load.
+/// The options, port and socket that the chosen node is started with while standalone: cut off from
+/// the cluster and from applications, with those settings for the load that only a start can
+/// change.
 pub(super) fn alone(
     member: &Member,
     seen: &[Seen],
@@ -35,7 +36,7 @@ pub(super) fn alone(
         Target::Tcp(_, port) => Some(port),
         Target::Unix(_) => None,
     };
-    // A port of its own keeps applications and proxies out, which the account of the load is not.
+    // A port of its own keeps applications and proxies out, but not the load.
     let mut taken: BTreeSet<u16> = view
         .nodes
         .iter()
@@ -74,7 +75,7 @@ pub(super) fn alone(
         None => {}
     }
     if let Some(facts) = facts {
-        // A replica of another node goes on with this log when that node is a copy of this one.
+        // A replica of another node continues from this log once that node is a copy of this one.
         let unread = seen.iter().all(|seen| {
             seen.facts
                 .as_ref()
@@ -85,7 +86,7 @@ pub(super) fn alone(
     Ok((options, port, socket))
 }
 
-/// What only a start can change and a load is faster with, by the same rules as everywhere.
+/// Settings that speed up a load and that only a start can change, by the same rules as everywhere.
 fn for_load(
     facts: &Facts,
     load: &LoadOptions,
@@ -103,7 +104,7 @@ fn for_load(
         let name = advice.name.as_str();
         let wanted = advice.restart
             && match name {
-                // A crash of the machine may tear pages: only where the server may be lost.
+                // A machine crash may tear pages, so only where the server is disposable.
                 "innodb_doublewrite" => level == Durability::Disposable,
                 "innodb_log_file_size" | "innodb_buffer_pool_size_max" => {
                     level >= Durability::Relaxed
@@ -116,7 +117,8 @@ fn for_load(
     }
     let binlog_off = match load.binlog {
         BinlogMode::Keep => false,
-        // Others get these rows by full copies; a replica that reads the log would lack them.
+        // The other nodes get these rows by full copies, but a replica that reads the log would
+        // miss them.
         _ => facts.is_on("log_bin") && unread,
     };
     if binlog_off {

@@ -1,4 +1,5 @@
-//! The steps from a cluster of one to the whole: the others take full copies, and all are compared.
+//! The steps from a cluster of one node to the whole: the others take full copies, and all are
+//! compared.
 
 use std::time::Duration;
 
@@ -14,11 +15,11 @@ use crate::rejoin::{DonorChoice, Giver, Leave, RejoinPlan, Rejoining};
 use crate::restore::planned::{OldData, RestoreWay};
 use crate::view::{Rejoin, RejoinKind};
 
-/// Rates do not matter to whether a copy can be made.
+/// Short, because rates do not matter to whether a copy can succeed.
 const SAMPLE: Duration = Duration::from_millis(100);
 
 impl Restore<'_> {
-    /// Brings the others back by full copies, one at a time.
+    /// Brings the other nodes back by full copies, one at a time.
     pub(super) fn rejoin_others(&self, state: &mut RestoreState) -> Result<(), RestoreError> {
         const STEP: RestoreStep = RestoreStep::Rejoin;
         let chosen = state.plan.at;
@@ -48,18 +49,20 @@ impl Restore<'_> {
         const STEP: RestoreStep = RestoreStep::Rejoin;
         let (member, control) = (&self.members[at], self.control(at)?);
         let up = self.has_server(state, at)?;
-        // Only a copy leads into the new history: one that has been there may have gone, and misses a little.
+        // Only a copy leads into the new history, so a node that has been there needs only what it
+        // missed since.
         let was_there = !up && self.has_joined(state, at)?;
         if !up {
             let planned = &state.plan.nodes[at];
             match &planned.old {
-                // It stands there already; once more does no harm.
+                // This may be done already; repeating it does no harm.
                 OldData::Aside { path } if !state.nodes[at].overtaken => {
                     files::set_aside(self.host(at), &planned.datadir, path)?;
                 }
                 // It comes back with what it has.
                 _ if was_there => {}
-                // It has no place in the new history anyway; without one in the old it cannot go back there by mistake either.
+                // It has no place in the new history anyway. Without one in the old history it
+                // cannot return there by mistake either.
                 _ => files::give_place_up(
                     self.host(at),
                     &planned.datadir,
@@ -141,18 +144,20 @@ impl Restore<'_> {
             .events
             .note(format!("{} is back by {way}", member.name));
         state.nodes[at].joined = Some(joined);
-        // Whatever it held when it was compared, it is another server now.
+        // Whatever it held when it was compared, it is a different server now.
         state.nodes[at].same = false;
         Ok(())
     }
 
-    /// A copy to a node may have failed half way, because a disk was full, say. What it had before is set aside, and what came is of no worth.
+    /// Removes what is left of a copy that failed half way, for example because a disk was full.
+    /// The node's earlier data are set aside, and half a copy is worthless.
     fn remove_half_copy(&self, state: &RestoreState, at: usize) -> Result<(), RestoreError> {
         let planned = &state.plan.nodes[at];
         let OldData::Aside { path } = &planned.old else {
             return Ok(());
         };
-        // To look at what makes a copy fail takes a while, in which something else may start the node.
+        // Checking for what makes a copy fail takes a while, and something may have started the
+        // node since.
         if self.has_server(state, at)? {
             let reason = "something has started it meanwhile: give the same command again";
             return Err(self.wrong(RestoreStep::Rejoin, at, reason));
@@ -168,21 +173,21 @@ impl Restore<'_> {
         Ok(())
     }
 
-    /// Proves, as far as that can be seen, that a full copy to this node can work. When the plan was made all nodes may have been down, and
-    /// how much there is to copy was a guess.
+    /// Proves, as far as visible, that a full copy to this node can work. When the plan was made,
+    /// all nodes may have been down and the size of the copy was a guess.
     fn copy_works(&self, state: &RestoreState, at: usize) -> Result<(), RestoreError> {
         let options = AdviseOptions {
             joiner: Some(self.members[at].name.clone()),
             sample: SAMPLE,
             ..AdviseOptions::default()
         };
-        // Those that are down are looked at as they were when they ran.
+        // Nodes that are down are checked by the facts from when they ran.
         let mut candidates = self.candidates.to_vec();
         for (candidate, planned) in candidates.iter_mut().zip(&state.plan.nodes) {
             candidate.shown.clone_from(&planned.shown);
         }
         let Ok(advice) = advise(&state.cluster, &candidates, &options) else {
-            // Nobody is to be looked at.
+            // There are no nodes to check.
             return Ok(());
         };
         let fails: Vec<String> = advice.failing().map(Mistake::told).collect();
@@ -196,14 +201,15 @@ impl Restore<'_> {
         Err(self.wrong(RestoreStep::Rejoin, at, reason))
     }
 
-    /// Proves that all nodes are there and in step. What is wrong is said of the node that it is wrong with: the others only see one less.
+    /// Proves that all nodes are up and synced. An error names the node that is at fault; the
+    /// others only see one member less.
     fn all_are_in_step(&self, state: &RestoreState) -> Result<(), RestoreError> {
         const STEP: RestoreStep = RestoreStep::Verify;
         let mut seen = Vec::new();
         for (at, member) in self.members.iter().enumerate() {
             let now = look(member).map_err(|reason| {
                 let start = match state.plan.way {
-                    // Nothing was said about how nodes are started, or need not be.
+                    // With this way, how nodes are started may not be configured.
                     RestoreWay::Replicate => {
                         "; start it if it is down: it gets what it has missed, and is compared then"
                     }
@@ -266,7 +272,7 @@ impl Restore<'_> {
         const STEP: RestoreStep = RestoreStep::Verify;
         let chosen = state.plan.at;
         if state.plan.way == RestoreWay::Rebuild {
-            // One may have gone since it came back.
+            // A node may have left since it came back.
             self.rejoin_others(state)?;
         }
         self.all_are_in_step(state)?;
@@ -286,7 +292,7 @@ impl Restore<'_> {
             state.nodes[at].same = true;
             self.write(state)?;
         }
-        // One may have gone since it was compared.
+        // A node may have left since it was compared.
         self.all_are_in_step(state)
     }
 }

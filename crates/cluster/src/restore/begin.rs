@@ -1,4 +1,4 @@
-//! The chosen node begins the cluster anew.
+//! Bootstraps the cluster anew from the chosen node.
 
 use std::time::{Duration, Instant};
 
@@ -11,11 +11,11 @@ use crate::join::{Joining, Seen, look};
 use crate::journal::LogMark;
 use crate::member::Member;
 
-/// How long a node's file may be without the history that it says it is in.
+/// How long a node's `grastate.dat` may lack the history that the node reports.
 const FILE_PATIENCE: Duration = Duration::from_secs(20);
 
 impl Restore<'_> {
-    /// Begins the cluster anew with the chosen node: in a history of its own, as it has none.
+    /// Bootstraps the cluster from the chosen node, in a new history because the node has none.
     pub(super) fn bootstrap(&self, state: &mut RestoreState) -> Result<(), RestoreError> {
         const STEP: RestoreStep = RestoreStep::Bootstrap;
         let at = state.plan.at;
@@ -26,7 +26,8 @@ impl Restore<'_> {
         }
         let stands = self.stands_alone(state);
         let alone = stands.is_some();
-        // A process that neither stands alone nor is a member yet may be on its way to be one, or still on its way out.
+        // A process that is neither standalone nor a member yet may be on its way up or still on
+        // its way out.
         let starting = !is_member && !alone && self.has_server(state, at)?;
         if !is_member && stands == Some(Ok(())) {
             self.forget_marks(state, true)?;
@@ -60,7 +61,7 @@ impl Restore<'_> {
         let now = loop {
             match joining.look() {
                 Seen::There(now) => break now,
-                // It was told to stop before this process came, and has done so.
+                // It had been told to stop before this process looked, and has now done so.
                 Seen::Ended if !started => {
                     start_first()?;
                     started = true;
@@ -77,7 +78,7 @@ impl Restore<'_> {
                     let reason = format!("it has failed while it began the cluster: {line}");
                     return Err(self.wrong(STEP, at, reason));
                 }
-                // It has crashed while it stood alone, and systemd has started it again so.
+                // It crashed while standalone, and systemd has restarted it that way.
                 Seen::Coming if !started && self.stands_alone(state).is_some() => {
                     self.stop_alone(state, STEP)?;
                     start_first()?;
@@ -111,8 +112,8 @@ impl Restore<'_> {
         self.set_all_aside(state)
     }
 
-    /// Proves that the chosen node's address and its files are of one node: whoever answers at an address that another server has by now
-    /// would be taken for the cluster.
+    /// Proves that the chosen node's address and its files belong to the same node. If another
+    /// server has taken over the address, that server would be taken for the cluster.
     fn is_one_node(&self, state: &RestoreState, uuid: &str) -> Result<(), RestoreError> {
         let at = state.plan.at;
         let begun = Instant::now();
@@ -122,7 +123,7 @@ impl Restore<'_> {
             if has == uuid {
                 return Ok(());
             }
-            // The provider takes the history out of its file for the moment of a definition.
+            // The provider removes the history from the file while a DDL statement runs.
             if begun.elapsed() > FILE_PATIENCE {
                 let reason = format!(
                     "the server that answers at its address is of the history {uuid}, and the files in {} are of {has}: they are not of one node",
@@ -134,7 +135,7 @@ impl Restore<'_> {
         }
     }
 
-    /// Whether everything that the node was started with while it stood alone is as before.
+    /// Checks that every setting that the standalone start changed is back to its old value.
     fn settings_are_back(&self, state: &RestoreState, member: &Member) -> Result<(), RestoreError> {
         let now = values_of_options(state, member);
         let changed: Vec<String> = state

@@ -1,4 +1,4 @@
-//! Which node is loaded into, and what shows that the nodes are not one whole cluster.
+//! Chooses the node to load into, and detects that the nodes are not one whole cluster.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,10 @@ use crate::restore::planned::RestoreWish;
 use crate::restore::seen::Seen;
 use crate::view::{ClusterView, NodeView};
 
-/// The history of each node, and where it stands in it.
+/// The history of each node, and its seqno there.
 ///
-/// `known`: where nodes stood, by name, before an earlier restore had one of them give its place up. Its tables hold what they held.
+/// `known` says, by node name, where nodes stood before an earlier restore had one of them give up
+/// its place. Its tables still hold what they held.
 pub(super) fn histories(
     view: &ClusterView,
     seen: &[Seen],
@@ -35,8 +36,9 @@ fn history(
             Some((uuid.clone(), Some(*seqno)))
         }
         (Some(file), _) => Some((file.uuid.clone(), file.seqno)),
-        // The file has forgotten it when a start failed late; the tables have not. Changes of the membership count too, and leave no
-        // trace in tables: of two places in one history the later one holds.
+        // A start that fails late clears the file but not the tables. Membership changes take
+        // seqnos, too, but leave no trace in the tables: of two positions in one history, the later
+        // one holds.
         (None, Some((uuid, seqno))) => {
             let same = before.filter(|(of, _)| of == uuid);
             let seqno = same.map_or(*seqno, |(_, before)| (*seqno).max(*before));
@@ -46,7 +48,7 @@ fn history(
     }
 }
 
-/// Nodes that are down with data of which nobody knows where they stand.
+/// Nodes that are down with data whose position is unknown.
 pub(super) fn unknown(
     view: &ClusterView,
     seen: &[Seen],
@@ -66,7 +68,7 @@ pub(super) fn unknown(
         .collect()
 }
 
-/// What shows that the nodes are not of one cluster.
+/// Signs that the nodes do not belong to one cluster.
 pub(super) fn one_cluster(
     view: &ClusterView,
     histories: &[Option<(String, Option<u64>)>],
@@ -100,7 +102,7 @@ pub(super) fn one_cluster(
     against
 }
 
-/// What shows that not everybody is known, or not in a state in which anything may be stopped.
+/// Signs that not all nodes are known, or that some are in a state in which nothing may be stopped.
 pub(super) fn whole(view: &ClusterView, seen: &[Seen]) -> Vec<String> {
     let mut against = Vec::new();
     let primary = view.quorum.primary;
@@ -132,7 +134,7 @@ pub(super) fn whole(view: &ClusterView, seen: &[Seen]) -> Vec<String> {
     against
 }
 
-/// The node that is loaded into: one that holds what is newest.
+/// Chooses the node to load into: one that holds the newest data.
 pub(super) fn choose(
     view: &ClusterView,
     seen: &[Seen],
@@ -189,7 +191,7 @@ pub(super) fn choose(
             }
         };
     }
-    // Nobody runs: what is newest has to be known, and to be meant.
+    // No node runs: the newest must be known, and the user must mean it.
     if places.iter().any(|(_, seqno)| seqno.is_none()) {
         return Err(vec![format!(
             "all nodes are down, and not everybody's position is known: {}. Recover it first (mariadbd --wsrep-recover)",
@@ -200,7 +202,7 @@ pub(super) fn choose(
     let is_newest = |at: usize| places.contains(&(at, newest));
     match asked {
         Some(at) if newest.is_none() || is_newest(at) => Ok(at),
-        // Nobody knows better than who names it.
+        // Its position is unknown, so trust the user who named it.
         Some(at) if histories[at].is_none() && seen[at].unknown.is_some() => Ok(at),
         Some(at) => Err(vec![format!(
             "{} does not hold what is newest: {}",
@@ -264,7 +266,7 @@ mod tests {
         assert_eq!(chosen(&down(&[Some(5), Some(5)]), None), Ok(0));
         let error = chosen(&down(&[Some(5), None]), Some("n1")).unwrap_err();
         assert!(error.contains("n2 is at -1 (unknown)"), "{error}");
-        // While others run, one that is down is behind, or ahead of all.
+        // While others run, a node that is down is either behind or ahead of all of them.
         let mut some = view(vec![Some(state(&[], "")), None]);
         some.quorum.seqno = Some(1000);
         some.nodes[1].grastate.clone_from(&apart.nodes[0].grastate);
@@ -317,7 +319,7 @@ mod tests {
             unknown(&all, &seen, &places).is_empty(),
             "an empty folder holds nothing"
         );
-        // Its tables know it.
+        // Its tables know the position.
         seen[0].recovered = Some((uuid.clone(), 5000));
         assert_eq!(
             histories(&all, &seen, &[])[0],

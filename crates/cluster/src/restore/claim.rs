@@ -1,4 +1,4 @@
-//! One process at a time drives a restore, on whatever machine it runs.
+//! Makes sure that only one process drives a restore, whichever machine it runs on.
 
 use refloat_run::Owner;
 
@@ -7,12 +7,12 @@ use super::state::{RestoreError, RestoreState};
 use crate::claim::{Claim, Claimed};
 use crate::files;
 
-/// As long as it is there, this process drives the restore.
+/// While this exists, this process drives the restore.
 #[derive(Debug)]
 pub struct Driving<'a>(Option<Claimed<'a>>);
 
 impl Driving<'_> {
-    /// The restore has ended, and nobody is to go on with it.
+    /// Removes the claim: the restore has ended, and nothing should resume it.
     pub fn end(self) {
         if let Some(claimed) = self.0 {
             claimed.end();
@@ -21,11 +21,12 @@ impl Driving<'_> {
 }
 
 impl Restore<'_> {
-    /// Takes the restore for this process.
+    /// Claims the restore for this process.
     ///
     /// # Errors
-    /// [`RestoreError::Refused`]: another process drives it, or another restore of these nodes, or may do so on a machine that cannot be
-    /// seen from here, and `take_over` does not say that it has ended.
+    /// [`RestoreError::Refused`]: another process drives this restore or another one of these
+    /// nodes, or may do so on a machine that cannot be seen from here and `take_over` does not say
+    /// that it has ended.
     pub fn drive(
         &self,
         state: &RestoreState,
@@ -44,12 +45,13 @@ impl Restore<'_> {
         let run = self.run.dir.id().as_str();
         let claimed = host.map(|host| Claimed::restore(host, datadir, run));
         let driving = Driving(claimed.transpose()?);
-        // Another one that began in the same moment has not seen this claim, and this one sees that one's.
+        // A process that began at the same moment may not have seen this claim, so look for its
+        // claim now.
         refused(self.driven_by_others(state, take_over)?)?;
         Ok(driving)
     }
 
-    /// Removes what an earlier restore has left that is forgotten.
+    /// Removes the claim that an earlier restore, now forgotten, has left behind.
     pub fn forget_claim(&self, earlier: &RestoreState, run: &str) {
         let at = earlier.plan.at;
         let left = self.claim(earlier, at).ok().flatten();
@@ -58,12 +60,12 @@ impl Restore<'_> {
             left.is_some_and(|left| left.run == run),
         ) {
             let path = Claim::path(&earlier.plan.nodes[at].datadir);
-            // What stays is told by whoever finds it.
+            // A claim that stays behind is reported by whoever finds it.
             let _ = files::remove(host, &path);
         }
     }
 
-    /// Who else drives a restore of these nodes, or may do so.
+    /// Which other processes drive a restore of these nodes, or may do so.
     fn driven_by_others(
         &self,
         state: &RestoreState,
@@ -91,7 +93,7 @@ impl Restore<'_> {
         Ok(against)
     }
 
-    /// Whether this process has been told by another one that it drives no more.
+    /// Whether another process has taken over this restore, and which one.
     pub(super) fn taken_over(&self, state: &RestoreState) -> Result<Option<String>, RestoreError> {
         let claim = self.claim(state, state.plan.at)?;
         Ok(claim

@@ -1,5 +1,7 @@
-//! The node that was loaded into, while the others take copies of it: their old data are set aside before, and when it dies in between it
-//! begins its history again.
+//! Keeps the loaded node able to give copies to the others.
+//!
+//! The others' old data are set aside first. If the loaded node dies in between, it bootstraps its
+//! history again.
 
 use std::time::{Duration, Instant};
 
@@ -13,17 +15,22 @@ use crate::journal::LogMark;
 use crate::node::{NodeState, Role};
 use crate::restore::planned::OldData;
 
-/// How long it may go without an answer while its process is there: one that was started as a member and finds nobody ends within a minute.
+/// How long the node may go without an answer while its process exists: one that was started as a
+/// member and finds no other ends within a minute.
 const SILENCE: Duration = Duration::from_secs(120);
-/// How long it may belong to no primary component while no other node runs: what starts servers again has done so by then.
+/// How long it may be outside a primary component while no other node runs: whatever restarts
+/// servers has done so by then.
 const ALONE_PATIENCE: Duration = Duration::from_secs(10);
 
 impl Restore<'_> {
-    /// Sets the old data of all others aside before any of them takes a copy. Whatever starts one of them from now on finds an empty folder.
+    /// Sets the old data of all other nodes aside before any of them takes a copy. Whatever starts
+    /// one of them from then on finds an empty directory.
     ///
-    /// Not before the first node has begun the new history: until then each of the others is a whole copy that can begin a cluster.
+    /// This must wait until the first node has begun the new history: until then, each of the
+    /// others is a complete copy that can bootstrap a cluster.
     pub(super) fn set_all_aside(&self, state: &mut RestoreState) -> Result<(), RestoreError> {
-        // Those that are down first: when another one is lost already, theirs are what is left.
+        // Nodes that are down come first: if another node's data are already lost, theirs are what
+        // is left.
         let others: Vec<usize> = self.others(state).collect();
         let mut up = Vec::new();
         for at in others {
@@ -43,7 +50,7 @@ impl Restore<'_> {
                 up.push(at);
                 continue;
             }
-            // Written down first: whoever looks for the old data finds both names.
+            // Record it first: anyone who looks for the old data then finds both names.
             state.nodes[at].aside = Some(path.clone());
             self.write(state)?;
             files::set_aside(host, &state.plan.nodes[at].datadir, &path)?;
@@ -71,7 +78,8 @@ impl Restore<'_> {
         Ok(file.is_some_and(|file| Some(file.uuid) == state.uuid))
     }
 
-    /// The name by which the node that was loaded into is asked for copies, which it can give: it is in step.
+    /// The `wsrep_node_name` by which to ask the loaded node for copies. It is synced, so it can
+    /// give them.
     pub(super) fn donor(
         &self,
         state: &RestoreState,
@@ -90,7 +98,7 @@ impl Restore<'_> {
         Ok(now.node_name)
     }
 
-    /// What the chosen node says; one that has died is started again.
+    /// What the chosen node reports. If it has died, it is started again.
     fn chosen(
         &self,
         state: &RestoreState,
@@ -103,7 +111,8 @@ impl Restore<'_> {
         let mut joining = Joining::new(member, control, None);
         while self.has_server(state, at)? {
             let answer = look(member);
-            // Of two of which one has died the other has no majority, and nobody is left to give it one.
+            // When one of two nodes dies, the other has no majority, and no node is left to restore
+            // it.
             if let Ok(now) = &answer
                 && !now.primary
                 && now.cluster_uuid == uuid
@@ -118,7 +127,7 @@ impl Restore<'_> {
                 continue;
             }
             let why = match answer {
-                // A donor is busy for a moment after its joiner has died.
+                // A donor stays busy for a moment after its joiner has died.
                 Ok(now) if now.primary && now.role == Role::Synced => return Ok(now),
                 Ok(now) if begun.elapsed() > SILENCE => return Ok(now),
                 Ok(_) => String::new(),
@@ -182,7 +191,8 @@ impl Restore<'_> {
         Ok(false)
     }
 
-    /// Proves that the chosen node can begin the new history again: no other one runs, and none holds more of it.
+    /// Proves that the chosen node can bootstrap the new history again: no other node runs, and
+    /// none holds more of it. Stops the others if they run.
     fn may_begin_again(
         &self,
         state: &RestoreState,
@@ -211,12 +221,13 @@ impl Restore<'_> {
                         );
                         return Err(self.wrong(step, at, reason));
                     }
-                    // It has no place yet: it waits for somebody to give it a copy.
+                    // It has no place yet and waits for a node to give it a copy.
                     Err(_) => self.end_joiner(state, other, step)?,
                 }
             }
             let joined = state.nodes[other].joined.is_some();
-            // Of one that was seen to be back and does not say where it stands nobody knows; of another one that is half a copy.
+            // A node that came back but does not say where it stands may be ahead. Without that, an
+            // unknown position means half a copy.
             let newer = match self.reached(state, other)? {
                 Some((of, seqno)) if of == uuid => {
                     seqno.zip(own).map_or(joined, |(its, own)| its > own)
@@ -234,7 +245,7 @@ impl Restore<'_> {
         Ok(())
     }
 
-    /// The history of a node that is down, and its last write-set, where anybody knows that.
+    /// The history of a node that is down, and its last write-set if known.
     fn reached(
         &self,
         state: &RestoreState,
@@ -246,7 +257,7 @@ impl Restore<'_> {
         if file.seqno.is_some() {
             return Ok(Some((file.uuid, file.seqno)));
         }
-        // Tables of half a copy cannot be read, and hold nothing of worth.
+        // The tables of half a copy cannot be read and are worthless.
         let recovered = self.control(at)?.recover().ok().flatten();
         let seqno = recovered.and_then(|(of, seqno)| (of == file.uuid).then_some(seqno));
         Ok(Some((file.uuid, seqno)))

@@ -1,4 +1,4 @@
-//! Nodes that have to be down: how they are stopped, what they have written down by then, and how it is known that they stay so.
+//! Takes nodes down: stops them, records where they stand, and proves that they stay down.
 
 use std::time::{Duration, Instant};
 
@@ -10,11 +10,12 @@ use crate::files;
 use crate::grastate::GraState;
 use crate::join::{is_down, runs};
 
-/// How long the process of a server that answers no more may take to end.
+/// How long a server process that no longer answers may take to end.
 const DOWN_PATIENCE: Duration = Duration::from_secs(900);
 
 impl Restore<'_> {
-    /// Whether a node has a server: by its answers, by what starts and stops it, or by the processes of its machine.
+    /// Whether a node has a running server: it answers, its control says so, or its machine has a
+    /// process for it.
     pub(super) fn has_server(&self, state: &RestoreState, at: usize) -> Result<bool, RestoreError> {
         Ok(self.works_in_its_folder(state, at)? || runs(self.control(at)?, &self.members[at])?)
     }
@@ -24,7 +25,8 @@ impl Restore<'_> {
         Ok(server.is_some())
     }
 
-    /// What a node that is down has written down of itself. It is looked for where the plan has found its data.
+    /// What a node that is down has recorded in its `grastate.dat`, read from the planned data
+    /// directory.
     pub(super) fn place(
         &self,
         state: &RestoreState,
@@ -35,7 +37,7 @@ impl Restore<'_> {
         Ok(text.as_deref().and_then(GraState::parse))
     }
 
-    /// Stops a node, and waits until it is gone.
+    /// Stops a node and waits until it is gone.
     pub(super) fn stop(
         &self,
         state: &RestoreState,
@@ -47,7 +49,8 @@ impl Restore<'_> {
         self.goes_down(state, at, step, Control::stop)
     }
 
-    /// Ends a node that waits for a copy, and waits until it is gone. Told to stop, it would wait for its copy first.
+    /// Kills a node that waits for a copy, and waits until it is gone. A normal stop would first
+    /// wait for the copy.
     pub(super) fn end_joiner(
         &self,
         state: &RestoreState,
@@ -83,7 +86,7 @@ impl Restore<'_> {
         if let Err(error) = stopped {
             self.run.events.warn(error.to_string());
         }
-        // One that answers no more may be at its files still, and commands cannot tell.
+        // A server that no longer answers may still be using its files, and commands cannot tell.
         let begun = Instant::now();
         while self.works_in_its_folder(state, at)? {
             if begun.elapsed() > DOWN_PATIENCE {
@@ -98,7 +101,7 @@ impl Restore<'_> {
         Ok(())
     }
 
-    /// Writes down where a node that is down stands.
+    /// Records where a node that is down stands.
     pub(super) fn note_place(
         &self,
         state: &mut RestoreState,
@@ -108,12 +111,12 @@ impl Restore<'_> {
         let Some(file) = self.place(state, at)? else {
             return Err(self.wrong(step, at, "its grastate.dat cannot be read"));
         };
-        // Of one that has given its place up it stands here already.
+        // Recorded earlier; the node may have given up its place since.
         if state.nodes[at].left.is_some() {
             return Ok(());
         }
         let left = match (file.has_history(), file.seqno) {
-            // What its tables have said when it was planned.
+            // The position that its tables showed when the restore was planned.
             (false, _) => match state.plan.nodes[at].history.clone() {
                 Some((uuid, Some(seqno))) => Some((uuid, seqno)),
                 _ => return Ok(()),
@@ -152,7 +155,8 @@ impl Restore<'_> {
         Ok(())
     }
 
-    /// Proves that no other node runs: one that did would go on with the old data, or be taken for the cluster by applications.
+    /// Proves that no other node runs. One that did would continue with the old data, or
+    /// applications would take it for the cluster.
     pub(super) fn others_are_down(
         &self,
         state: &RestoreState,
@@ -171,7 +175,7 @@ impl Restore<'_> {
         Ok(())
     }
 
-    /// Proves that nobody has written to a node since it was stopped.
+    /// Proves that nothing has been written to a node since it was stopped.
     fn is_where_it_was(
         &self,
         state: &RestoreState,
@@ -191,7 +195,7 @@ impl Restore<'_> {
             Some(now) if now != *seqno => Some(now),
             Some(_) => return Ok(()),
             None if progress.recovered => return Ok(()),
-            // It had written it down, and a server that starts takes that away.
+            // The file had a seqno; a server that starts resets it to -1.
             None => match self.control(at)?.recover()? {
                 Some((of, now)) if of == *uuid && now <= *seqno => return Ok(()),
                 Some((_, now)) => Some(now),

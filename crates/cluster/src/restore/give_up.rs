@@ -1,4 +1,4 @@
-//! The end of a restore that is not gone on with.
+//! Gives up a restore that will not be resumed.
 
 use super::Restore;
 use super::state::{RestoreError, RestoreState, RestoreStep};
@@ -6,11 +6,12 @@ use crate::join::look;
 use crate::restore::planned::RestoreWay;
 
 impl Restore<'_> {
-    /// Ends a restore that has not come to its end: the chosen node, if it stands alone, is stopped and will start as a node again. Nothing
-    /// else is started or stopped, and no data are touched.
+    /// Ends an unfinished restore. If the chosen node is standalone, it is stopped and will start
+    /// as a cluster node again. Nothing else is started or stopped, and no data are touched.
     ///
     /// # Errors
-    /// The chosen node does not stop, or how it starts cannot be put back: then the restore is open still.
+    /// The chosen node does not stop, or its normal start cannot be put back. The restore then
+    /// stays open.
     pub fn give_up(&self, state: &mut RestoreState) -> Result<(), RestoreError> {
         let at = state.plan.at;
         let is_member = look(&self.members[at]).is_ok_and(|now| now.primary);
@@ -22,7 +23,7 @@ impl Restore<'_> {
                 && state.step > RestoreStep::Stop
                 && control.is_running()? == Some(true)
             {
-                // It was on its way to stand alone.
+                // It was starting as a standalone server.
                 self.stop(state, at, state.step)?;
             }
             control.end_standalone()?;

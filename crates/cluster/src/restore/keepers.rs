@@ -1,8 +1,8 @@
-//! Programs on a node's machine that start and stop servers of their own accord.
+//! Finds programs on a node's machine that start and stop servers on their own.
 
 use crate::host::Host;
 
-/// Their names, as the system cuts them off (15 bytes), and what they do to a server.
+/// Their names, cut off at 15 bytes as the kernel does, and what they do to a server.
 const KEEPERS: [(&str, &str); 11] = [
     ("pacemakerd", "a cluster manager"),
     ("monit", "starts what has ended"),
@@ -17,7 +17,7 @@ const KEEPERS: [(&str, &str); 11] = [
     ("kubelet", "starts containers that have ended"),
 ];
 
-/// Those that run there, each with what it does. Where nobody can look, none.
+/// The keepers that run on this machine, each with what it does. Empty if nobody can look.
 pub(super) fn on(host: &Host) -> Vec<String> {
     let Ok(said) = host.run("cat /proc/[0-9]*/comm 2>/dev/null; :") else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Rates that earlier runs have shown.
+//! Learns rates from earlier runs.
 
 use std::path::Path;
 
@@ -9,19 +9,22 @@ use super::planned::RestoreWay;
 use super::rates::{MIB, Rate, RateFrom, Rates};
 use super::state::{RestoreState, STATE};
 
-/// What takes less time than this says nothing of a rate.
+/// Anything that took less time gives no rate.
 const SECONDS_LEAST: f64 = 2.0;
-/// Loads of less text than this take their time for other things than text, and say nothing of the rate of a large one.
+/// Loads of less text spend their time on other things, so they do not show the rate of a large
+/// one.
 const TEXT_LEAST: f64 = 256.0 * MIB;
-/// Full copies of less take their time for starting servers and finding donors. That time is no rate, and is kept apart.
+/// Smaller full copies spend their time on starting servers and finding donors. That time is not a
+/// rate, and is kept separately.
 const COPY_LEAST: f64 = 256.0 * MIB;
+// Commands whose runs also show rates.
 const REJOIN: &str = "cluster rejoin";
-/// Commands whose runs show rates too.
 const LOAD: &str = "load";
 
 impl Rates {
-    /// The newest that restores of this cluster have shown, as far as their runs are still in the state directory. What none of them has
-    /// shown is of the newest `load` into this cluster, and of the newest full copy that `rejoin` in it has waited for.
+    /// The newest rates shown by restores of this cluster whose runs are still in the state
+    /// directory. Rates that no restore has shown come from the newest `load` into this cluster,
+    /// and from the newest full copy that a `rejoin` in it waited for.
     pub fn measured(state_dir: &Path, cluster: &str) -> Self {
         let runs = RunDir::list(state_dir).unwrap_or_default();
         let mut rates = Self::default();
@@ -52,8 +55,8 @@ impl Rates {
         all.iter().all(|rate| rate.is_known())
     }
 
-    /// What the run of another command has shown of rates that are not known yet. What it recorded may be of another version of this
-    /// program: what is not there is not learned from.
+    /// Learns rates that are still unknown from a run of another command. Another version of this
+    /// program may have recorded it, so missing fields are ignored.
     fn learn_of_others(
         &mut self,
         run: &str,
@@ -67,13 +70,13 @@ impl Rates {
             by,
         };
         match command {
-            // What was begun before an interruption has taken time that is not told.
+            // The time spent before an interruption is not recorded.
             LOAD if said["resumed"].is_null() => {
                 let from = shown(format!(
                     "load into {}",
                     said["target"].as_str().unwrap_or("?")
                 ));
-                // One into a server of its own says nothing of these machines.
+                // A load into a standalone server says nothing about these machines.
                 if said["galera"]["cluster"] == cluster {
                     self.replicate
                         .learn_text(from, number("bytes"), number("seconds"));
@@ -90,7 +93,7 @@ impl Rates {
         }
     }
 
-    /// What a restore has shown of rates that are not known yet.
+    /// Learns rates that are still unknown from a restore.
     fn learn(&mut self, run: &str, state: &RestoreState) {
         let measured = || RateFrom::Measured {
             run: run.to_owned(),
@@ -111,13 +114,13 @@ impl Rates {
         self.learn_copies(measured(), copies, (bytes, seconds));
     }
 
-    /// Large copies show a rate, and small ones what a node takes to start and join.
+    /// Large copies show a rate; small ones show how long a node takes to start and join.
     fn learn_copies(&mut self, from: RateFrom, copies: f64, (bytes, seconds): (f64, f64)) {
         if copies < 1.0 || bytes <= 0.0 {
             return;
         }
         if bytes / copies >= COPY_LEAST {
-            // What is assumed of starts may be longer than all.
+            // The assumed start time may exceed the whole time that was measured.
             let starts = (copies * self.restart_seconds).min(seconds / 2.0);
             self.copy.learn(from, bytes, seconds - starts);
         } else if !self.restart_measured && seconds > 0.0 {
@@ -218,18 +221,18 @@ mod tests {
         let write = |state: &RestoreState| {
             let dir = RunDir::create(folder.path(), "cluster restore").unwrap();
             dir.write(STATE, state).unwrap();
-            // Runs of one second have no order.
+            // Runs started within the same second have no order.
             std::thread::sleep(std::time::Duration::from_millis(1100));
             dir.id().to_string()
         };
         write(&ended(RestoreWay::Rebuild, GIB, 100.0, None));
         let newer = write(&ended(RestoreWay::Rebuild, 2 * GIB, 10.0, Some(3 * GIB)));
-        // A small copy takes its time for other things: that is no rate.
+        // A small copy spends its time on other things and shows no rate.
         write(&ended(RestoreWay::Rebuild, 1000, 10.0, Some(500)));
         let mut of_another = ended(RestoreWay::Replicate, GIB, 10.0, None);
         of_another.cluster = "other".to_owned();
         write(&of_another);
-        // What was begun before an interruption, and what took no time, says nothing.
+        // A resumed load, and one that took no time, show nothing.
         let mut resumed = ended(RestoreWay::Rebuild, GIB, 10.0, None);
         resumed.loaded.as_mut().unwrap().resumed = true;
         write(&resumed);
@@ -240,7 +243,7 @@ mod tests {
             from: RateFrom::Measured { run: newer.clone() },
         };
         assert_eq!(rates.load, shown(2.0 * GIB as f64 / 10.0));
-        // Ten seconds are what a start takes on this cluster, and not all of what a copy took.
+        // On this cluster, ten seconds are what a start takes, but not all of what a copy took.
         assert!(rates.restart_measured && (rates.restart_seconds - 10.0).abs() < 1e-9);
         assert_eq!(rates.copy, shown(3.0 * GIB as f64 / 5.0));
         assert_eq!(rates.replicate, Rates::default().replicate);
@@ -267,9 +270,9 @@ mod tests {
             said.as_object_mut().unwrap().extend(more.clone());
             said
         };
-        // Into a server of its own, which may be any.
+        // Into a standalone server, which may be any.
         write(LOAD, RunResult::Done, load(1000, serde_json::json!({})));
-        // A small one takes its time for other things than text.
+        // A small load spends its time on things other than text.
         write(LOAD, RunResult::Done, load(9, serde_json::json!({})));
         let many = serde_json::json!({"galera": {"cluster": "shop"}});
         let many = write(LOAD, RunResult::Done, load(500, many));
@@ -298,7 +301,7 @@ mod tests {
             shown(50.0 * MIB, &many, "load into db1:3306")
         );
         assert_eq!(rates.copy, shown(100.0 * MIB, &copy, "cluster rejoin n2"));
-        // A restore of the cluster itself, though older, knows better.
+        // A restore of this cluster takes precedence over runs of other commands.
         let dir = RunDir::create(folder.path(), "cluster restore").unwrap();
         dir.write(STATE, &ended(RestoreWay::Rebuild, 900 << 20, 10.0, None))
             .unwrap();

@@ -1,8 +1,10 @@
-//! Rates that no earlier run has shown are tried on the cluster, for a second each, before a way is chosen by them.
+//! Measures rates that no earlier run has shown, for a second each, so that a way can be chosen.
 //!
-//! Rows go into a database of Refloat's own, once as a load that is replicated writes them, until all nodes have applied them, and once without
-//! replication, as into a node that stands alone. Dropping that database is replicated, so that nothing stays on any node. What a full copy moves is
-//! tried from the data directory of the one to the disk of another, by the port and the program that copies take.
+//! Rows go into a database of Refloat's own: once as a replicated load writes them, until all nodes
+//! have applied them, and once without replication, as into a standalone node. Dropping that
+//! database is replicated, so nothing stays on any node. The rate of a full copy is measured from
+//! one node's data directory to another node's disk, through the port and the program that copies
+//! use.
 
 use std::fmt::Write as _;
 use std::thread;
@@ -21,13 +23,13 @@ use crate::view::ClusterView;
 
 /// How long rows are written.
 const WHILE: Duration = Duration::from_secs(1);
-/// As many sessions write as the load's workers on a small machine.
+/// As many sessions as the load has workers on a small machine.
 const SESSIONS: usize = 4;
-/// Rows in a statement: about as much text as in a chunk of a load.
+/// Rows per statement: about as much text as in a chunk of a load.
 const ROWS: usize = 4_000;
-/// How long the scripts of a copy may take; theirs is shorter.
+/// How long the scripts of a copy may take; their own limits are shorter.
 const COPY_LIMIT: Duration = Duration::from_secs(30);
-/// A file that is gone when a copy has been tried.
+/// The scratch file of a trial copy, removed afterwards.
 const FILE: &str = ".refloat-rate";
 
 const RECEIVE: &str = concat!(
@@ -41,7 +43,8 @@ const SEND: &str = concat!(
     include_str!("send.sh")
 );
 
-/// Measures what is not known of these rates. What could not be measured stays as it is; why is the result.
+/// Measures those of the rates that are unknown. Rates that could not be measured stay as they are;
+/// returns the reasons.
 pub(super) fn measure(
     rates: &mut Rates,
     view: &ClusterView,
@@ -101,7 +104,7 @@ impl<'a> Scratch<'a> {
     fn new(connect: &'a ConnectOptions) -> Result<Self, String> {
         let told = |error: Error| chain(&error);
         let mut conn = Connection::connect(connect).map_err(told)?;
-        // What a process that was killed has left.
+        // A killed process may have left its database behind.
         let others = conn
             .query_value(format!(
                 "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{RATES_SCHEMA}' AND TABLE_NAME NOT IN ('{}', '{}')",
@@ -144,7 +147,8 @@ impl<'a> Scratch<'a> {
         Ok(())
     }
 
-    /// Writes for a while into a table, and waits until these others have applied it; `None`: it is not replicated. Bytes of text per second.
+    /// Writes to a table for a while, then waits until `others` have applied it. `None` writes
+    /// without replication. Returns bytes of text per second.
     fn write(&self, table: &str, others: Option<&[&ConnectOptions]>) -> Result<f64, String> {
         let alone = others.is_none();
         let begun = Instant::now();
@@ -203,7 +207,7 @@ impl<'a> Scratch<'a> {
     }
 }
 
-/// Rows as a dump has them, of some 200 bytes, whose second key is not in order.
+/// Dump-like rows of about 200 bytes each, whose secondary key is not in order.
 fn rows(mut seed: u64) -> String {
     let mut lines = String::new();
     for _ in 0..ROWS {
@@ -218,7 +222,7 @@ fn rows(mut seed: u64) -> String {
     lines
 }
 
-/// Waits until a node has applied what the cluster had taken when it was asked.
+/// Waits until a node has applied everything that the cluster had committed when asked.
 fn applied(connect: &ConnectOptions) -> Result<(), Error> {
     let mut conn = Connection::connect(&ConnectOptions {
         read_timeout: Some(Duration::from_secs(60)),
@@ -232,7 +236,7 @@ fn applied(connect: &ConnectOptions) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a copy moves from a node to another one, in bytes per second.
+/// Measures how many bytes per second a copy moves from one node to another.
 fn copy(view: &ClusterView, members: &[Member], at: usize) -> Result<f64, String> {
     let nodes = || view.nodes.iter().zip(members).enumerate();
     let other = nodes().find(|(other, (node, member))| {
@@ -284,7 +288,7 @@ fn copy(view: &ClusterView, members: &[Member], at: usize) -> Result<f64, String
     }
 }
 
-/// Where a node receives full copies.
+/// The host and port where a node receives full copies.
 fn joiner_at(member: &Member) -> Result<(String, u16), String> {
     let told = |error: Error| chain(&error);
     let mut conn = Connection::connect(&impatient(&member.connect)).map_err(told)?;

@@ -1,4 +1,4 @@
-//! What a restore would do, and what stands against it. Nothing is changed by looking.
+//! Plans a restore, and collects what stands against it. Looking changes nothing.
 
 use refloat_load::LoadOptions;
 
@@ -13,12 +13,12 @@ use crate::files::{self, Folder};
 use crate::member::Member;
 use crate::view::ClusterView;
 
-/// InnoDB's files take about this much more room than dump text, indexes included.
+/// InnoDB's files take about this many times the size of the dump text, indexes included.
 const FILES_PER_TEXT: f64 = 1.5;
-/// Why nothing is known of the files of a node.
+/// Why nothing is known about a node's files.
 const NO_MACHINE: &str = "no machine is named to look at its files (ssh)";
 
-/// How long both ways take, by rates that somebody has given or measured.
+/// Estimates how long both ways take, from rates that were given or measured.
 fn estimate(text: Option<u64>, data: u64, nodes: usize, rates: &Rates) -> Estimates {
     let others = nodes.saturating_sub(1) as f64;
     Estimates {
@@ -36,10 +36,10 @@ fn estimate(text: Option<u64>, data: u64, nodes: usize, rates: &Rates) -> Estima
     }
 }
 
-/// The plan, from what was seen.
+/// Makes the plan from what was seen.
 ///
 /// # Errors
-/// Everything that stands against it.
+/// Everything that stands against a restore.
 pub(super) fn make(
     view: &ClusterView,
     members: &[Member],
@@ -53,7 +53,7 @@ pub(super) fn make(
     let mut against = one_cluster(view, &histories);
     against.extend(whole(view, seen));
     let unknown = unknown(view, seen, &histories);
-    // With one that is named a person has decided which is newest.
+    // By naming a node, the user has decided which one is newest.
     if wish.node.is_none() && view.quorum.primary == 0 {
         against.extend(unknown.iter().map(|told| format!("{told}: recover that first (mariadbd --wsrep-recover), or name the node to begin with (--node)")));
     }
@@ -67,14 +67,15 @@ pub(super) fn make(
     };
     let said = view.nodes[at].state.as_ref();
     let folder = seen[at].folder.as_ref();
-    // What a node that is down holds is in its folder, with logs and caches that no copy takes: rather too much than too little.
+    // A node that is down is measured by its directory, which includes logs and caches that no copy
+    // takes: better too much than too little.
     let data = said
         .and_then(|state| state.sst.bytes)
         .or_else(|| Some(folder?.as_ref().ok()?.used))
         .unwrap_or(0);
     let estimates = estimate(text, data, members.len(), &wish.rates);
     let in_step = view.quorum.synced == view.quorum.listed;
-    // The load alone may take longer.
+    // The load alone may already take longer.
     let known = text.filter(|_| wish.rates.load.is_known());
     let load_alone = known.map(|text| text as f64 / wish.rates.load.bytes_per_second);
     let at_least = estimates.rebuild.or(load_alone);
@@ -107,7 +108,7 @@ pub(super) fn make(
         if !in_step {
             against.push("not all nodes are in step, so rows cannot be replicated to all: bring them back first, or take --way rebuild".to_owned());
         }
-        // What one node has no room for stops all of them.
+        // A node that runs out of space stops all of them.
         for (node, seen) in view.nodes.iter().zip(seen) {
             let reason = match &seen.folder {
                 Some(Ok(folder)) => {
@@ -156,7 +157,7 @@ pub(super) fn make(
                 warnings.push(format!("{}: {restarts}: a server that crashes is started again by systemd; while this lasts it joins nobody", node.name));
             }
         }
-        // Before anybody's old data are kept there is room for all.
+        // Room for all copies comes before room for anyone's old data.
         for (place, (node, seen)) in view.nodes.iter().zip(seen).enumerate() {
             if let Some(Ok(folder)) = &seen.folder {
                 let copied = needed.saturating_sub(folder.used);
@@ -246,7 +247,7 @@ pub(super) fn make(
     })
 }
 
-/// What is said of a node that has no room for what is loaded.
+/// The objection against a node that has no room for what is loaded.
 fn no_room(name: &str, folder: &Folder, more: u64) -> Option<String> {
     (folder.free < more).then(|| {
         format!(
@@ -291,10 +292,10 @@ mod tests {
         };
         let both = estimate(Some(1000), 500, 3, &rates);
         assert_eq!(both.replicate, Some(100.0));
-        // 10 s of load, two starts, and twice a start and 2000 bytes.
+        // 10 s of load, two restarts, and for each of two nodes a restart and a copy of 2000 bytes.
         assert_eq!(both.rebuild, Some(10.0 + 10.0 + 2.0 * (5.0 + 20.0)));
         assert_eq!(estimate(None, 500, 3, &rates).rebuild, None);
-        // What nobody has measured is no estimate.
+        // Rates that were never measured give no estimate.
         let none = estimate(Some(1000), 500, 3, &Rates::default());
         assert_eq!((none.rebuild, none.replicate), (None, None));
     }

@@ -1,4 +1,4 @@
-//! What is asked of a restore, and what it would do.
+//! The input of a restore plan, and the plan itself.
 
 use std::path::PathBuf;
 
@@ -8,54 +8,57 @@ use super::rates::Rates;
 use crate::advise::{Advice, Shown};
 use crate::control::StartOption;
 
-/// Less text is loaded in the time in which servers stop and start, so that no rate has to be known: 16 MiB.
+/// 16 MiB. Less text loads in the time that servers take to stop and start, so no rate is needed.
 const TEXT_LEAST: u64 = 16 << 20;
 
-/// By which way the rows come to all nodes.
+/// How the rows reach all nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RestoreWay {
-    /// They are loaded into one node that stands alone, and the others take a full copy of it.
+    /// They are loaded into one standalone node, and the others take a full copy of it.
     Rebuild,
-    /// They are loaded into one node of the cluster that goes on, which replicates them.
+    /// They are loaded into one node of the running cluster, which replicates them.
     Replicate,
 }
 
-/// What is asked for.
+/// What the user asked for.
 #[derive(Debug, Clone)]
 pub struct RestoreWish {
-    /// The node that is loaded into; `None`: whichever is best.
+    /// The node to load into; `None`: the best one.
     pub node: Option<String>,
     /// The way; `None`: the faster one.
     pub way: Option<RestoreWay>,
     /// Rates for the estimate.
     pub rates: Rates,
-    /// Whether those that nobody knows are measured on the cluster where the way depends on them: rows are written to it for that.
+    /// Whether unknown rates are measured on the cluster if the way depends on them. That writes
+    /// rows to the cluster.
     pub measure: bool,
-    /// Whether nodes may lose their old data where those cannot be set aside.
+    /// Whether nodes may lose old data that cannot be set aside.
     pub discard_old: bool,
-    /// Where nodes stood, by name, before an earlier restore had one of them give its place up: history and last write-set.
+    /// Where nodes stood, by name, before an earlier restore had one of them give up its place:
+    /// history and last write-set.
     pub known: Vec<(String, (String, u64))>,
 }
 
-/// How long both ways would take, in seconds; the comparison at the end is the same for both.
+/// How long both ways would take, in seconds. The final comparison takes the same time for both,
+/// and is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimates {
-    /// One node alone, then full copies of it.
+    /// One node standalone, then full copies of it; `None`: a rate or the size is unknown.
     pub rebuild: Option<f64>,
-    /// Through replication.
+    /// Through replication; `None`: the rate or the size is unknown.
     pub replicate: Option<f64>,
 }
 
-/// What becomes of a node's old data.
+/// What happens to a node's old data.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub enum OldData {
-    /// They stay: the dump is loaded beside them.
+    /// They stay: the dump is loaded alongside them.
     Stay,
-    /// They are set aside, under this name on the node's machine.
+    /// They are set aside, on the node's machine.
     Aside {
-        /// The folder.
+        /// The directory that they are moved to.
         path: PathBuf,
     },
     /// The full copy wipes them.
@@ -65,20 +68,20 @@ pub enum OldData {
     },
 }
 
-/// A node of the plan.
+/// One node of the plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlannedNode {
-    /// Its name.
+    /// Name of the node.
     pub name: String,
-    /// Whether it runs.
+    /// Whether the node runs.
     pub runs: bool,
-    /// The history that it holds, if it belongs to any, and its last write-set of it.
+    /// The history that the node belongs to, if any, and its last write-set there.
     pub history: Option<(String, Option<u64>)>,
     /// Its data directory.
     pub datadir: PathBuf,
-    /// What becomes of its old data.
+    /// What happens to its old data.
     pub old: OldData,
-    /// With what its server ran: what is looked at when it is down is looked at by that.
+    /// How its server was running: it is checked by these facts while it is down.
     #[serde(default)]
     pub shown: Shown,
 }
@@ -86,49 +89,49 @@ pub struct PlannedNode {
 /// What a restore would do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RestorePlan {
-    /// The dump.
+    /// The dump, as the user named it.
     pub source: String,
-    /// Bytes of text in it, as far as that can be told.
+    /// Bytes of text in the dump, as far as known.
     pub text_bytes: Option<u64>,
-    /// The way.
+    /// How the rows reach all nodes.
     pub way: RestoreWay,
-    /// Why that one.
+    /// Why that way was chosen.
     pub why: String,
-    /// How long both would take.
+    /// How long both ways would take.
     pub estimates: Estimates,
-    /// By which rates.
+    /// The rates behind the estimates.
     #[serde(default)]
     pub rates: Rates,
-    /// The place of the node that is loaded into.
+    /// Index of the node to load into.
     pub at: usize,
     /// All nodes, in the order of the list.
     pub nodes: Vec<PlannedNode>,
-    /// With what the chosen node is started while it stands alone.
+    /// The options that the chosen node is started with while standalone.
     pub options: Vec<StartOption>,
-    /// The port that it has then.
+    /// The port that it listens on then.
     pub port: u16,
-    /// The socket that it has then.
+    /// The socket that it listens on then; `None`: the path would be unusable.
     pub socket: Option<PathBuf>,
-    /// What a person should know before it begins.
+    /// What the user should know before it begins.
     pub warnings: Vec<String>,
 }
 
 impl RestorePlan {
-    /// Takes down what servers that run show of themselves.
+    /// Records what running servers show of themselves.
     pub fn know(&mut self, advice: &Advice) {
         for node in &mut self.nodes {
             node.shown = advice.shown(&node.name);
         }
     }
 
-    /// Whether it takes rates that nobody knows to choose the way.
+    /// Whether choosing the way depends on rates that are unknown.
     pub(super) fn is_undecided(&self, wish: &RestoreWish) -> bool {
         let large = self.text_bytes.is_some_and(|text| text >= TEXT_LEAST);
         let both = self.estimates.rebuild.zip(self.estimates.replicate);
         wish.way.is_none() && self.way == RestoreWay::Replicate && large && both.is_none()
     }
 
-    /// The chosen node's name.
+    /// Name of the chosen node.
     pub fn chosen(&self) -> &str {
         &self.nodes[self.at].name
     }

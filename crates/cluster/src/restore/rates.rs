@@ -1,55 +1,58 @@
-//! By which rates the time of a restore is estimated: those that earlier restores of the cluster have shown, where there were any, else
-//! those that other work in the same cluster has shown, as far as the state directory tells of it.
+//! The rates from which the duration of a restore is estimated.
+//!
+//! They come from earlier restores of the cluster if there were any, or else from other work in the
+//! same cluster that the state directory records.
 
 use serde::{Deserialize, Serialize};
 
 pub(super) const MIB: f64 = 1_048_576.0;
 
-/// A rate, and who says so.
+/// A rate and its source.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rate {
     /// Bytes per second.
     pub bytes_per_second: f64,
-    /// Where it is from.
+    /// Where the rate comes from.
     pub from: RateFrom,
 }
 
-/// Where a rate is from.
+/// Where a rate comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub enum RateFrom {
-    /// Somebody has said so.
+    /// The user gave it.
     Given,
-    /// An earlier restore of this cluster has shown it.
+    /// An earlier restore of this cluster showed it.
     Measured {
-        /// Its run.
+        /// Id of that run.
         run: String,
     },
-    /// A run of another command has shown it in this cluster.
+    /// A run of another command in this cluster showed it.
     Shown {
-        /// That run.
+        /// Id of that run.
         run: String,
         /// The command, and what it worked on.
         by: String,
     },
     /// It was measured on this cluster just now, for a second.
     Tried,
-    /// Nobody has measured it: of the order of what a local disk and a few cores do. It is shown to nobody, and decides nothing.
+    /// A guess of the order of what a local disk and a few cores do. It is never shown and decides
+    /// nothing.
     Assumed,
 }
 
-/// Rates by which the time of both ways is estimated.
+/// The rates from which the duration of both ways is estimated.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
-    /// Text into one server.
+    /// Loading dump text into one server.
     pub load: Rate,
-    /// The same with all nodes applying it too.
+    /// Loading dump text into a cluster whose nodes all apply it.
     pub replicate: Rate,
-    /// A full copy, without what a node takes to start and join.
+    /// A full copy, without the time that a node takes to start and join.
     pub copy: Rate,
     /// Seconds for a node to stop, start and join.
     pub restart_seconds: f64,
-    /// Whether small copies have shown that; else it is assumed.
+    /// Whether small copies have shown `restart_seconds`; otherwise it is assumed.
     #[serde(default)]
     pub restart_measured: bool,
 }
@@ -71,12 +74,12 @@ impl Default for Rates {
 }
 
 impl Rate {
-    /// Whether somebody has given or measured it.
+    /// Whether the rate was given or measured, rather than assumed.
     pub fn is_known(&self) -> bool {
         self.from != RateFrom::Assumed
     }
 
-    /// One that somebody has given.
+    /// A rate that the user gave.
     pub const fn given(bytes_per_second: f64) -> Self {
         Self {
             bytes_per_second,

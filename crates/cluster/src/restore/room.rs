@@ -1,24 +1,25 @@
-//! Room for what a restore brings. Several nodes may have their data on one disk, where each of them alone would find enough.
+//! Tracks the disk space that a restore takes. Several nodes may have their data on one disk, where
+//! each of them alone would find enough.
 
 use std::collections::BTreeMap;
 
 use crate::files::Folder;
 
-/// The disks of the nodes, by what their machines call them.
+/// The nodes' disks, by the name that their machine gives them.
 #[derive(Debug, Default)]
 pub(super) struct Room<'a>(BTreeMap<&'a str, Disk<'a>>);
 
 #[derive(Debug)]
 struct Disk<'a> {
-    /// Bytes that are free there.
+    /// Bytes free on the disk.
     free: u64,
-    /// Bytes that are spoken for.
+    /// Bytes already reserved.
     taken: u64,
     nodes: Vec<&'a str>,
 }
 
 impl<'a> Room<'a> {
-    /// A node takes so many bytes in any case.
+    /// Reserves bytes that a node takes in any case.
     pub fn take(&mut self, name: &'a str, folder: &'a Folder, bytes: u64) {
         let Some(disk) = &folder.disk else { return };
         let disk = self.0.entry(disk).or_insert(Disk {
@@ -26,13 +27,13 @@ impl<'a> Room<'a> {
             taken: 0,
             nodes: Vec::new(),
         });
-        // Each was looked at in a moment of its own.
+        // Each node was examined at a different moment.
         disk.free = disk.free.min(folder.free);
         disk.taken = disk.taken.saturating_add(bytes);
         disk.nodes.push(name);
     }
 
-    /// A node takes so many more, unless others have taken them.
+    /// Reserves more bytes for a node, unless other nodes need them.
     ///
     /// # Errors
     /// Why it cannot.
@@ -52,7 +53,7 @@ impl<'a> Room<'a> {
         Ok(())
     }
 
-    /// What is said of disks that have not enough for all of their nodes.
+    /// The objections for disks without enough space for all of their nodes.
     pub fn lacking(&self) -> impl Iterator<Item = String> {
         let shared = self.0.values().filter(|disk| disk.nodes.len() > 1);
         let lacking = shared.filter(|disk| disk.free < disk.taken);

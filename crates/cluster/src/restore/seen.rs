@@ -1,4 +1,4 @@
-//! What is seen of a node on its machine before a restore.
+//! Examines a node's machine before a restore.
 
 use std::path::{Path, PathBuf};
 
@@ -14,27 +14,28 @@ use crate::member::{Member, impatient};
 use crate::observe::values;
 use crate::view::NodeView;
 
-/// Folders of files that a full copy empties on the joiner, wherever they are.
+/// Directories that a full copy empties on the joiner, wherever they are.
 const FOLDERS: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('innodb_data_home_dir', 'innodb_log_group_home_dir', 'innodb_undo_directory')";
 
-/// What was seen of a node besides what it says.
+/// What was found on a node's machine, besides what the node says.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub folder: Option<Result<Folder, String>>,
     pub runs: bool,
     pub lacks: Option<String>,
     pub restarts: Option<String>,
-    /// Programs on its machine that may start and stop it of their own accord.
+    /// Programs on its machine that may start and stop it on their own.
     pub keepers: Vec<String>,
     pub recovered: Option<(String, u64)>,
-    /// Why where it stands is not known, of a node whose file does not say it.
+    /// Why its position is unknown, if its file does not say it.
     pub unknown: Option<String>,
     pub facts: Option<Facts>,
-    /// Which of its files are not in its data directory, as it says itself.
+    /// Which of its files are outside its data directory, according to the server.
     pub elsewhere: Option<String>,
 }
 
-/// Looks at one node's machine. A position that was not written down is recovered, which starts its server for a moment.
+/// Examines one node's machine. A position that was not written down is recovered, which starts the
+/// server for a moment.
 pub(super) fn see(member: &Member, node: &NodeView, control: Option<&Control>) -> Seen {
     let datadir = datadir_of(member, node);
     let folder = member
@@ -49,12 +50,13 @@ pub(super) fn see(member: &Member, node: &NodeView, control: Option<&Control>) -
             ..Seen::default()
         };
     };
-    // Of a node of which that is not known nothing is touched; each step looks again.
+    // Unknown counts as running, so nothing on the node is touched; each step checks again.
     let seen = runs(control, member);
     let runs = node.state.is_some() || !matches!(seen, Ok(false));
     let mut conn = Connection::connect(&impatient(&member.connect)).ok();
     let folders = conn.as_mut().and_then(|conn| elsewhere(conn, &datadir));
-    // Also of a file without a history: a start that fails late leaves one beside tables that are whole.
+    // This includes a file without a history: a start that fails late leaves one next to intact
+    // tables.
     let lost = node
         .grastate
         .as_ref()
@@ -85,7 +87,7 @@ pub(super) fn datadir_of(member: &Member, node: &NodeView) -> PathBuf {
     member.folder_by(node.state.as_ref())
 }
 
-/// The settings that have files of a server outside of its data directory.
+/// The settings that place a server's files outside its data directory.
 fn elsewhere(conn: &mut Connection, datadir: &Path) -> Option<String> {
     let said = values(conn, FOLDERS).ok()?;
     let outside = |value: &str| {

@@ -1,4 +1,4 @@
-//! The chosen node as a server of its own: started so, seen to be so, and stopped again.
+//! The chosen node as a standalone server: starts it, proves that it is standalone, and stops it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,11 +15,11 @@ use crate::journal::LogMark;
 use crate::member::{Member, impatient};
 use crate::observe::values;
 
-/// How long a server that was stopped may go on answering.
+/// How long a server that was stopped may keep answering.
 const DOWN_PATIENCE: Duration = Duration::from_secs(900);
 
 impl Restore<'_> {
-    /// The chosen node as it is reached while it stands alone.
+    /// How to connect to the chosen node while it is standalone.
     pub(super) fn alone(&self, state: &RestoreState) -> ConnectOptions {
         let own = self.members[state.plan.at].connect.clone();
         match own.target() {
@@ -34,7 +34,7 @@ impl Restore<'_> {
         }
     }
 
-    /// Whether the chosen node stands alone. `None`: it does not answer there.
+    /// Whether the chosen node runs standalone. `None`: it does not answer there.
     pub(super) fn stands_alone(&self, state: &RestoreState) -> Option<Result<(), String>> {
         let mut conn = Connection::connect(&impatient(&self.alone(state))).ok()?;
         let asked = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('wsrep_on', 'wsrep_provider', 'datadir', 'socket')";
@@ -42,7 +42,8 @@ impl Restore<'_> {
             Ok(values) => values,
             Err(error) => return Some(Err(chain(&error))),
         };
-        // Another server may have the port. This socket is in the node's own data directory, and none but this node is started with it.
+        // Another server may have the port. This socket is in the node's own data directory, and
+        // only this node is started with it.
         let said = values.get("socket").map_or("", String::as_str);
         if state
             .plan
@@ -63,7 +64,8 @@ impl Restore<'_> {
         let here = &state.plan.nodes[state.plan.at].datadir;
         let said = values.get("datadir").map_or("", String::as_str);
         let trimmed = |path: &str| path.trim_end_matches('/').to_owned();
-        // The path may lead over symbolic links: their last part is what tells another server.
+        // The path may lead through symbolic links; its last component is enough to tell servers
+        // apart.
         let same = trimmed(said).rsplit('/').next().map(str::to_owned)
             == trimmed(&here.to_string_lossy())
                 .rsplit('/')
@@ -78,7 +80,7 @@ impl Restore<'_> {
         })
     }
 
-    /// Stops the chosen node, has it give its place up, and starts it as a server of its own.
+    /// Stops the chosen node, has it give up its place, and starts it standalone.
     pub(super) fn stand_alone(&self, state: &mut RestoreState) -> Result<(), RestoreError> {
         const STEP: RestoreStep = RestoreStep::Standalone;
         let at = state.plan.at;
@@ -100,7 +102,7 @@ impl Restore<'_> {
             self.write(state)?;
         }
         if self.has_server(state, at)? {
-            // Not of one that has given its place up already, and is on its way to stand alone.
+            // A node that has given up its place is no member any more, but starting standalone.
             if state.nodes[at].left.is_none() {
                 self.is_the_last(state, STEP)?;
                 state.was_last = true;
@@ -174,7 +176,7 @@ impl Restore<'_> {
                     let _ = control.stop();
                     return Err(self.wrong(step, at, "it has started as a node of a cluster, without the options for standing alone; it was stopped again"));
                 }
-                // It joins nobody, so nothing that is said of joining counts.
+                // It joins no cluster, so whatever it says about joining does not count.
                 Seen::Coming | Seen::Failed(_) => begun.elapsed() > self.start_limit,
             };
             if gone {
@@ -189,7 +191,7 @@ impl Restore<'_> {
         }
     }
 
-    /// Stops the chosen node where it stands alone.
+    /// Stops the chosen node while it is standalone.
     pub(super) fn stop_alone(
         &self,
         state: &RestoreState,
@@ -197,7 +199,7 @@ impl Restore<'_> {
     ) -> Result<(), RestoreError> {
         let at = state.plan.at;
         self.stop(state, at, step)?;
-        // It answers at another address than the one that is looked at by that.
+        // `stop` watches the node's own address, but the standalone server answers at another one.
         let begun = Instant::now();
         while self.stands_alone(state).is_some() {
             if begun.elapsed() > DOWN_PATIENCE {
@@ -209,7 +211,7 @@ impl Restore<'_> {
     }
 }
 
-/// Values that the options for standing alone change, to be compared when they are back.
+/// The values that the standalone options change, to be compared once the node is back.
 pub(super) fn values_of_options(state: &RestoreState, member: &Member) -> BTreeMap<String, String> {
     let names: Vec<String> = state
         .plan

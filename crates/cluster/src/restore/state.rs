@@ -1,4 +1,4 @@
-//! How far a restore has come, what came of it, and why it stopped.
+//! How far a restore has come, what it has done, and why it stopped.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,33 +12,33 @@ use super::planned::{RestorePlan, RestoreWay};
 use crate::error::{ControlError, HostError};
 use crate::rejoin::{RejoinError, Rejoined};
 
-/// The file of a run in which it stands how far a restore has come.
+/// The file in a run's folder that records how far a restore has come.
 pub const STATE: &str = "restore.json";
-/// Its format.
+/// Version of that file's format.
 pub(super) const FORMAT: u32 = 1;
 
-/// What is to be done next.
+/// The next step of a restore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RestoreStep {
-    /// The other nodes are stopped, one by one.
+    /// Stop the other nodes, one by one.
     Stop,
-    /// The chosen node is stopped, gives its place in the cluster up, and is started as a server of its own.
+    /// Stop the chosen node, give up its place in the cluster, and start it standalone.
     Standalone,
-    /// The dump is loaded into it.
+    /// Load the dump into it.
     Load,
-    /// It is stopped, and begins the cluster anew, with a history of its own.
+    /// Stop it and bootstrap the cluster from it, with a new history.
     Bootstrap,
-    /// The others take a full copy, one at a time.
+    /// Have the other nodes take a full copy, one at a time.
     Rejoin,
-    /// Every node is compared with the chosen one.
+    /// Compare every node with the chosen one.
     Verify,
     /// Nothing is left to do.
     Ended,
 }
 
 impl RestoreStep {
-    /// All steps that can be stopped before.
+    /// All steps before which a restore can be stopped.
     pub const ALL: [Self; 6] = [
         Self::Stop,
         Self::Standalone,
@@ -48,7 +48,7 @@ impl RestoreStep {
         Self::Verify,
     ];
 
-    /// Its name.
+    /// The step's name in commands and messages.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Stop => "stop",
@@ -61,7 +61,7 @@ impl RestoreStep {
         }
     }
 
-    /// The one behind it.
+    /// The step that follows this one.
     pub(super) const fn next(self, way: RestoreWay) -> Self {
         match (way, self) {
             (RestoreWay::Rebuild, Self::Stop) => Self::Standalone,
@@ -75,17 +75,18 @@ impl RestoreStep {
     }
 }
 
-/// What is known of one node.
+/// What is known about one node.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeProgress {
-    /// The history that it had before, and the last write-set of it.
+    /// The history that the node had before the restore, and its last write-set there.
     pub left: Option<(String, u64)>,
-    /// Whether that was recovered from its tables, because it had not written it down.
+    /// Whether `left` was recovered from the tables because the node had not written it down.
     #[serde(default)]
     pub recovered: bool,
     /// Where its old data are.
     pub aside: Option<PathBuf>,
-    /// Its old data are lost: something had started it before they were set aside, and the full copy that it took has wiped them.
+    /// Its old data are lost: something started the node before they were set aside, and the full
+    /// copy that it took wiped them.
     #[serde(default)]
     pub overtaken: bool,
     /// How it came back.
@@ -94,56 +95,57 @@ pub struct NodeProgress {
     pub same: bool,
 }
 
-/// What the load has brought.
+/// What the load did.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Loaded {
-    /// The run of the load.
+    /// Id of the run that loaded.
     pub run: String,
     /// Rows that were committed.
     pub rows: u64,
-    /// Bytes of text.
+    /// Bytes of dump text.
     pub bytes: u64,
-    /// Tables.
+    /// Tables that were loaded.
     pub tables: u64,
-    /// How long it took, in seconds; what was loaded before an interruption is not in it.
+    /// How long the load took, in seconds, without what was loaded before an interruption.
     pub seconds: f64,
-    /// Whether something had been loaded before an interruption.
+    /// Whether part of it had been loaded before an interruption.
     #[serde(default)]
     pub resumed: bool,
 }
 
-/// What is written down of a restore.
+/// The recorded state of a restore.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RestoreState {
-    /// Number of this format.
+    /// Version of the file's format.
     pub format: u32,
-    /// What people call the cluster.
+    /// Name of the cluster.
     pub cluster: String,
-    /// What was asked for: the source, and what decides on its content.
+    /// What was asked for: the source, and the options that decide what is loaded.
     pub asked: String,
-    /// The command that goes on with it, as it is given to a shell.
+    /// The shell command that resumes the restore.
     #[serde(default)]
     pub command: Option<String>,
-    /// What was planned.
+    /// The plan that is being carried out.
     pub plan: RestorePlan,
-    /// What is to be done next.
+    /// The next step.
     pub step: RestoreStep,
-    /// What is known of each node, in the order of the list.
+    /// What is known about each node, in the order of the list.
     pub nodes: Vec<NodeProgress>,
-    /// The chosen node's values of the options that it was started with while it stood alone.
+    /// What the standalone options were set to on the chosen node before, by variable.
     pub before: BTreeMap<String, String>,
-    /// The chosen node was seen to be the last member, and is told to stop.
+    /// The chosen node was seen to be the last member, and is being stopped.
     #[serde(default)]
     pub was_last: bool,
-    /// What was loaded.
+    /// What was loaded; `None`: the load is not complete.
     pub loaded: Option<Loaded>,
-    /// Marks of the load that are there still: not before it is written down that all is loaded may they go, or the same load would begin
-    /// anew.
+    /// Progress marks of the load that still exist. They may go only once it is recorded that
+    /// everything is loaded, or the same load would start over.
     #[serde(default)]
     pub marks: Option<LeftMarks>,
-    /// The history that the cluster has begun.
+    /// UUID of the history that the restored cluster began.
     pub uuid: Option<String>,
-    /// It has ended before its time: what it says of nodes that are down still holds.
+    /// The restore was given up before its end. What it records about nodes that are down still
+    /// holds.
     #[serde(default)]
     pub given_up: bool,
 }
@@ -151,23 +153,23 @@ pub struct RestoreState {
 /// Why a restore stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
-    /// It must not be begun as things are.
+    /// It must not begin as things are.
     #[error("{}", .0.join("; "))]
     Refused(Vec<String>),
-    /// The dump would not be loaded: found while the cluster serves.
+    /// The dump would not load; found while the cluster still serves.
     #[error("the dump cannot be loaded into {node}")]
     Unloadable {
-        /// The node, or the cluster where none was chosen yet.
+        /// Name of the node, or of the cluster if no node was chosen yet.
         node: String,
-        /// Why.
+        /// Why not.
         source: Box<LoadError>,
     },
-    /// A node is not as it has to be.
+    /// A node is not in the state that the step needs.
     #[error("{} {node}: {reason}", step.word())]
     Node {
-        /// The step.
+        /// The step that failed.
         step: RestoreStep,
-        /// The node.
+        /// Name of the node.
         node: String,
         /// What is wrong with it.
         reason: String,
@@ -175,19 +177,20 @@ pub enum RestoreError {
     /// The load stopped.
     #[error("loading into {node}")]
     Load {
-        /// The node.
+        /// Name of the node.
         node: String,
         /// Why.
         source: Box<LoadError>,
     },
-    /// The load came to its end, and something is not as it should be.
+    /// The load finished, but something is not as it should be.
     #[error("what was loaded into {node} is not proven: {reason}")]
     NotProven {
-        /// The node.
+        /// Name of the node.
         node: String,
         /// What was found.
         reason: String,
-        /// The way: whether the node stands alone, or all nodes serve what was loaded.
+        /// The way of the restore: whether the node runs standalone, or all nodes serve what was
+        /// loaded.
         way: RestoreWay,
     },
     /// A node did not come back.
@@ -196,33 +199,34 @@ pub enum RestoreError {
     /// Nodes could not be compared.
     #[error("comparing {node}")]
     Verify {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// Why.
+        /// Why not.
         source: Box<VerifyError>,
     },
     /// Nodes differ.
     #[error("{node} differs from {from}: {reason}")]
     Differs {
-        /// The node.
+        /// Name of the node that differs.
         node: String,
-        /// The one that was loaded into.
+        /// Name of the node that was loaded into.
         from: String,
-        /// The cluster's history.
+        /// UUID of the cluster's history.
         uuid: String,
-        /// What was loaded.
+        /// The source that was loaded.
         dump: String,
-        /// What was found.
+        /// What differs.
         reason: String,
     },
-    /// Nodes may differ: each comparison found rows that do, and none was of one write-set.
+    /// Nodes may differ: each comparison found differing rows, but never with both nodes at the
+    /// same write-set.
     #[error(
         "whether {node} holds the same as {from} is not known: each comparison found differences in {reason}, and none was of the same write-set on both"
     )]
     Unsettled {
-        /// The node.
+        /// Name of the node that may differ.
         node: String,
-        /// The one that was loaded into.
+        /// Name of the node that was loaded into.
         from: String,
         /// What was found.
         reason: String,
@@ -233,10 +237,10 @@ pub enum RestoreError {
     /// A node could not be stopped or started.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// A machine could not be asked.
+    /// A node's machine could not be reached.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// Somebody stopped it.
+    /// The user stopped it.
     #[error("stopped on request before the step {}", step.word())]
     Interrupted {
         /// The step that is next.
@@ -244,7 +248,7 @@ pub enum RestoreError {
     },
 }
 
-/// What stands in a run's folder of a restore, if it is one that has not ended.
+/// The state of the restore in this run's folder; `None`: it has none, or the restore has ended.
 ///
 /// # Errors
 /// The folder cannot be read.
@@ -252,7 +256,7 @@ pub fn open_restore(dir: &RunDir) -> Result<Option<RestoreState>, RunDirError> {
     Ok(read(dir)?.filter(|state| state.step != RestoreStep::Ended))
 }
 
-/// The same of one that was given up.
+/// The state of the restore in this run's folder, if it was given up.
 ///
 /// # Errors
 /// The folder cannot be read.

@@ -1,4 +1,5 @@
-//! Steps up to a cluster of one: the others stop, and the chosen node, which stands alone, is loaded.
+//! The steps up to a cluster of one node: the others stop, and the dump is loaded into the chosen
+//! node.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use crate::join::{brief, look};
 use crate::observe::ask;
 use crate::restore::planned::RestoreWay;
 
-/// How long a node that has left may be counted as a member still.
+/// How long a node that has left may still be counted as a member.
 const MEMBER_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Name of the runs that load.
@@ -40,7 +41,7 @@ impl Restore<'_> {
         self.members[at].host.as_ref().unwrap_or(&Host::Local)
     }
 
-    /// Stops the others, one by one, while the chosen node is there to take over what they leave.
+    /// Stops the other nodes, one by one, while the chosen node is there to take over.
     pub(super) fn stop_others(&self, state: &mut RestoreState) -> Result<(), RestoreError> {
         const STEP: RestoreStep = RestoreStep::Stop;
         for at in self.others(state) {
@@ -63,8 +64,8 @@ impl Restore<'_> {
         Ok(())
     }
 
-    /// Proves that the chosen node sees no more members than these: one that nobody has listed would go on with the old history, and
-    /// applications with it.
+    /// Proves that the chosen node sees no more members than these. An unlisted one would continue
+    /// the old history, and applications would follow it.
     fn sees_no_strangers(
         &self,
         state: &RestoreState,
@@ -92,7 +93,7 @@ impl Restore<'_> {
         loop {
             let now = match look(&self.members[at]) {
                 Ok(now) => now,
-                // It was told to stop, and is on its way.
+                // It was told to stop and is shutting down.
                 Err(_) if state.was_last => return Ok(()),
                 Err(reason) => {
                     let reason = format!(
@@ -101,11 +102,12 @@ impl Restore<'_> {
                     return Err(self.wrong(step, at, reason));
                 }
             };
-            // Outside of a primary component it is of no cluster that goes on here; the others are down.
+            // Outside a primary component it belongs to no cluster that could continue; the others
+            // are down.
             if now.size <= 1 {
                 return Ok(());
             }
-            // One that crashed is counted until the others give it up.
+            // A crashed member is counted until the others give up on it.
             if begun.elapsed() > MEMBER_PATIENCE {
                 return self.sees_no_strangers(state, now.size, 1, step);
             }
@@ -113,7 +115,7 @@ impl Restore<'_> {
         }
     }
 
-    /// Loads the dump.
+    /// Loads the dump into the chosen node, and checks that the load is proven.
     pub(super) fn load(&self, state: &mut RestoreState) -> Result<(), RestoreError> {
         const STEP: RestoreStep = RestoreStep::Load;
         let at = state.plan.at;
@@ -121,7 +123,7 @@ impl Restore<'_> {
         let rebuild = state.plan.way == RestoreWay::Rebuild;
         if rebuild {
             self.others_are_down(state, STEP)?;
-            // The machine may have started anew, or the server crashed.
+            // The machine may have rebooted, or the server crashed.
             if self.stands_alone(state) != Some(Ok(())) {
                 if self.has_server(state, at)? {
                     self.stop(state, at, STEP)?;
@@ -143,7 +145,7 @@ impl Restore<'_> {
             options.galera.mode = Some(GaleraMode::Local);
             options.durability = options.durability.or(Some(Durability::Relaxed));
         }
-        // A journal of settings is of one server and one run.
+        // A journal of settings belongs to one server and one run.
         let run = Run {
             dir: RunDir::create(self.state_dir, LOAD)?,
             ..self.run.clone()
@@ -185,8 +187,8 @@ impl Restore<'_> {
         Ok(())
     }
 
-    /// Removes the marks of the load, from the chosen node where it stands alone, or from the cluster that it belongs to. That all is loaded
-    /// is written down by now.
+    /// Removes the marks of the load, from the standalone node or from the cluster that it belongs
+    /// to. By then it is recorded that everything is loaded.
     pub(super) fn forget_marks(
         &self,
         state: &mut RestoreState,
@@ -198,7 +200,8 @@ impl Restore<'_> {
         let target = if alone {
             self.alone(state)
         } else {
-            // What one node keeps out of its log it keeps from the others. A load that was not logged has no replicas.
+            // What a node keeps out of its log, it keeps from the other nodes. A load that was not
+            // logged has no replicas.
             (marks.rows_logged, marks.tables_logged) = (true, true);
             self.members[state.plan.at].connect.clone()
         };
@@ -215,7 +218,7 @@ impl Restore<'_> {
         Ok(())
     }
 
-    /// What a node says, with its files.
+    /// Whether a node is a ready member of the primary component with this history.
     pub(super) fn is_member(&self, at: usize, uuid: &str) -> bool {
         let view = ask(&self.members[at], &brief());
         view.primary()

@@ -1,6 +1,8 @@
-//! The quick form: which tables there are, how many rows they have, and checksums of those that have changed since a server has started.
+//! The quick comparison: which tables there are, how many rows they have, and checksums of those
+//! that have changed since a server started.
 //!
-//! What differs by that may have been written in between, so it decides nothing: it names the tables that are compared row by row.
+//! A table that differs may have been written to in between, so this decides nothing: it names the
+//! tables to compare row by row.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
@@ -12,29 +14,30 @@ use refloat_wire::{Connection, Error};
 use super::{VerifyNodesError, Verifying};
 use crate::member::Member;
 
-/// Tables, and whether they have changed since the server has started. InnoDB forgets when a table was changed when its server ends.
+/// Tables, and whether they have changed since the server started. InnoDB forgets when a table was
+/// changed once its server stops.
 const TABLES: &str = "SELECT TABLE_SCHEMA, TABLE_NAME, UPDATE_TIME IS NOT NULL FROM information_schema.TABLES \
     WHERE TABLE_TYPE = 'BASE TABLE' AND TABLE_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')";
-/// What one node has applied the other waits for.
+/// Each node waits until it has applied what the other has committed.
 const CAUSAL: &str = "SET SESSION wsrep_sync_wait = 1";
-/// How often it is told how far it is.
+/// How often progress is reported.
 const TELL: Duration = Duration::from_secs(10);
 
-/// What a quick look has found.
+/// The result of a quick look.
 #[derive(Debug, Default)]
 pub(super) struct Looked {
-    /// Tables that both have.
+    /// How many tables both have.
     pub tables: u64,
-    /// Of these, tables of which checksums were made.
+    /// How many of these were compared by checksum.
     pub checksums: u64,
     /// Tables that differ, or that only one of them has.
     pub suspects: Vec<String>,
-    /// Whether something cannot be named to a comparison.
+    /// Whether the name of a suspect cannot be given to a comparison.
     all: bool,
 }
 
 impl Looked {
-    /// The tables that are compared row by row; all of them where there are none.
+    /// The tables to compare row by row. Empty means all of them.
     pub fn to_compare(&self) -> Vec<String> {
         if self.all {
             Vec::new()
@@ -74,7 +77,7 @@ impl Verifying<'_> {
             let key = (database.clone(), table.clone());
             let name = format!("{database}.{table}");
             let (Some(here), Some(there)) = (ours.get(&key), theirs.get(&key)) else {
-                // Made or dropped just now, or on one of them only.
+                // Created or dropped just now, or on only one of them.
                 looked.suspect(name);
                 continue;
             };
@@ -102,7 +105,7 @@ impl Verifying<'_> {
 
 impl Looked {
     fn suspect(&mut self, name: String) {
-        // A name with a point or a character that stands for others would mean other tables.
+        // A further dot, a wildcard or a comma in a name would select other tables.
         self.all |= name.matches('.').count() != 1 || name.contains(['*', '?', ',']);
         self.suspects.push(name);
     }
@@ -116,8 +119,8 @@ fn tables(conn: &mut Connection) -> Result<Tables, Error> {
         .collect())
 }
 
-/// A value of the first row. `None`: it is NULL, as the checksum of a table is that cannot be read, or the server has refused: that table may have
-/// gone meanwhile.
+/// A value of the first row. `None`: it is NULL, as is the checksum of a table that cannot be read,
+/// or the server refused the query, perhaps because the table is gone.
 fn value(conn: &mut Connection, sql: &str, column: usize) -> Result<Option<String>, Error> {
     match conn.query(sql) {
         Ok(rows) => Ok(rows.str(0, column).map(str::to_owned)),
@@ -126,7 +129,7 @@ fn value(conn: &mut Connection, sql: &str, column: usize) -> Result<Option<Strin
     }
 }
 
-/// Whether both have said the same. That neither could say anything proves nothing.
+/// Whether both gave the same answer. If neither could answer, that proves nothing.
 fn known_same(here: &[Option<String>], there: &[Option<String>]) -> bool {
     here == there && here.iter().all(Option::is_some)
 }
@@ -139,7 +142,7 @@ fn both<T: Send>(
     Ok([a?, b?])
 }
 
-/// Asks both at the same time.
+/// Asks both nodes at the same time.
 fn on_both<T: Send>(
     members: [&Member; 2],
     conns: &mut [Connection; 2],

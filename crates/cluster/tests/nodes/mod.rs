@@ -6,7 +6,7 @@ use refloat_cluster::{ClusterFile, Host, Member};
 use refloat_sandbox::{EphemeralCluster, GaleraNode};
 use refloat_wire::{ConnectOptions, Connection};
 
-/// No statement of a test takes longer; a node that hangs fails the test, which would wait for ever otherwise.
+/// No statement of a test takes longer. A node that hangs fails the test, which does not wait on.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// A connection to a node over TCP.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Tells it to stop, also when an assertion ends the test: whoever waits for it would do so for ever.
+/// Tells it to stop, also when an assertion ends the test, which would wait for it forever.
 pub struct StopOnDrop<'a>(pub &'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {

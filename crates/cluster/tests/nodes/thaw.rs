@@ -2,7 +2,7 @@
 
 use refloat_sandbox::GaleraNode;
 
-/// Has a node go on that lies frozen, also when a test fails: whoever waits for it would do so for ever.
+/// Has a frozen node go on, also when a test fails: others would wait for it forever.
 pub struct Thaw<'a>(pub &'a GaleraNode);
 
 impl Drop for Thaw<'_> {

@@ -1,4 +1,5 @@
-//! Accounts that are there already: `CREATE USER IF NOT EXISTS` leaves them as they are, which a dump's reader would not expect.
+//! Accounts that exist already: `CREATE USER IF NOT EXISTS` leaves them unchanged, which users of a
+//! dump would not expect.
 
 use refloat_schema::accounts::{Creation, altered, created_if_not_there, split_default_role};
 use refloat_sqltext::{Item, ItemKind, StatementKind};
@@ -8,20 +9,22 @@ use super::Conductor;
 use crate::error::LoadError;
 use crate::outcome::LoadWarning;
 
-/// The notes of servers about an account that is there: MySQL's and MariaDB's.
+/// The note about an existing account, in MySQL and in MariaDB.
 const ACCOUNT_EXISTS: [u16; 2] = [3163, 1973];
-/// The first MySQL that shows hashes as `refloat dump` writes them.
+/// The first MySQL version that can show hashes the way `refloat dump` writes them.
 const HEX_SINCE: (u16, u16, u16) = (8, 0, 17);
 
-/// What a statement that creates an account would find.
+/// What a statement that creates an account would find on the server.
 pub struct Met {
     creation: Creation,
-    /// How the server defines the account that is there; none where there is none, or the server does not tell.
+    /// The server's definition of the existing account. `None` if there is no such account or the
+    /// server does not show it.
     there: Option<String>,
 }
 
 impl Conductor<'_> {
-    /// Looks for the account that a statement creates only where it is not there. Notes alone do not tell: dumps switch them off.
+    /// Looks up the account of a statement that creates it only if missing. The server's notes are
+    /// not enough, because dumps switch them off.
     pub(super) fn meets_account(
         &mut self,
         text: &[u8],
@@ -45,15 +48,15 @@ impl Conductor<'_> {
             .query_value(format!("SHOW CREATE USER {}", creation.name))
         {
             Ok(there) => there,
-            // Mostly there is none; who may not see it is told by the note, if at all.
+            // Usually there is no such account. If ours may not see it, only the note can tell.
             Err(error) if error.server_code().is_some() && !error.is_lost_connection() => None,
             Err(error) => return Err(failed(error)),
         };
         Ok(Some(Met { creation, there }))
     }
 
-    /// Whether a statement changes the definition of an account that was there and was left as it is: the other half of a definition that one
-    /// statement cannot give.
+    /// Whether a statement changes an account that existed and was left unchanged: the second half
+    /// of a definition that takes two statements.
     pub(super) fn alters_left_account(&mut self, text: &[u8]) -> Result<bool, LoadError> {
         if self.accounts_left.is_empty() {
             return Ok(false);
@@ -62,7 +65,8 @@ impl Conductor<'_> {
         Ok(altered(text, mode).is_some_and(|name| self.accounts_left.contains(&name)))
     }
 
-    /// Warns of an account that was there and is not known to be the dump's. Its password is nobody's business: the statement is not shown.
+    /// Warns about an existing account that may differ from the dump's. The statement is not shown,
+    /// because it contains the password.
     pub(super) fn tell_account(&mut self, met: &Met, codes: &[u16], item: &Item) {
         let told = codes.iter().find(|code| ACCOUNT_EXISTS.contains(code));
         let wanted = &met.creation.definition;
@@ -77,7 +81,8 @@ impl Conductor<'_> {
         self.leave_account(met.creation.name.clone(), code, item);
     }
 
-    /// Leaves an account as it is, with all statements that would change it, and warns of it. `code`: of the server's note, where it gave one.
+    /// Leaves an account unchanged, along with every statement that would change it, and warns
+    /// about it. `code` is the server's note, if it gave one.
     pub(super) fn leave_account(&mut self, account: String, code: Option<u16>, item: &Item) {
         let of_vendor = match self.catalog.server().vendor {
             Vendor::MySql => ACCOUNT_EXISTS[0],
@@ -95,7 +100,8 @@ impl Conductor<'_> {
     }
 }
 
-/// A definition without the backslashes of its literals: MySQL shows the names of a certificate without them, dumps write them.
+/// A definition without the backslashes in its literals: MySQL shows certificate names without
+/// them, dumps write them.
 fn plain(definition: &str) -> String {
     definition.replace("\\\\", "\\").replace("\\'", "'")
 }

@@ -1,5 +1,6 @@
-//! Files of rows are looked at before any of their rows is sent: none of a file that is in the place of another one, or is damaged, gets
-//! into a table. The next file is read meanwhile, which also brings it into memory.
+//! Checks each file of rows before sending any of its rows, so that no row of a misplaced or
+//! damaged file gets into a table. The next file is read in the meantime, which also brings it into
+//! memory.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,11 +11,12 @@ use refloat_store::{InputError, file_checksum};
 
 use refloat_source::layout::RowFile;
 
-/// Bytes of a file that is read twice. A larger one might have to come from the disk both times: what is wrong with it is found when its
-/// last row was read. Files of `refloat dump` hold 64 MiB of text, unless somebody asked for other ones.
+/// Largest file, in bytes, to read twice. A larger one might have to come from disk both times, so
+/// its checksum is compared only after its last row. Files of `refloat dump` hold 64 MiB of text by
+/// default.
 const READ_TWICE: u64 = 256 << 20;
 
-/// Looks at the files of a table, one after the other.
+/// Checks the files of a table, one after another.
 #[derive(Default)]
 pub struct Ahead(Option<Looking>);
 
@@ -25,11 +27,12 @@ struct Looking {
 }
 
 impl Ahead {
-    /// Makes sure that `file` is the one that was written, where its source says so, and begins with the one that is read after it.
-    /// `stop` ends the reading early.
+    /// Checks that `file` is the one that was written, if its source has a checksum, and starts
+    /// reading `next`. `stop` ends the reading early.
     ///
     /// # Errors
-    /// [`InputError::Checksum`] when it is another one, or damaged; what keeps it from being read.
+    /// [`InputError::Checksum`] if the file is another one or damaged; otherwise the reason it
+    /// cannot be read.
     pub fn check(
         &mut self,
         file: &RowFile,
@@ -43,7 +46,7 @@ impl Ahead {
                 let path = path.clone();
                 move || file_checksum(&path, &stop)
             };
-            // Without a thread it is looked at when its turn comes.
+            // If no thread can be started, the file is checked when its turn comes.
             let thread = thread::Builder::new().spawn(look).ok();
             self.0 = thread.map(|thread| Looking { path, thread });
         }
@@ -61,7 +64,7 @@ impl Ahead {
     }
 }
 
-/// The checksum that a file must have, if it is to be looked at beforehand.
+/// The checksum that a file must have, if it is to be checked in advance.
 fn checksum_of(file: &RowFile) -> Option<&str> {
     let known = file.checksum.as_deref();
     known.filter(|_| file.bytes <= READ_TWICE && !file.is_empty())

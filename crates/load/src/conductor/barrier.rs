@@ -1,4 +1,4 @@
-//! Barriers: everything before a statement is finished before it runs.
+//! Barriers: statements that run only after everything before them is finished.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,22 +20,23 @@ use crate::outcome::StatementFailure;
 use crate::programs::Kind;
 use crate::table::Table;
 
-/// Tables counted in all because of statements that may change any rows, before counting costs more than it is worth: a dump of
-/// many tables and many such statements would be counted for longer than it loads.
+/// How many tables to count in all because of statements that may change any rows. Beyond this a
+/// dump of many tables and many such statements would spend more time counting than loading.
 const RECOUNTS_MAX: usize = 2_000;
 
-/// A statement that was counted for and run within this time is noted as done when rows are counted again, which takes no longer.
+/// If counting before a statement and running it took less than this, it is marked done only after
+/// the recount, which takes no longer.
 const A_MOMENT: Duration = Duration::from_millis(50);
 
-/// Tables that were counted before a statement that nobody follows.
+/// Tables that were counted before a statement whose effects are not tracked.
 pub struct Counted {
     tables: Vec<Arc<Table>>,
-    /// Whether they were: there may be too many of them.
+    /// Whether they were counted: there may be too many of them.
     countable: bool,
 }
 
 impl Counted {
-    /// Takes for right what an earlier process has counted.
+    /// Accepts the counts that an earlier process recorded.
     fn take(&self, step: &Step) {
         for table in &self.tables {
             let known = step
@@ -50,11 +51,11 @@ impl Counted {
     }
 }
 
-/// Collations of databases, changed for programs that were created where the dump had them so: a trigger or event keeps the one
-/// that its database had when it was created.
+/// Database collations changed so that stored programs are created under the collation that the
+/// dump had at that place: a trigger or event keeps the one its database had when it was created.
 #[derive(Default)]
 struct Collations {
-    /// By database: the collation that it has to have again, and the one that it has now.
+    /// By database: the collation to restore, and the current one.
     changed: BTreeMap<String, (String, String)>,
 }
 
@@ -107,11 +108,13 @@ pub(super) fn alter(
         })
 }
 
-/// `ER_EVENT_EXEC_TIME_IN_THE_PAST`, `ER_EVENT_CANNOT_CREATE_IN_THE_PAST`: the server drops such an event at once.
+/// `ER_EVENT_EXEC_TIME_IN_THE_PAST`, `ER_EVENT_CANNOT_CREATE_IN_THE_PAST`: the server drops such an
+/// event at once.
 const EVENT_IS_OVER: &[u16] = &[1544, 1588];
 
 impl Conductor<'_> {
-    /// Runs a statement that may depend on anything before it, or that anything behind it may depend on.
+    /// Runs a statement that may depend on anything before it, or that anything after it may depend
+    /// on.
     pub(super) fn barrier(&mut self, text: &[u8], item: &Item) -> Result<(), LoadError> {
         if self.leaves_statement_out(text, item)? {
             return Ok(());
@@ -123,7 +126,7 @@ impl Conductor<'_> {
             self.run_statement(text, item, None, &[])?;
             return self.after_alone(item);
         }
-        // What may be run again needs no mark.
+        // Statements that may run twice need no mark.
         let repeatable = matches!(
             item.kind,
             ItemKind::Statement(
@@ -144,8 +147,8 @@ impl Conductor<'_> {
         self.run_alone(text, item, None)
     }
 
-    /// [`Conductor::barrier`] for a statement that may add, change or remove rows of a table, or of any, and definitions too: rows
-    /// are counted before and after it.
+    /// [`Conductor::barrier`] for a statement that may change rows of one table or of any, and
+    /// definitions too. Rows are counted before and after it.
     pub(super) fn barrier_counted(
         &mut self,
         only: Option<&TableKey>,
@@ -165,11 +168,11 @@ impl Conductor<'_> {
         };
         match &passed {
             Some(_) => self.after_alone(item)?,
-            // Noted at once, and again with what was counted, unless that is done in a moment.
+            // Marked done at once and again with the counts, unless counting takes only a moment.
             None => self.run_alone(text, item, only.map(|_| begun))?,
         }
         if only.is_none() {
-            // What it did to views and programs nobody knows.
+            // Its effects on views and programs are unknown.
             self.created.clear();
         }
         self.look_again(only)?;
@@ -184,7 +187,7 @@ impl Conductor<'_> {
         self.finished(text, item, step)
     }
 
-    /// Notes that rows of `only`, or of any table, may be there that no foreign key was compared with.
+    /// Notes that `only`, or any table, may hold rows that were compared with no foreign key.
     pub(super) fn note_unchecked(&mut self, only: Option<&TableKey>) {
         for table in self.tables_of(only) {
             let entry = &mut self.entries[table.id];
@@ -192,7 +195,7 @@ impl Conductor<'_> {
         }
     }
 
-    /// The tables of `only`, or all of them, that nothing has to be counted of: what they held an earlier process has counted.
+    /// `only` or all tables, without counting them: an earlier process did.
     fn not_counted(&self, only: Option<&TableKey>) -> Counted {
         Counted {
             tables: self.tables_of(only),
@@ -200,7 +203,7 @@ impl Conductor<'_> {
         }
     }
 
-    /// What was counted, to be kept.
+    /// The counts to record in the mark.
     fn counts_of(&self, counted: &Counted) -> Step {
         let tables = counted.tables.iter().filter(|table| {
             let key = (table.db.clone(), table.name.clone());
@@ -214,7 +217,8 @@ impl Conductor<'_> {
         }
     }
 
-    /// Compares the rows of `only`, or of all tables, with what was sent, before something happens that nobody follows.
+    /// Compares the rows of `only`, or of all tables, with what was sent, before a statement whose
+    /// effects are not tracked.
     pub(super) fn count_before(&mut self, only: Option<&TableKey>) -> Result<Counted, LoadError> {
         let tables = self.tables_of(only);
         if only.is_none() {
@@ -246,7 +250,7 @@ impl Conductor<'_> {
         }
     }
 
-    /// Takes the rows that are there now for right.
+    /// Accepts the current row counts as correct.
     pub(super) fn count_after(&mut self, counted: &Counted) -> Result<(), LoadError> {
         for table in &counted.tables {
             if !counted.countable {
@@ -259,7 +263,8 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Whether a statement is not for this load: of tables that are not chosen, or of a schema that is left out.
+    /// Whether a statement is not for this load: it is about tables that are not chosen, or a
+    /// schema that is left out.
     fn leaves_statement_out(&mut self, text: &[u8], item: &Item) -> Result<bool, LoadError> {
         match self.chosen_or_not(text, item)? {
             Whose::Chosen => {}
@@ -278,7 +283,8 @@ impl Conductor<'_> {
         }
     }
 
-    /// Runs a statement by itself. One that was `begun` a moment ago the caller notes as done.
+    /// Runs a statement by itself. If it was `begun` only a moment ago, marking it done is left to
+    /// the caller.
     fn run_alone(
         &mut self,
         text: &[u8],
@@ -287,7 +293,8 @@ impl Conductor<'_> {
     ) -> Result<(), LoadError> {
         self.ctx.phases.enter(Phase::Data);
         if self.in_past() {
-            // A process that went by this place before has run it, or nobody has: it comes before something that is done.
+            // It comes before a statement that is done: an earlier process ran it here, or it was
+            // never run.
             return self.after_alone(item);
         }
         self.about_to_run(text, item)?;
@@ -306,12 +313,12 @@ impl Conductor<'_> {
         self.after_alone(item)
     }
 
-    /// What is to be done behind a statement that nobody follows.
+    /// What must be done after a statement whose effects are not tracked.
     fn after_alone(&mut self, item: &Item) -> Result<(), LoadError> {
         if !is_change_of_table(&item.kind) {
             self.session = None;
         }
-        // Whatever it was, it may have changed tables: their columns are read again before more rows come.
+        // It may have changed any table: columns are read again before more rows arrive.
         for entry in &mut self.entries {
             entry.table.set_layout(None);
             entry.shown = None;
@@ -322,8 +329,8 @@ impl Conductor<'_> {
         self.session().map(drop)
     }
 
-    /// Takes definitions as they are now, after the dump itself changed that of `only`, or any; a table that is no longer
-    /// there is not proven.
+    /// Accepts current definitions after the dump itself changed that of `only`, or any. A table
+    /// that no longer exists drops out of the proof.
     pub(super) fn look_again(&mut self, only: Option<&TableKey>) -> Result<(), LoadError> {
         let indexes = match only {
             Some(key) => self.known(key).into_iter().collect(),
@@ -350,7 +357,8 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Finishes everything that the dump has asked for so far: rows, indexes, foreign keys, triggers, events.
+    /// Finishes everything the dump has asked for so far: rows, indexes, foreign keys, triggers,
+    /// events.
     pub(super) fn settle(&mut self) -> Result<(), LoadError> {
         self.finish_current()?;
         self.queue.wait_rows()?;
@@ -360,7 +368,7 @@ impl Conductor<'_> {
         self.run_postponed()
     }
 
-    /// Takes loaded tables off the list of those at work.
+    /// Reports loaded tables as finished.
     fn show_loaded(&self) {
         for entry in &self.entries {
             if let Some(seconds) = entry.table.shown_loaded() {
@@ -374,7 +382,8 @@ impl Conductor<'_> {
         }
     }
 
-    /// A dump that disabled keys and never enabled them (it may have been cut) must not leave them disabled.
+    /// A dump that disabled keys and never enabled them (it may have been cut) must not leave them
+    /// disabled.
     fn enable_keys(&mut self) -> Result<(), LoadError> {
         for index in 0..self.entries.len() {
             if std::mem::take(&mut self.entries[index].keys_disabled)
@@ -395,7 +404,7 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Runs the definitions that were put off, each in the session state that it stands in.
+    /// Runs the postponed definitions, each in the session state of its place in the dump.
     pub(super) fn run_postponed(&mut self) -> Result<(), LoadError> {
         if self.in_past() {
             for one in std::mem::take(&mut self.postponed) {
@@ -476,7 +485,7 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Keeps account of a trigger or event that was created or dropped with these warnings.
+    /// Keeps track of a trigger or event that was created or dropped with these warnings.
     fn note_program(&mut self, one: Postponed, warnings: &[u16]) {
         let key = (one.object.database.clone(), one.object.name.clone());
         if !one.creates {

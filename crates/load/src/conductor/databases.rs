@@ -1,4 +1,4 @@
-//! Databases: creating, altering and dropping them.
+//! Creates, alters and drops databases.
 
 use refloat_run::own::is_own_schema;
 use refloat_schema::definition::as_seen_by;
@@ -12,20 +12,20 @@ use crate::error::LoadError;
 use crate::options::ExistingPolicy;
 
 impl Conductor<'_> {
-    /// Whether `--tables` may ask for something of this database.
+    /// Whether `--tables` may select something in this database.
     pub(super) fn chooses_in(&self, database: &str) -> bool {
         let patterns = &self.ctx.options.tables;
         patterns.is_empty() || may_match_in(patterns, database)
     }
 
-    /// The database that a statement creates or drops, looked at; `None` when it is left out.
+    /// Checks the database that a statement creates or drops. `None` if it is left out.
     fn own_database(&mut self, database: &[u8], item: &Item) -> Result<Option<String>, LoadError> {
         let name = String::from_utf8_lossy(database).into_owned();
         self.refuse_other_database(&name, item)?;
         if self.leaves_out(&name)? || !self.chooses_in(&name) {
             return Ok(None);
         }
-        // With a choice of tables it is their definitions that meet what is there.
+        // With `--tables`, the tables' own definitions are checked against what exists.
         if self.ctx.options.tables.is_empty() {
             self.touch(&name, Touch::Define)?;
         }
@@ -42,7 +42,7 @@ impl Conductor<'_> {
             return Ok(());
         };
         self.note_name(&(name.clone(), String::new()))?;
-        // One that was there before stays, whether the dump says IF NOT EXISTS or not.
+        // An existing database stays, whether or not the dump says IF NOT EXISTS.
         let keeps = self.place.keeps_databases
             || self.resumes()
             || self.ctx.options.existing != ExistingPolicy::Refuse
@@ -61,8 +61,8 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// `ALTER DATABASE`, which dump tools write around programs whose database had another character set; without a name it is
-    /// about the current one.
+    /// Runs an `ALTER DATABASE`. Dump tools write it around stored programs whose database had
+    /// another character set. Without a name it applies to the current database.
     pub(super) fn alter_database(
         &mut self,
         database: Option<&[u8]>,
@@ -72,7 +72,7 @@ impl Conductor<'_> {
         let name = match (database, &self.session()?.database) {
             (Some(name), _) => name.to_vec(),
             (None, Some(current)) => current.clone().into_bytes(),
-            // The server says that there is none.
+            // Let the server report that no database is selected.
             (None, None) => return self.execute(text, item, None).map(drop),
         };
         let Some(name) = self.own_database(&name, item)? else {
@@ -87,8 +87,8 @@ impl Conductor<'_> {
         self.execute(text, item, None).map(drop)
     }
 
-    /// Gives a database that the dump drops and creates again, and that was kept for what else it holds, the character set that it would
-    /// have now.
+    /// Gives a database that the dump drops and recreates, but that was kept for the other things
+    /// in it, the character set of the dump's `CREATE DATABASE`.
     fn alter_undropped(
         &mut self,
         name: &str,
@@ -125,14 +125,15 @@ impl Conductor<'_> {
             return Ok(());
         };
         self.refuse_same_name(&(name.clone(), String::new()))?;
-        // With --append nothing goes, with --replace only what the dump brings anew. Refloat's own tables always stay.
+        // With --append nothing is dropped, with --replace only what the dump recreates. Refloat's
+        // own tables always stay.
         let keeps = match self.ctx.options.existing {
             _ if is_own_schema(&name) => true,
             ExistingPolicy::Append => true,
             ExistingPolicy::Replace => self.held_anything(&name),
             ExistingPolicy::Refuse => false,
         };
-        // It is not only the chosen tables that would go.
+        // Dropping the database would take more than the chosen tables.
         if keeps || !self.ctx.options.tables.is_empty() {
             if self.ctx.options.existing == ExistingPolicy::Replace {
                 self.undropped.insert(name);
@@ -171,7 +172,7 @@ impl Conductor<'_> {
     }
 }
 
-/// The collation that a database gives to what is created in it.
+/// The collation that a database gives to what is created in it. `None` if it does not exist.
 pub(super) fn default_collation(
     conn: &mut Connection,
     database: &str,

@@ -1,4 +1,4 @@
-//! Files of delimited text, read as rows of a table.
+//! Reads files of delimited text as rows of a table.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::error::LoadError;
 use crate::form::Form;
 use crate::rows::leaves_to_server;
 
-/// What some programs begin a file of UTF-8 with.
+/// Some programs start UTF-8 files with this.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// A file of delimited text, and how far it was read.
@@ -26,19 +26,19 @@ pub struct DelimitedReader<'l> {
     file: &'l DelimitedFile,
     rest: Vec<u8>,
     eof: bool,
-    /// Place of the next byte.
+    /// Position of the next byte.
     offset: u64,
     line: u64,
-    /// Lines in front of the rows that are still to come.
+    /// Lines before the rows that are still to be skipped.
     skip: u64,
-    /// Names in the first line.
+    /// Column names from the first line.
     names: Option<Vec<String>>,
-    /// What its rows are for, once the first one was seen.
+    /// Where its rows go, once the first one was seen.
     target: Option<Target>,
 }
 
 impl<'l> DelimitedReader<'l> {
-    /// Whether a file that was read to its end has as much text as another file says.
+    /// Checks that a file that was read to its end has the length that another file (`by`) states.
     pub fn check_bytes(&self, expected: u64, by: &str, name: &str) -> Result<(), LoadError> {
         if self.offset == expected {
             return Ok(());
@@ -51,7 +51,6 @@ impl<'l> DelimitedReader<'l> {
         })
     }
 
-    /// A reader at the beginning of its file.
     pub fn new(input: Input, file: &'l DelimitedFile) -> Self {
         Self {
             input,
@@ -67,17 +66,17 @@ impl<'l> DelimitedReader<'l> {
     }
 }
 
-/// What the rows of a delimited file are for.
+/// Where the rows of a delimited file go.
 #[derive(Clone)]
 pub struct Target {
     index: usize,
     head: Head,
-    /// Place of an `AUTO_INCREMENT` column among the values.
+    /// Position of an `AUTO_INCREMENT` or sequence column among the values.
     numbered: Option<usize>,
 }
 
 impl Conductor<'_> {
-    /// Reads a block of delimited text; `false` at its end.
+    /// Reads a block of delimited text. `false` at the end of the file.
     pub(super) fn read_delimited(
         &mut self,
         reader: &mut DelimitedReader<'_>,
@@ -148,7 +147,7 @@ impl Conductor<'_> {
         Ok(true)
     }
 
-    /// The error of a file that ends in the middle of a row.
+    /// The error for a file that ends in the middle of a row.
     fn cut_short(&self, reader: &DelimitedReader<'_>, text: &[u8]) -> LoadError {
         let last = memchr::memrchr(b'\n', text).map_or(0, |at| at + 1);
         LoadError::Text {
@@ -159,7 +158,8 @@ impl Conductor<'_> {
         }
     }
 
-    /// Decides what the fields of a file are for, by its first row; `header` has the names in its first line.
+    /// Decides where the fields of a file go, from its first row. `header` holds the names from its
+    /// first line.
     pub(super) fn target(
         &mut self,
         file: &DelimitedFile,
@@ -237,10 +237,11 @@ impl Conductor<'_> {
                 .position(|name| name.eq_ignore_ascii_case(&column.name))
         });
         if numbered_column.is_some() && numbered.is_none() {
-            // The server gives the numbers: in the order of the rows.
+            // The server assigns the numbers, in the order of the rows.
             self.entries[index].ordered = true;
         }
-        // A row that has not ended says so by the last time that its server knows, which is another one before MariaDB 11.5.
+        // A row that has not ended carries its server's end of time, which differs before MariaDB
+        // 11.5.
         let decode = |(name, decode): &(String, Decode)| match &columns.period_end {
             Some(end) if *decode == Decode::Plain && name.eq_ignore_ascii_case(&end.column) => {
                 Decode::Instead {
@@ -286,7 +287,7 @@ impl Conductor<'_> {
             if maybe
                 && leaves_to_server(&target.head.form, text, position, zero, session.lex_mode())
             {
-                // Numbers of the server come in the order of the rows, behind those that are there.
+                // The server assigns numbers in the order of the rows, after those already there.
                 self.queue.flush(index, None)?;
                 self.queue.wait_key(index)?;
                 self.entries[index].ordered = true;
@@ -304,7 +305,8 @@ impl Conductor<'_> {
     }
 }
 
-/// The column of each of `found` fields, and how it is decoded. What the server computes itself is left out.
+/// The column of each of `found` fields, and how to decode it. Columns that the server computes are
+/// skipped.
 fn fields_of(
     columns: &Columns,
     given: Option<Vec<(String, Decode)>>,
@@ -350,7 +352,7 @@ fn fields_of(
         .collect()
 }
 
-/// Why bytes of characters may be taken for terminators, when they may.
+/// Why bytes of characters may be mistaken for terminators, if they may.
 fn ambiguous(columns: &Columns, fields: &[(String, Decode)], charset: &str) -> Option<String> {
     let unsafe_charset = |name: &str| {
         let wide = ["ucs2", "utf16", "utf32"];

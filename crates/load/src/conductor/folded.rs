@@ -1,4 +1,5 @@
-//! Servers that read names in any case (`lower_case_table_names` 1 or 2): two names of a dump may be one there.
+//! Servers with case-insensitive names (`lower_case_table_names` 1 or 2), where two names of a dump
+//! may be one.
 
 use std::collections::HashMap;
 
@@ -8,17 +9,18 @@ use super::Conductor;
 use super::registry::TableKey;
 use crate::error::{LoadError, Refusal};
 
-/// What a dump has created, on a server that reads names in any case.
+/// What a dump has created, for servers with case-insensitive names.
 #[derive(Debug, Default)]
 pub struct Folded {
-    /// Whether the server does so.
+    /// Whether the server's names are case-insensitive.
     pub on: bool,
-    /// The name as the dump has it by the name as the server compares it; that of a database is without a table.
+    /// From a name as the server compares it to the name in the dump. A database has an empty table
+    /// name.
     spelled: HashMap<TableKey, TableKey>,
 }
 
 impl Folded {
-    /// Asks the server how it reads names.
+    /// Asks the server how it compares names.
     pub fn ask(conn: &mut Connection) -> Result<Self, LoadError> {
         let value = conn
             .query_value("SELECT @@global.lower_case_table_names")
@@ -29,25 +31,26 @@ impl Folded {
         })
     }
 
-    /// Whether two names are one to the server.
+    /// Whether the server treats two names as one.
     pub fn same(&self, a: &str, b: &str) -> bool {
         a == b || self.on && a.to_lowercase() == b.to_lowercase()
     }
 
-    /// Another name that the dump has created, and that means the same here.
+    /// A different name that the dump created and that means the same here.
     fn other(&self, key: &TableKey) -> Option<&TableKey> {
         let found = self.spelled.get(&folded(key));
         found.filter(|spelled| *spelled != key)
     }
 }
 
-/// A name as a server that reads names in any case compares it.
+/// A name as a server with case-insensitive names compares it.
 fn folded(key: &TableKey) -> TableKey {
     (key.0.to_lowercase(), key.1.to_lowercase())
 }
 
 impl Conductor<'_> {
-    /// Refuses a name that means what the dump has created by another one: the second would take the first one's place and rows.
+    /// Refuses a name that means something the dump created under another name: the second would
+    /// take the first one's place and rows.
     pub(super) fn refuse_same_name(&self, key: &TableKey) -> Result<(), LoadError> {
         match self.folded.other(key) {
             Some(first) => Err(LoadError::Refused(vec![Refusal::same_name(
@@ -58,7 +61,8 @@ impl Conductor<'_> {
         }
     }
 
-    /// [`Conductor::refuse_same_name`] of what is about to be created, which is known from now on.
+    /// [`Conductor::refuse_same_name`] for what is about to be created, whose name is known from
+    /// now on.
     pub(super) fn note_name(&mut self, key: &TableKey) -> Result<(), LoadError> {
         self.refuse_same_name(key)?;
         if self.folded.on {

@@ -1,4 +1,5 @@
-//! Rows are compared with their parents where the dump's session checks foreign keys, or `--foreign-keys checked` asks for it.
+//! Compares rows with their parents, if the dump's session checks foreign keys or
+//! `--foreign-keys checked` asks for it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,15 +19,16 @@ use crate::table::Table;
 
 /// `ER_NO_SUCH_TABLE`.
 const NO_SUCH_TABLE: u16 = 1146;
-/// The account may not read the parents, or the two have other collations: `ER_TABLEACCESS_DENIED_ERROR`, `ER_COLUMNACCESS_DENIED_ERROR`,
-/// `ER_CANT_AGGREGATE_2COLLATIONS`.
+/// The account may not read the parents, or their collation differs: `ER_TABLEACCESS_DENIED_ERROR`,
+/// `ER_COLUMNACCESS_DENIED_ERROR`, `ER_CANT_AGGREGATE_2COLLATIONS`.
 const INCOMPARABLE: [u16; 3] = [1142, 1143, 1267];
-/// Orphan rows shown for each foreign key.
+/// Orphan rows to show for each foreign key.
 const EXAMPLES: usize = 5;
 
 impl Conductor<'_> {
-    /// Whether rows of a session that checks foreign keys have to be compared with their parents by the server, as they come: it leaves
-    /// out by itself what `INSERT IGNORE` brings without a parent, and rows that nobody compared may be there without one.
+    /// Whether the server must compare rows with their parents as they arrive, in a session that
+    /// checks foreign keys. It skips the rows of an `INSERT IGNORE` that have no parent, and a
+    /// table may already hold orphans if its rows were never compared.
     pub(super) fn leaves_parents_to_server(
         &mut self,
         index: usize,
@@ -51,7 +53,7 @@ impl Conductor<'_> {
         if self.entries[index].foreign_keys.is_none() {
             let table = Arc::clone(&self.entries[index].table);
             let (create, _) = self.show_create(&table)?;
-            // Those that are put off are not shown.
+            // Deferred keys are not shown.
             let put_off = table.deferral().foreign_keys.clone();
             let found = ForeignKeys::of(&create).and(&put_off);
             self.entries[index].foreign_keys = Some(found);
@@ -60,8 +62,8 @@ impl Conductor<'_> {
         Ok(found.unwrap_or(&ForeignKeys::Unreadable))
     }
 
-    /// Looks for the parents of rows whose session checks foreign keys. Writers do not check them, because the parents of a row may be on
-    /// their way beside it.
+    /// Looks for the parents of rows whose session checks foreign keys. Writers do not check,
+    /// because the parents of a row may be in flight beside it.
     pub(super) fn look_for_parents(&mut self) -> Result<(), LoadError> {
         let entries = self.entries.iter_mut().enumerate();
         let asked: Vec<usize> = entries
@@ -69,7 +71,7 @@ impl Conductor<'_> {
                 (std::mem::take(&mut entry.wants_parents) && !entry.dropped).then_some(index)
             })
             .collect();
-        // An earlier process has looked when it came by here, and statements behind this place may have changed what is there.
+        // An earlier process has looked here, and later statements may have changed the rows since.
         if self.in_past() || self.ctx.options.foreign_keys == ForeignKeyMode::Checked {
             return Ok(());
         }
@@ -85,12 +87,14 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// A `SET` of the dump. Where it stops checking foreign keys, what came before is compared with its parents; that is a step that is
-    /// noted, because rows and statements behind it may leave rows without one.
+    /// Runs a `SET` of the dump. If it switches foreign key checks off, the rows before it are
+    /// compared with their parents. That is noted as a step, because rows and statements after it
+    /// may leave orphans.
     pub(super) fn set_of_dump(&mut self, text: &[u8], item: &Item) -> Result<(), LoadError> {
         let checked = self.session()?.foreign_key_checks();
         self.set(text, item)?;
-        // Of files that are read at the same time none knows whether the parents of its rows have come: that is seen at the end.
+        // While several files are read at once, none of them knows whether the parents of its rows
+        // have arrived. The end of the load checks them.
         let alone = self.place.size_known.is_none();
         if !checked || !alone || self.session()?.foreign_key_checks() {
             return Ok(());
@@ -108,7 +112,7 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// `--foreign-keys checked`: looks for the parents of all rows.
+    /// Looks for the parents of all rows, for `--foreign-keys checked`.
     pub(super) fn check_foreign_keys(&mut self) -> Result<(), LoadError> {
         if self.ctx.options.foreign_keys != ForeignKeyMode::Checked {
             return Ok(());
@@ -162,7 +166,7 @@ impl Conductor<'_> {
     }
 }
 
-/// Counts the rows of `table` whose key names no parent.
+/// Counts the rows of `table` whose foreign key has no parent.
 fn orphans(
     link: &mut Link,
     table: &Table,
@@ -219,7 +223,7 @@ fn orphans(
     if let Err(error) = &counted {
         let code = error.server_code().unwrap_or(0);
         if code == NO_SUCH_TABLE {
-            // There is no parent for any.
+            // Without a parent table, no row has a parent.
             from = format!("FROM {} AS c WHERE {}", table.quoted(), set.join(" AND "));
             counted = link.conn.query_value(format!("SELECT COUNT(*) {from}"));
         } else if INCOMPARABLE.contains(&code) {

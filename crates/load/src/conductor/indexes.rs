@@ -1,9 +1,11 @@
-//! Secondary indexes and foreign keys after the rows.
+//! Adds secondary indexes and foreign keys after the rows.
 //!
-//! A table is created by the dump's own statement, whole. Once it proves to be large its secondary indexes, and the foreign keys that
-//! hold them, are dropped while it is still empty, and added again when its rows are in: sorting once is cheaper than placing each
-//! row. The clauses are the server's own, from `SHOW CREATE TABLE`, so the table ends exactly as it began; what must stay
-//! (the clustering key, the key of an `AUTO_INCREMENT` column, keys that would change their place) stays.
+//! A table is created by the dump's own statement, whole. Once it turns out to be large, its
+//! secondary indexes and the foreign keys that hold them are dropped while it is still empty. They
+//! are added again when its rows are in, because sorting once is cheaper than placing each row. The
+//! clauses are the server's own, from `SHOW CREATE TABLE`, so the table ends exactly as it began.
+//! Some keys stay: the clustering key, the key of an `AUTO_INCREMENT` column, and keys whose
+//! position would change.
 
 use std::sync::Arc;
 
@@ -23,11 +25,13 @@ use crate::queue::Task;
 use crate::session::Session;
 use crate::table::{Table, TableDetail};
 
-/// Part of the free space of the server's temporary folder that index builds may use together.
+/// Share of the free space in the server's temporary directory that all index builds may use
+/// together.
 const TMPDIR_SHARE: f64 = 0.8;
 
 impl Conductor<'_> {
-    /// Drops what can be put off from a table that is still empty: its secondary indexes and its foreign keys.
+    /// Drops what can be deferred from a table that is still empty: secondary indexes and foreign
+    /// keys.
     pub(super) fn defer(&mut self, index: usize) -> Result<(), LoadError> {
         let table = Arc::clone(&self.entries[index].table);
         if !self.entries[index].engine.eq_ignore_ascii_case("innodb")
@@ -85,7 +89,7 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Adds what was put off for one table, before rows come that need it.
+    /// Adds what was deferred for one table, before rows arrive that need it.
     pub(super) fn build_now(&mut self, index: usize) -> Result<(), LoadError> {
         let table = Arc::clone(&self.entries[index].table);
         let deferral = table.deferral().clone();
@@ -111,7 +115,7 @@ impl Conductor<'_> {
         self.add_foreign_keys_of(index)
     }
 
-    /// What follows the rows of a table: its indexes, if they were put off.
+    /// The task that follows the rows of a table: building its indexes, if they were deferred.
     pub(super) fn build_task(&mut self, index: usize) -> Result<Option<Task>, LoadError> {
         let entry = &mut self.entries[index];
         let deferral = entry.table.deferral().clone();
@@ -137,8 +141,8 @@ impl Conductor<'_> {
         }))
     }
 
-    /// Waits for the index builds that follow the rows, adds foreign keys when all tables have their indexes, and looks for the parents of
-    /// rows whose session wants them compared.
+    /// Waits for the index builds, adds foreign keys once all tables have their indexes, and looks
+    /// for the parents of rows whose session asks for that.
     pub(super) fn finish_builds(&mut self) -> Result<(), LoadError> {
         if self.entries.iter().any(|entry| entry.build_begun) {
             self.ctx.phases.enter(Phase::Indexes);
@@ -153,7 +157,8 @@ impl Conductor<'_> {
         self.look_for_parents()
     }
 
-    /// Bytes that sorting may take in the server's temporary folder, when it is on this machine.
+    /// Bytes that sorting may use in the server's temporary directory. `None` if the server is not
+    /// on this machine or the free space is unknown.
     fn tmpdir_budget(&mut self) -> Result<Option<u64>, LoadError> {
         if !self.ctx.server_is_local {
             return Ok(None);
@@ -168,7 +173,7 @@ impl Conductor<'_> {
         Ok(free.map(|free| (free as f64 * TMPDIR_SHARE) as u64))
     }
 
-    /// Adds foreign keys, one table after the other: parents and children lock each other's definitions.
+    /// Adds foreign keys one table at a time: parents and children lock each other's definitions.
     fn add_foreign_keys(&mut self) -> Result<(), LoadError> {
         for index in 0..self.entries.len() {
             if self.entries[index].waits_for_foreign_keys() {
@@ -179,7 +184,7 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Adds the foreign keys that were put off for one table, if there are any.
+    /// Adds the deferred foreign keys of one table, if any.
     fn add_foreign_keys_of(&mut self, index: usize) -> Result<(), LoadError> {
         let table = Arc::clone(&self.entries[index].table);
         let deferral = table.deferral().clone();
@@ -209,8 +214,9 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Whether `REPLACE` may take rows of other tables away: it deletes the row that it finds, and foreign keys that refer to it follow
-    /// (`ON DELETE CASCADE`, `SET NULL`) or do not let it go. Keys that are put off may be of any table.
+    /// Whether `REPLACE` may affect rows of other tables. It deletes the row that it replaces, and
+    /// foreign keys that refer to that row either follow (`ON DELETE CASCADE`, `SET NULL`) or
+    /// prevent the delete. While any foreign keys are deferred, assume that it may.
     pub(super) fn takes_children_away(
         &mut self,
         index: usize,
@@ -246,7 +252,7 @@ impl Conductor<'_> {
     }
 }
 
-/// Adds the keys of one table: all in one pass over the rows, `FULLTEXT` keys one by one after them.
+/// Adds the keys of one table: all in one pass over the rows, then `FULLTEXT` keys one by one.
 fn build(
     link: &mut Link,
     table: &Table,
@@ -271,8 +277,8 @@ fn build(
     );
     link.conn.exec(set).map_err(failed)?;
     if link.conn.server().vendor == Vendor::MySql {
-        // Not all versions know these; without them the build is only slower.
-        // The server makes and clears the whole buffer whatever the table's size (1.2 GiB: 0.14 s).
+        // Not every version has these; without them the build is only slower. The server allocates
+        // and clears the whole buffer regardless of the table's size (1.2 GiB: 0.14 s).
         let memory = (ctx.index_memory / ctx.options.threads.max(1) as u64).min(bytes * 2);
         let threads = ctx.options.threads.clamp(1, 16);
         for set in [
@@ -312,7 +318,7 @@ fn build(
             source,
         })?;
         progress.finish();
-        // What is built is no longer missing, whatever happens to the rest.
+        // What is built is no longer missing, even if a later step fails.
         let mut left = table.deferral();
         left.keys.retain(|key| !clauses.contains(key));
         left.fulltext.retain(|key| !clauses.contains(key));

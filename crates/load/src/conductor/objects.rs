@@ -1,4 +1,4 @@
-//! Views, routines, sequences, triggers and events: creating and dropping them.
+//! Creates and drops views, routines, sequences, triggers and events.
 
 use std::sync::Arc;
 
@@ -11,18 +11,19 @@ use crate::options::ExistingPolicy;
 use crate::programs::{Created, Kind, TriggerFor};
 
 impl Conductor<'_> {
-    /// Notes a statement that is not run, on purpose.
+    /// Lists a statement that is not run on purpose.
     pub(super) fn leave_out(&mut self, text: &[u8], item: &Item) {
         self.skipped
             .push(format!("line {}: {}", item.line, head(text)));
     }
 
-    /// Whether a program stays as it is, because it was there before and `--append` adds and changes nothing else.
+    /// Whether a program stays as it is, because it existed before and `--append` only adds.
     pub(super) fn keeps(&self, kind: Kind, key: &TableKey) -> bool {
         self.ctx.options.existing == ExistingPolicy::Append && self.existed_program(kind, key)
     }
 
-    /// Whether a view, routine, sequence or event is chosen: views and sequences by their name, as tables are, others with their whole database.
+    /// Whether a view, routine, sequence or event is chosen. Views and sequences are chosen by
+    /// name, as tables are; the others only with their whole database.
     fn wants_object(&mut self, kind: Option<Kind>, key: &TableKey) -> bool {
         match kind {
             Some(Kind::View | Kind::Sequence) => self.wanted(key),
@@ -30,7 +31,8 @@ impl Conductor<'_> {
         }
     }
 
-    /// A view, routine or sequence: it needs the definitions before it, not the rows. Whether the statement was run.
+    /// Runs a statement about a view, routine or sequence. It needs the definitions before it, but
+    /// not the rows. Returns whether it ran.
     fn define(
         &mut self,
         kind: Option<Kind>,
@@ -62,7 +64,7 @@ impl Conductor<'_> {
         Ok(ok.is_some())
     }
 
-    /// With `--replace` the dump's view or routine takes the place of the one of its name.
+    /// With `--replace`, drops the existing view, routine or event whose place the dump's takes.
     pub(super) fn replace_program(&mut self, kind: Kind, key: &TableKey) -> Result<(), LoadError> {
         let replaces = self.ctx.options.existing == ExistingPolicy::Replace
             && !matches!(kind, Kind::Sequence | Kind::Trigger)
@@ -71,7 +73,7 @@ impl Conductor<'_> {
             return Ok(());
         }
         let quoted = quoted_name(key);
-        // On the catalogue's connection: the names of a dump's session may be read in another character set.
+        // Use the catalogue connection: the dump's session may read names in another character set.
         self.catalog
             .exec(format!("DROP {kind} IF EXISTS {quoted}"))
             .map_err(|error| {
@@ -85,7 +87,7 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Creates what needs no rows; `kind` is `None` for what the catalogue does not list.
+    /// Creates something that needs no rows. `kind` is `None` for what the catalogue does not list.
     pub(super) fn create(
         &mut self,
         kind: Option<Kind>,
@@ -152,7 +154,7 @@ impl Conductor<'_> {
         }
         for key in &keys {
             self.forget_created(Kind::View, key);
-            // A table of this name is no view, and is there still.
+            // A table of this name is not a view, and still exists.
             if self.known(key).is_none() || self.is_known_view(key) {
                 self.forget(key);
             }
@@ -160,14 +162,14 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Takes a program off the list of those that must be there at the end.
+    /// Takes a program off the list of those that must exist at the end.
     pub(super) fn forget_created(&mut self, kind: Kind, key: &TableKey) {
         self.created.retain(|one| {
             one.kind != kind || one.database != key.0 || !one.name.eq_ignore_ascii_case(&key.1)
         });
     }
 
-    /// Keeps a trigger or event until the rows are in: it must not see them coming.
+    /// Keeps a trigger or event until the rows are in, because they must not fire it.
     pub(super) fn postpone(
         &mut self,
         (kind, name): (Kind, &ObjectName),
@@ -193,7 +195,7 @@ impl Conductor<'_> {
         }
         let key = self.resolve(name)?;
         if !wanted {
-            // A trigger goes with its table, which was not asked for either.
+            // A trigger goes with its table, which is not chosen either.
             if table.is_none() && creates {
                 self.leave_out(text, item);
             }
@@ -224,7 +226,7 @@ impl Conductor<'_> {
     }
 }
 
-/// The `DROP` of those of `named` that are chosen, where not all of them are.
+/// A `DROP` of only those of `named` that are chosen. `None` if all are.
 pub(super) fn chosen_only(
     what: &str,
     named: &[ObjectName],

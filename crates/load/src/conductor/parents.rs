@@ -1,4 +1,4 @@
-//! Tables that foreign keys refer to: what of them has to be there before their children.
+//! What must exist in the tables that foreign keys refer to before their children are created.
 
 use refloat_sqltext::ddl::{CreateTable, ForeignKey, parse_create_table};
 use refloat_sqltext::quote_ident_bytes;
@@ -6,12 +6,12 @@ use refloat_sqltext::quote_ident_bytes;
 use super::Conductor;
 use crate::error::LoadError;
 
-/// The word of a foreign key, of the table's or of a column's.
+/// The keyword of every foreign key, whether on the table or on a column.
 const REFERENCES: &[u8] = b"REFERENCES";
 
 impl Conductor<'_> {
-    /// Waits for keys that were put off and that the foreign keys of a definition refer to: no server takes a foreign key whose parent
-    /// is there without them, whether it checks rows or not.
+    /// Waits for deferred keys that the foreign keys of a definition refer to. No server accepts a
+    /// foreign key if its parent lacks that key, whether it checks rows or not.
     pub(super) fn wait_for_parents(&mut self, create: &[u8]) -> Result<(), LoadError> {
         let upper = create.to_ascii_uppercase();
         let words = memchr::memmem::find_iter(&upper, REFERENCES).count();
@@ -31,7 +31,7 @@ impl Conductor<'_> {
                 let name = String::from_utf8_lossy(&key.ref_table.name);
                 name.eq_ignore_ascii_case(&table.name)
             };
-            // A foreign key that was not understood may refer to any of them.
+            // A foreign key that was not parsed may refer to any of these tables.
             let unclear = keys.len() < words;
             let mut parents = keys.iter().filter(named);
             if unclear || parents.any(|key| put_off.iter().any(|put_off| serves(put_off, key))) {
@@ -42,7 +42,7 @@ impl Conductor<'_> {
     }
 }
 
-/// Whether a key, as the clause that adds it, begins with the columns that a foreign key refers to.
+/// Whether the key that this clause adds starts with the columns a foreign key refers to.
 fn serves(clause: &str, key: &ForeignKey) -> bool {
     let quoted: Vec<String> = key
         .ref_columns

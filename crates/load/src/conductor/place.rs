@@ -1,4 +1,5 @@
-//! What belongs to the file that is being read. Files of a folder are read in turns, each as if it were the only one.
+//! State of the file being read. Files of a folder are read in turns, each as if it were the only
+//! one.
 
 use std::sync::Arc;
 
@@ -13,38 +14,37 @@ use crate::error::LoadError;
 use crate::session::Session;
 use crate::transaction::Transaction;
 
-/// How far one file is, and what its rows wait for.
+/// How far a file was read, and what its rows are waiting for.
 pub struct Place {
-    /// Name of the file, for messages.
+    /// The file's name, for messages.
     pub name: Arc<str>,
-    /// The file, when workers can read it themselves.
+    /// The file itself, if workers can read it.
     pub file: Option<Arc<PlainFile>>,
-    /// The table whose rows come now.
+    /// The table whose rows come next.
     pub current: Option<usize>,
-    /// Head of its latest statement.
+    /// Header of its most recent insert.
     pub last_header: Option<Arc<InsertHeader>>,
-    /// Its rows, until it is known whether its indexes are put off.
+    /// Its rows, until it is known whether its indexes are deferred.
     pub waiting: Vec<(Head, Piece)>,
-    /// Bytes of them.
+    /// Total bytes of `waiting`.
     pub waiting_bytes: usize,
-    /// The state that the file's session has while others are read.
+    /// Session state of this file while other files are read.
     pub session: Option<Arc<Session>>,
-    /// Its table is known to be as large as this, in bytes of text.
+    /// Size of its table in bytes of text, if known.
     pub size_known: Option<u64>,
-    /// The file may hold rows and the settings that they need, nothing else.
+    /// The file may contain only rows and the settings that they need.
     pub rows_only: bool,
-    /// Its session goes into the database that it creates.
+    /// Its session enters the database that it creates.
     pub enters: bool,
-    /// Whether a database that it creates may be there already: mydumper writes no `IF NOT EXISTS`.
+    /// Whether a database that it creates may exist already: mydumper writes no `IF NOT EXISTS`.
     pub keeps_databases: bool,
-    /// Rows that it has brought so far.
+    /// Rows read from it so far.
     pub rows: u64,
     /// The transaction that its session would be in.
     pub transaction: Transaction,
 }
 
 impl Place {
-    /// The beginning of a file.
     pub fn new(name: &str) -> Self {
         Self {
             name: Arc::from(name),
@@ -72,12 +72,11 @@ pub struct SqlReader {
     eof: bool,
     whole: bool,
     pool: Arc<BlockPool>,
-    /// Bytes of text read since this was asked last.
+    /// Bytes of text read so far.
     pub read: u64,
 }
 
 impl SqlReader {
-    /// A reader at the beginning of its file.
     pub fn new(input: Input, ends: Ends, pool: &Arc<BlockPool>) -> Self {
         Self {
             input,
@@ -90,7 +89,7 @@ impl SqlReader {
         }
     }
 
-    /// The scanner, where statements end as the stock client reads them.
+    /// The scanner, if statements end as the stock client reads them.
     fn scanner(&mut self) -> Option<&mut Scanner> {
         match &mut self.cutter {
             Cutter::Client(scanner) => Some(scanner),
@@ -98,7 +97,7 @@ impl SqlReader {
         }
     }
 
-    /// Bytes of the file, as it is stored, that were read so far.
+    /// Bytes read so far of the file as stored.
     pub fn position(&self) -> u64 {
         self.input
             .raw_position()
@@ -107,12 +106,13 @@ impl SqlReader {
 }
 
 impl Conductor<'_> {
-    /// Reads a block of a file of statements and does what it says; `false` at its end.
+    /// Reads one block of a file of statements and runs it. `false` at the end of the file.
     pub(super) fn read_statements(&mut self, reader: &mut SqlReader) -> Result<bool, LoadError> {
         let session = self.session()?;
         let mut mode = self.unset.mode_or(session.lex_mode());
         reader.cutter.set_mode(mode);
-        // A row larger than a block makes the next block twice as large, so the rest is not copied time and again.
+        // A row larger than a block doubles the next block, so that its start is not copied over
+        // and over.
         let mut rest = std::mem::take(&mut reader.rest);
         let want = fill_target(rest.len(), BLOCK_BYTES);
         while !reader.eof && rest.len() < want {

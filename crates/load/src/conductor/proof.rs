@@ -1,4 +1,4 @@
-//! What proves a load: the rows that were sent are there, and the tables are the ones that the dump created.
+//! Proves a load: the rows that were sent are there, and the tables are the ones the dump created.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -71,7 +71,7 @@ impl Conductor<'_> {
         Ok(proof)
     }
 
-    /// Programs of the dump that are not there.
+    /// Views and stored programs of the dump that are missing on the server.
     fn missing_programs(&mut self) -> Result<Vec<Difference>, LoadError> {
         self.catalog_session = None;
         self.catalog
@@ -81,7 +81,8 @@ impl Conductor<'_> {
     }
 }
 
-/// Rows of a table; those that are history already as well, when the rows of the dump are not all current ones.
+/// Counts the rows of a table. If the current rows alone do not give the expected number, a
+/// system-versioned table's history counts too.
 pub(super) fn count_rows(conn: &mut Connection, table: &Table) -> Result<u64, LoadError> {
     let count = conn
         .query_value(format!("SELECT COUNT(*) FROM {}", table.quoted()))
@@ -95,7 +96,8 @@ pub(super) fn count_rows(conn: &mut Connection, table: &Table) -> Result<u64, Lo
     if table.counts(count) || conn.server().vendor != Vendor::MariaDb {
         return Ok(count);
     }
-    // A dump with history brings rows that were over before it was taken; only system-versioned tables take the question.
+    // A dump with history contains rows that had ended when it was taken. Only system-versioned
+    // tables accept this query.
     let all = conn.query_value(format!(
         "SELECT COUNT(*) FROM {} FOR SYSTEM_TIME ALL",
         table.quoted()
@@ -104,7 +106,7 @@ pub(super) fn count_rows(conn: &mut Connection, table: &Table) -> Result<u64, Lo
     Ok(all.unwrap_or(count))
 }
 
-/// The difference of a table whose rows are not those that were sent.
+/// The difference of a table whose row count is not what was sent.
 pub(super) fn wrong_count(table: &Table, count: u64) -> Difference {
     Difference {
         about: format!("table {}", table.label()),

@@ -1,4 +1,5 @@
-//! What is known of the target: databases as they were found, tables as they come along.
+//! What is known about the target: databases as they were found, and tables as the dump brings
+//! them.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -19,19 +20,19 @@ use crate::programs::{Contents, Kind};
 use crate::session::Session;
 use crate::table::{Table, TableDetail};
 
-/// Set before a definition is read to be compared: defaults of `TIMESTAMP` columns are shown in the session's time zone, names in the
-/// quotes of its mode, and some modes leave options out.
+/// Run before reading a definition to compare it. The server shows `TIMESTAMP` defaults in the
+/// session's time zone and names in the quotes of its `sql_mode`, and some modes leave options out.
 pub const SHOW_SESSION: &str = "SET SESSION time_zone = _utf8mb4'+00:00', SESSION sql_mode = ''";
 
 /// Database and name.
 pub type TableKey = (String, String);
 
-/// `` `database`.`name` `` of a table, view or routine.
+/// Quotes a table, view or routine: `` `database`.`name` ``.
 pub fn quoted_name(key: &TableKey) -> String {
     format!("{}.{}", quote_ident(&key.0), quote_ident(&key.1))
 }
 
-/// A table of the dump and how far it is.
+/// A table of the dump, and how far its load has got.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "independent facts about one table, each read by itself"
@@ -39,51 +40,54 @@ pub fn quoted_name(key: &TableKey) -> String {
 pub struct Entry {
     /// Shared with the workers.
     pub table: Arc<Table>,
-    /// The session state of its latest rows.
+    /// Session state of its latest rows.
     pub session: Option<Arc<Session>>,
-    /// Whether its rows must be written in the order of the dump, by one worker at a time.
+    /// Whether its rows must be written in dump order, by one worker at a time.
     pub ordered: bool,
-    /// Whether it was decided if its indexes are put off.
+    /// Whether it is decided if its indexes are deferred.
     pub decided: bool,
-    /// Whether its indexes are being built, or are built, after its rows.
+    /// Whether the index build after its rows has started.
     pub build_begun: bool,
     /// Bytes of row text seen so far.
     pub text_bytes: u64,
-    /// Rows cut into chunks of a fixed number so far.
+    /// Rows cut so far into chunks of a fixed number of rows.
     pub cut_rows: u64,
     /// Fingerprint of `SHOW CREATE TABLE` before its rows, without the next `AUTO_INCREMENT` value.
     pub definition: Option<u128>,
-    /// Its columns, where its definition has just said them plainly.
+    /// Its columns, if the definition just shown could be parsed.
     pub shown: Option<Vec<Column>>,
     /// Storage engine.
     pub engine: String,
-    /// Whether the server keeps the history of its rows.
+    /// Whether the table is system-versioned.
     pub versioned: bool,
     /// Whether `DISABLE KEYS` was run for it.
     pub keys_disabled: bool,
-    /// Its foreign keys, once somebody has looked; looked at again when the dump may have changed it.
+    /// Its foreign keys, once they were read. Reset when the dump may have changed the table.
     pub foreign_keys: Option<ForeignKeys>,
-    /// Whether rows of it may be in that no foreign key was compared with: rows of a session that checks none, or of before the key.
+    /// Whether it may hold rows that were compared with no foreign key: rows of a session without
+    /// checks, or older than the key.
     pub unchecked: bool,
-    /// Whether rows have come whose session checks foreign keys, and nobody has looked for their parents yet.
+    /// Whether it has rows of a session with checks whose parents were not looked for yet.
     pub wants_parents: bool,
-    /// Whether others refer to it, once somebody has looked, with so many tables of the dump there; as above.
+    /// Whether foreign keys refer to it, with the number of known tables when that was looked up.
+    /// Reset when the dump may have changed the table.
     pub is_referred_to: Option<(usize, bool)>,
     /// Whether its indexes and foreign keys are all in place.
     pub complete: bool,
-    /// Whether it was dropped again by the dump.
+    /// Whether the dump dropped it again.
     pub dropped: bool,
 }
 
 impl Entry {
-    /// Notes that rows of this session come; `compared` says that the server itself looks for their parents.
+    /// Notes that rows of this session follow. `compared`: the server itself looks for their
+    /// parents.
     pub fn note_session(&mut self, session: &Session, compared: bool) {
         let checks = session.foreign_key_checks();
         self.unchecked |= !checks;
         self.wants_parents |= checks && !compared && !self.table.is_view();
     }
 
-    /// Whether it has foreign keys that were put off and are to be added.
+    /// Whether it has deferred foreign keys to add.
     pub fn waits_for_foreign_keys(&self) -> bool {
         !self.dropped && !self.table.deferral().foreign_keys.is_empty()
     }
@@ -93,12 +97,12 @@ impl Entry {
 pub enum ForeignKeys {
     /// All of them.
     Read(Vec<ForeignKey>),
-    /// What the server shows cannot be read.
+    /// The definition that the server shows cannot be parsed.
     Unreadable,
 }
 
 impl ForeignKeys {
-    /// Those in a `SHOW CREATE TABLE` text.
+    /// The keys in a `SHOW CREATE TABLE` text.
     pub fn of(create: &str) -> Self {
         if !create.contains(" FOREIGN KEY (") {
             return Self::Read(Vec::new());
@@ -109,7 +113,7 @@ impl ForeignKeys {
         Self::Read(parsed.foreign_keys().cloned().collect())
     }
 
-    /// With those that are put off, as the clauses that add them.
+    /// Adds deferred keys, given as the clauses that add them.
     pub fn and(self, put_off: &[String]) -> Self {
         let elements: Vec<&str> = put_off
             .iter()
@@ -128,23 +132,23 @@ impl ForeignKeys {
 
 /// A database as it was found.
 pub struct Database {
-    /// What was there, and was not dropped since.
+    /// What it held then and still holds.
     pub contents: Contents,
-    /// Whether its contents were judged against the policy for existing objects.
+    /// Whether its contents were checked against the policy for existing objects.
     judged: bool,
 }
 
-/// What a statement means to do with a database.
+/// What a statement does in a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Touch {
-    /// Create or drop objects in it.
+    /// Create or drop objects.
     Define,
     /// Only add rows.
     Rows,
 }
 
 impl Conductor<'_> {
-    /// The database and name that `name` means now.
+    /// The database and name that `name` refers to at this place of the dump.
     pub(super) fn resolve(&mut self, name: &ObjectName) -> Result<TableKey, LoadError> {
         let table = String::from_utf8_lossy(&name.name).into_owned();
         if let Some(database) = &name.database {
@@ -160,7 +164,8 @@ impl Conductor<'_> {
         }
     }
 
-    /// Whether statements about this database are left out (`--system-schema skip`); refuses them if nobody decided.
+    /// Whether statements about this database are left out (`--system-schema skip`). Refuses the
+    /// server's own schema if the user has not decided.
     pub(super) fn leaves_out(&mut self, database: &str) -> Result<bool, LoadError> {
         if !is_system_database(database) {
             return Ok(false);
@@ -174,12 +179,13 @@ impl Conductor<'_> {
         }
     }
 
-    /// Whether the server's own schema is being loaded: nothing about it is changed or put off.
+    /// Whether this is the server's own schema, of which nothing is changed or deferred.
     pub(super) fn is_system(database: &str) -> bool {
         is_system_database(database)
     }
 
-    /// Looks at a database before it is changed for the first time, and refuses what would destroy something.
+    /// Looks at a database before the first change to it, and refuses a load that would destroy
+    /// something.
     pub(super) fn touch(&mut self, database: &str, touch: Touch) -> Result<(), LoadError> {
         if let Some(wanted) = &self.ctx.options.database
             && !self.folded.same(wanted, database)
@@ -213,7 +219,7 @@ impl Conductor<'_> {
         )]))
     }
 
-    /// How a database was before the load: as an earlier process has found it, or as it is now.
+    /// A database as it was before the load: as an earlier process found it, or as it is now.
     fn first_look(&mut self, database: &str) -> Result<Database, LoadError> {
         if let Some(step) = self.database_found(database) {
             self.restore_collation(database, step.collation.as_deref())?;
@@ -225,7 +231,7 @@ impl Conductor<'_> {
         let found = self.look(database)?;
         let policy = self.ctx.options.existing;
         if policy == ExistingPolicy::Refuse && !found.contents.names().is_empty() {
-            // It is refused, or its rows only added to.
+            // The load will be refused, or will only add rows.
             return Ok(found);
         }
         let contents = found.contents.clone();
@@ -237,7 +243,8 @@ impl Conductor<'_> {
         Ok(found)
     }
 
-    /// Lists what a database holds; a database that does not exist holds nothing, and is about to be created.
+    /// Lists what a database holds. One that does not exist holds nothing, and is about to be
+    /// created.
     fn look(&mut self, database: &str) -> Result<Database, LoadError> {
         let triggers = self.ctx.options.existing == ExistingPolicy::Append;
         let contents = Contents::read(&mut self.catalog, database, triggers).map_err(|error| {
@@ -249,34 +256,34 @@ impl Conductor<'_> {
         })
     }
 
-    /// Whether a database had tables before the run, and still has some of them.
+    /// Whether a database had tables before the run and still has some of them.
     pub(super) fn held_tables(&self, database: &str) -> bool {
         self.databases
             .get(database)
             .is_some_and(|found| !found.contents.tables.is_empty())
     }
 
-    /// Whether a base table of this name was there before the run and still is.
+    /// Whether a base table of this name existed before the run and still does.
     pub(super) fn existed(&self, key: &TableKey) -> bool {
         self.databases
             .get(&key.0)
             .is_some_and(|database| self.holds(&database.contents.tables, &key.1))
     }
 
-    /// Whether a name is in a list of the server's, as the server compares them.
+    /// Whether a list of the server's names contains this one, compared as the server does.
     fn holds(&self, names: &HashSet<String>, name: &str) -> bool {
         names.contains(name)
             || self.folded.on && names.iter().any(|one| self.folded.same(one, name))
     }
 
-    /// Whether a database held anything before the run, and still has some of it.
+    /// Whether a database held anything before the run and still holds some of it.
     pub(super) fn held_anything(&self, database: &str) -> bool {
         self.databases
             .get(database)
             .is_some_and(|found| !found.contents.names().is_empty())
     }
 
-    /// Whether a view or program of this name was there before the run and still is.
+    /// Whether a view or program of this name existed before the run and still does.
     pub(super) fn existed_program(&self, kind: Kind, key: &TableKey) -> bool {
         self.databases
             .get(&key.0)
@@ -290,7 +297,7 @@ impl Conductor<'_> {
             })
     }
 
-    /// Forgets a program that was there before, after it was dropped.
+    /// Forgets a program that existed before, after it was dropped.
     pub(super) fn forget_program(&mut self, kind: Kind, key: &TableKey) {
         if let Some(database) = self.databases.get_mut(&key.0) {
             database
@@ -300,7 +307,7 @@ impl Conductor<'_> {
         }
     }
 
-    /// Whether there is a table of this name now.
+    /// Whether a table of this name exists now.
     pub(super) fn is_there(&mut self, key: &TableKey) -> Result<bool, LoadError> {
         match self
             .catalog
@@ -316,7 +323,7 @@ impl Conductor<'_> {
         }
     }
 
-    /// Forgets what was there before, after the dump dropped it.
+    /// Forgets what existed before, after the dump dropped it.
     pub(super) fn forget(&mut self, key: &TableKey) {
         if let Some(database) = self.databases.get_mut(&key.0) {
             let contents = &mut database.contents;
@@ -331,7 +338,7 @@ impl Conductor<'_> {
         if let Some(index) = self.by_name.remove(key) {
             self.entries[index].dropped = true;
         }
-        // Its triggers go with it, those that were put off too.
+        // Its triggers go with it, including postponed ones.
         self.triggered.remove(key);
         self.postponed.retain(|one| one.table.as_ref() != Some(key));
         self.created.retain(|one| {
@@ -343,7 +350,7 @@ impl Conductor<'_> {
         });
     }
 
-    /// Adds a table, which from now on is the one of this name.
+    /// Adds a table, which is the one of this name from now on.
     pub(super) fn register(&mut self, key: TableKey, created: bool, rows_before: u64) -> usize {
         let index = self.entries.len();
         let table = Table::new(index, key.0.clone(), key.1.clone(), created, rows_before);
@@ -376,7 +383,7 @@ impl Conductor<'_> {
         self.by_name.get(key).copied()
     }
 
-    /// The table that rows are for, looked at before its first rows.
+    /// The table that rows are for. It is examined before its first rows.
     pub(super) fn table_for_rows(&mut self, key: &TableKey) -> Result<usize, LoadError> {
         if let Some(index) = self.known(key) {
             if self.entries[index].table.layout().is_none() {
@@ -409,7 +416,8 @@ impl Conductor<'_> {
             })?;
         let mut rows_before = 0;
         if before.as_deref() != Some("0") {
-            // Rows in a table that was not there before are the dump's own, by a statement that is not followed in detail.
+            // Rows in a table that did not exist before are the dump's own, from a statement that
+            // is not tracked in detail.
             if self.ctx.options.existing != ExistingPolicy::Append && self.existed(key) {
                 return Err(LoadError::Refused(vec![Refusal {
                     reason: format!(
@@ -435,7 +443,8 @@ impl Conductor<'_> {
         Ok(value.and_then(|value| value.parse().ok()).unwrap_or(0))
     }
 
-    /// Rows must not fire triggers that are already there: what they do is in the dump, or never was.
+    /// Rows must not fire existing triggers: what these do is in the dump already, or was never
+    /// done.
     fn refuse_triggers(&mut self, key: &TableKey) -> Result<(), LoadError> {
         let name = key.1.replace('\\', "\\\\").replace('\'', "''");
         let result = self
@@ -465,7 +474,7 @@ impl Conductor<'_> {
         }]))
     }
 
-    /// Whether the server takes a unique key for the primary key that the table does not have.
+    /// Whether the server uses a unique key in place of the missing primary key.
     fn has_key_in_its_place(&mut self, table: &Table) -> Result<bool, refloat_wire::Error> {
         let keys = self.catalog.query(format!(
             "SELECT INDEX_NAME FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = {} AND TABLE_NAME = {} AND NON_UNIQUE = 0 \
@@ -476,7 +485,7 @@ impl Conductor<'_> {
         Ok(!keys.is_empty())
     }
 
-    /// Reads the columns of a table, and shows it among those at work.
+    /// Reads the columns of a table and shows it as being loaded.
     fn read_layout(&mut self, index: usize) -> Result<(), LoadError> {
         let table = Arc::clone(&self.entries[index].table);
         let server = |error| {
@@ -514,7 +523,7 @@ impl Conductor<'_> {
         if history {
             columns::with_period(&mut layout, catalog, &table.db, &table.name).map_err(server)?;
         }
-        // Full-text indexes refuse a document number below one that they have seen.
+        // Full-text indexes refuse a document number below one they have seen.
         let numbered = layout
             .columns
             .iter()
@@ -537,7 +546,8 @@ impl Conductor<'_> {
             self.entries[index].ordered = true;
         }
         if !transactional {
-            // Rows cannot be taken back, so they must not be written twice: one after the other, as the dump has them.
+            // Rows cannot be rolled back, so they must not be written twice: write them one after
+            // another, in dump order.
             self.entries[index].ordered = true;
             self.entries[index].decided = true;
         }
@@ -555,7 +565,7 @@ impl Conductor<'_> {
                     .query(format!("SHOW CREATE TABLE {}", table.quoted()))
             })
             .and_then(|result| {
-                // Defaults of binary columns are shown as their bytes.
+                // The server shows defaults of binary columns as raw bytes.
                 let text = String::from_utf8_lossy(result.bytes(0, 1).unwrap_or_default());
                 foreign::corrected(&mut self.catalog, name, text.into_owned())
             })

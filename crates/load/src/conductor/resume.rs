@@ -1,8 +1,9 @@
-//! Going on where an earlier process of the same load has ended.
+//! Resumes a load that an earlier process began.
 //!
-//! The source is read from its beginning: its session state is needed, and its definitions. Rows that are in are passed over by
-//! their marks. A table without a row that is in is created anew. A statement that everything before it was finished for is a
-//! frontier: as long as one further on is known to be done, the conductor is *in the past*, and nothing is run but what makes the session.
+//! The source is read from its beginning, because its session state and definitions are needed.
+//! Rows that the marks show as loaded are skipped. A table without a loaded row is created again. A
+//! statement that ran only after everything before it was finished is a frontier: while a later one
+//! is known to be done, the conductor is *in the past* and runs only what makes up the session.
 
 mod definitions;
 mod steps;
@@ -19,42 +20,42 @@ use crate::marks::{Counted, Cover, Found, Met, parsed};
 use steps::MarkTables;
 pub use steps::{DatabaseStep, Step, is_change_of_table, may_stay_unsettled};
 
-/// What an earlier process has done, as far as it was not met yet.
+/// What an earlier process did, as far as the source has not reached it yet.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "independent facts about one load, each read by itself"
 )]
 pub struct Resume {
-    /// Whether there was one.
+    /// Whether there was an earlier process.
     active: bool,
     found: Found,
     steps: BTreeMap<String, Step>,
-    /// Statements further on that are done.
+    /// Statements further on in the source that are done.
     frontiers: usize,
-    /// Tables whose next rows come behind some that are in.
+    /// Tables whose next rows follow rows that are already loaded.
     gaps: HashSet<usize>,
-    /// Rows that are in, as far as they were met.
+    /// Rows that were already loaded, as far as the source has reached them.
     pub counted: Counted,
     tables: MarkTables,
-    /// Definitions may have changed since they were last brought to the disk.
+    /// Definitions may have changed since they were last flushed to disk.
     unsynced: bool,
-    /// Whether the server did it the last time.
+    /// Whether the server flushed them the last time.
     syncs: bool,
-    /// Statements were noted as done since.
+    /// Statements were marked done since then.
     unsettled: bool,
     /// When this process began.
     begun: Instant,
 }
 
 impl Resume {
-    /// Of what was found; `None` for a load that begins.
+    /// From the marks that were found; `None` for a new load.
     pub fn of(found: Option<Found>) -> Self {
         let active = found.is_some();
         let mut found = found.unwrap_or_default();
         let unsettled = found.unsettled.is_some();
         let steps: BTreeMap<String, Step> = std::mem::take(&mut found.statements)
             .into_iter()
-            // What cannot be read may have been done or not: as if it had been about to be run.
+            // A step that cannot be read may have been done or not: treat it as about to run.
             .map(|(name, detail)| (name, parsed(&detail).unwrap_or_default()))
             .collect();
         Self {
@@ -66,7 +67,7 @@ impl Resume {
             counted: Counted::default(),
             tables: MarkTables::default(),
             unsynced: true,
-            // The process before may have left some, on a server that runs still.
+            // The earlier process may have left some on a server that is still running.
             unsettled,
             syncs: false,
             begun: Instant::now(),
@@ -82,22 +83,22 @@ impl Resume {
 }
 
 impl Conductor<'_> {
-    /// Whether an earlier process has begun this load.
+    /// Whether an earlier process began this load.
     pub(super) fn resumes(&self) -> bool {
         self.resume.active
     }
 
-    /// Says that definitions were made or changed, or may have been: they are not on the disk yet.
+    /// Notes that definitions were made or changed, or may have been, and are not on disk yet.
     pub(super) fn note_defined(&mut self) {
         self.resume.unsynced = true;
     }
 
-    /// Whether a statement further on is done, so that everything here is.
+    /// Whether a later statement is done, and therefore everything here.
     pub(super) fn in_past(&self) -> bool {
         self.resume.frontiers > 0
     }
 
-    /// Whether an earlier process has marked rows of this table that were not met yet.
+    /// Whether an earlier process marked rows of this table.
     pub(super) fn has_marks_of(&self, key: &(String, String)) -> bool {
         self.resume.found.tables.contains_key(key)
     }
@@ -109,7 +110,7 @@ impl Conductor<'_> {
             .map_or(0, |marks| marks.file(&self.place.name))
     }
 
-    /// The rows of a piece that are not in yet; those that are are counted.
+    /// The rows of a piece that are not loaded yet. The others are counted.
     pub(super) fn missing_rows(
         &mut self,
         index: usize,
@@ -172,7 +173,8 @@ impl Conductor<'_> {
             }
         };
         if !self.in_past() && !self.entries[index].table.is_transactional() {
-            // Others were emptied before their first rows: this table has had rows before a statement that is done.
+            // Tables like this are emptied before their first rows, so this one had rows before a
+            // statement that is done.
             let label = self.entries[index].table.label();
             return Err(LoadError::Stopped(vec![Refusal {
                 reason: format!(
@@ -223,7 +225,7 @@ impl Conductor<'_> {
         Ok(pieces.collect())
     }
 
-    /// Counts rows of an earlier process for its table.
+    /// Adds rows of an earlier process to the counts of their table.
     fn count_found(&mut self, index: usize, counted: Counted) {
         let table = &self.entries[index].table;
         table.note_sent(counted.sent);
@@ -236,7 +238,7 @@ impl Conductor<'_> {
         all.refused += counted.refused;
     }
 
-    /// At the end of the source: all rows that are in must have been met in it.
+    /// Checks, at the end of the source, that it contained every marked row.
     pub(super) fn check_met(&self) -> Result<(), LoadError> {
         let unmet = self
             .resume

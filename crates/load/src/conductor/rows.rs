@@ -1,4 +1,5 @@
-//! Rows: into chunks and to the workers, or onto the control connection where only it can know their values.
+//! Rows: into chunks and to the workers, or to the control connection if only that one knows their
+//! values.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,7 +28,8 @@ use crate::writer::Written;
 const GONE: [u16; 2] = [1146, 1049];
 
 impl Conductor<'_> {
-    /// Rows that have not ended would be rows of the past on a server that writes the end of time in another way, and no count tells.
+    /// Refuses current rows that carry another server's end of time. This server would store them
+    /// as history, and no row count would show it.
     fn refuse_other_never(&self, index: usize, text: &[u8]) -> Result<(), LoadError> {
         let table = &self.entries[index].table;
         let layout = table.layout();
@@ -95,7 +97,7 @@ impl Conductor<'_> {
                         .is_some_and(|code| GONE.contains(&code))
                     && self.known(&key).is_some() =>
             {
-                // A statement further on has given the table another name, or dropped it.
+                // A later statement has renamed or dropped the table.
                 gone = true;
                 self.known(&key).unwrap_or_default()
             }
@@ -104,7 +106,8 @@ impl Conductor<'_> {
                     && !source.is_lost_connection()
                     && !self.ctx.cancel.is_cancelled() =>
             {
-                // Above all: the table is not there, because its definition was refused and the load went on.
+                // Most likely the table does not exist, because its definition was refused in a
+                // load that continues.
                 return self.fail(StatementFailure {
                     file: self.place.name.to_string(),
                     line: Self::line_of(&block[at..], item, rows),
@@ -120,7 +123,7 @@ impl Conductor<'_> {
         if self.place.current != Some(index) {
             self.finish_current()?;
             if self.entries[index].build_begun {
-                // Rows of this table were thought to be all in, and its indexes are being built.
+                // The rows of this table seemed complete, and its indexes are being built.
                 self.queue.wait_key(index)?;
             }
             self.place.current = Some(index);
@@ -185,14 +188,16 @@ impl Conductor<'_> {
             || orphans
             || children
         {
-            // They may look at any other row, and other statements at the number that they take.
+            // These rows may read any other row, and other statements may read the number that they
+            // take.
             self.finish_current()?;
             self.queue.wait_rows()?;
             self.queue.wait_key(index)?;
             self.run_postponed_triggers()?;
             let may_check = checks && (triggered || !self.has_no_foreign_keys(index)?);
             if through_view || may_check || children {
-                // Keys of the table below, of the parents, or of the children decide about rows.
+                // Keys of the underlying table, the parents or the children decide about these
+                // rows.
                 self.finish_builds()?;
             }
             if missing.len() > 1 || missing[0].1.len() < text.len() {
@@ -207,7 +212,7 @@ impl Conductor<'_> {
             if !triggered && !through_view && !children {
                 return self.rows_on_control(table, header, text, item);
             }
-            // What a trigger, a view or a foreign key does to other tables nobody follows.
+            // The effects of a trigger, a view or a foreign key on other tables are not tracked.
             let counted = self.count_before(None)?;
             self.rows_on_control(table, header, text, item)?;
             self.count_after(&counted)?;
@@ -219,7 +224,7 @@ impl Conductor<'_> {
         self.add_missing(index, &head, missing, text)
     }
 
-    /// Hands rows that are not in yet to the workers.
+    /// Hands rows that are not loaded yet to the workers.
     pub(super) fn add_missing(
         &mut self,
         index: usize,
@@ -241,7 +246,7 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Rows of the file that is being read, from `offset` and `line` of it on.
+    /// A piece of rows from the current file, starting at `offset` and `line`.
     pub(super) fn piece(
         &self,
         block: &Arc<Block>,
@@ -257,7 +262,8 @@ impl Conductor<'_> {
         }
     }
 
-    /// Whether rows leave out a column that has to have a value, and the dump's session takes them none the less. Writers are strict.
+    /// Whether rows omit a column that needs a value, which the dump's session accepts anyway.
+    /// Writers are strict.
     fn leaves_unset(&self, index: usize, session: &Session, header: &InsertHeader) -> bool {
         let lenient = !session.is_strict() || header.verb == InsertVerb::InsertIgnore;
         lenient
@@ -267,8 +273,9 @@ impl Conductor<'_> {
             })
     }
 
-    /// Whether a row of this piece leaves a number to the server, of `AUTO_INCREMENT` or of a sequence: the rows before it decide
-    /// which one it gets, other tables may take from the same sequence, and statements behind it may ask for it.
+    /// Whether a row of this piece leaves an `AUTO_INCREMENT` or sequence number to the server. The
+    /// rows before it decide the number, other tables may use the same sequence, and later
+    /// statements may ask for the number.
     fn leaves_number(
         &self,
         index: usize,
@@ -304,7 +311,8 @@ impl Conductor<'_> {
         })
     }
 
-    /// The line of the first row: MariaDB's dump tool begins one between `VALUES` and the rows.
+    /// The line of the first row: MariaDB's dump tool starts a new line between `VALUES` and the
+    /// rows.
     fn line_of(text: &[u8], item: &Item, rows: &RowsPiece) -> u64 {
         let head = text
             .get(item.text.start..rows.rows.start)
@@ -312,39 +320,41 @@ impl Conductor<'_> {
         item.line + memchr::memchr_iter(b'\n', head).count() as u64
     }
 
-    /// Where the rows of this piece begin in the dump.
+    /// Where the rows of this piece start in the dump.
     fn offset_of(item: &Item, rows: &RowsPiece) -> u64 {
         item.offset + rows.rows.start.saturating_sub(item.text.start) as u64
     }
 
-    /// Decides, by the verb of a table's rows, whether their order matters.
+    /// Decides from the verb of a table's rows whether their order matters.
     fn begin_rows(&mut self, index: usize, header: &InsertHeader) -> Result<(), LoadError> {
         let entry = &self.entries[index];
         if header.verb == InsertVerb::Replace {
             entry.table.note_replaced();
         }
         if header.verb != InsertVerb::Insert && !entry.ordered {
-            // Rows before these may be written in any order, but not beside them.
+            // Earlier rows may be written in any order, but not alongside these.
             self.push_waiting(index)?;
             self.queue.flush(index, None)?;
             self.queue.wait_key(index)?;
             self.entries[index].ordered = true;
         }
         if header.verb != InsertVerb::Insert {
-            // Which rows are duplicates is decided by every unique key, so none of them may be missing.
+            // Every unique key decides which rows are duplicates, so none may be missing.
             self.build_now(index)?;
             self.entries[index].decided = true;
         }
         Ok(())
     }
 
-    /// Hands a piece to the workers, or keeps it until it is known whether the table's indexes are put off.
+    /// Hands a piece to the workers, or keeps it until it is decided whether the table's indexes
+    /// are deferred.
     pub(super) fn add(&mut self, index: usize, head: &Head, piece: Piece) -> Result<(), LoadError> {
         if self.entries[index].decided {
             return self.queue.push(head, piece, self.entries[index].ordered);
         }
         if let Some(size) = self.place.size_known {
-            // Several tables are read at once: none of them may keep rows in memory only to see whether it is large.
+            // Several tables are read at once, and none may hold rows in memory just to find out
+            // whether it is large.
             self.decide(index, size >= self.ctx.options.defer_min_bytes as u64)?;
             self.entries[index].decided = true;
             return self.queue.push(head, piece, self.entries[index].ordered);
@@ -366,7 +376,7 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// [`Conductor::add`] with pieces cut so that chunks of exactly `limit` rows can be made of them.
+    /// [`Conductor::add`], with pieces cut so that they form chunks of exactly `limit` rows.
     pub(super) fn add_exactly(
         &mut self,
         index: usize,
@@ -377,7 +387,7 @@ impl Conductor<'_> {
     ) -> Result<(), LoadError> {
         let bounds = head.form.bounds(text, head.session.lex_mode());
         if bounds.len() as u64 != piece.rows {
-            // What the walker cannot read the server's parser will judge, whole.
+            // If the rows cannot be told apart here, leave the whole piece to the server's parser.
             return self.add(index, head, piece.clone());
         }
         let mut from = 0;
@@ -395,7 +405,8 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Decides whether the indexes of the table are put off, with its foreign keys: those of one that is known to be `large`.
+    /// Decides whether the table's indexes and foreign keys are deferred: only if it is known to be
+    /// `large`.
     fn decide(&mut self, index: usize, large: bool) -> Result<(), LoadError> {
         if self.entries[index].decided {
             return Ok(());
@@ -407,7 +418,7 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// No more rows of the current table are expected.
+    /// Ends the current table: no more rows of it are expected.
     pub(super) fn finish_current(&mut self) -> Result<(), LoadError> {
         let Some(index) = self.place.current.take() else {
             return Ok(());
@@ -418,7 +429,8 @@ impl Conductor<'_> {
         self.queue.flush(index, then)
     }
 
-    /// Runs rows as they stand, on the control connection: `table` says whose they are and which, where that is followed.
+    /// Runs rows unchanged on the control connection. `table` holds the table and the piece, if the
+    /// rows are tracked.
     fn rows_on_control(
         &mut self,
         table: Option<(usize, &Piece)>,
@@ -463,7 +475,8 @@ impl Conductor<'_> {
         Ok(stretches)
     }
 
-    /// Ends it; `written` is missing when the server refused the rows and the load goes on.
+    /// Ends that transaction. `written` is `None` if the server refused the rows and the load
+    /// continues.
     fn end_on_control(
         &mut self,
         index: usize,
@@ -480,7 +493,8 @@ impl Conductor<'_> {
             .correct(&mut self.control, stretches, written, refused)
             .map_err(not_marked)?;
         self.control.exec("COMMIT").map_err(not_marked)?;
-        // As workers do; here nothing is written again, because what follows may need these very rows.
+        // Workers check this too. Here nothing is written again, because later statements may need
+        // these rows.
         match marks.committed(&mut self.control, stretches) {
             Ok(None) => Err(LoadError::CommitLost { table: label }),
             Err(error) if error.is_lost_connection() => Err(not_marked(error)),
@@ -493,8 +507,8 @@ fn not_marked(error: refloat_wire::Error) -> LoadError {
     LoadError::server("committing rows and their progress mark", error)
 }
 
-/// Whether the only expressions among the values are those that mydumper writes for JSON, `CONVERT('…' USING UTF8MB4)`: they look
-/// at nothing but themselves.
+/// Whether the only expressions among the values are those that mydumper writes for JSON,
+/// `CONVERT('…' USING UTF8MB4)`. These depend on nothing but themselves.
 fn only_converts(text: &[u8], mode: LexMode) -> bool {
     struct Converts(LexMode);
     impl RowVisitor for Converts {

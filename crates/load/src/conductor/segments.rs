@@ -1,8 +1,9 @@
-//! Sources of several files: statements in their order, rows of several tables at once.
+//! Sources of several files: statements in order, rows of several tables at once.
 //!
-//! Rows of different tables are free in order. As many tables are open as there are workers, the largest first, and the next block is
-//! read from the one whose lane is emptiest: where one writer per table is the fastest, reading table after table would leave
-//! all workers but one without work.
+//! Rows of different tables need no order among themselves. As many tables are open as there are
+//! workers, the largest first, and the next block is read for the table with the emptiest lane.
+//! Where one writer per table is fastest, reading one table after another would leave all workers
+//! but one idle.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ use crate::options::SystemSchemaMode;
 use crate::session::Session;
 use crate::transaction::Transaction;
 
-/// Text per byte of a compressed file, when it is to be told whether a table is large.
+/// Assumed bytes of text per byte of a compressed file, for judging whether a table is large.
 const COMPRESSION_GUESS: u64 = 4;
 
 /// A table whose files are being read.
@@ -55,7 +56,7 @@ impl FileReader<'_> {
     }
 }
 
-/// A statement of ours, that stands nowhere in the source.
+/// A statement of ours, which is nowhere in the source.
 fn own_item(text: &str) -> Item {
     Item {
         kind: ItemKind::Statement(StatementKind::Set),
@@ -68,8 +69,8 @@ fn own_item(text: &str) -> Item {
 }
 
 impl Conductor<'_> {
-    /// Reads all files of a source, and finishes everything that they ask for. `position` counts the bytes that are read, as they are
-    /// stored; `open_max` tables of rows are open at the same time.
+    /// Reads all files of a source and finishes everything they ask for. `position` counts the
+    /// bytes read, as stored. At most `open_max` tables of rows are open at the same time.
     pub fn run_layout(
         &mut self,
         layout: &Layout,
@@ -98,20 +99,20 @@ impl Conductor<'_> {
         self.end()
     }
 
-    /// A `SET` of ours, that stands nowhere in the source.
+    /// Runs a `SET` of ours, which is nowhere in the source.
     pub(super) fn own_set(&mut self, text: &str) -> Result<(), LoadError> {
         self.set(text.as_bytes(), &own_item(text))
     }
 
-    /// Creates a database that no file creates, unless it is there.
+    /// Creates a database that no file of the source creates, unless it exists.
     fn own_create_database(&mut self, name: &str) -> Result<(), LoadError> {
-        // Whoever may fill a database need not be allowed to create it.
+        // An account that may fill a database may lack the right to create it.
         self.place.keeps_databases = true;
         let text = format!("CREATE DATABASE IF NOT EXISTS {}", quote_ident(name));
         self.create_database(name.as_bytes(), text.as_bytes(), &own_item(&text))
     }
 
-    /// Gives the control connection the session that a file begins with.
+    /// Gives the control connection the session state that a file starts with.
     pub(super) fn begin_file(
         &mut self,
         start: &Arc<Session>,
@@ -127,7 +128,7 @@ impl Conductor<'_> {
             .or_else(|| self.ctx.options.database.clone())
             .or_else(|| start.database.clone());
         if wanted.database.is_none() {
-            // A session cannot leave its database: what stands here names its own.
+            // A session cannot leave its database, and the statements that follow name their own.
             wanted.database.clone_from(&self.session()?.database);
         }
         self.resume(&Arc::new(wanted))
@@ -144,7 +145,7 @@ impl Conductor<'_> {
         }
         let failed = |error| LoadError::server("preparing the session of a file", error);
         if let Some(reset) = self.tracker.reset(wanted) {
-            // Some variables have no default; then they stay.
+            // Variables without a default keep their value.
             let _ = self.control.exec(reset);
         }
         self.control.exec(wanted.exact_set()).map_err(failed)?;
@@ -193,7 +194,7 @@ impl Conductor<'_> {
         self.marks = super::Marks::default();
         while self.read_statements(&mut reader)? {}
         check(&reader.input, file.checksum.as_deref())?;
-        // A dump tool's `--tab` writes triggers behind its closing comment.
+        // `--tab` dumps write triggers after the closing comment.
         if self.marks.header && !self.marks.closed && !self.ctx.options.accept_missing_trailer {
             return Err(LoadError::MissingTrailer {
                 file: name,
@@ -282,7 +283,7 @@ impl Conductor<'_> {
         }))
     }
 
-    /// Reads a block of a table; `false` when all of it was read.
+    /// Reads one block of a table. `false` once all of it was read.
     fn step(
         &mut self,
         reader: &mut TableReader<'_>,
@@ -310,7 +311,7 @@ impl Conductor<'_> {
             };
             reader.next += 1;
             if next.is_empty() {
-                // It may have been cut since the source was looked at.
+                // The file may have been truncated since the source was examined.
                 return next.why_not_empty().map_or(Ok(true), |message| {
                     Err(LoadError::Text {
                         file: next.path.display().to_string(),
@@ -353,7 +354,7 @@ impl Conductor<'_> {
         Ok(true)
     }
 
-    /// All files of a table were read.
+    /// Checks the row count of a table whose files were all read.
     fn end_table(&mut self, reader: &TableReader<'_>) -> Result<(), LoadError> {
         let named = reader
             .rows
@@ -378,7 +379,7 @@ impl Conductor<'_> {
     ) -> Result<FileReader<'l>, LoadError> {
         let (path, form) = (file.path.as_path(), &file.form);
         let mut input = if path.as_os_str() == "-" {
-            // Its first bytes may come late or never.
+            // The first bytes may arrive late or never.
             let opened = abandonable(&self.ctx.cancel, Input::stdin);
             opened.ok_or_else(|| self.ctx.interrupted())??
         } else {

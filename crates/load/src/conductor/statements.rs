@@ -1,4 +1,4 @@
-//! Statements that are not rows.
+//! Runs, postpones, leaves out or refuses the statements that are not rows.
 
 use refloat_run::own::is_own_table;
 use refloat_schema::definition::as_seen_by;
@@ -23,16 +23,18 @@ use crate::transaction::OPEN_HINT;
 
 /// `ER_NO_DEFAULT_FOR_FIELD`.
 const NO_DEFAULT: u16 = 1364;
-/// Warnings about definitions that say nothing about the result: deprecated syntax, names and modes, objects that a
-/// `DROP … IF EXISTS` did not find (or only a name of, 1932) or a `CREATE … IF NOT EXISTS` did, a spatial index that queries will not use,
-/// an account that is made when the programs that run as it are there already, a name for a primary key (1280), words of an old character set
-/// (3720, `NVARCHAR`), a table that is written anew for a full-text index (124).
+/// Warnings about definitions that say nothing about the result: deprecated syntax, names and
+/// modes; objects that a `DROP … IF EXISTS` did not find (or found only by name, 1932) or that a
+/// `CREATE … IF NOT EXISTS` found; a spatial index that queries will not use; an account created
+/// when programs that run as it exist already; a name for a primary key (1280); words for an old
+/// character set (3720, `NVARCHAR`, is in `DEPRECATED`); a table rebuilt for a full-text index
+/// (124).
 const HARMLESS_WARNINGS: &[u16] = &[
     124, 1007, 1008, 1050, 1051, 1105, 1280, 1305, 1360, 1681, 1831, 1932, 3090, 3135, 3674, 3778,
     4005, 4079, 4092, 6016,
 ];
 
-/// The global variable that a dump of MySQL's own schema changes for a while.
+/// A global variable that a dump of MySQL's own schema changes for a while.
 const STATS_AUTO_RECALC: &[u8] = b"SET GLOBAL INNODB_STATS_AUTO_RECALC";
 
 impl Conductor<'_> {
@@ -114,11 +116,12 @@ impl Conductor<'_> {
                 self.create_table(table, *if_not_exists, text, item)
             }
             StatementKind::DropTable { tables } => self.drop_tables(tables, text, item),
-            // Rows are locked by the workers' own transactions; a lock held here would only keep them out.
+            // Workers lock rows in their own transactions. A lock held here would only keep them
+            // out.
             StatementKind::LockTables | StatementKind::StartTransaction | StatementKind::Commit => {
                 Ok(())
             }
-            // Rows are committed chunk by chunk: they cannot be taken back here.
+            // Rows are committed chunk by chunk and cannot be rolled back here.
             StatementKind::Rollback => self.refuse_statement(
                 "refused: rows before it are committed already, in transactions of their own",
                 text,
@@ -156,7 +159,7 @@ impl Conductor<'_> {
             }
             StatementKind::Select | StatementKind::Maintenance => self.barrier(text, item),
             StatementKind::AlterTable { table } => {
-                // It may have another name now, or have taken another one's.
+                // The table may have a new name afterwards, or another table's old one.
                 let renamed = memchr::memmem::find(&text.to_ascii_uppercase(), b"RENAME").is_some();
                 if renamed {
                     return self.change(Some(table), text, item);
@@ -179,7 +182,8 @@ impl Conductor<'_> {
         }
     }
 
-    /// Whether a statement stands in a conditional comment for servers of another vendor or version: this one passes it over.
+    /// Whether a statement is in a conditional comment for another vendor or version, which this
+    /// server ignores.
     fn is_for_others(&mut self, text: &[u8]) -> Result<bool, LoadError> {
         if !text.starts_with(b"/*") {
             return Ok(false);
@@ -189,7 +193,7 @@ impl Conductor<'_> {
         Ok(tokens(&seen, mode).next().is_none())
     }
 
-    /// A statement that changes rows or the definition of one table.
+    /// Runs a statement that changes rows or the definition of one table.
     fn change_only(
         &mut self,
         table: &ObjectName,
@@ -204,7 +208,8 @@ impl Conductor<'_> {
         self.barrier_counted(Some(&key), text, item)
     }
 
-    /// A statement that may add, change or remove rows and definitions of any table, of which it names one or none.
+    /// Runs a statement that may change rows and definitions of any table. It names one table or
+    /// none.
     fn change(
         &mut self,
         table: Option<&ObjectName>,
@@ -217,7 +222,8 @@ impl Conductor<'_> {
         self.barrier_counted(None, text, item)
     }
 
-    /// Whether a statement that changes tables may run: not where it would meet what was there before the load.
+    /// Whether a statement that changes tables may run. It may not if it would affect what existed
+    /// before the load.
     fn may_change(
         &mut self,
         table: Option<&ObjectName>,
@@ -225,7 +231,7 @@ impl Conductor<'_> {
         item: &Item,
     ) -> Result<bool, LoadError> {
         if self.chosen_or_not(text, item)? != Whose::Chosen {
-            // It is left out or refused further on.
+            // It is left out or refused later.
             return Ok(true);
         }
         let database = match table {
@@ -250,7 +256,7 @@ impl Conductor<'_> {
         Ok(true)
     }
 
-    /// A line for the stock client: nothing that it does beyond reading statements is done for a dump.
+    /// Handles a command for the stock client. Apart from `DELIMITER`, none is executed.
     pub(super) fn client_command(
         &mut self,
         command: &ClientCommand,
@@ -285,18 +291,18 @@ impl Conductor<'_> {
         })
     }
 
-    /// Refuses the end of a file in a transaction that nothing commits.
+    /// Refuses a file that ends in a transaction that nothing commits.
     pub(super) fn check_committed(&mut self) -> Result<(), LoadError> {
         let Some(open) = self.place.transaction.open() else {
             return Ok(());
         };
         if open.rows == 0 && !self.ctx.options.tables.is_empty() {
-            // With a choice of tables, what changes them otherwise is left out.
+            // With `--tables`, statements that change these tables in other ways are left out.
             return Ok(());
         }
         let (begun, reason) = (open.begun.clone(), open.reason());
         if self.marks.header && !self.marks.closed {
-            // The file was cut, and whoever loads it wants what there is of it.
+            // The file was cut, and the user accepts what there is of it.
             self.ctx
                 .events
                 .warn(format!("line {}: {}: {reason}", begun.line, begun.head));
@@ -313,7 +319,7 @@ impl Conductor<'_> {
         })
     }
 
-    /// Stops, or goes on and keeps the failure, as asked.
+    /// Stops the load, or records the failure and continues, depending on `--on-error`.
     pub(super) fn fail(&mut self, failure: StatementFailure) -> Result<(), LoadError> {
         if self.ctx.options.on_error == OnError::Continue {
             self.ctx.note_failure(failure);
@@ -325,7 +331,8 @@ impl Conductor<'_> {
         })
     }
 
-    /// Whether a definition runs that may name the database which the dump was made of, when it goes into another: unasked it does not.
+    /// Whether a definition may run although it may name the database that was dumped, in a load
+    /// into another database. By default it may not.
     pub(super) fn may_name_origin(&mut self, text: &[u8], item: &Item) -> Result<bool, LoadError> {
         let class = StatementClass::OldDatabase;
         let options = &self.ctx.options;
@@ -348,9 +355,10 @@ impl Conductor<'_> {
         Ok(false)
     }
 
-    /// A statement that reaches beyond the dump's databases runs only when its class is allowed.
+    /// Runs a statement that reaches beyond the dump's databases only if its class is allowed.
     fn class(&mut self, class: StatementClass, text: &[u8], item: &Item) -> Result<(), LoadError> {
-        // mysqldump sets this around the server's own tables of statistics, and back: it goes with them.
+        // mysqldump sets this before the server's own statistics tables and resets it after them:
+        // it belongs to them.
         let of_system_schema = memchr::memmem::find(text, STATS_AUTO_RECALC).is_some();
         let schema = self.ctx.options.system_schema;
         if self.ctx.options.allow.contains(&class)
@@ -359,7 +367,7 @@ impl Conductor<'_> {
             if class != StatementClass::DynamicSql {
                 return self.barrier(text, item);
             }
-            // It may be anything: rows, definitions, the session.
+            // It may do anything: change rows, definitions or the session.
             self.change(None, text, item)?;
             self.session = None;
             return Ok(());
@@ -374,7 +382,7 @@ impl Conductor<'_> {
         self.refuse_statement(&refused(class), text, item)
     }
 
-    /// [`Conductor::run_statement`] for one that may change the server.
+    /// [`Conductor::run_statement`] for a statement that may change the server.
     pub(super) fn execute(
         &mut self,
         text: &[u8],
@@ -390,8 +398,8 @@ impl Conductor<'_> {
         Ok(ok)
     }
 
-    /// [`Conductor::execute`] for rows; those that `INSERT IGNORE` leaves out because they are there already are expected, and so is what
-    /// the dump's own session gives a column that has no default.
+    /// [`Conductor::execute`] for rows. Duplicates that `INSERT IGNORE` skips are expected, and so
+    /// are the values that the dump's session gives to columns without a default.
     pub(super) fn execute_rows(
         &mut self,
         text: &[u8],
@@ -407,7 +415,8 @@ impl Conductor<'_> {
         Ok(ok)
     }
 
-    /// Runs a statement on the control connection. `None` means that it was refused and the load goes on.
+    /// Runs a statement on the control connection. `None`: the server refused it and the load
+    /// continues.
     pub(super) fn run_statement(
         &mut self,
         text: &[u8],
@@ -464,12 +473,12 @@ impl Conductor<'_> {
         }
     }
 
-    /// Whose a statement is, where only some tables are chosen.
+    /// Whose tables a statement is about, if only some are chosen.
     pub(super) fn chosen_or_not(&mut self, text: &[u8], item: &Item) -> Result<Whose, LoadError> {
         let ItemKind::Statement(kind) = &item.kind else {
             return Ok(Whose::Chosen);
         };
-        // What is of no table runs or is refused by its class.
+        // Statements about no table run, or are refused by their class.
         let of_tables = !matches!(
             kind,
             StatementKind::Set
@@ -486,7 +495,8 @@ impl Conductor<'_> {
         Ok(self.choice.whose(kind, text, session.lex_mode(), database))
     }
 
-    /// Whether `--tables` asks for this table. Refloat's own tables are never loaded: those of the target tell what was changed there.
+    /// Whether `--tables` selects this table. Refloat's own tables are never loaded: the target's
+    /// record what was changed there.
     pub(super) fn wanted(&mut self, key: &TableKey) -> bool {
         if is_own_table(&key.0, &key.1) {
             if self.own_left_out.insert(key.clone()) {
@@ -506,7 +516,7 @@ impl Conductor<'_> {
         wanted
     }
 
-    /// Every pattern of `--tables` must have found something: one that did not is a mistake in writing, not a table less.
+    /// Every pattern of `--tables` must match something: one that does not is a typing error.
     pub(super) fn check_patterns(&self) -> Result<(), LoadError> {
         let patterns: Vec<String> = self
             .ctx
@@ -523,7 +533,7 @@ impl Conductor<'_> {
         Err(LoadError::NoSuchTable { patterns })
     }
 
-    /// The statement with collations replaced that the caller has another name for.
+    /// The statement with collations replaced as the user asked.
     pub(super) fn map_collations<'t>(
         &mut self,
         text: &'t [u8],
@@ -536,13 +546,13 @@ impl Conductor<'_> {
     }
 }
 
-/// Why a statement of a class is not run, and how to choose.
+/// Why a statement of this class is not run, and how to choose.
 fn refused(class: StatementClass) -> String {
     let (reason, word) = (class.reason(), class.word());
     format!("refused: {reason} (--allow {word} runs it, --skip {word} leaves it out)")
 }
 
-/// Whether a statement may stand in a file of rows, which is read at the same time as others.
+/// Whether a statement may be in a file of rows, which is read alongside other files.
 fn goes_with_rows(kind: &StatementKind) -> bool {
     matches!(
         kind,
@@ -556,7 +566,7 @@ fn goes_with_rows(kind: &StatementKind) -> bool {
     )
 }
 
-/// Whether a statement may make, change or remove definitions.
+/// Whether a statement may create, change or remove definitions.
 pub(super) fn may_define(kind: &StatementKind) -> bool {
     !matches!(
         kind,
@@ -578,7 +588,8 @@ pub(super) fn may_define(kind: &StatementKind) -> bool {
     )
 }
 
-/// Whether a statement that may define something is run when all before it is finished, and noted before and behind.
+/// Whether a statement that may define something runs alone: after everything before it is
+/// finished, and with a mark before and after it.
 fn runs_alone(kind: &StatementKind) -> bool {
     matches!(
         kind,
@@ -591,8 +602,8 @@ fn runs_alone(kind: &StatementKind) -> bool {
     )
 }
 
-/// Keeps the warnings that a statement gave, except those that say nothing about its result and those that are `expected`; returns
-/// the codes of all of them.
+/// Records a statement's warnings, except `expected` ones and those that say nothing about its
+/// result. Returns the codes of all of them.
 pub(super) fn judge_definition(
     ctx: &Context,
     conn: &mut Connection,
@@ -614,7 +625,8 @@ pub(super) fn judge_definition(
         if warning.level == "Note" || harmless || expected.contains(&warning.code) {
             continue;
         }
-        // What a variable has become is read back from the server: a limit that it does not take says nothing about a row.
+        // The resulting value is read back from the server. A value that the server adjusts says
+        // nothing about any row.
         if text
             .trim_ascii_start()
             .get(..3)

@@ -1,7 +1,8 @@
-//! Rows that come from another server while they are read: the next block of whatever table.
+//! Rows that arrive from another server while they are read, a block at a time from any table.
 //!
-//! The conductor takes what has come, so nobody waits for a table that nobody reads; the stream's bound and the queue's together
-//! keep a fast source from filling the memory in front of a slow target.
+//! The conductor takes each block as it arrives, so no sender waits for a table that is not being
+//! read. The bounds of the stream and of the queue keep a fast source from filling the memory in
+//! front of a slow target.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,24 +17,24 @@ use super::registry::TableKey;
 use crate::error::LoadError;
 use crate::session::Session;
 
-/// How long nothing may come until it is looked whether a worker has failed, or the run was cancelled.
+/// How long to wait for rows before checking for a failed worker or a cancelled run.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// A table of a stream, and how far it has come.
+/// A table of a stream, and how much of it has arrived.
 struct Turn<'s> {
     of: &'s StreamedTable,
     key: TableKey,
     place: Place,
     target: Option<Target>,
-    /// Bytes of text that have come.
+    /// Bytes of text that have arrived.
     bytes: u64,
     ended: bool,
-    /// That its rows are left out was said.
+    /// Whether it was reported that its rows are left out.
     told: bool,
 }
 
 impl Conductor<'_> {
-    /// Hands on all rows of a stream, until it says that it has ended.
+    /// Hands on the rows of a stream until the stream ends.
     pub(super) fn rows_of_stream(
         &mut self,
         stream: &RowStream,
@@ -99,7 +100,7 @@ impl Conductor<'_> {
         block: &Arc<Block>,
         rows: u64,
     ) -> Result<(), LoadError> {
-        // As many as the reader has counted, and the last of them whole.
+        // The reader's count must match, and the last row must be complete.
         if rows_in(block) != rows || block.last() != Some(&b'\n') {
             let what = format!(
                 "a block of table {} does not hold its rows",
@@ -124,7 +125,7 @@ impl Conductor<'_> {
         self.delimited_rows(&target, block, 0..block.len(), rows, (offset, line))
     }
 
-    /// All rows of a table have come: as many as were read?
+    /// Ends a table whose rows have all arrived, if they are as many as were read.
     fn end_streamed(&mut self, turn: &mut Turn<'_>, rows: u64) -> Result<(), LoadError> {
         if rows != self.place.rows {
             return Err(LoadError::RowsMissing {
@@ -157,7 +158,7 @@ impl<'s> Turn<'s> {
     }
 }
 
-/// What stands for the name of a file in messages.
+/// What to call the table in messages, where a file has its name.
 fn stream_name(of: &StreamedTable) -> String {
     format!("table {}", of.label())
 }

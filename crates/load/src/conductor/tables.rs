@@ -1,4 +1,4 @@
-//! Tables: creating and dropping them, and switching their keys off and on.
+//! Creates and drops tables, and disables and enables their keys.
 
 use std::sync::Arc;
 
@@ -17,13 +17,14 @@ use crate::outcome::LoadWarning;
 use crate::own::refused_in_dump;
 use crate::programs::Kind;
 
-/// `ER_WRONG_MRG_TABLE`: a table of engine MERGE stands before those that it is made of.
+/// `ER_WRONG_MRG_TABLE`: a table of engine MERGE comes before the tables that it is made of.
 const MERGE_OF_NONE: u16 = 1168;
 /// The engine of such a table.
 const MERGE: &str = "MRG_MyISAM";
-/// Engines that show rows of other tables and servers: how many there are says nothing about the load.
+/// Engines that show rows of other tables or servers: their row counts say nothing about the load.
 const ELSEWHERE: &[&str] = &[MERGE, "MERGE", "FEDERATED", "CONNECT", "SPIDER"];
-/// Collations that are other ones here and are named, of a load: a dump of thousands of tables says the same of each.
+/// How many changed default collations to name in one load: a dump of thousands of tables has the
+/// same in each.
 const OTHER_DEFAULTS_TOLD: u32 = 20;
 
 impl Conductor<'_> {
@@ -52,7 +53,7 @@ impl Conductor<'_> {
         self.note_name(&key)?;
         self.touch(&key.0, Touch::Define)?;
         if self.keeps(Kind::View, &key) {
-            // Older dumps hold the place of a view with a table.
+            // Older dumps use a table as placeholder for a view.
             self.leave_out(text, item);
             return Ok(());
         }
@@ -63,7 +64,7 @@ impl Conductor<'_> {
             }
             return self.take_up(&key, text, item);
         }
-        // A table may hold the place of a view, which was there already.
+        // A table may be the placeholder for a view that existed.
         self.replace_program(Kind::View, &key)?;
         if self.existed(&key) {
             match self.ctx.options.existing {
@@ -74,17 +75,17 @@ impl Conductor<'_> {
         }
         let known = self.known(&key);
         if if_not_exists && known.is_none() && self.is_there(&key)? {
-            // It came by a statement that is not followed, and stays what it is.
+            // A statement whose effects are not tracked created it, and it stays as it is.
             return self.execute(text, item, Some(&key)).map(drop);
         }
         if let Some(index) = known.filter(|_| !if_not_exists) {
-            // OR REPLACE takes its rows away: none of them may come after that.
+            // OR REPLACE deletes its rows: none of them may be written after that.
             self.queue.wait_key(index)?;
         }
         self.wait_for_parents(text)?;
         let session = self.session()?;
         let mode = session.lex_mode();
-        // In this mode of MariaDB that is the name of DATETIME.
+        // In this mode of MariaDB, `TIMESTAMP` means DATETIME.
         let timestamp_is_datetime = session.has_mode("MAXDB");
         let server = self.catalog.server().into();
         let written = written_for(text, mode, server);
@@ -97,7 +98,7 @@ impl Conductor<'_> {
         }
         if known.is_some() {
             if if_not_exists {
-                // A table of this name stays what it is.
+                // The existing table of this name stays as it is.
                 return Ok(());
             }
             self.forget(&key);
@@ -105,7 +106,7 @@ impl Conductor<'_> {
         let index = self.register(key, true, 0);
         let shown = Arc::clone(&self.entries[index].table);
         let (create, print) = match self.show_create(&shown) {
-            // The definition is taken; it can be shown when its tables are there as well.
+            // The definition is accepted. It can be shown once its underlying tables exist too.
             Err(LoadError::Server { source, .. })
                 if source.server_code() == Some(MERGE_OF_NONE) =>
             {
@@ -144,8 +145,9 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Tells of a collation that the dump leaves to the server, and that is another one here: text is compared and sorted in another way,
-    /// and a unique key may find other values equal. Nothing is lost by it, so the load is proven none the less.
+    /// Reports a collation that the dump leaves to the server and that differs here. Text compares
+    /// and sorts differently, and a unique key may treat other values as equal. Nothing is lost by
+    /// it, so the load still counts as proven.
     fn tell_other_default(&mut self, table: &str, other: &OtherDefault) {
         self.other_defaults += 1;
         let column = other.column.as_ref();
@@ -162,7 +164,7 @@ impl Conductor<'_> {
         }
     }
 
-    /// Warns of what the dump says of something and this server does not read.
+    /// Warns about what the dump specifies and this server does not read.
     pub(super) fn tell_lost(&self, about: &str, lost: &[Lost], item: &Item) {
         for one in lost {
             self.ctx.warn(LoadWarning {
@@ -173,7 +175,7 @@ impl Conductor<'_> {
         }
     }
 
-    /// [`Conductor::tell_lost`] of a statement that changes a definition and is run as it stands.
+    /// [`Conductor::tell_lost`] for a statement that changes a definition and runs unchanged.
     pub(super) fn tell_lost_of(&mut self, text: &[u8], item: &Item) -> Result<(), LoadError> {
         let mode = self.session()?.lex_mode();
         let written = written_for(text, mode, self.catalog.server().into());
@@ -181,7 +183,7 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// With `--append` the dump's definition is not run, but it must be the one that is there.
+    /// With `--append` the dump's definition is not run, but it must match the existing one.
     fn check_same_definition(
         &mut self,
         key: &TableKey,
@@ -215,7 +217,7 @@ impl Conductor<'_> {
         let quoted = quoted_name(key);
         let server =
             |error| LoadError::server(format!("dropping table {}.{}", key.0, key.1), error);
-        // The children that are to be replaced too may be there still, and the dump's session may check.
+        // Child tables that will be replaced too may still exist, and the dump's session may check.
         let checks = self.session()?.foreign_key_checks();
         let set = |on: bool| format!("SET SESSION foreign_key_checks = {}", u8::from(on));
         if checks {
@@ -231,8 +233,8 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// In a cluster a definition aborts every transaction that it meets, and with an old table go foreign keys to others, whose rows may be on
-    /// their way: they are committed first.
+    /// In a cluster, a definition aborts every transaction that it conflicts with. Foreign keys of
+    /// an old table lead to other tables, whose rows may be in flight: commit those first.
     fn end_own_transactions(&mut self) -> Result<(), LoadError> {
         match self.ctx.cluster {
             Some(_) => self.queue.wait_rows(),
@@ -256,7 +258,7 @@ impl Conductor<'_> {
             }
         }
         if temporary || !temporaries.is_empty() {
-            // The permanent table of that name, if there is one, stays.
+            // A permanent table of that name stays.
             self.barrier(text, item)?;
             for key in temporaries {
                 self.temporary.remove(&key);
@@ -296,7 +298,8 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Runs a `DROP TABLE`, but for the tables whose rows behind it are in: those were dropped by an earlier process, and created again.
+    /// Runs a `DROP TABLE`, except for tables with loaded rows that come after it: an earlier
+    /// process dropped these and created them again.
     fn drop_unbegun(
         &mut self,
         keys: &[TableKey],
@@ -332,7 +335,8 @@ impl Conductor<'_> {
         let Some(index) = self.known(&key) else {
             return Ok(());
         };
-        // InnoDB has nothing to disable; other engines sort their keys at once instead of row by row.
+        // InnoDB has nothing to disable. Other engines sort their keys at once instead of row by
+        // row.
         if self.entries[index].engine.eq_ignore_ascii_case("innodb") {
             return Ok(());
         }
@@ -341,7 +345,7 @@ impl Conductor<'_> {
         self.execute(text, item, Some(&key)).map(drop)
     }
 
-    /// A table that only the control connection sees.
+    /// Creates a temporary table, which only the control connection sees.
     pub(super) fn create_temporary(
         &mut self,
         table: &ObjectName,

@@ -1,8 +1,9 @@
-//! Triggers among the rows: each row meets those that are there in its place of the dump, and no others.
+//! Triggers in between rows: each row fires those that exist at its place in the dump, and no
+//! others.
 //!
-//! A `CREATE TRIGGER` waits until the rows are in, and so does a `DROP TRIGGER`. Both have their turn earlier when rows of their
-//! table come behind them. A drop does not say whose trigger it is; that is known of the triggers of the dump, and asked of the
-//! server for others.
+//! A `CREATE TRIGGER` waits until the rows are in, and so does a `DROP TRIGGER`. Both run earlier
+//! if more rows of their table follow. A drop does not name the table of its trigger. For triggers
+//! of the dump it is known; for others the server is asked.
 
 use refloat_sqltext::{Item, LexMode, ObjectName};
 use refloat_wire::Vendor;
@@ -15,18 +16,18 @@ use crate::programs::{Kind, TriggerFor};
 /// `ER_TRG_DOES_NOT_EXIST`, `ER_BAD_DB_ERROR`.
 const NO_TRIGGER: &[u16] = &[1360, 1049];
 
-/// Where a trigger is that a statement drops.
+/// Which table a dropped trigger belongs to.
 enum Whose {
-    /// There is none of this name: dump tools drop what they are about to create.
+    /// There is no such trigger: dump tools drop what they are about to create.
     Nobodys,
     /// It belongs to this table.
     Of(TableKey),
-    /// There is one, and the server does not say of which table.
+    /// It exists, but the server does not say which table it belongs to.
     Unknown,
 }
 
 impl Conductor<'_> {
-    /// Puts off the drop of a trigger until rows of its table come, or all rows are in.
+    /// Postpones the drop of a trigger until rows of its table follow, or all rows are in.
     pub(super) fn drop_trigger(
         &mut self,
         trigger: &ObjectName,
@@ -48,9 +49,9 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// The table of the trigger that is called `key` in this place of the dump.
+    /// The table of the trigger that is called `key` at this place of the dump.
     fn whose(&mut self, key: &TableKey) -> Result<Whose, LoadError> {
-        // Names of triggers may compare in any case: too many rows that wait do no harm.
+        // Trigger names may be case-insensitive. A false match only makes rows wait.
         let same =
             |database: &str, name: &str| database == key.0 && name.eq_ignore_ascii_case(&key.1);
         let waits = |one: &&Postponed| {
@@ -69,7 +70,8 @@ impl Conductor<'_> {
     }
 
     fn ask_whose(&mut self, key: &TableKey) -> Result<Whose, LoadError> {
-        // By name, which costs the server nothing where there is no such trigger; its lists open every table.
+        // Ask by name, which costs the server nothing if there is no such trigger. Its lists open
+        // every table.
         let shown = self
             .catalog
             .query(format!("SHOW CREATE TRIGGER {}", quoted_name(key)));
@@ -95,15 +97,17 @@ impl Conductor<'_> {
         }))
     }
 
-    /// Whether rows of this table would have met a trigger that was put off, or not have met one whose drop was.
+    /// Whether a trigger of this table was postponed that its rows must fire, or one whose drop was
+    /// postponed that they must not.
     pub(super) fn has_postponed_trigger(&self, key: &TableKey) -> bool {
         self.postponed
             .iter()
             .any(|one| one.table.as_ref() == Some(key))
     }
 
-    /// Creates and drops the triggers that were put off now, in their order, because rows come that must meet them, or not. Those of
-    /// other tables too: what a trigger does to other tables their triggers see. Events wait on.
+    /// Creates and drops the postponed triggers now, in order, because rows follow that must fire
+    /// them or must not. This includes triggers of other tables, which see what a trigger writes
+    /// there. Events stay postponed.
     pub(super) fn run_postponed_triggers(&mut self) -> Result<(), LoadError> {
         let of_trigger = |one: &Postponed| one.object.kind == Kind::Trigger;
         if !self.postponed.iter().any(of_trigger) {
@@ -117,7 +121,8 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Runs the triggers that rows of this table have to meet, or no longer do, once all rows before them are in.
+    /// Once all rows before are in, runs postponed triggers that decide what rows of this table
+    /// fire.
     pub(super) fn meet_triggers(&mut self, index: usize, key: &TableKey) -> Result<(), LoadError> {
         if !self.has_postponed_trigger(key) {
             return Ok(());
@@ -130,14 +135,14 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Notes that rows of `table` meet a trigger from now on.
+    /// Notes that rows of `table` fire a trigger from now on.
     pub(super) fn note_trigger(&mut self, table: TableKey, name: String) {
         self.triggered.entry(table).or_default().insert(name);
     }
 
-    /// Notes that a trigger was dropped, if there was one: rows of its table no longer meet it.
+    /// Notes that a trigger was dropped, if it existed: rows of its table no longer fire it.
     pub(super) fn forget_trigger(&mut self, key: &TableKey) {
-        // MariaDB keeps each in a file of its name.
+        // MariaDB keeps each trigger in a file of its name.
         let exact = self.catalog.server().vendor == Vendor::MariaDb;
         let other = |name: &String| {
             if exact {

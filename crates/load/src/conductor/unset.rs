@@ -1,5 +1,5 @@
-//! What follows from statements that the server refused, when the load goes on: what a `SET` was for is not created in another session, and
-//! rows of a table that is not there are left out.
+//! Follow-up of refused statements in a load that continues: what a refused `SET` was meant for is
+//! not created in a different session, and rows of a missing table are left out.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::registry::TableKey;
 use crate::error::LoadError;
 use crate::outcome::StatementFailure;
 
-/// Variables that a program or view keeps, or that decide what its text means.
+/// Variables that a stored program or view keeps, or that decide what its text means.
 const OF_PROGRAMS: &[&str] = &[
     "sql_mode",
     "character_set_client",
@@ -19,11 +19,11 @@ const OF_PROGRAMS: &[&str] = &[
     "names",
 ];
 
-/// What the dump's session should have and does not.
+/// What the dump's session should have but does not.
 #[derive(Default)]
 pub struct Unset {
     names: BTreeSet<String>,
-    /// How the dump's text is to be read, where a refused statement has said it.
+    /// How to read the dump's text, if a refused statement set that.
     mode: Option<LexMode>,
 }
 
@@ -40,7 +40,7 @@ impl Unset {
             .filter(|name| OF_PROGRAMS.contains(&name.as_str()))
     }
 
-    /// The server has refused these; `mode` is how the text was read until now.
+    /// The server refused these assignments. `mode` is how the text was read until now.
     pub fn refused(&mut self, assignments: &[SetAssignment], mode: LexMode) {
         let mut mode = self.mode.unwrap_or(mode);
         for one in assignments {
@@ -61,7 +61,7 @@ impl Unset {
         }
     }
 
-    /// The server has taken these.
+    /// The server accepted these assignments.
     pub fn taken(&mut self, assignments: &[SetAssignment]) {
         for name in Self::names(assignments) {
             self.names.remove(&name);
@@ -71,14 +71,14 @@ impl Unset {
         }
     }
 
-    /// How the text is to be read: as the dump says, whatever the server has made of it.
+    /// How to read the text: as the dump says, whatever the server made of it.
     pub fn mode_or(&self, mode: LexMode) -> LexMode {
         self.mode.unwrap_or(mode)
     }
 }
 
 impl Conductor<'_> {
-    /// Lists that rows are left out because their table was refused, and the load went on.
+    /// Reports that rows are left out because their table was refused in a load that continues.
     pub(super) fn list_rows_of_refused(
         &mut self,
         key: &TableKey,
@@ -96,7 +96,8 @@ impl Conductor<'_> {
         })
     }
 
-    /// Whether a program or view is not created, because the session that it belongs to was refused; it is listed then.
+    /// Whether a program or view is not created because the server refused the session that it
+    /// belongs to. If so, it is reported.
     pub(super) fn lacks_session(&mut self, text: &[u8], item: &Item) -> Result<bool, LoadError> {
         if self.unset.names.is_empty() {
             return Ok(false);

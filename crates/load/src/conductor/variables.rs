@@ -1,4 +1,4 @@
-//! `SET` and `USE`: the dump's own session.
+//! `SET` and `USE`: the state of the dump's own session.
 
 use refloat_sqltext::{Item, SetAssignment, SetScope, parse_set, quote_ident};
 use refloat_wire::Vendor;
@@ -14,11 +14,11 @@ impl Conductor<'_> {
         let session = self.session()?;
         let mode = self.unset.mode_or(session.lex_mode());
         let Some(assignments) = parse_set(text, mode) else {
-            // SET ROLE, SET TRANSACTION, SET STATEMENT … FOR: more than variables.
+            // SET ROLE, SET TRANSACTION, SET STATEMENT … FOR do more than set variables.
             return self.barrier(text, item);
         };
         if memchr::memmem::find(&text.to_ascii_uppercase(), b"SELECT").is_some() {
-            // It looks at rows.
+            // A subquery reads rows.
             if self.resumes() {
                 return Err(LoadError::Stopped(vec![Refusal {
                     reason: format!(
@@ -73,22 +73,23 @@ impl Conductor<'_> {
             let begun = Begun::new(&text, item.line, item.offset);
             let on = value.as_deref() != Some("0");
             self.place.transaction.autocommit(on, begun);
-            // A transaction left open here would lock the tables that workers write and indexes are built on.
+            // A transaction left open here would lock the tables that workers write to and build
+            // indexes on.
             self.control
                 .exec("SET SESSION autocommit = 1")
                 .map_err(|error| LoadError::server("setting autocommit", error))?;
         }
-        // What follows may have to be read another way.
+        // The new state may change how the following text must be read.
         self.session().map(drop)
     }
 
-    /// Takes back what the dump's `SET` of a variable must not do to what the loader asks the server.
+    /// Undoes what the dump's `SET` of a variable must not do to the loader's own queries.
     fn keep_own(&mut self, name: &str) -> Result<(), LoadError> {
         let Some(set) = Tracker::kept(name) else {
             return Ok(());
         };
         match self.control.exec(set) {
-            // MySQL asks for a privilege for some of them.
+            // MySQL requires a privilege for some of these variables.
             Err(error) if error.server_code().is_none() => {
                 Err(LoadError::server("setting a variable", error))
             }
@@ -96,7 +97,8 @@ impl Conductor<'_> {
         }
     }
 
-    /// The statement with the words of `sql_mode` replaced that the caller has another word for.
+    /// The statement with words of `sql_mode` replaced as the user asked. `None` if nothing
+    /// changes.
     fn map_sql_mode(&self, text: &[u8], assignments: &[SetAssignment]) -> Option<Vec<u8>> {
         let map = &self.ctx.options.map_sql_mode;
         if map.is_empty() {
@@ -150,7 +152,8 @@ impl Conductor<'_> {
         let gone =
             !self.chooses_in(&name) && default_collation(&mut self.catalog, &name)?.is_none();
         if gone {
-            // Nothing of it is loaded, so it was not made; what follows is not for the database before.
+            // Nothing in this database is loaded, so it was not created. The statements that follow
+            // must not go into the previous database.
             self.unchosen = Some(name);
             return Ok(());
         }
@@ -158,7 +161,7 @@ impl Conductor<'_> {
         let plain =
             |byte: &u8| byte.is_ascii_alphanumeric() || b"_$".contains(byte) || !byte.is_ascii();
         if self.control.server().vendor == Vendor::MariaDb && !database.iter().all(plain) {
-            // Its client takes the name without quotes, too.
+            // MariaDB's client accepts the name unquoted, too.
             let text = format!("USE {}", quote_ident(&name));
             return self
                 .run_statement(text.as_bytes(), item, None, &[])
@@ -167,8 +170,8 @@ impl Conductor<'_> {
         self.run_statement(text, item, None, &[]).map(drop)
     }
 
-    /// Creates the database of `--database` when something is about to go there, and not before: a dump that names its own databases
-    /// is refused, and must not leave an empty one behind.
+    /// Creates the database of `--database` when something is about to go into it, and not earlier:
+    /// a dump that names its own databases is refused and must not leave an empty database behind.
     pub(super) fn ensure_database(&mut self) -> Result<(), LoadError> {
         let Some(database) = self.pending_database.take() else {
             return Ok(());
@@ -186,7 +189,8 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// `--database` says where a dump goes that names no database; one that does would silently go elsewhere.
+    /// `--database` is for dumps that name no database. A dump that names one would silently go
+    /// elsewhere.
     pub(super) fn refuse_other_database(&self, name: &str, item: &Item) -> Result<(), LoadError> {
         match &self.ctx.options.database {
             Some(wanted) if wanted != name => {
@@ -198,7 +202,8 @@ impl Conductor<'_> {
     }
 }
 
-/// Whether something is set to what the current database has: `--database` has to be the current one by then.
+/// Whether an assignment reads a setting of the current database, which must be the one of
+/// `--database` by then.
 fn of_database(assignments: &[SetAssignment]) -> bool {
     assignments.iter().any(|one| {
         let value = one.value.to_ascii_lowercase();

@@ -1,7 +1,8 @@
 //! Rows that go through a view.
 //!
-//! They end in another table, and which one it is the view says as it is when they come. So nothing of a view is ever queued: all
-//! rows before are in, with their indexes, before rows of a view run on the control connection. Views may then change as they like.
+//! They end up in another table, and the view at that moment decides which. So rows of a view are
+//! never queued: everything before them is loaded and indexed, then they run on the control
+//! connection. Views may therefore change at any time.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use super::Conductor;
 use super::registry::TableKey;
 use crate::error::{LoadError, Refusal, START_OVER};
 
-/// What stands in the place of a view's engine: it has none.
+/// Takes the place of an engine, which a view does not have.
 const NO_ENGINE: &str = "(view)";
 
 impl Conductor<'_> {
@@ -30,7 +31,7 @@ impl Conductor<'_> {
         Ok(kind.is_some_and(|kind| kind.contains("VIEW")))
     }
 
-    /// Adds a view that rows come for.
+    /// Adds a view that rows arrive for.
     pub(super) fn register_view(&mut self, key: &TableKey) -> Result<usize, LoadError> {
         if !self.in_past() && self.has_marks_of(key) {
             return Err(LoadError::Stopped(vec![Refusal {
@@ -49,7 +50,8 @@ impl Conductor<'_> {
         Ok(index)
     }
 
-    /// Makes sure that a cluster replicates the rows of a view, whichever table takes them: what a view leads to only the server knows.
+    /// Makes sure that a cluster replicates the rows of a view, whichever table they end in: only
+    /// the server knows which tables a view leads to.
     fn admit_view(&mut self, key: &TableKey) -> Result<(), LoadError> {
         let ctx = Arc::clone(&self.ctx);
         let Some(cluster) = &ctx.cluster else {
@@ -72,13 +74,13 @@ impl Conductor<'_> {
         cluster.admit_view(&ctx.options, &ctx.events, &label, &tables)
     }
 
-    /// Whether this table of the run is a view.
+    /// Whether the run knows this name as a view.
     pub(super) fn is_known_view(&self, key: &TableKey) -> bool {
         self.known(key)
             .is_some_and(|index| self.entries[index].table.is_view())
     }
 
-    /// Forgets the columns of a view that was created anew.
+    /// Forgets the columns of a view that was created again.
     pub(super) fn look_at_view_again(&mut self, key: &TableKey) {
         if let Some(index) = self.known(key)
             && self.entries[index].table.is_view()

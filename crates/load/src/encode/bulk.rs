@@ -1,4 +1,4 @@
-//! Rows as the array-bound packet of MariaDB (`COM_STMT_BULK_EXECUTE`).
+//! Encodes rows as MariaDB's array-bound packet (`COM_STMT_BULK_EXECUTE`).
 
 use refloat_schema::columns::{Column, ColumnClass, NOT_ASCII};
 use refloat_sqltext::StrLit;
@@ -6,11 +6,13 @@ use refloat_wire::{BulkPacket, BulkType, Day};
 
 use super::{FlushError, ValueSink};
 
-/// The parameter type for a column, which also decides the character set that the server reads the value in.
+/// The parameter type for a column; it also decides which character set the server reads the value
+/// in.
 ///
-/// Text bound as bytes is stored as it is; text bound as text is first converted and counted, which costs a fifth of the
-/// server's time for such rows. So text goes as bytes where both are the same: when the column has the character set of the
-/// dump's text, or when all of the text is ASCII (`ascii`). With `dates` a date goes as numbers, which the server need not read.
+/// Text bound as bytes is stored as is. Text bound as text is first converted and counted, which
+/// costs a fifth of the server's time for such rows. So text goes as bytes where both give the same
+/// result: when the column has the character set of the dump's text, or when all of the text is
+/// ASCII (`ascii`). With `dates`, dates go as numbers, which the server does not have to parse.
 pub fn bulk_type(column: &Column, charset: &str, ascii: bool, dates: bool) -> BulkType {
     match column.class {
         ColumnClass::Date if dates => BulkType::Date,
@@ -26,10 +28,11 @@ pub fn bulk_type(column: &Column, charset: &str, ascii: bool, dates: bool) -> Bu
         | ColumnClass::Approximate
         | ColumnClass::Year => BulkType::Blob,
         ColumnClass::Text => match &column.charset {
-            // `binary` says that each value has the bytes that its column stores.
+            // With `binary`, each value already has the bytes that its column stores.
             Some(own) if own == charset || charset == "binary" => BulkType::Blob,
             Some(own) if ascii && !NOT_ASCII.contains(&own.as_str()) => BulkType::Blob,
-            // Without a character set it is a type with a text form (UUID, INET6), whose bytes mean something else.
+            // A type with a text form but no character set (UUID, INET6): as bytes it would mean
+            // something else.
             _ => BulkType::String,
         },
         ColumnClass::Unknown => BulkType::String,
@@ -38,24 +41,23 @@ pub fn bulk_type(column: &Column, charset: &str, ascii: bool, dates: bool) -> Bu
 
 /// Sends finished packets.
 pub trait BulkSend {
-    /// Sends the packet's rows, and empties it; gives how many bytes the next one should have.
+    /// Sends the packet's rows and empties it; returns how many bytes the next packet should have.
     fn send(&mut self, packet: &mut BulkPacket) -> Result<usize, FlushError>;
 }
 
-/// Builds packets.
 pub struct BulkSink<'a, T> {
     packet: &'a mut BulkPacket,
     target: usize,
     limit: usize,
     send: T,
     row_at: usize,
-    /// Dates go as numbers.
+    /// Whether dates go as numbers.
     dates: bool,
 }
 
 impl<'a, T: BulkSend> BulkSink<'a, T> {
-    /// A sink that sends a packet of about `target` bytes first, and never more than `limit`.
-    /// With `dates` the packet's types for dates are those of numbers.
+    /// A sink whose first packet has about `target` bytes, and none more than `limit`. With
+    /// `dates`, the packet's types for dates are the numeric ones.
     pub fn new(
         packet: &'a mut BulkPacket,
         target: usize,
@@ -89,7 +91,8 @@ impl<T: BulkSend> ValueSink for BulkSink<'_, T> {
     #[inline]
     fn row_end(&mut self) -> Result<(), FlushError> {
         if self.packet.len() > self.limit {
-            // This row is what takes the packet over the limit: send what was there before it, then start with it.
+            // This row takes the packet over the limit: send what came before it, then start with
+            // it.
             let row = self.packet.buf().split_off(self.row_at);
             if !self.packet.is_empty() {
                 self.target = self.send.send(self.packet)?;
@@ -175,7 +178,8 @@ impl<T: BulkSend> ValueSink for BulkSink<'_, T> {
     }
 }
 
-/// Parses `YYYY-MM-DD`, a day that every server knows: others (zeros, 30 February) are judged by the server, by its mode.
+/// Parses `YYYY-MM-DD`, a day that is valid on every server. Other days (zeros, 30 February) are
+/// left to the server, whose answer depends on its mode.
 #[inline]
 fn parse_day(text: &[u8]) -> Option<Day> {
     let text: &[u8; 10] = text.try_into().ok()?;
@@ -196,7 +200,7 @@ fn parse_day(text: &[u8]) -> Option<Day> {
     (year > 0 && (1..=last).contains(&day)).then_some(Day { year, month, day })
 }
 
-/// Parses `HH:MM:SS` with up to six decimals of a second.
+/// Parses `HH:MM:SS` with up to six decimal places.
 #[inline]
 fn parse_time(text: &[u8]) -> Option<([u8; 3], u32)> {
     let (time, fraction) = text.split_at_checked(8)?;
@@ -225,7 +229,7 @@ fn two_digits(text: &[u8], at: usize) -> Option<u8> {
     (tens.is_ascii_digit() && ones.is_ascii_digit()).then(|| (tens - b'0') * 10 + (ones - b'0'))
 }
 
-/// Parses `[-+]?digits` that fit a signed 64-bit integer.
+/// Parses `[-+]?digits` within a signed 64-bit integer.
 #[inline]
 fn parse_signed(text: &[u8]) -> Option<i64> {
     match text.split_first()? {
@@ -242,7 +246,7 @@ fn parse_signed(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// Parses `+?digits` that fit an unsigned 64-bit integer.
+/// Parses `+?digits` within an unsigned 64-bit integer.
 #[inline]
 fn parse_unsigned(text: &[u8]) -> Option<u64> {
     parse_digits(text.strip_prefix(b"+").unwrap_or(text))
@@ -254,7 +258,7 @@ fn parse_digits(digits: &[u8]) -> Option<u64> {
         return None;
     }
     if digits.len() <= 19 {
-        // 19 digits cannot overflow: no check per digit.
+        // 19 digits cannot overflow, so no check per digit.
         return digits.iter().try_fold(0u64, |value, digit| {
             digit
                 .is_ascii_digit()

@@ -1,5 +1,5 @@
-//! What the sinks write means the values of the dump, read by decoders of their own: one after the manual's page on `LOAD DATA`, one
-//! after MariaDB's page on `COM_STMT_BULK_EXECUTE`.
+//! Tests that what the sinks write means the values of the dump, using independent decoders: one
+//! after the manual's page on `LOAD DATA`, one after MariaDB's page on `COM_STMT_BULK_EXECUTE`.
 
 use proptest::prelude::*;
 use refloat_schema::columns::{Column, ColumnClass};
@@ -10,7 +10,7 @@ use super::bulk::{BulkSend, BulkSink, bulk_type};
 use super::tsv::{TsvSend, TsvSink};
 use super::{Encoder, FlushError, ValueSink};
 
-/// Most bytes of one packet: some rows of the test.
+/// Most bytes in one packet; a few of the test's rows.
 const LIMIT: usize = 2000;
 /// The columns, in the order of [`Row`].
 const CLASSES: [ColumnClass; 7] = [
@@ -42,11 +42,12 @@ struct Moment {
     micros: u32,
 }
 
-/// A value, and how the dump has it.
+/// A value, and its text in the dump.
 type Spelled = (Value, Vec<u8>);
 type Row = Vec<Spelled>;
 
-/// The ways to write one byte of a quoted string: as it is where that is possible, and escaped.
+/// Writes a quoted string in one of the many possible ways: each byte as is, where possible, or
+/// escaped.
 fn spell(value: &[u8], how: &[u8], quote: u8, backslashes: bool) -> Vec<u8> {
     let mut out = vec![quote];
     for (at, &byte) in value.iter().enumerate() {
@@ -62,7 +63,7 @@ fn spell(value: &[u8], how: &[u8], quote: u8, backslashes: bool) -> Vec<u8> {
             _ => None,
         };
         match (byte, name) {
-            // A backslash before these is one that stays.
+            // Before these, a single backslash stays.
             (b'\\', _) if backslashes => {
                 let stays = choice.is_multiple_of(2) && matches!(next, Some(b'%' | b'_'));
                 out.extend_from_slice(if stays { b"\\" } else { b"\\\\" });
@@ -72,7 +73,7 @@ fn spell(value: &[u8], how: &[u8], quote: u8, backslashes: bool) -> Vec<u8> {
             }
             (byte, _) if byte == quote => out.extend([b'\\', quote]),
             (_, Some(name)) if backslashes && choice.is_multiple_of(2) => out.extend([b'\\', name]),
-            // Any other byte may have a backslash, and means itself.
+            // Any other byte may have a backslash in front, which changes nothing.
             (byte, None)
                 if backslashes && choice.is_multiple_of(7) && !b"0bnrtZ%_\\".contains(&byte) =>
             {
@@ -85,11 +86,11 @@ fn spell(value: &[u8], how: &[u8], quote: u8, backslashes: bool) -> Vec<u8> {
     out
 }
 
-/// Bytes rich in those that mean something to either side.
+/// Bytes, mostly those that are special to one side or the other.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let special = prop::sample::select(&b"\0\x08\t\n\r\x1A\\'\"%_N0nbt,();\xBF\\"[..]);
     let byte = prop_oneof![3 => special, 1 => any::<u8>()];
-    // 250 and more take another form of length in a packet.
+    // From 250 bytes on, a packet encodes the length differently.
     let long = prop::collection::vec(byte.clone(), 245..300);
     prop_oneof![9 => prop::collection::vec(byte, 0..30), 1 => long]
 }
@@ -184,7 +185,7 @@ fn row(mode: LexMode) -> impl Strategy<Value = Row> {
 }
 
 impl Moment {
-    /// As dumps have it.
+    /// As dumps write it.
     fn text(self) -> String {
         let [month, day, hour, minute, second] = self.parts;
         let text = format!(
@@ -226,7 +227,7 @@ fn columns() -> Vec<Column> {
     CLASSES.into_iter().enumerate().map(of).collect()
 }
 
-/// Encodes rows as the dump has them.
+/// Encodes rows as the dump writes them.
 fn encode<S: ValueSink>(rows: &[Row], mode: LexMode, sink: &mut S) {
     let text = tuples(rows);
     let columns = columns();
@@ -259,7 +260,7 @@ impl TsvSend for Sent<'_> {
     }
 }
 
-/// Fields as `LOAD DATA` reads them; `None` is NULL.
+/// Parses fields as `LOAD DATA` does; `None` is NULL.
 fn read_tsv(text: &[u8]) -> Vec<Vec<Option<Vec<u8>>>> {
     let (mut rows, mut fields, mut field, mut escaped) =
         (Vec::new(), Vec::new(), Vec::new(), false);
@@ -296,7 +297,7 @@ fn read_tsv(text: &[u8]) -> Vec<Vec<Option<Vec<u8>>>> {
 }
 
 impl Value {
-    /// As text, which `LOAD DATA` gives to a column.
+    /// The text that `LOAD DATA` gives to a column.
     fn text(&self) -> Option<Vec<u8>> {
         match self {
             Self::Null | Self::Default => None,
@@ -308,7 +309,7 @@ impl Value {
     }
 }
 
-/// Keeps the rows of packets that are sent, without their heads.
+/// Keeps the rows of packets that are sent, without the packet headers.
 struct Packets<'a>(&'a mut Vec<Vec<u8>>, usize);
 
 impl BulkSend for Packets<'_> {
@@ -320,7 +321,7 @@ impl BulkSend for Packets<'_> {
     }
 }
 
-/// A packet's bytes that were not read yet.
+/// The bytes of a packet that are not read yet.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -339,7 +340,7 @@ impl<'a> Reader<'a> {
         self.take(1)[0]
     }
 
-    /// Bytes behind their length.
+    /// Length-prefixed bytes.
     fn counted(&mut self) -> &'a [u8] {
         let length = match self.byte() {
             0xfc => self.number(2),
@@ -377,7 +378,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Encodes rows as packets of about `target` bytes, and reads them.
+/// Encodes rows as packets of about `target` bytes, and decodes them.
 fn through_packets(rows: &[Row], mode: LexMode, target: usize, dates: bool) -> Vec<Vec<Value>> {
     let columns = columns();
     let kinds: Vec<BulkType> = columns
@@ -424,7 +425,7 @@ proptest! {
         sent.append(&mut text);
         let wanted: Vec<Vec<_>> = rows.iter().map(|row| row.iter().map(|(value, _)| value.text()).collect()).collect();
         let mut found = read_tsv(&sent);
-        // Numbers may keep zeros in front.
+        // Numbers may keep leading zeros.
         for row in &mut found {
             if let Some(text) = &mut row[0] {
                 let number: i64 = String::from_utf8_lossy(text).parse().unwrap();

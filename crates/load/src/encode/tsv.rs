@@ -1,5 +1,5 @@
-//! Rows as the text that `LOAD DATA` reads with its default options: fields end with a tab, lines with a newline,
-//! a backslash escapes, `\N` is `NULL`.
+//! Encodes rows as the text that `LOAD DATA` reads with its default options: fields end with a tab,
+//! lines with a newline, a backslash escapes, `\N` is `NULL`.
 
 use memchr::{memchr, memchr2};
 use refloat_sqltext::{LexMode, StrLit};
@@ -8,26 +8,26 @@ use super::{FlushError, ValueSink};
 
 /// Sends finished text.
 pub trait TsvSend {
-    /// Sends whole rows, and empties `text`.
+    /// Sends whole rows and empties `text`.
     fn send(&mut self, text: &mut Vec<u8>) -> Result<(), FlushError>;
 }
 
-/// Builds the text.
 pub struct TsvSink<'a, T> {
     text: &'a mut Vec<u8>,
     target: usize,
     send: T,
     first: bool,
     row_at: usize,
-    /// The piece has no raw tab or newline, so no string needs a look for them.
+    /// The piece has no raw tab or newline, so strings need not be searched for them.
     clean: bool,
-    /// A backslash in a string of the dump is an ordinary byte, and would escape something here.
+    /// A backslash in the dump's strings is an ordinary byte, which would be an escape here.
     raw_backslash: bool,
     scratch: Vec<u8>,
 }
 
 impl<'a, T: TsvSend> TsvSink<'a, T> {
-    /// A sink that sends about `target` bytes at a time; `piece` is the text whose rows will come.
+    /// A sink that sends about `target` bytes at a time; `piece` is the text that the rows come
+    /// from.
     pub fn new(text: &'a mut Vec<u8>, target: usize, piece: &[u8], mode: LexMode, send: T) -> Self {
         let row_at = text.len();
         let clean = memchr2(b'\t', b'\n', piece).is_none();
@@ -43,7 +43,8 @@ impl<'a, T: TsvSend> TsvSink<'a, T> {
         }
     }
 
-    /// A sink for values that are no literals: a backslash in them is an ordinary byte, and tabs and newlines may be anywhere.
+    /// A sink for values that are not literals: a backslash is an ordinary byte, and tabs and
+    /// newlines may be anywhere.
     pub fn of_bytes(text: &'a mut Vec<u8>, target: usize, send: T) -> Self {
         let row_at = text.len();
         Self {
@@ -85,7 +86,7 @@ fn same_escapes(raw: &[u8]) -> bool {
     true
 }
 
-/// Appends bytes with the escapes that the reading side needs.
+/// Appends bytes, escaped for `LOAD DATA`.
 fn escape_into(bytes: &[u8], out: &mut Vec<u8>) {
     out.reserve(bytes.len());
     for &byte in bytes {

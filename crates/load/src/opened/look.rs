@@ -1,4 +1,4 @@
-//! Whether a source is a dump, and whole as far as can be seen before it is read.
+//! Checks whether a source is a dump, and complete as far as can be seen before it is read.
 
 use refloat_run::Cancel;
 use refloat_source::layout::Layout;
@@ -8,7 +8,8 @@ use crate::error::{LoadError, Refusal};
 use crate::options::LoadOptions;
 use crate::outline::Outline;
 
-/// Looks at a source: is it a dump, and is it whole as far as that can be seen?
+/// Checks whether a stream is a dump, and complete as far as can be seen; `None` if it cannot be
+/// read twice.
 pub fn at_stream(
     options: &LoadOptions,
     input: &mut Input,
@@ -46,7 +47,7 @@ pub fn at_stream(
     Ok(outline)
 }
 
-/// What to do about a source that is no dump.
+/// What to do about a source that is not a dump.
 fn hint_for(content: LooksLike, name: &str) -> String {
     if content == LooksLike::Utf16 {
         let to = name.strip_suffix(".sql").unwrap_or(name);
@@ -58,7 +59,7 @@ fn hint_for(content: LooksLike, name: &str) -> String {
         .to_owned()
 }
 
-/// The refusal of a source that is not whole.
+/// The refusals of a source that is incomplete.
 pub fn not_whole(layout: &Layout) -> Vec<Refusal> {
     let hint = format!(
         "Make the dump again, or see all of it with `refloat inspect {}`.",

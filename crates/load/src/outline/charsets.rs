@@ -1,11 +1,12 @@
-//! Names of collations and character sets in a dump's statements, for asking the server whether it has them.
+//! Collation and character set names in a dump's statements, to ask the server whether it knows
+//! them.
 //!
-//! Only where a name can be nothing else: one that is overlooked is met when its statement runs, one that is taken for another thing
-//! would refuse a good dump.
+//! Only names that cannot be anything else count. One that is missed here fails when its statement
+//! runs; one that is mistaken for a collation would cause a good dump to be refused.
 
 use refloat_sqltext::{LexMode, StatementKind, Token, TokenKind, tokens};
 
-/// What a name is the name of.
+/// The kind of thing that is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Named {
     /// A character set.
@@ -14,7 +15,7 @@ pub enum Named {
     Collation,
 }
 
-/// Words in the place of a name.
+/// Words that may stand in place of a name.
 const NO_NAMES: &[&str] = &["default", "null", "any", "global", "session", "local"];
 
 /// The names in a statement, in lower case.
@@ -69,7 +70,7 @@ pub fn names(kind: &StatementKind, text: &[u8], mode: LexMode) -> Vec<(Named, St
     found
 }
 
-/// What a `SET` gives this name to.
+/// What kind of name a `SET` assigns here, if any.
 fn of_assignment(list: &[Token], text: &[u8], at: usize, equals: bool) -> Option<Named> {
     if !equals {
         let names = at >= 2 && list[at - 1].is(text, "NAMES") && list[at - 2].is(text, "SET");
@@ -86,9 +87,10 @@ fn of_assignment(list: &[Token], text: &[u8], at: usize, equals: bool) -> Option
     }
 }
 
-/// The tokens that stand in no conditional comment for newer servers: whether the server runs it is not known here.
+/// The tokens outside conditional comments that only some servers run (for MariaDB, and from
+/// MySQL 5.7 on): whether this server will run them is not known here.
 fn for_all_servers(text: &[u8], mode: LexMode) -> Vec<Token> {
-    /// MariaDB leaves comments from this version of MySQL on to MySQL.
+    /// MariaDB ignores conditional comments for MySQL versions from this one on.
     const ONLY_MYSQL: u32 = 50_700;
     let mut depth = 0_usize;
     let mut hidden = None;
@@ -121,7 +123,7 @@ fn for_all_servers(text: &[u8], mode: LexMode) -> Vec<Token> {
     list
 }
 
-/// A word or quoted text that can be such a name.
+/// The name in lower case, if this token can be such a name.
 fn plain_name(token: &Token, text: &[u8]) -> Option<String> {
     let raw = &text[token.range.clone()];
     let raw = match token.kind {

@@ -1,7 +1,7 @@
-//! The walk over a plain file, line by line: where a line begins, how it ends, and nothing between.
+//! Scans a plain file line by line, looking only at the beginning and the end of each line.
 //!
-//! Dump tools begin every statement on a line of its own and end it at the end of one. A statement that does not is overlooked
-//! here, or taken for a part of the one before it.
+//! Dump tools begin every statement on a line of its own and end it at the end of a line. A
+//! statement that does not follow this is missed here, or taken for part of the one before it.
 
 use std::io::{self, Read};
 
@@ -15,18 +15,19 @@ use super::{Gather, Outline};
 
 /// Bytes read at a time.
 const BLOCK: usize = 1 << 20;
-/// Bytes of a line that are looked at.
+/// How many bytes of a line are examined.
 const HEAD: usize = 1024;
-/// Bytes of a statement that are kept.
+/// How many bytes of a statement are kept.
 const STATEMENT: usize = 8 << 10;
-/// Bytes at the end of a line in which its delimiter must stand.
+/// The delimiter must be within this many bytes of the end of its line.
 const TAIL: usize = 64;
-/// The first line of newer MariaDB dumps, which is for the stock client: no server runs it, and no delimiter ends it.
+/// The first line of newer MariaDB dumps. It is meant for the stock client: no server runs it, and
+/// no delimiter ends it.
 const SANDBOX: [&[u8]; 2] = [b"/*M!999999\\-", b"/*!999999\\-"];
-/// Bytes at the end of a file in which its closing comment must stand.
+/// The closing comment must be within this many bytes of the end of the file.
 const FILE_TAIL: usize = 4096;
 
-/// Reads to the end; `None` when the run is cancelled meanwhile.
+/// Scans to the end; `None` if the run is cancelled meanwhile.
 pub fn read(
     file: &mut impl Read,
     gather: Gather<'_>,
@@ -56,14 +57,14 @@ pub fn read(
         file_tail.drain(..file_tail.len().saturating_sub(FILE_TAIL));
     }
     walk.line();
-    // No delimiter follows the last statement.
+    // The last statement has no delimiter.
     walk.gather.outline().suspect |= walk.inside != Inside::Nothing;
     let mut outline = walk.gather.end();
     outline.completed = memchr::memmem::find(&file_tail, b"-- Dump completed").is_some();
     Ok(Some(outline))
 }
 
-/// What the line that is being read belongs to.
+/// What the current line belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Inside {
     Nothing,
@@ -76,10 +77,10 @@ struct Walk<'a> {
     modes: Modes,
     delimiter: Vec<u8>,
     inside: Inside,
-    /// Beginning and end of the line.
+    /// Beginning and end of the current line.
     head: Vec<u8>,
     tail: Vec<u8>,
-    /// Beginning of the statement, and its line.
+    /// Beginning of the current statement, and the line that it begins on.
     text: Vec<u8>,
     begin: u64,
     line: u64,
@@ -103,10 +104,10 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// More bytes of the line.
+    /// Takes more bytes of the line.
     fn part(&mut self, bytes: &[u8]) {
         let room = if self.inside == Inside::Rows {
-            // Only a change of the delimiter is looked for.
+            // Within rows, only a change of the delimiter matters.
             TAIL.saturating_sub(self.head.len())
         } else {
             HEAD - self.head.len()
@@ -120,7 +121,7 @@ impl<'a> Walk<'a> {
         self.tail.drain(..self.tail.len().saturating_sub(TAIL));
     }
 
-    /// The line is whole.
+    /// Ends the line.
     fn line(&mut self) {
         let ended = self.tail.trim_ascii_end().ends_with(&self.delimiter);
         self.look(ended);
@@ -178,7 +179,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whether an insert begins here, whose table is noted.
+    /// Whether an insert begins here; records its table.
     fn insert(&mut self) -> bool {
         if !self.insert.is_empty() && self.head.starts_with(&self.insert) {
             return true;
@@ -187,7 +188,7 @@ impl<'a> Walk<'a> {
         if !(word.eq_ignore_ascii_case(b"INSERT ") || word.eq_ignore_ascii_case(b"REPLACE")) {
             return false;
         }
-        // The scanner knows the forms; a row is put in the place of those that follow.
+        // Let the scanner parse the head, with a single row in place of the real ones.
         let Some(header) = insert_header(&self.head, &self.modes) else {
             return false;
         };
@@ -196,7 +197,7 @@ impl<'a> Walk<'a> {
         true
     }
 
-    /// Reads the statement that is whole now, or several that share their lines.
+    /// Reads the statement that is now complete, or several that share lines.
     fn statement(&mut self) {
         let mut text = b"DELIMITER ".to_vec();
         text.extend_from_slice(&self.delimiter);
@@ -206,7 +207,7 @@ impl<'a> Walk<'a> {
         let mut scanner = Scanner::default();
         scanner.set_mode(self.modes.now());
         let mut at = 0;
-        // A statement of which only the beginning is kept may look broken: its kind can be told all the same.
+        // A truncated statement may look malformed, but its kind can be determined anyway.
         while let Ok(Step::Item(item)) = scanner.next(&text[at..], true) {
             let words = at + item.text.start..at + item.text.end;
             at += item.len;
@@ -235,7 +236,7 @@ impl<'a> Walk<'a> {
             self.modes.set(text);
         }
         if matches!(kind, StatementKind::Use { .. }) {
-            // The same words may mean another table now.
+            // After this, the same insert may mean another table.
             self.insert.clear();
         }
         self.gather.statement(kind, text, mode, self.begin);
@@ -254,7 +255,7 @@ fn insert_header(line: &[u8], modes: &Modes) -> Option<std::sync::Arc<InsertHead
         Ok(Step::Item(item)) => match item.kind {
             ItemKind::Rows(rows) => {
                 let mut header = InsertHeader::clone(&rows.header);
-                // As the line has it, without the blank that was put there.
+                // As in the line, without the blank that was added.
                 header.text = line[..values + b"VALUES".len()].to_vec();
                 Some(std::sync::Arc::new(header))
             }
@@ -264,7 +265,7 @@ fn insert_header(line: &[u8], modes: &Modes) -> Option<std::sync::Arc<InsertHead
     }
 }
 
-/// The delimiter that a line of the stock client sets.
+/// The delimiter that a `DELIMITER` line of the stock client sets.
 fn delimiter_command(line: &[u8]) -> Option<&[u8]> {
     let word = line.get(..10)?;
     if !word.eq_ignore_ascii_case(b"DELIMITER ") {

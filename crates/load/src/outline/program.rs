@@ -1,14 +1,14 @@
-//! What stands before the body of a view, trigger, routine or event.
+//! Reads the head of a view, trigger, routine or event, up to its body.
 
 use refloat_sqltext::{LexMode, Token, TokenKind, tokens};
 
-/// Longest head that is looked at, in tokens.
+/// Longest head that is examined, in tokens.
 const HEAD_TOKENS: usize = 256;
 
-/// An account, or a role, whose host is empty.
+/// An account, or a role if the host is empty.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Account {
-    /// User, or role.
+    /// Name of the user or role.
     pub user: String,
     /// Host; empty for a role.
     pub host: String,
@@ -24,7 +24,7 @@ impl std::fmt::Display for Account {
     }
 }
 
-/// The account that a `DEFINER` clause names; `None` for no clause and for `CURRENT_USER`.
+/// The account that a `DEFINER` clause names; `None` without one, and for `CURRENT_USER`.
 pub fn definer(text: &[u8], mode: LexMode) -> Option<Account> {
     let list = head(text, mode);
     let at = list.iter().position(|token| token.is(text, "DEFINER"))?;
@@ -45,8 +45,8 @@ pub fn definer(text: &[u8], mode: LexMode) -> Option<Account> {
     Some(Account { user, host })
 }
 
-/// Whether a function says neither that it is deterministic nor that it leaves data alone; `false` when its text is cut before
-/// that can be seen.
+/// Whether a function declares neither that it is deterministic nor that it does not modify data;
+/// `false` if its text is cut off before that can be seen.
 pub fn is_undeclared(text: &[u8], mode: LexMode) -> bool {
     let list = head(text, mode);
     let is = |at: usize, word: &str| list.get(at).is_some_and(|token| token.is(text, word));
@@ -68,7 +68,7 @@ fn head(text: &[u8], mode: LexMode) -> Vec<Token> {
     tokens(text, mode).code().take(HEAD_TOKENS).collect()
 }
 
-/// A name in any quotes, or none.
+/// The name that the token is, with or without quotes.
 fn name(token: &Token, text: &[u8]) -> Option<String> {
     let raw = &text[token.range.clone()];
     let bytes = match token.kind {

@@ -1,4 +1,4 @@
-//! What a load would stop at, found before anything is touched, by the plan and by the load alike.
+//! Finds what a load would stop at before anything is changed, for both the plan and the load.
 
 use refloat_run::Cancel;
 use refloat_schema::definition::{as_seen_by, written_for};
@@ -17,21 +17,22 @@ use crate::outline::{CharsetPlace, Named, Outline};
 
 /// Unknown collation, and unknown character set.
 const UNKNOWN: [u16; 2] = [1273, 1115];
-/// What a server says of a definition that it cannot read: `ER_PARSE_ERROR`, `ER_UNKNOWN_STORAGE_ENGINE`, MariaDB's
-/// `ER_UNKNOWN_DATA_TYPE` and `ER_UNKNOWN_OPTION`. What it says besides (no such database, no privilege) need not hold when the load gets there.
+/// A server's errors for a definition that it cannot read: `ER_PARSE_ERROR`,
+/// `ER_UNKNOWN_STORAGE_ENGINE`, MariaDB's `ER_UNKNOWN_DATA_TYPE` and `ER_UNKNOWN_OPTION`. Other
+/// errors (no such database, no privilege) may no longer apply when the load gets there.
 const UNREADABLE: [u16; 4] = [1064, 1286, 4161, 1911];
-/// The flag of `sql_mode` that has a server refuse an engine that it does not have.
+/// The `sql_mode` word that makes a server refuse an engine that it does not have.
 const NO_SUBSTITUTION: &[u8] = b"NO_ENGINE_SUBSTITUTION";
-/// Bytes of a definition that a server of any `max_allowed_packet` takes in digits.
+/// Largest definition in bytes whose hexadecimal text fits any server's `max_allowed_packet`.
 const DEFINITION_MAX: usize = 256 << 10;
-/// Definitions that are named, at most.
+/// How many definitions a refusal names at most.
 const REFUSALS_MAX: usize = 100;
 
-/// What a load would stop at, where the quick look over the source (`outline`) has found a sign of it: then all of the source is read, as
-/// a plan does, and that decides.
+/// What a load would stop at. If the quick look at the source (`outline`) found a sign of it, this
+/// reads the whole source, as a plan does, and that decides.
 ///
 /// # Errors
-/// What keeps the source or the server from being read, and [`LoadError::Interrupted`].
+/// Any error that prevents reading the source or the server, and [`LoadError::Interrupted`].
 pub fn stops(
     options: &LoadOptions,
     source: &Opened,
@@ -60,7 +61,7 @@ pub fn stops(
     of_found(options, &mut found, conn)
 }
 
-/// What a load would stop at, of a source that was read to its end.
+/// What a load would stop at, for a source that was read to its end.
 pub fn of_found(
     options: &LoadOptions,
     found: &mut Found,
@@ -72,8 +73,8 @@ pub fn of_found(
     Ok(stops)
 }
 
-/// Definitions of tables that the server cannot read: types, engines and words that it does not have. It is asked to prepare them, which runs
-/// nothing.
+/// Definitions of tables that the server cannot read, because of types, engines or words that it
+/// does not know. It is asked to prepare them, which runs nothing.
 fn unreadable(
     options: &LoadOptions,
     conn: &mut Connection,
@@ -113,7 +114,7 @@ fn read_each(
         if current != Some(sql_mode) {
             let set = format!("SET SESSION sql_mode = {}", hex(sql_mode));
             if refused(conn.exec(set))?.is_some() {
-                // Its own words for that come when the load gets there.
+                // The load will report this error when it gets there.
                 continue;
             }
             current = Some(sql_mode);
@@ -124,7 +125,7 @@ fn read_each(
         let text = placed(&text, one.mode);
         let kept = format!("SET @refloat_definition = {}", hex(&text));
         if refused(conn.exec(kept))?.is_some() {
-            // Text of another character set.
+            // Text in another character set.
             continue;
         }
         let read = conn.exec("PREPARE refloat_definition FROM @refloat_definition");
@@ -153,8 +154,8 @@ fn read_each(
     Ok(refusals)
 }
 
-/// What the server says of the engine of a definition, where it would take no other in its place. MariaDB looks for it only when the definition
-/// runs.
+/// The server's error for the engine of a definition, if it may not substitute another engine.
+/// MariaDB checks the engine only when the definition runs.
 fn lacks_engine(
     conn: &mut Connection,
     text: &[u8],
@@ -172,7 +173,8 @@ fn lacks_engine(
     Ok(found)
 }
 
-/// A definition with a database for its table: no server reads one where none is chosen, and that of the dump may not be there yet.
+/// A definition with a database added to its table: no server prepares one without a database, and
+/// the dump's own may not exist yet.
 fn placed(text: &[u8], mode: LexMode) -> Vec<u8> {
     let StatementKind::CreateTable { table, .. } = classify(text, mode) else {
         return text.to_vec();
@@ -194,7 +196,7 @@ fn placed(text: &[u8], mode: LexMode) -> Vec<u8> {
     placed
 }
 
-/// The server's refusal, if it is one.
+/// The server's refusal, if the error is one.
 fn refused<T>(
     result: Result<T, refloat_wire::Error>,
 ) -> Result<Option<refloat_wire::Error>, refloat_wire::Error> {
@@ -205,7 +207,7 @@ fn refused<T>(
     }
 }
 
-/// Text as a literal that every `sql_mode` reads alike.
+/// A literal that means the same under every `sql_mode`.
 fn hex(text: &[u8]) -> String {
     format!("_utf8mb4 x'{}'", refloat_source::manifest::hex(text))
 }
@@ -236,7 +238,8 @@ fn unknown(
     Ok(refusals)
 }
 
-/// What the server says when it does not know a name. It is asked to use it: lists leave out names that it reads as others.
+/// The server's error if it does not know a name. It is asked to use the name, because lists omit
+/// names that the server understands as others.
 fn lacks(
     conn: &mut Connection,
     named: Named,
@@ -250,7 +253,7 @@ fn lacks(
     match conn.query(asked) {
         Ok(_) => Ok(None),
         Err(error) if error.is_lost_connection() => Err(error),
-        // A collation of another character set is refused too, and known.
+        // A collation of another character set is refused too, but known.
         Err(error) => {
             let unknown = error
                 .server_code()
@@ -279,7 +282,7 @@ fn refusal(
     }
     let list = match named {
         Named::Collation => substitutes(name),
-        // A SET says how the bytes of the dump are to be read: another name would change the rows.
+        // A SET determines how the bytes of the dump are read: another name would change the rows.
         Named::Charset if place.session => Vec::new(),
         Named::Charset => vec!["utf8mb4".to_owned()],
     };

@@ -1,4 +1,4 @@
-//! A walk over all of a dump: what it holds of what was asked for, and what a load would stop at.
+//! Walks a whole dump: what it contains of what the options ask for, and what a load would stop at.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -27,14 +27,15 @@ use crate::transaction::{Begun, OPEN_HINT, Transaction, autocommit_by};
 
 /// Bytes of rows that are cut at a time.
 const BLOCK: usize = 4 << 20;
-/// Statements that a load would stop at, as many as are kept: there may be one on every line.
+/// Most statements kept that a load would stop at: there may be one on every line.
 const STOPS_MAX: usize = 100;
 /// Bytes of definitions that are kept: those of some 50,000 tables.
 const DEFINITIONS_MAX: usize = 64 << 20;
-/// The global variable that a dump of MySQL's own schema changes for a while; it goes with that schema.
+/// The global variable that a dump of MySQL's own schema changes temporarily; it counts as part of
+/// that schema.
 const STATS_AUTO_RECALC: &[u8] = b"SET GLOBAL INNODB_STATS_AUTO_RECALC";
 
-/// What the walk found.
+/// The result of the walk.
 pub struct Found {
     pub outline: Outline,
     pub bytes: u64,
@@ -45,20 +46,18 @@ pub struct Found {
     pub left_out: Bounded<String>,
     /// What the load would stop at.
     pub stops: Vec<Refusal>,
-    /// Definitions of tables, for the server to read.
+    /// Definitions of tables, for the server to check.
     pub definitions: Vec<Definition>,
 }
 
-/// The definition of a table.
 pub struct Definition {
     pub line: u64,
     pub text: Vec<u8>,
     pub mode: LexMode,
-    /// The `sql_mode` that the dump has set for it.
+    /// The `sql_mode` that the dump sets for it.
     pub sql_mode: SqlMode,
 }
 
-/// The walk.
 pub struct Survey<'a> {
     options: &'a LoadOptions,
     cancel: &'a Cancel,
@@ -67,37 +66,37 @@ pub struct Survey<'a> {
     modes: Modes,
     matched: Vec<bool>,
     items: u64,
-    /// The transaction that the session of the file would be in.
+    /// The transaction that the file's session would be in.
     transaction: Transaction,
-    /// Whether it is a source of several files, which say themselves where they end.
+    /// Whether the source has several files, which are not expected to end in a closing comment.
     several: bool,
-    /// Where each table stands in the list: a folder has definitions in one file and rows in others.
+    /// Index of each table in the list: a folder has definitions in one file and rows in others.
     places: HashMap<(Option<String>, String), usize>,
-    /// Classes that were not allowed: which of the stops is the first such statement, and how many more there are.
+    /// For each class that was not allowed: the index of its first statement in the stops, and how
+    /// many more there are.
     classes: BTreeMap<StatementClass, (usize, u64)>,
     found: Found,
     /// Bytes of the definitions that are kept.
     definition_bytes: usize,
 }
 
-/// What becomes of a statement.
+/// What a load does with a statement.
 enum Fate {
-    /// It runs, and is counted by this word.
+    /// It runs, and is counted under this word.
     Runs(&'static str),
-    /// It runs when everything before it is done.
+    /// It runs after everything before it is done.
     Alone,
-    /// It is left out, and listed.
+    /// It is left out and listed.
     LeftOut,
-    /// It is left out with the table or schema that it belongs to, or there is nothing to do for it.
+    /// It is left out with the table or schema that it belongs to, or there is nothing to do.
     Silent,
-    /// It is refused because its class was not allowed.
+    /// It is refused because its class is not allowed.
     Class(StatementClass),
-    /// It is refused for this reason.
+    /// It is refused, with reason and hint.
     Refused(String, String),
 }
 
 impl<'a> Survey<'a> {
-    /// Nothing read yet.
     pub fn new(options: &'a LoadOptions, source: &str, cancel: &'a Cancel) -> Self {
         Self {
             options,
@@ -126,7 +125,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// What was found, when the dump was whole.
+    /// The result, or an error if the dump is incomplete.
     pub fn end(mut self) -> Result<Found, LoadError> {
         let outline = self.gather.end();
         if (outline.header || self.items == 0)
@@ -189,14 +188,14 @@ impl<'a> Survey<'a> {
         Ok(())
     }
 
-    /// Begins a file of several.
+    /// Starts a file of several.
     fn enter(&mut self, path: &Path, database: Option<&str>) {
         self.source = path.display().to_string();
         self.modes = Modes::default();
         self.gather.enter(database);
     }
 
-    /// An error once the run is cancelled.
+    /// Fails once the run is cancelled.
     fn goes_on(&self) -> Result<(), LoadError> {
         if self.cancel.is_cancelled() {
             return Err(LoadError::interrupted(self.cancel));
@@ -267,7 +266,7 @@ impl<'a> Survey<'a> {
         Ok(())
     }
 
-    /// Follows the transaction that the file's session would be in.
+    /// Tracks the transaction that the file's session would be in.
     fn follow(&mut self, kind: &StatementKind, text: &[u8], line: u64, offset: u64) {
         if !matches!(kind, StatementKind::Set) {
             return self.transaction.statement(kind, text, line, offset);
@@ -279,7 +278,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Refuses the end of a file in a transaction that nothing commits, as a load does.
+    /// Refuses a file that ends in an open transaction, as a load does.
     fn refuse_open(&mut self) {
         let transaction = std::mem::take(&mut self.transaction);
         let outline = self.gather.outline();
@@ -309,7 +308,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Whether `--tables` asks for a table; notes which pattern did.
+    /// Whether `--tables` includes a table; records which pattern matched.
     fn wants(&mut self, database: Option<&[u8]>, table: &[u8]) -> bool {
         let database = database.map(shown);
         let database = database
@@ -403,7 +402,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// One refusal for all statements of a class: a dump of accounts has hundreds.
+    /// Adds one refusal for all statements of a class: a dump of accounts has hundreds.
     fn refuse_class(&mut self, class: StatementClass, text: &[u8], line: u64) {
         if self.options.on_error == OnError::Continue {
             return self.refuse(class.reason(), class.hint(), text, line);
@@ -581,7 +580,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// A statement that runs alone, if it is of nothing but what is chosen.
+    /// A statement that runs alone, if it concerns nothing but chosen tables.
     fn alone(&self, kind: &StatementKind, text: &[u8]) -> Fate {
         match self.gather.whose(kind, text, self.modes.now()) {
             Whose::Chosen => Fate::Alone,

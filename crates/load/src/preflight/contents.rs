@@ -1,4 +1,4 @@
-//! What the server holds already.
+//! Checks what the server already contains.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ use crate::outline::Outline;
 use crate::programs::Contents;
 use crate::resume::{Begun, Earlier};
 
-/// Databases that the dump defines something in, and that hold something already.
+/// Refuses databases that the dump defines something in and that are not empty.
 pub fn not_empty(
     options: &LoadOptions,
     conn: &mut Connection,
@@ -59,7 +59,7 @@ pub fn not_empty(
     Ok(refusals)
 }
 
-/// Names of the dump that are one to a server that reads names in any case.
+/// Refuses names in the dump that differ only in case, for a server that ignores case.
 pub fn same_names(options: &LoadOptions, outline: &Outline) -> Vec<Refusal> {
     let mut refusals = Vec::new();
     let mut seen: HashMap<String, String> = HashMap::new();
@@ -81,7 +81,8 @@ pub fn same_names(options: &LoadOptions, outline: &Outline) -> Vec<Refusal> {
     refusals
 }
 
-/// Statements that a load with `--append` stops at, because they may change rows that are there; the first of each database.
+/// Statements that a load with `--append` stops at because they may change existing rows; the first
+/// one in each database.
 pub fn not_appended(
     options: &LoadOptions,
     conn: &mut Connection,
@@ -106,16 +107,18 @@ pub fn not_appended(
     Ok(refusals)
 }
 
-/// Whether all tables of a database, as `SHOW TABLES` lists them, are Refloat's own; also when there are none.
+/// Whether all tables that `SHOW TABLES` lists are Refloat's own; also true if there are none.
 fn only_own(listed: &ResultSet, database: &str) -> bool {
     let own = |name: &str| is_own_table(database, name);
     (0..listed.len()).all(|row| listed.str(row, 0).is_some_and(own))
 }
 
-/// Whether no database has a table yet, those of the dump included, apart from Refloat's own tables: then nobody's durability is at stake.
+/// Whether no database has tables yet, including those of the dump but not counting Refloat's own:
+/// then nobody else's durability is at stake.
 ///
-/// What an account may not see, the servers do not list. So it must have a right that shows it the names of all databases, and in
-/// each of them one that shows it all tables; otherwise there may be more, and the answer is no.
+/// Servers do not list what an account may not see. So the account needs a privilege that shows it
+/// the names of all databases, and in each database one that shows it all tables. Otherwise there
+/// may be more, and the answer is no.
 pub fn holds_nothing_else(
     conn: &mut Connection,
     grants: &Grants,

@@ -1,4 +1,5 @@
-//! May this account do what the dump asks for? Everything that is missing is named at once.
+//! Checks that the account has the privileges that the dump needs, and names all missing ones at
+//! once.
 
 use refloat_run::settings::Facts;
 use refloat_sqltext::{literal, quote_ident};
@@ -9,14 +10,14 @@ use crate::options::{ExistingPolicy, IndexMode, LoadOptions};
 use crate::outline::{Account, Content, Outline};
 use crate::programs::Contents;
 
-/// Definers that a refusal names.
+/// How many definers a refusal names.
 const DEFINERS_SHOWN: usize = 3;
-/// What rows alone need.
+/// Needed for rows.
 const ROWS: [&str; 2] = ["SELECT", "INSERT"];
-/// What the definition of a table needs besides.
+/// Needed in addition for the definition of a table.
 const TABLES: [&str; 4] = ["CREATE", "DROP", "ALTER", "REFERENCES"];
 
-/// Names every privilege that is missing.
+/// Returns a refusal for every missing privilege.
 pub fn missing(
     options: &LoadOptions,
     conn: &mut Connection,
@@ -25,7 +26,7 @@ pub fn missing(
 ) -> Result<Vec<Refusal>, refloat_wire::Error> {
     let mut refusals = Vec::new();
     let Some(outline) = outline else {
-        // Of a dump that cannot be looked at beforehand it is known where it goes, at most.
+        // If the dump cannot be examined beforehand, at most its target database is known.
         let database = options
             .database
             .as_ref()
@@ -67,7 +68,7 @@ fn lacks(facts: &Facts, database: &str, lacking: &[&str]) -> Option<Refusal> {
     })
 }
 
-/// Privileges that are missing in one database, each once.
+/// Privileges that are missing in one database, each named once.
 fn on_database(
     options: &LoadOptions,
     conn: &mut Connection,
@@ -82,7 +83,7 @@ fn on_database(
         }
     };
     let grants = &facts.grants;
-    // A right on all of the database, or on each of its tables that the dump is about.
+    // Either on the whole database, or on each of the tables that the dump concerns.
     let has = |privilege: &str, mut tables: Box<dyn Iterator<Item = &String> + '_>| {
         grants.on_database(privilege, database)
             || tables.all(|table| grants.on_table(privilege, database, table))
@@ -106,7 +107,7 @@ fn on_database(
     if !content.created.is_empty() {
         for privilege in definition(options) {
             let ok = match created {
-                // What is there already is not defined anew with --append.
+                // With --append, tables that exist are not created.
                 Some(created) => {
                     let kept = |table: &&String| {
                         there.as_ref().is_some_and(|there| there.contains(*table))
@@ -148,21 +149,21 @@ fn on_database(
     Ok(lacking)
 }
 
-/// The privileges of which one allows a `DEFINER` that is somebody else.
+/// The privileges any one of which allows another account as `DEFINER`.
 fn definer_privileges(facts: &Facts) -> &'static [&'static str] {
     match facts.vendor {
-        // SET_ANY_DEFINER came in 8.2.0, SET_USER_ID went in 8.4.0.
+        // SET_ANY_DEFINER was added in 8.2.0, SET_USER_ID removed in 8.4.0.
         Vendor::MySql if facts.version >= (8, 4, 0) => &["SET_ANY_DEFINER", "SUPER"],
         Vendor::MySql if facts.version >= (8, 2, 0) => &["SET_ANY_DEFINER", "SET_USER_ID", "SUPER"],
         Vendor::MySql if facts.version >= (8, 0, 0) => &["SET_USER_ID", "SUPER"],
-        // SUPER stands for less since 11.0.
+        // SUPER covers less since 11.0.
         Vendor::MariaDb if facts.version >= (11, 0, 0) => &["SET USER"],
         Vendor::MariaDb if facts.version >= (10, 5, 2) => &["SET USER", "SUPER"],
         _ => &["SUPER"],
     }
 }
 
-/// Programs that are to run in the name of somebody else.
+/// Refuses programs that are to run as another account, if that is not allowed.
 fn definers(
     conn: &mut Connection,
     facts: &Facts,
@@ -209,7 +210,7 @@ fn definers(
         match conn.query_value(sql) {
             Ok(Some(count)) if count == "0" => orphans.push(one),
             Ok(_) => {}
-            // Who may not read the list of accounts cannot tell.
+            // The account may not read the list of accounts, so this is unknown.
             Err(error) if error.is_access_denied() => return Ok(None),
             Err(error) => return Err(error),
         }
@@ -246,7 +247,8 @@ fn listed(foreign: &[(&Account, &String)]) -> String {
     list.join(", ")
 }
 
-/// Functions and triggers that a server with a binary log takes from trusted accounts only (`log_bin_trust_function_creators`).
+/// Functions and triggers that a server with a binary log accepts only from trusted accounts
+/// (`log_bin_trust_function_creators`).
 fn creators(options: &LoadOptions, facts: &Facts, outline: &Outline) -> Vec<Refusal> {
     let mut refusals = Vec::new();
     if facts

@@ -1,4 +1,4 @@
-//! Settings that somebody asked for: none of them is left out without a word.
+//! Settings that the user asked for explicitly: none of them is left out silently.
 
 use refloat_run::settings::{Durability, Facts, Hints, SettingsPlan, Skipped};
 
@@ -8,7 +8,8 @@ use crate::options::{BinlogMode, LoadOptions};
 /// The session variable behind `--binlog`.
 const LOG_BIN: &str = "sql_log_bin";
 
-/// `--binlog off` where it cannot be done: the rows would reach the binary log, and everybody who reads it.
+/// Refuses `--binlog off` if the account cannot do it: the rows would reach the binary log and
+/// everyone who reads it.
 pub fn binlog(options: &LoadOptions, facts: &Facts) -> Option<Refusal> {
     if options.binlog != BinlogMode::Off {
         return None;
@@ -32,7 +33,7 @@ pub fn binlog(options: &LoadOptions, facts: &Facts) -> Option<Refusal> {
     })
 }
 
-/// What an explicit `--durability` asks for and the account may not do, in words.
+/// Settings that an explicit `--durability` asks for and the account may not change, in words.
 pub fn left_out(options: &LoadOptions, plan: &SettingsPlan, refused: &[Skipped]) -> Vec<String> {
     let Some(level) = options
         .durability

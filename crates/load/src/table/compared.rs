@@ -1,4 +1,4 @@
-//! Of which rows of a table the first ones were compared.
+//! Records of which kinds of rows of a table the first ones were compared.
 
 use std::sync::Arc;
 
@@ -7,34 +7,35 @@ use refloat_sqltext::InsertHeader;
 use crate::options::WritePath;
 use crate::session::Session;
 
-/// Kinds of rows of one table that are looked at; a dump that goes on changing its session has more.
+/// Kinds of rows of one table that are examined; a dump that keeps changing its session has more.
 const KINDS_MAX: usize = 16;
 
-/// Rows of one table that are read and written alike.
+/// Rows of one table that are parsed and written in the same way.
 #[derive(Debug)]
 pub struct Kind {
-    /// The dump's session.
+    /// The dump's session at these rows.
     pub session: Arc<Session>,
-    /// The columns, among others.
+    /// The head of their statements, with verb and columns.
     pub header: Arc<InsertHeader>,
-    /// How they are written.
+    /// The path that they are written by.
     pub path: WritePath,
 }
 
-/// The kinds of rows of one table that have been looked at.
+/// The kinds of rows of one table that have been examined.
 #[derive(Debug, Default)]
 pub struct Compared {
     kinds: Vec<Kind>,
     /// How often the server refused first rows.
     pub refused: u32,
-    /// Whether rows were compared, and not only looked at.
+    /// Whether rows were actually compared, and not just examined.
     pub any: bool,
-    /// Whether a chunk of few rows has gone as the dump has it: more of them are worth a look.
+    /// Whether a small chunk was already sent as the dump's own text: any further rows are worth
+    /// comparing.
     pub few: bool,
 }
 
 impl Compared {
-    /// Whether rows of this kind were looked at before, or are not looked at any more.
+    /// Whether rows of this kind were already examined, or the limit is reached.
     pub fn knows(&self, kind: &Kind) -> bool {
         self.kinds.len() >= KINDS_MAX
             || self.kinds.iter().any(|known| {
@@ -45,12 +46,12 @@ impl Compared {
             })
     }
 
-    /// Notes that rows of this kind were looked at.
+    /// Records that rows of this kind were examined.
     pub fn note(&mut self, kind: Kind) {
         self.kinds.push(kind);
     }
 
-    /// Forgets what was looked at: the table is another one from now on.
+    /// Forgets what was examined, because the table has changed.
     pub fn forget(&mut self) {
         self.kinds.clear();
         self.refused = 0;

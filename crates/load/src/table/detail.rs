@@ -1,20 +1,20 @@
-//! What the mark of a table's first rows keeps of the table.
+//! What the mark of a table's first rows records about the table.
 
 use serde::{Deserialize, Serialize};
 
 use crate::deferral::Deferral;
 
-/// What the mark of a table's first rows says of the table.
+/// What the mark of a table's first rows records about the table.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct TableDetail {
     /// Whether the load created it.
     pub created: bool,
     /// Rows that were there before.
     pub rows_before: u64,
-    /// Whether its engine takes rows back.
+    /// Whether its engine has transactions.
     pub transactional: bool,
-    /// Its definition before anything of it was put off.
+    /// Its definition before anything in it was deferred.
     pub definition: Option<String>,
-    /// What was put off.
+    /// The deferred indexes and foreign keys.
     pub deferral: Option<Deferral>,
 }

@@ -1,4 +1,4 @@
-//! Committing a chunk, and looking whether what was committed is there.
+//! Commits a chunk, and checks that what was committed is there.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use crate::marks::Stretch;
 use crate::patience::Patience;
 use crate::writer::Attempt;
 
-/// Time that a commit gets to end after Ctrl-C.
+/// How long a commit may take after Ctrl-C.
 const COMMIT_WAIT: Duration = Duration::from_secs(1);
-/// How often rows are written again that were not there after their commit.
+/// How often rows that are missing after their commit are written again.
 const VANISHED_MAX: u32 = 5;
 
 /// Why rows are not committed.
@@ -23,7 +23,7 @@ pub enum Uncommitted {
     Interrupted,
     /// They could not be written, or the connection failed.
     Attempt(Attempt),
-    /// The server said that they are committed, and they are not there.
+    /// The server reported them as committed, but they are not there.
     Vanished,
 }
 
@@ -42,8 +42,9 @@ impl From<Error> for Uncommitted {
 impl Worker {
     /// Commits, and looks for the marks of these stretches.
     ///
-    /// A commit that is killed may be done although it says that it failed, and the summary would not count its rows: so Ctrl-C gives
-    /// it a moment, and lets none begin.
+    /// A commit that is killed may have succeeded even if it reports an error, and the summary
+    /// would then not count its rows. So after Ctrl-C a running commit is given a moment, and none
+    /// is started.
     pub(super) fn commit(
         &mut self,
         chunk: &Chunk,
@@ -72,31 +73,34 @@ impl Worker {
         done
     }
 
-    /// Whether rows are there that the server said were committed.
+    /// Checks that rows are there that the server reported as committed.
     ///
-    /// A server's word is enough; what stands between may not be. A node of a Galera cluster (10.11.19) has said so of a thousand rows
-    /// that were on no node afterwards, and proxies play transactions again. The mark of the rows is in their transaction: without it
-    /// they are not there, and writing them again cannot double them, because its key is taken if it is there after all.
+    /// A server's own answer can be trusted; what is in between may not. A node of a Galera cluster
+    /// (10.11.19) has acknowledged a thousand rows that were on no node afterwards, and proxies
+    /// replay transactions. The mark of the rows is in their transaction: without it they are not
+    /// there. Writing them again cannot duplicate them, because their mark's key would be taken if
+    /// it was there after all.
     fn look(&mut self, chunk: &Chunk, stretches: &[Stretch]) -> Result<(), Uncommitted> {
         let Some(marks) = &self.link.ctx.marks else {
             return Ok(());
         };
-        // Where the engine has no transactions the mark has long been there.
+        // Without transactions, the mark was there before the commit.
         if stretches.is_empty() || !chunk.table.is_transactional() {
             return Ok(());
         }
         match marks.committed(&mut self.link.conn, stretches) {
             Ok(None) => Err(Uncommitted::Vanished),
-            // Connecting again comes with a look of its own.
+            // Reconnecting repeats this check.
             Err(error) if error.is_lost_connection() && !self.link.ctx.cancel.is_cancelled() => {
                 Err(error.into())
             }
-            // Where nothing could be seen, the server's word stands.
+            // If the check fails, the server's answer stands.
             Ok(Some(_)) | Err(_) => Ok(()),
         }
     }
 
-    /// Says that rows have vanished, and waits before they are written again; an error when that has happened too often.
+    /// Reports that rows have vanished, and waits before they are written again; an error if that
+    /// has happened too often.
     pub(super) fn vanished(&self, chunk: &Chunk, patience: &mut Patience) -> Result<(), LoadError> {
         let table = chunk.table.label();
         if patience.tries() >= VANISHED_MAX {
@@ -111,8 +115,8 @@ impl Worker {
         Ok(())
     }
 
-    /// What is in of a chunk that had vanished (`gone`) and could not be written again: where its own mark was in the way, the look was
-    /// wrong.
+    /// What is committed of a chunk that had vanished (`gone`) and could not be written again: if
+    /// its own mark was in the way, the check had been wrong.
     pub(super) fn there_after_all(
         &mut self,
         chunk: &Chunk,

@@ -1,7 +1,8 @@
-//! Finding the row that the server refuses.
+//! Finds the row that the server refuses.
 //!
-//! A refused chunk is rolled back and written once more as the dump's own text, piece by piece; a refused piece is halved
-//! until the row is found. So a failure names the row's line and byte and carries the words the server has for that row.
+//! A refused chunk is rolled back and written again as the dump's own text, piece by piece; a
+//! refused piece is halved until the row is found. So a failure names the row's line and byte, and
+//! has the server's message for that row.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -23,11 +24,11 @@ const FAILURES_MAX: u64 = 10_000;
 
 /// Why a search for refused rows ended.
 enum Halt {
-    /// The server has rolled everything back, because two transactions met: from the beginning.
+    /// A conflict with another transaction rolled everything back: start again.
     Again(refloat_wire::Error),
-    /// The server said that all of it was committed, and nothing is there: from the beginning.
+    /// The server reported all of it as committed, and nothing is there: start again.
     Vanished,
-    /// For good.
+    /// The search cannot continue.
     Fatal(LoadError),
 }
 
@@ -37,17 +38,17 @@ impl From<LoadError> for Halt {
     }
 }
 
-/// What a search has found so far; it counts once the rows beside it are committed.
+/// What a search has found so far; valid once the other rows are committed.
 #[derive(Default)]
 struct Findings {
     written: Written,
-    /// Failures, and how many rows they are.
+    /// The failures, and the number of rows that they cover.
     failures: Vec<StatementFailure>,
     refused: u64,
 }
 
 impl Worker {
-    /// Writes a refused chunk row by row where needed, and reports what stays refused.
+    /// Writes a refused chunk row by row where necessary, and reports the rows that stay refused.
     pub(super) fn diagnose(
         &mut self,
         chunk: &Chunk,
@@ -60,7 +61,7 @@ impl Worker {
             .layout()
             .is_some_and(|layout| !layout.transactional)
         {
-            // What was written cannot be taken back, so it cannot be tried again either.
+            // What was written cannot be rolled back, so it cannot be retried either.
             let piece = &chunk.pieces[0];
             let text = piece
                 .text(&mut self.link.buffer)
@@ -106,8 +107,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Lists the only row of a chunk as refused, of a table whose engine has no transactions: nothing of its statement is stored, and its
-    /// mark has been there before it.
+    /// Lists the only row of a chunk as refused, for a table whose engine has no transactions: its
+    /// statement stored nothing, and its mark was written before it.
     fn leave_row_out(&mut self, chunk: &Chunk, error: LoadError) -> Result<(), LoadError> {
         let LoadError::Statement { failure, .. } = error else {
             return Err(error);
@@ -125,7 +126,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Writes the chunk in one transaction, all but the rows that are refused.
+    /// Writes the chunk in one transaction, except for the rows that are refused.
     fn search_chunk(&mut self, chunk: &Chunk) -> Result<Findings, Halt> {
         let label = chunk.table.label();
         let server =
@@ -207,7 +208,7 @@ impl Worker {
                 )
                 .into());
             }
-            // A deadlock has taken back what this transaction wrote before; no row is to blame.
+            // A deadlock has rolled back what this transaction wrote before; no row is to blame.
             Err(Attempt::Wire(error)) if matches!(error.retry(), RetryStatus::SameConnection) => {
                 return Err(Halt::Again(error));
             }
@@ -271,9 +272,9 @@ impl Worker {
     }
 }
 
-/// Why a search ends that the server ended, and not a row.
+/// Why a search ends because of a server error that no row caused.
 fn halted(chunk: &Chunk, error: refloat_wire::Error) -> Halt {
-    // A deadlock has taken back what this transaction wrote before.
+    // A deadlock has rolled back what this transaction wrote before.
     if matches!(error.retry(), RetryStatus::SameConnection) {
         return Halt::Again(error);
     }

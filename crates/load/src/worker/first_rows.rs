@@ -1,11 +1,14 @@
-//! The first rows of a table, written to the side before any of them is written.
+//! Test writes of the first rows of a table, before any of them goes into the table itself.
 //!
-//! `LOAD DATA` and the array-bound insert get values in another form than the dump has them. When a value becomes another one on the
-//! way, no count tells. So the first rows that a table gets by such a path are written to two temporary tables like it: by that path
-//! to the one, as the dump's own `INSERT` to the other, in the session that the dump has there. The two must hold the same bytes, or the
-//! load ends before a row of that kind is in. It is done once for each session, list of columns and path of a table.
+//! `LOAD DATA` and the array-bound insert receive values in another form than the dump has them. If
+//! a value changes on the way, no count reveals it. So the first rows that a table gets by such a
+//! path are written to two temporary tables like it: to one by that path, to the other as the
+//! dump's own `INSERT`, in the session that the dump has there. Both must hold the same bytes, or
+//! the load ends before a row of that kind is stored. This happens once for each session, column
+//! list and path of a table.
 //!
-//! Temporary tables have no triggers and no foreign keys, and belong to their connection. They are kept out of the binary log.
+//! Temporary tables have no triggers and no foreign keys, and belong to their connection. They are
+//! kept out of the binary log.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,31 +27,33 @@ use crate::options::WritePath;
 use crate::table::{Kind, Table};
 use crate::writer::Attempt;
 
-/// Rows that are compared.
+/// Number of rows compared.
 const ROWS: usize = 50;
-/// Bytes of their text, where they are more than one.
+/// Bytes of their text, if there is more than one row.
 const BYTES: usize = 256 << 10;
-/// Rows of the first chunk, and bytes of its text, up to which it goes as the dump has it where nobody asked for a path: to compare two ways first takes
-/// the server longer than the faster one saves (2.6 ms a table, beside 5 µs a row; `bench/small`).
+/// A first chunk of up to this many rows and bytes of text goes as the dump's own text, unless a
+/// path was requested: a comparison would cost the server more time than the faster path saves (2.6
+/// ms per table, compared with 5 µs per row; `bench/small`).
 const FEW_ROWS: u64 = 500;
 const FEW_BYTES: usize = BYTES;
-/// Bytes of a row that is written no more often than it must be.
+/// A row with more bytes than this is not written more often than necessary.
 const ROW_MAX: usize = 16 << 20;
-/// How often the server may refuse rows of a table until they are no longer looked at: others may come behind them.
+/// How often the server may refuse first rows of a table before the comparison is given up. It is
+/// tried more than once because later rows may be ones that the server accepts.
 const REFUSED_MAX: u32 = 3;
-/// The temporary tables; they hide none that a dump can have.
+/// The temporary tables; no table of a dump can have these names.
 const TABLES: [&str; 2] = ["refloat_rows_by_path", "refloat_rows_as_text"];
-/// A clock that stands still, in seconds since 1970, for values that the server takes from it.
+/// A stopped clock, in seconds since 1970, for values that the server takes from it.
 const STOP_CLOCK: &str = "SET SESSION timestamp = 1700000000";
 const START_CLOCK: &str = "SET SESSION timestamp = DEFAULT";
 
 /// Why two ways of writing were not compared.
 enum Halt {
-    /// The connection or the source failed, or the load ends.
+    /// The connection or the source failed, or the load is ending.
     Fatal(Attempt),
-    /// It cannot be done, for this reason.
+    /// It is not possible, for this reason.
     Impossible(String),
-    /// The server did not take the rows in one of the two ways.
+    /// The server refused the rows in one of the two ways.
     Refused(String),
 }
 
@@ -62,7 +67,7 @@ impl From<Error> for Halt {
     }
 }
 
-/// Rows in question.
+/// The rows to compare.
 struct Sample<'a> {
     chunk: &'a Chunk,
     path: WritePath,
@@ -70,13 +75,13 @@ struct Sample<'a> {
     piece: Piece,
 }
 
-/// Columns, and those of them that rows fill.
+/// Columns, and which of them rows fill.
 struct Shape {
     layout: Arc<Layout>,
     targets: Vec<usize>,
 }
 
-/// The first value that is another one.
+/// The first value that differs.
 struct Difference {
     column: String,
     by_path: String,
@@ -100,8 +105,8 @@ fn in_other_form(chunk: &Chunk, path: WritePath) -> Option<Shape> {
 }
 
 impl Worker {
-    /// The path that the rows of a chunk are written by: the one meant for them where it stores what the dump has, the dump's own text
-    /// where the server refuses them.
+    /// The path to write the rows of a chunk by: the intended one if it stores what the dump has,
+    /// or the dump's own text if the server refuses them.
     pub(super) fn proven_path(
         &mut self,
         chunk: &Chunk,
@@ -135,7 +140,7 @@ impl Worker {
                 return Ok(path);
             }
             Err(Halt::Fatal(failed)) => return Err(failed),
-            // Then it will refuse the chunk as well, and say which row it means.
+            // Then it will refuse the chunk as well, and say which row is to blame.
             Err(Halt::Refused(_)) if compared.refused < REFUSED_MAX => {
                 compared.refused += 1;
                 return Ok(WritePath::Insert);
@@ -158,7 +163,7 @@ impl Worker {
         shape: Shape,
     ) -> Result<Sample<'a>, Halt> {
         let mut columns = shape.layout.columns.iter();
-        // The temporary tables would take numbers that are for the table.
+        // The temporary tables would consume numbers of the sequence.
         if let Some(column) = columns.find(|column| column.from_sequence) {
             let name = &column.name;
             let reason = format!("the default of column {name} is the next value of a sequence");
@@ -180,7 +185,7 @@ impl Worker {
         })
     }
 
-    /// Some of the first rows of a piece.
+    /// A piece with some of the first rows of a piece.
     fn part(
         &mut self,
         chunk: &Chunk,
@@ -201,7 +206,7 @@ impl Worker {
         part
     }
 
-    /// Compares what a path stores with what an `INSERT` does.
+    /// Compares what a path stores with what an `INSERT` stores.
     fn try_both(&mut self, sample: &Sample<'_>) -> Result<(), Halt> {
         let quiet = self.keep_out_of_binlog(sample)?;
         let looked = match self.differ(sample, &sample.piece, [sample.path, WritePath::Insert]) {
@@ -215,7 +220,8 @@ impl Worker {
         looked
     }
 
-    /// Whether the binary log was switched off for the connection, because temporary tables would get into it.
+    /// Turns the connection's binary log off if temporary tables would get into it; returns whether
+    /// it did.
     fn keep_out_of_binlog(&mut self, sample: &Sample<'_>) -> Result<bool, Halt> {
         let ctx = Arc::clone(&self.link.ctx);
         if ctx.binlog_off
@@ -233,9 +239,9 @@ impl Worker {
         }
     }
 
-    /// Makes sure of a difference, and looks for the row.
+    /// Confirms a difference, and finds the row.
     fn try_again(&mut self, sample: &Sample<'_>) -> Result<(), Halt> {
-        // Where the clock cannot be stopped, the rows have to differ all the same.
+        // If the clock cannot be stopped, the difference must show up again anyway.
         let stopped = match self.link.conn.exec(STOP_CLOCK) {
             Ok(_) => true,
             Err(error) if error.is_lost_connection() => return Err(error.into()),
@@ -281,7 +287,7 @@ impl Worker {
         }))))
     }
 
-    /// Writes rows to two temporary tables, and says in what they differ.
+    /// Writes rows to two temporary tables, and returns the first difference.
     fn differ(
         &mut self,
         sample: &Sample<'_>,
@@ -290,7 +296,8 @@ impl Worker {
     ) -> Result<Option<Difference>, Halt> {
         let mut made = Vec::new();
         let found = self.compare(sample, piece, ways, &mut made);
-        // In the middle of rows that could not be read, nothing can be asked for.
+        // After a fatal error the connection may be in the middle of rows, where no statement can
+        // be sent.
         if !made.is_empty() && !matches!(found, Err(Halt::Fatal(_))) {
             let statement = format!("DROP TEMPORARY TABLE {}", made.join(", "));
             self.link.conn.exec(statement)?;
@@ -336,7 +343,8 @@ impl Worker {
         Ok(difference(&given, &by_path, &as_text))
     }
 
-    /// Makes two temporary tables like the one of the rows; without what a temporary table cannot have, if there is something.
+    /// Creates two temporary tables like the rows' own table, but without anything that a temporary
+    /// table cannot have.
     fn make_tables(&mut self, sample: &Sample<'_>, made: &mut Vec<String>) -> Result<Shape, Halt> {
         let (table, shape) = (&sample.chunk.table, &sample.shape);
         let columns: Vec<&Column> = shape.columns().collect();
@@ -351,7 +359,7 @@ impl Worker {
                 impossible(error)?;
             }
             if !like {
-                // Another engine may keep its rows elsewhere: those of the temporary table would be there, too.
+                // Another engine may keep its rows elsewhere, even those of a temporary table.
                 let select = format!(
                     "{head} ENGINE=InnoDB AS SELECT {} FROM {from} LIMIT 0",
                     names.join(", ")
@@ -370,7 +378,7 @@ impl Worker {
     }
 }
 
-/// Whether it was refused for a reason that another definition may not have.
+/// Whether a definition was refused for a reason that need not apply to another definition.
 fn impossible(error: Error) -> Result<(), Halt> {
     if error.is_access_denied() {
         let reason = "the account may not create temporary tables (CREATE TEMPORARY TABLES)";
@@ -383,22 +391,22 @@ fn impossible(error: Error) -> Result<(), Halt> {
 }
 
 impl Shape {
-    /// The columns that rows fill, in their order.
+    /// The columns that rows fill, in the order of the rows.
     fn columns(&self) -> impl Iterator<Item = &Column> {
         self.targets
             .iter()
             .map(|&index| &self.layout.columns[index])
     }
 
-    /// Those of them that keep what they are given.
+    /// Those of them that store the given values.
     fn given(&self) -> Vec<&Column> {
         self.columns().filter(|column| !column.generated).collect()
     }
 
-    /// Of a temporary table with the same definition.
+    /// The shape of a temporary table with the same definition.
     fn alike(&self) -> Self {
         let mut layout = Layout::clone(&self.layout);
-        // There is no transaction to go back to a savepoint in.
+        // There is no transaction, so no savepoint to roll back to.
         layout.transactional = false;
         Self {
             layout: Arc::new(layout),
@@ -406,7 +414,7 @@ impl Shape {
         }
     }
 
-    /// Of a temporary table that has these columns alone, and computes none of them.
+    /// The shape of a temporary table that has only these columns, none of them generated.
     fn plain(&self) -> Self {
         let plain = |column: &Column| Column {
             generated: false,
@@ -426,7 +434,7 @@ impl Shape {
 }
 
 impl Sample<'_> {
-    /// Rows of it, as a chunk for a temporary table.
+    /// The piece's rows, as a chunk for a temporary table.
     fn on(&self, trial: Table, shape: &Shape, piece: &Piece) -> Chunk {
         let verb = self.chunk.header.verb;
         let words = match verb {
@@ -461,13 +469,14 @@ fn as_bytes(column: &Column) -> String {
     match column.class {
         ColumnClass::Bytes => name,
         ColumnClass::Bit => format!("HEX({name})"),
-        // A FLOAT shows fewer digits than it has.
+        // A FLOAT displays fewer digits than it has.
         ColumnClass::Approximate => format!("CAST({name} + 0e0 AS BINARY)"),
         _ => format!("CAST({name} AS BINARY)"),
     }
 }
 
-/// The first value in which the rows differ; each has which of the tables it comes from in front.
+/// The first value in which the rows differ. The first column of each row says which table it is
+/// from.
 fn difference(
     given: &[&Column],
     by_path: &[Vec<Option<Vec<u8>>>],

@@ -1,7 +1,7 @@
-//! A connection that was lost in the middle of a chunk.
+//! Handles a connection that was lost in the middle of a chunk.
 //!
-//! The commit of the chunk may have been done although its answer never came. The mark of the chunk tells: it is there with the rows
-//! or not at all.
+//! The chunk may have been committed although the answer never arrived. Its mark decides: it is
+//! there together with the rows, or not at all.
 
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
@@ -12,27 +12,28 @@ use super::{Worker, Written};
 use crate::chunk::Chunk;
 use crate::error::LoadError;
 
-/// How long a server that cannot be reached is waited for.
+/// How long to wait for a server that cannot be reached.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The same for one that refuses connections: it has ended, and after a restart the load does not go on by itself.
+/// The same for one that refuses connections: it has shut down, and after a restart the load does
+/// not continue by itself.
 const PATIENCE_REFUSED: Duration = Duration::from_secs(3);
-/// Wait before the first attempt; it doubles up to [`WAIT_MAX`].
+/// Wait before the first attempt; doubles up to [`WAIT_MAX`].
 const WAIT: Duration = Duration::from_millis(100);
 /// Longest wait between two attempts.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 /// `ER_CON_COUNT_ERROR`.
 const TOO_MANY_CONNECTIONS: u16 = 1040;
 
-/// What became of a chunk whose connection was lost.
+/// The outcome of a chunk whose connection was lost.
 pub struct Done {
-    /// Rows that are in.
+    /// Rows that are committed.
     pub written: Written,
     /// Rows that the server refused.
     pub refused: u64,
 }
 
 impl Worker {
-    /// Connects again; tells what is in of the chunk, if it was committed.
+    /// Connects again; returns what is committed of the chunk, if it was.
     pub(super) fn reconnect(
         &mut self,
         chunk: &Chunk,
@@ -92,7 +93,7 @@ impl Worker {
     }
 }
 
-/// How long an error is worth waiting; `None` when waiting does not help.
+/// How long it is worth waiting after an error; `None` if waiting does not help.
 fn patience_with(error: &Error) -> Option<Duration> {
     if let Error::Io { source, .. } = error
         && matches!(

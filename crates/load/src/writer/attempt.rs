@@ -1,4 +1,4 @@
-//! What came of an attempt to write rows.
+//! The result of an attempt to write rows.
 
 use refloat_sqltext::InsertVerb;
 
@@ -11,12 +11,12 @@ pub struct Written {
     pub rows: u64,
     /// Rows that `INSERT IGNORE` left out.
     pub ignored: u64,
-    /// Of the rows stored, those whose text was sent as it stands in the source.
+    /// Of the rows stored, those whose text was sent exactly as in the source.
     pub as_it_stands: u64,
 }
 
 impl Written {
-    /// What a statement with `rows` rows has written that says `affected`.
+    /// What a statement with `rows` rows has written, if the server reports `affected`.
     pub fn by(verb: InsertVerb, rows: u64, affected: u64) -> Self {
         match verb {
             InsertVerb::Insert => Self {
@@ -28,7 +28,8 @@ impl Written {
                 ignored: rows.saturating_sub(affected),
                 ..Self::default()
             },
-            // A replaced row counts twice in affected_rows; how many are left is counted at the end.
+            // A replaced row counts twice in affected_rows; the rows that remain are counted at the
+            // end.
             InsertVerb::Replace => Self {
                 rows,
                 ..Self::default()
@@ -48,15 +49,16 @@ impl Written {
 pub enum Attempt {
     /// The server or the connection failed.
     Wire(refloat_wire::Error),
-    /// The server took the rows but not as they were: rows skipped or warnings given. Nothing is committed.
+    /// The server took the rows, but not exactly: rows were skipped or warnings given. Nothing is
+    /// committed.
     NotExact(String),
     /// The dump's file could not be read again.
     Source {
-        /// The file.
+        /// The file of the dump.
         file: String,
-        /// Byte of it.
+        /// Byte of the dump where the piece begins.
         offset: u64,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// A row is larger than a packet may be.

@@ -1,7 +1,7 @@
-//! Rows by MariaDB's array-bound prepared insert.
+//! Writes rows by MariaDB's array-bound prepared insert.
 //!
-//! While the server stores one packet the next one is encoded: a packet is sent, and its answer is read only before the
-//! following one goes out.
+//! While the server stores one packet, the next one is encoded: the answer to a packet is read only
+//! before the following one is sent.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,19 +18,20 @@ use crate::encode::bulk::{BulkSend, BulkSink, bulk_type};
 use crate::encode::{Encoder, FlushError, Stop};
 use crate::table::Table;
 
-/// Bytes of a packet that are worth a round trip; larger packets only cost cache.
+/// Bytes of a packet that are worth a round trip; larger packets only cost cache misses.
 pub const PACKET_TARGET: usize = 4 << 20;
-/// The first packet of a chunk: the server waits for it with nothing to do, and a small one is made sooner. The next ones are four times as
-/// large each, up to [`PACKET_TARGET`].
+/// The first packet of a chunk: the server is idle until it arrives, and a small one is ready
+/// sooner. Each following packet is four times as large, up to [`PACKET_TARGET`].
 const PACKET_FIRST: usize = 256 << 10;
 /// Room left below the server's limit.
 const PACKET_SLACK: usize = 1024;
 
-/// The statement that a worker has prepared, and what its parameters are.
+/// The statement that a worker has prepared, and its parameters.
 struct Prepared {
-    /// State of the link's session that it was prepared in.
+    /// Generation of the link's session that it was prepared in.
     generation: u64,
-    /// The columns that it was prepared for: another table, or the same one after the dump changed it, has others.
+    /// The columns that it was prepared for: another table has others, and so does the same one
+    /// after the dump changed it.
     layout: Arc<Layout>,
     header: Vec<u8>,
     charset: String,
@@ -39,11 +40,11 @@ struct Prepared {
     targets: Vec<usize>,
     /// Types of the parameters, by [`Form::index`].
     types: [Vec<BulkType>; 4],
-    /// Which of them the packet has.
+    /// Which of these forms the packet has.
     form: Form,
 }
 
-/// What is known of the values of a packet, and decides the types that they are bound with.
+/// What is known about the values of a packet; it determines the types that they are bound with.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Form {
     /// All text is ASCII.
@@ -53,7 +54,7 @@ struct Form {
 }
 
 impl Form {
-    /// All forms, in the order of their indexes.
+    /// All forms, in the order of [`Form::index`].
     const ALL: [Self; 4] = [
         Self {
             ascii: false,
@@ -78,14 +79,14 @@ impl Form {
     }
 }
 
-/// Sends packets and reads their answers one packet late.
+/// Sends packets, and reads each answer only before the next packet.
 struct Sender<'a> {
     conn: &'a mut Connection,
     ctx: &'a Context,
     table: &'a Table,
     verb: InsertVerb,
     outstanding: Option<u64>,
-    /// Bytes that are worth sending now.
+    /// Bytes that the next packet should have.
     worth: usize,
     written: Written,
 }
@@ -127,7 +128,7 @@ impl BulkSend for &mut Sender<'_> {
     }
 }
 
-/// The statement to prepare: the dump's verb and columns, one `?` for each.
+/// The statement to prepare: the dump's verb and columns, with one `?` each.
 fn statement_text(
     table: &Table,
     header: &InsertHeader,
@@ -184,7 +185,8 @@ impl ChunkWriter for BulkWriter {
 }
 
 impl BulkWriter {
-    /// Prepares the chunk's statement unless it still is; `false` when the columns are not known.
+    /// Prepares the chunk's statement unless it already is; `false` if the columns are unknown or
+    /// the rows cannot be bound.
     fn prepare(
         &mut self,
         link: &mut Link,
@@ -202,15 +204,16 @@ impl BulkWriter {
         let Some(targets) = layout.targets(chunk.header.columns.as_deref()) else {
             return Ok(false);
         };
-        // MariaDB's dump tool writes values for the columns that the server computes. Unless the session is strict the server
-        // leaves them out, with a warning for each: here they are not sent.
+        // MariaDB's dump tool writes values for generated columns. Unless the session is strict,
+        // the server ignores them with a warning for each; here they are not sent.
         let bound: Vec<usize> = targets
             .iter()
             .copied()
             .filter(|&index| !layout.columns[index].generated)
             .collect();
         let computed = bound.len() < targets.len();
-        // The times of a versioned row are computed too, and may be given all the same (system_versioning_insert_history).
+        // The row start and end times of system-versioned rows are generated too, but may be given
+        // (system_versioning_insert_history).
         if bound.is_empty() || (computed && (chunk.session.is_strict() || layout.versioned)) {
             return Ok(false);
         }
@@ -245,8 +248,8 @@ impl BulkWriter {
         Ok(true)
     }
 
-    /// Binds and sends `pieces` until the end or an unfit row; returns the piece it stopped in, with the byte and the
-    /// number of rows that are left there.
+    /// Binds and sends `pieces` to the end or to an unfit row; returns the piece it stopped in,
+    /// with the byte and the number of rows that are left there.
     fn bind(
         &mut self,
         link: &mut Link,
@@ -331,7 +334,8 @@ impl BulkWriter {
                     sender.settle()?;
                     return Err(Attempt::RowTooLarge { size });
                 }
-                // Not what the walker knows as tuples: the server's parser has the last word on the whole piece.
+                // Not what the walker recognizes as tuples: the server's parser decides about the
+                // whole piece.
                 Err(VisitError::Syntax { .. }) => {
                     sender.settle()?;
                     return Err(Attempt::NotExact(

@@ -1,10 +1,11 @@
-//! Computed columns whose expression warns.
+//! Handles generated columns whose expression gives warnings.
 //!
-//! A source whose `sql_mode` was not strict may hold rows for which the expression of a generated column warns: a text that is
-//! cut, a division by zero. A strict writer refuses such a row, the dump's own session computes the value as the source did. So
-//! refused rows of a table with generated columns are given to a *judge* first: a temporary table of the same columns that
-//! computes nothing. What it takes without a warning, strictly, is written under the dump's own mode, where only the
-//! expressions are left to warn.
+//! A source whose `sql_mode` was not strict may hold rows for which the expression of a generated
+//! column gives a warning: a truncated text, a division by zero. A strict writer refuses such a
+//! row; the dump's own session computes the value as the source did. So refused rows of a table
+//! with generated columns are first given to a *judge*: a temporary table with the same columns
+//! that computes nothing. Rows that it takes without a warning in strict mode are written under the
+//! dump's own mode, where only the expressions can still give warnings.
 
 use std::fmt::Write as _;
 
@@ -16,12 +17,13 @@ use super::{Attempt, Link, Written};
 use crate::chunk::Chunk;
 use crate::context::DEPRECATED;
 
-/// The temporary table; it hides no table that a dump can have.
+/// The temporary table; no table of a dump can have this name.
 const JUDGE: &str = "refloat_judge_of_rows";
 
 impl Link {
-    /// Writes refused rows under the dump's own mode when the expressions of computed columns are all that speaks against
-    /// them; `None` when they are not, and nothing is written then. Of an engine with transactions.
+    /// Writes refused rows under the dump's own mode if only the expressions of generated columns
+    /// stand in the way; otherwise returns `None` and writes nothing. For engines with
+    /// transactions.
     pub fn keep_computed(
         &mut self,
         chunk: &Chunk,
@@ -42,8 +44,8 @@ impl Link {
         Ok(written)
     }
 
-    /// Writes rows of an engine without transactions: what is refused in the middle of them leaves the ones before it, so nothing is
-    /// tried a second time.
+    /// Writes rows for an engine without transactions. Rows before a refused one stay in the table,
+    /// so there is no second attempt.
     pub(super) fn write_computing(
         &mut self,
         chunk: &Chunk,
@@ -59,7 +61,7 @@ impl Link {
         Ok(written?)
     }
 
-    /// The rows as `(…),(…)`, if a table that computes nothing takes them as they are.
+    /// The rows as `(…),(…)`, if a table that computes nothing takes them unchanged.
     fn judged<'a>(
         &mut self,
         chunk: &Chunk,
@@ -76,7 +78,7 @@ impl Link {
         let Some(targets) = targets.filter(|targets| !targets.is_empty()) else {
             return Ok(None);
         };
-        // The judge knows nothing of columns that the rows do not name.
+        // The judge does not have the columns that the rows do not name.
         if layout.lacks_value(&targets) {
             return Ok(None);
         }
@@ -92,7 +94,7 @@ impl Link {
         Ok(Some(tuples))
     }
 
-    /// Whether a table that computes nothing takes the rows as they are.
+    /// Whether a table that computes nothing takes the rows unchanged.
     fn judged_exact(
         &mut self,
         chunk: &Chunk,
@@ -104,11 +106,11 @@ impl Link {
         for (at, &index) in targets.iter().enumerate() {
             let comma = if at > 0 { ", " } else { "" };
             let name = quote_ident(&layout.columns[index].name);
-            // A name of its own: what the expression of a column is called is no matter here.
+            // An alias, because the column's own name does not matter here.
             let _ = write!(definition, "{comma}{name} AS c{at}");
         }
         let _ = write!(definition, " FROM {} LIMIT 0", chunk.table.quoted());
-        // Without the right to make one, rows stay refused.
+        // An account that may not create temporary tables keeps its rows refused.
         if refusable(self.conn.exec(definition))?.is_none() {
             return Ok(false);
         }
@@ -132,7 +134,7 @@ impl Link {
         verdict
     }
 
-    /// The rows in the dump's own mode. The session is not a writer's afterwards.
+    /// Writes the rows under the dump's own mode. Afterwards the session is not a writer's.
     fn insert_computed(&mut self, chunk: &Chunk, tuples: &[u8]) -> Result<Written, Error> {
         self.lenient(&chunk.session)?;
         self.text.clear();
@@ -146,7 +148,8 @@ impl Link {
     }
 }
 
-/// A refusal by the server is `None`; a deadlock, which takes more back than the statement, and a lost connection stay errors.
+/// A refusal by the server becomes `None`. A deadlock, which rolls back more than the statement,
+/// and a lost connection stay errors.
 fn refusable<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
     match result {
         Ok(ok) => Ok(Some(ok)),

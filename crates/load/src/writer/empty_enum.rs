@@ -1,8 +1,9 @@
-//! Index 0 of an `ENUM`.
+//! Handles index 0 of an `ENUM`.
 //!
-//! A source whose `sql_mode` was not strict may hold it; dump tools write it as `''`. A strict writer refuses that value, the
-//! dump's own session stores it and warns. So a refused piece of a table with such columns is written once more as the dump's
-//! session would, and kept only if the server gives exactly one warning for each such value and none for anything else.
+//! A source whose `sql_mode` was not strict may hold it; dump tools write it as `''`. A strict
+//! writer refuses that value; the dump's own session stores it with a warning. So a refused piece
+//! of a table with such columns is written again as the dump's session would, and kept only if the
+//! server gives exactly one warning for each such value and none for anything else.
 
 use refloat_schema::columns::Layout;
 use refloat_sqltext::{InsertVerb, RowVisitor, StrLit};
@@ -11,10 +12,10 @@ use refloat_wire::{Error, RetryStatus};
 use super::{Attempt, Link, WARNINGS_MAX, Written};
 use crate::chunk::{Chunk, Piece};
 
-/// `WARN_DATA_TRUNCATED`: what the server says about the value.
+/// `WARN_DATA_TRUNCATED`: the server's warning about the value.
 const DATA_TRUNCATED: u16 = 1265;
 
-/// Counts empty strings at the places of `ENUM` columns.
+/// Counts empty strings in the positions of `ENUM` columns.
 struct Empties<'a> {
     is_enum: &'a [bool],
     at: usize,
@@ -49,7 +50,7 @@ impl RowVisitor for Empties<'_> {
     }
 }
 
-/// Empty strings for `ENUM` columns in the rows of a piece.
+/// The number of empty strings for `ENUM` columns in the rows of a piece.
 fn empty_enums(chunk: &Chunk, layout: &Layout, text: &[u8]) -> u64 {
     let Some(targets) = layout.targets(chunk.header.columns.as_deref()) else {
         return 0;
@@ -76,8 +77,8 @@ fn empty_enums(chunk: &Chunk, layout: &Layout, text: &[u8]) -> u64 {
 }
 
 impl Link {
-    /// Writes a refused piece under the dump's own mode when index 0 of an `ENUM` is all that speaks against it; `None` when it
-    /// is not, and nothing of the piece is written then.
+    /// Writes a refused piece under the dump's own mode if only index 0 of an `ENUM` stands in the
+    /// way; otherwise returns `None` and writes nothing of the piece.
     pub fn keep_empty_enums(
         &mut self,
         chunk: &Chunk,
@@ -111,8 +112,8 @@ impl Link {
         Ok(kept.ok())
     }
 
-    /// Rows in the dump's own mode, with index 0 of an `ENUM` in `empties` places; the inner error is what else the server said. The
-    /// session is not a writer's afterwards.
+    /// Writes rows under the dump's own mode, with index 0 of an `ENUM` in `empties` places; the
+    /// inner error is any other message of the server. Afterwards the session is not a writer's.
     fn insert_as_dump(
         &mut self,
         chunk: &Chunk,
@@ -126,7 +127,7 @@ impl Link {
         self.text.extend_from_slice(text);
         let ok = match self.conn.exec(&self.text) {
             Ok(ok) => ok,
-            // A deadlock has taken the savepoint back too.
+            // A deadlock has rolled back the savepoint too.
             Err(error) if matches!(error.retry(), RetryStatus::SameConnection) => {
                 return Err(error);
             }
@@ -160,8 +161,9 @@ impl Link {
         })
     }
 
-    /// Writes a chunk for an engine without transactions whose rows a strict writer might refuse in the middle of a statement, with
-    /// the first ones written: index 0 of an `ENUM` and expressions that warn are looked for beforehand. `None` when there are none.
+    /// Writes a chunk for an engine without transactions. A strict writer might refuse a row in the
+    /// middle of a statement, with earlier ones already stored, so index 0 of an `ENUM` and
+    /// expressions that give warnings are looked for beforehand. `None` if there are none.
     pub fn write_untransacted(&mut self, chunk: &Chunk) -> Result<Option<Written>, Attempt> {
         let layout = chunk.table.layout();
         let Some(layout) = layout.filter(|layout| {

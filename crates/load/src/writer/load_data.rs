@@ -1,8 +1,9 @@
-//! Rows by `LOAD DATA LOCAL INFILE`.
+//! Writes rows by `LOAD DATA LOCAL INFILE`.
 //!
-//! `LOCAL` makes the server skip duplicates and turn errors into warnings, whatever the `sql_mode`. So each statement's
-//! information line is compared with what was sent before anything is committed, and a statement that was not exact is
-//! rolled back and written as the dump's own text, which is refused with the server's words for the row.
+//! `LOCAL` makes the server skip duplicates and turn errors into warnings, whatever the `sql_mode`.
+//! So each statement's information line is compared with what was sent before anything is
+//! committed. A statement that was not exact is rolled back and written as the dump's own text,
+//! which the server refuses with a message for the row.
 
 use std::time::Instant;
 
@@ -22,7 +23,8 @@ use crate::table::Table;
 
 /// The character set of text in UTF-8.
 const UTF8: &str = "utf8mb4";
-/// The first byte of a character of four bytes in UTF-8, which the old `utf8mb3` does not have, is at least this.
+/// The first byte of a four-byte UTF-8 character is at least this; `utf8mb3` has no such
+/// characters.
 const FOUR_BYTES: u8 = 0xF0;
 /// Bytes sent at a time.
 const SEND_TARGET: usize = 1 << 20;
@@ -37,17 +39,20 @@ impl TsvSend for &mut Sender<'_> {
     }
 }
 
-/// How fields and lines are written, in hexadecimal: `sql_mode` decides what a backslash in a literal means, and what is left out here
-/// besides. Under `NO_BACKSLASH_ESCAPES` nothing is escaped unless the statement says so (MySQL 9.7.4: `\N` would be the text, not NULL).
+/// The format of fields and lines, in hexadecimal because `sql_mode` decides what a backslash in a
+/// literal means, and also what an omitted clause means: under `NO_BACKSLASH_ESCAPES` nothing is
+/// escaped unless the statement says so (MySQL 9.7.4: `\N` would be the text, not NULL).
 const FIELDS: &str =
     "FIELDS TERMINATED BY X'09' ENCLOSED BY '' ESCAPED BY X'5C' LINES TERMINATED BY X'0A'";
 
 /// The statement; the file name is only a word that both sides agree on.
 ///
-/// The stream is `binary`, so that its bytes are stored as they are. In a character set of several bytes the server would look
-/// for the borders of characters before those of fields, also in columns that have none: bytes that begin a character and do not
-/// complete it swallow the escape behind them (seen on 9.7.4 with 0xE05C27 in a `BLOB`), and no count or warning tells. Text
-/// that has to be converted for its column is converted by name; the second value says whether there is such text.
+/// The stream is `binary`, so that its bytes are stored unchanged. In a multi-byte character set
+/// the server would look for character boundaries before those of fields, even in columns without a
+/// character set: bytes that begin a character without completing it swallow the escape that
+/// follows (seen on 9.7.4 with 0xE05C27 in a `BLOB`), and no count or warning reveals it. Text that
+/// must be converted for its column is converted explicitly; the second value says whether there is
+/// such text.
 fn statement_text(
     table: &Table,
     layout: &Layout,
@@ -68,7 +73,7 @@ fn statement_text(
         if column.class != ColumnClass::Text || as_it_is {
             fields.push(name);
         } else {
-            // A text type without a character set (JSON) refuses bytes that have none.
+            // A text type without a character set (JSON) refuses `binary` strings.
             let charset = if charset == "binary" {
                 "utf8mb4"
             } else {
@@ -93,12 +98,12 @@ fn statement_text(
     (text, !conversions.is_empty())
 }
 
-/// Whether the text of a file is what the server reads, as it stands.
+/// Whether the text of a file can be sent exactly as it is.
 fn is_ready(rows: &DelimitedRows) -> bool {
     rows.format.is_default() && rows.decode.iter().all(|how| *how == Decode::Plain)
 }
 
-/// Ends the last line of a file that does not end with one: more rows may follow.
+/// Ends the last line of a file that does not end with a newline, because more rows may follow.
 fn end_line(conn: &mut Connection, text: &[u8]) -> Result<(), refloat_wire::Error> {
     if Delimited::default().is_open(text) {
         conn.load_write(b"\n")?;
@@ -106,7 +111,7 @@ fn end_line(conn: &mut Connection, text: &[u8]) -> Result<(), refloat_wire::Erro
     Ok(())
 }
 
-/// Whether all warnings of the last statement are of the way in which values are written.
+/// Whether all warnings of the last statement concern only how values are written.
 fn told_only(conn: &mut Connection, warnings: u64) -> Result<bool, refloat_wire::Error> {
     let found = conn.warnings()?;
     Ok(found.len() as u64 == warnings
@@ -115,7 +120,7 @@ fn told_only(conn: &mut Connection, warnings: u64) -> Result<bool, refloat_wire:
             .all(|warning| DEPRECATED.contains(&warning.code)))
 }
 
-/// Writes a chunk by one `LOAD DATA`; rows that it has no form for follow as the dump's own text.
+/// Writes a chunk by one `LOAD DATA`; rows that it cannot express follow as the dump's own text.
 #[derive(Default)]
 pub struct LoadDataWriter;
 
@@ -134,11 +139,13 @@ impl ChunkWriter for LoadDataWriter {
         if unknown || targets.is_empty() {
             return TextWriter.write(link, chunk);
         }
-        // MySQL warns of each row in which somebody names the old character set. Text without characters of four bytes is the same in both.
+        // MySQL warns about each row if the old character set is named. Text without four-byte
+        // characters is the same in both.
         let old_utf8 = matches!(chunk.charset(), "utf8" | "utf8mb3");
         let charset = if old_utf8 { UTF8 } else { chunk.charset() };
         let (statement, converts) = statement_text(&chunk.table, &layout, &targets, charset);
-        // With a SET clause MariaDB 10.11 takes an AUTO_INCREMENT value of 0 for one to be generated, whatever the sql_mode.
+        // With a SET clause, MariaDB 10.11 generates a value for an AUTO_INCREMENT value of 0,
+        // whatever the sql_mode.
         if converts
             && link.conn.server().vendor == Vendor::MariaDb
             && layout.columns.iter().any(|column| column.auto_increment)
@@ -153,7 +160,8 @@ impl ChunkWriter for LoadDataWriter {
         let mut unfit = Vec::new();
         link.text.clear();
         for (index, piece) in chunk.pieces.iter().enumerate() {
-            // The statement has begun: its connection ends with an error here, and the server takes everything back.
+            // The statement has begun: an error here closes its connection, and the server rolls
+            // everything back.
             let text = Link::read_piece(piece, &mut link.buffer)?;
             if old_utf8 && text.iter().any(|&byte| byte >= FOUR_BYTES) {
                 unfit.push((index, 0, piece.rows));
@@ -194,7 +202,8 @@ impl ChunkWriter for LoadDataWriter {
                 }) => {
                     return Err(Attempt::RowTooLarge { size });
                 }
-                // The rows are counted again below: what the walker misread makes the counts differ.
+                // The rows are counted again below: anything that the walker misread makes the
+                // counts differ.
                 Err(VisitError::Syntax { .. }) => {
                     let at = encoder_row_start;
                     sink.forget_row();

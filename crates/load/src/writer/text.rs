@@ -1,4 +1,4 @@
-//! Rows as the dump's own `INSERT` text.
+//! Writes rows as the dump's own `INSERT` text.
 
 use std::time::Instant;
 
@@ -10,7 +10,8 @@ use super::{Attempt, ChunkWriter, Link, WARNINGS_MAX, Written};
 use crate::chunk::{Chunk, Piece};
 use crate::outcome::LoadWarning;
 
-/// `ER_WARNING_NON_DEFAULT_VALUE_FOR_GENERATED_COLUMN`: the server computes the column and leaves the dump's value out.
+/// `ER_WARNING_NON_DEFAULT_VALUE_FOR_GENERATED_COLUMN`: the server computes the column and ignores
+/// the dump's value.
 const GENERATED_VALUE_IGNORED: u16 = 1906;
 
 /// Bytes of a command before its text.
@@ -46,7 +47,7 @@ impl Link {
         written
     }
 
-    /// Sends `rows`, in as many statements as the server's limits need.
+    /// Sends `rows`, in as many statements as the server's limits require.
     pub fn insert_text(
         &mut self,
         chunk: &Chunk,
@@ -68,8 +69,8 @@ impl Link {
         Ok(total)
     }
 
-    /// Sends `rows` as one statement: either all of them are written or none. Where they are too much for one it says
-    /// [`Attempt::RowTooLarge`], whether they are one row or more.
+    /// Sends `rows` as one statement, so that either all of them are written or none. Returns
+    /// [`Attempt::RowTooLarge`] if they do not fit into one, whether they are one row or several.
     pub fn insert_whole(
         &mut self,
         chunk: &Chunk,
@@ -120,7 +121,8 @@ impl Link {
         self.text.extend_from_slice(prefix.as_bytes());
         self.text.extend_from_slice(head);
         self.text.extend_from_slice(rows);
-        // An engine without transactions has nothing to go back to, and some of them refuse the words.
+        // An engine without transactions has nothing to roll back to, and some refuse the
+        // statement.
         let layout = chunk.table.layout();
         let undoable = computed > 0 && layout.is_none_or(|layout| layout.transactional);
         if undoable {
@@ -131,7 +133,7 @@ impl Link {
         self.ctx.note_server_wait(waiting);
         if computed > 0 {
             if let Err(failed) = self.judge_computed(chunk, &ok) {
-                // They are stored, but not as they were.
+                // They are stored, but not exactly.
                 if undoable {
                     self.conn.exec("ROLLBACK TO SAVEPOINT refloat_rows")?;
                 }
@@ -144,9 +146,9 @@ impl Link {
         Ok(Written::by(chunk.header.verb, row_count, ok.affected_rows))
     }
 
-    /// Columns that the rows have values for and the server computes itself. MariaDB's dump tool writes them, and the
-    /// server leaves them out with a warning, unless it is strict; a dump whose own session is strict is refused, as
-    /// everywhere.
+    /// Counts the columns that the rows have values for and that the server generates. MariaDB's
+    /// dump tool writes such values, and the server ignores them with a warning unless it is
+    /// strict; a dump whose own session is strict is refused, as with the stock client.
     fn computed_columns(&self, chunk: &Chunk) -> u64 {
         if self.conn.server().vendor != Vendor::MariaDb || chunk.session.is_strict() {
             return 0;
@@ -163,7 +165,8 @@ impl Link {
             .count() as u64
     }
 
-    /// Without strictness every warning but those about computed columns is a value that is not as the dump has it.
+    /// Without strict mode, every warning except those about generated columns means a value that
+    /// is not stored as the dump has it.
     fn judge_computed(&mut self, chunk: &Chunk, ok: &OkInfo) -> Result<(), Attempt> {
         if ok.warnings == 0 {
             return Ok(());

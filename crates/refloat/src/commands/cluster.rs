@@ -1,4 +1,4 @@
-//! `refloat cluster`: Galera clusters.
+//! `refloat cluster`: commands for Galera clusters.
 
 mod advise;
 mod bootstrap;
@@ -105,14 +105,15 @@ pub fn run(args: &ClusterArgs, context: &Context) -> anyhow::Result<Exit> {
     }
 }
 
-/// How long a node may take from its start until it is in step. A full copy takes as long as it takes.
+/// How long a node may take from its start until it is in sync. A full copy has no limit of its
+/// own.
 fn start_limit(given: Option<Duration>, by_copy: bool) -> Option<Duration> {
-    /// Recovery after a crash takes minutes, and so does IST of a long absence.
+    /// Crash recovery takes minutes, and so does IST after a long absence.
     const USUAL: Duration = Duration::from_secs(3600);
     given.or((!by_copy).then_some(USUAL))
 }
 
-/// An argument in seconds.
+/// Parses an argument in seconds.
 fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if (0.1..=3600.0).contains(&value) => Ok(value),
@@ -120,7 +121,8 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Bytes per second of a full copy: as somebody has said, else as the last restore or `rejoin` of the cluster has shown. `None`: nobody knows.
+/// Bytes per second of a full copy: as given, or as measured by the last restore or `rejoin` of the
+/// cluster. `None` if neither is known.
 fn sst_rate(given: Option<u64>, cluster: &str, context: &Context) -> Option<f64> {
     given.map(|rate| rate.max(1) as f64).or_else(|| {
         let copy = Rates::measured(context.state_dir(), cluster).copy;
@@ -128,7 +130,7 @@ fn sst_rate(given: Option<u64>, cluster: &str, context: &Context) -> Option<f64>
     })
 }
 
-/// Prints what is going to be done: as a page, or as one line of JSON.
+/// Prints the plan, as a page or as one line of JSON.
 fn print_plan<P: Serialize>(
     plan: &P,
     page: impl Fn(&P) -> String,

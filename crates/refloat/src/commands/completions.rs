@@ -1,4 +1,4 @@
-//! `refloat completions`.
+//! `refloat completions`: prints completion scripts for shells.
 
 use std::io::Write as _;
 

@@ -1,4 +1,4 @@
-//! `refloat copy`: one server into another, with nothing on disk between.
+//! `refloat copy`: copies one server into another, with nothing on disk in between.
 
 mod args;
 

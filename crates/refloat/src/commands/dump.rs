@@ -1,4 +1,4 @@
-//! `refloat dump`: a server into a folder.
+//! `refloat dump`: dumps a server into a folder.
 
 mod args;
 
@@ -51,7 +51,7 @@ pub fn run(args: &DumpArgs, context: &Context) -> anyhow::Result<Exit> {
     record(&run, outcome.seconds, record_of, result, error.as_ref());
     watch.stop();
     if to_stdout && error.is_none() {
-        // That it went well is known by the exit code: a terminal that is gone changes nothing.
+        // The exit code tells success; a closed terminal does not change that.
         let _ = write!(std::io::stderr(), "{}", summary::dump(&outcome));
     } else if !args.output.json && error.is_none() {
         write!(std::io::stdout(), "{}", summary::dump(&outcome))?;
@@ -66,7 +66,7 @@ pub fn run(args: &DumpArgs, context: &Context) -> anyhow::Result<Exit> {
     Ok(exit::of_result(result))
 }
 
-/// Whether nothing was written: there is no such file or folder, or the folder is empty.
+/// Whether nothing was written: the path does not exist, or the folder is empty.
 fn is_nothing(out: &Path) -> bool {
     match std::fs::read_dir(out) {
         Ok(mut entries) => entries.next().is_none(),

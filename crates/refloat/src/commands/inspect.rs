@@ -1,4 +1,4 @@
-//! `refloat inspect`: what a source is, what is in it, and whether it is whole.
+//! `refloat inspect`: says what a source is, what it contains, and whether it is complete.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -59,7 +59,7 @@ pub fn run(args: &InspectArgs) -> anyhow::Result<Exit> {
     )
     .map_err(|error| {
         match error {
-            // What cannot be read is told as everywhere.
+            // Read errors are reported as everywhere else.
             SourceError::Input(error) => anyhow::Error::new(error),
             error => anyhow::Error::new(refloat_load::LoadError::Source(error)),
         }
@@ -83,7 +83,7 @@ pub fn run(args: &InspectArgs) -> anyhow::Result<Exit> {
     })
 }
 
-/// What was found, for people.
+/// The findings as a page for people.
 fn page(found: &Inspection) -> String {
     let mut text = format!("{}: {}", found.source, found.format);
     if let Some(tool) = &found.written_by {
@@ -130,7 +130,7 @@ fn page(found: &Inspection) -> String {
             Some(true) if found.notes.is_empty() => {
                 "  whole       yes: every file is the one that was written\n"
             }
-            // Nothing proves what the checksums stand in.
+            // The dump stores its own checksums, and nothing proves those.
             Some(true) => "  whole       yes: every file is the one whose checksum it holds\n",
             Some(false) => "  whole       yes, by names and sizes; --checksums reads all files\n",
             None => "  whole       yes, as far as can be seen without loading it\n",

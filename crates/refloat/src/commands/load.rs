@@ -1,4 +1,4 @@
-//! `refloat load`: any logical dump into a real server.
+//! `refloat load`: loads any logical dump into a real server.
 
 mod args;
 mod galera;
@@ -24,15 +24,15 @@ use crate::exit::{self, Exit};
 use crate::record::record;
 use crate::watch::Watch;
 
-/// What is kept of a load that did not come to its end.
+/// Hint for a load that did not finish.
 const RESUMABLE: &str = "What is committed is marked on the target: the same command resumes from there; --restart --replace starts over.";
 
-/// What has become of a server that was lost with its redo log off.
+/// Hint for a server that was lost while its redo log was off.
 const NO_REDO_LOG: &str = "The server cannot be reached, and its redo log was off (--durability disposable): if it has ended, nothing on it can be \
     recovered. Remove its data directory, initialise a new data directory, and load again; there is nothing to resume.";
 
 pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
-    // A URL in the place of the dump is no file, and would go into the record of the run as it is.
+    // A URL given as the dump is not a file, and would be recorded verbatim with the run.
     let source = args.source.to_string_lossy();
     if source.contains("://") {
         refuse_password_in_url(&source)?;
@@ -77,7 +77,7 @@ pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
     }
     record(&run, outcome.seconds, summary, result, error.as_ref());
     watch.stop();
-    // Nothing was begun without a server: the error says it all.
+    // If no server was reached, the error says everything.
     if !args.output.json && result != RunResult::Refused && !outcome.server.is_empty() {
         write!(
             std::io::stdout(),
@@ -92,10 +92,10 @@ pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
     Ok(exit::of_result(result))
 }
 
-/// What is to be done about settings that a run could not put back.
+/// Hint for settings that a run could not put back.
 pub const SETTINGS_LEFT: &str = "Settings of the server are still changed. Put them back with `refloat settings revert --to URL`.";
 
-/// Says why it stopped, and what is to be done.
+/// Reports why the load stopped, and what to do about it.
 pub fn after_load(outcome: &LoadOutcome, error: Option<&anyhow::Error>, context: &Context) {
     if let Some(error) = error {
         exit::report(error, context);
@@ -114,7 +114,7 @@ pub fn after_load(outcome: &LoadOutcome, error: Option<&anyhow::Error>, context:
     }
 }
 
-/// Whether the server is out of reach that a run of this machine has left with its redo log off.
+/// Whether the server is unreachable, and a run of this machine left its redo log off.
 fn lost_without_redo_log(
     outcome: &LoadOutcome,
     error: Option<&anyhow::Error>,
@@ -132,7 +132,7 @@ fn lost_without_redo_log(
     lost && settings::list(context.state_dir()).is_ok_and(|runs| runs.iter().any(left))
 }
 
-/// What stopped the load, of a copy too.
+/// The error that stopped the load, also within a copy.
 fn load_error(error: Option<&anyhow::Error>) -> Option<&LoadError> {
     error
         .into_iter()
@@ -143,7 +143,7 @@ fn load_error(error: Option<&anyhow::Error>) -> Option<&LoadError> {
         })
 }
 
-/// What can be done about the statements that a load went on without; each hint once.
+/// Hints for the statements that failed under `--on-error continue`, each once.
 fn hints_of_failures(outcome: &LoadOutcome, error: Option<&anyhow::Error>) -> Vec<String> {
     if !matches!(load_error(error), Some(LoadError::Failures { .. })) {
         return Vec::new();
@@ -166,8 +166,8 @@ fn plan(options: &LoadOptions, json: bool) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// How the run ended, in one word. Settings that are left behind concern people who did not start this run: they go
-/// before everything else.
+/// The result of the run, in one word. Settings that are left changed take precedence: they affect
+/// people who did not start this run.
 pub fn proof_of(outcome: &LoadOutcome, error: Option<&anyhow::Error>) -> RunResult {
     if !outcome.settings_left.is_empty() {
         return RunResult::SettingsLeft;

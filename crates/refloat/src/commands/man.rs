@@ -1,4 +1,4 @@
-//! `refloat man`, hidden: writes the manual pages. `make man` calls it.
+//! `refloat man` (hidden): writes the manual pages. `make man` calls it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub fn run(args: &ManArgs, mut command: clap::Command) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Writes the page of `command` and of everything below it that help shows.
+/// Writes the page of `command` and of all its visible subcommands.
 fn write_pages(command: &clap::Command, name: &str, folder: &Path) -> anyhow::Result<()> {
     let path = folder.join(format!("{name}.1"));
     let page = command

@@ -1,4 +1,4 @@
-//! `refloat sandbox`: real throw-away servers on this machine.
+//! `refloat sandbox`: runs real throw-away servers on this machine.
 
 mod args;
 mod cluster;
@@ -140,7 +140,7 @@ fn stop(sandbox: &Sandbox, args: StopArgs) -> anyhow::Result<Exit> {
     } else {
         let name = name_of(args.which, &instance_names(sandbox)?)?;
         match cluster::find(sandbox, &name)? {
-            // The first node last: it is the one to begin with again.
+            // Stop the first node last: it is the one to start again first.
             Some(cluster) => cluster
                 .nodes()
                 .iter()
@@ -181,7 +181,7 @@ fn remove(sandbox: &Sandbox, args: RemoveArgs) -> anyhow::Result<Exit> {
     let clusters = sandbox.clusters().map_err(refusal)?;
     let clusters: Vec<String> = clusters.into_iter().map(|entry| entry.name).collect();
     let entries = sandbox.list().map_err(refusal)?;
-    // Nodes go with their cluster.
+    // Nodes are removed with their cluster.
     let alone = entries
         .into_iter()
         .filter(|entry| entry.cluster.is_none())
@@ -190,7 +190,7 @@ fn remove(sandbox: &Sandbox, args: RemoveArgs) -> anyhow::Result<Exit> {
     let names = if args.all {
         all
     } else {
-        // Not through `get`: what is half there can be removed as well.
+        // Not through `get`: a half-created server must be removable too.
         vec![name_of(args.which, &all)?]
     };
     for name in &names {
@@ -211,7 +211,7 @@ fn shell(sandbox: &Sandbox, args: ShellArgs) -> anyhow::Result<Exit> {
     }
     let instance = find_running(sandbox, &name)?;
     let mut client = instance.client_command().map_err(refusal)?;
-    // Comes back only when it fails.
+    // Returns only on failure.
     Err(client.args(args.arguments).exec()).context("cannot start the client")
 }
 
@@ -247,7 +247,7 @@ fn instance_names(sandbox: &Sandbox) -> anyhow::Result<Vec<String>> {
     Ok(entries.into_iter().map(|entry| entry.name).collect())
 }
 
-/// The name that was given, or the only one that there is.
+/// The given name, or the only one that exists.
 fn name_of(which: Which, names: &[String]) -> anyhow::Result<String> {
     if let Some(name) = which.name.or(which.name_option) {
         return Ok(name);

@@ -1,4 +1,4 @@
-//! `refloat settings`: what was changed on which server, and the way back.
+//! `refloat settings`: shows what was changed on which server, and puts it back.
 
 use std::io::Write as _;
 
@@ -106,7 +106,7 @@ pub fn run(args: SettingsArgs, context: &Context) -> anyhow::Result<Exit> {
     }
 }
 
-/// What the journals of this machine, and of one server if it is named, still hold.
+/// Lists what the journals of this machine still hold, and those of one server if it is named.
 fn list(args: &ListArgs, context: &Context) -> anyhow::Result<Exit> {
     let mut open =
         settings::list(context.state_dir()).context("cannot read the journals of settings")?;
@@ -173,7 +173,8 @@ fn print_list(open: &[OpenRun], json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a load would change on this server at each level, and what only a restart could.
+/// Shows what a load would change on this server at each level, and what only a restart could
+/// change.
 fn show(args: &ShowArgs, context: &Context) -> anyhow::Result<Exit> {
     let mut conn = connect(&args.target.to, &args.target.options, context)?;
     let hints = Hints::default();
@@ -225,7 +226,7 @@ fn show(args: &ShowArgs, context: &Context) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Puts back what one server's own journal and the journals of this machine hold.
+/// Puts back what a server's own journal and the journals of this machine hold.
 fn revert(args: &ServerArgs, context: &Context) -> anyhow::Result<Exit> {
     let open =
         settings::list(context.state_dir()).context("cannot read the journals of settings")?;
@@ -325,7 +326,7 @@ fn connect(url: &str, options: &ConnectArgs, context: &Context) -> anyhow::Resul
     Connection::connect(&target).with_context(|| format!("cannot connect to {}", target.describe()))
 }
 
-/// The server at the other side, to be compared with those in journals. Its start is left out.
+/// Identifies the connected server for comparison with journals. Its start time is left out.
 fn mark(conn: &Connection) -> ServerMark {
     let identity = conn.identity();
     ServerMark {

@@ -1,4 +1,4 @@
-//! `refloat verify`: do two hold the same?
+//! `refloat verify`: checks whether two servers or dumps hold the same.
 
 mod args;
 
@@ -31,7 +31,7 @@ pub fn run(args: &VerifyArgs, context: &Context) -> anyhow::Result<Exit> {
     let record_of = serde_json::to_value(&outcome).unwrap_or_default();
     record(&run, outcome.seconds, record_of, result, error.as_ref());
     watch.stop();
-    // What was found before it stopped is worth knowing as well.
+    // What was found before it stopped is still worth showing.
     if !args.output.json && (error.is_none() || outcome.differs()) {
         write!(std::io::stdout(), "{}", summary::verify(&outcome))?;
     }

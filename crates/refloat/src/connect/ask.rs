@@ -1,4 +1,4 @@
-//! Asks for a password on the terminal of the person, whatever stdin and stdout are connected to.
+//! Prompts for a password on the terminal, whatever stdin and stdout are connected to.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -8,7 +8,7 @@ use rustix::termios::{
     LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr,
 };
 
-/// Longest password that is read, in bytes.
+/// Longest password accepted, in bytes.
 const MAX: usize = 4096;
 const CTRL_C: u8 = 0x03;
 const CTRL_D: u8 = 0x04;
@@ -16,15 +16,15 @@ const BACKSPACE: u8 = 0x08;
 const CTRL_U: u8 = 0x15;
 const DELETE: u8 = 0x7f;
 
-/// Puts the terminal back as it was.
+/// Restores the terminal on drop.
 struct Quiet<'a> {
     tty: &'a File,
     before: Termios,
 }
 
 impl<'a> Quiet<'a> {
-    /// Turns off echo. Signals and line editing are off as well, and done by [`password`] itself: a Ctrl-C that ended the
-    /// program here would leave the person with a terminal that shows nothing.
+    /// Turns off echo, signals and line editing. [`password`] handles the last two itself: if
+    /// Ctrl-C ended the program here, the terminal would stay without echo.
     fn new(tty: &'a File) -> io::Result<Self> {
         let before = tcgetattr(tty)?;
         let mut quiet = before.clone();
@@ -44,10 +44,10 @@ impl Drop for Quiet<'_> {
     }
 }
 
-/// Shows `prompt` and reads one line without showing it.
+/// Shows `prompt` and reads one line without echo.
 ///
 /// # Errors
-/// There is no terminal, or the person pressed Ctrl-C (`Interrupted`) or closed it.
+/// There is no terminal, or the user pressed Ctrl-C (`Interrupted`) or closed it.
 pub fn password(prompt: &str) -> io::Result<Secret> {
     let mut tty = OpenOptions::new()
         .read(true)
@@ -57,7 +57,7 @@ pub fn password(prompt: &str) -> io::Result<Secret> {
     let mut keys = tty.try_clone()?;
     let line = {
         let _quiet = Quiet::new(&tty)?;
-        // Not before: what is typed as soon as the question stands there would be shown, and then thrown away.
+        // Only now: anything typed right after the prompt would be echoed, and then discarded.
         (&tty).write_all(prompt.as_bytes())?;
         read_line(std::iter::from_fn(|| {
             let mut byte = [0];
@@ -72,7 +72,7 @@ pub fn password(prompt: &str) -> io::Result<Secret> {
     line.map(Secret::new)
 }
 
-/// The bytes of one line, with the keys that people know to correct it.
+/// The bytes of one line, after the usual editing keys.
 fn read_line(keys: impl Iterator<Item = io::Result<u8>>) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
     for key in keys {
@@ -86,7 +86,7 @@ fn read_line(keys: impl Iterator<Item = io::Result<u8>>) -> io::Result<Vec<u8>> 
             }
             CTRL_D if line.is_empty() => break,
             BACKSPACE | DELETE => {
-                // A whole character: continuation bytes of UTF-8 go with the byte before them.
+                // A whole character: continuation bytes of UTF-8 go with their first byte.
                 while line.pop().is_some_and(|byte| byte & 0xC0 == 0x80) {}
             }
             CTRL_U => line.clear(),

@@ -1,4 +1,4 @@
-//! Exit codes, and errors of the program itself.
+//! Exit codes, and the program's own errors.
 
 use std::process::ExitCode;
 
@@ -8,17 +8,17 @@ use refloat_run::events::RunResult;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// Done, and proven to be done.
+    /// Done, and verified.
     Done = 0,
-    /// Failed for a reason that the message gives.
+    /// Failed for the reason in the message.
     Failed = 1,
-    /// The command line was not understood, or asks for something that is refused by rule.
+    /// The command line was not understood, or asks for something that is never allowed.
     Usage = 2,
     /// Refused before anything was touched.
     Refused = 3,
-    /// The work was done, but the result does not check out.
+    /// The work was done, but its result did not pass verification.
     ProofFailed = 4,
-    /// Stopped on request: no half chunk is left, and a load can go on.
+    /// Stopped on request: no partial chunk is left, and a load can be resumed.
     Interrupted = 5,
     /// A server setting that was changed could not be put back yet.
     SettingsPending = 6,
@@ -30,7 +30,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// A refusal that comes from the program itself rather than from a room below.
+/// An error of the program itself rather than of a library crate.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct ProgramError {
@@ -62,7 +62,7 @@ impl ProgramError {
     }
 }
 
-/// The exit code of a run that ended by itself.
+/// The exit code for the result of a run.
 pub fn of_result(result: RunResult) -> Exit {
     match result {
         RunResult::Done => Exit::Done,
@@ -74,7 +74,7 @@ pub fn of_result(result: RunResult) -> Exit {
     }
 }
 
-/// The exit code that another process of this program ended with.
+/// The exit code of another process of this program.
 pub fn from_code(code: Option<i32>) -> Exit {
     [
         Exit::Done,

@@ -20,24 +20,25 @@ use crate::shell::word;
 const DUPLICATE: u16 = 1062;
 /// `ER_TABLE_EXISTS_ERROR`.
 const TABLE_EXISTS: u16 = 1050;
-/// `ER_CANT_CREATE_TABLE`, and the handler's error in it: `HA_ERR_TABLESPACE_EXISTS`.
+/// `ER_CANT_CREATE_TABLE`, with the handler's error in its message: `HA_ERR_TABLESPACE_EXISTS`.
 const CANNOT_CREATE: (u16, &str) = (1005, "(errno: 184 ");
 /// `ER_TABLESPACE_EXISTS`.
 const TABLESPACE_EXISTS: u16 = 1813;
 /// `ER_UNKNOWN_CHARACTER_SET`.
 const UNKNOWN_CHARSET: u16 = 1115;
-/// `ER_NON_DEFAULT_VALUE_FOR_GENERATED_COLUMN`, of MySQL.
+/// `ER_NON_DEFAULT_VALUE_FOR_GENERATED_COLUMN` (MySQL).
 const GENERATED: u16 = 3105;
 /// `ER_WRONG_VALUE_FOR_VAR`.
 const WRONG_VALUE: u16 = 1231;
-/// Of a value that does not fit: out of range, cut, no number or date, no text, too long.
+/// Errors for values that do not fit: out of range, truncated, not a number or date, not valid
+/// text, too long.
 const CHANGED: &[u16] = &[1264, 1265, 1292, 1366, 1406];
 /// `ER_UNKNOWN_COLLATION`.
 const UNKNOWN_COLLATION: u16 = 1273;
-/// What to do about text that ends too early.
+/// Hint for text that ends too early.
 const CUT: &str = "The dump is cut: copy it again and compare checksums, or make it again.";
 
-/// Exit code and hints for a list of nodes that cannot be used.
+/// Exit code and hints for an unusable list of nodes.
 pub fn of_config(error: &ConfigError) -> (Exit, Vec<String>) {
     let hint = match error {
         ConfigError::Read { .. } => {
@@ -48,7 +49,7 @@ pub fn of_config(error: &ConfigError) -> (Exit, Vec<String>) {
     (Exit::Usage, vec![hint.to_owned()])
 }
 
-/// Exit code and hints for a node that is not back.
+/// Exit code and hints for a maintenance after which the node is not back.
 pub fn of_maintain(error: &MaintainError) -> (Exit, Vec<String>) {
     let (exit, hint) = match error {
         MaintainError::Short { .. } => (
@@ -78,7 +79,7 @@ pub fn of_maintain(error: &MaintainError) -> (Exit, Vec<String>) {
     (exit, vec![hint.to_owned()])
 }
 
-/// Exit code and hints for a restore that stopped. `None`: what it ran into says more.
+/// Exit code and hints for a restore that stopped. `None` if the cause says more.
 pub fn of_restore(error: &RestoreError) -> Option<(Exit, Vec<String>)> {
     const AGAIN: &str = "The same command again goes on at this step.";
     let and_again = |(exit, mut hints): (Exit, Vec<String>)| {
@@ -93,7 +94,7 @@ pub fn of_restore(error: &RestoreError) -> Option<(Exit, Vec<String>)> {
         RestoreError::Unloadable { source, .. } => {
             let (exit, mut hints) = of_load(source);
             hints.push("Nothing was touched: every node is as it was.".to_owned());
-            // Whatever a load calls it, a restore that has not begun is refused.
+            // Before it has started, a restore is refused, whatever the load calls it.
             let exit = match exit {
                 Exit::Failed | Exit::ProofFailed => Exit::Refused,
                 other => other,
@@ -136,7 +137,7 @@ pub fn of_restore(error: &RestoreError) -> Option<(Exit, Vec<String>)> {
     Some((exit, vec![hint.to_owned()]))
 }
 
-/// Of a cluster that has not begun again.
+/// Exit code and hints for a bootstrap that did not start the cluster.
 pub fn of_bootstrap(error: &BootstrapError) -> (Exit, Vec<String>) {
     match error {
         BootstrapError::Refused(_) => (Exit::Refused, vec!["Nothing was started.".to_owned()]),
@@ -155,7 +156,7 @@ pub fn of_bootstrap(error: &BootstrapError) -> (Exit, Vec<String>) {
     }
 }
 
-/// Of nodes that could not be compared. `None`: the cause says it.
+/// Exit code and hints for a comparison of nodes that failed. `None` if the cause says more.
 pub fn of_verify_nodes(error: &VerifyNodesError) -> Option<(Exit, Vec<String>)> {
     match error {
         VerifyNodesError::Alone(_) => Some((
@@ -233,7 +234,7 @@ pub fn of_verify(error: &VerifyError) -> (Exit, Vec<String>) {
     }
 }
 
-/// What is left of a dump that stopped.
+/// Hint about what a stopped dump leaves behind.
 pub const NO_DUMP: &str = "What was written is no dump: it has no manifest. Remove it, or name another place, and start again.";
 
 /// Exit code and hints for a server that could not be read.
@@ -268,7 +269,7 @@ pub fn of_dump(error: &DumpError) -> (Exit, Vec<String>) {
     let (exit, mut hints) = match error {
         DumpError::Read(read) => {
             let found = of_read(read);
-            // Nothing was written yet.
+            // Nothing has been written yet.
             if matches!(read, ReadError::Refused { .. } | ReadError::NoLock { .. } | ReadError::Behind) {
                 return found;
             }
@@ -299,7 +300,7 @@ pub fn of_copy(error: &CopyError) -> (Exit, Vec<String>) {
         CopyError::Target(load) => of_load(load),
         CopyError::Source { source, .. } => {
             let (exit, mut hints) = of_dump(source);
-            // No folder was written; what the target holds of the rows is in the summary.
+            // A copy writes no folder; the summary says which rows the target holds.
             hints.retain(|hint| hint != NO_DUMP && !hint.contains("load again"));
             match source {
                 DumpError::Read(ReadError::Refused { .. } | ReadError::NoLock { .. }) => {}
@@ -359,14 +360,14 @@ pub fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
             vec!["Make the dump again. If it was made with --skip-comments or --compact it has no such line: load it with --accept-missing-trailer.".to_owned()],
         ),
         LoadError::RowTooLarge { size, .. } => {
-            // The packet holds the statement around the row as well.
+            // The packet also holds the statement around the row.
             let wanted = (size + 1025).next_power_of_two().clamp(1 << 20, 1 << 30);
             (Exit::Failed, vec![format!("Run `SET GLOBAL max_allowed_packet = {wanted}` on the server and load again.")])
         }
         LoadError::Statement { failure, .. } => {
             let mut hints: Vec<String> = failure_hint(failure).into_iter().collect();
             if failure.message.contains("--skip ") {
-                // It says how it is chosen; to go on without is to choose.
+                // The message says how to choose; skipping is a choice.
                 return (Exit::Failed, hints);
             }
             hints.push("With --on-error continue the load goes on after a refused statement, lists all of them and exits with 1.".to_owned());
@@ -406,7 +407,7 @@ pub fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
     }
 }
 
-/// Whether the text ends where a dump cannot end.
+/// Whether the text ends where no dump can end.
 fn is_cut(error: &ScanError) -> bool {
     matches!(
         error,
@@ -416,7 +417,7 @@ fn is_cut(error: &ScanError) -> bool {
     )
 }
 
-/// What a person can do about a statement or row that was refused.
+/// What the user can do about a refused statement or row.
 pub fn failure_hint(failure: &StatementFailure) -> Option<String> {
     let quoted = failure.message.rsplit('\'').nth(1).unwrap_or_default();
     match failure.code {
@@ -457,12 +458,12 @@ pub fn failure_hint(failure: &StatementFailure) -> Option<String> {
     }
 }
 
-/// Whether a table cannot be made because a file is in its place.
+/// Whether a table cannot be created because a file is in its place.
 fn is_unknown_file(code: u16, message: &str) -> bool {
     code == TABLESPACE_EXISTS || code == CANNOT_CREATE.0 && message.contains(CANNOT_CREATE.1)
 }
 
-/// What to do about the file of rows of this table, which has none.
+/// Hint for a data file that belongs to no table.
 fn unknown_file(table: &str) -> String {
     let file = table.replacen('.', "/", 1);
     format!(
@@ -471,7 +472,7 @@ fn unknown_file(table: &str) -> String {
     )
 }
 
-/// The table that an error of the server names: `` `database`.`table` ``.
+/// The table that a server error names as `` `database`.`table` ``.
 fn named_table(message: &str) -> Option<String> {
     let (before, after) = message.split_once("`.`")?;
     let (_, database) = before.rsplit_once('`')?;
@@ -479,8 +480,8 @@ fn named_table(message: &str) -> Option<String> {
     Some(format!("{database}.{table}"))
 }
 
-/// The name under which MariaDB drops a partition that it has kept without its table, from its words about it:
-/// ``Table '`d`.`t` /* Partition `p` */' already exists``.
+/// The name under which MariaDB drops a partition whose table is gone, from its message ``Table
+/// '`d`.`t` /* Partition `p` */' already exists``.
 fn kept_partition(message: &str) -> Option<String> {
     let (_, kept) = message.split_once("'`")?;
     let (table, rest) = kept.split_once("` /* Partition `")?;
@@ -490,7 +491,7 @@ fn kept_partition(message: &str) -> Option<String> {
         Some((partition, part)) => (partition, format!("#SP#{part}")),
         None => (partitions, String::new()),
     };
-    // Other names are spelled in another way on disk.
+    // Other names are encoded differently on disk.
     let plain = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     let all_plain = plain(table) && plain(partition) && plain(part.trim_start_matches("#SP#"));
     all_plain.then(|| format!("`{database}`.`#mysql50#{table}#P#{partition}{part}`"))
@@ -529,7 +530,7 @@ fn input_hints(error: &InputError) -> Vec<String> {
     vec![hint.to_owned()]
 }
 
-/// What a person can do about an error of a connection.
+/// What the user can do about a connection error.
 pub fn wire_hints(error: &refloat_wire::Error) -> Vec<String> {
     let message = error.to_string();
     if is_unknown_file(error.server_code().unwrap_or(0), &message)

@@ -1,4 +1,5 @@
-//! Dumps that are made on a replica: where they say that it stood in the logs of its sources is where their rows are.
+//! Dumps taken on a replica: the positions they give in the logs of its sources must be those of
+//! their rows.
 
 use refloat_sandbox::{Ephemeral, Instance, ServerKind, StartOptions};
 use refloat_testkit::{oracle, servers};
@@ -7,18 +8,18 @@ use serde_json::Value;
 use crate::replicas::{fill, port, state, while_written};
 use crate::support::{Desk, Run, ask, finish, wait_until};
 
-/// Transactions that write at the same time.
+/// Transactions that write concurrently.
 const WRITERS: usize = 4;
 
-/// Where a replica begins to read.
+/// Where a replica starts reading.
 enum At<'a> {
-    /// File and byte.
+    /// File name and offset in bytes.
     Place(&'a str, u64),
-    /// By GTIDs that the replica has been told.
+    /// The GTID position that the replica already has.
     Gtid,
 }
 
-/// A server without GTIDs where they can be left out.
+/// Options for a server without GTIDs, where they can be turned off.
 fn options(kind: ServerKind, number: u8) -> StartOptions {
     let options = servers::quick(kind).option("server_id", number.to_string());
     if kind.is_mariadb() {
@@ -29,7 +30,7 @@ fn options(kind: ServerKind, number: u8) -> StartOptions {
         .option("enforce_gtid_consistency", "OFF")
 }
 
-/// A server that others replicate from.
+/// Starts a server to replicate from.
 fn primary(kind: ServerKind, number: u8) -> Ephemeral {
     let options = options(kind, number);
     servers::start(&if kind.is_mariadb() {
@@ -41,7 +42,7 @@ fn primary(kind: ServerKind, number: u8) -> Ephemeral {
     })
 }
 
-/// Lets `replica` follow `primary` in a channel of its own.
+/// Makes `replica` replicate from `primary` in a channel of its own.
 fn attach(replica: &Instance, primary: &Instance, channel: &str, at: &At<'_>) {
     let port = port(primary);
     let sql = if replica.kind().is_mariadb() {
@@ -66,7 +67,7 @@ fn attach(replica: &Instance, primary: &Instance, channel: &str, at: &At<'_>) {
     ask(replica, &sql);
 }
 
-/// Ends all replication of a server, and forgets it.
+/// Stops all replication of a server and resets it.
 fn detach(replica: &Instance, channels: &[&str]) {
     for channel in channels {
         ask(
@@ -82,14 +83,14 @@ fn detach(replica: &Instance, channels: &[&str]) {
     }
 }
 
-/// From the beginning of the primary's log on.
+/// The start of the primary's log.
 fn from_the_beginning(primary: &Instance) -> (String, u64) {
     let file = ask(primary, "SHOW BINARY LOGS");
     let file = file.split('\t').next().unwrap().to_owned();
     (file, 4)
 }
 
-/// Waits until the replica has what the primary has, and compares every row.
+/// Waits until the replica has caught up with the primary, then compares every row.
 #[track_caller]
 fn catches_up(primary: &Instance, replica: &Instance, db: &str) {
     let sum = format!("SELECT COUNT(*), (SELECT SUM(n) FROM {db}.counter) FROM {db}.log");
@@ -115,7 +116,8 @@ fn catches_up(primary: &Instance, replica: &Instance, db: &str) {
     assert_eq!(of(primary), of(replica));
 }
 
-/// Dumps the replica while its sources are written to and it applies; the manifest's `snapshot`, and what was said.
+/// Dumps the replica while its sources are written to and it applies their changes. Returns the
+/// manifest's `snapshot`, and the run.
 fn dumped(desk: &Desk, replica: &Instance, name: &str) -> (Value, Run) {
     let folder = desk.path(name);
     let mut dump = desk.refloat(["dump", "--from", &replica.url(), "--threads", "4", "--out"]);
@@ -126,7 +128,7 @@ fn dumped(desk: &Desk, replica: &Instance, name: &str) -> (Value, Run) {
     (manifest["snapshot"].clone(), run)
 }
 
-/// Loads the dump into a server on which nothing is.
+/// Loads the dump into an empty server.
 fn restored(desk: &Desk, name: &str, fresh: &Instance, databases: &[&str]) {
     for db in databases {
         ask(fresh, &format!("DROP DATABASE IF EXISTS {db}"));
@@ -134,7 +136,7 @@ fn restored(desk: &Desk, name: &str, fresh: &Instance, databases: &[&str]) {
     let mut load = desk.refloat(["load", "--to", &fresh.url(), "--durability", "keep"]);
     load.arg(desk.path(name));
     finish(load).exits(0);
-    // One moment: every transaction has one row in each of the two tables.
+    // One moment: every transaction leaves one row in each of the two tables.
     for db in databases {
         let sums =
             format!("SELECT (SELECT SUM(n) FROM {db}.counter) = (SELECT COUNT(*) FROM {db}.log)");
@@ -189,7 +191,7 @@ fn the_position_of_a_parallel_replica_of_mysql_is_that_of_its_rows_or_is_not_kep
     }
 }
 
-/// Forgets the only channel and what came by it.
+/// Removes the only channel and everything that arrived through it.
 fn detach_all(replica: &Instance, db: &str) {
     ask(
         replica,
@@ -197,7 +199,7 @@ fn detach_all(replica: &Instance, db: &str) {
     );
 }
 
-/// Waits until rows come by replication.
+/// Waits until rows arrive by replication.
 fn applies(replica: &Instance, db: &str) {
     let there = format!(
         "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{db}' AND TABLE_NAME = 'log'"
@@ -243,7 +245,7 @@ fn gtids_of_a_replica_of_mysql_have_the_gaps_of_its_rows() {
     catches_up(&one, &fresh, &desk.db);
 }
 
-/// Two sources; what they replicate is not in the replica's own binary log, as by default.
+/// A replica with two sources that does not log what it replicates, which is the default.
 #[test]
 fn gtids_of_a_parallel_replica_of_mariadb_are_those_of_its_rows_for_each_of_its_sources() {
     let kind = ServerKind::MariaDb1011;
@@ -274,7 +276,7 @@ fn gtids_of_a_parallel_replica_of_mariadb_are_those_of_its_rows_for_each_of_its_
     let sources = snapshot["replica_of"].as_array().unwrap();
     assert_eq!(sources.len(), 2);
     for of in sources {
-        // Where the server stands is not where its rows are.
+        // The server's read position is not that of its rows.
         assert_eq!(
             (&of["file"], &of["by_gtid"]),
             (&Value::Null, &Value::Bool(true))
@@ -290,7 +292,8 @@ fn gtids_of_a_parallel_replica_of_mariadb_are_those_of_its_rows_for_each_of_its_
     catches_up(&one, &fresh, &first);
     catches_up(&two, &fresh, &second);
 
-    // At rest there is one place: with one source, file and byte are kept too.
+    // With replication stopped there is a single position; for a single source, file and offset are
+    // recorded too.
     detach(&replica, &["two"]);
     detach(&fresh, &["one", "two"]);
     ask(

@@ -1,4 +1,5 @@
-//! Dumps in tar archives: loaded, looked at and compared as their folders are; what is cut, leads out or has no room is refused.
+//! Dumps in tar archives: they are loaded, inspected and compared like folders. Archives that are
+//! truncated, lead outside or do not fit are refused.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use crate::support::{
     BOTH, Desk, Running, ask, dump, finish, finish_with_input, shared, table, wait_until,
 };
 
-/// An archive of a folder, by the program that people use.
+/// An archive of a folder, made by GNU tar.
 fn tar(desk: &Desk, folder: &Path, name: &str) -> PathBuf {
     let path = desk.path(name);
     let status = Command::new("tar")
@@ -29,7 +30,7 @@ fn tar(desk: &Desk, folder: &Path, name: &str) -> PathBuf {
     path
 }
 
-/// A scratch folder of its own.
+/// A scratch folder for this desk.
 fn scratch(desk: &Desk) -> String {
     let path = desk.path("scratch");
     fs::create_dir_all(&path).unwrap();
@@ -92,7 +93,8 @@ fn archives_of_a_folder_plain_and_compressed_by_any_name() {
     }
 }
 
-/// A folder of mydumper as `mydumper --stream` writes it, `metadata` last (`src/mydumper/mydumper_stream.c`).
+/// A mydumper folder as `mydumper --stream` writes it, with `metadata` last
+/// (`src/mydumper/mydumper_stream.c`).
 fn stream(folder: &Path) -> Vec<u8> {
     let entries = fs::read_dir(folder).unwrap();
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -137,7 +139,7 @@ fn streams_of_mydumper_are_loaded() {
             .says("done and proven");
         assert_eq!(rows(), (Some(700), Some(700)));
         ask(server, &format!("DROP DATABASE {}", desk.db));
-        // Without its last file it is not whole, wherever it was cut.
+        // Without its last file it is incomplete, wherever it is cut.
         let last = bytes.len() - bytes.windows(3).rev().position(|w| w == b"\n--").unwrap() - 3;
         for at in [bytes.len() / 2, last] {
             let cut = desk.file("cut.stream", &bytes[..at]);
@@ -209,7 +211,7 @@ fn what_is_cut_or_no_dump_or_leads_out_is_refused_before_anything() {
         is_empty(&scratch);
         run
     };
-    // The names of all files are at hand after each of these cuts but the first.
+    // After all of these cuts but the first, the names of all files are known.
     for at in [bytes.len() / 3, bytes.len() / 2, bytes.len() - 10_240] {
         load(&desk.file("cut.tar", &bytes[..at]))
             .exits(3)
@@ -272,7 +274,7 @@ fn ctrl_c_while_an_archive_comes_leaves_nothing() {
     assert_eq!(desk.tables(server), 0);
 }
 
-/// A dump that goes to standard output.
+/// A dump to standard output.
 fn dump_to_stdout(desk: &Desk, url: &str, more: &[&str]) -> Command {
     let mut command = desk.refloat(["dump", "--from", url, "--out", "-"]);
     command.args(["--databases", &desk.db]).args(more);
@@ -305,7 +307,7 @@ fn a_dump_is_one_archive_on_standard_output() {
         let names = String::from_utf8(listed.stdout).unwrap();
         assert!(names.lines().count() > 10, "{names}");
         assert_eq!(names.lines().last(), Some("manifest.json"));
-        // What was unpacked by hand is the folder.
+        // Unpacked by hand, it is the dump's folder.
         let by_hand = desk.path("by-hand");
         fs::create_dir(&by_hand).unwrap();
         let unpacked = Command::new("tar")
@@ -321,7 +323,7 @@ fn a_dump_is_one_archive_on_standard_output() {
                 .exits(0)
                 .says("the SAME");
         }
-        // From one process to another, onto the server that it came from.
+        // From one process to another, back onto the same server.
         let mut dump = dump_to_stdout(&desk, &url, &[])
             .stderr(Stdio::null())
             .spawn()
@@ -402,7 +404,7 @@ fn an_archive_of_a_dump_that_stopped_is_none() {
         .exits(3)
         .says("the archive is cut");
     is_empty(&scratch);
-    // Who reads it goes away.
+    // The reader of the pipe goes away.
     let mut running = dump_to_stdout(&desk, &url, &slowly).spawn().unwrap();
     drop(running.stdout.take());
     let output = running.wait_with_output().unwrap();

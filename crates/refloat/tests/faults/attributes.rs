@@ -1,4 +1,4 @@
-//! Engines and attributes of tables that a server does not have: none is exchanged or dropped in silence.
+//! Engines and table attributes that a server does not have: none is replaced or dropped silently.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ fn with(options: &str) -> String {
 #[test]
 fn what_the_server_does_not_have_is_named() {
     for kind in BOTH {
-        // As lenient as servers can be: such options are then dropped with a warning, or none.
+        // As lenient as servers get: unknown options are dropped with a warning, or without one.
         let server = servers::start(
             &servers::quick(kind)
                 .option("innodb_strict_mode", "0")
@@ -61,7 +61,8 @@ fn what_the_server_does_not_have_is_named() {
     }
 }
 
-/// Tables whose rows are elsewhere: a dump takes the definition and says so, and neither a dump nor a load writes to the other server.
+/// Tables whose rows are elsewhere: a dump takes the definition and says so, and neither a dump nor
+/// a load writes to the other server.
 #[test]
 fn rows_that_are_elsewhere_are_neither_read_nor_written() {
     let server = servers::start(&servers::quick(ServerKind::MariaDb1011));
@@ -84,7 +85,7 @@ fn rows_that_are_elsewhere_are_neither_read_nor_written() {
     let out = desk.path("out");
     let mut command = desk.refloat(["dump", "--from", &server.url(), "--out"]);
     command.arg(&out);
-    // What belongs to the whole server is counted.
+    // Objects that belong to the whole server are counted.
     finish(command)
         .exits(0)
         .says(&format!(
@@ -126,7 +127,7 @@ fn port(url: &str) -> String {
         .to_owned()
 }
 
-/// Prepared transactions, and files in a database's folder that are no tables.
+/// Prepared transactions, and files in a database's folder that are not tables.
 #[test]
 fn what_is_not_in_a_dump_is_said() {
     for kind in BOTH {
@@ -180,7 +181,7 @@ fn what_is_not_in_a_dump_is_said() {
             finish(command)
         };
         if kind.is_mariadb() {
-            // By name it must be there.
+            // Named explicitly, it is refused as missing.
             let name = format!("{}.#mysql50#a-b", desk.db);
             dump_it(&["--tables", &name])
                 .exits(3)
@@ -206,7 +207,8 @@ fn what_is_not_in_a_dump_is_said() {
     }
 }
 
-/// A character beyond U+FFFF in a default or a member, which `SHOW CREATE TABLE` has as a question mark.
+/// A character beyond U+FFFF in a default or an ENUM member, which `SHOW CREATE TABLE` prints as a
+/// question mark.
 #[test]
 fn characters_that_the_server_does_not_show_are_told() {
     for kind in BOTH {
@@ -232,7 +234,7 @@ fn characters_that_the_server_does_not_show_are_told() {
         command.arg(&out).args(["--to", &server.url()]);
         finish(command).exits(0);
         if kind.is_mariadb() {
-            // What is advised brings the default back.
+            // The suggested statement restores the default.
             let advised = format!(
                 "ALTER TABLE `{}`.`t` ALTER COLUMN `c` SET DEFAULT _utf8mb4 x'F09F92A93F'",
                 desk.db

@@ -1,5 +1,6 @@
-//! Sources of some kilobytes that stand for gigabytes: rows and statements that do not end, metadata without end, frames that ask
-//! for a giant window. Each is refused by its file and the limit, in bounded memory.
+//! Sources of a few kilobytes that expand to gigabytes: endless rows and statements, endless
+//! metadata, frames that ask for a giant window. Each is refused with its file and the limit, in
+//! bounded memory.
 
 use std::io::{Read as _, Write as _};
 use std::path::Path;
@@ -12,30 +13,33 @@ use crate::folders::folder;
 use crate::large::peak_kib;
 use crate::support::{Desk, Run, Running, dump, edit_manifest, finish, shared};
 
-/// Bytes of one part of a bomb. A compressed file may be several streams, so a bomb is one small stream many times.
+/// Bytes of one part of a bomb. A compressed file may consist of several streams, so a bomb is one
+/// small stream many times over.
 const PART: usize = 64 << 20;
-/// Parts that are more than the largest row or statement, 1 GiB.
+/// Number of parts that exceeds the largest row or statement, 1 GiB.
 const PARTS_ROW: usize = 17;
-/// Parts that are more than what may describe a dump, 256 MiB.
+/// Number of parts that exceeds the limit for metadata, 256 MiB.
 const PARTS_METADATA: usize = 5;
-/// Parts that are less than that, so that the text is read.
+/// Number of parts below that limit, so that the text is parsed.
 const PARTS_VALUES: usize = 3;
-/// Most memory for a row or statement that is too long, in KiB: it is there once, with what was read ahead. 1050 MiB were measured.
+/// Memory limit for a row or statement that is too long, in KiB: one copy, plus what was read
+/// ahead. 1050 MiB were measured.
 const ROW_PEAK_KIB: u64 = 1280 << 10;
-/// Most memory for metadata that is too long, in KiB. 290 MiB were measured.
+/// Memory limit for metadata that is too long, in KiB. 290 MiB were measured.
 const METADATA_PEAK_KIB: u64 = 400 << 10;
-/// What is said of a row or statement.
+/// The limit as the message for a row or statement gives it.
 const ROW_LIMIT: &str = "1073741824 bytes";
-/// What is said of metadata.
+/// The message for metadata.
 const METADATA_LIMIT: &str = "it has more than 268435456 bytes, and describes a dump";
-/// A frame whose header asks for a window of 2 GiB, with one block of two bytes in it (RFC 8878, 3.1.1).
+/// A frame whose header asks for a window of 2 GiB, with one block of two bytes in it (RFC 8878,
+/// 3.1.1).
 const GIANT_WINDOW: [u8; 11] = [
     0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xa8, 0x11, 0x00, 0x00, b'-', b'-',
 ];
 /// How long a refusal may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a compressor makes of these bytes.
+/// Compresses bytes with a program.
 fn packed(program: &str, bytes: &[u8]) -> Vec<u8> {
     let mut child = Command::new(program)
         .arg("-c")
@@ -53,12 +57,12 @@ fn packed(program: &str, bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// `head`, and `filler` for as many parts, compressed.
+/// `head`, then so many parts of `filler`, compressed.
 fn bomb(program: &str, head: &str, filler: u8, parts: usize) -> Vec<u8> {
     bomb_of(program, head, &[filler], parts)
 }
 
-/// `head`, and `filler` again and again for as many parts, compressed.
+/// `head`, then so many parts of repeated `filler`, compressed.
 fn bomb_of(program: &str, head: &str, filler: &[u8], parts: usize) -> Vec<u8> {
     let mut out = packed(program, head.as_bytes());
     let part = packed(program, &filler.repeat(PART / filler.len()));
@@ -69,7 +73,7 @@ fn bomb_of(program: &str, head: &str, filler: &[u8], parts: usize) -> Vec<u8> {
     out
 }
 
-/// Runs the program to its end; also the most memory that it took, in KiB.
+/// Runs the program to its end; also returns its peak memory in KiB.
 #[track_caller]
 fn measured(command: Command) -> (Run, u64) {
     let mut running = Running::start(command);
@@ -82,7 +86,7 @@ fn measured(command: Command) -> (Run, u64) {
     (running.ends_within(Duration::from_secs(1)), peak)
 }
 
-/// A run that must end by itself, with these words, within this memory.
+/// Asserts that a run ends by itself, with these words, within this memory.
 #[track_caller]
 fn refused(command: Command, code: i32, words: &[&str], most: u64) {
     let (run, peak) = measured(command);
@@ -113,7 +117,7 @@ fn a_row_without_end_is_given_up() {
         "rows.sql.gz: a statement or row of more than {ROW_LIMIT} begins at byte {row}, line {}",
         head.lines().count()
     );
-    // Without its last line it would be refused for that before it is read.
+    // Without this flag it would be refused for its missing last line before it is read.
     load_fails(
         &desk,
         &file,
@@ -140,7 +144,7 @@ fn a_statement_without_end_is_given_up() {
         "program.sql.zst: a statement or row of more than {ROW_LIMIT} begins at byte {}",
         head.len()
     );
-    // Without its last line it would be refused for that before it is read.
+    // Without this flag it would be refused for its missing last line before it is read.
     load_fails(
         &desk,
         &file,
@@ -218,7 +222,7 @@ fn metadata_of_tiny_values_takes_little_memory() {
         ("@.done.json", "chunkFileBytes"),
     ];
     for (name, list) in names {
-        // What nothing is known of, and a list of names that is.
+        // An unknown key, and a known list of names.
         for (key, filler) in [("x", "0,"), ("x", "[],"), (list, "\"\",")] {
             let source = folder(&desk, 10);
             if name.starts_with('@') {
@@ -243,7 +247,7 @@ fn metadata_of_any_size_is_not_read_whole_by_verify() {
     let desk = Desk::new();
     let source = folder(&desk, 10);
     let file = std::fs::File::create(source.join("manifest.json")).unwrap();
-    // A file with a hole takes no room on the disk.
+    // A sparse file takes no space on disk.
     file.set_len(4 << 30).unwrap();
     let url = shared(ServerKind::MariaDb1011).url();
     let verify = desk.refloat(["verify".as_ref(), source.as_os_str(), url.as_ref()]);

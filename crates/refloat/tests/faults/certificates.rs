@@ -1,4 +1,4 @@
-//! Accounts that want a certificate of the client.
+//! Accounts that require a client certificate.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,8 @@ fn openssl(folder: &Path, arguments: &str) {
     );
 }
 
-/// An authority (`ca.pem`), and certificates of it for a server and for a client: `server.pem`, `client.pem` and their keys.
+/// Creates a CA (`ca.pem`) with certificates for a server and a client: `server.pem`, `client.pem`
+/// and their keys.
 fn authority(folder: &Path) {
     openssl(
         folder,
@@ -50,7 +51,7 @@ fn authority(folder: &Path) {
     .unwrap();
 }
 
-/// A folder that a server of another user can read.
+/// A folder that a server running as another user can read.
 fn folder() -> tempfile::TempDir {
     let mode = PermissionsExt::from_mode(0o755);
     tempfile::Builder::new()
@@ -75,7 +76,7 @@ fn loads_with_a_certificate(server: &Instance, certificate: &Path, key: &Path, s
     let both = ["--ssl-cert", certificate, "--ssl-key", key];
     load(&desk, &url, &both).exits(0).says("done and proven");
     assert_eq!(desk.rows(server, "items"), Some(1000));
-    // The same in the URL and in an option file.
+    // The same through the URL and through an option file.
     desk.next();
     let glue = if url.contains('?') { '&' } else { '?' };
     let told = format!("{url}{glue}ssl-cert={certificate}&ssl-key={key}");
@@ -86,7 +87,7 @@ fn loads_with_a_certificate(server: &Instance, certificate: &Path, key: &Path, s
         format!("[client]\nssl-cert={certificate}\nssl-key={key}\n"),
     );
     load(&desk, &url, &["--defaults-file", options.to_str().unwrap()]).exits(0);
-    // One of another authority, one without its key, and one that is none.
+    // A certificate of another CA, one without its key, and a file that is not one.
     desk.next();
     let (other, other_key) = (stranger.join("client.pem"), stranger.join("client-key.pem"));
     let (other, other_key) = (other.to_str().unwrap(), other_key.to_str().unwrap());
@@ -129,7 +130,7 @@ fn an_account_that_requires_a_certificate() {
         &at("client-key.pem"),
         stranger.path(),
     );
-    // This server has made certificates for itself and for a client.
+    // This server has generated certificates for itself and for a client.
     let server = shared(ServerKind::MySql97);
     let data = server.datadir();
     loads_with_a_certificate(

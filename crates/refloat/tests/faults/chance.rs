@@ -1,10 +1,10 @@
-//! Chance that can be repeated.
+//! Randomness that can be reproduced.
 
-/// Numbers that look random, and are the same for the same seed (xorshift; the seed must not be 0).
+/// Pseudo-random numbers (xorshift): the same seed gives the same sequence. The seed must not be 0.
 pub struct Dice(pub u64);
 
 impl Dice {
-    /// One of `0..end`.
+    /// A number in `0..end`.
     pub fn below(&mut self, end: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -13,7 +13,7 @@ impl Dice {
     }
 }
 
-/// The number in a variable of the environment, for the long form of a test.
+/// A number from an environment variable, for the long form of a test.
 pub fn number(name: &str, default: u64) -> u64 {
     std::env::var(name)
         .ok()

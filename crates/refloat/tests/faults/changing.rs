@@ -1,6 +1,7 @@
-//! Definitions that change at random while dumps are taken: a dump is of one moment, or it says what was changed.
+//! Random DDL while dumps are taken: a dump is consistent, or it says what changed.
 //!
-//! `REFLOAT_DDL_DUMPS` is how many dumps there are of each kind of server, `REFLOAT_DDL_SEED` what the changes come from.
+//! `REFLOAT_DDL_DUMPS` sets the number of dumps for each kind of server, `REFLOAT_DDL_SEED` the
+//! seed of the changes.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -11,12 +12,12 @@ use refloat_testkit::servers;
 use crate::chance::{Dice, number};
 use crate::support::{BOTH, Desk, Running, ask, dump, finish, table, wait_until};
 
-/// Dumps of each kind of server, where nothing else is asked for.
+/// Default number of dumps for each kind of server.
 const DUMPS: u64 = 10;
 /// Rows of each table.
 const ROWS: u64 = 1500;
 
-/// All rows of a table, in one statement.
+/// The rows of a table as one list of values.
 fn rows() -> String {
     let rows: Vec<String> = (1..=ROWS).map(|id| format!("({id},'row {id}')")).collect();
     rows.join(",")
@@ -39,7 +40,7 @@ fn fill(server: &Instance, db: &str) {
     );
 }
 
-/// Changes one definition after the other until it is told to stop, with pauses shorter than `pause` between them.
+/// Changes one definition after the other until stopped, pausing for less than `pause` in between.
 fn change(server: &Instance, db: &str, seed: u64, pause: &AtomicU64, stop: &AtomicBool) {
     let mut dice = Dice(seed | 1);
     let mut conn = servers::connect(server);
@@ -97,7 +98,7 @@ fn change(server: &Instance, db: &str, seed: u64, pause: &AtomicU64, stop: &Atom
     }
 }
 
-/// Tells the other thread to stop, also when an assertion ends the test.
+/// Stops the other thread, even if an assertion fails.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -106,7 +107,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// What every moment had in common.
+/// Checks what is true at every moment.
 #[track_caller]
 fn of_one_moment(desk: &Desk, target: &Instance) {
     let rows = ROWS.to_string();
@@ -145,8 +146,8 @@ fn dumps_among_changes(kind: ServerKind, dumps: u64) {
     let desk = Desk::new();
     fill(&source, &desk.db);
     let seed = number("REFLOAT_DDL_SEED", 20_261_122);
-    // As many changes during a dump on a slow machine as on a fast one, and as on one that becomes slow meanwhile: some dumps are whole,
-    // some are not.
+    // The pause adapts to the machine, even to one that gets slower during the test, so that some
+    // dumps succeed and some do not.
     let dump = |round: u64| {
         let folder = desk.path(&format!("dump{round}"));
         let mut dump = desk.refloat(["dump", "--from", &source.url(), "--databases", &desk.db]);
@@ -161,7 +162,7 @@ fn dumps_among_changes(kind: ServerKind, dumps: u64) {
     std::thread::scope(|scope| {
         scope.spawn(|| change(&source, &desk.db, seed, &pause, &stop));
         let _stop = Stop(&stop);
-        // No chance decides whether a dump gets through: each that does not makes the changes rarer.
+        // Success must not depend on luck: each dump that fails makes the changes rarer.
         let mut round = 0;
         while round < dumps || whole == 0 {
             round += 1;
@@ -193,8 +194,8 @@ fn dumps_among_random_changes_of_definitions_are_of_one_moment_or_say_what_was_c
     }
 }
 
-/// A server with a large table, which is read first, and small ones, one of them partitioned, with others that could stand in their places.
-/// Its account `u` has what a dump needs, and `rights`.
+/// A server with a large table, which is read first, and small ones, one of them partitioned, plus
+/// others that could take their place. Its account `u` has the privileges for a dump, and `rights`.
 fn exchangeable(kind: ServerKind, desk: &Desk, rows: u64, rights: &str) -> Ephemeral {
     let server = servers::start(&servers::quick(kind));
     let db = &desk.db;
@@ -208,7 +209,7 @@ fn exchangeable(kind: ServerKind, desk: &Desk, rows: u64, rights: &str) -> Ephem
             "USE {db}; CREATE TABLE `t-ä` {small}; CREATE TABLE p {small} {cut}; INSERT INTO `t-ä` VALUES (1, 'old'); INSERT INTO p VALUES (1, 'old')"
         ),
     );
-    // Times of creation are in seconds.
+    // Creation times have a resolution of one second.
     std::thread::sleep(Duration::from_millis(1100));
     ask(
         &server,
@@ -224,12 +225,12 @@ fn url_of_u(server: &Instance) -> String {
     server.url().replace("root@", "u@")
 }
 
-/// Puts another table in the place of one.
+/// Swaps a table for another one.
 const RENAME: &str = "RENAME TABLE `t-ä` TO t_old, t_new TO `t-ä`, t_old TO t_new";
-/// Puts a table in the place of a partition.
+/// Swaps a table for a partition.
 const PARTITION: &str = "ALTER TABLE p EXCHANGE PARTITION p0 WITH TABLE p_new";
 
-/// Somebody puts other tables of the same definition in the place of those that are not read yet.
+/// Swaps tables that are not read yet for others with the same definition.
 fn exchanged(kind: ServerKind, rights: &str, statement: &str, found: Option<&str>) {
     let desk = Desk::new();
     let server = exchangeable(kind, &desk, 12_000, rights);
@@ -262,7 +263,8 @@ fn a_table_that_is_exchanged_for_another_of_the_same_definition_is_noticed() {
     for &kind in crate::support::kinds() {
         exchanged(kind, ", PROCESS", RENAME, Some("t-ä"));
         exchanged(kind, ", PROCESS", PARTITION, Some("p"));
-        // Without the right to see which table is which its time of creation is looked at; where nothing tells, that is said.
+        // Without the privilege to see a table's identity, its creation time is checked. If there
+        // is none either, that is reported.
         exchanged(kind, "", RENAME, Some("t-ä"));
         exchanged(kind, "", PARTITION, None);
     }
@@ -281,7 +283,7 @@ fn a_table_that_is_exchanged_while_it_is_copied_is_noticed() {
             command.args(["--databases", db, "--threads", "1"]);
             command.args(["--max-rate", "400K", "--skip", "routines"]);
             let running = Running::start(command);
-            // The definitions come before the first row is read.
+            // Definitions are copied before the first row is read.
             wait_until("rows are copied", || desk.tables(&target) >= 5);
             ask(&server, &format!("USE {db}; {statement}"));
             running
@@ -294,7 +296,7 @@ fn a_table_that_is_exchanged_while_it_is_copied_is_noticed() {
     }
 }
 
-/// Somebody changes a table of one of two servers that are being compared, before it is read.
+/// Changes a table on one of two servers that are being compared, before it is read.
 fn compared(kind: ServerKind, changed: usize, statement: &str, name: &str) {
     let desk = Desk::new();
     let rights = ", PROCESS";
@@ -336,7 +338,7 @@ fn a_table_that_is_exchanged_or_altered_while_it_is_compared_is_noticed() {
     for kind in BOTH {
         compared(kind, 0, RENAME, "t-ä");
         compared(kind, 1, PARTITION, "p");
-        // What is stored stays as it is, and InnoDB reads on.
+        // The stored rows stay as they are, so InnoDB goes on reading.
         let default = "ALTER TABLE `t-ä` ALTER COLUMN v SET DEFAULT 'none'";
         compared(kind, 1, default, "t-ä");
     }

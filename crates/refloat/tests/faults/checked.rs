@@ -1,4 +1,5 @@
-//! `--foreign-keys checked`: rows that point at nothing are listed, and the load does not count as proven.
+//! `--foreign-keys checked`: rows that point at nothing are listed, and the load does not count as
+//! proven.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -12,7 +13,7 @@ use crate::support::{
     BOTH, Desk, Run, Running, dump, finish_with_input, shared, table, wait_until,
 };
 
-/// Parents and children, the children first; `stray` stands among their rows.
+/// Parents and children, children first; `stray` is added to the children.
 fn families(stray: &str) -> String {
     dump(&format!(
         "CREATE TABLE `child` (`id` int NOT NULL, `p` int DEFAULT NULL, `code` varchar(9) DEFAULT NULL, `part` int DEFAULT NULL, PRIMARY KEY (`id`), KEY `p` (`p`), \
@@ -45,7 +46,7 @@ fn rows_that_point_at_nothing_are_listed_when_asked() {
                 .says("done and proven")
                 .never_says("point at nothing");
             desk.next();
-            // As the stock client would: the dump switches the checks off, and is trusted.
+            // As with the stock client: the dump switches the checks off, and is trusted.
             desk.load_text(families(stray), server, more)
                 .exits(0)
                 .never_says("point at nothing");
@@ -83,13 +84,13 @@ fn rows_that_point_at_nothing_are_listed_when_asked() {
     }
 }
 
-/// A dump whose session checks: the stock client stops at a row without a parent.
+/// A dump whose session checks foreign keys: the stock client stops at a row without a parent.
 #[test]
 fn rows_that_point_at_nothing_stop_a_load_whose_dump_checks() {
     let definitions = "CREATE TABLE parent (id INT NOT NULL PRIMARY KEY) ENGINE=InnoDB;\n\
          CREATE TABLE child (id INT NOT NULL PRIMARY KEY, p INT, pad LONGTEXT, KEY p (p), \
          CONSTRAINT of_parent FOREIGN KEY (p) REFERENCES parent (id)) ENGINE=InnoDB;\n";
-    // Small tables keep their keys; large ones get them back behind their rows.
+    // Small tables keep their keys; large ones get them back after their rows.
     let pad = "x".repeat(1 << 20);
     let large: Vec<String> = (10..19)
         .map(|id| format!("INSERT INTO child VALUES ({id},1,'{pad}');\n"))
@@ -103,7 +104,7 @@ fn rows_that_point_at_nothing_stop_a_load_whose_dump_checks() {
             ("", &["--write-path", "insert"]),
             (&large, &[]),
         ] {
-            // The parents may come behind the children: they are looked for when all are in.
+            // Parents may come after children: the check runs when all are in.
             let good = format!(
                 "{definitions}INSERT INTO child VALUES (1,1,''),(2,NULL,'');\n{filler}INSERT INTO parent VALUES (1),(2);\n"
             );
@@ -114,7 +115,7 @@ fn rows_that_point_at_nothing_stop_a_load_whose_dump_checks() {
                 .exits(0)
                 .says("done and proven");
             let before = desk.rows(server, "child").unwrap();
-            // Into what is there: the server itself compares each row.
+            // Into existing tables: the server itself checks each row.
             let other = "INSERT INTO child VALUES (6,2,'');\nINSERT INTO child VALUES (7,43,'');\n";
             desk.load_text(other, server, &with(&["--append"]))
                 .exits(1)
@@ -140,7 +141,7 @@ fn rows_that_point_at_nothing_stop_a_load_whose_dump_checks() {
     }
 }
 
-/// Loads `first`, is killed when `until` holds, and goes on with all of `first` and `rest`.
+/// Loads `first`, is killed when `until` holds, and resumes with `first` and `rest`.
 fn killed_and_resumed(
     desk: &Desk,
     server: &refloat_sandbox::Instance,
@@ -161,17 +162,18 @@ fn killed_and_resumed(
     })
 }
 
-/// What was compared with its parents is not compared again by the load that goes on: rows and statements behind it may leave some without.
+/// Rows that have been checked are not checked again after a resume, although later rows and
+/// statements may remove their parents.
 #[test]
 fn a_load_that_was_killed_looks_for_parents_like_any_other() {
     let definitions = "CREATE TABLE parent (id INT NOT NULL PRIMARY KEY) ENGINE=InnoDB;\n\
          CREATE TABLE child (id INT NOT NULL PRIMARY KEY, p INT, pad LONGTEXT, KEY p (p), \
          CONSTRAINT of_parent FOREIGN KEY (p) REFERENCES parent (id)) ENGINE=InnoDB;\n\
          INSERT INTO parent VALUES (1),(2);\nINSERT INTO child VALUES (1,1,'');\n";
-    // Rows of a table are written when those of another one come.
+    // Rows of a table are written when those of another one arrive.
     let items = table("items", 1000);
     let more = table("more", 1000);
-    // And text is read in large pieces.
+    // Text is read in large blocks.
     let filler = format!("-- {}\n", "x".repeat(1 << 20)).repeat(24);
     let pad = "x".repeat(1 << 20);
     let large: Vec<String> = (10..32)
@@ -192,7 +194,7 @@ fn a_load_that_was_killed_looks_for_parents_like_any_other() {
                 .says("were in already");
             assert_eq!([rows("items"), rows("more")], [1000, 1000]);
         }
-        // Its foreign key is not there when the load goes on.
+        // Its foreign key does not exist yet when the load resumes.
         desk.next();
         let (first, rest) = large.split_at(18);
         let first = format!(
@@ -208,7 +210,7 @@ fn a_load_that_was_killed_looks_for_parents_like_any_other() {
     }
 }
 
-/// Constraint and number of orphans as the JSON outcome has them.
+/// Constraints and their numbers of orphans, from the JSON outcome.
 fn checked_json(desk: &Desk, text: &str, server: &refloat_sandbox::Instance) -> Vec<(String, u64)> {
     let run = desk
         .load_text(text, server, &["--foreign-keys", "checked", "--json"])

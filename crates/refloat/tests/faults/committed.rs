@@ -1,4 +1,5 @@
-//! Commits whose answer does not come, and commits that were none: what is in then, and that it is in once.
+//! Commits whose acknowledgement is lost, and commits that never happened: which rows are in, and
+//! that none is in twice.
 
 use refloat_sandbox::{Ephemeral, ServerKind, StartOptions};
 use refloat_testkit::servers;
@@ -15,7 +16,7 @@ fn a_commit_whose_answer_is_lost_is_not_done_twice() {
     for kind in BOTH {
         let server = server(kind);
         let desk = Desk::new();
-        // Nothing but the marks would notice rows that came twice.
+        // Without a key, only the marks prevent duplicate rows.
         let text = dump(&table("items", 6000).replace("PRIMARY KEY (`id`)", "KEY `id` (`id`)"));
         let file = desk.file("dump.sql", text);
         for lost in [1, 2, 5, 9] {
@@ -58,7 +59,7 @@ fn rows_that_are_gone_after_their_commit_are_written_again() {
             assert!(cutter.has_cut(), "the commit {undone} did not come");
             assert_eq!(desk.rows(&server, "items"), Some(6000), "commit {undone}");
         }
-        // The commit of what is left of a chunk when its refused row is found.
+        // The commit of the rest of a chunk, after its refused row has been found.
         let file = desk.file("refused.sql", text.replacen("\n(3,", "\n(2,", 1));
         let cutter = Cutter::undoing(&server, 1);
         finish(desk.load_command(

@@ -1,4 +1,5 @@
-//! `refloat verify`: what is the same exits with 0, what is not with 4, what cannot be compared with 3 or 1.
+//! `refloat verify`: exits with 0 if both sides are the same, with 4 if they differ, and with 3 or
+//! 1 if they cannot be compared.
 
 use std::fs;
 
@@ -62,7 +63,7 @@ fn a_dump_and_its_server_and_what_was_changed_since() {
             .exits(1)
             .says("the file is missing")
             .says(rows.file_name().unwrap().to_str().unwrap());
-        // Found out before any lock: another session's own would be waited for.
+        // Detected before any lock is taken: a lock of this session would be waited for.
         let mut other = servers::connect(server);
         other.exec(format!("LOCK TABLES {db}.t WRITE")).unwrap();
         finish(desk.refloat(["verify", &url, &url]))
@@ -94,7 +95,7 @@ fn rows_that_cannot_be_compared_are_not_called_the_same() {
             .says("rows NOT compared")
             .says("some of its rows have no value for column a")
             .never_says("the SAME");
-        // With the key it is a row like any other.
+        // With the key it is an ordinary row.
         let told = dump(&body.replace("SET b", "SET a=2, b"));
         let told = desk.file("told.sql", told);
         verify(told.as_os_str())
@@ -179,7 +180,7 @@ fn a_dump_of_another_tool_is_compared_by_its_rows() {
         finish(load("-", &["--replace"]))
             .exits(3)
             .says("reads the dump a second time");
-        // One row another, one away, one more.
+        // One row changed, one removed, one added.
         ask(
             server,
             &format!("UPDATE {db}.items SET name = 'changed' WHERE id = 7"),
@@ -197,14 +198,14 @@ fn a_dump_of_another_tool_is_compared_by_its_rows() {
             .says("'changed'")
             .says("only in the first")
             .says("'more'");
-        // It has to be told in which database the tables are: by the URL as well.
+        // The database must be named; the URL can do that too.
         verify(&[]).exits(3).says("does not say in which database");
         let of_db = format!("{url}{db}");
         finish(desk.refloat(["verify", file, &of_db, "--tables", "items"]))
             .exits(4)
             .says("1 table")
             .never_says("'more'");
-        // What the server makes of a value that is no literal is not guessed.
+        // A value that is not a literal is not guessed.
         let file = desk.file(
             "unknown.sql",
             dump("CREATE TABLE odd (id INT PRIMARY KEY, n INT); INSERT INTO odd VALUES (1, 1), (2, 1 + 1);"),

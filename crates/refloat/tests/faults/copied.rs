@@ -1,4 +1,5 @@
-//! Copies: either side goes away, is changed, is slow or is another vendor, and the copy says so.
+//! Copies while either side goes away, changes, is slow or is of another vendor: the copy reports
+//! it.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,16 +15,16 @@ use crate::support::{
     table, wait_until,
 };
 
-/// Rows of a source that is copied slowly enough to be met in the middle.
+/// Rows of a source that is copied slowly enough to be interrupted midway.
 const ROWS: u64 = 40_000;
-/// Rows of a chunk, where a test counts them.
+/// Rows of a chunk, for tests that count them.
 const CHUNK: u64 = 500;
-/// How long a copy may take that nothing keeps.
+/// How long an unhindered copy may take.
 const SOON: Duration = Duration::from_secs(60);
-/// Reads slowly: the first block comes after a second and a half, the last after four.
+/// Reads slowly: the first block arrives after a second and a half, the last after four.
 const SLOWLY: &[&str] = &["--max-rate", "700K", "--chunk-rows", "500"];
 
-/// A server of its own: what is killed must be nobody else's.
+/// A server of its own, since other tests must not lose one that is killed.
 fn start(kind: ServerKind) -> Ephemeral {
     servers::start(&servers::quick(kind))
 }
@@ -48,7 +49,7 @@ fn copy(desk: &Desk, source: &Instance, target: &Instance, more: &[&str]) -> Run
     finish(command(desk, source, target, more))
 }
 
-/// A copy in the middle of its rows.
+/// Starts a copy and waits until some rows have arrived.
 fn midway(desk: &Desk, source: &Instance, target: &Instance) -> Running {
     let running = Running::start(command(desk, source, target, SLOWLY));
     wait_until("rows are copied", || {
@@ -57,7 +58,7 @@ fn midway(desk: &Desk, source: &Instance, target: &Instance) -> Running {
     running
 }
 
-/// Nobody holds a lock on the source any more.
+/// Asserts that nothing holds a lock on the source any more.
 fn no_lock(desk: &Desk, source: &Instance) {
     let alter = format!(
         "SET SESSION lock_wait_timeout = 20; ALTER TABLE {}.items COMMENT 'free'",
@@ -66,7 +67,7 @@ fn no_lock(desk: &Desk, source: &Instance) {
     ask(source, &alter);
 }
 
-/// Bytes of all files below a folder.
+/// Total size of all files below a folder, in bytes.
 fn bytes_below(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).unwrap();
     entries
@@ -110,7 +111,7 @@ fn a_copy_is_the_same_and_leaves_nothing_behind() {
         finish(desk.refloat(["verify", &urls.0, &urls.1, "--databases", &desk.db]))
             .exits(0)
             .says("the SAME");
-        // Not a second time, unless somebody says so.
+        // Not a second time, unless asked to.
         copy(&desk, &source, &target, &[])
             .exits(3)
             .says("refused before anything was touched");
@@ -136,7 +137,7 @@ fn every_value_is_compared_with_the_moment_that_was_copied() {
             });
             running
         };
-        // What is written to the source meanwhile is of a later moment.
+        // Writes to the source after the snapshot are not part of the copy.
         let running = by_digest(&[]);
         desk.ask(
             &source,
@@ -144,7 +145,7 @@ fn every_value_is_compared_with_the_moment_that_was_copied() {
         );
         running.ends_within(SOON).exits(0).says("the SAME");
         no_lock(&desk, &source);
-        // What the target has besides was not copied, and is not compared.
+        // Whatever else the target holds was not copied, and is not compared.
         desk.ask(
             &target,
             "DROP TABLE @db.items, @db.more; CREATE TABLE @db.own (id INT); INSERT INTO @db.own VALUES (1)",
@@ -159,7 +160,7 @@ fn every_value_is_compared_with_the_moment_that_was_copied() {
             .exits(0)
             .says("the SAME");
         assert_eq!(desk.rows(&target, "own"), Some(1));
-        // One value that is another one on the target: no count tells that.
+        // One value differs on the target, which no row count shows.
         desk.ask(&target, "DROP DATABASE @db");
         let running = by_digest(&[]);
         desk.ask(&target, "UPDATE @db.items SET n = -1 WHERE id = 1");
@@ -214,7 +215,7 @@ fn a_source_that_goes_away_is_never_the_end_of_a_table() {
             .says("NOT complete")
             .says("hint: What is on the target is not complete")
             .never_says("done and proven");
-        // The last rows may have come, and only the word that they were the last has not.
+        // All rows may have arrived, with only the end of the result missing.
         assert!(desk.rows(&target, "items").unwrap() <= ROWS);
         assert_same_settings(&before, &target);
         source.restart().unwrap();
@@ -245,7 +246,7 @@ fn a_target_that_goes_away_lets_the_source_go() {
         let running = midway(&desk, &source, &target);
         target.kill().unwrap();
         let run = running.ends_within(SOON);
-        // Settings of a server that is gone cannot be put back now.
+        // Settings of a server that is gone cannot be put back yet.
         assert!(matches!(run.code, Some(1 | 6)), "{run:?}");
         run.says("NOT complete")
             .says("The connection to the server was lost")
@@ -282,7 +283,7 @@ fn definitions_that_change_meanwhile_are_noticed_or_cannot_change() {
                 .says("NOT complete")
                 .says("Copy again when nobody changes definitions");
         } else {
-            // The change had to wait until all rows were read.
+            // The DDL had to wait until all rows were read.
             run.exits(0);
             assert_eq!(desk.rows(&target, "more"), Some(2000));
         }
@@ -296,7 +297,7 @@ fn a_server_is_not_copied_onto_itself() {
         let server = start(kind);
         desk.load_text(dump(&table("items", 10)), &server, &[])
             .exits(0);
-        // By another way to it, and even if it should be overwritten.
+        // Through another address, and even with --replace.
         let urls = (server.url(), server.socket_url());
         let args = ["copy", "--from", &urls.0, "--to", &urls.1, "--replace"];
         finish(desk.refloat(args))
@@ -356,7 +357,8 @@ fn from_one_vendor_to_the_other_and_back() {
 
 #[test]
 fn text_keeps_its_collation_where_another_one_is_the_default() {
-    // MySQL shows no collation of what has the default one of utf8mb3; on MariaDB 11.8 the default is another.
+    // MySQL prints no collation for what uses the default of utf8mb3; MariaDB 11.8 has another
+    // default.
     let (mysql, mariadb) = (start(ServerKind::MySql97), start(ServerKind::MariaDb118));
     let desk = Desk::new();
     ask(
@@ -415,12 +417,13 @@ fn a_slow_target_does_not_fill_the_memory() {
             desk.db
         ),
     );
-    // The rows wait for this one.
+    // Holds up the rows.
     let insert = format!("INSERT INTO {}.wide VALUES (1, 'x')", desk.db);
     let holder = Holder::start(&target, &desk.db, &insert);
     let more = ["--append", "--threads", "4", "--chunk-rows", "500"];
     let running = Running::start(command(&desk, &source, &target, &more));
-    // 330 MB cannot all be here; when readers have waited for a while, all is that will be.
+    // 330 MB must not all be in memory. After readers have waited for a while, memory does not grow
+    // any more.
     let (mut peak, mut since) = (0, Instant::now());
     while peak < 100 << 10 || since.elapsed() < Duration::from_secs(2) {
         let now = peak_kib(running.pid()).unwrap_or(0);

@@ -1,5 +1,6 @@
-//! A way to a server that breaks at a chosen moment, when the server has done what it was asked for and before anybody hears of it; or one
-//! on which a commit becomes a rollback that looks like a commit; or one that changes what is sent.
+//! A proxy that breaks a connection after the server has done what it was asked and before the
+//! client learns of it, turns a commit into a rollback that looks like a commit, or changes what is
+//! sent.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -9,23 +10,24 @@ use std::time::Duration;
 
 use refloat_sandbox::Instance;
 
-/// Forwards connections to a server, and cuts one of them instead of forwarding the answer to the `nth` request that contains
-/// `words`, or has the server roll back when it is asked to commit. It takes no connection any more when it is dropped.
+/// Forwards connections to a server. Instead of forwarding the answer to the `nth` request that
+/// contains `words`, it cuts the connection, or it makes the server roll back when asked to commit.
+/// Accepts no more connections once dropped.
 pub struct Cutter {
     port: u16,
     state: Arc<State>,
 }
 
-/// A packet of the protocol: its length, its number, the command "query", the text.
+/// A protocol packet: length, sequence number, COM_QUERY, text.
 const ROLLBACK: &[u8] = b"\x09\x00\x00\x00\x03ROLLBACK";
 
 struct State {
     words: Vec<u8>,
     /// Roll back instead of cutting.
     undo: bool,
-    /// Send this instead of the words, wherever they are.
+    /// Replaces the words wherever they occur.
     becomes: Option<Vec<u8>>,
-    /// Not only one request, but every one with these words.
+    /// Applies to every request with these words, not just one.
     every: bool,
     left: AtomicU64,
     cut: AtomicBool,
@@ -33,28 +35,28 @@ struct State {
 }
 
 impl Cutter {
-    /// A way that is cut at the `nth` request with these words.
+    /// Cuts the connection at the `nth` request with these words.
     pub fn start(server: &Instance, words: &[u8], nth: u64) -> Self {
         Self::begin(server, words, nth, false, None)
     }
 
-    /// A way on which these words become others of the same length, in rows as well.
+    /// Replaces these words by others of the same length, even within rows.
     pub fn changing(server: &Instance, words: &[u8], becomes: &[u8]) -> Self {
         assert_eq!(words.len(), becomes.len());
         Self::begin(server, words, 0, false, Some(becomes.to_vec()))
     }
 
-    /// A way on which the `nth` commit is a rollback.
+    /// Turns the `nth` commit into a rollback.
     pub fn undoing(server: &Instance, nth: u64) -> Self {
         Self::begin(server, b"COMMIT", nth, true, None)
     }
 
-    /// A way on which every commit is a rollback.
+    /// Turns every commit into a rollback.
     pub fn undoing_all(server: &Instance) -> Self {
         Self::begin(server, b"COMMIT", 0, true, None)
     }
 
-    /// All requests with these words are meant where `nth` is 0.
+    /// With `nth` 0, every request with these words is affected.
     fn begin(
         server: &Instance,
         words: &[u8],
@@ -96,7 +98,7 @@ impl Cutter {
         Self { port, state }
     }
 
-    /// The server, by this way. Without TLS, so that requests can be read.
+    /// URL of the server through this proxy. Without TLS, so that requests can be read.
     pub fn url(&self) -> String {
         format!("mysql://root@127.0.0.1:{}/?ssl-mode=disabled", self.port)
     }
@@ -107,7 +109,7 @@ impl Cutter {
 }
 
 impl State {
-    /// Whether this is the request that was meant.
+    /// Whether this is the request to act on.
     fn is_chosen(&self) -> bool {
         self.every || self.left.fetch_sub(1, Ordering::SeqCst) == 1
     }
@@ -159,7 +161,7 @@ fn forward(state: &Arc<State>, client: &TcpStream, server: &TcpStream) {
             }
         }
         let request = &buffer[..read];
-        // A request for its own: what comes in the middle of rows is none.
+        // Only whole requests count, not the same words within rows.
         let hit = state.becomes.is_none()
             && request.len() < 64
             && request

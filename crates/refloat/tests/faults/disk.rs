@@ -1,4 +1,4 @@
-//! No room: a full disk below the server's data, and below its temporary files.
+//! Full disks: one for the server's data, and one for its temporary files.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -8,7 +8,7 @@ use refloat_testkit::servers;
 
 use crate::support::{Desk, Run, ask, assert_same_settings, dump, settings, table};
 
-/// Rows that are there are those that the summary names.
+/// Asserts that the summary reports the rows that are there.
 #[track_caller]
 fn said_as_it_is(desk: &Desk, server: &Instance, run: &Run) -> u64 {
     let rows = desk.rows(server, "items").unwrap();
@@ -21,7 +21,7 @@ fn said_as_it_is(desk: &Desk, server: &Instance, run: &Run) -> u64 {
     rows
 }
 
-/// Rows that do not fit.
+/// More rows than fit.
 const ROWS: u64 = 1_200_000;
 
 #[test]
@@ -29,7 +29,8 @@ fn a_full_disk_is_said_and_settings_are_put_back() {
     let mariadb = StartOptions::new(ServerKind::MariaDb1011)
         .option("innodb_log_file_size", "8M")
         .option("innodb_temp_data_file_path", "ibtmp1:1M:autoextend");
-    // The binary log would be full first, and then this server waits for room instead of failing.
+    // With a binary log, that would fill up first, and then the server waits for space instead of
+    // failing.
     let mysql = StartOptions::new(ServerKind::MySql97)
         .option("innodb_redo_log_capacity", "8M")
         .flag("skip_log_bin");
@@ -50,7 +51,7 @@ fn a_full_disk_is_said_and_settings_are_put_back() {
             .says("disk is full");
         let there = said_as_it_is(&desk, &server, &run);
         assert_same_settings(&before, &server);
-        // With room again, the same command goes on.
+        // Once there is space, the same command resumes.
         small.grow(900);
         let run = desk
             .load(&file, &server, &["--durability", "relaxed"])
@@ -70,7 +71,7 @@ fn a_full_disk_is_said_and_settings_are_put_back() {
 #[test]
 fn a_full_folder_for_temporary_files_is_said_and_the_rows_stay() {
     let small = SmallDisk::mount(6);
-    // The server runs as another user, and its folder of temporary files must not belong to anybody else.
+    // The server runs as another user, and no other user may own its folder for temporary files.
     std::fs::set_permissions(small.path(), PermissionsExt::from_mode(0o1777)).unwrap();
     let options = servers::quick(ServerKind::MariaDb1011)
         .option("tmpdir", small.path().to_str().unwrap())
@@ -92,7 +93,8 @@ fn a_full_folder_for_temporary_files_is_said_and_the_rows_stay() {
         "the rows are in, only the keys are not"
     );
     assert_same_settings(&before, &server);
-    // What is said to be missing can be built when there is room: by hand, or by the same command.
+    // What is reported as missing can be built once there is space: by hand, or by the same
+    // command.
     let missing = run
         .stdout
         .lines()

@@ -1,4 +1,4 @@
-//! Dumps: one moment for all rows, and what happens when that, or anything else, cannot be had.
+//! Dumps: one moment for all rows, and what happens if that, or anything else, cannot be had.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -20,9 +20,9 @@ use crate::support::{
     table, wait_until,
 };
 
-/// Writers beside a dump.
+/// Concurrent writers.
 const WRITERS: u64 = 3;
-/// Accounts in each of the two tables of the bank.
+/// Accounts in each of the bank's two tables.
 const ACCOUNTS: u64 = 2000;
 
 fn dump_command(desk: &Desk, url: &str, out: &Path, more: &[&str]) -> Command {
@@ -42,13 +42,13 @@ fn read_manifest(out: &Path) -> Value {
     serde_json::from_slice(&fs::read(out.join("manifest.json")).unwrap()).unwrap()
 }
 
-/// A table of a manifest.
+/// The entry of a table in a manifest.
 fn table_of<'a>(manifest: &'a Value, name: &str) -> &'a Value {
     let tables = manifest["databases"][0]["tables"].as_array().unwrap();
     tables.iter().find(|table| table["name"] == name).unwrap()
 }
 
-/// The sum of a column of a table in a dump that is not compressed.
+/// Sum of a column in an uncompressed dump.
 fn sum_of(out: &Path, table: &Value, column: usize) -> i64 {
     let mut sum = 0;
     for chunk in table["chunks"].as_array().unwrap() {
@@ -67,12 +67,12 @@ fn sum_of(out: &Path, table: &Value, column: usize) -> i64 {
     sum
 }
 
-/// A server with its binary log and GTIDs on.
+/// A server with binary log and GTIDs.
 fn logging(kind: ServerKind) -> Ephemeral {
     logging_but(kind, None)
 }
 
-/// The same; MariaDB's log leaves a database out.
+/// Like [`logging`], optionally with a database that MariaDB's log ignores.
 fn logging_but(kind: ServerKind, left_out: Option<&str>) -> Ephemeral {
     let options = servers::quick(kind);
     let options = if kind.is_mariadb() {
@@ -86,11 +86,12 @@ fn logging_but(kind: ServerKind, left_out: Option<&str>) -> Ephemeral {
             .option("gtid_mode", "ON")
             .option("enforce_gtid_consistency", "ON")
     };
-    // Below REPEATABLE READ a consistent snapshot is ignored with a warning: that must not be inherited.
+    // Below REPEATABLE READ, a consistent snapshot is ignored with a warning: the dump must not
+    // inherit that level.
     servers::start(&options.option("transaction_isolation", "READ-COMMITTED"))
 }
 
-/// Transactions in a GTID position: MySQL's `uuid:1-N`, MariaDB's `0-1-N`.
+/// Number of transactions in a GTID position: MySQL's `uuid:1-N`, MariaDB's `0-1-N`.
 fn transactions(gtid: &str) -> u64 {
     gtid.rsplit(['-', ':'])
         .next()
@@ -100,14 +101,15 @@ fn transactions(gtid: &str) -> u64 {
         .unwrap()
 }
 
-/// Money goes from one table to another while dumps are taken: none is ever lost in them, and the position is the one at which the
-/// rows are.
+/// Moves money from one table to another during dumps. No dump may lose any, and its position must
+/// be that of its rows.
 fn bank(kind: ServerKind, more_tables: &str, method: &str) {
     let (server, desk) = (logging(kind), Desk::new());
     bank_of(&server, &desk, more_tables, None, ("4", method));
 }
 
-/// The same on a server that is there. Where what writers do is not in its log they begin with `unlogged`.
+/// Like [`bank`], on an existing server. If writes are not logged, the writers' transactions start
+/// with `unlogged`.
 fn bank_of(
     server: &Ephemeral,
     desk: &Desk,
@@ -127,7 +129,7 @@ fn bank_of(
             rows.join(",")
         ),
     );
-    // What a server estimates of a table that is new is cut wrongly, or not at all.
+    // The estimates for a new table would cut it badly, or not at all.
     ask(server, &format!("ANALYZE TABLE {0}.a, {0}.b", desk.db));
     let position = if kind.is_mariadb() {
         "SELECT @@global.gtid_binlog_pos"
@@ -147,7 +149,7 @@ fn bank_of(
                 let mut at = writer;
                 while !stop.load(Ordering::Relaxed) {
                     at = (at * 7919 + 1) % ACCOUNTS;
-                    // Always in this order, so that writers wait for each other and do not lock each other out.
+                    // Always in this order, so that writers wait for each other without deadlocks.
                     for statement in [
                         "START TRANSACTION".to_owned(),
                         format!("UPDATE a SET v = v - 7 WHERE id = {at}"),
@@ -223,7 +225,7 @@ fn what_the_log_of_a_busy_mariadb_lacks_is_of_one_moment_too() {
     bank_of(&server, &desk, "", without_log, locked);
 }
 
-/// Equal places in the log are no proof: that is said, and refused where a proof is asked for.
+/// Equal log positions prove nothing: the dump says so, and is refused if proof is required.
 #[test]
 fn equal_places_in_the_log_are_not_called_one_moment() {
     let server = logging(ServerKind::MariaDb1011);
@@ -322,7 +324,7 @@ fn a_long_query_is_not_waited_behind_in_silence() {
         .says("no consistent snapshot")
         .says("--lock-wait");
     assert!(!out.exists(), "something was written");
-    // Nobody stands behind a lock that is left over.
+    // No lock is left over that would block anybody.
     ask(&server, &format!("INSERT INTO {}.t VALUES (2)", desk.db));
     killer.kill_query().unwrap();
     let _ = long.join().unwrap();
@@ -362,7 +364,7 @@ fn definitions_that_change_meanwhile_are_noticed_or_cannot_change() {
                 .says("no manifest");
             assert!(!out.join("manifest.json").exists());
         } else {
-            // The change had to wait until the dump was over.
+            // The DDL had to wait until the dump was over.
             run.exits(0);
             assert_eq!(
                 table_of(&read_manifest(&out), "second")["columns"]
@@ -403,7 +405,8 @@ fn limits_of_the_server_do_not_cut_rows_off() {
     }
 }
 
-/// A name that ends with `.gz` is of a file that gzip reads; what is not written is refused, and nothing is left behind.
+/// A name ending in `.gz` gives a file that gzip reads. Unsupported endings are refused, and
+/// nothing is left behind.
 #[test]
 fn a_dump_is_what_its_name_says() {
     let server = shared(ServerKind::MariaDb1011);
@@ -442,7 +445,7 @@ fn a_dump_is_what_its_name_says() {
             .never_says("Remove it");
         assert!(!out.exists(), "{name}");
     }
-    // The database in the URL is the one that is dumped.
+    // A database in the URL is the one that is dumped.
     let url = format!("{}{}", server.url(), desk.db);
     let of_url = |name: &str, more: &[&str]| {
         let out = desk.path(name);
@@ -458,7 +461,7 @@ fn a_dump_is_what_its_name_says() {
     assert_eq!(databases[0]["name"], desk.db.as_str());
     let (run, _) = of_url("of-both", &["--databases", "mysql"]);
     run.exits(2).says("--databases names others");
-    // What is not there is no reason to remove something.
+    // The hint does not ask to remove what was never written.
     let nobody = server.url().replace("root@", "nobody_at_all@");
     let out = desk.path("nobody");
     finish(dump_command(&desk, &nobody, &out, &[]))
@@ -543,7 +546,7 @@ fn what_the_account_cannot_see_is_not_left_out_in_silence() {
             .says("routines of others would be left out")
             .says("--skip routines");
         assert!(!out.exists());
-        // No lock may be taken either.
+        // It has no privilege to lock anything either.
         let skip = ["--skip", "routines"];
         let require = ["--skip", "routines", "--consistency", "require"];
         finish(dump_command(&desk, &url, &out, &require))
@@ -580,7 +583,7 @@ fn what_the_account_cannot_see_is_not_left_out_in_silence() {
 #[test]
 fn connections_that_are_lost_end_the_dump() {
     for kind in BOTH {
-        // What it kills must be nobody else's.
+        // It kills sessions, so the server must not be shared.
         let server = servers::start(&servers::quick(kind));
         let desk = Desk::new();
         desk.load_text(
@@ -709,7 +712,7 @@ fn a_full_disk_ends_a_dump_with_its_name() {
             .says("free, and the dump will take about")
             .says("hint: ");
     }
-    // Statistics that know nothing of the rows: it is found when the disk is full.
+    // With statistics that do not know of the rows, the full disk is noticed only when it happens.
     let db = &desk.db;
     ask(
         server,
@@ -735,7 +738,8 @@ fn the_obvious_mistakes_are_told() {
         .0
         .exits(3)
         .says("nothing on the server is called itmes");
-    // What is left in by mistake is no better; what is there and not asked for may be left out.
+    // A typo in --exclude is refused too, but an existing table that is not selected may be
+    // excluded.
     let other = format!("{}.itmes", desk.db);
     dump_it(&desk, server, "out", &["--exclude", &other])
         .0
@@ -829,20 +833,20 @@ fn accounts_and_definers() {
     }
 }
 
-/// A dump of two tables on one server, to be damaged.
+/// A dump of two tables, to be damaged.
 fn some_dump(desk: &Desk, server: &Instance, name: &str) -> PathBuf {
     let (run, out) = dump_it(desk, server, name, &["--chunk-size", "20K"]);
     run.exits(0);
     out
 }
 
-/// Copies a folder of a dump.
+/// Copies the folder of a dump.
 fn copy(from: &Path, to: &Path) {
     let status = Command::new("cp").arg("-r").arg(from).arg(to).status();
     assert!(status.unwrap().success());
 }
 
-/// What is done to a dump, the exit code and the words of its load.
+/// What is done to a dump, then exit code and message of its load.
 type Damage<'a> = (&'a str, i32, &'a str, Box<dyn Fn(&Path) + 'a>);
 
 #[test]
@@ -963,7 +967,8 @@ fn a_damaged_dump_is_never_loaded_as_whole() {
         assert_eq!(run.code, Some(code), "{what}: {run:?}");
         run.says(words).never_says("done and proven");
     }
-    // Flipped bytes: found by the frame's checksum, by the file's, or by the row that cannot be.
+    // Flipped bytes are caught by the frame's checksum, by the file's, or by a row that cannot be
+    // right.
     for at in [5, 40, 1000] {
         let out = desk.path(&format!("flip-{at}"));
         copy(&whole, &out);
@@ -979,7 +984,7 @@ fn a_damaged_dump_is_never_loaded_as_whole() {
             .says("tsv.zst")
             .never_says("done and proven");
     }
-    // The whole one is loaded, and some of it too.
+    // The undamaged dump loads, and so does a part of it.
     ask(server, &format!("DROP DATABASE {}", desk.db));
     let mut command = desk.refloat(["load"]);
     command
@@ -1003,7 +1008,7 @@ fn two_files_of_rows_in_each_others_place_are_found_before_the_load_has_ended() 
     for kind in BOTH {
         let server = shared(kind);
         let desk = Desk::new();
-        // Rows of one width: files of one size, whose names alone say which is which.
+        // Rows of equal width give files of equal size, which only their names tell apart.
         let rows: Vec<String> = (100_000..104_000)
             .map(|id| format!("({id},'{id:060}')"))
             .collect();
@@ -1050,7 +1055,8 @@ fn two_files_of_rows_in_each_others_place_are_found_before_the_load_has_ended() 
                     .never_says("done and proven");
             }
             swap();
-            // Rows that came from the wrong file are not taken for those of the right one; whether any did is chance.
+            // Rows that came from the wrong file are not taken for those of the right one. Whether
+            // any did is up to chance.
             let resumed = load(&["--resume"]);
             if resumed.code == Some(0) {
                 assert_eq!(desk.ask(server, "CHECKSUM TABLE @db.w"), wanted);
@@ -1072,8 +1078,9 @@ fn no_row_of_a_file_in_the_place_of_another_tables_gets_into_a_table() {
     for kind in BOTH {
         let server = shared(kind);
         let desk = Desk::new();
-        // Alike but for their text, so that only a checksum tells whose file it is. Files hold so much more than may wait in memory that
-        // their first rows would be in before the last ones were read.
+        // Alike except for their text, so that only a checksum shows whose file it is. The files
+        // exceed what may wait in memory, so their first rows would be in before the last ones are
+        // read.
         let of = |name: &str, word: char| {
             let rows: Vec<String> = (100_000..150_000)
                 .map(|id| format!("({id},'{}')", word.to_string().repeat(900)))
@@ -1129,7 +1136,7 @@ fn no_row_of_a_file_in_the_place_of_another_tables_gets_into_a_table() {
             OsStr::new(&server.url()),
         ]));
         verified.exits(1).says("the checksum is").says("manifest");
-        // Whoever lists a folder has not read it.
+        // Listing a folder does not read its files.
         let inspect = |more: &[&str]| {
             let mut command = desk.refloat([OsStr::new("inspect"), out.as_os_str()]);
             command.args(more);
@@ -1194,7 +1201,7 @@ fn a_dump_as_sql_is_whole_or_is_none() {
             std::fs::metadata(plain).unwrap().permissions().mode() & 0o777,
             0o600
         );
-        // What somebody has put in the place of the file that grows is not written into.
+        // A file planted in place of the partial one is not written into.
         let planted = desk.path("other.sql.partial");
         std::os::unix::fs::symlink(desk.path("victim"), &planted).unwrap();
         finish(command(desk.path("other.sql").to_str().unwrap()))

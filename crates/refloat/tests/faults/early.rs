@@ -1,4 +1,4 @@
-//! Ctrl-C before the first row: while the server is looked at, and while its settings are changed.
+//! Ctrl-C before the first row: while the server is examined, and while its settings are changed.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -15,7 +15,7 @@ use crate::support::{
     wait_until,
 };
 
-/// How many sessions run a statement that begins so.
+/// Number of sessions running a statement that begins like this.
 fn running(server: &Instance, head: &str) -> u64 {
     let sql = format!(
         "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE '{head}%' AND id <> CONNECTION_ID()"
@@ -39,7 +39,7 @@ fn start(desk: &Desk, file: &Path, server: &Instance) -> Running {
 #[test]
 fn ctrl_c_while_another_run_changes_settings() {
     for kind in BOTH {
-        // Of its own: other tests would meet at the lock too.
+        // Its own server: other tests would also meet at the lock.
         let quick = servers::quick(kind);
         let server = servers::start(&quick.option("innodb_flush_log_at_trx_commit", "1"));
         let before = settings(&server);
@@ -62,7 +62,7 @@ fn ctrl_c_while_another_run_changes_settings() {
             nothing_left(&desk, &server, &before);
             desk.next();
         }
-        // The journal cannot be written while somebody keeps everybody from changing definitions.
+        // The journal cannot be written while another session blocks DDL.
         let mut other = servers::connect(&server);
         other
             .exec(if kind.is_mariadb() {
@@ -79,7 +79,7 @@ fn ctrl_c_while_another_run_changes_settings() {
         run.stops().exits(5).says("stopping");
         drop(other);
         nothing_left(&desk, &server, &before);
-        // Nothing of the runs before is in the way of the next one.
+        // Earlier runs leave nothing that gets in the way of the next one.
         desk.next();
         desk.load(&file, &server, &["--durability", "relaxed"])
             .exits(0)
@@ -94,17 +94,17 @@ fn ctrl_c_while_a_server_does_not_answer() {
     let port = listener.local_addr().unwrap().port();
     let desk = Desk::new();
     let file = desk.file("dump.sql", dump(&table("items", 5)));
-    // Nobody can be asked to end a connection that has not come about; what ends it is its own timeout.
+    // A connection that is not established cannot be killed on the server; its own timeout ends it.
     let url = format!("mysql://root@127.0.0.1:{port}/?connect-timeout=2");
     let run = Running::start(desk.load_command(&file, &url, &[]));
-    // It is connected, and never hears a word.
+    // The client is connected, and never receives anything.
     let (_silent, _) = listener.accept().unwrap();
     run.signal("INT");
     run.stops().exits(5).says("stopping");
 }
 
-/// Forwards connections to a server. On the first one it holds back what the client sends from the packet on that has `word` in
-/// it, and says so then.
+/// Forwards connections to a server. On the first one, it holds back what the client sends from the
+/// packet containing `word` on, and reports that.
 fn holding_forwarder(server: u16, word: &'static str) -> (u16, Receiver<()>) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();

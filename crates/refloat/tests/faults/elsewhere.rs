@@ -1,4 +1,4 @@
-//! Dumps that are loaded under another name: nothing in them may go on meaning the old database.
+//! Dumps loaded under another name: nothing in them may still refer to the old database.
 
 use std::path::Path;
 
@@ -61,7 +61,7 @@ fn a_dump_under_another_name_does_not_reach_into_the_old_database() {
             assert!(!run.stderr.contains("`plain`"), "{}", run.stderr);
             assert_eq!(ask(server, &there), "0", "{kind}: it was touched");
         }
-        // What is read as a stream stops where it stands.
+        // A stream stops where the reference is found.
         load_into(&desk, server, &packed, &copy, &[]).exits(3);
         desk.load_stream(&packed, server, &copy)
             .exits(1)
@@ -79,20 +79,21 @@ fn a_dump_under_another_name_does_not_reach_into_the_old_database() {
         );
         assert_eq!(desk.rows(server, "log"), Some(0), "{kind}");
         assert_eq!(desk.rows(server, "t"), Some(1), "{kind}");
-        // Somebody who means it gets what the stock client gives.
+        // With the flag, the result is that of the stock client.
         let allowed = ["--replace", "--allow", "old-database"];
         load_into(&desk, server, &plain, &copy, &allowed).exits(0);
         ask(server, &format!("INSERT INTO {copy}.t VALUES (3)"));
         assert_eq!(desk.rows(server, "log"), Some(1), "{kind}");
         ask(server, &format!("DROP DATABASE {copy}"));
-        // Under its own name there is nothing to ask.
+        // Under its own name nothing is refused.
         desk.ask(server, "DROP DATABASE @db");
         desk.load(&plain, server, &[]).exits(0);
         desk.ask(server, "DROP DATABASE @db");
     }
 }
 
-/// `--database` says where everything goes; a table with another database before its name would go there nevertheless.
+/// `--database` says where everything goes, but a table qualified with another database would still
+/// go there.
 #[test]
 fn names_with_another_database_before_them_are_refused() {
     for kind in BOTH {

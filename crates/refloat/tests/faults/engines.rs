@@ -1,4 +1,5 @@
-//! Tables without transactions: what they have taken cannot be taken back, so nothing is tried twice.
+//! Tables without transactions: what they have stored cannot be rolled back, so nothing is tried
+//! twice.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -11,7 +12,8 @@ use crate::support::{
     BOTH, Desk, Run, Running, ask, dump, finish_with_input, place, shared, table, wait_until,
 };
 
-/// A refused row stops the load, which says where and which rows may be in; with `--on-error continue` it is left out alone.
+/// A refused row stops the load, which says where and which rows may be in. With `--on-error
+/// continue` only that row is left out.
 #[test]
 fn a_refused_row_of_a_table_without_transactions_is_told() {
     let mut desk = Desk::new();
@@ -49,7 +51,7 @@ fn a_refused_row_of_a_table_without_transactions_is_told() {
                 .says("NOT complete")
                 .says("plain: 0 rows counted, and whatever it took of the chunk that failed")
                 .never_says("done and proven");
-            // LOAD DATA skips the row and goes on, and is looked at afterwards; inserts stop before it.
+            // LOAD DATA skips the row, goes on, and is checked afterwards; inserts stop before it.
             let stored = if path == "load-data" {
                 "1,2,3,4"
             } else {
@@ -61,16 +63,17 @@ fn a_refused_row_of_a_table_without_transactions_is_told() {
     }
 }
 
-/// Text of a row, so that a few thousand of them are more than a load reads ahead.
+/// Text of a row, long enough that a few thousand rows exceed what a load reads ahead.
 const LONG: &str = "some text of a row that is not short and a little more of it so that it fills a buffer of those who read it sooner or later";
 
-/// Feeds a load the first part of what it reads, kills it once rows of it are in the table, and sees to it that the server has let go of it.
+/// Feeds a load the first part of its input, kills it once some of its rows are in the table, and
+/// waits until the server has dropped its sessions.
 fn killed_in_the_middle(desk: &Desk, server: &Instance, args: &[&str], first: &str) {
     let mut args = args.to_vec();
     args.extend(["--chunk-rows", "500"]);
     let command = desk.load_command(Path::new("-"), &server.url(), &args);
     let (mut running, mut stdin) = Running::start_with_stdin(command);
-    // When it has ended already its words are shown below.
+    // If it has already ended, its messages are shown below.
     let _ = stdin.write_all(first.as_bytes());
     wait_until("rows are in, or it has ended", || {
         running.has_ended()
@@ -80,7 +83,7 @@ fn killed_in_the_middle(desk: &Desk, server: &Instance, args: &[&str], first: &s
     running.signal("KILL");
     let run = running.ends_within(Duration::from_secs(10));
     assert!(!ended, "{run:?}");
-    // Its last statement may go on without it for a moment.
+    // Its last statement may still run for a moment.
     let rest = format!(
         "SELECT COUNT(*) FROM information_schema.processlist WHERE id <> CONNECTION_ID() AND info LIKE '%{}%'",
         desk.db
@@ -96,7 +99,7 @@ fn again(desk: &Desk, server: &Instance, args: &[&str], text: &str) -> Run {
     })
 }
 
-/// A load of rows alone into a table of its own that has no transactions, killed in the middle.
+/// A load of rows only, into an existing table without transactions, killed midway.
 struct RowsAlone<'a> {
     desk: Desk,
     server: &'a Instance,
@@ -104,7 +107,7 @@ struct RowsAlone<'a> {
 }
 
 impl<'a> RowsAlone<'a> {
-    /// `rows`: a statement for what the table holds before.
+    /// `rows` is a statement that fills the table beforehand.
     fn killed(server: &'a Instance, rows: &str, more: &'static [&'static str]) -> Self {
         let desk = Desk::new();
         let create = "CREATE TABLE plain (id INT, v VARCHAR(200)) ENGINE=MyISAM";
@@ -143,14 +146,15 @@ fn lines(rows: u32) -> String {
     })
 }
 
-/// A table that the source does not create, and that was empty: its rows are loaded again when they can only be the load's own.
+/// The source does not create the table, which was empty: its rows are loaded again if they can
+/// only be the load's own.
 #[test]
 fn a_killed_load_of_rows_alone_begins_their_table_again() {
     for kind in BOTH {
         let server = shared(kind);
         RowsAlone::killed(server, "", &[]).is_whole();
 
-        // More rows than were sent: somebody else's are among them.
+        // More rows than were sent: some of them are not the load's.
         let load = RowsAlone::killed(server, "", &[]);
         let sent = load.desk.rows(server, "plain").unwrap();
         let twice = "INSERT INTO @db.plain SELECT id + 100000, v FROM @db.plain";
@@ -166,7 +170,8 @@ fn a_killed_load_of_rows_alone_begins_their_table_again() {
         load.desk.ask(server, "TRUNCATE TABLE @db.plain");
         load.is_whole();
 
-        // Who says that there may be other rows is asked first, and rows that were there before are never taken away.
+        // With --append there may be other rows, so the user is asked first. Rows that were there
+        // before are never removed.
         let load = RowsAlone::killed(server, "", &["--append"]);
         load.again().exits(1).says("It was empty before");
         let mine = "INSERT INTO plain VALUES (0, 'mine')";
@@ -181,7 +186,8 @@ fn a_killed_load_of_rows_alone_begins_their_table_again() {
     }
 }
 
-/// Rows behind a statement that has changed those before it: the table cannot be emptied, and its marks say nothing.
+/// Rows after a statement that has changed earlier ones: the table cannot be emptied, and its marks
+/// prove nothing.
 #[test]
 fn rows_behind_a_statement_that_is_done_are_not_believed_to_be_in() {
     let mut desk = Desk::new();

@@ -1,4 +1,4 @@
-//! Events of a dump: they may run from the moment that they are there, and what they do to rows must find all rows.
+//! Events of a dump may run as soon as they exist, so all rows must be there before.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,11 +9,11 @@ use crate::support::{Desk, ask, dump, finish_with_input};
 
 /// Rows of the dump.
 const ROWS: u64 = 5;
-/// How long nothing comes behind the events: more than twice their interval.
+/// How long nothing follows the events: more than twice their interval.
 const PAUSE: Duration = Duration::from_millis(2500);
-/// Bytes of comment behind the events, which make the program read them before the pause.
+/// Bytes of comment after the events, which make the program read them before the pause.
 const COMMENT: usize = 16 << 20;
-/// Longest that an event may take to run once it is there.
+/// Longest time an event may take to run once it exists.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 #[test]
@@ -22,7 +22,7 @@ fn events_do_not_run_before_the_rows_are_in() {
         let server = servers::start(&servers::quick(kind).option("event_scheduler", "ON"));
         let desk = Desk::new();
         let db = &desk.db;
-        // What an event sees is written where the load does not look.
+        // The event records what it sees in a place that the load does not look at.
         ask(&server, "CREATE DATABASE seen");
         ask(
             &server,

@@ -1,4 +1,4 @@
-//! Dumps of a whole server: its own schema, accounts, replication coordinates, GTIDs.
+//! Dumps of a whole server: its system schema, accounts, replication coordinates, GTIDs.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use refloat_testkit::servers;
 
 use crate::support::{Desk, Run, ask, dump, finish, table};
 
-/// What a dump of everything is to bring back: rows, keys, programs, and an account with its grants.
+/// What a dump of everything must bring back: rows, keys, programs, and an account with its grants.
 const SOURCE: &str = "
 CREATE DATABASE shop; USE shop;
 CREATE TABLE kinds (id int NOT NULL PRIMARY KEY, name varchar(20)) ENGINE=InnoDB;
@@ -23,7 +23,7 @@ GRANT SELECT, INSERT ON shop.* TO 'app'@'localhost';
 GRANT UPDATE (name) ON shop.kinds TO 'app'@'localhost';
 ";
 
-/// A server that writes a binary log and whose own schema may be replaced.
+/// A server with a binary log, whose system schema may be replaced.
 fn server(kind: ServerKind) -> Ephemeral {
     let options = servers::quick(kind).option("server_id", "7");
     servers::start(&if kind.is_mariadb() {
@@ -71,16 +71,16 @@ fn load(desk: &Desk, source: &Path, server: &Instance, more: &[&str]) -> Run {
     finish(command)
 }
 
-/// Takes away what the dump is to bring back.
+/// Removes what the dump must bring back.
 fn take_away(server: &Instance) {
     ask(server, "DROP DATABASE IF EXISTS shop");
     ask(server, "DROP USER IF EXISTS 'app'@'localhost'");
     assert_eq!(accounts(server), "");
 }
 
-/// The account of the source and what it may do, as the server tells it.
+/// The account of the source with its privileges, as the server prints them.
 fn accounts(server: &Instance) -> String {
-    // The tools write this statement only when they are asked to.
+    // The tools write this statement only on request.
     ask(server, "FLUSH NO_WRITE_TO_BINLOG PRIVILEGES");
     let there = "SELECT COUNT(*) FROM mysql.user WHERE user = 'app'";
     if ask(server, there) == "0" {
@@ -99,7 +99,8 @@ fn a_dump_of_everything_with_and_without_the_servers_own_schema() {
     for &kind in crate::support::kinds() {
         let server = server(kind);
         let desk = Desk::new();
-        // Where transactions are counted, enough rows for indexes to be put off beyond the dump's last line.
+        // With GTIDs, enough rows that their indexes are still to be built after the dump's last
+        // line.
         let rows = if kind.is_mariadb() { 2_000 } else { 130_000 };
         let source = format!("{SOURCE}{}", table("items", rows));
         stock(&server, &desk.file("source.sql", source));
@@ -159,7 +160,7 @@ fn a_dump_of_everything_with_and_without_the_servers_own_schema() {
     }
 }
 
-/// Transactions in the binary log of a server with GTIDs as `MySQL` has them. Empty on others.
+/// Executed GTIDs of a MySQL server; empty on MariaDB.
 fn gtids(server: &Instance) -> String {
     if server.kind().is_mariadb() {
         return String::new();
@@ -182,7 +183,7 @@ fn replication_coordinates_and_gtids_are_left_out_or_run_as_asked() {
             let all: Vec<&str> = off.iter().chain(args).copied().chain(["shop"]).collect();
             dumped(&server, &all)
         };
-        // As a comment they are for people.
+        // In a comment, they are only information.
         let text = with(&[&format!("{option}=2")]);
         assert!(text.contains("\n-- CHANGE "), "{kind}");
         desk.load_text(&text, &server, &[])
@@ -191,7 +192,7 @@ fn replication_coordinates_and_gtids_are_left_out_or_run_as_asked() {
             .never_says("left out");
         assert_eq!(desk.rows(&server, "kinds"), Some(2));
 
-        // As a statement they change the server.
+        // As a statement, they change the server.
         let text = with(&[&format!("{option}=1")]);
         assert!(text.contains("\nCHANGE "), "{kind}");
         desk.next();
@@ -246,7 +247,7 @@ fn replication_coordinates_and_gtids_are_left_out_or_run_as_asked() {
 fn gtid_purged(desk: &mut Desk, server: &Instance) {
     let uuid = ask(server, "SELECT @@server_uuid");
     let other = "11111111-2222-3333-4444-555555555555";
-    // As if it came from another server: its transactions are not known here.
+    // As if from another server, whose transactions are unknown here.
     let text = dumped(server, &["shop"]).replace(&uuid, other);
     assert!(text.contains("GTID_PURGED") && text.contains(other));
     desk.next();
@@ -269,7 +270,7 @@ fn gtid_purged(desk: &mut Desk, server: &Instance) {
         .never_says("left out");
     assert!(gtids(server).contains(other), "it was to be run");
     assert_eq!(desk.rows(server, "kinds"), Some(2));
-    // The server's own words when it refuses: these transactions are there by now.
+    // The server's own message when it refuses: it has these transactions by now.
     desk.next();
     desk.load_text(&text, server, &["--allow", "gtid-purged"])
         .exits(1)

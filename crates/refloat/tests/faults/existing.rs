@@ -1,4 +1,5 @@
-//! What is there already, besides tables: views, routines, events, triggers, the databases themselves.
+//! Objects that already exist, apart from tables: views, routines, events, triggers, and the
+//! databases themselves.
 
 use std::path::Path;
 
@@ -14,7 +15,7 @@ const PROGRAMS: &[&str] = &[
     "CREATE EVENT @db.e ON SCHEDULE EVERY 1 YEAR DO SELECT 'old'",
 ];
 
-/// What the programs of a database say of themselves: `old`, `new`, or both.
+/// What the programs of a database contain: `old`, `new`, or both.
 fn programs(desk: &Desk, kind: ServerKind) -> String {
     let sql = "SELECT IFNULL(GROUP_CONCAT(DISTINCT REGEXP_SUBSTR(body, 'old|new') ORDER BY 1), '') FROM \
          (SELECT view_definition AS body FROM information_schema.views WHERE table_schema='@db' UNION ALL \
@@ -24,7 +25,7 @@ fn programs(desk: &Desk, kind: ServerKind) -> String {
     desk.ask(shared(kind), sql)
 }
 
-/// A dump that drops and creates the same programs, and one trigger.
+/// A dump that drops and creates the same programs, plus a trigger.
 fn with_programs() -> String {
     let text = "/*!50001 DROP VIEW IF EXISTS `v`*/;\n/*!50001 CREATE VIEW `v` AS SELECT 'new' AS a*/;\n\
          DROP FUNCTION IF EXISTS `f`;\nDROP PROCEDURE IF EXISTS `p`;\nDELIMITER ;;\n\
@@ -62,7 +63,7 @@ fn programs_are_not_replaced_unless_asked() {
                 .says("event e");
             assert_eq!(programs(&desk, kind), "old");
         }
-        // What is there stays as it is; what is missing comes.
+        // What exists stays as it is; what is missing is created.
         desk.load(&plain, server, &["--append"])
             .exits(0)
             .says("CREATE FUNCTION")
@@ -78,7 +79,7 @@ fn programs_are_not_replaced_unless_asked() {
         desk.load(&plain, server, &["--append"]).exits(0);
         assert_eq!(programs(&desk, kind), "old");
         assert_eq!(desk.rows(server, "items"), Some(30));
-        // A dump that drops nothing replaces as well.
+        // A dump without DROP statements replaces as well.
         let text: Vec<&str> = text
             .lines()
             .filter(|line| !line.contains("DROP") || line.contains("EVENT"))
@@ -115,7 +116,8 @@ fn a_database_with_other_things_is_not_dropped() {
     }
 }
 
-/// A dump that drops and creates its database is loaded again and again; what else the database holds stays.
+/// A dump that drops and creates its database is loaded repeatedly; whatever else the database
+/// holds stays.
 #[test]
 fn a_dump_that_creates_its_database_is_loaded_twice() {
     for kind in BOTH {
@@ -159,7 +161,8 @@ fn a_dump_that_creates_its_database_is_loaded_twice() {
     }
 }
 
-/// What cannot be attributed to the tables that are chosen is found before anything is touched, by a plan and by the load.
+/// Statements that cannot be attributed to the selected tables are found before anything is
+/// touched, by the plan and by the load.
 #[test]
 fn what_reaches_beyond_a_choice_of_tables_is_refused_before_anything() {
     let desk = Desk::new();
@@ -181,7 +184,7 @@ fn what_reaches_beyond_a_choice_of_tables_is_refused_before_anything() {
     assert_eq!(desk.rows(server, "items"), None);
 }
 
-/// With a choice of tables nothing else is looked at, made or touched.
+/// With a selection of tables, nothing else is read, created or changed.
 #[test]
 fn a_choice_of_tables_leaves_other_databases_alone() {
     for kind in BOTH {
@@ -337,7 +340,7 @@ fn collations_are_mapped_around_programs_too() {
     }
 }
 
-/// Columns of the same types in another order: values go by name, or not at all.
+/// Columns of the same types in another order: values are matched by name, or not at all.
 #[test]
 fn columns_in_another_order_are_never_filled_by_position() {
     for kind in BOTH {

@@ -1,4 +1,4 @@
-//! Flags that change how a load is done and not what it leaves: each seen to do something.
+//! Flags that change how a load works but not its result: each must have an effect.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -10,7 +10,7 @@ use refloat_sandbox::ServerKind;
 use crate::midway::Holder;
 use crate::support::{BOTH, Desk, Run, Running, ask, dump, finish, shared, table, wait_until};
 
-/// Rows that the server stores in one transaction, on average.
+/// Average number of rows that the server stores per transaction.
 #[track_caller]
 fn rows_of_a_chunk(run: &Run) -> u64 {
     let last = run.stdout.lines().last().unwrap_or_default();
@@ -36,7 +36,7 @@ fn chunk_bytes_is_the_size_of_a_transaction() {
             sizes.push((rows_of_a_chunk(&run) * bytes_of_a_row) >> 10);
             desk.ask(server, "DROP DATABASE @db");
         }
-        // Whole inserts of 500 rows are put together: a chunk has a little less than was asked for.
+        // Whole inserts of 500 rows are combined, so a chunk is a little smaller than requested.
         assert!(
             (64..=128).contains(&sizes[0]) && (384..=512).contains(&sizes[1]),
             "{kind}: chunks of {sizes:?} KiB"
@@ -47,7 +47,7 @@ fn chunk_bytes_is_the_size_of_a_transaction() {
 #[test]
 fn table_threads_is_how_many_write_into_one_table() {
     let mut desk = Desk::new();
-    // Rows that belong to somebody's open transaction: every writer waits at the first one that it meets.
+    // Rows locked by an open transaction: every writer waits at the first one that it meets.
     let ids: Vec<String> = (1..=40).map(|id| format!("({id})")).collect();
     for kind in BOTH {
         let server = shared(kind);
@@ -70,7 +70,8 @@ fn table_threads_is_how_many_write_into_one_table() {
                 let _ = writeln!(text, "INSERT INTO `t` VALUES {id};");
             }
             let file = desk.file("dump.sql", dump(&text));
-            // Not with -D: MySQL would let no database be made while somebody has a transaction open there.
+            // Not with -D: MySQL does not let a database be created while another session has a
+            // transaction open in it.
             let mut command = desk.refloat(["load", "--to", &server.url(), "--append"]);
             command
                 .args(["--threads", "4", "--chunk-rows", "1"])
@@ -87,7 +88,7 @@ fn table_threads_is_how_many_write_into_one_table() {
                     .expect("a count is a number")
             };
             wait_until("all that may write wait for a row", || waiting() >= writers);
-            // Time for one more to come, if one may.
+            // Time for another writer to arrive, if there were one.
             std::thread::sleep(Duration::from_millis(700));
             assert_eq!(waiting(), writers, "{kind}");
             load.signal("INT");

@@ -1,4 +1,4 @@
-//! Servers that read names in any case (`lower_case_table_names = 1`).
+//! Servers that ignore the case of names (`lower_case_table_names = 1`).
 
 use refloat_sandbox::Instance;
 use refloat_testkit::servers;
@@ -35,16 +35,16 @@ fn names_that_become_one_are_refused_and_cost_no_row() {
                 .says(&format!("{}.Items", desk.db));
             assert_eq!(databases(&server, &desk.db), "0", "{kind} {more:?}");
         }
-        // What is read as a stream stops before the second table takes the place of the first.
+        // A stream stops before the second table takes the place of the first.
         let packed = desk.file("dump.sql.gz", Desk::compressed("gzip", &plain));
         desk.load(&packed, &server, &[]).exits(3).says(OTHER);
         desk.load_stream(&packed, &server, &desk.db)
             .exits(1)
             .says(OTHER);
-        // Rows that were not written yet are none that came from the other table.
+        // The rows of the other table were never written.
         assert_ne!(desk.rows(&server, "items"), Some(5), "{kind}");
         assert_eq!(desk.tables(&server), 1, "{kind}");
-        // A view is a table by its name.
+        // A view shares its namespace with tables.
         desk.next();
         let view = format!(
             "{}DROP VIEW IF EXISTS `ITEMS`;\nCREATE VIEW `ITEMS` AS SELECT 1 AS a;\n",
@@ -57,7 +57,7 @@ fn names_that_become_one_are_refused_and_cost_no_row() {
             .exits(1)
             .says(OTHER);
         assert_eq!(desk.tables(&server), 1, "{kind}: the view took its place");
-        // So is a database.
+        // So does a database with other databases.
         let base = desk.next().to_owned();
         let both = format!(
             "CREATE DATABASE `{base}_X`;\nUSE `{base}_X`;\n{}CREATE DATABASE `{base}_x`;\nUSE `{base}_x`;\n{}",
@@ -69,7 +69,7 @@ fn names_that_become_one_are_refused_and_cost_no_row() {
         command.arg(&file).args(["--to", &server.url()]);
         finish(command).exits(3).says(OTHER);
         assert_eq!(databases(&server, &format!("{base}%")), "0", "{kind}");
-        // What is there under the folded name is known again: nothing of it is dropped.
+        // Objects that exist under the folded name are recognised: none is dropped.
         desk.next();
         desk.load_text(dump(&table("items", 3)), &server, &[])
             .exits(0);
@@ -85,7 +85,8 @@ fn names_that_become_one_are_refused_and_cost_no_row() {
     }
 }
 
-/// What such a server dumps goes to one that is exact about names, and its views, keys and triggers go on meaning the same.
+/// A dump of such a server goes to one with case-sensitive names, where its views, keys and
+/// triggers still mean the same.
 #[test]
 fn a_dump_of_such_a_server_works_on_one_that_is_exact() {
     for kind in BOTH {

@@ -1,4 +1,5 @@
-//! Folders and data files: what the program says of them, how it exits, and what it leaves behind.
+//! Folders and data files: what the program says about them, how it exits, and what it leaves
+//! behind.
 
 use std::path::PathBuf;
 
@@ -8,7 +9,7 @@ use crate::support::{
     BOTH, Desk, ask, assert_same_settings, finish, finish_with_input, settings, shared, table,
 };
 
-/// A folder as mydumper 0.10 makes it, with two tables.
+/// A folder as mydumper 0.10 writes it, with two tables.
 pub fn folder(desk: &Desk, rows: u64) -> PathBuf {
     let folder = desk.path("dump");
     let _ = std::fs::remove_dir_all(&folder);
@@ -97,7 +98,7 @@ fn a_folder_is_planned_inspected_and_loaded() {
             .says("2,400 in 2 tables");
         assert_eq!(desk.rows(server, "one"), Some(1200));
         assert_eq!(desk.rows(server, "two"), Some(1200));
-        // What is there already is not loaded over.
+        // Existing rows are not overwritten.
         finish(desk.refloat(["load", &path, "--to", &url]))
             .exits(3)
             .says("is not empty");
@@ -222,7 +223,7 @@ fn a_file_of_another_format_is_told_by_its_fields() {
     }
 }
 
-/// mydumper holds the place of each view with a table until all tables are there.
+/// mydumper puts a placeholder table where each view will be, until all tables exist.
 #[test]
 fn a_view_that_is_there_already_is_not_taken_for_the_table_in_its_place() {
     for kind in BOTH {
@@ -258,13 +259,13 @@ fn a_view_that_is_there_already_is_not_taken_for_the_table_in_its_place() {
         }
         let load =
             |more: &[&str]| finish(desk.refloat(["load", &path, "--to", &url].iter().chain(more)));
-        // The last view cannot be made yet; those before it are there.
+        // The last view cannot be created yet; those before it exist.
         load(&[]).exits(1).says(&elsewhere);
         let rows = "SELECT COUNT(*) FROM @db.above_all";
         assert_eq!(desk.ask(server, rows), "10");
         load(&[]).exits(1).says(&elsewhere);
         assert_eq!(desk.ask(server, rows), "10");
-        // A kill may come when one is gone that another is made of.
+        // A kill may happen while a view is missing that another one depends on.
         desk.ask(server, "DROP VIEW @db.all_rows");
         ask(
             server,

@@ -1,4 +1,4 @@
-//! Galera clusters: loads into a node, dumps of one.
+//! Galera clusters: loads into a node, and dumps of one.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -19,10 +19,10 @@ use crate::support::{
 };
 use crate::viewed;
 
-/// Rows of each table: more than 8 MiB of text, from where on keys are put off.
+/// Rows of each table: more than 8 MiB of text, from which size on keys are deferred.
 pub const ROWS: u64 = 60_000;
 
-/// A child and its parent, in the order of their names, as dump programs write them: the child's rows come first.
+/// A child and its parent in name order, as dump tools write them: the child's rows come first.
 pub fn family() -> String {
     let mut text = String::new();
     for (name, column, key) in [
@@ -92,7 +92,7 @@ fn a_foreign_key_waits_for_all_rows_on_a_cluster_too() {
     let summary = &events.last().unwrap()["outcome"]["summary"];
     assert_eq!(summary["proven"], true);
     assert_eq!(summary["rows"], 2 * ROWS);
-    // A node does not say that it has taken an array-bound insert back.
+    // A node does not report that it rolled back an array-bound insert, so none is used.
     let paths = summary["write_paths"].as_array().unwrap();
     assert!(paths.iter().all(|path| path[0] != "bulk"), "{paths:?}");
     desk.load_text(
@@ -105,7 +105,7 @@ fn a_foreign_key_waits_for_all_rows_on_a_cluster_too() {
     .says("--write-path auto");
     assert_same_settings(&before, here);
 
-    // The other node has the same, sooner or later.
+    // The other node has the same, eventually.
     wait_until("the other node has it all", || {
         desk.tables(there) == 2
             && desk.ask(there, key) == "1"
@@ -117,7 +117,7 @@ fn a_foreign_key_waits_for_all_rows_on_a_cluster_too() {
     };
     assert_eq!(oracle::differences(&of(here), &of(there)), []);
 
-    // Rows through a view are counted in their tables on a node, too.
+    // On a node, too, rows through a view are counted in their tables.
     let desk = Desk::new();
     desk.load_text(viewed::text("", ""), here, &[]).exits(0);
     viewed::all_is_in(&desk, here);
@@ -126,7 +126,7 @@ fn a_foreign_key_waits_for_all_rows_on_a_cluster_too() {
             && ask(there, "SHOW DATABASES LIKE 'refloat%'").is_empty()
     });
     viewed::all_is_in(&desk, there);
-    // Unless what takes them may be a table whose rows stay on this node.
+    // Unless their table may be one whose rows stay on this node.
     let desk = Desk::new();
     let local = "CREATE TABLE here_only (id INT PRIMARY KEY) ENGINE=Aria;\n";
     desk.load_text(viewed::text(local, ""), here, &[])
@@ -142,7 +142,7 @@ fn a_foreign_key_waits_for_all_rows_on_a_cluster_too() {
     viewed::all_is_in(&desk, here);
 }
 
-/// The value of a variable or status of the cluster.
+/// The value of a variable or status of a node.
 #[track_caller]
 fn of_cluster(node: &Instance, name: &str) -> String {
     let table = |table: &str| {
@@ -207,7 +207,7 @@ fn a_node_may_fall_behind_while_it_is_dumped() {
     let cost = &last["outcome"]["summary"]["snapshot_cost"];
     assert!(cost["flow_control"]["sent"].is_u64(), "{cost}");
     assert!(cost["history"]["highest"].is_u64(), "{cost}");
-    // Killed in the middle, it leaves what the journal knows how to put back.
+    // Killed midway, it leaves a setting that the journal can put back.
     let running = behind("slow");
     running.signal("KILL");
     let _ = running.ends_within(Duration::from_secs(10));
@@ -220,7 +220,7 @@ fn a_node_may_fall_behind_while_it_is_dumped() {
         of_cluster(there, "wsrep_local_state_comment") == "Synced"
     });
 
-    // So does the next dump of the kind.
+    // So can the next dump of this kind.
     let running = behind("again");
     running.signal("KILL");
     let _ = running.ends_within(Duration::from_secs(10));
@@ -236,7 +236,7 @@ fn a_node_may_fall_behind_while_it_is_dumped() {
     assert_eq!(of_cluster(there, "wsrep_desync"), "OFF");
 }
 
-/// Each write-set brings one row, so the seqno of a dump tells how many it has to have.
+/// Each write-set adds one row, so a dump's seqno determines its number of rows.
 #[test]
 fn the_seqno_of_a_dump_is_that_of_its_rows() {
     for logged in [false, true] {
@@ -262,7 +262,7 @@ fn the_seqno_of_a_dump_is_that_of_its_rows() {
                 let end = &end;
                 scope.spawn(move || {
                     while !end.load(Ordering::Relaxed) {
-                        // What fails has left no row, and no write-set.
+                        // A failed insert leaves no row and no write-set.
                         let _ = conn.exec("INSERT INTO busy.t (v) VALUES (1)");
                     }
                 });

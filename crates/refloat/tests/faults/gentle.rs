@@ -1,4 +1,4 @@
-//! What an open snapshot costs its server: it is shown, and a limit ends it.
+//! What an open snapshot costs its server: it is reported, and a limit ends it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -28,7 +28,7 @@ fn desk_sql(desk: &Desk, sql: &str) -> String {
     sql.replace("@db", &desk.db)
 }
 
-/// Runs `work` while somebody changes a row again and again: each time leaves an old version behind.
+/// Runs `work` while a row is changed over and over: each change leaves an old version behind.
 fn while_changed<T>(server: &Instance, desk: &Desk, work: impl FnOnce() -> T) -> T {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -103,7 +103,7 @@ fn what_a_snapshot_costs_is_shown_and_limited() {
             .exits(0)
             .says("history list");
         });
-        // A copy and a text of SQL too.
+        // A copy and an SQL dump too.
         let other = servers::start(&servers::quick(kind));
         let mut copy = desk.refloat(["copy", "--from", &server.url(), "--to", &other.url()]);
         copy.args(["--max-rate", "60K", "--max-age", "1"]);
@@ -120,7 +120,7 @@ fn what_a_snapshot_costs_is_shown_and_limited() {
     }
 }
 
-/// Statements of others that take this long.
+/// How long the statements of others take, in seconds.
 const BUSY_SECONDS: u64 = 10;
 
 #[test]
@@ -175,10 +175,11 @@ fn a_limit_that_cannot_be_watched_is_refused() {
     dump("without", &["--max-age", "3600"]).exits(0);
 }
 
-/// Bytes a second.
+/// Bytes per second.
 const RATE: f64 = 1_500_000.0;
 
-/// How long the reading of so many bytes takes at least at the highest rate. A lower bound: a busy machine only takes longer.
+/// Asserts that reading so many bytes took as long as the rate limit requires. This is a lower
+/// bound: a busy machine only takes longer.
 #[track_caller]
 fn held_to_rate(seconds: f64, bytes: u64, what: &str) {
     let least = bytes as f64 / RATE * 0.8;

@@ -1,4 +1,4 @@
-//! A load that waits in the middle of its rows, for tests of what happens meanwhile.
+//! A load that waits midway through its rows, for tests of what happens meanwhile.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -9,27 +9,27 @@ use refloat_sandbox::Instance;
 
 use crate::support::{Desk, Run, Running, dump, table, wait_until};
 
-/// Rows of a chunk, where a test counts them.
+/// Rows of a chunk, for tests that count them.
 pub const CHUNK: u64 = 500;
-/// Time that a load may take once nothing keeps it any more.
+/// How long a load may take once nothing holds it up.
 const SOON: Duration = Duration::from_secs(120);
 
-/// A load that reads from a pipe and waits in the middle of its rows.
+/// A load that reads from a pipe and waits midway through its rows.
 pub struct Held {
-    /// The load.
+    /// The load process.
     pub running: Running,
-    /// Where it reads from.
+    /// The pipe that it reads from.
     pub stdin: ChildStdin,
     rest: String,
 }
 
 impl Held {
-    /// Starts a load of `rows` rows and feeds it half of the dump, until rows of it are committed.
+    /// Starts a load of `rows` rows and feeds it half of the dump, until some rows are committed.
     pub fn start(desk: &Desk, server: &Instance, rows: u64, more: &[&str]) -> Self {
         Self::start_as(desk, server, rows, more, |command| command)
     }
 
-    /// [`Held::start`] on a machine of another name.
+    /// Like [`Held::start`], on a machine with another name.
     pub fn start_elsewhere(desk: &Desk, server: &Instance, rows: u64) -> Self {
         Self::start_as(desk, server, rows, &[], |command| {
             let mut elsewhere = Command::new("unshare");
@@ -89,13 +89,13 @@ impl Held {
         self.stdin.flush().expect("the program reads");
     }
 
-    /// Feeds the rest of the dump, as far as somebody still reads it.
+    /// Feeds the rest of the dump, as far as the load still reads it.
     pub fn feed_rest(&mut self) {
         let _ = self.stdin.write_all(self.rest.as_bytes());
         let _ = self.stdin.flush();
     }
 
-    /// Feeds the rest of the dump, and waits for the end of a load that nobody stops.
+    /// Feeds the rest of the dump and waits for the load to finish.
     #[track_caller]
     pub fn goes_on(mut self) -> Run {
         self.feed_rest();

@@ -1,4 +1,4 @@
-//! Sources that are cut, damaged, or no dumps at all.
+//! Sources that are truncated, damaged, or not dumps at all.
 
 use std::path::Path;
 
@@ -12,12 +12,13 @@ use crate::support::{
 /// Rows of the dump that is cut: three statements.
 const ROWS: u64 = 1200;
 
-/// The servers in turn: what is found in the text is found whatever the server, and what is left behind depends on it.
+/// Takes the servers in turn: errors in the text do not depend on the server, but what is left
+/// behind does.
 fn in_turn(index: usize) -> ServerKind {
     ServerKind::ALL[index % ServerKind::ALL.len()]
 }
 
-/// Every table that is there holds whole statements of the dump or nothing of it.
+/// Asserts that every table holds only whole statements of the dump.
 #[track_caller]
 fn no_half_chunk(desk: &Desk, kind: ServerKind, about: &str) {
     let rows = desk.rows(shared(kind), "items").unwrap_or(0);
@@ -71,7 +72,7 @@ fn a_plain_dump_cut_anywhere_is_never_taken_for_whole() {
             .find(needle)
             .unwrap_or_else(|| panic!("{needle} is in the dump"));
         let kind = in_turn(index);
-        // On a pipe nothing can be looked at in advance, so reading itself must find the end.
+        // A pipe cannot be scanned in advance, so the load itself must find the end.
         let run = if index % 4 == 0 {
             desk.load_text(&text[..at], shared(kind), &[])
         } else {
@@ -140,7 +141,7 @@ fn cut_or_flipped_bytes_in_compressed_dumps_are_found() {
             .says("compare checksums");
         no_half_chunk(&desk, kind, suffix);
         desk.next();
-        // A whole stream around a dump that was cut before it was compressed.
+        // A complete stream around a dump that was cut before it was compressed.
         let cut = desk.file("cut-before.sql", &text[..text.len() / 2]);
         let file = desk.file(
             &format!("cut-before.sql.{suffix}"),
@@ -240,7 +241,7 @@ fn what_is_no_dump_is_refused_before_the_server_is_touched() {
     }
 }
 
-/// What a person or an editor did to a dump is told apart from a dump that was cut.
+/// Edits by a person or an editor are distinguished from truncation.
 #[test]
 fn what_editors_and_tools_leave_in_a_dump_is_named() {
     let accept = &["--accept-missing-trailer"][..];
@@ -250,7 +251,7 @@ fn what_editors_and_tools_leave_in_a_dump_is_named() {
     for kind in BOTH {
         let server = shared(kind);
         let mut desk = Desk::new();
-        // Ctrl-Z is what old tools of Windows end a file with; the stock clients take it for a blank.
+        // Old Windows tools end a file with Ctrl-Z; the stock clients take it for white space.
         for end in ["\x1a", "\x1a\n", "\n\x0c\x1a"] {
             desk.load_text(format!("{whole}{end}"), server, &[])
                 .exits(0);
@@ -277,7 +278,7 @@ fn what_editors_and_tools_leave_in_a_dump_is_named() {
             .exits(0);
         assert_eq!(desk.rows(server, "late"), Some(0));
         desk.next();
-        // In the middle of a value nothing is run of it: no client could.
+        // A statement cut within a value is not run at all: no client could.
         for cut in [
             "INSERT INTO items VALUES (9,'cut",
             "INSERT INTO items VALUES (9",
@@ -323,7 +324,7 @@ fn what_editors_and_tools_leave_in_a_dump_is_named() {
             .says(says);
             desk.next();
         }
-        // MariaDB's client reads this by itself, MySQL's leaves it to the server.
+        // MariaDB's client parses this itself, MySQL's leaves it to the server.
         desk.ask(server, "CREATE DATABASE IF NOT EXISTS `@db-x`");
         let used = dump(&format!("USE {}-x;\n{items}", desk.db));
         let file = desk.file("used.sql", used);
@@ -363,7 +364,7 @@ fn binary_junk_within_a_dump_stops_it_where_it_stands() {
             .says("hint: ");
         no_half_chunk(&desk, kind, "junk");
         desk.next();
-        // Behind the last line.
+        // After the last line.
         let mut bad = good.clone();
         bad.push_str("this is not SQL;\n");
         desk.load_text(&bad, shared(kind), &[])
@@ -406,7 +407,8 @@ fn a_pipe_that_says_nothing_can_be_interrupted() {
     running.stops().exits(5);
 }
 
-/// The first line of newer MariaDB dumps, with which older clients and all of MySQL's fail: it hides nothing of the dump's head.
+/// The first line of newer MariaDB dumps, at which older clients and all of MySQL's fail: it must
+/// not hide the dump's header.
 #[test]
 fn the_sandbox_line_is_no_part_of_the_first_statement() {
     for kind in BOTH {
@@ -418,7 +420,7 @@ fn the_sandbox_line_is_no_part_of_the_first_statement() {
             desk.next();
             let text = format!("{line}\n{}", dump(&table("items", 30)));
             let cut = text[..text.len() / 2].to_owned();
-            // What is cut is found before anything is touched, as without the line.
+            // Truncation is found before anything is touched, as without the line.
             desk.load_text(&cut, shared(kind), &[])
                 .exits(1)
                 .says("it may be cut");

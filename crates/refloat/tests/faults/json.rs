@@ -1,4 +1,4 @@
-//! `--json`: what scripts read is what `docs/json.md` says.
+//! `--json`: scripts get what `docs/json.md` describes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::support::{BOTH, Desk, assert_same_settings, dump, finish, settings, t
 
 const PAGE: &str = include_str!("../../../../docs/json.md");
 
-/// Words between backticks in the row of a table of the page that begins with `name`.
+/// Words in backticks in the page's table row that begins with `name`.
 #[track_caller]
 fn documented(name: &str) -> BTreeSet<&'static str> {
     let row = PAGE
@@ -20,7 +20,7 @@ fn documented(name: &str) -> BTreeSet<&'static str> {
     row.split('`').skip(3).step_by(2).collect()
 }
 
-/// Every key of `value`, at any depth; below `plan` only the word itself.
+/// Every key of `value`, at any depth, except those inside `plan`.
 fn keys(value: &Value, out: &mut BTreeSet<String>) {
     match value {
         Value::Object(map) => {
@@ -36,7 +36,7 @@ fn keys(value: &Value, out: &mut BTreeSet<String>) {
     }
 }
 
-/// The events of a run, each looked at: time, kind, fields.
+/// The events of a run, after checking time, kind and fields of each.
 #[track_caller]
 fn events(stdout: &str) -> Vec<Value> {
     let mut events = Vec::new();
@@ -79,7 +79,7 @@ fn events(stdout: &str) -> Vec<Value> {
     );
     assert_eq!(kinds.iter().filter(|kind| **kind == "finished").count(), 1);
     assert_eq!(*kinds[kinds.len() - 1], "finished");
-    // Before it is known what will be done, there is only looking.
+    // Until it is known what will be done, nothing is touched.
     let begun = kinds.iter().position(|kind| **kind == "run_started");
     let touched =
         |kind: &&Value| ["setting_changed", "table_started"].contains(&kind.as_str().unwrap());
@@ -87,7 +87,7 @@ fn events(stdout: &str) -> Vec<Value> {
     events
 }
 
-/// How many events there are of each kind.
+/// Number of events of each kind.
 fn counts(events: &[Value]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for event in events {
@@ -155,7 +155,7 @@ fn events_of_a_load_are_as_documented() {
         assert_eq!(recorded, run.stdout);
         assert_same_settings(&before, &server);
 
-        // The same load again is refused, and a statement that is refused has an event.
+        // The same load again is refused, and a refused statement has an event.
         let run = desk.load_text(dump(&body), &server, &["--json"]).exits(3);
         let last: Value = serde_json::from_str(run.stdout.lines().last().unwrap()).unwrap();
         assert_eq!(last["event"], "finished");

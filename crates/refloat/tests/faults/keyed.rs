@@ -1,5 +1,5 @@
-//! Keys that a table cannot be cut by, foreign keys that a server shows in a way that nobody can read, values that text does not tell apart: found
-//! by the random schemas.
+//! Found by the random schemas: keys that cannot cut a table, foreign keys printed in a form that
+//! cannot be parsed, values that text does not tell apart.
 
 use std::collections::BTreeSet;
 
@@ -9,17 +9,17 @@ use serde_json::Value;
 
 use crate::support::{Desk, ask, finish, shared};
 
-/// Values on both sides of a blank.
+/// Values that sort before and after a blank.
 const TEXTS: &str =
     "('a'), (''), ('\\n'), ('\\t_'), ('!'), (' b'), ('\\nz'), ('?'), ('B'), ('\\b')";
 
-/// Dumps the desk's database in ranges of a row or two, loads that in the place of what was dumped, and compares.
+/// Dumps the desk's database in ranges of a row or two, loads the dump in its place, and compares.
 #[track_caller]
 fn goes_around(kind: ServerKind, tables: &[String]) {
     goes_around_with(kind, tables, "SELECT 1");
 }
 
-/// The same, and a question about what was dumped has the same answer about what was loaded.
+/// Like [`goes_around`]; the `question` must also have the same answer before and after.
 #[track_caller]
 fn goes_around_with(kind: ServerKind, tables: &[String], question: &str) {
     let desk = Desk::new();
@@ -54,7 +54,7 @@ fn goes_around_with(kind: ServerKind, tables: &[String], question: &str) {
 /// Rows of each table that is cut.
 const MANY: u32 = 6000;
 
-/// By each kind of key several connections read one table; without a key, one reads it.
+/// With every kind of key, several connections read one table; without a key, only one does.
 #[test]
 fn every_kind_of_key_cuts_its_table() {
     for &kind in crate::support::kinds() {
@@ -125,7 +125,7 @@ fn every_kind_of_key_cuts_its_table() {
         }
         let out = desk.path("dump");
         let mut dump = desk.refloat(["dump", "--from", &server.url(), "--out"]);
-        // Five readers of twelve tables: whole tables are not dealt out evenly.
+        // Five readers for twelve tables: whole tables cannot be dealt out evenly.
         dump.arg(&out).args([
             "--databases",
             &desk.db,
@@ -160,7 +160,7 @@ fn every_kind_of_key_cuts_its_table() {
     }
 }
 
-/// MariaDB pads CHAR in its keys, and compares it without padding where the collation says so.
+/// MariaDB pads CHAR in its keys, but compares it without padding if the collation says so.
 #[test]
 fn rows_whose_keys_sort_in_two_ways_are_not_lost() {
     for (kind, collation) in [
@@ -184,7 +184,7 @@ fn rows_whose_keys_sort_in_two_ways_are_not_lost() {
     }
 }
 
-/// An index that the optimizer is told not to use cannot be forced on it either.
+/// An index hidden from the optimizer cannot be forced either.
 #[test]
 fn keys_that_must_not_be_used_are_not() {
     for (kind, hidden) in [
@@ -202,7 +202,7 @@ fn keys_that_must_not_be_used_are_not() {
     }
 }
 
-/// MariaDB 11.8 does not double a backtick in the names of a foreign key and of its columns.
+/// MariaDB 11.8 does not double backticks in the names of a foreign key and its columns.
 #[test]
 fn foreign_keys_with_backticks_in_their_names() {
     for &kind in crate::support::kinds() {
@@ -214,7 +214,7 @@ fn foreign_keys_with_backticks_in_their_names() {
             "INSERT INTO `p``1` VALUES (1, 2), (3, 4)",
             "INSERT INTO c VALUES (1, 2), (3, NULL)",
         ];
-        // MySQL wants a unique key at the other end.
+        // MySQL requires a unique key on the referenced side.
         let tables = tables
             .iter()
             .filter(|sql| kind.is_mariadb() || !sql.contains(" plain "));
@@ -225,7 +225,7 @@ fn foreign_keys_with_backticks_in_their_names() {
     }
 }
 
-/// The text of a SET does not tell which of two members of one name is in it.
+/// The text of a SET does not show which of two members of the same name it contains.
 #[test]
 fn members_of_one_name_stay_apart() {
     for &kind in crate::support::kinds() {

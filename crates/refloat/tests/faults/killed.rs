@@ -1,7 +1,8 @@
-//! Kills at random moments: of the program, and of the server. Whatever is killed, and however often, the same command resumes, and at
-//! the end nothing is missing and nothing is there twice.
+//! Kills at random moments, of the program and of the server. Whatever is killed, and however
+//! often, the same command resumes, and in the end nothing is missing and nothing is there twice.
 //!
-//! `REFLOAT_KILLS` is how many kills there are on each kind of server, `REFLOAT_KILL_SEED` what their moments come from.
+//! `REFLOAT_KILLS` sets the number of kills for each kind of server, `REFLOAT_KILL_SEED` the seed
+//! of their moments.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -17,7 +18,7 @@ use crate::chance::{Dice, number};
 use crate::support::{BOTH, Desk, Run, Running, ask, dump, finish, shared, table, wait_until};
 use crate::ways::{Part, Sources, Way};
 
-/// Kills on each kind of server, unless somebody asks for more: MySQL takes several times as long to begin again.
+/// Default number of kills for each kind of server: MySQL takes several times as long to restart.
 fn usual_kills(kind: ServerKind) -> u64 {
     match kind {
         ServerKind::MySql97 => 4,
@@ -25,15 +26,15 @@ fn usual_kills(kind: ServerKind) -> u64 {
     }
 }
 
-/// A load that nobody disturbs takes no longer than this.
+/// Upper limit for an undisturbed load.
 const LONG: Duration = Duration::from_secs(180);
-/// How many ways lie between the first ones of two kinds of servers.
+/// Offset between the first ways that two kinds of servers use.
 const FIRST_WAY: usize = 3;
-/// Kills of one load at most.
+/// Limit for the kills of one load.
 const KILLS_EACH: u64 = 4;
 
-/// Something of everything that a load has to get right: keys that are put off, none at all, foreign keys, engines without transactions,
-/// partitions, generated columns, views, programs.
+/// Something of everything that a load must get right: deferred keys, no keys, foreign keys,
+/// engines without transactions, partitions, generated columns, views, programs.
 const SCHEMA: &str = "
 SET NAMES utf8mb4; CREATE DATABASE shop; USE shop;
 CREATE TABLE ten (n INT NOT NULL PRIMARY KEY);
@@ -67,7 +68,7 @@ CREATE PROCEDURE clean () DELETE FROM log;
 CREATE EVENT nightly ON SCHEDULE EVERY 1 DAY STARTS '2035-01-01 00:00:00' DO DELETE FROM log;
 ";
 
-/// Small tables, so that there are moments between tables.
+/// Small tables, so that some kills fall between tables.
 fn small_tables() -> String {
     let mut text = String::new();
     for at in 0..30 {
@@ -81,13 +82,13 @@ fn small_tables() -> String {
     text
 }
 
-/// Only programs are killed here, never the machine: what was written is there, on the disk or not yet.
+/// Only programs are killed here, never the machine: whatever was written survives, on disk or not.
 fn options(kind: ServerKind) -> StartOptions {
     let options = StartOptions::new(kind)
         .option("innodb_flush_log_at_trx_commit", "2")
         .option("sync_binlog", "0");
     match kind {
-        // Else functions need a right that a dump's definer may not have.
+        // Otherwise functions need a privilege that a dump's definer may lack.
         ServerKind::MySql97 => options.option("log_bin_trust_function_creators", "ON"),
         _ => options,
     }
@@ -100,7 +101,7 @@ fn sources(desk: &Desk, kind: ServerKind) -> Sources {
 }
 
 fn start(desk: &Desk, part: &Part, server: &Instance) -> Running {
-    // Small chunks: more moments that are different.
+    // Small chunks give more distinct moments.
     let mut command = desk.refloat([
         "load",
         "--chunk-bytes",
@@ -116,7 +117,8 @@ fn start(desk: &Desk, part: &Part, server: &Instance) -> Running {
     Running::start(command)
 }
 
-/// How something ended that was killed; or that was not, because it was done or had failed before, which the second value says.
+/// Kills the load or its server after some time. Returns how the load ended, and whether it had
+/// already ended by itself.
 fn killed(running: Running, server: &mut Ephemeral, victim: u64, after: Duration) -> (Run, bool) {
     let mut running = running;
     let since = Instant::now();
@@ -139,11 +141,12 @@ fn killed(running: Running, server: &mut Ephemeral, victim: u64, after: Duration
     (running.ends_within(LONG), true)
 }
 
-/// What a load and a look at a folder say of a dump that has not come to its end.
+/// What a load and an inspection say about an unfinished dump.
 const NOT_WHOLE: &str =
     "no manifest.json (refloat; written last, so a dump that was not finished has none)";
 
-/// A dump that was killed is refused as not whole, by whoever reads it, or was done but for saying so. Whether it was done.
+/// A killed dump is refused as incomplete by every reader, or it was complete and only lacked its
+/// report. Returns whether it was complete.
 #[track_caller]
 fn is_whole_or_refused(desk: &Desk, out: &Path, url: &str) -> bool {
     let source = out.to_str().unwrap();
@@ -171,7 +174,7 @@ fn a_dump_that_was_killed_is_refused_as_not_whole() {
         let desk = Desk::new();
         desk.load_text(dump(&table("items", 5000)), server, &[])
             .exits(0);
-        // What a server estimates of a table that is new is not cut.
+        // A new table is not cut while its estimates know nothing of its rows.
         desk.ask(server, "ANALYZE TABLE @db.items");
         let (url, out) = (server.url(), desk.path("out"));
         let mut command = desk.refloat(["dump", "--from", &url, "--databases", &desk.db]);
@@ -190,12 +193,13 @@ fn a_dump_that_was_killed_is_refused_as_not_whole() {
         running.signal("KILL");
         running.ends_within(LONG);
         assert!(!is_whole_or_refused(&desk, &out, &url), "{kind}");
-        // A load that is refused has touched nothing, though it may replace what is there.
+        // A refused load has touched nothing, even with --replace.
         assert_eq!(desk.rows(server, "items"), Some(5000), "{kind}");
     }
 }
 
-/// A dump that is killed is no dump, or was done already, and is in nobody's way; the next one is whole. Says how many kills there were.
+/// A killed dump is incomplete, or was already done, and gets in nobody's way; the next one is
+/// complete. Returns the number of kills.
 fn killed_dump(desk: &Desk, server: &mut Ephemeral, dice: &mut Dice, round: u64) -> u64 {
     let url = server.url();
     let dump = |name: &str| {
@@ -222,14 +226,15 @@ fn killed_dump(desk: &Desk, server: &mut Ephemeral, dice: &mut Dice, round: u64)
     kills
 }
 
-/// The statement that a load advises where MariaDB was killed while it made a table with partitions, and has kept some of them.
+/// The statement that a load suggests if MariaDB was killed while it created a partitioned table
+/// and has kept some partitions.
 fn advised_drop(said: &str) -> Option<String> {
     let (_, rest) = said.split_once("run DROP TABLE ")?;
     let (name, _) = rest.split_once(" on the server")?;
     Some(format!("DROP TABLE {name}"))
 }
 
-/// The file that a killed server does not know any more, and that stands where a table is to be.
+/// The file unknown to a server that was killed, in the place of a table to create.
 fn advised_move(said: &str) -> Option<&str> {
     let (_, rest) = said.split_once("Move ")?;
     let (file, _) = rest.split_once(" out of the data folder")?;
@@ -249,7 +254,7 @@ fn partitions_that_a_killed_server_kept_are_named_with_the_way_to_drop_them() {
                 desk.db
             ),
         );
-        // What the server had not come to when it was killed.
+        // What the server had not yet created when it was killed.
         for name in ["parts.frm", "parts.par"] {
             std::fs::remove_file(server.datadir().join(&desk.db).join(name)).unwrap();
         }
@@ -269,27 +274,28 @@ fn partitions_that_a_killed_server_kept_are_named_with_the_way_to_drop_them() {
     }
 }
 
-/// One load, killed some times before it may come to its end.
+/// One load, killed several times before it may finish.
 struct Killed<'a> {
     desk: &'a Desk,
     part: &'a Part,
-    /// How long it takes when nobody kills it.
+    /// Duration of the undisturbed load.
     whole: Duration,
-    /// How often it is killed.
+    /// Kills left.
     left: u64,
-    /// Whether the server was killed under a load before this one: what it forgot to remove may be in the way of this one only.
+    /// Whether the server was killed during an earlier load: what it failed to remove may only now
+    /// get in the way.
     crashed: bool,
 }
 
-/// How that went.
+/// How the load went.
 #[derive(Default)]
 struct Ended {
     kills: u64,
-    /// Whether the server was killed, under this load or one before it.
+    /// Whether the server was killed, during this load or an earlier one.
     crashed: bool,
-    /// Whether it could say that everything was done.
+    /// Whether it could report that everything was done.
     said: bool,
-    /// What it said until then.
+    /// What it printed until then.
     text: String,
 }
 
@@ -327,8 +333,8 @@ impl Killed<'_> {
                 }
                 assert!(matches!(run.code, Some(0 | 3)), "{story}: {run:?}");
             }
-            // It was killed when everything was done, and before it could say so: maybe while it removed what was kept, which the next
-            // load finds and removes.
+            // It was killed after everything was done but before it could say so, possibly while it
+            // removed its own tables. The next load finds and removes those.
             let done = ["shop is not empty", "already holds rows"];
             match run.code {
                 Some(0) => {
@@ -337,7 +343,7 @@ impl Killed<'_> {
                     return ended;
                 }
                 Some(3) if done.iter().any(|words| run.stderr.contains(words)) => return ended,
-                // Killed, stopped, or its server was.
+                // It was killed or stopped, or its server was.
                 None | Some(1 | 5 | 6) => {
                     ended.text.push_str(&run.stderr);
                     ended.kills += 1;
@@ -379,7 +385,8 @@ fn kills(kind: ServerKind) {
     ask(&server, "DROP DATABASE shop");
     let wanted = number("REFLOAT_KILLS", usual_kills(kind));
     let (mut done, mut round) = (0, 0);
-    // In turn, and on each kind of server from another one on: so few kills concern every way too.
+    // In turn, starting with another one on each kind of server, so that even a few kills cover
+    // every way.
     let first = seed as usize + FIRST_WAY * kind as usize;
     while done < wanted {
         let way = Way::ALL[(first + round as usize) % Way::ALL.len()];
@@ -401,15 +408,16 @@ fn kills(kind: ServerKind) {
             done += ended.kills;
             last.push_str(&ended.text);
             crashed |= ended.crashed;
-            // What one load could not remove any more, the next one does.
+            // What one load could not remove, the next one does.
             said = ended.said;
         }
         let left_behind = ask(&server, "SHOW DATABASES LIKE 'refloat%'");
         let tables =
             "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA LIKE 'refloat%'";
         let tables = ask(&server, tables);
-        // A server that is killed while it drops a schema may keep an empty one, and a load that was done by then says that the journal
-        // of its settings stays, or the empty table by which its removal is brought to the disk. The next load removes them.
+        // A server killed while it drops a schema may keep an empty one. A load that was done by
+        // then reports that the journal of its settings stays, or the empty table that makes their
+        // removal durable. The next load removes them.
         let harmless = |table| matches!(table, "settings_journal" | "removal_settled");
         let excused = crashed && tables.lines().all(harmless);
         assert!(
@@ -419,7 +427,7 @@ fn kills(kind: ServerKind) {
         for left in left_behind.lines() {
             let drop = format!("DROP DATABASE {left}");
             if crashed && servers::connect(&server).exec(&drop).is_err() {
-                // A server that is killed while it drops a schema may leave a file that it does not know any more.
+                // A server killed while it drops a schema may leave a file that it no longer knows.
                 let files = std::fs::read_dir(server.datadir().join(left)).unwrap();
                 files.for_each(|file| std::fs::remove_file(file.unwrap().path()).unwrap());
             }

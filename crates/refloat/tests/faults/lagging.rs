@@ -1,4 +1,5 @@
-//! A node of a cluster that lags behind: a dump of it has what the others had confirmed when it began, or says why it has not.
+//! Dumps of a cluster node that lags behind: such a dump has what the others had committed when it
+//! began, or says why not.
 
 use refloat_sandbox::ServerKind;
 use refloat_testkit::cluster::Cluster;
@@ -6,10 +7,11 @@ use serde_json::Value;
 
 use crate::support::{Desk, Run, finish, wait_until};
 
-/// Rows of a table without a key. A node that applies a change of all of them reads half the table for each row, which takes it
-/// a second or more, while the node that changed them read the table once.
+/// Rows of a table without a key. To apply a change of all of them, a node reads half the table for
+/// each row, which takes a second or more; the node that made the change read the table once.
 const KEYLESS: u64 = 5000;
-/// Such changes, with a row of another table behind each: the lock of a snapshot may wait for the first of them, but not for all.
+/// Number of such changes, each followed by a row in another table: the snapshot's lock may have to
+/// wait for the first one, but not for all.
 const CHANGES: u64 = 3;
 
 /// Two nodes, the second of which can be left behind.
@@ -36,7 +38,8 @@ fn keeps_pace(cluster: &Cluster) {
     });
 }
 
-/// Commits rows on the first node, each behind a transaction that keeps the second one busy. The table then has `rows` of them.
+/// Commits rows on the first node, each after a transaction that keeps the second node busy. The
+/// table then has `rows` rows.
 #[track_caller]
 fn leave_behind(cluster: &Cluster, rows: u64) {
     let had = rows - CHANGES;
@@ -58,7 +61,7 @@ fn dump(desk: &Desk, cluster: &Cluster, name: &str, more: &[&str]) -> Run {
     finish(command)
 }
 
-/// Rows of table `t` in a dump.
+/// Number of rows of table `t` in a dump.
 fn rows_of(desk: &Desk, name: &str) -> Option<u64> {
     let text = std::fs::read(desk.path(name).join("manifest.json")).unwrap();
     let manifest: Value = serde_json::from_slice(&text).unwrap();

@@ -1,4 +1,4 @@
-//! Statements and dumps that are larger than memory, and dumps of very many tables.
+//! Statements and dumps larger than memory, and dumps of very many tables.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -9,19 +9,19 @@ use refloat_sandbox::{Instance, ServerKind};
 
 use crate::support::{Desk, Running, dump, shared};
 
-/// Most memory that the program may take, whatever it loads.
+/// Memory limit for the program, whatever it loads.
 const CEILING_KIB: u64 = 256 << 10;
 /// Bytes of text in a row.
 const WIDE: usize = 4000;
 
-/// Most resident memory that a process has had so far, in KiB; `None` when it has ended.
+/// Peak resident memory of a process so far, in KiB; `None` if it has ended.
 pub fn peak_kib(pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
     line.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Loads what `write` produces, and returns the most memory that it took, in KiB.
+/// Loads what `write` produces, and returns the peak memory in KiB.
 pub fn load_measured(
     desk: &Desk,
     server: &Instance,
@@ -36,7 +36,7 @@ pub fn load_measured(
     std::thread::scope(|scope| {
         let writer = scope.spawn(move || {
             let mut stdin = std::io::BufWriter::with_capacity(1 << 20, stdin);
-            // An error here is the program's end, which is looked at below.
+            // An error here means that the program has ended, which is checked below.
             let _ = write(&mut stdin).and_then(|()| stdin.flush());
         });
         let mut peak = 0;
@@ -129,7 +129,8 @@ fn many_tables(kind: ServerKind, count: u32, limit: Duration) {
         peak >> 10
     );
     println!("{kind}: {count} tables: {} MiB", peak >> 10);
-    // Dropping a hundred thousand tables takes longer than loading them, and the server goes away with the tests.
+    // Dropping a hundred thousand tables takes longer than loading them, and the server is removed
+    // after the tests anyway.
     if count <= 1000 {
         desk.ask(server, "DROP DATABASE @db");
     }

@@ -1,18 +1,19 @@
-//! Servers with `local_infile` off: what is used in place of LOAD DATA, what is said about it, and what is refused.
+//! Servers with `local_infile` off: what replaces LOAD DATA, what is said about it, and what is
+//! refused.
 
 use refloat_sandbox::{Ephemeral, ServerKind};
 use refloat_testkit::servers;
 
 use crate::support::{Desk, assert_same_settings, dump, finish, settings, table};
 
-/// What is said where rows go slowly for want of it.
+/// The message when rows load more slowly because of it.
 const ADVICE: &str = "rows go as INSERT text because local_infile is off on the server";
 
 fn server(kind: ServerKind) -> Ephemeral {
     servers::start(&servers::quick(kind).option("local_infile", "0"))
 }
 
-/// LOAD DATA asked for by name where it is not allowed and must not be switched on.
+/// LOAD DATA is requested, but not allowed, and must not be enabled.
 fn load_data_is_refused(desk: &mut Desk, server: &Ephemeral) {
     desk.next();
     let file = desk.file("dump.sql", dump(&table("items", 100)));
@@ -29,7 +30,7 @@ fn load_data_is_refused(desk: &mut Desk, server: &Ephemeral) {
     assert_eq!(there, "0", "the database was made for nothing");
 }
 
-/// LOAD DATA asked for by name where the load may switch it on.
+/// LOAD DATA is requested, and the load may enable it.
 fn load_data_is_allowed_for_the_load(desk: &mut Desk, server: &Ephemeral) {
     desk.next();
     let file = desk.file("dump.sql", dump(&table("items", 100)));
@@ -82,7 +83,7 @@ fn mysql_gets_inserts_and_is_told_why_or_allows_it_for_the_load() {
     load_data_is_refused(&mut desk, &server);
     load_data_is_allowed_for_the_load(&mut desk, &server);
     desk.next();
-    // What it does not have is refused wherever it is asked for.
+    // A write path that the server lacks is refused wherever it is requested.
     desk.load(&file, &server, &["--write-path", "bulk"])
         .exits(3)
         .says("nothing was touched")

@@ -1,4 +1,5 @@
-//! Locks of a dump behind what others do: who stands in the way is said, nobody is held up for long, and the dump goes on when it can.
+//! A dump's locks behind the work of others: the dump says who is in the way, holds nobody up for
+//! long, and continues when it can.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -10,12 +11,12 @@ use refloat_wire::KillHandle;
 
 use crate::support::{BOTH, Desk, Run, Running, ask, finish, wait_until};
 
-/// How long a dump with `--lock-wait 1` may take until it gives up: an attempt, a pause, another attempt.
+/// How long a dump with `--lock-wait 1` may take to give up: an attempt, a pause, another attempt.
 const GIVES_UP: Duration = Duration::from_secs(20);
-/// For how long anybody else may have to wait for a lock that a dump waits for.
+/// How long others may be blocked by a lock that a dump waits for, in seconds.
 const OTHERS_WAIT: u64 = 10;
 
-/// A statement of somebody else that goes on until it is ended.
+/// A statement of another session that runs until it is ended.
 struct InTheWay {
     id: u64,
     killer: KillHandle,
@@ -41,7 +42,7 @@ impl InTheWay {
     }
 }
 
-/// A dump of this desk's database by an account.
+/// A dump of this desk's database by some account.
 struct Dump<'a> {
     desk: &'a Desk,
     url: String,
@@ -63,7 +64,7 @@ impl Dump<'_> {
         (Running::start(command), out)
     }
 
-    /// It gives up in time, and says because of whom.
+    /// Asserts that it gives up in time and says who is in the way.
     #[track_caller]
     fn gives_up(&self, because: &[&str]) {
         let (running, out) = self.start("refused", "1");
@@ -75,7 +76,7 @@ impl Dump<'_> {
         assert!(!out.exists(), "something was written");
     }
 
-    /// It says who stands in the way, and goes on when that has ended.
+    /// Asserts that it says who is in the way, and continues when that has ended.
     #[track_caller]
     fn goes_on(&self, because: &[&str], end: impl FnOnce()) -> Run {
         let (mut command, out) = self.command("done", "60");
@@ -102,7 +103,7 @@ impl Dump<'_> {
     }
 }
 
-/// Others can do this, now or soon.
+/// Asserts that another session can run this statement soon.
 #[track_caller]
 fn others_can(server: &Instance, statement: &str) {
     let since = Instant::now();
@@ -135,7 +136,8 @@ fn a_backup_stage_is_not_waited_for_in_silence() {
             url: server.url(),
             more: vec!["--consistency", "require"],
         };
-        // The one stands in the way of the first stage, the other in that of a later one: the first is given back then.
+        // One gets in the way of the first stage, the other in that of a later one, when the first
+        // must be released.
         for (statement, allowed) in [
             (
                 "CREATE TABLE @db_other.slow SELECT SLEEP(600) AS s",
@@ -153,7 +155,7 @@ fn a_backup_stage_is_not_waited_for_in_silence() {
                 &format!(" s: {statement}"),
             ];
             dump.gives_up(&named);
-            // What waited behind the lock goes on, and so does what comes later.
+            // Sessions that queued behind the lock continue, and so do later ones.
             others_can(
                 &server,
                 &format!(
@@ -168,7 +170,7 @@ fn a_backup_stage_is_not_waited_for_in_silence() {
     }
 }
 
-/// An account that may lock tables, and no more.
+/// An account that may lock tables, but no more.
 fn locker(server: &Instance, rights: &str) -> String {
     ask(
         server,
@@ -203,7 +205,7 @@ fn locked_tables_are_not_waited_for_in_silence() {
         dump.gives_up(&named);
         others_can(&server, &format!("INSERT INTO {}.m VALUES (2)", desk.db));
         dump.goes_on(&named, || long.ends()).says("LOCK TABLES");
-        // A transaction that has written and does nothing.
+        // An idle transaction that has written.
         let mut conn = servers::connect(&server);
         conn.exec("START TRANSACTION").unwrap();
         conn.exec(format!("UPDATE {}.t SET v = 7 WHERE id = 1", desk.db))
@@ -216,7 +218,8 @@ fn locked_tables_are_not_waited_for_in_silence() {
         others_can(&server, &insert);
         let commit = || drop(conn.exec("COMMIT").unwrap());
         dump.goes_on(&named, commit).says("LOCK TABLES");
-        // A query that only reads stands in nobody's way here, though it would in that of the lock that the account may not take.
+        // A query that only reads is not in the way here. It would block the lock that this account
+        // may not take.
         let long = InTheWay::start(&server, &format!("SELECT SLEEP(600) FROM {}.t", desk.db));
         std::thread::sleep(Duration::from_secs(2));
         let (running, _) = dump.start("beside", "60");
@@ -226,7 +229,7 @@ fn locked_tables_are_not_waited_for_in_silence() {
     }
 }
 
-/// A change of a definition that waits for a transaction keeps others from locking all definitions.
+/// DDL that waits for a transaction keeps others from blocking all DDL.
 #[test]
 fn a_lock_on_definitions_is_not_waited_for_in_silence() {
     let server = servers::start(&servers::quick(ServerKind::MySql97));
@@ -258,7 +261,7 @@ fn a_lock_on_definitions_is_not_waited_for_in_silence() {
         finish(desk.refloat(["inspect", out.to_str().unwrap()])).exits(0);
         conn.exec("COMMIT").unwrap();
         long.thread.join().unwrap();
-        // With nobody in the way nothing is said.
+        // With nobody in the way, nothing is reported.
         let (running, _) = dump.start(&format!("{consistency}-alone"), "60");
         running
             .ends_within(GIVES_UP)

@@ -1,4 +1,4 @@
-//! How much memory the program takes: the ceiling that was asked for, and what one very large row needs.
+//! How much memory the program uses: the limit that was given, and what one very large row needs.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -13,12 +13,12 @@ use crate::large::{load_measured, peak_kib};
 use crate::midway::Holder;
 use crate::support::{BOTH, Desk, Running, ask, dump, shared};
 
-/// Bytes of the value of the one row.
+/// Bytes in the row's value.
 const BLOB: usize = 100 << 20;
-/// Most memory for it, in KiB: the row is there as the dump's text and as the packet. 211 MiB were measured; a third copy would be
-/// found.
+/// Memory limit for that row, in KiB: one copy in the dump's text, one in the packet. 211 MiB were
+/// measured; a third copy would exceed the limit.
 const BLOB_PEAK_KIB: u64 = 256 << 10;
-/// Bytes that a pipe and the reading of it take up besides the rows that wait.
+/// Bytes for reading the pipe, on top of the rows that wait.
 const READING: u64 = 16 << 20;
 
 #[test]
@@ -62,7 +62,8 @@ fn one_row_of_a_hundred_megabytes() {
     }
 }
 
-/// Bytes of a pipe that are taken in while no row can be written, at least so many, and the most memory until then, in KiB.
+/// How many bytes are read from a pipe while no row can be written, after waiting for at least
+/// `expected`, and the peak memory in KiB by then.
 fn taken_in(more: &[&str], expected: u64) -> (u64, u64) {
     let server = shared(ServerKind::MariaDb1011);
     let desk = Desk::new();
@@ -73,7 +74,7 @@ fn taken_in(more: &[&str], expected: u64) -> (u64, u64) {
             desk.db
         ),
     );
-    // The rows wait for this one.
+    // Holds up the rows.
     let holder = Holder::start(
         server,
         &desk.db,
@@ -103,7 +104,8 @@ fn taken_in(more: &[&str], expected: u64) -> (u64, u64) {
                 text = format!("{comma}({id},'{wide}')");
             }
         });
-        // Nothing was taken for a while: there is no room. Before there are rows a load thinks for a while as well.
+        // Reading has paused, so memory is full. Before the first rows, a load also pauses for a
+        // while.
         let (mut last, mut since) = (0, Instant::now());
         let begun = since;
         while (last < expected && begun.elapsed() < Duration::from_secs(60))
@@ -127,7 +129,7 @@ fn taken_in(more: &[&str], expected: u64) -> (u64, u64) {
 
 #[test]
 fn a_ceiling_for_memory_is_kept() {
-    // Of what is allowed, 64 MiB are for all that is not rows, with one thread.
+    // With one thread, 64 MiB of the limit are for everything other than rows.
     for (megabytes, rows) in [(80, 16), (112, 48)] {
         let rows = rows << 20;
         let (taken, peak) = taken_in(&["--max-memory", &format!("{megabytes}M")], rows / 2);

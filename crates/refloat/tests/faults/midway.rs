@@ -1,4 +1,4 @@
-//! Things that happen, or come to light, when a part of the dump is loaded already.
+//! Problems that occur, or are discovered, when part of the dump is already loaded.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -11,14 +11,15 @@ use crate::support::{
 };
 use refloat_sandbox::{Instance, ServerKind};
 
-/// Time that a load may take once nothing keeps it any more.
+/// How long a load may take once nothing holds it up.
 const SOON: Duration = Duration::from_secs(120);
 
-/// A session of the stock client that keeps a transaction open, and what it has locked.
+/// A session of the stock client that keeps a transaction open, with its locks.
 pub struct Holder(std::process::Child);
 
 impl Holder {
-    /// Runs `sql` in a transaction and waits until it has run, which the lock `name` says.
+    /// Runs `sql` in a transaction, and waits until it has run: the session then takes the named
+    /// lock `name`.
     pub fn start(server: &Instance, name: &str, sql: &str) -> Self {
         let mut child = server
             .client_command()
@@ -51,7 +52,7 @@ impl Drop for Holder {
     }
 }
 
-/// What is refused after a part was loaded is no refusal "before anything was touched".
+/// After part of the dump has been loaded, a refusal must not say "before anything was touched".
 #[test]
 fn a_late_refusal_says_what_is_loaded_and_is_no_preflight() {
     let (first, mut second) = (Desk::new(), Desk::new());
@@ -82,7 +83,8 @@ fn a_late_refusal_says_what_is_loaded_and_is_no_preflight() {
         .says(&format!("database {} is not empty", second.db))
         .never_says("before anything was touched")
         .never_says("done and proven");
-        // The rows may have been on their way when the refusal came: all of them are there then, or none.
+        // The rows may have been in flight when the refusal came: either all of them are there, or
+        // none.
         let rows = first.rows(server, "items");
         assert!(matches!(rows, Some(0 | 50)), "{kind}: {rows:?}");
         assert_eq!(second.rows(server, "kept"), Some(0), "{kind}");
@@ -90,7 +92,7 @@ fn a_late_refusal_says_what_is_loaded_and_is_no_preflight() {
     }
 }
 
-/// A dump that is still being written, or is written again, while it is loaded.
+/// A dump that is still being written, or is overwritten, while it is loaded.
 #[test]
 fn a_file_that_changes_while_it_is_loaded_proves_nothing() {
     let desk = Desk::new();
@@ -105,14 +107,14 @@ fn a_file_that_changes_while_it_is_loaded_proves_nothing() {
     let body = table("items", 200);
     let rows = &body[body.find("INSERT").expect("there are rows")..];
     let path = desk.file("dump.sql", dump(&rows.replace("UNLOCK TABLES;\n", "")));
-    // The rows wait for this one.
+    // Holds up the rows.
     let holder = Holder::start(
         server,
         &desk.db,
         &format!("INSERT INTO `{}`.items VALUES (7, 'x', 1)", desk.db),
     );
     let load = Running::start(desk.load_command(&path, &server.url(), &["--append"]));
-    // Not innodb_trx: the server does not renew it while it is asked more often than ten times a second.
+    // Not innodb_trx: if queried more than ten times a second, the server does not refresh it.
     let waiting = format!(
         "SELECT COUNT(*) FROM information_schema.processlist WHERE db = '{}' AND command <> 'Sleep' AND time_ms > 500",
         desk.db
@@ -132,7 +134,8 @@ fn a_file_that_changes_while_it_is_loaded_proves_nothing() {
         .never_says("done and proven");
 }
 
-/// Another transaction's lock, met in the search for a refused row, is nobody's refusal, and nothing of the chunk is lost.
+/// A lock of another transaction, met during the search for a refused row, does not refuse any row,
+/// and nothing of the chunk is lost.
 #[test]
 fn a_lock_met_in_the_search_for_a_refused_row_costs_no_row() {
     let desk = Desk::new();
@@ -159,7 +162,7 @@ fn a_lock_met_in_the_search_for_a_refused_row_costs_no_row() {
             &server.url(),
             &["--append", "--on-error", "continue"],
         ));
-        // Long enough for a wait of one second to end at least once.
+        // Long enough for a lock wait of one second to time out at least once.
         wait_until("the load has waited for the row", || {
             let age = ask(
                 server,
@@ -183,7 +186,7 @@ fn a_lock_met_in_the_search_for_a_refused_row_costs_no_row() {
     }
 }
 
-/// Rows are counted again behind a statement that may have changed any.
+/// Rows are counted again after a statement that may have changed any.
 #[test]
 fn counting_goes_on_behind_statements_that_change_rows() {
     let desk = Desk::new();
@@ -209,7 +212,7 @@ fn counting_goes_on_behind_statements_that_change_rows() {
     }
 }
 
-/// Inserts that people wrote to be run again, larger than what is handed to a writer at a time.
+/// Hand-written inserts that can be run repeatedly, larger than what a writer gets at a time.
 #[test]
 fn a_large_insert_that_updates_duplicates_is_run_whole() {
     const ROWS: u64 = 30_000;
@@ -245,7 +248,7 @@ fn a_large_insert_that_updates_duplicates_is_run_whole() {
     }
 }
 
-/// Statements that take rows away meet only what the dump itself has brought.
+/// Statements that remove rows affect only what the dump itself has brought.
 #[test]
 fn rows_that_were_there_are_not_taken_away_unasked() {
     let desk = Desk::new();

@@ -1,4 +1,4 @@
-//! Settings of both servers that change what text means: nothing of them is inherited.
+//! Settings of both servers that change the meaning of text: none is inherited.
 
 use refloat_sandbox::ServerKind;
 use refloat_testkit::oracle::{Scope, Snapshot, differences};
@@ -6,7 +6,7 @@ use refloat_testkit::servers;
 
 use crate::support::{BOTH, Desk, finish};
 
-/// Values that each of the modes would change on their way, and definitions that it would read in another way.
+/// Values that each mode would change in transit, and definitions that it would parse differently.
 const SOURCE: &str = "SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', time_zone = '+00:00';\n\
      CREATE DATABASE m; USE m;\n\
      CREATE TABLE `va\"lues` (id int AUTO_INCREMENT PRIMARY KEY, c char(5), v varchar(20) DEFAULT 'a\\\\b\"c', `q\"` varchar(20), d date, \
@@ -20,7 +20,7 @@ const SOURCE: &str = "SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'
      SET sql_mode = '';\n\
      CREATE TRIGGER tr BEFORE INSERT ON `va\"lues` FOR EACH ROW SET NEW.v = \"tr\";\n";
 
-/// Modes that a server may have as its own, together where they do not hide each other.
+/// Modes that a server may have as its default, combined where they do not hide each other.
 fn modes(kind: ServerKind) -> Vec<&'static str> {
     let mut modes = vec![
         "",
@@ -56,7 +56,7 @@ fn no_mode_of_either_side_changes_anything() {
         let wanted = take();
         let desk = Desk::new();
         for (number, mode) in modes(kind).into_iter().enumerate() {
-            // The rule of old for TIMESTAMP is on for every second of them.
+            // The old rule for TIMESTAMP is on for every second mode.
             let implicit = format!("explicit_defaults_for_timestamp = {}", number % 2);
             let before = |of: &str| {
                 set(&implicit);

@@ -1,8 +1,10 @@
-//! Power cuts, as far as programs can make one: the file system of the server's data is shut down under it, so that nothing gets to the
-//! disk any more, not even what the system holds in memory; then the server is killed, the file system mounted anew from what its disk
-//! has, and the server started on that.
+//! Power cuts, as far as programs can simulate them. The file system of the server's data is shut
+//! down under it, so that nothing reaches the disk any more, not even what the kernel has cached.
+//! Then the server is killed, the file system is mounted again from what its disk holds, and the
+//! server is started on that.
 //!
-//! `REFLOAT_OUTAGES` is how often each kind of server loses its power while rows come, `REFLOAT_OUTAGE_SEED` what the moments come from.
+//! `REFLOAT_OUTAGES` sets how often each kind of server loses power while rows are loaded,
+//! `REFLOAT_OUTAGE_SEED` the seed of the moments.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -16,18 +18,18 @@ use crate::support::{
     Desk, Gate, Running, ask, assert_same_settings, dump, settings, table, wait_until,
 };
 
-/// Power cuts of each kind of server while rows come, unless somebody asks for more.
+/// Default number of power cuts for each kind of server while rows are loaded.
 const OUTAGES: u64 = 1;
 /// Rows of a load: enough that it takes seconds.
 const ROWS: u64 = 150_000;
-/// Nothing here takes longer.
+/// Upper limit for everything here.
 const LONG: Duration = Duration::from_secs(180);
 
-/// `EXT4_IOC_SHUTDOWN` with `EXT4_GOING_FLAGS_NOLOGFLUSH` (fs/ext4/ext4.h of Linux): the file system is dead from now on, and its journal
-/// gets nothing more.
+/// `EXT4_IOC_SHUTDOWN` with `EXT4_GOING_FLAGS_NOLOGFLUSH` (fs/ext4/ext4.h of Linux): the file
+/// system is dead from then on, and its journal receives nothing more.
 const SHUT_DOWN: &str = r#"my $flags = pack("L", 2); open(my $file, "<", $ARGV[0]) or die "$ARGV[0]: $!"; ioctl($file, 0x8004587D, $flags) or die "ioctl: $!""#;
 
-/// A disk of its own, an image behind a loop device, mounted where a server has its data.
+/// A separate disk (an image behind a loop device), mounted on the data directory of a server.
 struct Disk {
     image: tempfile::TempPath,
     at: PathBuf,
@@ -41,7 +43,7 @@ fn run(command: &mut Command) {
 }
 
 impl Disk {
-    /// Makes a disk, and moves what is in the folder to it.
+    /// Creates a disk and moves the folder's content to it.
     fn below(folder: &Path) -> Self {
         let image = tempfile::NamedTempFile::new().unwrap();
         image.as_file().set_len(1 << 30).unwrap();
@@ -57,8 +59,9 @@ impl Disk {
         };
         disk.mount();
         std::fs::remove_dir(folder.join("lost+found")).unwrap();
-        // As on a server that has run for a while, all blocks of its redo log were written once: new ones would be news for the file
-        // system's journal, and each sync of the log a sync of all else.
+        // Write all blocks of the redo log once, as on a server that has run for a while. New
+        // blocks would go through the file system's journal, and each sync of the log would then
+        // sync everything else.
         run(Command::new("cp")
             .args(["-a", "--sparse=never"])
             .arg(aside.join("."))
@@ -68,7 +71,8 @@ impl Disk {
         disk
     }
 
-    /// The system brings nothing to it by itself that nobody syncs, which it would do every five seconds.
+    /// Mounts it with a long commit interval: by default, the kernel would write unsynced data
+    /// every five seconds.
     fn mount(&self) {
         let mut mount = Command::new("mount");
         run(mount
@@ -77,10 +81,11 @@ impl Disk {
             .arg(&self.at));
     }
 
-    /// The power goes, with everything that is not on the disk, and comes back; the server is started again.
+    /// Cuts the power, losing everything that is not on the disk, and starts the server again.
     ///
-    /// It comes back on a copy of the image: a mount namespace that anybody made meanwhile (other tests make some) keeps the dead file
-    /// system, and whoever mounts its image again gets that one.
+    /// It starts on a copy of the image: any mount namespace created meanwhile (other tests create
+    /// some) keeps the dead file system alive, and mounting the same image again would give that
+    /// one.
     fn loses_power(&mut self, server: &mut Ephemeral) {
         let file = self.at.join("ibdata1");
         run(Command::new("perl").args(["-e", SHUT_DOWN]).arg(file));
@@ -105,7 +110,7 @@ impl Drop for Disk {
     }
 }
 
-/// A server that a person would call durable, its binary log on, with its data on a disk of its own.
+/// A server with durable settings and a binary log, with its data on a separate disk.
 fn on_a_disk(kind: ServerKind) -> (Ephemeral, Disk) {
     let options = StartOptions::new(kind)
         .option("innodb_flush_log_at_trx_commit", "1")
@@ -120,7 +125,7 @@ fn on_a_disk(kind: ServerKind) -> (Ephemeral, Disk) {
     (server, disk)
 }
 
-/// What a disk that loses nothing has.
+/// Sums over the rows, read by primary key and by index, which must agree.
 fn sums(desk: &Desk, server: &Ephemeral) -> String {
     let sql = "SELECT COUNT(*), SUM(id), SUM(n), SUM(CRC32(name)) FROM @db.items";
     let by_key = desk.ask(server, sql);
@@ -153,11 +158,12 @@ fn what_is_done_survives_an_outage() {
     }
 }
 
-/// After an outage MariaDB may have the definition of a table that was dropped, and nothing else of it. Those of the program's own tables
-/// are removed; one of a table of the dump is removed as any other table is, when that is allowed.
+/// After an outage, MariaDB may have the definition of a dropped table and nothing else of it.
+/// Those of Refloat's own tables are removed; one of a table in the dump is removed like any other
+/// table, if that is allowed.
 #[test]
 fn tables_that_come_back_without_rows_are_in_nobodys_way() {
-    // Refloat's own are told by their columns.
+    // Refloat's own tables are recognised by their columns.
     let own = [
         ("refloat", "settings_journal", "run INT, journal INT"),
         ("refloat_load", "runs", "run INT, about INT"),
@@ -233,7 +239,8 @@ fn a_file_of_rows_that_the_server_does_not_know_is_explained() {
     }
 }
 
-/// Those of Refloat's own tables are in nobody's way, or explained as well. MySQL removes what it dropped when it recovers.
+/// The files of Refloat's own tables get in nobody's way, or are explained as well. MySQL removes
+/// dropped files during recovery.
 #[test]
 fn files_of_own_tables_that_the_server_does_not_know_are_explained() {
     for kind in [ServerKind::MariaDb1011, ServerKind::MariaDb118] {
@@ -269,7 +276,7 @@ fn files_of_own_tables_that_the_server_does_not_know_are_explained() {
     }
 }
 
-/// MariaDB says that a definition was altered before its file has its name for good.
+/// MariaDB reports a definition as altered before the new file's name is durable.
 #[test]
 fn a_load_whose_marks_are_gone_has_its_definitions_on_the_disk() {
     for &kind in crate::support::kinds() {
@@ -291,7 +298,8 @@ fn a_load_whose_marks_are_gone_has_its_definitions_on_the_disk() {
             loads.ok().flatten().unwrap_or_default()
         };
         wait_until("the load has begun", || loads() == "1");
-        // Whoever reads the marks keeps their table from being dropped, and not the row of the load from being removed.
+        // A reader of the marks keeps their table from being dropped, but not the row of the load
+        // from being deleted.
         let mut other = servers::connect(&server);
         other.exec("BEGIN").unwrap();
         let marks = "SELECT COUNT(*) FROM refloat_load.marks";
@@ -315,8 +323,8 @@ fn a_load_whose_marks_are_gone_has_its_definitions_on_the_disk() {
     }
 }
 
-/// In the first seconds of a load, changes of tables that follow each other are brought to the disk together. Where the server stops before that,
-/// none of them is taken for done.
+/// In the first seconds of a load, consecutive changes of tables are made durable together. If the
+/// server stops before that, none of them counts as done.
 #[test]
 fn a_load_that_may_have_lost_its_first_changes_begins_anew() {
     for kind in [ServerKind::MariaDb1011, ServerKind::MariaDb118] {
@@ -325,9 +333,9 @@ fn a_load_that_may_have_lost_its_first_changes_begins_anew() {
         let alters = "SELECT GET_LOCK('gate', 60);\nALTER TABLE items ADD KEY late (n);\nALTER TABLE other ADD KEY late (n);\n";
         let tables = ["items", "other"].map(|name| table(name, 500)).concat();
         let file = desk.file("dump.sql", dump(&format!("{tables}{alters}")));
-        // What is noted is on the disk at once.
+        // With this level, every mark is durable at once.
         let keep = ["--durability", "keep"];
-        // Servers are told from each other by the second at which they were started.
+        // Server starts are told apart by their second.
         wait_until("the server is some seconds old", || {
             let up = ask(&server, "SHOW GLOBAL STATUS LIKE 'Uptime'");
             up.split('\t').nth(1).unwrap().parse::<u64>().unwrap() >= 3
@@ -338,7 +346,8 @@ fn a_load_that_may_have_lost_its_first_changes_begins_anew() {
             );
             ask(server, &sql) == "1"
         };
-        // The second change waits for as long as somebody reads its table. On a machine that is busy a load may not be young by then.
+        // The second change waits while its table is being read. On a busy machine, the load's
+        // first seconds may be over by then.
         let begun = (0..10).find_map(|_| {
             desk.next();
             let gate = Gate::closed(&server, "gate");
@@ -384,7 +393,7 @@ fn a_load_that_may_have_lost_its_first_changes_begins_anew() {
     }
 }
 
-/// What a dump alters and renames by itself is not done again, so it has to be there.
+/// A dump's own ALTER and RENAME statements are not run again, so their results must be durable.
 #[test]
 fn statements_that_are_noted_as_done_have_their_definitions_on_the_disk() {
     for &kind in crate::support::kinds() {
@@ -447,7 +456,8 @@ fn loads_go_on_after_outages() {
             let first = load.ends_within(LONG);
             if first.code != Some(0) {
                 let again = desk.load(&file, &server, &more);
-                // A load that was done but for its settings is no load to go on with; the second one begins with them.
+                // A load that was done except for its settings cannot be resumed; the second load
+                // puts them back first.
                 let was_done = first.code == Some(6) && again.code == Some(3);
                 assert!(
                     was_done || again.code == Some(0),
@@ -457,12 +467,14 @@ fn loads_go_on_after_outages() {
             assert_eq!(sums(&desk, &server), wanted, "{story}: {first:?}");
             let own = || ask(&server, "SHOW DATABASES LIKE 'refloat%'");
             if !own().is_empty() && matches!(first.code, Some(0 | 6)) {
-                // The load had ended, and the server had not yet synced the folder whose database it had dropped: it is there again,
-                // as with every DROP DATABASE, and in nobody's way. The next load removes it.
+                // The load had ended, but the server had not yet synced the folder whose database
+                // it had dropped. So the database is back, as with every DROP DATABASE. It gets in
+                // nobody's way, and the next load removes it.
                 let little = desk.file("little.sql", dump(&table("little", 10)));
                 desk.next();
                 let mut run = desk.load(&little, &server, &more);
-                // A file of rows comes back when the power goes at the moment at which its table is dropped: that is said, with what to do.
+                // If the power fails just as a table is dropped, its data file comes back: the load
+                // says so, with what to do.
                 if run.code == Some(1) {
                     let said = run.says("Move refloat_load/").stderr;
                     let (_, file) = said.split_once("Move ").unwrap();

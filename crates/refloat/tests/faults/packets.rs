@@ -1,4 +1,5 @@
-//! Rows and statements around `max_allowed_packet`, and rows that are found where a statement of many is refused.
+//! Rows and statements around `max_allowed_packet`, and the search for refused rows in multi-row
+//! statements.
 
 use std::fmt::Write as _;
 
@@ -7,7 +8,7 @@ use refloat_testkit::servers;
 
 use crate::support::{BOTH, Desk, ask, dump, place, shared};
 
-/// The limit that servers of these tests have, in bytes.
+/// The servers' limit in these tests, in bytes.
 const LIMIT: usize = 1 << 20;
 /// A table whose rows may be large.
 const LARGE: &str =
@@ -46,7 +47,7 @@ fn a_row_larger_than_a_packet_is_named_and_nothing_is_half() {
                 .says(&format!("max_allowed_packet is {LIMIT}"))
                 .says("NOT complete");
             assert_eq!(desk.rows(&server, "large"), Some(0), "{kind} {path}");
-            // Left out as any other row that is refused.
+            // It is left out like any other refused row.
             desk.next();
             desk.load(
                 &file,
@@ -59,7 +60,7 @@ fn a_row_larger_than_a_packet_is_named_and_nothing_is_half() {
             .says("the row needs a packet of 15");
             let ids = "SELECT GROUP_CONCAT(id ORDER BY id) FROM @db.large";
             assert_eq!(desk.ask(&server, ids), "1,2,4", "{kind} {path}");
-            // The hint is a statement that can be pasted, and helps.
+            // The hint is a statement that can be pasted, and it helps.
             desk.next();
             let change = run
                 .stderr
@@ -86,13 +87,15 @@ fn a_row_larger_than_a_packet_is_named_and_nothing_is_half() {
     }
 }
 
-/// Inserts of two rows that are together as large as a packet, a little larger, and a little smaller.
+/// Inserts of two rows that together are as large as a packet, slightly larger, and slightly
+/// smaller.
 #[test]
 fn inserts_as_large_as_a_packet_are_loaded() {
     for kind in BOTH {
         let server = server(kind);
         let desk = Desk::new();
-        // MariaDB's dumps have values for columns that the server computes: then more is sent than the dump's own text.
+        // MariaDB's dumps contain values for generated columns: then more is sent than the dump's
+        // own text.
         let (column, value) = if kind.is_mariadb() {
             (", `g` int GENERATED ALWAYS AS (`id` + 1)", ",0")
         } else {
@@ -124,8 +127,8 @@ fn inserts_as_large_as_a_packet_are_loaded() {
     }
 }
 
-/// The search for a refused row among rows that do not fit into one statement, in a table without a key that would notice a row
-/// that is there twice.
+/// The search for a refused row among rows that do not fit into one statement, in a table without a
+/// key that would catch a duplicate row.
 #[test]
 fn a_row_refused_among_large_ones_costs_no_other_and_doubles_none() {
     for kind in BOTH {
@@ -149,7 +152,7 @@ fn a_row_refused_among_large_ones_costs_no_other_and_doubles_none() {
     }
 }
 
-/// The same in a table with a column that the server computes, for which the dump has values.
+/// The same for a table with a generated column, for which the dump contains values.
 #[test]
 fn a_row_refused_beside_computed_columns_is_the_one_that_is_named() {
     let server = shared(ServerKind::MariaDb1011);
@@ -174,7 +177,8 @@ fn a_row_refused_beside_computed_columns_is_the_one_that_is_named() {
     desk.ask(server, "DROP DATABASE @db");
 }
 
-/// A binary log that takes no large transaction: the load writes smaller ones, or says which variable it is.
+/// A binary log that accepts no large transactions: the load writes smaller ones, or names the
+/// variable.
 #[test]
 fn a_transaction_larger_than_the_binary_log_takes_is_named() {
     for kind in BOTH {

@@ -1,5 +1,5 @@
-//! The program is stopped (`SIGSTOP`) for longer than the server waits for clients, in the middle of reading: what it then reads on is whole, or
-//! it says that it is not.
+//! The program is stopped (`SIGSTOP`) while reading, for longer than the server waits for clients.
+//! What it reads afterwards is complete, or it says that it is not.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,23 +11,24 @@ use refloat_wire::Connection;
 
 use crate::support::{BOTH, Desk, Running, ask, finish};
 
-/// How often the rows are doubled: 2^15 of a kilobyte are more than the buffers of a connection hold.
+/// How often the rows are doubled: 2^15 kilobytes exceed the buffers of a connection.
 const DOUBLED: u32 = 15;
-/// How long the program is stopped. The servers wait a second.
+/// How long the program is stopped. The servers wait for one second.
 const STOPPED: Duration = Duration::from_secs(4);
-/// How long it may take to the end.
+/// Upper limit for the rest of the run.
 const SOON: Duration = Duration::from_secs(60);
-/// How often a copy is begun anew that was stopped while it connected, and a comparison that was stopped too late.
+/// Attempts for a copy that was stopped while connecting, or for a comparison that was stopped too
+/// late.
 const ATTEMPTS: u32 = 5;
-/// Limits that a server has for clients which do not answer.
+/// Timeouts for clients that do not respond.
 const IMPATIENT: &str = "SET GLOBAL net_write_timeout = 1; SET GLOBAL net_read_timeout = 1; SET GLOBAL wait_timeout = 1; SET GLOBAL interactive_timeout = 1";
 
-/// What is done while the program is stopped.
+/// What happens while the program is stopped.
 #[derive(Clone, Copy, PartialEq)]
 enum Meanwhile {
     /// The server waits.
     Nothing,
-    /// The server lets go of the connections that read.
+    /// The server drops the connections that read.
     Killed,
 }
 
@@ -42,7 +43,7 @@ fn fill(server: &Instance, db: &str) {
     );
 }
 
-/// The connections in which the program reads rows.
+/// Ids of the connections in which the program reads rows.
 fn reading(conn: &mut Connection) -> Vec<String> {
     let list =
         "SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT /* refloat %'";
@@ -50,10 +51,11 @@ fn reading(conn: &mut Connection) -> Vec<String> {
     ids.texts(0).map(str::to_owned).collect()
 }
 
-/// Stops the program while it reads from this server, and lets it go on later. `None`: it had read everything before it was stopped.
+/// Stops the program while it reads from this server, and continues it later. `None` if it had read
+/// everything before it was stopped.
 fn paused(server: &Instance, command: Command, meanwhile: Meanwhile) -> Option<Running> {
     let mut conn = servers::connect(server);
-    // Not the global one, which is for others here.
+    // The global value is meant for the other sessions.
     conn.exec("SET SESSION wait_timeout = 3600").unwrap();
     let mut running = Running::start(command);
     while reading(&mut conn).is_empty() {
@@ -79,7 +81,7 @@ fn paused(server: &Instance, command: Command, meanwhile: Meanwhile) -> Option<R
     Some(running)
 }
 
-/// Two servers that wait for nobody, the first of them with rows.
+/// Two servers with short timeouts, the first one with rows.
 fn pair(kind: refloat_sandbox::ServerKind, desk: &Desk) -> [Ephemeral; 2] {
     let both = [0, 1].map(|_| servers::start(&servers::quick(kind)));
     fill(&both[0], &desk.db);
@@ -140,7 +142,8 @@ fn a_copy_that_was_stopped_is_whole_or_says_that_it_is_not() {
             for _ in 0..ATTEMPTS {
                 let running = paused(&server, command(), meanwhile).expect("it reads slowly");
                 let run = running.ends_within(SOON);
-                // Stopped before the target knew its connection, which then waits for nobody: that is no copy, and says so.
+                // It was stopped before its connection to the target was established, and that
+                // server gives up soon. No copy is made, and the program says so.
                 if run.code == Some(1) && run.stderr.contains("connecting to ") {
                     run.never_says("done and proven");
                     continue;
@@ -181,7 +184,7 @@ fn a_comparison_that_was_stopped_is_whole_or_none() {
             .exits(1)
             .says(&format!("reading the rows of table {}.wide", desk.db))
             .never_says("the SAME");
-        // Nothing of it stays behind.
+        // Nothing is left behind.
         finish(command()).exits(0).says("the SAME");
     }
 }

@@ -1,5 +1,5 @@
-//! A plan says what a load then does, and ends with 3 where the load would be refused or stop. And a look at a dump that takes long
-//! can be stopped.
+//! A plan says what a load then does, and exits with 3 if the load would be refused or stop. A long
+//! scan of a dump can be cancelled.
 
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::Path;
@@ -11,10 +11,10 @@ use crate::support::{
     BOTH, Desk, Run, Running, ask, dump, finish, finish_with_input, shared, table, wait_until,
 };
 
-/// Two seconds are promised; a machine that runs other tests besides takes longer to notice.
+/// Two seconds are promised; a machine that runs other tests as well takes longer to notice.
 const STOP: Duration = Duration::from_secs(5);
 
-/// The plan of a dump from a plain file, a compressed one and a pipe: all say the same.
+/// The plan of a dump from a plain file, a compressed one and a pipe: all must say the same.
 fn plans(desk: &Desk, text: &str, url: &str, more: &[&str]) -> [Run; 3] {
     let plain = desk.file("dump.sql", text);
     let packed = desk.file("dump.sql.gz", Desk::compressed("gzip", &plain));
@@ -108,7 +108,8 @@ fn a_plan_is_refused_like_the_load() {
                 run.exits(code).says(says);
             }
             assert_eq!(desk.tables(server), 0, "a plan touches nothing");
-            // The load itself says the same before it touches anything, also of what has to be unpacked twice for it.
+            // The load says the same before it touches anything, even if the source must be
+            // decompressed twice for that.
             let plain = desk.file("load.sql", &text);
             let packed = desk.file("load.sql.gz", Desk::compressed("gzip", &plain));
             for source in [&plain, &packed] {
@@ -119,14 +120,14 @@ fn a_plan_is_refused_like_the_load() {
             if *body != "ITEMSSET GLOBAL max_connections=17;\n" {
                 continue;
             }
-            // A pipe cannot be looked at before: the load stops on its way.
+            // A pipe cannot be scanned in advance: the load stops midway.
             let piped = desk.load_command(Path::new("-"), &server.url(), more);
             let run = finish_with_input(piped, |stdin| {
                 let _ = stdin.write_all(text.as_bytes());
             });
             assert!(matches!(run.code, Some(1..=3)), "{body} {more:?}: {run:?}");
         }
-        // All of it at once, with the one flag for each.
+        // Everything at once, with one flag for each.
         let many = format!(
             "SET GLOBAL max_connections=17;\nCREATE USER evil@'%';\nGRANT SELECT ON *.* TO evil@'%';\n{items}PREPARE x FROM 'SELECT 1';\n"
         );
@@ -185,7 +186,7 @@ fn a_plan_is_refused_like_the_load() {
     }
 }
 
-/// The server reads the definitions of a plan without running them.
+/// For a plan, the server parses definitions without running them.
 #[test]
 fn a_plan_names_definitions_that_the_server_cannot_read() {
     let items = table("items", 20);
@@ -213,7 +214,7 @@ fn a_plan_names_definitions_that_the_server_cannot_read() {
             }
             assert_eq!(desk.tables(server), 0, "a plan touches nothing");
             desk.load_text(&text, server, &[]).exits(1);
-            // The words of a condition that holds are read with the rest.
+            // Versioned comments that apply are parsed with the rest.
             desk.next();
             let fine = dump(
                 "CREATE TABLE /*!32312 IF NOT EXISTS*/ u (a INT) ENGINE=InnoDB /*!99999 ENGINE=Nosuch */;\n",
@@ -221,7 +222,7 @@ fn a_plan_names_definitions_that_the_server_cannot_read() {
             for run in plans(&desk, &fine, &server.url(), &[]) {
                 run.exits(0);
             }
-            // Whoever lets the server take another engine is not held up.
+            // If the server may substitute another engine, the plan passes.
             if definition.contains("Nosuch") {
                 desk.next();
                 let lenient = text.replace("'NO_ENGINE_SUBSTITUTION'", "''");
@@ -306,7 +307,7 @@ fn a_plan_looks_at_the_server_for_every_kind_of_source() {
         for run in plans(&desk, &changing, &server.url(), &["--append"]) {
             run.exits(3).says("DELETE FROM there");
         }
-        // A dump that is cut is cut for a plan too.
+        // A truncated dump is reported by a plan too.
         let cut = &text[..text.find("-- Dump completed").unwrap()];
         for run in plans(&desk, cut, &server.url(), &["--replace"]) {
             run.exits(1).says("without its closing line");
@@ -323,7 +324,7 @@ fn read_up_to(pid: u32, file: &Path) -> Option<u64> {
             let info = std::fs::read_to_string(path).ok()?;
             let position = info.lines().find_map(|line| line.strip_prefix("pos:"))?;
             let position: u64 = position.trim().parse().ok()?;
-            // The file is open twice: to be loaded, and to be looked over.
+            // The file is open twice: once to be loaded, once to be scanned.
             if position > 8 << 20 {
                 return Some(position);
             }
@@ -341,7 +342,7 @@ fn ctrl_c_while_a_large_dump_is_looked_over() {
     let mut file = std::fs::File::create(&path).unwrap();
     file.write_all(dump(&table("items", 50)).as_bytes())
         .unwrap();
-    // A hole: it takes no room, and time to be read.
+    // A sparse part: it takes no space, but time to read.
     file.seek(SeekFrom::Start(SIZE)).unwrap();
     file.write_all(b"\n-- Dump completed\n").unwrap();
     drop(file);

@@ -1,7 +1,9 @@
-//! Power cuts: when a load says that it is done, what it has committed is on the disk, although no commit waited for that.
+//! Power cuts: when a load says that it is done, everything that it committed is on disk, although
+//! no commit waited for that.
 //!
-//! What is left when the power goes is tested in `outage`. Here the servers themselves say what they have handed to the disk: how far the redo log is
-//! synced, and which writes to the binary log were followed by a sync. Their clocks are kept from doing it by chance.
+//! What remains after a power cut is tested in `outage`. Here the servers themselves say what they
+//! have written to disk: how far the redo log is synced, and which writes to the binary log were
+//! followed by a sync. Their timers are kept from syncing by chance.
 
 use refloat_sandbox::{Instance, ServerKind, StartOptions};
 use refloat_testkit::servers;
@@ -10,10 +12,10 @@ use crate::support::{Desk, ask, dump, table};
 
 /// Rows of a load; about 4 MiB of redo log.
 const ROWS: u64 = 20_000;
-/// Redo log that a server writes by itself between the end of a load and the question.
+/// Bytes of redo log that a server may write on its own between the end of a load and the query.
 const BY_ITSELF: u64 = 256 << 10;
 
-/// A server that a person would call durable, with its binary log on, and whose clock syncs no log.
+/// A server with durable settings and a binary log, whose timers sync no log.
 fn durable(kind: ServerKind) -> StartOptions {
     let options = StartOptions::new(kind)
         .option("innodb_flush_log_at_trx_commit", "1")
@@ -40,9 +42,10 @@ fn record(server: &Instance) {
     );
 }
 
-/// Files of the binary log whose last write was not followed by a sync, of those that were written to, and how many those are.
+/// Binary log files whose last write was not followed by a sync, with the number of files that were
+/// written to.
 ///
-/// MariaDB writes one byte more when it has closed a file: that it is not in use.
+/// After closing a file, MariaDB writes one more byte, to mark it as not in use.
 fn unsynced(server: &Instance) -> (String, u64) {
     let sql = "SELECT COALESCE(GROUP_CONCAT(IF(synced > written, NULL, file)), ''), COUNT(*) FROM \
          (SELECT SUBSTRING_INDEX(OBJECT_NAME, '/', -1) AS file, \
@@ -54,7 +57,7 @@ fn unsynced(server: &Instance) -> (String, u64) {
     (files.to_owned(), count.trim().parse().unwrap())
 }
 
-/// Bytes of redo log that are written and not synced.
+/// Bytes of redo log that are written but not synced.
 fn redo_ahead(server: &Instance) -> u64 {
     let (current, synced) = if server.kind().is_mariadb() {
         ("Innodb_lsn_current", "Innodb_lsn_flushed")
@@ -69,7 +72,7 @@ fn redo_ahead(server: &Instance) -> u64 {
         let (_, value) = answer.split_once('\t').unwrap();
         value.trim().parse().unwrap()
     };
-    // In this order: what is synced meanwhile counts for the server.
+    // In this order, so that a sync in between counts for the server.
     let current = of(current);
     current.saturating_sub(of(synced))
 }

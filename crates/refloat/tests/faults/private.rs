@@ -1,4 +1,5 @@
-//! What a dump writes is for its owner alone, whatever the umask is: there are rows in it, and accounts.
+//! What a dump writes is readable by its owner only, whatever the umask: it contains rows and
+//! accounts.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -8,10 +9,10 @@ use refloat_sandbox::ServerKind;
 
 use crate::support::{Desk, finish, shared};
 
-/// The umask that lets everybody in, the usual one, and a careful one.
+/// The most permissive umask, the usual one, and a strict one.
 const UMASKS: [&str; 3] = ["000", "022", "077"];
 
-/// Everything below a folder, and the folder.
+/// A folder and everything below it.
 fn all(root: &Path) -> Vec<PathBuf> {
     let mut found = vec![root.to_owned()];
     let mut at = 0;
@@ -73,7 +74,7 @@ fn a_dump_is_readable_by_its_owner_alone() {
         };
         let folder = desk.path(&format!("new-{umask}"));
         dump(&folder, &["--users"]);
-        // One that was made beforehand keeps what its maker gave it; what is in it does not.
+        // An existing folder keeps its mode; its content does not inherit that.
         let given = desk.path(&format!("given-{umask}"));
         std::fs::create_dir(&given).expect("the folder can be made");
         let open = std::fs::Permissions::from_mode(0o755);

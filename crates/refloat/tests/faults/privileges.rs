@@ -1,5 +1,5 @@
-//! Accounts that may not do everything: what they lack is named before anything is touched, what they have is enough, and what
-//! they cannot see is not taken for empty.
+//! Accounts with limited privileges: what they lack is named before anything is touched, what they
+//! have is enough, and what they cannot see is not taken to be absent.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use refloat_testkit::servers;
 
 use crate::support::{BOTH, Desk, Run, ask, dump, finish, table};
 
-/// The server's address for another account.
+/// The server's URL for another account.
 fn url_of(server: &Instance, user: &str) -> String {
     server.url().replace("root@", &format!("{user}@"))
 }
@@ -21,7 +21,7 @@ fn load_as(desk: &Desk, file: &Path, server: &Instance, user: &str, more: &[&str
     finish(desk.refloat(args))
 }
 
-/// A new account with these rights, each with what it holds for.
+/// A new account with these privileges, each with its object.
 fn account(server: &Instance, user: &str, grants: &[&str]) {
     ask(server, &format!("CREATE USER {user}@'%'"));
     for grant in grants {
@@ -37,7 +37,7 @@ fn exists(server: &Instance, database: &str) -> bool {
 
 const LOADER: &str = "SELECT, INSERT, CREATE, DROP, ALTER, INDEX, REFERENCES, TRIGGER, CREATE VIEW, CREATE ROUTINE, ALTER ROUTINE, EVENT, EXECUTE";
 
-/// A server of its own that writes a binary log.
+/// A separate server with a binary log.
 fn logging(kind: ServerKind) -> refloat_sandbox::Ephemeral {
     servers::start(
         &servers::quick(kind)
@@ -75,7 +75,7 @@ fn definers_that_the_account_may_not_name_are_refused_beforehand() {
                 .says("nothing was touched")
                 .says("'root'@'localhost'");
             assert!(!exists(&server, &desk.db), "{kind}: it was touched");
-            // The same account for its own programs.
+            // The same account as the definer of its own programs.
             let own = text.replace("`root`@`localhost`", &format!("`{user}`@`%`"));
             let own = desk.file("own.sql", own);
             let own = finish(desk.load_command(&own, &url, &[])).exits(0);
@@ -84,7 +84,7 @@ fn definers_that_the_account_may_not_name_are_refused_beforehand() {
                     .says("the account may not create temporary tables");
             }
             ask(&server, &format!("DROP DATABASE {}", desk.db));
-            // What the hint says is enough, as far as the server has the account that is named.
+            // The hint is sufficient, as far as the server has the account that it names.
             let grant = run
                 .stderr
                 .lines()
@@ -160,7 +160,7 @@ fn rights_by_role_by_table_and_less_what_was_revoked() {
     for kind in BOTH {
         let server = servers::start(&servers::quick(kind).option("innodb_io_capacity", "200"));
         let mut desk = Desk::new();
-        // By a role, on everything: also the right to change settings.
+        // Through a role, on everything, including the privilege to change settings.
         let rights = if kind.is_mariadb() {
             "SUPER, BINLOG ADMIN"
         } else {
@@ -172,7 +172,7 @@ fn rights_by_role_by_table_and_less_what_was_revoked() {
         account(&server, "r", &["loader"]);
         let file = desk.file("dump.sql", dump(&table("items", 600)));
         let url = url_of(&server, "r");
-        // Granted, and not active.
+        // Granted, but not active.
         finish(desk.load_command(&file, &url, &[]))
             .exits(3)
             .says("lacks SELECT");
@@ -189,7 +189,7 @@ fn rights_by_role_by_table_and_less_what_was_revoked() {
             .says("innodb_io_capacity")
             .never_says("lacks");
 
-        // By table: enough for a dump of that table, and for that table of a larger dump.
+        // Per table: enough for a dump of that table, and for that table of a larger dump.
         desk.next();
         let db = desk.db.clone();
         ask(&server, &format!("CREATE DATABASE {db}"));
@@ -209,7 +209,7 @@ fn rights_by_role_by_table_and_less_what_was_revoked() {
         load_as(&desk, &two, &server, "t", &["--tables", "items"]).exits(0);
         assert_eq!(desk.rows(&server, "items"), Some(600));
 
-        // To append, rows are all that is needed.
+        // For --append, privileges on rows are enough.
         account(&server, "a", &[&format!("SELECT, INSERT ON {db}.items")]);
         ask(&server, &format!("DELETE FROM {db}.items"));
         load_as(
@@ -257,7 +257,7 @@ fn a_server_that_the_account_does_not_see_all_of_is_not_empty() {
         let mut desk = Desk::new();
         ask(&server, "CREATE DATABASE hidden");
         ask(&server, "CREATE TABLE hidden.t (a int)");
-        // May change every setting, and sees nothing of the other database.
+        // It may change every setting, but sees nothing of the other database.
         let rights = if kind.is_mariadb() {
             "SUPER, BINLOG ADMIN ON *.*"
         } else {
@@ -282,7 +282,7 @@ fn a_server_that_the_account_does_not_see_all_of_is_not_empty() {
                 .never_says(FLUSHED);
             ask(&server, &format!("DROP DATABASE {}", desk.db));
             if user == "everything" {
-                // And it can see when there is nothing else.
+                // It also sees when there is nothing else.
                 ask(&server, "DROP DATABASE hidden");
                 load().exits(0).says(FLUSHED).says("all put back");
             }
@@ -300,7 +300,7 @@ fn what_was_asked_of_the_settings_is_done_or_said() {
         let load = |desk: &Desk, user: &str, more: &[&str]| {
             finish(desk.load_command(&file, &url_of(&server, user), more))
         };
-        // Whether somebody reads the binary log cannot be seen, and then it cannot be switched off.
+        // It cannot see whether anything reads the binary log, so the log cannot be switched off.
         load(&desk, "plain", &["--binlog", "off"])
             .exits(3)
             .says("--binlog off cannot be done")
@@ -314,7 +314,7 @@ fn what_was_asked_of_the_settings_is_done_or_said() {
             .exits(3)
             .says("--binlog off cannot be done");
         assert!(!exists(&server, &desk.db), "{kind}: it was touched");
-        // Unasked, nobody misses it.
+        // Unless asked for, it is not missed.
         load(&desk, "plain", &["--durability", "keep"])
             .exits(0)
             .never_says("sql_log_bin");

@@ -1,14 +1,15 @@
-//! A proof that fails: what somebody else does to a table while it is loaded is found, named, and exits with 4.
+//! A proof that fails: what others do to a table while it is loaded is found, named, and exits with
+//! 4.
 
 use crate::cutting::Cutter;
 use crate::held::Held;
 use crate::support::{BOTH, Desk, ask, dump, finish, shared, table};
 use refloat_testkit::servers;
 
-/// Rows of the load: half of them are enough for rows to be committed while it waits for the rest.
+/// Rows of the load: half of them are enough that some are committed while it waits for the rest.
 const ROWS: u64 = 400_000;
 
-/// What the expression of a computed column lets pass speaks for nothing else in the row.
+/// Tolerance for the expression of a generated column does not extend to other errors in the row.
 #[test]
 fn rows_of_tables_that_compute_are_refused_for_everything_else() {
     for kind in BOTH {
@@ -28,10 +29,11 @@ fn rows_of_tables_that_compute_are_refused_for_everything_else() {
             "CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(9), m INT NOT NULL, g INT AS (CAST(s AS SIGNED)) STORED);\n\
              INSERT INTO t (id, s) VALUES (1,'1'),(2,'2');\n",
         );
-        // The dump's own session is not strict: it gives the column 0, as with the stock client.
+        // The dump's own session is not strict: it stores 0 in the column, as with the stock
+        // client.
         run.exits(0);
         assert_eq!(desk.rows(server, "t"), Some(2));
-        // Nothing can be taken back here, so nothing is tried twice.
+        // Nothing can be rolled back here, so nothing is tried twice.
         let (desk, run) = load(
             "CREATE TABLE t (id INT, s VARCHAR(9), g INT AS (CAST(s AS SIGNED)) STORED, CHECK (id < 3)) ENGINE=MyISAM;\n\
              INSERT INTO t (id, s) VALUES (1,'1x'),(2,'2x'),(3,'3x');\n",
@@ -49,7 +51,7 @@ fn rows_and_definitions_that_are_others_at_the_end_are_a_failed_proof() {
         let server = shared(kind);
         let desk = Desk::new();
         let held = Held::start(&desk, server, ROWS, &[]);
-        // Of the rows that are committed by now.
+        // Some of the rows that are committed by now.
         desk.ask(server, "DELETE FROM @db.items WHERE id <= 3");
         desk.ask(
             server,
@@ -80,8 +82,9 @@ fn rows_and_definitions_that_are_others_at_the_end_are_a_failed_proof() {
     }
 }
 
-/// Nothing that is counted tells of a value that becomes another one between the program and the server: here `NULL` becomes the text
-/// `\N`, as it once did in a session of `NO_BACKSLASH_ESCAPES`, and a text another one of the same length.
+/// No count shows that a value has changed between the program and the server. Here `NULL` becomes
+/// the text `\N`, as it once did in a session with `NO_BACKSLASH_ESCAPES`, and a text becomes
+/// another of the same length.
 #[test]
 fn a_value_that_becomes_another_one_on_its_way_ends_the_load() {
     const LOAD_DATA: (&[u8], &[u8], &str, &str) = (
@@ -96,7 +99,7 @@ fn a_value_that_becomes_another_one_on_its_way_ends_the_load() {
         "bulk",
         "would hold 'two text' by array-bound insert, and holds 'one text' by the dump's own INSERT",
     );
-    // No table has a key, the last one no transactions either.
+    // No table has a key, and the last one has no transactions either.
     let tables = ["", "", " ENGINE=MyISAM"].iter().zip(["a", "b", "c"]);
     let tables = tables.map(|(engine, name)| {
         let row = match name {
@@ -123,7 +126,7 @@ fn a_value_that_becomes_another_one_on_its_way_ends_the_load() {
             assert!(cutter.has_cut(), "{kind}, {path}: nothing was changed");
             assert_eq!(desk.rows(server, "a"), Some(1), "{kind}, {path}");
             assert_eq!(desk.rows(server, "b"), Some(0), "{kind}, {path}");
-            // It goes on with the dump's own statements.
+            // It continues with the dump's own statements.
             load("insert").exits(0);
             let sum = "SELECT GROUP_CONCAT(id, IFNULL(v, ' NULL') ORDER BY id) FROM @db.";
             for table in ["b", "c"] {
@@ -135,7 +138,8 @@ fn a_value_that_becomes_another_one_on_its_way_ends_the_load() {
     }
 }
 
-/// A comparison by digest reads the dump's text as the session of the dump does, which takes a backslash for itself here.
+/// A comparison by digest reads the dump's text in the dump's session, where a backslash is a plain
+/// character.
 #[test]
 fn a_digest_reads_texts_in_the_modes_of_the_dump() {
     let table = "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20), w VARCHAR(20));\n";
@@ -162,7 +166,7 @@ fn a_digest_reads_texts_in_the_modes_of_the_dump() {
     }
 }
 
-/// The server's limits on what statements may read hold for the sessions of others.
+/// The server's limits on what statements may read apply to the sessions of others.
 #[test]
 fn limits_on_joins_do_not_hold_for_a_load() {
     for &kind in crate::support::kinds() {

@@ -1,4 +1,5 @@
-//! Replication: a replica built from a dump or a copy goes on where its rows are, and ends of a copy that replicate are seen.
+//! Replication: a replica built from a dump or a copy continues from the position of its rows, and
+//! a copy notices if either end replicates.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -8,10 +9,10 @@ use serde_json::Value;
 
 use crate::support::{BOTH, Desk, ask, finish, wait_until};
 
-/// Rows that every transaction of the writer changes one of.
+/// Rows of which every transaction of the writer changes one.
 const ACCOUNTS: u64 = 200;
 
-/// A server with this number in its replication, and its binary log on.
+/// A server with this server_id and a binary log.
 fn start(kind: ServerKind, number: u8) -> Ephemeral {
     let options = servers::quick(kind).option("server_id", number.to_string());
     servers::start(&if kind.is_mariadb() {
@@ -21,12 +22,12 @@ fn start(kind: ServerKind, number: u8) -> Ephemeral {
     })
 }
 
-/// The port that others connect to.
+/// The port for TCP connections.
 pub fn port(server: &Instance) -> String {
     ask(server, "SELECT @@GLOBAL.port")
 }
 
-/// Lets `replica` follow `primary` from this place of its binary log on.
+/// Makes `replica` replicate from `primary`, starting at this position of its binary log.
 fn attach(replica: &Instance, primary: &Instance, file: &str, position: u64) {
     let port = port(primary);
     let sql = if replica.kind().is_mariadb() {
@@ -43,7 +44,7 @@ fn attach(replica: &Instance, primary: &Instance, file: &str, position: u64) {
     ask(replica, &sql);
 }
 
-/// The state of replication, for a test that fails.
+/// The replication status, for a failing test.
 pub fn state(replica: &Instance) -> String {
     let sql = if replica.kind().is_mariadb() {
         "SHOW ALL SLAVES STATUS"
@@ -53,7 +54,7 @@ pub fn state(replica: &Instance) -> String {
     ask(replica, sql)
 }
 
-/// Ends the writer, also when an assertion ends the test.
+/// Stops the writer, even if an assertion fails.
 struct Writer<'a> {
     stop: &'a AtomicBool,
 }
@@ -64,7 +65,8 @@ impl Drop for Writer<'_> {
     }
 }
 
-/// Runs `work` while so many write to `primary`: every transaction adds one to a row, and a row to a log.
+/// Runs `work` while several writers change `primary`: every transaction increments a row and
+/// appends one to a log.
 pub fn while_written<T>(
     primary: &Instance,
     db: &str,
@@ -114,7 +116,7 @@ pub fn fill(primary: &Instance, db: &str) {
     );
 }
 
-/// Attaches the replica, and says what differs when it has caught up.
+/// Attaches the replica, waits until it has caught up, and compares.
 #[track_caller]
 fn follows(primary: &Instance, replica: &Instance, snapshot: &Value, db: &str) {
     let (file, position) = (

@@ -1,4 +1,4 @@
-//! Going on where a load has ended: what is kept, what is refused, and what the marks decide.
+//! Resuming where a load ended: what is kept, what is refused, and what the marks decide.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -22,7 +22,7 @@ fn server(kind: ServerKind) -> Ephemeral {
     servers::start(&StartOptions::new(kind))
 }
 
-/// The load that [`Held::start`] has begun, with all of its text.
+/// Repeats the load that [`Held::start`] began, with its full text.
 fn again(desk: &Desk, server: &Instance, more: &[&str]) -> Run {
     let chunk = CHUNK.to_string();
     let mut command = desk.load_command(Path::new("-"), &server.url(), &["--chunk-rows", &chunk]);
@@ -33,7 +33,7 @@ fn again(desk: &Desk, server: &Instance, more: &[&str]) -> Run {
     })
 }
 
-/// The table is as if nothing had happened, and nothing is left of the marks.
+/// Asserts that the table is as after an undisturbed load, and that no marks are left.
 #[track_caller]
 fn whole(desk: &Desk, server: &Instance) {
     assert_eq!(desk.rows(server, "items"), Some(ROWS));
@@ -62,7 +62,7 @@ fn after_kill_9_another_machine_goes_on() {
         held.running.signal("KILL");
         let _ = held.running.ends_within(Duration::from_secs(10));
         drop(held.stdin);
-        // The records of the run are gone with the machine; what is needed stands on the target.
+        // The records of the run were lost with the machine; what is needed is on the target.
         std::fs::remove_dir_all(desk.state()).unwrap();
         let plan = desk.load_command(Path::new("-"), &server.url(), &["--plan"]);
         let text = dump(&table("items", ROWS));
@@ -97,7 +97,7 @@ fn other_text_in_the_place_of_the_rows_is_refused() {
         held.ends()
             .exits(5)
             .says("the same command resumes from there");
-        // A commit that was under way may end after the load.
+        // A commit in progress may end after the load has.
         wait_until("the load's connections are gone", || {
             desk.ask(
                 &server,
@@ -105,7 +105,7 @@ fn other_text_in_the_place_of_the_rows_is_refused() {
                  WHERE ID <> CONNECTION_ID() AND USER = SUBSTRING_INDEX(USER(), '@', 1)",
             ) == "0"
         });
-        // Before it there may be rows that were not in yet, and they may come in.
+        // Rows before this one may have been missing, and may be added.
         let from_there = || {
             desk.ask(
                 &server,
@@ -113,7 +113,7 @@ fn other_text_in_the_place_of_the_rows_is_refused() {
             )
         };
         let there = from_there();
-        // As a dump of the same database is, made an hour later.
+        // Like a dump of the same database, made an hour later.
         let other = dump(&table("items", ROWS)).replacen("number 1900 --", "number 19e2 --", 1);
         let chunk = CHUNK.to_string();
         let command = desk.load_command(Path::new("-"), &server.url(), &["--chunk-rows", &chunk]);
@@ -142,7 +142,7 @@ fn rows_are_known_again_however_they_are_cut_and_others_are_not() {
         for first in (100_000..104_000).step_by(1000) {
             text += &["INSERT INTO `w` VALUES ", &values(first), ";\n"].concat();
         }
-        // Behind it everything is in; it needs what is not there.
+        // A last statement that fails after everything else is in, for lack of a function.
         text.push_str("DO absent_here.f();\n");
         let other = text.replacen("(102500,'0", "(102500,'1", 1);
         assert_ne!(other, text);
@@ -160,7 +160,7 @@ fn rows_are_known_again_however_they_are_cut_and_others_are_not() {
                     .says("are not those that were here when the load began")
                     .says("--restart");
             }
-            // Nobody counts rows behind such a statement.
+            // After such a statement, rows are not counted.
             let more = [&cut[..], &["--resume", "--uncertain-statement", "done"]].concat();
             desk.load_text(dump(&other), server, &more)
                 .exits(4)
@@ -182,7 +182,7 @@ fn beginning_anew_and_having_to_go_on() {
         let held = Held::start(&desk, &server, ROWS, &[]);
         held.running.signal("INT");
         held.ends().exits(5);
-        // Other options decide otherwise where rows go: that is another load.
+        // With other options, rows would go elsewhere: that is another load.
         let other = again(&desk, &server, &["--resume", "--tables", "items"]).exits(3);
         other.says("no unfinished load of this source with these options");
         again(&desk, &server, &["--restart"])
@@ -209,7 +209,7 @@ fn a_load_that_still_runs_is_not_gone_on_with() {
     }
 }
 
-/// A machine that stands still, or cannot be reached any more: its connections stay.
+/// A machine that hangs or is unreachable: its connections stay open.
 #[test]
 fn what_another_machine_loads_is_taken_over_when_somebody_ends_it() {
     for kind in BOTH {
@@ -229,7 +229,7 @@ fn what_another_machine_loads_is_taken_over_when_somebody_ends_it() {
             .says("of them were in already")
             .says("done and proven");
         whole(&desk, &server);
-        // It wakes up, and has nothing left to write with.
+        // It wakes up and has no connection left to write with.
         held.running.signal("CONT");
         let late = held.goes_on();
         assert!(matches!(late.code, Some(1 | 6)), "{late:?}");
@@ -272,7 +272,8 @@ fn index_builds_of_a_killed_load_are_ended_and_done_again() {
         wait_until("an index is being built", || ask(&server, building) == "1");
         held.running.signal("KILL");
         let _ = held.running.ends_within(Duration::from_secs(10));
-        // The build waits still, unless it has been noticed that nobody is there (MariaDB looks once a second while it waits for a lock).
+        // The build still waits, unless the server has noticed that its client is gone (MariaDB
+        // checks once a second while it waits for a lock).
         let builds = ask(&server, building);
         assert!(builds == "1" || kind.is_mariadb(), "{kind}: {builds}");
         let releases = std::thread::spawn(move || {
@@ -292,7 +293,7 @@ fn foreign_keys_of_a_killed_load_are_added_again() {
     for kind in BOTH {
         let server = server(kind);
         let desk = Desk::new();
-        // No index is built before.
+        // So that no index is built before the foreign key.
         let text = galera::family().replace(
             ", KEY parent (parent), CONSTRAINT of_parent FOREIGN KEY (parent)",
             ", CONSTRAINT of_parent FOREIGN KEY (id)",
@@ -366,7 +367,8 @@ fn a_statement_in_doubt_is_left_to_people() {
             let id = ask(server, &running_update.replace("COUNT(*)", "id"));
             running.signal("KILL");
             let _ = running.ends_within(Duration::from_secs(10));
-            // It is ended with its connection, unless the server notices by itself that nobody is there.
+            // End it with its connection, unless the server notices by itself that the client is
+            // gone.
             let _ = server.query(&format!("KILL {id}"));
             wait_until("it is over", || ask(server, &running_update) == "0");
             gate.opens();
@@ -400,11 +402,11 @@ fn statements_that_are_done_are_not_run_again() {
             table("narrow", 2000)
         ));
         let file = desk.file("dump.sql", &text);
-        // The last row is there already: the load stops at it, with everything before it done.
+        // The last row exists already, so the load stops there, with everything before it done.
         finish(desk.load_command(&file, &server.url(), &[]))
             .exits(1)
             .says("Duplicate entry");
-        // The source has to be the same one, so room is made for its row.
+        // The source must stay the same, so make room for its row on the server.
         desk.ask(server, "DELETE FROM @db.more WHERE id = 1");
         finish(desk.load_command(&file, &server.url(), &[])).says("of them were in already");
         assert_eq!(desk.rows(server, "things"), Some(2000));
@@ -459,13 +461,14 @@ fn an_account_that_was_left_as_it_is_stays_so() {
     }
 }
 
-/// Rows of which the server stores fewer, or counts more, than the text has.
+/// Statements for which the server stores fewer rows, or counts more, than the text has.
 #[test]
 fn rows_that_were_left_out_before_are_not_missed() {
     for kind in BOTH {
         let server = shared(kind);
         let desk = Desk::new();
-        // A function makes the server judge a row by itself, on the one connection that keeps the order.
+        // A function makes the server evaluate a row by itself, on the one connection that keeps
+        // the order.
         let text = dump(&format!(
             "{}INSERT IGNORE INTO items VALUES (1,'there',0),(1002,UPPER('there'),0),(3001,'new',0);\n\
              REPLACE INTO items VALUES (4001,'new',0),(1003,UPPER('other'),0);\n\
@@ -497,7 +500,7 @@ fn a_lost_writer_connects_again_and_the_load_goes_on() {
         let server = server(kind);
         let desk = Desk::new();
         let held = Held::start(&desk, &server, ROWS, &["--threads", "2"]);
-        // Writers have the locks 1 and up of their load.
+        // Writers hold locks 1 and up of their load.
         let run = ask(&server, "SELECT run FROM refloat_load.runs");
         for slot in 1..=2 {
             let id = ask(

@@ -1,4 +1,4 @@
-//! The manifest of a dump is believed only when it is the one that was written.
+//! The manifest of a dump is trusted only if it is unchanged.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use refloat_sandbox::{Instance, ServerKind};
 
 use crate::support::{Desk, Run, dump, edit_manifest, finish, shared};
 
-/// A dump of two tables of the same columns: two rows in `t1`, one in `t3`.
+/// A dump of two tables with the same columns: two rows in `t1`, one in `t3`.
 fn dump_of(desk: &Desk, server: &Instance) -> PathBuf {
     let tables = "CREATE TABLE t1 (a INT, b INT);\nINSERT INTO t1 VALUES (1,10),(2,20);\nCREATE TABLE t3 (a INT, b INT);\nINSERT INTO t3 VALUES (3,30);\n";
     desk.load_text(dump(tables), server, &[]).exits(0);

@@ -1,4 +1,4 @@
-//! A password is in no argument, message, event or record.
+//! A password must not appear in any argument, message, event or record.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -9,7 +9,7 @@ use crate::support::{BOTH, Desk, Run, Running, ask, dump, finish, shared, table}
 
 const CANARY: &str = "c4n4ry-8823-pass";
 
-/// No file below `folder` holds the password.
+/// Asserts that no file below `folder` contains the password.
 fn assert_clean(folder: &Path) {
     let mut files = 0;
     let mut folders = vec![folder.to_owned()];
@@ -35,7 +35,7 @@ fn clean(run: Run) -> Run {
     run.never_says(CANARY)
 }
 
-/// Runs on a terminal of its own, and types the password there when it is asked for.
+/// Runs on a terminal of its own, and types the password there when prompted.
 fn typed(desk: &Desk, source: &Path, url: &str) -> Run {
     let line = format!(
         "{} load {} --to '{url}' -D {} --ask-password",
@@ -103,7 +103,7 @@ fn a_password_is_never_written_or_shown() {
         let mut command = desk.load_command(&good, &url, &[]);
         command.env("MYSQL_PWD", format!("{CANARY}-wrong"));
         clean(finish(command)).exits(1).says("1045").says("hint: ");
-        // Option files, and a person at a terminal.
+        // Through option files, and typed at a terminal.
         desk.next();
         let options = desk.file("client.cnf", format!("[client]\npassword={CANARY}\n"));
         let options = options.to_str().unwrap();
@@ -122,7 +122,7 @@ fn a_password_is_never_written_or_shown() {
             .exits(0)
             .says("Password for");
         assert_eq!(desk.rows(server, "items"), Some(50));
-        // While it runs, other users see its arguments.
+        // While it runs, other users can see its arguments.
         let mut command = desk.load_command(Path::new("-"), &url, &[]);
         command.env("MYSQL_PWD", CANARY).stdin(Stdio::piped());
         let running = Running::start(command);
@@ -130,7 +130,7 @@ fn a_password_is_never_written_or_shown() {
         let line = fs::read(format!("/proc/{}/cmdline", running.pid())).unwrap();
         assert!(!String::from_utf8_lossy(&line).contains(CANARY));
         drop(running);
-        // A password in a URL is on a command line, which is refused, and not repeated.
+        // A password in a command-line URL is refused, and not repeated.
         let told = url.replace('@', &format!(":{CANARY}@"));
         clean(finish(desk.load_command(&good, &told, &[])));
         assert_clean(&desk.state());

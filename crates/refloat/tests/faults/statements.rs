@@ -1,4 +1,4 @@
-//! Statements and rows that a server refuses, and those that are never given to one.
+//! Statements and rows that a server refuses, and those that are never sent to one.
 
 use crate::support::{
     BOTH, Desk, Run, ask, assert_same_settings, dump, place, settings, shared, table,
@@ -16,7 +16,7 @@ INSERT INTO t (id,nope) VALUES (9,9);
 INSERT INTO t VALUES (10,10,'j',10);
 INSERT INTO nowhere VALUES (1);
 ";
-/// What begins each of them, and the server's error code.
+/// How each of them begins, and the server's error code.
 const BAD: [(&str, u16); 8] = [
     ("(99999999999,2", 1264),
     ("(3,3,", 1406),
@@ -104,7 +104,7 @@ fn one_refused_row_stops_the_load_by_default() {
                 );
             }
             desk.next();
-            // The rows are large enough for the unique key to be put off: it is the build that fails.
+            // Enough rows for the unique key to be deferred: building it is what fails.
             let text = dump(
                 &table("t", 300)
                     .replace("KEY `n` (`n`)", "UNIQUE KEY `n` (`n`)")
@@ -212,7 +212,7 @@ fn names_of_the_other_vendor_come_with_the_mapping_that_works() {
     }
 }
 
-/// The value that the hint gives for an option.
+/// The value that the hint suggests for an option.
 fn option_in_hint(run: &Run, option: &str) -> String {
     let at = run
         .stderr
@@ -222,12 +222,12 @@ fn option_in_hint(run: &Run, option: &str) -> String {
     value.trim_end_matches(['.', ',']).to_owned()
 }
 
-/// The line that `words` stand on.
+/// The line number of `words`.
 fn place_of(text: &str, words: &str) -> usize {
     text[..text.find(words).unwrap()].matches('\n').count() + 1
 }
 
-/// Lines that reach beyond the dump's databases, or beyond the server, with a word of the reason.
+/// Lines that reach beyond the dump's databases, or beyond the server, with part of the reason.
 const HOSTILE: &[(&str, &str)] = &[
     ("\\! touch MARK", "runs a program"),
     ("system touch MARK", "runs a program"),
@@ -392,8 +392,8 @@ fn classes_of_statements_can_be_allowed_or_left_out() {
     }
 }
 
-/// Several statements under another delimiter run in the session that the first of them make. What the server would cut there is refused all the
-/// same: a load changes no value.
+/// Several statements under another delimiter run in the session that the first of them set up. A
+/// value that the server would truncate there is still refused: a load changes no values.
 #[test]
 fn a_block_of_statements_runs_and_a_value_that_does_not_fit_is_refused() {
     let rows = "(1,'x'),(2,'too long')";

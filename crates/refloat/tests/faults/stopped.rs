@@ -1,4 +1,4 @@
-//! Ends in the middle: Ctrl-C, kill -9 of the program, of the server, of a connection.
+//! Interruptions midway: Ctrl-C, and kill -9 of the program, of the server or of a connection.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::support::{
     kill_sessions, settings, table, wait_until,
 };
 
-/// The table holds whole chunks, as many as the summary says.
+/// Asserts that the table holds whole chunks, as many as the summary says.
 #[track_caller]
 fn whole_chunks(desk: &Desk, server: &Instance, run: &Run) -> u64 {
     let rows = desk.rows(server, "items").unwrap_or(0);
@@ -26,7 +26,7 @@ fn whole_chunks(desk: &Desk, server: &Instance, run: &Run) -> u64 {
     rows
 }
 
-/// A server with its own default settings, all of which a load may change.
+/// A server with default settings, all of which a load may change.
 fn server(kind: ServerKind) -> Ephemeral {
     servers::start(&StartOptions::new(kind))
 }
@@ -63,9 +63,9 @@ fn ctrl_c_while_indexes_are_built() {
         let server = server(kind);
         let before = settings(&server);
         let desk = Desk::new();
-        // Enough rows for the indexes to be put off.
+        // Enough rows for the indexes to be deferred.
         let mut held = Held::start(&desk, &server, 400_000, &["--durability", "relaxed"]);
-        // Somebody reads the table, so the build has to wait.
+        // A reader of the table, for which the index build must wait.
         let mut reader = servers::connect(&server);
         reader.exec("START TRANSACTION").unwrap();
         reader
@@ -180,7 +180,7 @@ fn after_kill_9_settings_are_listed_and_put_back() {
                             .any(|one| one["name"] == "innodb_flush_log_at_trx_commit"),
                         "{listed}"
                     );
-                    // Without a server it names those that it could be.
+                    // Without a URL, it names the candidates.
                     finish(desk.refloat(["settings", "revert"]))
                         .exits(6)
                         .says(&server.port().to_string());
@@ -226,7 +226,7 @@ fn a_server_killed_in_the_middle_is_said_and_its_settings_stay_known() {
         server.kill().unwrap();
         held.feed_rest();
         drop(held.stdin);
-        // Settings of a server that is gone cannot be put back now.
+        // Settings of a server that is gone cannot be put back yet.
         let run = held.running.ends_within(Duration::from_secs(30));
         assert!(matches!(run.code, Some(1 | 6)), "{run:?}");
         run.says("items")
@@ -249,7 +249,8 @@ fn a_server_killed_in_the_middle_is_said_and_its_settings_stay_known() {
     }
 }
 
-/// Its clock is in seconds, and does not tell two starts shortly after each other apart.
+/// The server's clock has a resolution of one second, and does not tell apart two starts in quick
+/// succession.
 #[test]
 fn a_server_that_is_back_at_once_is_known_for_another_start() {
     for kind in BOTH {
@@ -262,7 +263,7 @@ fn a_server_that_is_back_at_once_is_known_for_another_start() {
             .exits(1)
             .says("was started again in the middle of the load")
             .says("NOT complete");
-        // What is in is known to the next run.
+        // The next run knows which rows are in.
         let text = dump(&table("items", 400_000));
         finish_with_input(
             desk.load_command(Path::new("-"), &server.url(), &[]),

@@ -1,4 +1,4 @@
-//! The program as somebody runs it, servers to run it against, and dumps to give to it.
+//! Runs the program as a user would, with servers to run it against and dumps to load.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -15,17 +15,17 @@ use refloat_testkit::servers;
 use refloat_wire::Connection;
 use tempfile::TempDir;
 
-/// The two vendors, each by one server.
+/// One server of each vendor.
 pub const BOTH: [ServerKind; 2] = [ServerKind::MariaDb1011, ServerKind::MySql97];
-/// How long anything may take that is waited for.
+/// Limit for every wait.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Time that a load may go on for after Ctrl-C: two seconds are promised, and a machine that runs other tests besides may take some
-/// more to notice.
+/// How long a load may continue after Ctrl-C: two seconds are promised, and a machine that runs
+/// other tests as well may take longer to notice.
 const STOP: Duration = Duration::from_secs(5);
-/// Time that a server may take for settings that are put back: MariaDB writes out every changed page before it makes its redo log
-/// small again.
+/// How long a server may take to put settings back: MariaDB writes out every changed page before it
+/// shrinks its redo log again.
 const PUT_BACK: Duration = Duration::from_secs(20);
-/// What the dump tools write before the first table.
+/// What dump tools write before the first table.
 const HEAD: &str = "\
 -- MariaDB dump 10.19  Distrib 10.11.6-MariaDB, for debian-linux-gnu (x86_64)
 --
@@ -44,12 +44,12 @@ const TAIL: &str = "
 -- Dump completed on 2026-01-01  0:00:00
 ";
 
-/// `body` between the head and the tail of a dump.
+/// `body` between the header and the trailer of a dump.
 pub fn dump(body: &str) -> String {
     format!("{HEAD}{body}{TAIL}")
 }
 
-/// `rows` rows of about 70 bytes for table `name`, with its definition.
+/// The definition of table `name`, with `rows` rows of about 70 bytes.
 pub fn table(name: &str, rows: u64) -> String {
     let mut text = format!(
         "DROP TABLE IF EXISTS `{name}`;\nCREATE TABLE `{name}` (\n  `id` int NOT NULL,\n  `name` varchar(80) NOT NULL,\n  `n` int DEFAULT NULL,\n  \
@@ -76,13 +76,14 @@ pub fn table(name: &str, rows: u64) -> String {
     text
 }
 
-/// Line (from 1) and byte (from 0) at which `needle` begins in `text`.
+/// Line (from 1) and byte offset (from 0) of `needle` in `text`.
 pub fn place(text: &str, needle: &str) -> String {
     let at = text.find(needle).expect("the needle is in the text");
     format!("line {}, byte {at}", text[..at].matches('\n').count() + 1)
 }
 
-/// A desk: files, a state folder, and a database name of its own on shared servers.
+/// The workspace of a test: files, a state folder, and a database name of its own on the shared
+/// servers.
 pub struct Desk {
     folder: TempDir,
     /// A database that no other test uses.
@@ -99,7 +100,7 @@ impl Desk {
         }
     }
 
-    /// Another database name on the same desk.
+    /// Switches to another database name.
     pub fn next(&mut self) -> &str {
         self.db = Self::new().db;
         &self.db
@@ -120,7 +121,7 @@ impl Desk {
         path
     }
 
-    /// The file as a program like gzip makes it.
+    /// The file, compressed by a program like gzip.
     pub fn compressed(program: &str, path: &Path) -> Vec<u8> {
         let output = Command::new(program)
             .arg("-c")
@@ -148,7 +149,7 @@ impl Desk {
         command
     }
 
-    /// `refloat load SOURCE --to URL -D DB`, and more.
+    /// `refloat load SOURCE --to URL -D DB`, with more arguments.
     pub fn load_command(&self, source: &Path, url: &str, more: &[&str]) -> Command {
         let mut command = self.refloat([
             OsStr::new("load"),
@@ -166,13 +167,13 @@ impl Desk {
         finish(self.load_command(source, &server.url(), more))
     }
 
-    /// [`Desk::load`] of a dump that is given as text.
+    /// Like [`Desk::load`], for a dump that is given as text.
     pub fn load_text(&self, text: impl AsRef<[u8]>, server: &Instance, more: &[&str]) -> Run {
         let path = self.file("dump.sql", text);
         self.load(&path, server, more)
     }
 
-    /// Loads a file into a database through standard input, which cannot be looked over beforehand.
+    /// Loads a file into a database through standard input, which cannot be scanned in advance.
     pub fn load_stream(&self, file: &Path, server: &Instance, database: &str) -> Run {
         let bytes = std::fs::read(file).expect("the file is there");
         let mut command = self.refloat(["load", "-", "-D", database]);
@@ -183,12 +184,12 @@ impl Desk {
         })
     }
 
-    /// One value from this desk's database on the server.
+    /// One value from the server; `@db` in the query stands for this desk's database.
     pub fn ask(&self, server: &Instance, sql: &str) -> String {
         ask(server, &sql.replace("@db", &self.db))
     }
 
-    /// Rows of a table of this desk; `None` when there is no such table.
+    /// Number of rows of a table of this desk; `None` if there is no such table.
     pub fn rows(&self, server: &Instance, table: &str) -> Option<u64> {
         let there = self.ask(server, &format!("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = '@db' AND table_name = '{table}'"));
         (there == "1").then(|| {
@@ -198,7 +199,7 @@ impl Desk {
         })
     }
 
-    /// Tables in this desk's database; 0 when it does not exist.
+    /// Number of tables in this desk's database; 0 if it does not exist.
     pub fn tables(&self, server: &Instance) -> u64 {
         let count = self.ask(
             server,
@@ -208,19 +209,20 @@ impl Desk {
     }
 }
 
-/// Asks the server with its own client.
+/// Runs a query with the server's own client.
 pub fn ask(server: &Instance, sql: &str) -> String {
     server
         .query(sql)
         .unwrap_or_else(|error| panic!("{sql}: {error}"))
 }
 
-/// The server that tests share, by kind.
+/// The shared server of this kind.
 pub fn shared(kind: ServerKind) -> &'static Instance {
     servers::server(kind)
 }
 
-/// Every kind of server for the slow tests (`REFLOAT_KINDS=all`); else one of each vendor, because the tests of loads, dumps and comparisons have all of them.
+/// Every kind of server for the slow tests (`REFLOAT_KINDS=all`). Otherwise one of each vendor,
+/// because the tests of loads, dumps and comparisons cover all of them.
 pub fn kinds() -> &'static [ServerKind] {
     if std::env::var_os("REFLOAT_KINDS").is_some() {
         &ServerKind::ALL
@@ -249,7 +251,7 @@ pub fn settings(server: &Instance) -> BTreeMap<String, String> {
     all
 }
 
-/// Asserts that two snapshots of [`settings`] are the same, and names what differs.
+/// Asserts that the settings are the same as `before`, and names what differs.
 #[track_caller]
 pub fn assert_same_settings(before: &BTreeMap<String, String>, server: &Instance) {
     let after = settings(server);
@@ -264,7 +266,7 @@ pub fn assert_same_settings(before: &BTreeMap<String, String>, server: &Instance
     );
 }
 
-/// What a run of the program left behind.
+/// The result of running the program.
 #[derive(Debug)]
 pub struct Run {
     pub code: Option<i32>,
@@ -283,7 +285,7 @@ impl From<Output> for Run {
 }
 
 impl Run {
-    /// Asserts the exit code, and shows everything when it is another.
+    /// Asserts the exit code; prints all output if it is another.
     #[track_caller]
     pub fn exits(self, code: i32) -> Self {
         assert_eq!(
@@ -296,7 +298,7 @@ impl Run {
         self
     }
 
-    /// Asserts that the run said this, on either stream.
+    /// Asserts that the run printed this, on either stream.
     #[track_caller]
     pub fn says(self, text: &str) -> Self {
         assert!(
@@ -308,14 +310,14 @@ impl Run {
         self
     }
 
-    /// What stands on stdout, as JSON.
+    /// The content of stdout, as JSON.
     #[track_caller]
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.stdout)
             .unwrap_or_else(|error| panic!("{error} in\n{}", self.stdout))
     }
 
-    /// Asserts that the run did not say this.
+    /// Asserts that the run did not print this.
     #[track_caller]
     pub fn never_says(self, text: &str) -> Self {
         assert!(
@@ -328,12 +330,12 @@ impl Run {
     }
 }
 
-/// Runs to the end.
+/// Runs a command to its end.
 pub fn finish(mut command: Command) -> Run {
     command.output().expect("the program can be started").into()
 }
 
-/// Runs to the end with these bytes on standard input.
+/// Runs a command to its end, with these bytes on standard input.
 pub fn finish_with_input(
     mut command: Command,
     write: impl FnOnce(&mut dyn std::io::Write) + Send,
@@ -352,7 +354,7 @@ pub fn finish_with_input(
     })
 }
 
-/// A program that runs beside the test. It is killed when the test ends before it.
+/// A program that runs next to the test. It is killed if the test ends first.
 pub struct Running(Option<Child>);
 
 impl Running {
@@ -360,7 +362,7 @@ impl Running {
         Self(Some(command.spawn().expect("the program can be started")))
     }
 
-    /// [`Running::start`] with a pipe as standard input.
+    /// Like [`Running::start`], with a pipe as standard input.
     pub fn start_with_stdin(mut command: Command) -> (Self, ChildStdin) {
         let mut child = command
             .stdin(Stdio::piped())
@@ -374,7 +376,7 @@ impl Running {
         self.0.as_ref().map_or(0, Child::id)
     }
 
-    /// Sends a signal by its name; one that asks it to stop only when it listens for that.
+    /// Sends a signal by name. Waits for the program's handler before sending INT or TERM.
     pub fn signal(&self, name: &str) {
         let bit = match name {
             "INT" => 1 << 1,
@@ -424,7 +426,8 @@ impl Running {
             .into()
     }
 
-    /// Waits for the end of a run that was told to stop: [`STOP`], and what the summary says that the server took for settings.
+    /// Waits for the end of a run that was told to stop: within [`STOP`], plus the time that the
+    /// summary gives for putting settings back.
     #[track_caller]
     pub fn stops(self) -> Run {
         let started = Instant::now();
@@ -460,7 +463,7 @@ impl Drop for Running {
     }
 }
 
-/// Changes what the manifest of a dump says, and gives it the checksum of what it says now.
+/// Changes the manifest of a dump, and gives it a matching checksum.
 pub fn edit_manifest(out: &Path, change: impl FnOnce(&str) -> String) {
     let path = out.join("manifest.json");
     let text = std::fs::read(&path).unwrap();
@@ -471,7 +474,7 @@ pub fn edit_manifest(out: &Path, change: impl FnOnce(&str) -> String) {
     std::fs::write(path, manifest::seal(changed.as_bytes())).unwrap();
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 #[track_caller]
 pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
@@ -481,14 +484,14 @@ pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// A lock of a server by name that statements of a dump wait for: `GET_LOCK('NAME', 60)`.
+/// A named lock that statements of a dump wait for: `GET_LOCK('NAME', 60)`.
 pub struct Gate {
     holder: Connection,
     name: String,
 }
 
 impl Gate {
-    /// Nobody gets it until it opens.
+    /// Takes the lock, so that others wait until the gate opens.
     pub fn closed(server: &Instance, name: &str) -> Self {
         let mut holder = servers::connect(server);
         let taken = holder.query_value(format!("SELECT GET_LOCK('{name}', 0)"));
@@ -503,16 +506,16 @@ impl Gate {
     }
 }
 
-/// Ends all sessions of a server that is nobody else's, but the one that asks.
+/// Ends all sessions of an unshared server, except the one that does this.
 pub fn kill_sessions(server: &Instance) {
     let all = "SELECT id FROM information_schema.processlist WHERE user = 'root' AND id <> CONNECTION_ID() AND command <> 'Daemon'";
     for id in ask(server, all).lines() {
-        // It may have gone by itself.
+        // It may have ended by itself.
         let _ = server.query(&format!("KILL {id}"));
     }
 }
 
-/// Tells writers to stop, also when an assertion ends the test.
+/// Stops writers, even if an assertion fails.
 pub struct StopOnDrop<'a>(pub &'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {

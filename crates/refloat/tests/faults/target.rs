@@ -1,4 +1,5 @@
-//! Servers that do not let a load begin: privileges, what is there already, read-only, the wrong server.
+//! Servers that keep a load from starting: privileges, existing objects, read-only mode, the wrong
+//! server.
 
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use crate::support::{
     BOTH, Desk, ask, assert_same_settings, dump, finish, settings, shared, table,
 };
 
-/// The server's address for another account.
+/// The server's URL for another account.
 fn url_of(server: &Instance, user: &str) -> String {
     server.url().replace("root@", &format!("{user}@"))
 }
@@ -94,7 +95,7 @@ fn all_missing_privileges_are_named_before_anything_is_touched() {
                 "SELECT @@log_bin = 0 OR @@log_bin_trust_function_creators",
             );
             if trusted != "1" {
-                // A trigger of an account without SUPER needs more where the binary log is on.
+                // With the binary log on, creating a trigger takes more if the account lacks SUPER.
                 load().exits(3).says("log_bin_trust_function_creators");
                 ask(server, &format!("GRANT SUPER ON *.* TO {user}@'%'"));
             }
@@ -161,7 +162,7 @@ fn what_is_there_already_is_not_touched_unless_asked() {
                 "it was touched"
             );
         }
-        // Another definition cannot be added to.
+        // A table with another definition cannot be added to.
         desk.load(&plain, server, &["--append"])
             .exits(3)
             .says("another definition");
@@ -177,7 +178,7 @@ fn what_is_there_already_is_not_touched_unless_asked() {
             Some(0),
             "a table that the dump does not hold stays"
         );
-        // The same definition can be added to, but for the keys that are there.
+        // One with the same definition can, except for duplicate keys.
         desk.load(&plain, server, &["--append"])
             .exits(1)
             .says("1062")
@@ -187,7 +188,7 @@ fn what_is_there_already_is_not_touched_unless_asked() {
         desk.ask(server, "INSERT INTO @db.items VALUES (100,'x',1)");
         desk.load(&plain, server, &["--append"]).exits(0);
         assert_eq!(desk.rows(server, "items"), Some(31));
-        // Rows would fire a trigger that the dump knows nothing of.
+        // Rows would fire a trigger that the dump does not know.
         desk.ask(server, "DELETE FROM @db.items");
         desk.ask(
             server,
@@ -212,7 +213,7 @@ fn a_server_with_other_databases_keeps_its_durability_unless_asked() {
             .exits(0)
             .says("nothing was changed on the server");
         desk.ask(&server, "DROP DATABASE @db");
-        // The server holds nothing else now.
+        // The server now holds nothing else.
         desk.load(&file, &server, &[])
             .exits(0)
             .says("innodb_flush_log_at_trx_commit: 1 -> ")
@@ -264,8 +265,8 @@ fn a_read_only_server_is_refused() {
         .says("read-only");
 }
 
-/// Forwards the first two connections, the one that asks whether the server is a node of a cluster and the first of the load, to one server and all
-/// others to another, as a load balancer in the way would.
+/// Forwards connections like a load balancer. The first two (the check for a cluster node and the
+/// load's first one) go to one server, all others to another.
 fn switching_forwarder(first: u16, rest: u16) -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();

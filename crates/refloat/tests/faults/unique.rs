@@ -1,4 +1,5 @@
-//! Unique keys while many write: nothing is there twice, nothing is lost, and no check of the server is switched off for it.
+//! Unique keys under concurrent writers: no row is there twice, none is lost, and no check of the
+//! server is switched off for it.
 
 use std::fmt::Write as _;
 
@@ -6,10 +7,10 @@ use refloat_testkit::servers;
 
 use crate::support::{BOTH, Desk, ask, dump, finish, place, shared};
 
-/// Rows of the table that all write into.
+/// Rows of the table that all threads write into.
 const ROWS: u64 = 3000;
 
-/// Rows in the order of their first key, which is not the order of the others.
+/// Rows in the order of the primary key, which is not the order of the other keys.
 fn scattered(rows: u64) -> String {
     let mut text = String::from(
         "CREATE TABLE `t` (`id` int NOT NULL, `a` int NOT NULL, `b` varchar(40) NOT NULL, PRIMARY KEY (`id`), UNIQUE KEY `a` (`a`), \
@@ -66,7 +67,8 @@ fn sixteen_writers_into_one_table_with_unique_keys() {
     }
 }
 
-/// A value that is there twice, far apart, is an error with and without the key while rows come, by every path.
+/// A value that is there twice, far apart, is an error whether or not the key exists while rows are
+/// loaded, on every write path.
 #[test]
 fn a_value_twice_is_never_let_in() {
     for kind in BOTH {
@@ -111,8 +113,8 @@ fn a_value_twice_is_never_let_in() {
     }
 }
 
-/// Neither for all sessions nor for its own does a load or a dump switch checks of keys off, but for foreign keys of its session; and it
-/// writes no file that the server reads.
+/// Neither a load nor a dump switches key checks off, globally or for its session, apart from
+/// foreign keys in its session. It writes no file for the server to read.
 #[test]
 fn checks_are_never_switched_off_for_all() {
     for kind in BOTH {

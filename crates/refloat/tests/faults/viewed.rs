@@ -1,4 +1,4 @@
-//! Rows that go through a view.
+//! Rows that are inserted through a view.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::support::{BOTH, Desk, Gate, Running, ask, dump, finish, shared, table
 /// What [`text`] leaves in `low`, as `id:n`.
 const LOW: &str = "1:1,2:2,3:3,11:1,12:2,13:3,21:1,22:2,23:3,31:1,32:2,33:3";
 
-/// A statement that waits for the gate of this desk, and changes nothing.
+/// A statement that waits for this desk's gate and changes nothing.
 fn waits(desk: &Desk) -> String {
     format!(
         "UPDATE low SET n = n WHERE GET_LOCK('{}', 60) <> 1;\n",
@@ -18,7 +18,8 @@ fn waits(desk: &Desk) -> String {
     )
 }
 
-/// Rows through a view among those of tables, with statements before them and among them; the view is another one for the last of them.
+/// Rows through a view among those of tables, with statements before and among them. The view is
+/// redefined before the last rows.
 pub fn text(before: &str, among: &str) -> String {
     dump(&format!(
         "{}CREATE TABLE low (id INT NOT NULL PRIMARY KEY, n INT, KEY n (n));\n\
@@ -35,7 +36,7 @@ pub fn text(before: &str, among: &str) -> String {
     ))
 }
 
-/// Everything of [`text`] is there, each row once.
+/// Asserts that everything from [`text`] is there, each row once.
 #[track_caller]
 pub fn all_is_in(desk: &Desk, server: &Instance) {
     let low = "SELECT GROUP_CONCAT(id, ':', n ORDER BY id) FROM @db.low";
@@ -56,7 +57,7 @@ fn they_are_compared_with_nothing_and_are_no_difference() {
             .says("rows NOT compared")
             .says("what this does to rows is not followed: INSERT INTO v");
         all_is_in(&desk, server);
-        // So they are when only the table is asked for.
+        // The same if only the table is selected.
         let (url, table) = (server.url(), format!("{}.low", desk.db));
         let file = file.to_str().unwrap();
         finish(desk.refloat(["verify", file, &url, "-D", &desk.db, "--tables", &table]))
@@ -66,7 +67,7 @@ fn they_are_compared_with_nothing_and_are_no_difference() {
     }
 }
 
-/// Loads until the `UPDATE` of a dump waits, and is killed there.
+/// Loads until the dump's `UPDATE` waits, and kills the load there.
 fn killed(desk: &Desk, file: &Path, server: &Instance) {
     let gate = Gate::closed(server, &desk.db);
     let running = Running::start(desk.load_command(file, &server.url(), &[]));
@@ -78,7 +79,7 @@ fn killed(desk: &Desk, file: &Path, server: &Instance) {
     let id = ask(server, &update.replace("COUNT(*)", "id"));
     running.signal("KILL");
     let _ = running.ends_within(Duration::from_secs(10));
-    // It is ended with its connection, unless the server notices by itself that nobody is there.
+    // End it with its connection, unless the server notices by itself that the client is gone.
     let _ = server.query(&format!("KILL {id}"));
     wait_until("it is over", || ask(server, &update) == "0");
     gate.opens();

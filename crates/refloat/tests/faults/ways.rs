@@ -1,4 +1,4 @@
-//! One database in every form that a load takes, for tests that kill loads.
+//! One database in every form that a load accepts, for tests that kill loads.
 
 use std::fmt::Write as _;
 use std::fs::{self, File, Permissions};
@@ -14,15 +14,16 @@ use serde_json::json;
 
 use crate::support::{Desk, ask, finish};
 
-/// Tables that are also loaded from one file each: keys that are put off, no key at all, an engine without transactions.
+/// Tables that are also loaded from single files: with deferred keys, with no key at all, and in an
+/// engine without transactions.
 const FLAT: [&str; 3] = ["customers", "no_key", "old_no_key"];
-/// Rows in each file where a tool writes several for a table.
+/// Rows per file, for tools that write several files for a table.
 const FILE_ROWS: usize = 20_000;
 const DROP_ROUTINES: &str = "USE shop; DROP FUNCTION doubled; DROP PROCEDURE clean";
-/// Longest that mydumper may take, in seconds.
+/// Timeout for mydumper, in seconds.
 const MYDUMPER_SECONDS: &str = "60";
 
-/// Ways to give a source.
+/// Forms of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     Plain,
@@ -50,7 +51,7 @@ impl Way {
     ];
 }
 
-/// One command, and what it reads.
+/// One command, and its input.
 #[derive(Default)]
 pub struct Part {
     pub args: Vec<String>,
@@ -65,17 +66,17 @@ impl Part {
     }
 }
 
-/// What is given in one way.
+/// A source in one form.
 pub struct Given {
-    /// Commands, one after the other.
+    /// Commands, to be run one after the other.
     pub parts: Vec<Part>,
-    /// What has to be on the server before the first.
+    /// Statements to run on the server before the first command.
     pub needs: String,
-    /// What is there after the last.
+    /// What must be there after the last.
     pub wanted: Rc<Snapshot>,
 }
 
-/// Everything that is loaded.
+/// The sources in all forms.
 pub struct Sources {
     given: Vec<(Way, Given)>,
 }
@@ -86,9 +87,10 @@ impl Sources {
         &found.expect("every way is given").1
     }
 
-    /// Dumps the database `shop` of a server in every way. Nothing of it is left on the server but the tables of [`FLAT`].
+    /// Dumps the database `shop` of a server in every form. Only the tables of [`FLAT`] remain on
+    /// the server.
     pub fn dump(desk: &Desk, server: &Instance, kind: ServerKind) -> Self {
-        // The server, which may run as somebody else, writes files there.
+        // The server, which may run as another user, writes files there.
         fs::set_permissions(desk.path("."), Permissions::from_mode(0o755)).unwrap();
         let maker = Maker { desk, server, kind };
         let mut given = Vec::new();
@@ -127,7 +129,8 @@ impl Sources {
         );
         let mut wanted = wanted;
         if !kind.is_mariadb() {
-            // Of a routine it writes there `SET character_set_client = ;`: SHOW FUNCTION STATUS has a column that it does not know.
+            // For a routine it would write `SET character_set_client = ;`, because SHOW FUNCTION
+            // STATUS has a column that it does not know.
             ask(server, DROP_ROUTINES);
             wanted = maker.snapshot();
         }
@@ -206,7 +209,7 @@ impl Maker<'_> {
         path
     }
 
-    /// A folder into which the server may write.
+    /// A folder that the server may write to.
     fn folder(&self, name: &str) -> PathBuf {
         let folder = self.desk.path(name);
         fs::create_dir(&folder).unwrap();
@@ -214,7 +217,7 @@ impl Maker<'_> {
         folder
     }
 
-    /// Tables with the columns that have values of their own.
+    /// Tables with their columns, generated ones left out.
     fn tables(&self) -> Vec<(String, Vec<String>)> {
         let columns = "SELECT c.TABLE_NAME, GROUP_CONCAT(c.COLUMN_NAME ORDER BY c.ORDINAL_POSITION) \
              FROM information_schema.COLUMNS c JOIN information_schema.TABLES t USING (TABLE_SCHEMA, TABLE_NAME) \
@@ -232,7 +235,7 @@ impl Maker<'_> {
             .collect()
     }
 
-    /// The rows of a table as the server writes them.
+    /// Has the server write the rows of a table to a file.
     fn outfile(&self, path: &Path, (table, columns): (&str, &str), form: &str) {
         let path = path.display();
         let sql = format!(
@@ -241,11 +244,11 @@ impl Maker<'_> {
         ask(self.server, &sql);
     }
 
-    /// What mydumper 0.10 makes.
+    /// A folder written by mydumper 0.10.
     fn mydumper(&self, name: &str) -> PathBuf {
         let folder = self.desk.path(name);
         let rows = FILE_ROWS.to_string();
-        // It may wait for itself for ever: a dump can be begun again.
+        // mydumper may deadlock, so retry.
         let done = (0..3).any(|_| {
             let _ = fs::remove_dir_all(&folder);
             let mut command = Command::new("timeout");
@@ -264,7 +267,8 @@ impl Maker<'_> {
         folder
     }
 
-    /// The same folder with its rows as mydumper 1.x writes them when it is asked for `LOAD DATA`, two files for each table.
+    /// The same folder, with its rows in the form that mydumper 1.x writes for `LOAD DATA`: two
+    /// files per table.
     fn with_load_data(&self, folder: &Path) -> PathBuf {
         for entry in fs::read_dir(folder).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
@@ -292,7 +296,8 @@ impl Maker<'_> {
         folder.to_owned()
     }
 
-    /// As `util.dumpSchemas` of MySQL Shell writes it, which is not here: written from its source.
+    /// A folder in the format of MySQL Shell's `util.dumpSchemas`, which is not installed here:
+    /// written after its source code.
     fn shell(&self) -> PathBuf {
         let (folder, written) = (self.folder("shell"), self.folder("shell-rows"));
         let write = |name: &str, text: &str| fs::write(folder.join(name), text).unwrap();
@@ -331,7 +336,7 @@ impl Maker<'_> {
                 let name = format!("{base}@{last}{number}.tsv");
                 let packed = Desk::compressed("zstd", &self.desk.file(&name, chunk));
                 fs::write(folder.join(format!("{name}.zst")), packed).unwrap();
-                // Of so small a chunk its index has only its end.
+                // For such a small chunk, the index holds only the end offset.
                 let end = u64::to_be_bytes(chunk.len() as u64);
                 fs::write(folder.join(format!("{name}.zst.idx")), end).unwrap();
             }
@@ -365,14 +370,14 @@ impl Maker<'_> {
         folder
     }
 
-    /// What `--tab` makes.
+    /// A folder written by `--tab`.
     fn tab(&self) -> PathBuf {
         let folder = self.folder("tab");
         self.tool(&[&format!("--tab={}", folder.display()), "shop"]);
         folder
     }
 
-    /// The rows of a table as other programs take them.
+    /// The rows of a table as CSV.
     fn csv(&self, table: &str) -> PathBuf {
         let path = self.folder(&format!("csv-{table}")).join("rows.csv");
         let form = r#"FIELDS TERMINATED BY ',' OPTIONALLY ENCLOSED BY '"' ESCAPED BY '' LINES TERMINATED BY '\n'"#;
@@ -380,7 +385,7 @@ impl Maker<'_> {
         path
     }
 
-    /// Drops everything of the database but these tables.
+    /// Drops everything in the database except these tables.
     fn keep_only(&self, kept: &[&str]) {
         let mut drops = "USE shop; SET foreign_key_checks = 0; DROP VIEW rich, richest; DROP TRIGGER customers_ai; DROP TRIGGER old_bi;".to_owned();
         for (table, _) in self.tables() {
@@ -392,7 +397,7 @@ impl Maker<'_> {
     }
 }
 
-/// Text in pieces of [`FILE_ROWS`] lines; one empty piece of a table without rows.
+/// Splits text into pieces of [`FILE_ROWS`] lines; a table without rows gives one empty piece.
 fn chunks(text: &[u8]) -> Vec<&[u8]> {
     let (mut pieces, mut begin, mut lines) = (Vec::new(), 0, 0);
     for (at, _) in text.iter().enumerate().filter(|(_, byte)| **byte == b'\n') {

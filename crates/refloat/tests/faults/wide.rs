@@ -1,5 +1,5 @@
-//! Rows that are larger than the source's own `max_allowed_packet`: each column fits into it, all together do not, nor does the text that
-//! some of them become.
+//! Rows larger than the source's own `max_allowed_packet`: each column fits, but neither all of
+//! them together nor the text form of some.
 
 use refloat_sandbox::{Instance, ServerKind};
 use refloat_testkit::oracle::{Scope, Snapshot, differences};
@@ -10,17 +10,18 @@ use crate::support::{Desk, Run, ask, finish};
 /// The limit of the source, in bytes.
 const LIMIT: usize = 1 << 20;
 
-/// A server with so large a limit.
+/// A server with this limit.
 fn server(kind: ServerKind, limit: usize) -> refloat_sandbox::Ephemeral {
     servers::start(&servers::quick(kind).option("max_allowed_packet", limit.to_string()))
 }
 
-/// Four columns of 900 kB in a row of 3.6 MB; one whose every byte is written as two; one whose hexadecimal form is larger than the limit.
+/// Four columns of 900 kB in a row of 3.6 MB, one column whose bytes are all written as two, and
+/// one whose hexadecimal form exceeds the limit.
 fn fill(desk: &Desk, server: &Instance) {
     let roomy = 64 << 20;
     ask(server, &format!("SET GLOBAL max_allowed_packet = {roomy}"));
     let (more, values) = match server.kind() {
-        // In the server 12 bytes each, as text 20.
+        // 12 bytes each inside the server, 20 as text.
         ServerKind::MySql97 => (
             ", j JSON",
             ", CONCAT('[', REPEAT('0.1234567890123456, ', 70000), '1]')",
@@ -48,7 +49,7 @@ fn snapshot(server: &Instance) -> Snapshot {
 
 #[track_caller]
 fn same(from: &Instance, to: &Instance) {
-    // The oracle asks for hexadecimal digits, and the server gives NULL for those that are too many.
+    // The oracle asks for hexadecimal digits, and the server returns NULL if there are too many.
     let limits = [from, to].map(|server| ask(server, "SELECT @@GLOBAL.max_allowed_packet"));
     for server in [from, to] {
         ask(server, "SET GLOBAL max_allowed_packet = 67108864");
@@ -74,7 +75,7 @@ fn rows_larger_than_the_packets_of_their_server_are_dumped_copied_and_compared()
             ask(&source, "SET GLOBAL max_allowed_packet = 67108864");
             run(&["dump", "--from", &from, "--out", "whole"]).exits(0);
             ask(&source, &format!("SET GLOBAL max_allowed_packet = {LIMIT}"));
-            // MySQL sends nothing in place of JSON whose text is too large, with a warning.
+            // MySQL sends NULL, with a warning, for JSON whose text is too large.
             for args in [
                 &["dump", "--from", &from, "--out", "cut"][..],
                 &[
@@ -103,7 +104,7 @@ fn rows_larger_than_the_packets_of_their_server_are_dumped_copied_and_compared()
         run(&["verify", "folder", &from]).exits(0);
         empty();
 
-        // The stock client restores it where the limit is high enough, and the dump says how high.
+        // The stock client restores it if the limit is high enough, and the dump says how high.
         run(&[
             "dump", "--from", &from, "--format", "sql", "--out", "dump.sql",
         ])
@@ -119,7 +120,7 @@ fn rows_larger_than_the_packets_of_their_server_are_dumped_copied_and_compared()
         same(&source, &target);
         empty();
 
-        // A target that has no room for the row: it is named, or goes through all the same.
+        // A target whose limit is too low for the row: the copy names the row, or gets it through.
         ask(&target, &format!("SET GLOBAL max_allowed_packet = {LIMIT}"));
         let copied = run(&["copy", "--from", &from, "--to", &to]);
         if copied.code == Some(0) {

@@ -1,15 +1,17 @@
 //! `refloat cluster`: what is refused, and how a real cluster is shown. The cluster is the one of the sandbox's own test.
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::Read as _;
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use refloat_sandbox::Sandbox;
 use refloat_wire::{ConnectOptions, Connection};
 use serde_json::Value;
 
-use crate::maintained::{Running, goes_on_alone, wait};
+use crate::limits::{KillOnDrop, Lines};
+use crate::maintained::{LONG, Running, goes_on_alone, wait};
 use crate::support::{Run, command, refloat, signal};
 
 #[test]
@@ -57,10 +59,7 @@ fn lists_that_cannot_be_used_are_refused_with_what_is_wrong() {
 
 /// A cluster of two that is well, as its list and as its first node show it.
 pub fn is_shown(state: &Path, file: &str, first: &str) {
-    let cluster = |args: &[&str]| {
-        let run = command(state).arg("cluster").args(args).output();
-        Run::new(run.expect("the program can be started"))
-    };
+    let cluster = |args: &[&str]| Run::of(command(state).arg("cluster").args(args));
     let page = cluster(&["status", "--cluster", file]).exits(0).stdout;
     assert!(
         page.starts_with("Cluster c: primary component of 2 of 2 listed nodes, 2 synced\n"),
@@ -232,25 +231,19 @@ fn connect_to(file: &str, at: usize) -> refloat_wire::Connection {
         .lines()
         .filter_map(|line| line.strip_prefix("url = \"")?.strip_suffix('"'))
         .nth(at);
-    let options = refloat_wire::ConnectOptions::from_url(url.unwrap()).unwrap();
+    let mut options = refloat_wire::ConnectOptions::from_url(url.unwrap()).unwrap();
+    options.read_timeout = Some(LONG);
     refloat_wire::Connection::connect(&options).unwrap()
 }
 
 /// So many lines of what a command says, which then gets Ctrl-C and ends well.
 fn ended_by_ctrl_c(command: &mut Command, lines: usize) -> Vec<String> {
-    let mut child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the program can be started");
-    let said = BufReader::new(child.stdout.take().expect("it is a pipe"));
-    let said: Vec<String> = said
-        .lines()
-        .take(lines)
-        .map(|line| line.expect("text"))
-        .collect();
+    let mut child = KillOnDrop::start(command.stdout(Stdio::piped()).stderr(Stdio::null()));
+    let deadline = Instant::now() + LONG;
+    let printed = Lines::of(child.stdout.take().expect("it is a pipe"), deadline);
+    let said: Vec<String> = printed.take(lines).collect();
     signal("-INT", child.id());
-    let status = child.wait().expect("it ends");
+    let status = child.ends_by(deadline).expect("it ends after Ctrl-C");
     assert_eq!(status.code(), Some(0));
     assert_eq!(said.len(), lines, "it ended by itself: {said:?}");
     said
@@ -258,10 +251,7 @@ fn ended_by_ctrl_c(command: &mut Command, lines: usize) -> Vec<String> {
 
 /// A node of a cluster of two goes away and comes back, as a person does it: with a command, in two steps, and after kill -9.
 pub fn is_maintained(state: &Path, file: &str, second: &str) {
-    let refloat = |args: &[&str]| {
-        let run = command(state).args(args).output();
-        Run::new(run.expect("the program can be started"))
-    };
+    let refloat = |args: &[&str]| Run::of(command(state).args(args));
     let maintain = |args: &[&str]| {
         let start = [
             "cluster",
@@ -413,10 +403,7 @@ fn donors_come_last(file: &str, cluster: &dyn Fn(&[&str]) -> Run) {
 
 /// Both nodes of a cluster go away in turn; a node that is down comes back, by IST without being asked, by a copy only when that is allowed.
 pub fn nodes_come_back(state: &Path, file: &str) {
-    let refloat = |args: &[&str]| {
-        let run = command(state).args(args).output();
-        Run::new(run.expect("the program can be started"))
-    };
+    let refloat = |args: &[&str]| Run::of(command(state).args(args));
     let cluster = |args: &[&str]| refloat(&[&["cluster"], args, &["--cluster", file]].concat());
 
     cluster(&["rolling"])
@@ -570,10 +557,7 @@ fn is_shown_without_one(state: &Path, page: &str) {
 
 /// Whoever brings a node back is killed: what the other one was told stands where it can be put back.
 fn a_rejoin_is_killed(state: &Path, file: &str) {
-    let refloat = |args: &[&str]| {
-        let run = command(state).args(args).output();
-        Run::new(run.expect("the program can be started"))
-    };
+    let refloat = |args: &[&str]| Run::of(command(state).args(args));
     let open = || {
         let listed = refloat(&["settings", "list", "--json"]);
         let listed: Value = serde_json::from_str(&listed.stdout).expect("JSON");
@@ -663,11 +647,11 @@ fn beside_a_rejoin(state: &Path, file: &str, process: u32) {
     std::thread::scope(|scope| {
         for words in [&rejoin[..], &maintain] {
             scope.spawn(move || {
-                let run = command(state).arg("cluster").args(words).output();
+                let mut command = command(state);
                 let said = format!(
                     "another refloat is changing the cluster c just now (process {process})"
                 );
-                Run::new(run.expect("the program can be started"))
+                Run::of(command.arg("cluster").args(words))
                     .exits(3)
                     .says(&said);
             });
@@ -677,10 +661,7 @@ fn beside_a_rejoin(state: &Path, file: &str, process: u32) {
 
 /// A node that was told to begin a cluster does so, in the same history, beside the others.
 fn a_cluster_beside_the_other_is_not_left(state: &Path, file: &str) {
-    let refloat = |args: &[&str]| {
-        let run = command(state).args(args).output();
-        Run::new(run.expect("the program can be started"))
-    };
+    let refloat = |args: &[&str]| Run::of(command(state).args(args));
     // The last one that leaves may begin a cluster.
     refloat(&["sandbox", "node", "stop", "c-2"]).exits(0);
     refloat(&["sandbox", "node", "stop", "c-1"]).exits(0);
@@ -755,10 +736,7 @@ fn begin_with(state: &Path, node: &str) {
 
 /// The first node begins a new history with what it has, and the second one takes a copy of that: two nodes as before.
 fn the_first_begins_anew(state: &Path, file: &str, old: &str) {
-    let refloat = |args: &[&str]| {
-        let run = command(state).args(args).output();
-        Run::new(run.expect("the program can be started"))
-    };
+    let refloat = |args: &[&str]| Run::of(command(state).args(args));
     refloat(&["sandbox", "node", "stop", "c-2"]).exits(0);
     let zero = "# GALERA saved state\nversion: 2.1\nuuid:    00000000-0000-0000-0000-000000000000\nseqno:   -1\nsafe_to_bootstrap: 1\n";
     let grastate = state.join("sandbox/instances/c-1/data/grastate.dat");
@@ -788,10 +766,7 @@ fn forget_the_place(state: &Path, node: &str) {
 
 /// The node that stopped last has more than the one that was begun with since, and its file has forgotten that.
 fn what_only_tables_know_is_not_wiped(state: &Path, file: &str) {
-    let refloat = |args: &[&str]| {
-        let run = command(state).args(args).output();
-        Run::new(run.expect("the program can be started"))
-    };
+    let refloat = |args: &[&str]| Run::of(command(state).args(args));
     let ask = |sql: &str| connect_to(file, 0).query_value(sql).unwrap();
     refloat(&["sandbox", "node", "stop", "c-2"]).exits(0);
     ask("CREATE DATABASE newest");

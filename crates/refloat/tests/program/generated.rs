@@ -2,6 +2,7 @@
 
 use std::process::{Command, Stdio};
 
+use crate::limits::output;
 use crate::support::refloat;
 
 #[test]
@@ -70,10 +71,13 @@ fn a_folder_that_cannot_be_made_is_a_failure_with_its_cause() {
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
     let program = env!("CARGO_BIN_EXE_refloat");
-    let output = Command::new("bash")
-        .args(["-c", "set -o pipefail; \"$0\" completions bash | head -c 10 >/dev/null; exit ${PIPESTATUS[0]}", program])
-        .output()
-        .expect("bash is there");
+    let mut bash = Command::new("bash");
+    bash.args([
+        "-c",
+        "set -o pipefail; \"$0\" completions bash | head -c 10 >/dev/null; exit ${PIPESTATUS[0]}",
+        program,
+    ]);
+    let output = output(&mut bash);
     assert!(output.status.success(), "{output:?}");
     assert!(
         output.stderr.is_empty(),

@@ -9,6 +9,7 @@ use refloat_sandbox::NodeStart;
 use refloat_testkit::servers;
 
 use crate::maintained::{LONG, Place, Running, goes_on_alone, wait};
+use crate::restore::gone;
 use crate::support::{Run, command};
 
 #[test]
@@ -141,9 +142,10 @@ fn a_node_is_killed_by_what_is_to_stop_it(place: &Place) {
             env!("CARGO_BIN_EXE_refloat")
         );
         let control = format!(
-            "datadir = \"{}\"\nlog = \"{}\"\ncontrol = {{ start = \"{start}\", stop = \"kill -KILL {pid}; while readlink /proc/{pid}/exe >/dev/null; do sleep 0.1; done{more}\" }}\n",
+            "datadir = \"{}\"\nlog = \"{}\"\ncontrol = {{ start = \"{start}\", stop = \"kill -KILL {pid}; {}{more}\" }}\n",
             node.datadir().display(),
             node.error_log().display(),
+            gone(&pid.to_string()),
         );
         let listed = fs::read_to_string(place.cluster.toml()).expect("a list");
         let text = listed.replace(&format!("control = {{ sandbox = \"{name}\" }}\n"), &control);
@@ -154,7 +156,7 @@ fn a_node_is_killed_by_what_is_to_stop_it(place: &Place) {
         command.args(["cluster", "maintain", name, "--no-defaults", "--cluster"]);
         command.arg(file);
         command.args(["--for", "1m", "--sample", "1s", "--", "true"]);
-        Run::new(command.output().expect("the program can be started"))
+        Run::of(&mut command)
     };
     let unclean = format!("{name} has not written down where it stands: it did not end cleanly");
     let run = maintain("").exits(0).says(&unclean);
@@ -206,13 +208,7 @@ fn the_program_is_killed_between_two_nodes(place: &Place, before: &[String]) {
     let name = place.name(away);
     let claim = place.node(away).datadir().join("refloat-maintain.json");
     assert!(claim.exists(), "nothing says who maintains {name}");
-    let again = || {
-        Run::new(
-            rolling("true")
-                .output()
-                .expect("the program can be started"),
-        )
-    };
+    let again = || Run::of(&mut rolling("true"));
     again()
         .exits(3)
         .says(&format!("the maintenance of {name}, begun at "))

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,6 +13,7 @@ use refloat_testkit::disk::SmallDisk;
 use refloat_testkit::{oracle, servers};
 use refloat_wire::{ConnectOptions, Connection};
 
+use crate::limits::KillOnDrop;
 use crate::support::{Run, command, signal, state_folder};
 
 /// Nothing here takes longer.
@@ -89,11 +90,7 @@ impl Place {
 
     #[track_caller]
     pub fn run(&self, words: &[&str], more: &[&str]) -> Run {
-        Run::new(
-            self.cluster(words, more)
-                .output()
-                .expect("the program can be started"),
-        )
+        Run::of(&mut self.cluster(words, more))
     }
 
     /// What the nodes keep, and have been told to: all that a maintenance changes.
@@ -231,7 +228,7 @@ pub fn goes_on_alone(node: &GaleraNode) {
 
 /// A program that runs, and what it has said so far.
 pub struct Running {
-    child: Child,
+    child: KillOnDrop,
     said: std::sync::Arc<Mutex<String>>,
     reader: std::thread::JoinHandle<()>,
 }
@@ -243,11 +240,7 @@ impl Running {
 
     /// The same, with a place for what it prints as its result.
     pub fn start_into(mut command: Command, stdout: Stdio) -> Self {
-        let mut child = command
-            .stdout(stdout)
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program can be started");
+        let mut child = KillOnDrop::start(command.stdout(stdout).stderr(Stdio::piped()));
         let said = std::sync::Arc::new(Mutex::new(String::new()));
         let pipe = child.stderr.take().expect("it is a pipe");
         let into = std::sync::Arc::clone(&said);
@@ -293,7 +286,13 @@ impl Running {
     pub fn kill(mut self) {
         self.child.kill().expect("it can be killed");
         self.child.wait().expect("it ends");
-        self.reader.join().expect("a reader");
+        self.until_read();
+    }
+
+    /// Waits until all of its output is read. Processes that it has started may hold its pipe open.
+    #[track_caller]
+    fn until_read(&self) {
+        wait("its output ends", || self.reader.is_finished());
     }
 
     #[track_caller]
@@ -316,12 +315,8 @@ impl Running {
             }
             std::thread::sleep(Duration::from_millis(20));
         };
-        self.reader.join().expect("a reader");
-        let said = self
-            .said
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+        self.until_read();
+        let said = self.said();
         assert_eq!(status.code(), Some(code), "{said}");
         said
     }
@@ -535,8 +530,7 @@ fn nobody_begins_beside_it(place: &Place, second: &str) {
         let mut command = command(other.path());
         command.arg("cluster").args(words);
         command.args(["--plan", "--ignore-advice", "--no-defaults", "--cluster"]);
-        let output = command.arg(place.cluster.toml()).output();
-        Run::new(output.expect("the program can be started"))
+        Run::of(command.arg(place.cluster.toml()))
     };
     let rolling = ["rolling", "--for", "1s", "--sample", "0.2s"];
     let restore = ["restore", dump.to_str().expect("a path")];

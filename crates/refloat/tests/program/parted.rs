@@ -3,11 +3,17 @@
 
 use std::fs;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use refloat_sandbox::{GaleraNode, NodeStart};
 
-use crate::maintained::{Place, Running, wait};
+use crate::maintained::{LONG, Place, Running, wait};
 use crate::support::Run;
+
+/// How often it is tried to catch a node in the middle of its start.
+const ROUNDS: usize = 20;
+/// How long a node that starts is not asked whether it is there.
+const RARELY: Duration = Duration::from_millis(500);
 
 #[test]
 fn what_nodes_hold_is_compared_before_they_join() {
@@ -90,25 +96,46 @@ fn a_joiner_that_dies_before_it_gets_anything_keeps_its_place(place: &Place) {
 /// The third node is stopped, misses something, is started by hand, and dies when it has asked for that.
 fn dies_early(place: &Place, stop: &dyn Fn()) {
     let (node, name) = (place.node(2), place.name(2));
-    loop {
+    let mut seen = Vec::new();
+    for _ in 0..ROUNDS {
         stop();
         insert(place, 0, 0, 34);
         node.begin(&NodeStart::join()).expect("it starts");
-        wait("it asks, or is there", || forgets(node) || place.in_step(2));
+        until_it_asks_or_is_there(place);
         node.freeze().expect("it can be stopped");
         let caught = forgets(node);
         if caught {
             node.crash().expect("it can be killed");
             if forgets(node) {
-                break;
+                return;
             }
+            seen.push("it was answered before it died");
         } else {
             node.thaw().expect("it goes on");
+            seen.push("it was answered before it was stopped");
         }
         place.ask(0, "DELETE FROM app.t");
         place.run(&["maintain", name], &["--end"]);
         place.run(&["rejoin", name], &[]);
         place.all_are_in_step();
+    }
+    let grastate = fs::read_to_string(node.grastate());
+    panic!("never caught: {seen:#?}, now {grastate:?}");
+}
+
+/// Its file says for a moment only that it asks, and a look at the server takes longer than that.
+fn until_it_asks_or_is_there(place: &Place) {
+    let begun = Instant::now();
+    let mut next_look = begun + RARELY;
+    while !forgets(place.node(2)) {
+        assert!(begun.elapsed() < LONG, "it neither asks nor is there");
+        if Instant::now() >= next_look {
+            if place.in_step(2) {
+                return;
+            }
+            next_look = Instant::now() + RARELY;
+        }
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
 
@@ -356,7 +383,7 @@ fn what_cannot_be_seen_is_left_out_by_name(place: &Place) {
             "--no-defaults",
             "--cluster",
         ]);
-        Run::new(command.arg(&file).args(more).output().expect("it starts"))
+        Run::of(command.arg(&file).args(more))
     };
     plan(&[])
         .exits(3)

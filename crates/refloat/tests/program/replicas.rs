@@ -64,7 +64,7 @@ fn a_replica_of_the_chosen_node_gets_the_rows_and_others_are_named() {
     let restore = |args: &[&str]| {
         let args = [&way[..], args].concat();
         let mut command = place.restore_of(&dump, &place.cluster.toml(), &args);
-        Run::new(command.output().expect("the program can be started"))
+        Run::of(&mut command)
     };
     let plan = restore(&["--plan"]).exits(0).stdout;
     for words in [

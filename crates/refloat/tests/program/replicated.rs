@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
@@ -14,6 +14,8 @@ use refloat_testkit::{oracle, servers};
 use refloat_wire::{ConnectOptions, Connection};
 use serde_json::Value;
 
+use crate::limits::KillOnDrop;
+use crate::restore::{LONG, StopOnDrop};
 use crate::support::{Run, command, signal, state_folder};
 
 /// Rows of the large dump, some 16 MB.
@@ -61,7 +63,7 @@ impl Place {
             .arg(dump)
             .args(["--no-defaults", "--to", url])
             .args(args);
-        Run::new(command.output().expect("the program can be started"))
+        Run::of(&mut command)
     }
 
     /// The outcome of a load that went well.
@@ -149,9 +151,16 @@ struct Application {
 /// Longer commits than this are noticed.
 const NOTICED: f64 = 0.25;
 
+/// A connection on which no statement is waited for forever.
+fn connect(url: &str) -> Connection {
+    let mut options = ConnectOptions::from_url(url).unwrap();
+    options.read_timeout = Some(LONG);
+    Connection::connect(&options).unwrap()
+}
+
 /// Writes one row per transaction, one number after the other, until told to end.
 fn application(url: &str, table: &str, (count, end): (&AtomicU64, &AtomicBool)) -> Application {
-    let mut conn = Connection::connect(&ConnectOptions::from_url(url).unwrap()).unwrap();
+    let mut conn = connect(url);
     let begun = Instant::now();
     let mut seen = Application {
         commits: 0,
@@ -199,6 +208,7 @@ impl Place {
         };
         let now = || [0, 1, 2].map(|at: usize| counts[at].load(Ordering::Relaxed));
         let (result, seen, paused) = std::thread::scope(|scope| {
+            let _end = StopOnDrop(&end);
             let running: Vec<_> = urls
                 .iter()
                 .enumerate()
@@ -327,9 +337,10 @@ fn applications_go_on_beside_a_load() {
         let end = AtomicBool::new(false);
         let there = place.cluster.url(at);
         let (outcome, run) = std::thread::scope(|scope| {
+            let _end = StopOnDrop(&end);
             let writer = scope.spawn(|| {
                 let begun = || place.node(at).query("SHOW TABLES FROM late LIKE 't'");
-                while begun().unwrap_or_default() != "t" {
+                while begun().unwrap_or_default() != "t" && !end.load(Ordering::Relaxed) {
                     std::thread::sleep(Duration::from_millis(20));
                 }
                 place.ask(at, "TRUNCATE TABLE app.a1");
@@ -489,11 +500,10 @@ fn through_a_load_balancer(place: &Place, dump: &Path) {
         assert!(run.stdout.contains(words), "{words}: {}", run.stdout);
     }
     // Each node once, at its own address.
-    let status = command(place.state.path())
-        .args(["cluster", "status", "--json", "--cluster", &proxy])
-        .output()
-        .expect("refloat runs");
-    let view: Value = serde_json::from_slice(&status.stdout).expect("a view");
+    let mut status = command(place.state.path());
+    status.args(["cluster", "status", "--json", "--cluster", &proxy]);
+    let status = Run::of(&mut status);
+    let view: Value = serde_json::from_str(&status.stdout).expect("a view");
     let nodes = view["nodes"].as_array().expect("nodes").iter();
     let names: std::collections::BTreeSet<&str> = nodes
         .filter_map(|node| node["state"]["node_name"].as_str())
@@ -582,7 +592,7 @@ fn statements_that_were_cut_are_known_again(place: &Place) {
 }
 
 /// A load that is at work in the background.
-struct AtWork(Child);
+struct AtWork(KillOnDrop);
 
 impl AtWork {
     /// Begins the load, and comes back when rows of it are on another node.
@@ -593,11 +603,8 @@ impl AtWork {
             .args(["--no-defaults", "--to", &place.cluster.url(0)])
             .args(["--chunk-rows", "200"])
             .args(args);
-        let load = load
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the program can be started");
+        load.stdout(Stdio::null()).stderr(Stdio::null());
+        let load = KillOnDrop::start(&mut load);
         let begun = Instant::now();
         let some = || {
             let rows = place.node(1).query(&format!(
@@ -682,7 +689,7 @@ fn settings_of_all_nodes(place: &Place) {
     let settings = |args: &[&str]| {
         let mut command = command(place.state.path());
         command.arg("settings").args(args);
-        Run::new(command.output().expect("the program can be started"))
+        Run::of(&mut command)
     };
 
     let dump = keyless(place, "tuned");
@@ -810,7 +817,7 @@ const SWEEP: u64 = 1000;
 /// Somebody on another node writes the load's own keys and takes them away in the same transaction, again and again: of two that have a key in
 /// common the later one is refused (1213), at its commit too. How many of these were not refused.
 fn contend(url: &str, end: &AtomicBool) -> u64 {
-    let mut conn = Connection::connect(&ConnectOptions::from_url(url).unwrap()).unwrap();
+    let mut conn = connect(url);
     let mut done = 0;
     while !end.load(Ordering::Relaxed) {
         // What is in already would be a duplicate.
@@ -841,7 +848,7 @@ fn contend(url: &str, end: &AtomicBool) -> u64 {
 
 /// Somebody on a third node writes rows that stay, with numbers below those of the load: how many were acknowledged.
 fn keep(url: &str, end: &AtomicBool) -> u64 {
-    let mut conn = Connection::connect(&ConnectOptions::from_url(url).unwrap()).unwrap();
+    let mut conn = connect(url);
     let mut kept = 0;
     while !end.load(Ordering::Relaxed) {
         let id = kept + 1;
@@ -867,6 +874,7 @@ fn commits_that_fail_are_done_again(place: &Place) {
     for path in ["auto", "load-data", "insert"] {
         let end = AtomicBool::new(false);
         let (run, done, kept) = std::thread::scope(|scope| {
+            let _end = StopOnDrop(&end);
             let contends = scope.spawn(|| contend(&there, &end));
             let keeps = scope.spawn(|| keep(&third, &end));
             let words = ["--json", "--threads", "4", "--chunk-rows", "2000"];
@@ -1033,8 +1041,7 @@ fn two_nodes_that_are_wrong_alike(place: &Place) {
             verify.arg(place.cluster.url(at));
         }
         verify.args(["--no-defaults", "--databases", "alike"]);
-        let run = Run::new(verify.output().expect("the program can be started"));
-        let run = run.exits(if same { 0 } else { 4 });
+        let run = Run::of(&mut verify).exits(if same { 0 } else { 4 });
         let shown = ["wrong", "id = '77'", "id = '78'"].map(|words| run.stdout.contains(words));
         assert_eq!(shown, [!same; 3], "{}", run.stdout);
     }

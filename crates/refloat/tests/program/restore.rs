@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,6 +15,7 @@ use refloat_testkit::ssh::SshServer;
 use refloat_testkit::{oracle, servers};
 use refloat_wire::{ConnectOptions, Connection};
 
+use crate::limits::{KillOnDrop, LIMIT, Lines};
 use crate::restored::some_rows_are_in;
 use crate::support::{Run, command, signal, state_folder};
 
@@ -110,8 +110,7 @@ impl Place {
 
     #[track_caller]
     pub fn restore(&self, args: &[&str]) -> Run {
-        let output = self.restore_by(&self.cluster.toml(), args).output();
-        Run::new(output.expect("the program can be started"))
+        Run::of(&mut self.restore_by(&self.cluster.toml(), args))
     }
 
     /// Starts it, and kills it when it has said this.
@@ -181,25 +180,21 @@ pub fn at_words(
     words: &str,
     work: impl FnOnce(&mut std::process::Child),
 ) -> (Option<i32>, String) {
-    let mut child = command
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program can be started");
-    let said = child.stderr.take().expect("it is a pipe");
-    let mut all = String::new();
+    let mut child = KillOnDrop::start(command.stdout(Stdio::null()).stderr(Stdio::piped()));
+    let deadline = Instant::now() + LIMIT;
+    let mut lines = Lines::of(child.stderr.take().expect("it is a pipe"), deadline);
     let mut work = Some(work);
-    for line in BufReader::new(said).lines() {
-        let line = line.expect("text");
-        let _ = writeln!(all, "{line}");
+    for line in lines.by_ref() {
         if line.contains(words)
             && let Some(work) = work.take()
         {
             work(&mut child);
         }
     }
-    let status = child.wait().expect("it ends");
+    let status = child.ends_by(deadline);
+    let all = lines.said;
     assert!(work.is_none(), "it has not said {words:?}:\n{all}");
+    let status = status.unwrap_or_else(|| panic!("it does not end:\n{all}"));
     (status.code(), all)
 }
 
@@ -294,11 +289,11 @@ fn restore_is_killed(place: &Place) {
             .stdout
             .contains("Not ended: stop is the next step")
     );
-    let other = command(place.state.path())
+    let mut other = command(place.state.path());
+    other
         .args(["cluster", "rejoin", second, "--no-defaults", "--cluster"])
-        .arg(cluster.toml())
-        .output();
-    Run::new(other.expect("the program can be started"))
+        .arg(cluster.toml());
+    Run::of(&mut other)
         .exits(3)
         .says("has not ended: stop is its next step");
     for words in [
@@ -407,11 +402,11 @@ fn what_was_loaded_is_not_loaded_again(place: &Place) {
         .exits(5)
         .says(" rows are in already");
     // Others hold more in the old history, and must not begin it again.
-    let shown = command(place.state.path())
+    let mut shown = command(place.state.path());
+    shown
         .args(["cluster", "status", "--no-defaults", "--cluster"])
-        .arg(place.cluster.toml())
-        .output();
-    let run = Run::new(shown.expect("the program can be started"));
+        .arg(place.cluster.toml());
+    let run = Run::of(&mut shown);
     let said = format!("{}{}", run.stdout, run.stderr);
     for words in [
         "a restore of the cluster has not ended",
@@ -432,8 +427,7 @@ fn what_was_loaded_is_not_loaded_again(place: &Place) {
             .arg("cluster")
             .args(verb)
             .args(["--no-defaults", "--cluster"]);
-        let run = command.arg(place.cluster.toml()).output();
-        Run::new(run.expect("the program can be started"))
+        Run::of(command.arg(place.cluster.toml()))
     };
     let shown = elsewhere(&["status"]);
     let said = format!("{}{}", shown.stdout, shown.stderr);
@@ -610,6 +604,14 @@ pub fn as_it_was_started(node: &GaleraNode) -> Vec<String> {
         .collect()
 }
 
+/// Words of a shell that wait until a process is gone, and fail after two minutes.
+pub fn gone(pid: &str) -> String {
+    format!(
+        "tries=0; while readlink /proc/{pid}/exe >/dev/null; do \
+         [ $tries -lt 1200 ] || exit 1; tries=$((tries + 1)); sleep 0.1; done"
+    )
+}
+
 /// The list of a cluster whose nodes are started and stopped by commands; the machines of the first two are reached by ssh.
 fn by_commands(place: &Place) -> PathBuf {
     let mut text = "name = \"by commands\"\n".to_owned();
@@ -638,12 +640,13 @@ fn by_commands(place: &Place) -> PathBuf {
         let _ = write!(
             text,
             "\n[[node]]\nname = \"{name}\"\nurl = \"{}\"\ndatadir = \"{}\"\nlog = \"{}\"\n{machine}[node.control]\nstart = '{node_command} start {name} --no-wait'\n\
-             stop = \"\"\"[ ! -e {pid_file} ] || {{ pid=$(cat {pid_file}); kill $pid; while readlink /proc/$pid/exe >/dev/null; do sleep 0.1; done; }}\"\"\"\n\
+             stop = \"\"\"[ ! -e {pid_file} ] || {{ pid=$(cat {pid_file}); kill $pid; {}; }}\"\"\"\n\
              bootstrap = '{node_command} start {name} --no-wait --bootstrap'\n\
              start_standalone = \"\"\"cd /; setsid {} $REFLOAT_SERVER_OPTIONS >/dev/null 2>&1 </dev/null &\"\"\"\n",
             node.url(),
             node.datadir().display(),
             node.error_log().display(),
+            gone("$pid"),
             words.join(" ")
         );
     }
@@ -669,15 +672,15 @@ fn nobody_joins_with_an_old_position() {
     assert_eq!(place.ask(0, at_start), "1\t2\t1");
     // By replication first, as the cluster runs.
     let file = by_commands(&place);
-    let output = command(place.state.path())
+    let mut restore = command(place.state.path());
+    restore
         .env("PATH", &path)
         .args(["cluster", "restore"])
         .arg(&place.dump)
         .arg("--cluster")
         .arg(&file)
-        .args(["--no-defaults", "--way", "replicate"])
-        .output();
-    let run = Run::new(output.expect("the program can be started")).exits(0);
+        .args(["--no-defaults", "--way", "replicate"]);
+    let run = Run::of(&mut restore).exits(0);
     assert!(!run.stdout.contains("history"), "{}", run.stdout);
     for at in 0..3 {
         assert_eq!(rows(at), all);
@@ -685,10 +688,7 @@ fn nobody_joins_with_an_old_position() {
     place.ask(0, "DROP DATABASE shop");
 
     // Then by one that stands alone; somebody takes it for a node of the cluster.
-    let run = |args: &[&str]| {
-        let output = place.restore_by(&file, args).env("PATH", &path).output();
-        Run::new(output.expect("the program can be started"))
-    };
+    let run = |args: &[&str]| Run::of(place.restore_by(&file, args).env("PATH", &path));
     let first = place.name(0);
     let disposable = [
         "--node",
@@ -766,8 +766,7 @@ fn one_comes_back_by_commands(place: &Place, file: &Path, path: &str) {
         let mut command = command(place.state.path());
         command.env("PATH", path).arg("cluster").args(words);
         command.arg("--no-defaults").arg("--cluster").arg(file);
-        let output = command.args(more).output();
-        Run::new(output.expect("the program can be started")).exits(0)
+        Run::of(command.args(more)).exits(0)
     };
     // The one that has begun the cluster is no other than the rest.
     place.node(0).stop().expect("it stops");
@@ -864,13 +863,11 @@ fn one_that_is_given_up_leaves_nodes_that_start(place: &Place, run: &dyn Fn(&[&s
 fn stop_alone(node: &GaleraNode) {
     let pid = fs::read_to_string(node.folder().join("run/server.pid")).expect("it runs");
     let stopped = Command::new("sh")
-        .args([
-            "-c",
-            "kill $0; while readlink /proc/$0/exe >/dev/null; do sleep 0.1; done",
-        ])
+        .args(["-c", &format!("kill $0; {}", gone("$0"))])
         .arg(pid.trim())
         .status();
-    assert!(stopped.expect("a shell").success());
+    let name = node.name();
+    assert!(stopped.expect("a shell").success(), "{name} does not end");
 }
 
 /// The others are down when an application writes once more. Who gives the restore up begins with none of those.
@@ -906,11 +903,11 @@ fn another_server_has_the_port(place: &Place, args: &[&str], run: &dyn Fn(&[&str
     let plan: serde_json::Value = serde_json::from_str(&plan).expect("JSON");
     let port = plan["plan"]["port"].as_u64().expect("a port");
     let other = servers::start(&servers::quick(ServerKind::MariaDb1011));
-    let mut way = Command::new("socat")
-        .arg(format!("TCP-LISTEN:{port},bind=127.0.0.1,fork,reuseaddr"))
-        .arg(format!("TCP:127.0.0.1:{}", other.port()))
-        .spawn()
-        .expect("socat; scripts/install-servers galera installs it");
+    let mut way = Command::new("socat");
+    way.arg(format!("TCP-LISTEN:{port},bind=127.0.0.1,fork,reuseaddr"))
+        .arg(format!("TCP:127.0.0.1:{}", other.port()));
+    // scripts/install-servers galera installs it.
+    let way = KillOnDrop::start(&mut way);
     let begun = Instant::now();
     while std::net::TcpStream::connect(("127.0.0.1", u16::try_from(port).expect("a port"))).is_err()
     {
@@ -919,8 +916,7 @@ fn another_server_has_the_port(place: &Place, args: &[&str], run: &dyn Fn(&[&str
     }
     let first = place.name(0);
     let said = run(args);
-    way.kill().expect("it can be killed");
-    way.wait().expect("it ends");
+    drop(way);
     said.exits(1).says(&format!(
         "{first}: another server answers where it would stand alone, at port {port}"
     ));
@@ -954,12 +950,12 @@ fn by_socket(datadir: &Path, sql: &str) -> Vec<String> {
 /// What a node that is down has written down; and why it cannot be read.
 fn files_are_read_by_ssh(place: &Place, path: &str, file: &Path) {
     let status = |file: &Path| {
-        let output = command(place.state.path())
+        let mut status = command(place.state.path());
+        status
             .env("PATH", path)
             .args(["cluster", "status", "--no-defaults", "--json", "--cluster"])
-            .arg(file)
-            .output();
-        let run = Run::new(output.expect("the program can be started")).exits(0);
+            .arg(file);
+        let run = Run::of(&mut status).exits(0);
         let view: serde_json::Value = serde_json::from_str(&run.stdout).expect("JSON");
         view["nodes"][1].clone()
     };
@@ -992,8 +988,7 @@ fn rates_are_measured_before_a_way_is_chosen(place: &Place) {
     text.push_str("-- Dump completed\n");
     fs::write(&large, text).expect("the dump can be written");
     let run = |dump: &Path, args: &[&str]| {
-        let output = place.restore_of(dump, &place.cluster.toml(), args).output();
-        Run::new(output.expect("the program can be started"))
+        Run::of(&mut place.restore_of(dump, &place.cluster.toml(), args))
     };
     let plan = place.touches_nothing(|| run(&large, &["--plan"])).exits(0);
     assert!(
@@ -1065,8 +1060,8 @@ fn what_must_not_be_is_refused(place: &Place) {
     let mixed = listed.replace(&ours, &theirs);
     assert_ne!(mixed, listed);
     fs::write(&file, mixed).expect("a list can be written");
-    let output = place.touches_nothing(|| place.restore_by(&file, &[]).output());
-    Run::new(output.expect("the program can be started"))
+    place
+        .touches_nothing(|| Run::of(&mut place.restore_by(&file, &[])))
         .exits(3)
         .says("the nodes are not of one cluster: by history");
     // Nor is anything else done with such a list.
@@ -1083,8 +1078,8 @@ fn what_must_not_be_is_refused(place: &Place) {
         let mut other = command(place.state.path());
         other.arg("cluster").args(words);
         other.args(["--no-defaults", "--cluster"]).arg(&file);
-        let output = place.touches_nothing(|| other.args(more).output());
-        Run::new(output.expect("the program can be started"))
+        place
+            .touches_nothing(|| Run::of(other.args(more)))
             .exits(3)
             .says(told);
     }
@@ -1166,10 +1161,7 @@ fn a_stranger_has_joined_since(place: &Place) {
     let (two, _) = listed.rsplit_once("[[node]]").expect("three nodes");
     let file = place.state.path().join("two.toml");
     fs::write(&file, two).expect("a list can be written");
-    let run = |args: &[&str]| {
-        let output = place.restore_by(&file, args).output();
-        Run::new(output.expect("the program can be started"))
-    };
+    let run = |args: &[&str]| Run::of(&mut place.restore_by(&file, args));
     run(&["--plan"])
         .exits(3)
         .says("sees 3 members, and 2 of them are listed");

@@ -189,6 +189,7 @@ pub fn some_rows_are_in(place: &Place) {
     let options = ConnectOptions {
         socket: Some(place.node(0).datadir().join("refloat-standalone.sock")),
         user: "root".to_owned(),
+        read_timeout: Some(LONG),
         ..ConnectOptions::default()
     };
     let begun = Instant::now();
@@ -303,10 +304,7 @@ fn write_sets_are_kept_for_one(place: &Place, other: &Path) {
         command.arg(place.cluster.toml()).args(args);
         command
     };
-    let here = |args: &[&str]| {
-        let output = maintain(second, args).output();
-        Run::new(output.expect("the program can be started")).exits(0)
-    };
+    let here = |args: &[&str]| Run::of(&mut maintain(second, args)).exits(0);
     here(&["--hold", "200M", "--begin"]);
     elsewhere(place, other, &maintain(third, &["--", "true"]))
         .exits(3)
@@ -398,8 +396,7 @@ fn killed_while_rows_are_replicated(place: &Place) {
     assert_eq!(code, Some(1), "{all}");
     assert!(all.contains(&format!("error: verify {third}: ")), "{all}");
     servers::start_killed(place.node(2));
-    let output = again().output().expect("the program can be started");
-    let done = Run::new(output).exits(0);
+    let done = Run::of(&mut again()).exits(0);
     assert!(
         done.stdout.contains("the same on all 3 nodes"),
         "{}",

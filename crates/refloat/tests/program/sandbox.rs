@@ -11,6 +11,7 @@ use refloat_sandbox::Sandbox;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::limits::{KillOnDrop, output_of};
 use crate::support::{Run, command};
 
 /// A state directory whose servers go away with it, also when a test fails.
@@ -32,19 +33,19 @@ impl State {
     }
 
     fn sandbox_with_input(&self, args: &[&str], input: &str) -> Run {
-        let mut child = command(self.0.path())
+        let mut sandbox = command(self.0.path());
+        sandbox
             .arg("sandbox")
             .args(args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program can be started");
+            .stderr(Stdio::piped());
+        let mut child = KillOnDrop::start(&mut sandbox);
         let mut stdin = child.stdin.take().expect("stdin is piped");
         // A command that reads nothing may be gone already.
         let _ = stdin.write_all(input.as_bytes());
         drop(stdin);
-        Run::new(child.wait_with_output().expect("the program ends"))
+        Run::new(output_of(child))
     }
 
     /// What a command prints with `--json`.

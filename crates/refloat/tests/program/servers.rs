@@ -17,7 +17,7 @@ fn settings_show(server: &Instance, account: &str, flags: &[&str], password: Opt
         .args(["settings", "show", "--json", "--to", &url])
         .args(flags);
     program.envs(password.map(|password| ("MYSQL_PWD", password)));
-    Run::new(program.output().expect("the program can be started"))
+    Run::of(&mut program)
 }
 
 /// Which password wins, asked from the server's own client and from the program.

@@ -4,11 +4,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use crate::limits::output;
+
 /// The program, with an empty environment, a state directory of its own and no terminal.
 pub fn refloat(args: &[&str]) -> Run {
     let state = tempfile::tempdir().expect("a temporary folder can be made");
-    let output = command(state.path()).args(args).output();
-    Run::new(output.expect("the program can be started"))
+    Run::of(command(state.path()).args(args))
 }
 
 /// The same without arguments, with this state directory, to be started by the caller.
@@ -37,6 +38,12 @@ pub struct Run {
 }
 
 impl Run {
+    /// Runs the program to its end, which must come within the limit of a test.
+    #[track_caller]
+    pub fn of(command: &mut Command) -> Self {
+        Self::new(output(command))
+    }
+
     /// What this output says.
     pub fn new(output: Output) -> Self {
         Self {
@@ -77,7 +84,7 @@ pub fn among_own_mounts(mounts: &str, paths: [&Path; 2], here: &Command) -> Run 
     there.arg(here.get_program()).args(here.get_args());
     let envs = here.get_envs();
     there.envs(envs.filter_map(|(name, value)| Some((name, value?))));
-    Run::new(there.output().expect("unshare, of util-linux"))
+    Run::of(&mut there)
 }
 
 /// A state directory whose servers may run as another user than root, who starts them.

@@ -81,7 +81,7 @@ fn cluster(place: &Place, systemd: &Systemd, file: &Path, args: &[&str]) -> Run 
         .args(["--no-defaults", "--cluster"])
         .arg(file)
         .args(&rest[own..]);
-    Run::new(inside.output().expect("the program can be started"))
+    Run::of(&mut inside)
 }
 
 #[test]
@@ -105,8 +105,7 @@ fn nodes_that_are_units_are_restored_and_come_back() {
         let mut program = command(place.state.path());
         program.env("PATH", path).args(["cluster", verb]);
         program.args(["--no-defaults", "--cluster"]).arg(&far);
-        let output = program.args(rest).output();
-        Run::new(output.expect("the program can be started"))
+        Run::of(program.args(rest))
     };
 
     let piece =

@@ -10,6 +10,7 @@ use refloat_run::events::{Outcome, RunResult};
 use refloat_sandbox::{GaleraOptions, ServerKind};
 use refloat_testkit::servers;
 
+use crate::limits::KillOnDrop;
 use crate::restore::{Place, ROWS, StopOnDrop};
 use crate::support::{Run, among_own_mounts, command};
 
@@ -19,7 +20,7 @@ fn restore(place: &Place, args: &[&str]) -> Command {
 }
 
 fn run(mut command: Command) -> Run {
-    Run::new(command.output().expect("the program can be started"))
+    Run::of(&mut command)
 }
 
 #[test]
@@ -262,10 +263,9 @@ fn refused_while_the_cluster_serves(place: &Place) {
 fn something_looks_after_servers(place: &Place, args: &[&str]) {
     let keeper = place.state.path().join("supervisord");
     std::fs::copy("/bin/sleep", &keeper).expect("a copy");
-    let mut running = Command::new(&keeper).arg("600").spawn().expect("it runs");
+    let running = KillOnDrop::start(Command::new(&keeper).arg("600"));
     let plan = run(restore(place, &[args, &["--plan"]].concat()));
-    let _ = running.kill();
-    let _ = running.wait();
+    drop(running);
     let words = "runs supervisord (starts what has ended)";
     let plan = plan.exits(0).stdout;
     assert_eq!(plan.matches(words).count(), 3, "{plan}");

@@ -5,23 +5,16 @@ use std::time::{Duration, Instant};
 
 use refloat_wire::Connection;
 
-use super::facts::REDO_LOG;
 use super::journal::{self, FORMAT, Journal, JournalEntry, OpenRun, ServerMark};
 use super::revert::{self, RevertReport, RevertResult};
-use super::{SettingsError, SettingsPlan, Skipped, provider, redo, value};
+use super::variable::{POOL, RESIZE_POLL, await_resize, read, read_settled, write};
+use super::{SettingsError, SettingsPlan, Skipped, value};
 use crate::{Event, Events, Owner, Run, RunDir, RunId};
 
 /// Name of the server-side lock that keeps two runs from changing settings at once.
 const LOCK: &str = "refloat.settings";
 /// How long a run waits for another that is changing settings, in seconds.
 const LOCK_WAIT: u32 = 10;
-/// The server resizes the buffer pool in the background, after the statement has returned.
-pub(super) const POOL: &str = "innodb_buffer_pool_size";
-/// How long a resize of the buffer pool may take before the run continues without it, and how long
-/// to wait for one that is already under way.
-const RESIZE_WAIT: Duration = Duration::from_secs(5);
-/// How often to check a resize.
-const RESIZE_POLL: Duration = Duration::from_millis(50);
 /// How long an abandoned session may take to end before settings are put back anyway.
 const SESSION_END: Duration = Duration::from_secs(10);
 
@@ -429,99 +422,5 @@ fn await_end(conn: &mut Connection, session: u64) -> Result<(), SettingsError> {
     while conn.query(&sql)?.u64(0, 0) != Some(0) && Instant::now() < until {
         std::thread::sleep(RESIZE_POLL);
     }
-    Ok(())
-}
-
-/// Current value of a setting; `None` if the server has no such setting.
-pub(super) fn read(conn: &mut Connection, name: &str) -> Result<Option<String>, SettingsError> {
-    if provider::is_provider_option(name) {
-        return provider::read(conn, name);
-    }
-    // WHERE, not LIKE: `_` would match any character, and escaping it depends on the sql_mode.
-    let (show, switch) = if name == REDO_LOG {
-        (
-            "SHOW GLOBAL STATUS WHERE Variable_name = 'Innodb_redo_log_enabled'".to_owned(),
-            true,
-        )
-    } else {
-        // Names come from the catalog of settings or were checked against it.
-        (
-            format!("SHOW GLOBAL VARIABLES WHERE Variable_name = '{name}'"),
-            false,
-        )
-    };
-    let result = conn.query(show)?;
-    Ok(result.str(0, 1).map(|v| match (switch, v) {
-        (true, v) if value::same(v, "ON") => "ON".to_owned(),
-        (true, _) => "OFF".to_owned(),
-        (false, v) => v.to_owned(),
-    }))
-}
-
-/// Reads until the value is the new one: the buffer pool resizes in the background.
-pub(super) fn read_settled(
-    conn: &mut Connection,
-    name: &str,
-    before: &str,
-    asked: &str,
-) -> Result<String, SettingsError> {
-    let begun = std::time::Instant::now();
-    loop {
-        let got = read(conn, name)?.unwrap_or_default();
-        let settled = value::accepted(name, asked, &got);
-        let waits = name == POOL && begun.elapsed() < RESIZE_WAIT;
-        if settled || !waits || !value::same(&got, before) {
-            return Ok(got);
-        }
-        std::thread::sleep(RESIZE_POLL);
-    }
-}
-
-/// Waits for a resize of the buffer pool that is under way, typically the shrink at the end of an
-/// earlier run. Until it ends, MySQL accepts a new size and then drops it (9.7.4). MariaDB has no
-/// such status code: it resizes before its statement returns, or refuses.
-pub(super) fn await_resize(conn: &mut Connection) -> Result<(), SettingsError> {
-    let begun = std::time::Instant::now();
-    while begun.elapsed() < RESIZE_WAIT {
-        let code = conn
-            .query("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_resize_status_code'")?
-            .u64(0, 1);
-        if code.unwrap_or(0) == 0 {
-            break;
-        }
-        std::thread::sleep(RESIZE_POLL);
-    }
-    Ok(())
-}
-
-/// Sets a setting, for a run whose journal lists it.
-pub(super) fn write(
-    conn: &mut Connection,
-    run: &RunId,
-    name: &str,
-    new: &str,
-) -> Result<(), SettingsError> {
-    let statement = if name == REDO_LOG {
-        let verb = if value::same(new, "ON") {
-            "ENABLE"
-        } else {
-            "DISABLE"
-        };
-        format!("ALTER INSTANCE {verb} INNODB REDO_LOG")
-    } else {
-        let literal = value::literal(new).ok_or_else(|| SettingsError::BadRow {
-            run: String::new(),
-            reason: format!("{name} has the value {new:?}"),
-        })?;
-        if provider::is_provider_option(name) {
-            provider::statement(conn, name, new)?
-        } else {
-            format!("SET GLOBAL `{name}` = {literal}")
-        }
-    };
-    if name == redo::LOG_FILE_SIZE {
-        return redo::resize(conn, run, &statement);
-    }
-    conn.exec(statement)?;
     Ok(())
 }

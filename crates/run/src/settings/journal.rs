@@ -12,14 +12,10 @@ use serde::{Deserialize, Serialize};
 use super::facts::REDO_LOG;
 use super::{Durability, SettingsError};
 use crate::ghost::{drop_ghost, drop_settled, is_ghost, sync_definitions};
-use crate::own::namesakes;
+use crate::own::{JOURNAL_SCHEMA, JOURNAL_TABLE, namesakes};
 use crate::probe;
 use crate::{Owner, RunDir, RunDirError, RunId};
 
-/// Refloat's own schema on a target server.
-pub const JOURNAL_SCHEMA: &str = "refloat";
-/// Holds the journals of runs that have not put everything back yet.
-pub const JOURNAL_TABLE: &str = "settings_journal";
 /// Comment on the journal table if Refloat created the schema along with it and may drop both.
 const OUR_SCHEMA: &str = "refloat: this schema goes when it is empty";
 /// Largest row that is read, in bytes. Refloat writes no larger ones.
@@ -318,9 +314,9 @@ fn objects(conn: &mut Connection) -> Result<Option<u64>, SettingsError> {
 }
 
 /// Removes the row; drops the table if it holds no other, and the schema if it is ours and empty.
-/// Anything that a run which ended halfway has already removed is no error. Neither is an empty
-/// schema that cannot be dropped, because a power cut may have left a file there that the server
-/// does not know; the server's error is then returned as `Ok`.
+/// It is not an error if a run that ended halfway has already removed some of this. Nor is it an
+/// error if the empty schema cannot be dropped, because a power cut may have left a file there that
+/// the server does not know; the server's error is then returned as `Ok`.
 pub(super) fn remove_row(
     conn: &mut Connection,
     run: &RunId,

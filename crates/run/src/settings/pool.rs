@@ -3,7 +3,7 @@
 use refloat_wire::Connection;
 
 use super::SettingsError;
-use super::apply::read;
+use super::variable::read;
 
 /// The smallest share of the pool that a step keeps.
 ///

@@ -5,13 +5,14 @@ use std::path::Path;
 use refloat_wire::Connection;
 use serde::{Deserialize, Serialize};
 
-use super::apply::{POOL, await_resize, read, read_settled, write};
 use super::durable::bring_to_disk;
 use super::facts::REDO_LOG;
-use super::journal::{self, JOURNAL_SCHEMA, Journal, JournalEntry, ServerMark};
+use super::journal::{self, Journal, JournalEntry, ServerMark};
 use super::provider::{GCACHE_MEMORY, GCACHE_PURGE};
 use super::redo::LOG_FILE_SIZE;
+use super::variable::{POOL, await_resize, read, read_settled, write};
 use super::{SettingsError, pool, value};
+use crate::own::JOURNAL_SCHEMA;
 use crate::{Event, Events, RunDir, RunId};
 
 /// The only settings that a run changes: a journal is read from a server and must not be trusted

@@ -9,9 +9,9 @@ use std::path::Path;
 
 use refloat_wire::Connection;
 
-use super::apply::read;
 use super::journal::{self, FORMAT, Journal, JournalEntry, OpenRun, ServerMark};
 use super::revert::{self, RevertReport, RevertResult};
+use super::variable::read;
 use super::{Durability, SettingsError, value};
 use crate::{Events, Owner, RunDir};
 

@@ -94,7 +94,7 @@ fn read<'a>(side: &Side<'a>, column: &'a Column) -> Facts<'a> {
     facts
 }
 
-/// Reads one attribute, or skips at least one token.
+/// Reads one attribute, taking at least one token.
 fn attribute<'a>(
     side: &Side<'a>,
     words: &mut Words<'a>,

@@ -10,7 +10,8 @@ use super::ServerVersion;
 /// The text as `server` sees it: of the same length, with blanks for what it does not see. `None`
 /// stands for a server that sees everything, which is right for a text that it printed itself.
 ///
-/// Rules: <https://dev.mysql.com/doc/refman/8.4/en/comments.html>, <https://mariadb.com/kb/en/comment-syntax/>.
+/// Rules: <https://dev.mysql.com/doc/refman/8.4/en/comments.html>,
+/// <https://mariadb.com/kb/en/comment-syntax/>.
 pub fn as_seen_by(text: &[u8], mode: LexMode, server: Option<ServerVersion>) -> Vec<u8> {
     let mut seen = text.to_vec();
     for token in tokens(text, mode) {

@@ -67,7 +67,7 @@ impl std::fmt::Display for Lost {
 
 /// Writes `text` for `server`.
 ///
-/// MariaDB has some of what MySQL writes under other names: an `INVISIBLE` column, if it gets a
+/// Under other names, MariaDB has some of what MySQL writes: an `INVISIBLE` column, if it gets a
 /// value when none is given; an `INVISIBLE` key, which is called `IGNORED`; and the type
 /// `geomcollection`, which has its long name.
 pub fn written_for(text: &[u8], mode: LexMode, server: ServerVersion) -> Written<'_> {

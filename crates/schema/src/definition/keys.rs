@@ -322,7 +322,8 @@ fn same_reference(dump: &Side<'_>, key: &ForeignKey, other: &ForeignKey) -> bool
         && names_agree(&key.ref_table.name, dump.mode, &other.ref_table.name)
 }
 
-/// Compares the constraint names. Names in the form that servers generate may be generated again.
+/// Whether the constraint names match. Names in the form that servers generate may be generated
+/// anew.
 fn same_name(dump: &Side<'_>, range: &Range<usize>, key: &ForeignKey, other: &ForeignKey) -> bool {
     let (Some(name), Some(there)) = (&key.name, &other.name) else {
         return true;
@@ -337,7 +338,7 @@ fn same_name(dump: &Side<'_>, range: &Range<usize>, key: &ForeignKey, other: &Fo
         || names_agree(name, dump.mode, there)
 }
 
-/// To InnoDB no action, RESTRICT and NO ACTION are the same, and versions differ in what they
+/// To InnoDB, an omitted action, RESTRICT and NO ACTION are the same; versions differ in what they
 /// print.
 fn action(words: Option<&String>) -> &str {
     match words.map(String::as_str) {

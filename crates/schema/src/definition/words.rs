@@ -48,7 +48,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// The next token, which stays.
+    /// The next token, without taking it.
     pub fn peek(&self) -> Option<&Token> {
         self.list.get(self.at)
     }

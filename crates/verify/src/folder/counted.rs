@@ -1,4 +1,4 @@
-//! What a file of rows has, beside what the manifest says of it.
+//! Checks the rows of a file, and the files of a table, against the manifest.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -12,10 +12,11 @@ use twox_hash::XxHash3_128;
 use super::Fields;
 use crate::error::VerifyError;
 
-/// How often it is looked whether the run was cancelled, in rows.
+/// Rows between two checks for cancellation.
 const CANCEL_ROWS: u64 = 4096;
 
-/// Whether the files of a table have as many rows as the table, and the digest of the table is the sum of theirs; else what is wrong.
+/// Checks that the files of a table add up to its number of rows and its digest. The error says
+/// what does not.
 pub fn adds_up(table: &TableEntry) -> Result<(), String> {
     let digest = |digits: &str| {
         let good = digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -44,7 +45,7 @@ pub fn adds_up(table: &TableEntry) -> Result<(), String> {
     Ok(())
 }
 
-/// Places of the key's columns in a row.
+/// Positions of the key's columns in a row.
 fn key_of(table: &TableEntry) -> Result<Vec<usize>, String> {
     let place = |name: &String| {
         let place = table.columns.iter().position(|column| column.name == *name);
@@ -55,22 +56,22 @@ fn key_of(table: &TableEntry) -> Result<Vec<usize>, String> {
     table.key.iter().map(place).collect()
 }
 
-/// What a file had.
+/// Running totals of one file.
 #[derive(Default)]
 pub struct Counted {
     rows: u64,
     bytes: u64,
-    /// Sum of the hashes of rows, as `docs/format.md` has it.
+    /// Sum of the row hashes, as `docs/format.md` defines it.
     digest: u128,
-    /// Places of the key's columns.
+    /// Positions of the key's columns.
     key: Vec<usize>,
-    /// The keys of the first and of the last row.
+    /// Key of the first row; `last` is that of the last one.
     first: Vec<KeyValue>,
     last: Vec<KeyValue>,
 }
 
 impl Counted {
-    /// Nothing was read yet.
+    /// Totals of a file of this table before any row is read.
     pub fn new(table: &TableEntry) -> Result<Self, String> {
         Ok(Self {
             key: key_of(table)?,
@@ -78,7 +79,7 @@ impl Counted {
         })
     }
 
-    /// Whether the rows are those that the manifest says; else what is wrong.
+    /// Checks the totals against the manifest. The error says what does not match.
     pub fn proves(&self, chunk: &ChunkEntry) -> Result<(), String> {
         if self.rows != chunk.rows || self.bytes != chunk.text_bytes {
             return Err(format!(
@@ -106,7 +107,6 @@ impl Counted {
         Ok(())
     }
 
-    /// The key of a row.
     fn key(&self, fields: &Fields) -> Vec<KeyValue> {
         let values = self.key.iter();
         values
@@ -114,7 +114,7 @@ impl Counted {
             .collect()
     }
 
-    /// Reads rows up to the end of the text; whether it came to that.
+    /// Reads rows to the end of the text. Returns `false` if the closure stopped it before.
     pub fn read(
         &mut self,
         path: &Path,
@@ -135,7 +135,7 @@ impl Counted {
             }
             let hash;
             let taken = match memchr::memchr(b'\n', block) {
-                // A row that lies within the block is read where it is.
+                // A row within one block is parsed in place.
                 Some(end) if rest.is_empty() => {
                     hash = XxHash3_128::oneshot(&block[..end]);
                     fields.split(&block[..end]);
@@ -189,7 +189,7 @@ impl Counted {
         }
         if rest.is_empty() {
             if self.rows > 0 {
-                // What was split last.
+                // `fields` still holds the last row.
                 self.last = self.key(&fields);
             }
             Ok(true)

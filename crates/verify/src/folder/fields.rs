@@ -1,21 +1,21 @@
-//! Fields of a row as `docs/format.md` describes them: a tab between two, `\N` for NULL, and a backslash before a byte that would
-//! mean something else.
+//! Splits a row into fields as `docs/format.md` describes them: separated by tabs, `\N` for NULL,
+//! and a backslash before a byte that would otherwise mean something else.
 
-/// The fields of one row. Bytes are kept from row to row, so that reading costs no memory of its own.
+/// The fields of one row. Buffers are reused from row to row, so reading does not allocate per row.
 #[derive(Debug, Default)]
 pub struct Fields {
     bytes: Vec<u8>,
-    /// Where each field lies; `None` is NULL.
+    /// Where each field lies in `bytes`; `None` is NULL.
     places: Vec<Option<(usize, usize)>>,
 }
 
 impl Fields {
-    /// Reads a row without its newline.
+    /// Parses a row without its newline.
     pub fn split(&mut self, row: &[u8]) {
         self.bytes.clear();
         self.places.clear();
         let mut start = 0;
-        // A lone `\N` between two tabs.
+        // Set when the current field is a lone `\N`.
         let mut null = false;
         let mut at = 0;
         while let Some(found) = memchr::memchr2(b'\t', b'\\', &row[at..]) {
@@ -28,7 +28,8 @@ impl Fields {
             }
             match row.get(at + 1) {
                 Some(b'N') => {
-                    // It means NULL where it is the whole field; the writer escapes no N otherwise.
+                    // `\N` means NULL only if it is the whole field; the writer never escapes an N
+                    // elsewhere.
                     let alone = self.bytes.len() == start
                         && row.get(at + 2).is_none_or(|byte| *byte == b'\t');
                     if alone {
@@ -59,12 +60,12 @@ impl Fields {
         *start = end;
     }
 
-    /// How many there are.
+    /// Number of fields in the row.
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// The bytes of one; `None` is NULL. The index must be below [`Fields::len`].
+    /// Content of a field; `None` is NULL. `index` must be below [`Fields::len`].
     pub fn cell(&self, index: usize) -> Option<&[u8]> {
         self.places[index].map(|(start, end)| &self.bytes[start..end])
     }
@@ -78,7 +79,7 @@ mod tests {
 
     fn split(row: &[u8]) -> Vec<Option<Vec<u8>>> {
         let mut fields = Fields::default();
-        // What an earlier row left behind must not show.
+        // Remains of an earlier row must not show.
         fields.split(b"earlier\t\\N\tx");
         fields.split(row);
         (0..fields.len())

@@ -1,13 +1,14 @@
-//! Rows by `INSERT … SET column = value`.
+//! Reads rows written as `INSERT … SET column = value`.
 
 use std::collections::BTreeSet;
 
 use refloat_sqltext::{InsertHeader, InsertVerb, LexMode, Token, TokenKind, tokens};
 
-/// Words behind which a value is not the value of the row any more.
+/// After one of these words, a value is not, or not for certain, the row's.
 const BEHIND: &[&str] = &["ON", "AS", "RETURNING"];
 
-/// The row of such a statement, as the head of an `INSERT … VALUES` and a tuple; `None` where it is not certain that it says the same.
+/// Turns such a statement into the head of an `INSERT … VALUES` and a tuple. `None` if it is not
+/// certain that the two are equivalent.
 pub fn row(text: &[u8], mode: LexMode) -> Option<(InsertHeader, Vec<u8>)> {
     let mut all: Vec<Token> = tokens(text, mode).collect();
     while all.last().is_some_and(|token| token.is_punct(b';')) {
@@ -58,7 +59,7 @@ pub fn row(text: &[u8], mode: LexMode) -> Option<(InsertHeader, Vec<u8>)> {
     Some((header, tuple))
 }
 
-/// Which of the words comes next; it is passed over.
+/// Consumes the next token if it is one of the words, and returns which.
 fn take(rest: &mut &[Token], text: &[u8], words: &[&str]) -> Option<usize> {
     let next = rest.first()?;
     let found = words.iter().position(|word| next.is(text, word))?;
@@ -72,7 +73,7 @@ fn name(rest: &mut &[Token], text: &[u8]) -> Option<Vec<u8>> {
     Some(name)
 }
 
-/// The tokens up to the comma behind a value, or the end.
+/// The tokens up to the comma after a value, or to the end.
 fn value<'t>(rest: &'t [Token], text: &[u8]) -> Option<&'t [Token]> {
     let mut depth = 0_u32;
     for (at, token) in rest.iter().enumerate() {

@@ -1,7 +1,8 @@
-//! The values of a dump's rows as the columns of a server hold them.
+//! Turns the values of a dump's rows into what the columns of a server would hold.
 //!
-//! Nothing of what sends rows to a server is used here, so that a fault of it is not one of the proof as well. A literal of which
-//! it is not certain what a server makes of it has no value here: then nothing is said of the rows of its table.
+//! No code that loads rows into a server is used here, so that a bug there cannot hide itself from
+//! the proof. If it is not certain what a server makes of a literal, it has no value here, and the
+//! rows of its table are not compared.
 
 use refloat_source::delimited::{Decode, Delimited};
 use refloat_sqltext::{
@@ -11,45 +12,45 @@ use refloat_sqltext::{
 use crate::cells::{CellKind, push};
 use crate::digest::RowText;
 
-/// What kind of values a column holds.
+/// The kind of values a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Domain {
-    /// Whole numbers.
+    /// Integers of any size.
     Integer,
-    /// Numbers with a point.
+    /// Fixed-point numbers.
     Decimal,
     /// `FLOAT` and `DOUBLE`.
     Approximate,
     /// `YYYY-MM-DD`.
     Date,
-    /// `YYYY-MM-DD hh:mm:ss`, with a fraction or without.
+    /// `YYYY-MM-DD hh:mm:ss`, optionally with a fraction.
     DateTime,
-    /// `hh:mm:ss`, with a fraction or without.
+    /// `hh:mm:ss`, optionally with a fraction.
     Time,
     /// Four digits.
     Year,
     /// `BIT`.
     Bits,
-    /// Bytes.
+    /// Binary strings.
     Bytes,
-    /// Text.
+    /// Character strings.
     Text,
-    /// Names of members of an `ENUM` or `SET`.
+    /// Member names of an `ENUM` or `SET`.
     Names,
 }
 
 /// A column of a dump's table that is compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OtherColumn {
-    /// Its name.
+    /// Name, as its definition spells it.
     pub name: String,
-    /// What it holds.
+    /// The values it holds.
     pub domain: Domain,
-    /// How its cells are made comparable, on both sides.
+    /// How its cells are normalised, on both sides.
     pub kind: CellKind,
-    /// The character set of the column; empty where it has none, or none is known.
+    /// The character set of the column; empty if it has none or it is unknown.
     pub own_charset: String,
-    /// The character set that the server has to tell it in; `None` for the bytes of the column.
+    /// The character set that the server must convert it to; `None` for the column's own bytes.
     pub told_in: Option<String>,
 }
 
@@ -62,10 +63,11 @@ pub enum Form {
     Delimited(Delimited, Vec<Decode>),
 }
 
-/// Hands over each row of a piece as [`RowText`] has it; `targets` says which column each value is for, if it is for one.
+/// Hands over each row of a piece as [`RowText`]. `targets` says which column each value belongs
+/// to, if any.
 ///
 /// # Errors
-/// Where in the piece a row begins that cannot be told, and why.
+/// The offset in the piece of the row that cannot be read, and the reason.
 pub fn each_row(
     text: &[u8],
     form: &Form,
@@ -103,10 +105,10 @@ struct Cells<'a> {
     mode: LexMode,
     columns: &'a [OtherColumn],
     targets: &'a [Option<usize>],
-    /// Place of the next value.
+    /// Position of the next value in its row.
     at: usize,
     row_at: usize,
-    /// Values of the row, one behind the other, and where each stands.
+    /// Values of the row, concatenated; `found` says where each of them lies.
     bytes: Vec<u8>,
     found: Vec<Option<(usize, usize)>>,
     row: RowText,
@@ -115,7 +117,7 @@ struct Cells<'a> {
 }
 
 impl<'a> Cells<'a> {
-    /// The column that the next value is for.
+    /// The column of the next value.
     fn column(&mut self) -> Result<Option<(usize, &'a OtherColumn)>, String> {
         let target = self.targets.get(self.at).copied();
         self.at += 1;
@@ -123,7 +125,8 @@ impl<'a> Cells<'a> {
         Ok(target.map(|place| (place, &self.columns[place])))
     }
 
-    /// Keeps the bytes from `from` on as a column's value, if `fits`.
+    /// Keeps the bytes from `from` on as a column's value, if `fits`; otherwise the value is not
+    /// certain.
     fn keep(&mut self, place: usize, from: usize, fits: bool) -> Result<(), String> {
         if !fits {
             let column = &self.columns[place];
@@ -134,7 +137,7 @@ impl<'a> Cells<'a> {
         Ok(())
     }
 
-    /// A value that is written as digits of bytes.
+    /// A value written as hexadecimal or binary digits.
     fn digits(&mut self, digits: &[u8], base: u32) -> Result<(), String> {
         let Some((place, column)) = self.column()? else {
             return Ok(());
@@ -160,7 +163,7 @@ impl<'a> Cells<'a> {
         self.keep(place, from, fits)
     }
 
-    /// Whether bytes of the column itself are what the server tells.
+    /// Whether the column's own bytes are what the server sends.
     fn is_told(&self, column: &OtherColumn, from: usize) -> bool {
         column.told_in.is_none() || (self.bytes[from..].is_ascii() && !is_wide(&column.own_charset))
     }
@@ -198,7 +201,7 @@ impl RowVisitor for Cells<'_> {
             Domain::Decimal => is_number(text) && !text.contains(&b'e') && !text.contains(&b'E'),
             Domain::Approximate => is_number(text),
             Domain::Year => text.len() == 4 && is_integer(text),
-            // A number is written into text as it is only in its shortest form.
+            // As text, a number keeps its spelling only if that is the shortest one.
             Domain::Text => is_integer(text) && (text == b"0" || matches!(text[0], b'1'..=b'9')),
             Domain::Bits => {
                 let value = std::str::from_utf8(text)
@@ -224,7 +227,7 @@ impl RowVisitor for Cells<'_> {
         let binary = match literal.introducer {
             None => false,
             Some(word) if word.eq_ignore_ascii_case(b"_binary") => true,
-            // In which character set else it is makes no difference where all of it is ASCII.
+            // For pure ASCII, any other character set makes no difference.
             Some(word) if value.is_ascii() && !is_wide(&String::from_utf8_lossy(&word[1..])) => {
                 false
             }
@@ -297,7 +300,8 @@ impl RowVisitor for Cells<'_> {
     }
 }
 
-/// The literal of `CONVERT("…" USING UTF8MB4)`, which is how mydumper writes JSON where the session's character set is binary.
+/// The literal in `CONVERT("…" USING UTF8MB4)`: mydumper writes JSON like this when the session's
+/// character set is binary.
 fn of_utf8mb4(text: &[u8], mode: LexMode) -> Option<StrLit<'_>> {
     const HEAD: &[u8] = b"CONVERT(";
     const TAIL: &[u8] = b" USING UTF8MB4)";
@@ -323,19 +327,19 @@ fn unknown(column: &OtherColumn, value: &str) -> String {
     )
 }
 
-/// Appends the value of a string literal, by the rules of the server's manual.
+/// Appends the value of a string literal, following the server's manual.
 fn unescape(literal: &StrLit<'_>, out: &mut Vec<u8>) {
     if literal.is_plain() {
         return out.extend_from_slice(literal.raw);
     }
-    // Where a backslash may be a part of a character, only the lexer knows.
+    // Only the lexer knows whether a backslash is part of a multi-byte character.
     if literal.family() != CharsetFamily::Plain {
         return literal.unescape_into(out);
     }
     let mut bytes = literal.raw.iter().copied().peekable();
     while let Some(byte) = bytes.next() {
         if byte == literal.quote {
-            // Doubled: one of them stands for both.
+            // A doubled quote stands for one.
             bytes.next_if_eq(&literal.quote);
             out.push(byte);
         } else if byte == b'\\' && literal.has_backslash {
@@ -356,7 +360,7 @@ fn unescape(literal: &StrLit<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Whether an ASCII character has more than one byte in it.
+/// Whether ASCII characters take more than one byte in this character set.
 fn is_wide(charset: &str) -> bool {
     let charset = charset.to_ascii_lowercase();
     ["ucs2", "utf16", "utf32"]
@@ -385,7 +389,7 @@ fn is_date(text: &[u8]) -> bool {
         })
 }
 
-/// `hh:mm:ss` or `hhh:mm:ss`, with a fraction or without.
+/// `hh:mm:ss` or `hhh:mm:ss`, optionally with a fraction.
 fn is_time(text: &[u8]) -> bool {
     let (whole, fraction) = match memchr::memchr(b'.', text) {
         Some(point) => (&text[..point], &text[point + 1..]),
@@ -418,7 +422,7 @@ mod tests {
         }
     }
 
-    /// The values of one column; or why they are not known.
+    /// The values of one column, or why they are not certain.
     fn values(text: &str, column: OtherColumn) -> Result<Vec<Option<Vec<u8>>>, String> {
         let mut found = Vec::new();
         let form = Form::Tuples(LexMode::default());
@@ -482,7 +486,7 @@ mod tests {
             let why = values(text, column(domain, None)).unwrap_err();
             assert!(why.contains("is not known"), "{text}: {why}");
         }
-        // Bytes of the column, where the server tells it in another character set.
+        // The column's own bytes, where the server sends it in another character set.
         let told_in = || column(Domain::Text, Some("utf8mb4"));
         assert!(values("(0xE9)", told_in()).is_err());
         assert!(values("(0x65)", told_in()).is_ok());

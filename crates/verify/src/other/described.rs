@@ -1,4 +1,5 @@
-//! What the columns of a table hold: asked of the server that a dump is compared with, or read in the dump's own definition.
+//! What the columns of a table hold, according to the server that a dump is compared with, or to
+//! the dump's own definition.
 
 use refloat_read::ReadError;
 use refloat_read::catalog::GONE;
@@ -9,28 +10,28 @@ use super::cells::{Domain, OtherColumn};
 use crate::cells::CellKind;
 use crate::error::VerifyError;
 
-/// A column.
+/// A column as the server or the dump describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Described {
-    /// Its name.
+    /// Name, as spelled there.
     pub name: String,
-    /// The first word of its type, in lower case.
+    /// First word of its type, in lower case.
     data_type: String,
-    /// Its character set; empty where it has none, or none is known.
+    /// Its character set; empty if it has none or it is unknown.
     charset: String,
     /// Whether its values are computed.
     pub generated: bool,
-    /// Whether rows without names of columns have a value for it.
+    /// Whether rows that do not list their columns have a value for it.
     pub visible: bool,
 }
 
-/// The columns of a table of a server in their order; none when it has no such table.
+/// The columns of a server's table, in order; empty if there is no such table.
 pub fn by_server(
     conn: &mut Connection,
     database: &str,
     table: &str,
 ) -> Result<Vec<Described>, VerifyError> {
-    // The catalogue would find names that look alike as well.
+    // The catalogue would also match names that only compare as equal.
     let query = format!(
         "SHOW FULL COLUMNS FROM {}.{}",
         quote_ident(database),
@@ -56,7 +57,8 @@ pub fn by_server(
                 name: text(row, "Field"),
                 data_type: data_type[..word.unwrap_or(data_type.len())].to_owned(),
                 charset: collation.split('_').next().unwrap_or_default().to_owned(),
-                // MySQL says DEFAULT_GENERATED of a default that is an expression.
+                // MySQL shows DEFAULT_GENERATED for a default that is an expression; that is not a
+                // generated column.
                 generated: ["virtual", "stored generated", "persistent"]
                     .iter()
                     .any(|word| extra.contains(word)),
@@ -66,19 +68,19 @@ pub fn by_server(
         .collect())
 }
 
-/// What a dump says of a table that it creates.
+/// What a `CREATE TABLE` of the dump says.
 #[derive(Debug, Default)]
 pub struct Definition {
-    /// Its columns; none where they cannot be read.
+    /// Its columns; empty if they cannot be parsed.
     pub columns: Vec<Described>,
-    /// `CREATE OR REPLACE`.
+    /// Whether it is a `CREATE OR REPLACE`.
     pub or_replace: bool,
-    /// It is the table of a sequence, as `SHOW CREATE TABLE` tells it.
+    /// It is the table of a sequence, as `SHOW CREATE TABLE` prints it.
     pub sequence: bool,
 }
 
 impl Definition {
-    /// Reads a `CREATE TABLE`.
+    /// Parses a `CREATE TABLE`.
     pub fn of(create: &[u8], mode: LexMode) -> Self {
         let Ok(create_table) = parse_create_table(create, mode) else {
             return Self::default();
@@ -104,7 +106,7 @@ impl Definition {
         }
     }
 
-    /// Names of the columns of a row that names none.
+    /// Names of the columns in a row that does not list any.
     pub fn listed(&self) -> Vec<String> {
         let visible = self.columns.iter().filter(|column| column.visible);
         visible.map(|column| column.name.clone()).collect()
@@ -112,10 +114,11 @@ impl Definition {
 }
 
 impl Described {
-    /// How its values are compared, when a dump tells them in `charset`; of a column that cannot be compared, why.
+    /// How its values are compared, given the dump's character set and time zone; the error says
+    /// why they cannot be.
     pub fn compared(&self, charset: &str, time_zone: Option<&str>) -> Result<OtherColumn, String> {
         let unicode = |name: &str| matches!(name, "utf8" | "utf8mb3" | "utf8mb4");
-        // The server tells JSON so, whatever it calls it.
+        // The server sends JSON as utf8mb4, whatever it calls the character set.
         let own = if self.data_type == "json" {
             "utf8mb4"
         } else {
@@ -125,7 +128,7 @@ impl Described {
             || charset == "binary"
             || charset == own
             || (unicode(charset) && unicode(own));
-        // It becomes a part of a statement, and is what some file says.
+        // The name comes from a file and becomes part of a statement.
         for name in [charset, own] {
             if !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
                 return Err(format!("{name:?} is no character set"));
@@ -157,7 +160,7 @@ impl Described {
             }
             "enum" | "set" => (Domain::Names, CellKind::Bytes),
             "json" => (Domain::Text, CellKind::Json),
-            // Of a wide character set a blank is more than one byte.
+            // In a wide character set a blank is more than one byte.
             "char" if !(wide && same) => (Domain::Text, CellKind::Blanks),
             _ => (Domain::Text, CellKind::Bytes),
         };

@@ -1,53 +1,54 @@
-//! The session that a dump asks for, as far as it changes what its rows mean.
+//! The session that a dump sets up, as far as it affects the meaning of its rows.
 
 use std::collections::HashMap;
 
 use refloat_sqltext::{LexMode, Modes, SetScope, parse_set};
 
-/// What a client speaks that was told nothing.
+/// Character set of a client that has set none.
 const CHARSET: &str = "utf8mb4";
 
-/// What stands for one that is not known: no name of any.
+/// Stands for an unknown character set; no real one has this name.
 const UNKNOWN: &str = "?";
 
-/// A session, as its `SET` statements leave it.
+/// The session, as the `SET` statements so far leave it.
 #[derive(Debug, Default)]
 pub struct Session {
     modes: Modes,
     charset: Option<String>,
     time_zone: Option<String>,
     history: bool,
-    /// User variables in which a dump keeps values: character set and time zone when they were set.
+    /// User variables in which a dump saves values: the character set and time zone at the time
+    /// they were set.
     kept: HashMap<Vec<u8>, (Option<String>, Option<String>)>,
 }
 
 impl Session {
-    /// How statements are read now.
+    /// How statements are lexed at this point.
     pub fn mode(&self) -> LexMode {
         self.modes.now()
     }
 
-    /// The character set of the text; `binary` when each value is in the one of its column.
+    /// The character set of the text; `binary` if each value is in that of its column.
     pub fn charset(&self) -> &str {
         self.charset.as_deref().unwrap_or(CHARSET)
     }
 
-    /// The time zone of `TIMESTAMP` values, where the dump says it.
+    /// The time zone of `TIMESTAMP` values, if the dump sets one.
     pub fn time_zone(&self) -> Option<&str> {
         self.time_zone.as_deref()
     }
 
-    /// Whether rows of the past are told (`system_versioning_insert_history`).
+    /// Whether rows carry their history (`system_versioning_insert_history`).
     pub fn history(&self) -> bool {
         self.history
     }
 
-    /// The text is in this character set, whatever was said before.
+    /// Sets the character set of the text, whatever was set before.
     pub fn set_charset(&mut self, charset: &str) {
         self.charset = Some(charset.to_ascii_lowercase());
     }
 
-    /// Follows a `SET` statement.
+    /// Applies a `SET` statement; returns how statements are lexed from then on.
     pub fn set(&mut self, text: &[u8]) -> LexMode {
         for one in parse_set(text, self.modes.now()).unwrap_or_default() {
             if one.scope == SetScope::User {

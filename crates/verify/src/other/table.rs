@@ -1,45 +1,46 @@
-//! A table of a dump, and what becomes of it while the dump is read.
+//! A table of a dump, and how it changes while the dump is read.
 
 use super::cells::{Domain, OtherColumn};
 use super::described::Described;
 use super::session::Session;
 use crate::digest::Digest;
 
-/// A table of a dump.
+/// A table that a dump creates or has rows for.
 #[derive(Debug, Clone, Default)]
 pub struct OtherTable {
-    /// Database.
+    /// Name of the database.
     pub database: String,
-    /// Name.
+    /// Name of the table.
     pub name: String,
     /// Columns that are compared, in the order in which a row is hashed.
     pub columns: Vec<OtherColumn>,
-    /// The digest of its rows.
+    /// Digest of its rows.
     pub digest: Digest,
-    /// Bytes of its rows, as they are written.
+    /// Bytes of its rows, as written in the dump.
     pub bytes: u64,
-    /// Why nothing can be said of its rows.
+    /// Why its rows cannot be compared.
     pub problem: Option<String>,
     /// Columns that are not compared, and why.
     pub notes: Vec<String>,
-    /// How often it was created or emptied: rows of before are gone.
+    /// How often it was created or emptied: rows of earlier epochs are gone.
     pub epoch: u32,
-    /// Whether it is there.
+    /// Whether it exists at this point of the dump.
     pub exists: bool,
     /// It is a sequence: what looks like its row is its state.
     pub sequence: bool,
-    /// All columns; none where they are not known yet.
+    /// All its columns; empty while they are unknown.
     pub described: Vec<Described>,
-    /// Names of the columns of a row that names none, as the dump creates the table; empty where it does not.
+    /// Names of the columns in a row that does not list any, as the dump creates the table; empty
+    /// if it does not create it.
     pub listed: Vec<String>,
-    /// Character set and time zone of its first rows, once `columns` says what is compared.
+    /// Character set and time zone of its first rows, once `columns` is decided.
     decided: Option<(String, Option<String>)>,
-    /// `columns` are those of an earlier reading, and stay.
+    /// `columns` come from an earlier reading and do not change.
     fixed: bool,
 }
 
 impl OtherTable {
-    /// One of which nothing is known but its name.
+    /// A table of which only the name is known.
     pub fn new(database: &str, name: &str) -> Self {
         Self {
             database: database.to_owned(),
@@ -48,12 +49,12 @@ impl OtherTable {
         }
     }
 
-    /// For people.
+    /// Its name for messages: `database.table`.
     pub fn label(&self) -> String {
         format!("{}.{}", self.database, self.name)
     }
 
-    /// The same table at the beginning of another reading, which compares what the first one did.
+    /// The same table at the start of another reading, which must compare the same columns.
     pub fn anew(&self) -> Self {
         Self {
             epoch: 0,
@@ -64,7 +65,7 @@ impl OtherTable {
         }
     }
 
-    /// It is created; whether that makes it another table than it was.
+    /// Applies a `CREATE TABLE`; returns whether it makes a new table.
     pub fn created(&mut self, if_not_exists: bool, or_replace: bool) -> bool {
         if self.exists && !or_replace {
             if !if_not_exists {
@@ -77,7 +78,7 @@ impl OtherTable {
         true
     }
 
-    /// It is dropped.
+    /// Applies a `DROP TABLE`.
     pub fn dropped(&mut self) {
         self.emptied();
         self.exists = false;
@@ -90,25 +91,26 @@ impl OtherTable {
         }
     }
 
-    /// Its rows go.
+    /// Removes its rows.
     pub fn emptied(&mut self) {
         self.epoch += 1;
         self.problem = None;
     }
 
-    /// Nothing can be said of its rows any more.
+    /// Marks its rows as impossible to compare; the first reason is kept.
     pub fn doubt(&mut self, why: impl Into<String>) {
         if self.problem.is_none() {
             self.problem = Some(why.into());
         }
     }
 
-    /// Whether it is known what is compared.
+    /// Whether it is decided which columns are compared.
     pub fn is_decided(&self) -> bool {
         self.fixed || self.decided.is_some()
     }
 
-    /// Decides what is compared, by the columns that its rows have; all visible ones where they name none.
+    /// Decides which columns are compared: those that its rows name, or all visible ones if they
+    /// name none.
     pub fn decide(&mut self, names: Option<&[String]>, session: &Session) {
         let (charset, zone) = (session.charset(), session.time_zone());
         self.decided = Some((charset.to_owned(), zone.map(str::to_owned)));
@@ -139,7 +141,7 @@ impl OtherTable {
         }
     }
 
-    /// Whether rows of this session mean what the first ones did.
+    /// Whether rows of this session mean the same as the first ones.
     pub fn is_as_decided(&self, session: &Session) -> bool {
         let Some((charset, zone)) = &self.decided else {
             return true;
@@ -153,7 +155,7 @@ impl OtherTable {
             })
     }
 
-    /// Which compared column each value of a row is for.
+    /// The compared column that each value of a row belongs to.
     pub fn targets(&self, names: Option<&[String]>) -> Result<Vec<Option<usize>>, String> {
         let place = |name: &String| {
             let mut columns = self.columns.iter();
@@ -202,7 +204,7 @@ mod tests {
         assert!(table.problem.is_some(), "a load would stop there");
         table.dropped();
         assert!(!table.exists && table.problem.is_none());
-        // Another reading counts alike.
+        // Another reading arrives at the same epochs.
         let mut again = table.anew();
         again.created(false, false);
         again.created(true, true);

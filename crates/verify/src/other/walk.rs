@@ -1,4 +1,4 @@
-//! A walk over all files of a dump, in the order in which a load reads them.
+//! Walks over all files of a dump in the order in which a load reads them.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -17,31 +17,31 @@ use refloat_store::Input;
 use super::session::Session;
 use crate::error::VerifyError;
 
-/// Bytes of rows in one piece of delimited text.
+/// Bytes of rows per piece of delimited text.
 const PIECE: usize = 1 << 20;
 
 /// Where the walk is.
 #[derive(Default)]
 pub struct Place {
-    /// The file.
+    /// Path of the file.
     pub file: Arc<str>,
-    /// Whether it is one of several.
+    /// Whether the dump is a folder of several files.
     in_folder: bool,
-    /// Whether it is one of programs.
+    /// Whether the file holds programs.
     pub programs: bool,
     /// Whether its last line may be missing.
     may_be_open: bool,
-    /// The database that names without one are in.
+    /// The database of names without one.
     pub database: Option<String>,
-    /// What the file's statements have set.
+    /// The session, as the file's statements have set it.
     pub session: Session,
 }
 
-/// What a walk meets. `Break` ends it.
+/// Receives what a walk meets. `Break` ends the walk.
 pub trait Walker {
-    /// A file begins; the place is its own.
+    /// A file begins at this place.
     fn file(&mut self, place: &Place);
-    /// A statement that has no tuples, `SET` and `USE` among them.
+    /// A statement other than rows; includes `SET` and `USE`.
     fn statement(
         &mut self,
         place: &Place,
@@ -49,16 +49,16 @@ pub trait Walker {
         kind: &StatementKind,
         text: &[u8],
     ) -> Result<ControlFlow<()>, VerifyError>;
-    /// A comment outside of statements.
+    /// A comment between statements.
     fn comment(&mut self, text: &[u8]);
-    /// Tuples.
+    /// Tuples of an `INSERT`, with its head.
     fn tuples(
         &mut self,
         place: &Place,
         line: u64,
         rows: (&Arc<InsertHeader>, &[u8]),
     ) -> Result<ControlFlow<()>, VerifyError>;
-    /// Rows of delimited text; `names` are those in the first line of the file.
+    /// Rows of delimited text; `names` are the columns that the file's first line lists.
     fn delimited(
         &mut self,
         place: &Place,
@@ -69,25 +69,25 @@ pub trait Walker {
     ) -> Result<ControlFlow<()>, VerifyError>;
 }
 
-/// What is walked over.
+/// A dump that can be walked.
 pub struct Dump {
     /// The folder or file.
     pub path: std::path::PathBuf,
-    /// The files of a folder; `None` of one file of SQL.
+    /// The files of a folder; `None` for a single SQL file.
     pub layout: Option<Layout>,
     /// The database of a dump that names none.
     pub database: Option<String>,
-    /// Whether the last line of a file of SQL may be missing.
+    /// Whether the last line of an SQL file may be missing.
     pub may_be_open: bool,
-    /// Told how far the reading is.
+    /// Receives how much has been read.
     pub progress: Progress,
 }
 
 impl Dump {
-    /// Reads all of it.
+    /// Reads the whole dump.
     ///
     /// # Errors
-    /// What the walker says, and what cannot be read or is not whole.
+    /// Errors of the walker, and files that cannot be read or are incomplete.
     pub fn walk(&self, cancel: &Cancel, walker: &mut dyn Walker) -> Result<(), VerifyError> {
         let Some(layout) = &self.layout else {
             let mut input = Input::open(&self.path).map_err(SourceError::from)?;
@@ -219,11 +219,12 @@ fn sql(
 ) -> Result<ControlFlow<()>, VerifyError> {
     input.cancel_flag(cancel.flag());
     let path = std::path::PathBuf::from(&*place.file);
-    // A dump that says where it begins says also where it ends; to a file of a folder some tools write more behind that.
+    // A dump with a header also has a trailer. In a folder, some tools write more after the
+    // trailer.
     let in_folder = place.in_folder;
     let (mut header, mut completed) = (false, false);
     let mut items = Items::new(input, ends);
-    // The session of a folder may say how its files are to be read.
+    // The session of a folder may say how its files are lexed.
     items.set_mode(place.session.mode());
     while let Some(item) = items.next().map_err(unreadable(&path))? {
         check(cancel)?;

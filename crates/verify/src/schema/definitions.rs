@@ -1,18 +1,18 @@
-//! Definitions of one side, by kind and name.
+//! The definitions of one side, by kind and name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use refloat_read::catalog::Database;
 use refloat_run::own::is_own_schema;
 
-/// Kind and name of an object: `table`, `d.t`.
+/// Kind and name of an object, such as `table` and `d.t`.
 pub(super) type Name = (&'static str, String);
 
 /// A definition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Definition {
     pub(super) text: Vec<u8>,
-    /// What it was created under, and what else belongs to it: name and value.
+    /// The session settings it was created under, and other values that belong to it, by name.
     pub(super) besides: BTreeMap<&'static str, String>,
 }
 
@@ -20,19 +20,19 @@ pub(super) struct Definition {
 #[derive(Debug, Default)]
 pub struct Definitions {
     pub(super) all: BTreeMap<Name, Definition>,
-    /// Triggers in the order in which they fire.
+    /// Triggers in firing order.
     pub(super) triggers: Vec<String>,
-    /// Tables that are there, but nothing says how they are defined.
+    /// Tables that exist, but whose definition is unknown.
     pub undefined: BTreeSet<String>,
 }
 
 impl Definitions {
-    /// Whether there are none.
+    /// Whether there are no definitions at all.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// Whether there is one of this kind and name.
+    /// Whether there is a definition of this kind and name.
     pub fn has(&self, kind: &'static str, name: &str) -> bool {
         self.all.contains_key(&(kind, name.to_owned()))
     }
@@ -48,7 +48,7 @@ impl Definitions {
             .any(|(kind, name)| !objects.contains(&kind) && within(name))
     }
 
-    /// Forgets what is said of databases of Refloat's own that are not among these.
+    /// Drops the definitions of Refloat's own databases, except those listed.
     pub fn forget_own_beside(&mut self, databases: &[Database]) {
         self.all.retain(|(kind, name), _| {
             *kind != "database"
@@ -57,13 +57,13 @@ impl Definitions {
         });
     }
 
-    /// Kind and name of each.
+    /// Kind and name of each definition.
     pub fn names(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.all.keys().map(|(kind, name)| (*kind, name.as_str()))
     }
 }
 
-/// A kind of program in the words of this comparison.
+/// The kind of a program, as this comparison names it.
 pub(super) fn kind(word: &str) -> &'static str {
     match word {
         "FUNCTION" => "function",

@@ -1,13 +1,13 @@
-//! Two definitions of a table in the words of servers of one version, line by line.
+//! Compares two table definitions of servers of the same version line by line.
 
 use refloat_schema::definition::without_auto_increment;
 
-/// Characters of a line that are shown, from shortly before the first that differs.
+/// Characters of a line to show, from shortly before the first difference.
 const SHOWN: usize = 160;
-/// Characters shown in front of it.
+/// Characters shown before the first difference.
 const BEFORE: usize = 40;
 
-/// Tells `differ` each part in which two definitions differ.
+/// Calls `differ` for each part in which the two definitions differ.
 pub fn compare(a: &str, b: &str, differ: &mut dyn FnMut(&str, String, String)) {
     let (a, b) = (spelled(a), spelled(b));
     if a == b {
@@ -49,14 +49,14 @@ pub fn compare(a: &str, b: &str, differ: &mut dyn FnMut(&str, String, String)) {
     }
 }
 
-/// The lines of a definition with a name for each; a name that is there twice gets a number.
+/// Labels the lines of a definition; repeated labels get a line number.
 fn parts(text: &str) -> Vec<(String, &str)> {
     let mut parts: Vec<(String, &str)> = Vec::new();
     for line in text.lines() {
         let line = line.trim().trim_end_matches(',');
         let name = |rest: &str| rest.split('`').nth(1).unwrap_or_default().to_owned();
         let label = if line.starts_with("CREATE ") {
-            // Its name is the same: it was found by it.
+            // The table name is the same: the two were matched by it.
             continue;
         } else if line.starts_with('`') {
             format!("column {}", name(line))
@@ -86,14 +86,16 @@ fn parts(text: &str) -> Vec<(String, &str)> {
     parts
 }
 
-/// A definition as the server writes it once it has read its own text.
+/// Normalises a definition to the form the server prints after reading its own text.
 fn spelled(text: &str) -> String {
     let text = without_auto_increment(text);
-    // Aria shows the default of a table that did not name it, and then calls it named.
+    // Aria prints the default page_checksum of a table that did not set it, and from then on treats
+    // it as set.
     let text = text
         .replacen(" page_checksum=1", "", 1)
         .replacen(" PAGE_CHECKSUM=1", "", 1);
-    // MySQL shows a column's character set where it is not the table's or was named; the collation says it as well.
+    // MySQL prints a column's character set if it differs from the table's or was given explicitly;
+    // the collation implies it anyway.
     let mut out = String::with_capacity(text.len());
     let mut rest = text.as_str();
     let mut quote: Option<char> = None;
@@ -119,7 +121,7 @@ fn spelled(text: &str) -> String {
     out
 }
 
-/// Two texts from shortly before the first character that differs.
+/// Both texts, from shortly before the first difference.
 pub fn from_difference(a: &str, b: &str, width: usize) -> (String, String) {
     let same = a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
     let skip = same.saturating_sub(BEFORE);
@@ -131,7 +133,7 @@ pub fn from_difference(a: &str, b: &str, width: usize) -> (String, String) {
     (cut(a), cut(b))
 }
 
-/// The beginning of a text on one line, without what a terminal would act on.
+/// The beginning of a text on one line, without control characters that a terminal would act on.
 fn shown(text: &str, width: usize) -> String {
     let mut out: String = text
         .chars()

@@ -1,8 +1,9 @@
-//! Next `AUTO_INCREMENT` values.
+//! Compares next `AUTO_INCREMENT` values.
 //!
-//! A table whose next value is lower gives numbers again that the other has given, and whose rows may have been deleted since. Where one
-//! side was made of the other that is a difference. Of two servers that live apart it need not be one: a replica, or another node of a
-//! cluster, learns of numbers by their rows only, not of those whose transactions were rolled back.
+//! A table with a lower next value assigns numbers again that the other side has already used, for
+//! rows that may have been deleted since. If one side was made from the other, that is a
+//! difference. Between two independent servers it need not be: a replica, or another cluster node,
+//! learns numbers only from rows, and never those of transactions that were rolled back.
 
 use refloat_schema::definition::next_auto_increment;
 
@@ -12,10 +13,10 @@ use crate::outcome::{SchemaDifference, VerifyOutcome};
 
 /// Tables named in the note.
 const NAMED: usize = 20;
-/// How a column, or an option of a table, says it.
+/// How a column, or a table option, is marked.
 const WORD: &str = " AUTO_INCREMENT";
 
-/// Notes the tables whose next value is lower on the second side, or counts them as differences.
+/// Collects the tables whose next value is lower on the second side, as a note or as differences.
 pub fn compare(
     comparison: &Comparison,
     (a, b): (&Definitions, &Definitions),
@@ -63,7 +64,8 @@ pub fn compare(
     ));
 }
 
-/// The next value, where a definition says it: dumps of other tools may have left it out.
+/// The next value, if it is known. Without the option it is 1, except that dumps of other tools may
+/// have omitted it.
 fn next(definition: &Definition, other_tool: bool) -> Option<u64> {
     let text = String::from_utf8_lossy(&definition.text);
     let silent = (!other_tool && text.contains(WORD)).then_some(1);

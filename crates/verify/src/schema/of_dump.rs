@@ -1,4 +1,4 @@
-//! Definitions of a dump, read from its SQL files as the stock client would read them.
+//! Gathers the definitions of a dump from its SQL files, read as the stock client reads them.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::folder::DumpFolder;
 use crate::options::{VerifyOptions, asked};
 use crate::other::Definition;
 
-/// Variables that belong to a program.
+/// Session variables that are stored with a program.
 const SESSION: [&str; 4] = [
     "sql_mode",
     "character_set_client",
@@ -27,7 +27,7 @@ const SESSION: [&str; 4] = [
     "time_zone",
 ];
 
-/// Reads the files with definitions.
+/// Reads the files that hold definitions.
 pub fn read(folder: &DumpFolder, options: &VerifyOptions) -> Result<Definitions, VerifyError> {
     let mut reader = Reader::new(options);
     let manifest = &folder.manifest;
@@ -43,7 +43,7 @@ pub fn read(folder: &DumpFolder, options: &VerifyOptions) -> Result<Definitions,
 /// Gathers definitions from statements.
 pub struct Reader<'a> {
     options: &'a VerifyOptions,
-    /// What was found.
+    /// The definitions gathered so far.
     pub found: Definitions,
     database: String,
     session: BTreeMap<&'static str, String>,
@@ -53,7 +53,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Nothing read yet.
+    /// A reader that has seen nothing yet.
     pub fn new(options: &'a VerifyOptions) -> Self {
         Self {
             options,
@@ -65,7 +65,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Begins a file whose statements are about this database when they name none.
+    /// Starts a file; `database` is the default for its statements.
     pub fn enter(&mut self, database: Option<&str>) {
         database.unwrap_or_default().clone_into(&mut self.database);
         self.session.clear();
@@ -94,7 +94,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Gathers what a statement defines.
+    /// Records the definition in a statement, if there is one.
     pub fn statement(&mut self, statement: &StatementKind, text: &[u8]) {
         let words = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         match statement {
@@ -109,7 +109,7 @@ impl<'a> Reader<'a> {
                 temporary: false,
                 ..
             } => {
-                // A tool that knows no sequences tells of their tables.
+                // Tools that do not know sequences dump them as tables.
                 let sequence = Definition::of(text, self.mode).sequence;
                 self.object(if sequence { "sequence" } else { "table" }, table, text);
             }
@@ -119,7 +119,7 @@ impl<'a> Reader<'a> {
                     self.found.all.remove(&("table", label));
                 }
             }
-            // Either may set the number anew.
+            // Either may reset the next value.
             StatementKind::Truncate { table } | StatementKind::AlterTable { table } => {
                 let label = self.label(table);
                 if let Some(of) = self.found.all.get_mut(&("table", label))
@@ -160,7 +160,7 @@ impl<'a> Reader<'a> {
         format!("{database}.{}", String::from_utf8_lossy(&name.name))
     }
 
-    /// A table, view or sequence, if it is asked for.
+    /// Records a table, view or sequence, if it is selected.
     fn object(&mut self, kind: &'static str, name: &ObjectName, text: &[u8]) {
         let own = String::from_utf8_lossy(&name.name);
         let database = self.database_of(name);
@@ -179,7 +179,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Adds a definition, if its database is asked for.
+    /// Adds a definition, if its database is selected.
     fn add(&mut self, kind: &'static str, (database, name): (&str, String), text: &[u8]) {
         let asked = asked(self.options, &refloat_wire::ConnectOptions::default());
         if !wanted_database(&asked, database) {
@@ -219,7 +219,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `DO SETVAL(s, 5, 0)` behind a sequence: its next value.
+    /// Records a sequence's next value from the `DO SETVAL(s, 5, 0)` after it.
     fn value(&mut self, text: &[u8]) {
         let Some(label) = self.sequence.take() else {
             return;

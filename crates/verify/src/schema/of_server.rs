@@ -1,4 +1,4 @@
-//! Definitions of a server, in its own words.
+//! Gathers the definitions of a server, as the server prints them.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::{Definition, Definitions};
 use crate::error::VerifyError;
 use crate::side::ServerSide;
 
-/// Reads what the plan does not hold yet.
+/// Collects the plan's definitions, and queries those that it does not hold.
 pub fn read(server: &mut ServerSide) -> Result<Definitions, VerifyError> {
     let mut read = Definitions::default();
     for database in &server.plan.databases {

@@ -1,21 +1,22 @@
-//! Texts of two versions of a server that say the same.
+//! Compares texts that different server versions print for the same program.
 
 use refloat_sqltext::{LexMode, Token, TokenKind, tokens};
 
-/// What MySQL from 8.0.16 on says of a database that is not encrypted; older ones know no other.
+/// MySQL 8.0.16 and later print this for a database that is not encrypted; older versions print
+/// nothing.
 const NOT_ENCRYPTED: &[u8] = b" /*!80016 DEFAULT ENCRYPTION='N' */";
-/// Types whose display width MySQL no longer shows from 8.0.19 on, unless zeros fill it.
+/// Types whose display width MySQL 8.0.19 and later omit, except with ZEROFILL.
 const WIDE: &[&str] = &["TINYINT", "SMALLINT", "MEDIUMINT", "INT", "BIGINT", "YEAR"];
 
-/// Whether two definitions differ in nothing but what versions of a server spell in their own ways: quotes around names, blanks,
-/// comments, display widths, the old name of `utf8mb3`. What stands in strings is compared as it is.
+/// Whether two definitions differ only in how server versions spell them: quotes around names,
+/// white space, comments, display widths, the old name of `utf8mb3`. Strings are compared verbatim.
 pub fn same(a: &[u8], b: &[u8], sql_mode: &str) -> bool {
     let mode = LexMode {
         ansi_quotes: sql_mode.contains("ANSI_QUOTES"),
         no_backslash_escapes: sql_mode.contains("NO_BACKSLASH_ESCAPES"),
         ..LexMode::default()
     };
-    // One of the two may be shown with other quotes than it was written with.
+    // A definition may be printed with other quotes than it was written with.
     let other = LexMode {
         ansi_quotes: false,
         ..mode
@@ -52,7 +53,7 @@ fn words(text: &[u8], mode: LexMode) -> Vec<Vec<u8>> {
     words
 }
 
-/// The name without quotes, where it needs none.
+/// The name without quotes, if it needs none.
 fn bare(token: &Token, text: &[u8]) -> Option<Vec<u8>> {
     let name = token.name(text)?;
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$');
@@ -60,7 +61,7 @@ fn bare(token: &Token, text: &[u8]) -> Option<Vec<u8>> {
     is_word.then_some(name)
 }
 
-/// The name of a character set or collation as newer servers write it; any other word as it is.
+/// The name of a character set or collation as newer servers print it; any other word unchanged.
 pub fn modern(name: &str) -> String {
     match name.strip_prefix("utf8") {
         Some(rest) if rest.is_empty() || rest.starts_with('_') => format!("utf8mb3{rest}"),

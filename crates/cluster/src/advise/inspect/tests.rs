@@ -1,4 +1,4 @@
-//! Machines, as a look at them is read, and as it looks.
+//! Reads looks at machines, and looks at this one.
 
 use super::super::candidate::Shown;
 use super::super::script::lines;
@@ -54,7 +54,8 @@ fn a_look_is_read() {
     assert_eq!(machine.listens[0].program, "socat");
 }
 
-/// A tree of its own beside packages of another version: the server is down, and was seen to run from there.
+/// A tree of its own beside packages of another version: the server is down, and was seen running
+/// from there.
 #[test]
 fn programs_of_a_server_that_is_down_are_those_that_it_had() {
     let folder = tempfile::tempdir().unwrap();
@@ -68,7 +69,7 @@ fn programs_of_a_server_that_is_down_are_those_that_it_had() {
         bin.parent().unwrap().to_string_lossy().into_owned()
     };
     let (own, path) = (tree("own", "11.8"), tree("path", "11.4"));
-    // What the files of this machine say is not of this server.
+    // The option files of this machine are not of this server.
     let file = folder.path().join("my.cnf");
     std::fs::write(&file, "[mysqld]\n").unwrap();
     let version = |shown: Shown| {
@@ -102,7 +103,7 @@ fn programs_of_a_server_that_is_down_are_those_that_it_had() {
 
 #[test]
 fn a_certificate_that_is_over_is_seen() {
-    /// Of the year 2020, and of nobody.
+    /// It expired in 2021, and belongs to nobody.
     const OVER: &str = "-----BEGIN CERTIFICATE-----\n\
         MIIBFjCBvAIBATAKBggqhkjOPQQDAjAXMRUwEwYDVQQDDAxyZWZsb2F0LXRlc3Qw\n\
         HhcNMjAwMTAxMDAwMDAwWhcNMjEwMTAxMDAwMDAwWjAXMRUwEwYDVQQDDAxyZWZs\n\

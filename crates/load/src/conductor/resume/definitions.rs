@@ -1,4 +1,4 @@
-//! What an earlier process has left of tables, databases and programs.
+//! Tables, databases and programs that an earlier process left behind.
 
 use std::sync::Arc;
 
@@ -16,21 +16,23 @@ use crate::programs::Kind;
 use crate::table::TableDetail;
 
 impl Conductor<'_> {
-    /// Whether rows of a table are in that come behind this statement: then it was run, and must not be run again.
+    /// Whether rows of a table that come after this statement are loaded: then it has run, and must
+    /// not run again.
     pub(in crate::conductor) fn begun_behind(&self, key: &TableKey, item: &Item) -> bool {
         let file = self.file();
         let found = self.resume.found.tables.get(key);
         found.is_some_and(|table| table.goes_beyond(file, item.offset))
     }
 
-    /// Whether rows of any table of a database are in that come behind this statement.
+    /// Whether rows of any table of a database that come after this statement are loaded.
     pub(in crate::conductor) fn database_begun_behind(&self, database: &str, item: &Item) -> bool {
         let file = self.file();
         let mut tables = self.resume.found.tables.iter();
         tables.any(|(key, table)| key.0 == database && table.goes_beyond(file, item.offset))
     }
 
-    /// A table whose definition was run, and some of whose rows may be in: it stays as it is.
+    /// Registers a table whose definition has run and some of whose rows may be loaded: it stays as
+    /// it is.
     pub(in crate::conductor) fn take_up(
         &mut self,
         key: &TableKey,
@@ -56,7 +58,7 @@ impl Conductor<'_> {
             // ER_NO_SUCH_TABLE.
             Err(LoadError::Server { source, .. }) if source.server_code() == Some(1146) => {
                 if self.in_past() {
-                    // A statement further on has given it another name, or dropped it.
+                    // A later statement has renamed or dropped it.
                     return Ok(());
                 }
                 return Err(LoadError::Stopped(vec![Refusal {
@@ -97,7 +99,8 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Whether a table stays as an earlier process has left it; otherwise what it has left is removed, and the table is created anew.
+    /// Whether a table stays as an earlier process left it. If not, what that process left is
+    /// removed, and the table is created again.
     pub(in crate::conductor) fn stays(
         &mut self,
         key: &TableKey,
@@ -122,7 +125,7 @@ impl Conductor<'_> {
             )
         };
         if redone {
-            // Its engine takes no rows back, so none of them is known to be in just once.
+            // Its engine cannot roll back, so no row is known to be there exactly once.
             self.on_marks("removing progress marks", |marks, conn| {
                 marks.forget_table(conn, (&key.0, &key.1))
             })?;
@@ -131,7 +134,7 @@ impl Conductor<'_> {
         if self.existed(key) {
             return Ok(false);
         }
-        // The view that this table holds the place of may be there already.
+        // The view that this table is a placeholder for may exist already.
         self.remove_leftover(Kind::View, key)?;
         if !self.is_there(key)? {
             return Ok(false);
@@ -158,7 +161,8 @@ impl Conductor<'_> {
         Ok(false)
     }
 
-    /// What was said of a table that the dump does not create; `None` when it is to be looked at as if it were met for the first time.
+    /// What the marks say about a table that the dump does not create. `None`: look at it as if it
+    /// were met for the first time.
     pub(in crate::conductor) fn appended_to(
         &mut self,
         key: &TableKey,
@@ -177,8 +181,8 @@ impl Conductor<'_> {
         Ok(Some(found.detail.clone()))
     }
 
-    /// Empties a table that was empty before an earlier process has marked `sent` rows in it: its engine takes no rows back, so none of
-    /// them is known to be in just once.
+    /// Empties a table that was empty before an earlier process marked `sent` rows in it. Its
+    /// engine cannot roll back, so no row is known to be there exactly once.
     fn empty_again(
         &mut self,
         key: &TableKey,
@@ -201,7 +205,7 @@ impl Conductor<'_> {
         }
         let quoted = quoted_name(key);
         let rows = self.count(&quoted)?;
-        // Marks come before their rows, so that there cannot be more of them.
+        // Marks are committed before their rows, so there cannot be more rows than marks.
         if rows > sent || (rows > 0 && self.ctx.options.existing == ExistingPolicy::Append) {
             return Err(stopped(
                 format!(
@@ -230,7 +234,7 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Gives a database the collation again that it had before the dump changed it for a while.
+    /// Restores the collation that a database had before the dump changed it for a while.
     pub(in crate::conductor) fn restore_collation(
         &mut self,
         database: &str,
@@ -246,7 +250,7 @@ impl Conductor<'_> {
         super::super::barrier::alter(&mut self.catalog, database, wanted)
     }
 
-    /// Keeps the collation that a database has before the dump changes it.
+    /// Records the collation of a database before the dump changes it.
     pub(in crate::conductor) fn note_collation(&mut self, database: &str) -> Result<(), LoadError> {
         if self.ctx.marks.is_none() || self.in_past() || self.altered.contains(database) {
             return Ok(());
@@ -263,7 +267,7 @@ impl Conductor<'_> {
         self.note_database(database, &step)
     }
 
-    /// Removes a program that an earlier process has created, before it is created again.
+    /// Removes a view or program that an earlier process created, before it is created again.
     pub(in crate::conductor) fn remove_leftover(
         &mut self,
         kind: Kind,
@@ -273,10 +277,10 @@ impl Conductor<'_> {
             return Ok(());
         }
         self.enter_catalog()?;
-        // The names of a dump's session may be read in another character set.
+        // The dump's session may read names in another character set.
         self.catalog_session = None;
         let quoted = quoted_name(key);
-        // Whatever this says: if something is in the way, the statement that follows tells.
+        // Ignore errors: if something is in the way, the statement that follows will say so.
         let _ = self.catalog.exec("SET NAMES utf8mb4");
         let _ = self.catalog.exec(format!("DROP {kind} IF EXISTS {quoted}"));
         Ok(())

@@ -1,4 +1,4 @@
-//! Steps besides rows, and the tables that all marks live in.
+//! Steps other than rows, and the tables that hold all marks.
 
 use std::time::Duration;
 
@@ -11,24 +11,23 @@ use crate::error::{LoadError, Refusal};
 use crate::marks::{LeftMarks, Marks, StepKind, parsed};
 use crate::programs::Contents;
 
-/// How long a load is so young that it may as well begin anew where a power cut may have taken definitions of statements that it has noted
-/// as done.
+/// A load this young may as well start over if a power cut takes away definitions of statements
+/// that it has marked done.
 const YOUNG: Duration = Duration::from_secs(5);
-/// Words of changes that move rows or tables: a name without rows may be left of them.
+/// Keywords of changes that move rows or tables and may leave a name without rows.
 const MOVES: [&[u8]; 4] = [b"RENAME", b"PARTITION", b"CONVERT", b"TABLESPACE"];
 
-/// A statement that is run alone: what is known of it.
+/// What is known about a statement that runs alone.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Step {
-    /// Whether it was run to its end. Otherwise it was about to be run.
+    /// Whether it ran to its end. If not, it was about to run.
     pub done: bool,
-    /// Its line.
     pub line: u64,
     /// Its first bytes.
     pub head: String,
-    /// Rows of tables after it.
+    /// Rows of tables after it ran: database, table, count.
     pub counts: Vec<(String, String, u64)>,
-    /// The account that it would have created, which was there and was left as it is.
+    /// The account that it would have created, but that existed and was left unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_account: Option<String>,
 }
@@ -42,16 +41,16 @@ pub struct DatabaseStep {
     pub collation: Option<String>,
 }
 
-/// Where the tables of marks were made.
+/// Where the tables of marks were created.
 #[derive(Default)]
 pub struct MarkTables {
-    /// On the server, and by statements that its replicas run as well.
+    /// On the server, by statements that its replicas run too.
     logged: bool,
     /// On the server only.
     unlogged: bool,
 }
 
-/// Whether a statement changes one table, and nothing of the session.
+/// Whether a statement changes one table and nothing in the session.
 pub fn is_change_of_table(kind: &ItemKind) -> bool {
     matches!(
         kind,
@@ -59,8 +58,8 @@ pub fn is_change_of_table(kind: &ItemKind) -> bool {
     )
 }
 
-/// Whether definitions that are not on the disk for certain may stay so while this is run: the session's own affairs, and the next change of
-/// a table.
+/// Whether definitions may stay unflushed while this runs: it concerns only the session, or it is
+/// the next change of a table.
 pub fn may_stay_unsettled(kind: &ItemKind) -> bool {
     is_change_of_table(kind)
         || matches!(
@@ -78,7 +77,7 @@ impl Conductor<'_> {
         format!("{:016x}:{}", self.file(), item.offset)
     }
 
-    /// What an earlier process has found in a database.
+    /// What an earlier process found in a database.
     pub(in crate::conductor) fn database_found(&self, database: &str) -> Option<DatabaseStep> {
         self.resume
             .found
@@ -87,7 +86,7 @@ impl Conductor<'_> {
             .and_then(|detail| parsed(detail))
     }
 
-    /// Keeps what a database holds before it is changed.
+    /// Records what a database holds before it is changed.
     pub(in crate::conductor) fn note_database(
         &mut self,
         database: &str,
@@ -107,7 +106,8 @@ impl Conductor<'_> {
         })
     }
 
-    /// Makes the tables of marks where they are missing: on the server, and on its replicas once rows go there.
+    /// Creates the tables of marks where they are missing: on the server, and on its replicas once
+    /// rows go there.
     pub(in crate::conductor) fn prepare_marks(&mut self) -> Result<(), LoadError> {
         if self.ctx.marks.is_none() {
             return Ok(());
@@ -131,7 +131,8 @@ impl Conductor<'_> {
             .map_err(|error| LoadError::server("preparing progress marks", error))
     }
 
-    /// Something about marks, on the catalogue's connection. Once rows are kept out of the binary log, so is all of this.
+    /// Runs `work` on the marks, on the catalogue connection. Once rows are kept out of the binary
+    /// log, so are these changes.
     pub(super) fn on_marks(
         &mut self,
         what: &str,
@@ -141,7 +142,7 @@ impl Conductor<'_> {
             return Ok(());
         }
         let tables = &self.resume.tables;
-        // Replicas need them only for rows.
+        // Replicas need the tables only for rows.
         if !tables.logged && !tables.unlogged {
             self.prepare_marks()?;
         }
@@ -154,7 +155,7 @@ impl Conductor<'_> {
         }
     }
 
-    /// Lets the catalogue's connection write to the binary log or not, where it may be otherwise.
+    /// Switches the binary log of the catalogue connection on or off, unless it has never been off.
     fn log_catalog(&mut self, logs: bool) -> Result<(), LoadError> {
         if logs && !self.resume.tables.unlogged {
             return Ok(());
@@ -166,7 +167,7 @@ impl Conductor<'_> {
             .map_err(|error| LoadError::server("preparing progress marks", error))
     }
 
-    /// A statement that is run alone: what an earlier process has said of it, if that one has run it.
+    /// What an earlier process noted about a statement that runs alone, if that process ran it.
     pub(in crate::conductor) fn passed(
         &mut self,
         text: &[u8],
@@ -202,13 +203,13 @@ impl Conductor<'_> {
         }
     }
 
-    /// Whether an earlier process has run this statement.
+    /// Whether an earlier process ran this statement.
     pub(in crate::conductor) fn is_passed(&self, item: &Item) -> bool {
         let step = self.resume.steps.get(&self.step_name(item));
         step.is_some_and(|step| step.done)
     }
 
-    /// Says that a statement is about to be run alone.
+    /// Marks a statement as about to run alone.
     pub(in crate::conductor) fn about_to_run(
         &mut self,
         text: &[u8],
@@ -223,7 +224,7 @@ impl Conductor<'_> {
         self.note_statement(text, item, &step)
     }
 
-    /// Says that it was run.
+    /// Marks a statement as done.
     pub(in crate::conductor) fn finished(
         &mut self,
         text: &[u8],
@@ -234,8 +235,9 @@ impl Conductor<'_> {
         self.note_statement(text, item, &step)
     }
 
-    /// Notes a statement that is run alone. Nobody makes what comes before it again, so that has to be on the disk first: of several
-    /// changes of tables in a row, for a load that is [`YOUNG`], when the last of them is done.
+    /// Notes a statement that runs alone. What comes before it is never made again, so that must be
+    /// on disk first. If the load is [`YOUNG`], several changes of tables in a row are flushed only
+    /// after the last of them.
     fn note_statement(&mut self, text: &[u8], item: &Item, step: &Step) -> Result<(), LoadError> {
         let name = self.step_name(item);
         let unsettled = self.resume.unsettled;
@@ -253,11 +255,11 @@ impl Conductor<'_> {
         self.note_step(StepKind::Statement, &name, step)
     }
 
-    /// When the server was started, if what this statement defines need not be on the disk at once.
+    /// When the server was started, if what this statement defines need not be on disk at once.
     fn may_leave_unsettled(&self, text: &[u8], item: &Item) -> Option<i64> {
-        // Where the server refuses to bring anything to the disk, the mark would stay.
+        // If the server refuses to flush, the mark would stay.
         let young = !self.resume.active && self.resume.syncs && self.resume.begun.elapsed() < YOUNG;
-        // Behind a proxy another server may answer than the one that is written to.
+        // Behind a proxy, the server that answers may not be the one that is written to.
         let direct = self.ctx.first_connection != 0;
         let of_files = self.catalog.server().vendor == Vendor::MariaDb;
         if !(young && direct && of_files && is_change_of_table(&item.kind)) {
@@ -268,7 +270,7 @@ impl Conductor<'_> {
         self.ctx.server_started.filter(|_| !MOVES.iter().any(moves))
     }
 
-    /// Brings to the disk what statements have defined that are noted as done.
+    /// Flushes the definitions of statements that are marked done.
     pub(in crate::conductor) fn settle_definitions(&mut self) -> Result<(), LoadError> {
         if self.resume.unsettled {
             self.bring_definitions_to_disk()?;
@@ -294,7 +296,7 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// The marks that the load has made, if it has made any.
+    /// The marks that the load has written, if any.
     pub(crate) fn made_marks(&self) -> Option<LeftMarks> {
         let tables = &self.resume.tables;
         let (rows_logged, tables_logged) = (!tables.unlogged, tables.logged);
@@ -303,7 +305,7 @@ impl Conductor<'_> {
         Some(marks.left(rows_logged, tables_logged))
     }
 
-    /// Removes the marks of a load that has come to its end.
+    /// Removes the marks of a load that has ended.
     pub(crate) fn forget_marks(&mut self) -> Result<(), LoadError> {
         let Some(marks) = self.made_marks() else {
             return Ok(());
@@ -314,17 +316,18 @@ impl Conductor<'_> {
             .map_err(|error| LoadError::server("removing the progress marks", error))
     }
 
-    /// After an error: whether the same load can go on. Marks of one that had not changed anything are removed.
+    /// After an error: whether the same load can be resumed. The marks of a load that changed
+    /// nothing are removed.
     pub(crate) fn keeps_marks(&mut self) -> bool {
         if self.ctx.marks.is_none() {
             return false;
         }
         if self.touched {
-            // Without its connection the next load finds out.
+            // If the connection is lost, the next load finds out.
             let _ = self.settle_definitions();
             return true;
         }
-        // Without its connection it leaves them, and the next load takes them away.
+        // If the connection is lost, the marks stay, and the next load removes them.
         let _ = self.forget_marks();
         false
     }

@@ -1,4 +1,5 @@
-//! `refloat cluster advise`: what would make a state transfer fail, and what would make it fast.
+//! `refloat cluster advise`: finds what would make a state transfer fail, and what would make it
+//! faster.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
@@ -132,10 +133,11 @@ fn is_there(path: &Path) -> ProgramError {
     .hint("Give --write the name of a file that does not exist yet.")
 }
 
-/// Writes the file under its name at once: it is small, and one that is there is never written over.
+/// Writes a new file directly, not through a temporary one: it is small, and an existing file is
+/// never overwritten.
 fn write(path: &Path, advice: &Advice) -> anyhow::Result<()> {
     let failed = || format!("cannot write {}", path.display());
-    // Names of nodes and paths of keys stand in it: for its owner, as option files often are.
+    // It contains node names and key paths: readable by its owner only, like many option files.
     let file = OpenOptions::new()
         .write(true)
         .create_new(true)
@@ -149,7 +151,7 @@ fn write(path: &Path, advice: &Advice) -> anyhow::Result<()> {
         .write_all(fragment(advice).as_bytes())
         .and_then(|()| file.sync_all());
     if written.is_err() {
-        // Half of a list of settings is worse than none.
+        // A truncated list of settings is worse than none.
         let _ = std::fs::remove_file(path);
     }
     written.with_context(failed)

@@ -1,4 +1,4 @@
-//! `refloat cluster bootstrap`: all nodes are down, and the cluster begins again.
+//! `refloat cluster bootstrap`: starts a cluster again after all its nodes went down.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -28,7 +28,6 @@ use crate::shell::word;
 use crate::sizes::parse_time;
 use crate::watch::{Show, Watch};
 
-/// Name of these runs.
 const COMMAND: &str = "cluster bootstrap";
 
 const AFTER_HELP: &str = "\
@@ -103,7 +102,7 @@ pub struct BootstrapArgs {
     json: bool,
 }
 
-/// What became of the others.
+/// The result of bringing the other nodes back.
 #[derive(Debug, Default, Serialize)]
 struct Others {
     back: Vec<Rejoined>,
@@ -176,7 +175,7 @@ pub fn run(args: &BootstrapArgs, context: &Context) -> anyhow::Result<Exit> {
         Err(error) => (None, Some(anyhow::Error::new(error))),
     };
     error = error.or(others.first_error.take());
-    // With all others left out there is nothing to compare.
+    // If every other node is left out, there is nothing to compare.
     let alone = plan.left_out().count() + 1 == nodes.members.len();
     let verified = match args.verify.verify.filter(|_| error.is_none() && !alone) {
         None => None,
@@ -184,7 +183,7 @@ pub fn run(args: &BootstrapArgs, context: &Context) -> anyhow::Result<Exit> {
             .map_err(|failed| error = Some(failed.into()))
             .ok(),
     };
-    // What only every row tells, counts and checksums do not.
+    // A full comparison reads every row; counts and checksums cannot prove that much.
     let overrules = verified.as_ref().is_some_and(|verified| !verified.quick);
     let same = verified.as_ref().is_none_or(Verified::is_same) && (overrules || !others.unproven);
     let result = match &error {
@@ -257,7 +256,7 @@ fn page(
     Ok(())
 }
 
-/// Refuses to go on with what another command has begun.
+/// Refuses to resume a bootstrap that was started with other options.
 fn as_begun(plan: &BootstrapPlan, node: Option<&str>, without: &[String]) -> anyhow::Result<()> {
     let flags = |node: Option<&str>, without: &BTreeSet<&str>| {
         let without = without
@@ -294,7 +293,8 @@ fn as_begun(plan: &BootstrapPlan, node: Option<&str>, without: &[String]) -> any
     .into())
 }
 
-/// Brings the others back, one after the other. One that is refused or does not come keeps nobody else away.
+/// Brings the other nodes back one after the other. A node that is refused or does not come back
+/// does not hold up the rest.
 fn bring_back(
     args: &BootstrapArgs,
     plan: &BootstrapPlan,
@@ -381,7 +381,7 @@ fn one_back(
     Ok((rejoined, proven))
 }
 
-/// Where it stands that a cluster was to begin, until all nodes are back.
+/// The file that records a started bootstrap until all nodes are back.
 struct Mark {
     path: PathBuf,
 }
@@ -398,7 +398,8 @@ impl Mark {
         }
     }
 
-    /// The plan of a command that ended before all were back, where its node serves by now, or is on its way to.
+    /// The plan of a bootstrap that ended before all nodes were back, if its node serves the
+    /// cluster it began or its server is running.
     fn goes_on(&self, nodes: &Nodes, view: &ClusterView) -> Option<BootstrapPlan> {
         let text = std::fs::read_to_string(&self.path).ok()?;
         let Marked { plan } = serde_json::from_str(&text).ok()?;
@@ -429,7 +430,7 @@ impl Mark {
     }
 
     fn remove(&self) {
-        // One that is left behind is looked at only when its node serves alone.
+        // A leftover file does no harm: `goes_on` checks it against the cluster before using it.
         let _ = std::fs::remove_file(&self.path);
     }
 }

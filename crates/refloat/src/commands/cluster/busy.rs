@@ -1,4 +1,4 @@
-//! What is under way in a cluster, and the refusals to begin something else beside it.
+//! Finds the operations in progress on a cluster, and refuses to start another one next to them.
 
 use anyhow::Context as _;
 use refloat_cluster::{
@@ -12,12 +12,12 @@ use crate::context::Context;
 use crate::exit::{Exit, ProgramError};
 use crate::shell::word;
 
-/// Name of the runs of `refloat cluster restore`.
+/// Command name under which the runs of `refloat cluster restore` are recorded.
 pub const RESTORE: &str = "cluster restore";
-/// Name of the runs of `refloat cluster maintain`.
+/// Command name under which the runs of `refloat cluster maintain` are recorded.
 pub const MAINTAIN: &str = "cluster maintain";
 
-/// The newest restore of this cluster that has not ended.
+/// The newest unfinished restore of this cluster.
 pub fn unfinished_restore(
     cluster: &str,
     context: &Context,
@@ -37,7 +37,8 @@ pub fn unfinished_restore(
     Ok(None)
 }
 
-/// The command that goes on with a restore; of one of an earlier version, which has not kept it, with these flags for the cluster.
+/// The command that resumes a restore. Earlier versions did not record it; then it is built with
+/// these cluster flags.
 pub fn goes_on(state: &RestoreState, flags: &str) -> String {
     state.command.clone().unwrap_or_else(|| {
         let source = word(&state.plan.source);
@@ -50,7 +51,7 @@ pub fn goes_on(state: &RestoreState, flags: &str) -> String {
     })
 }
 
-/// Every maintenance that has not ended, the oldest first.
+/// All unfinished maintenances, oldest first.
 pub fn unfinished_maintenances(context: &Context) -> anyhow::Result<Vec<(RunDir, MaintainState)>> {
     let mut found = Vec::new();
     for dir in RunDir::list(context.state_dir()).context("cannot read the runs")? {
@@ -63,7 +64,7 @@ pub fn unfinished_maintenances(context: &Context) -> anyhow::Result<Vec<(RunDir,
     Ok(found)
 }
 
-/// Refuses for these reasons, if there are any.
+/// Refuses for the given reasons, if there are any.
 pub fn refuse_for(reasons: &[String], hint: &str) -> anyhow::Result<()> {
     if reasons.is_empty() {
         return Ok(());
@@ -73,7 +74,7 @@ pub fn refuse_for(reasons: &[String], hint: &str) -> anyhow::Result<()> {
         .into())
 }
 
-/// Refuses to do something else to a cluster while it is being restored.
+/// Refuses to do anything else to a cluster that is being restored.
 pub fn refuse_open(cluster: &str, context: &Context) -> anyhow::Result<()> {
     let Some((dir, state)) = unfinished_restore(cluster, context)? else {
         return Ok(());
@@ -95,7 +96,8 @@ pub fn refuse_open(cluster: &str, context: &Context) -> anyhow::Result<()> {
     .into())
 }
 
-/// Refuses while a restore of the cluster is driven by another process, on whatever machine: it stops and starts the same nodes.
+/// Refuses while another process, on any machine, drives a restore of the cluster: it stops and
+/// starts the same nodes.
 pub fn refuse_restored(nodes: &Nodes, view: &ClusterView) -> anyhow::Result<()> {
     refuse_for(
         &restores_elsewhere(&nodes.members, view),
@@ -103,7 +105,7 @@ pub fn refuse_restored(nodes: &Nodes, view: &ClusterView) -> anyhow::Result<()> 
     )
 }
 
-/// Refuses while a maintenance of a node is going on, on whatever machine.
+/// Refuses while a maintenance of a node is in progress, on any machine.
 pub fn refuse_maintained(nodes: &Nodes, view: &ClusterView) -> anyhow::Result<()> {
     refuse_for(
         &maintenances_elsewhere(&nodes.members, view),
@@ -111,8 +113,8 @@ pub fn refuse_maintained(nodes: &Nodes, view: &ClusterView) -> anyhow::Result<()
     )
 }
 
-/// Refuses while a maintenance that was begun elsewhere has a node keep write-sets: what it has raised is no room of ours, and goes when that
-/// one ends.
+/// Refuses while a node holds write-sets for a maintenance started elsewhere: the space it has been
+/// given is not free, and shrinks when that one ends.
 pub fn refuse_held(nodes: &Nodes) -> anyhow::Result<()> {
     refuse_for(
         &nodes.kept_for_others(),
@@ -120,14 +122,15 @@ pub fn refuse_held(nodes: &Nodes) -> anyhow::Result<()> {
     )
 }
 
-/// Refuses to begin one while another is not ended: two that hold would undo each other's changes.
+/// Refuses to start a maintenance while another is unfinished: two of them would undo each other's
+/// changes.
 pub fn refuse_second(cluster: &str, context: &Context) -> anyhow::Result<()> {
     for (dir, state) in unfinished_maintenances(context)? {
         let owner = &dir.info().owner;
         if state.cluster != cluster {
             continue;
         }
-        // One that ended before anything was changed leaves nothing to be ended.
+        // A maintenance that ended before it changed anything needs no cleanup.
         if owner.alive() != Some(true)
             && state.phase == MaintainPhase::Holding
             && state.holds.is_empty()

@@ -1,4 +1,4 @@
-//! What would make full copies fail, looked for before anything is touched.
+//! Looks for what would make full copies fail, before anything is touched.
 
 use std::time::Duration;
 
@@ -7,10 +7,11 @@ use refloat_cluster::advise::{Advice, AdviseOptions, advise};
 use super::members::ClusterOf;
 use crate::context::Context;
 
-/// Rates do not matter here.
+/// As short as possible: rates do not matter here.
 const SAMPLE: Duration = Duration::from_millis(100);
 
-/// What is known of the nodes' machines, and what follows from it for a copy to this node, or to any of them.
+/// Gathers what is known of the nodes' machines, and what follows for a full copy to `joiner`, or
+/// to any node.
 pub fn look(
     cluster: &ClusterOf,
     joiner: Option<&str>,

@@ -93,7 +93,7 @@ pub fn run(args: &HealthdArgs, context: &Context) -> anyhow::Result<Exit> {
     };
     let cancel = Cancel::new();
     let _signals = install_signal_handlers(&cancel).context("cannot handle signals")?;
-    // Checks are answered also when nobody listens to what is said here any more.
+    // Answer checks even after stderr has been closed.
     let say = |line: &str| drop(writeln!(std::io::stderr(), "refloat: {line}"));
     let healthd = Healthd::start(&options, &cancel, say).with_context(|| {
         let agent = args

@@ -1,4 +1,4 @@
-//! One change to a cluster at a time.
+//! Allows one change to a cluster at a time.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Write as _;
@@ -12,20 +12,20 @@ use anyhow::Context as _;
 use crate::context::Context;
 use crate::exit::{Exit, ProgramError};
 
-/// How long one that was killed a moment ago may seem to have it still: a child that it had just forked holds every file of
-/// its until it has taken on its own program, which takes a busy machine a while.
+/// How long a process that was just killed may seem to hold the lock. A child that it had just
+/// forked holds all its open files until it calls exec, which can take a while on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// As long as it lasts no other process with this state directory changes the cluster.
+/// While it exists, no other process with this state directory changes the cluster.
 #[derive(Debug)]
 pub struct ClusterLock {
     _file: File,
 }
 
 impl ClusterLock {
-    /// Its file.
+    /// Path of the lock file.
     pub fn path(cluster: &str, context: &Context) -> PathBuf {
-        // Whatever people call their clusters, it is one file.
+        // Any cluster name must give a single valid file name.
         let name: String = cluster
             .chars()
             .map(|c| {
@@ -42,10 +42,10 @@ impl ClusterLock {
             .join(format!("{name}.lock"))
     }
 
-    /// Takes it.
+    /// Takes the lock.
     ///
     /// # Errors
-    /// Another process has it, or its file cannot be made.
+    /// Another process holds it, or its file cannot be created.
     pub fn take(cluster: &str, context: &Context) -> anyhow::Result<Self> {
         let path = Self::path(cluster, context);
         let folder = path.parent().unwrap_or(&path);
@@ -58,7 +58,7 @@ impl ClusterLock {
             .open(&path)
             .with_context(|| format!("cannot open {}", path.display()))?;
         if locked(&file, &path)? {
-            // For whoever comes meanwhile; the lock itself does not depend on it.
+            // Only informs whoever finds the lock taken; the lock does not depend on it.
             let _ = file
                 .set_len(0)
                 .and_then(|()| writeln!(&file, "{}", std::process::id()));
@@ -78,7 +78,8 @@ impl ClusterLock {
     }
 }
 
-/// Locks the file, or says that somebody else has it, and goes on having it.
+/// Tries to lock the file, for up to [`PATIENCE`]. Returns `false` if another process still holds
+/// it then.
 fn locked(file: &File, path: &Path) -> anyhow::Result<bool> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -113,7 +114,7 @@ mod tests {
         let ours = open();
         assert!(locked(&ours, &path).expect("no error"));
         release.join().expect("it ends");
-        // Who has it for longer is not waited for without end.
+        // A lock held for longer is not waited for.
         assert!(!locked(&open(), &path).expect("no error"));
     }
 }

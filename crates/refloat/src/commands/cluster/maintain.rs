@@ -1,4 +1,4 @@
-//! `refloat cluster maintain`: a node goes away and comes back by what it missed, not by a full copy.
+//! `refloat cluster maintain`: takes a node away and lets it come back by IST, not by a full copy.
 
 mod detached;
 mod work;
@@ -32,10 +32,10 @@ use crate::sizes::{parse_bytes, parse_time};
 use crate::watch::{Show, Watch};
 use work::{Program, RUN_VARIABLE, UntilEnd};
 
-/// What is to be done about what would keep a node away.
+/// Hint when something would keep a node from coming back.
 pub const SEE_ADVISE: &str =
     "`refloat cluster advise` says what to do; --ignore-advice goes on all the same.";
-/// How long write-sets are kept at the most, in times of what the node is expected to be away.
+/// How long write-sets are held at most, as a multiple of the node's expected absence.
 const LIMIT_TIMES: u32 = 3;
 
 const AFTER_HELP: &str = "\
@@ -183,31 +183,31 @@ pub fn run(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
     }
 }
 
-/// The maintenances of a cluster that were begun on this machine and have not ended.
+/// Unfinished maintenances of a cluster that were started on this machine.
 pub fn open_here(cluster: &str, context: &Context) -> anyhow::Result<Vec<(RunDir, MaintainState)>> {
     let mut open = unfinished_maintenances(context)?;
     open.retain(|(_, state)| state.cluster == cluster);
     Ok(open)
 }
 
-/// One maintenance that is about to begin.
+/// A maintenance that is about to start.
 pub struct Begin<'a> {
-    /// All nodes.
+    /// All nodes of the cluster.
     pub nodes: &'a Nodes,
-    /// Where they are listed.
+    /// The option that names the cluster.
     pub cluster: &'a ClusterOf,
-    /// The one that goes away.
+    /// Name of the node that goes away.
     pub node: &'a str,
-    /// What is kept for it.
+    /// What is held for it.
     pub hold: &'a HoldArgs,
-    /// Whether a program reads what is said.
+    /// Whether the output is JSON.
     pub json: bool,
-    /// The surroundings.
+    /// State directory, terminal and the like.
     pub context: &'a Context,
 }
 
 impl<'a> Begin<'a> {
-    /// Prints what would be done; whether it would be begun.
+    /// Prints the plan; the exit code says whether it could be started.
     pub fn show(&self) -> anyhow::Result<Exit> {
         let mut plan = plan(self.nodes, self.node, self.hold, true)?;
         let keeps_away = self.keeps_away()?;
@@ -217,7 +217,7 @@ impl<'a> Begin<'a> {
         Ok(if begins { Exit::Done } else { Exit::Refused })
     }
 
-    /// Takes the node away, has a program run, and brings the node back.
+    /// Takes the node away, runs a program, and brings the node back.
     pub fn with_program(&self, command: &[String]) -> anyhow::Result<Exit> {
         self.run(|run| {
             let mut surroundings = self.surroundings();
@@ -226,7 +226,7 @@ impl<'a> Begin<'a> {
         })
     }
 
-    /// What would keep the node from coming back, whatever is kept for it: what makes its next start fail.
+    /// What would make the node's next start fail, whatever is held for it.
     fn keeps_away(&self) -> anyhow::Result<Vec<String>> {
         if self.hold.ignore_advice {
             return Ok(Vec::new());
@@ -235,7 +235,7 @@ impl<'a> Begin<'a> {
         Ok(keeps_away(&advice, self.node))
     }
 
-    /// What the program finds in its environment.
+    /// Environment variables for the program.
     fn surroundings(&self) -> Vec<(&'static str, String)> {
         let member = self.nodes.at(self.node).ok();
         let ssh = match member.and_then(|at| self.nodes.members[at].host.as_ref()) {
@@ -250,7 +250,7 @@ impl<'a> Begin<'a> {
 
     fn run(&self, work: impl FnOnce(&Run) -> Box<dyn Work + 'a>) -> anyhow::Result<Exit> {
         let control = self.nodes.control(self.node)?;
-        // What is open has a better word for it than what is locked.
+        // Check for open runs before taking the lock: they give a more useful message.
         refuse_second(&self.nodes.name, self.context)?;
         refuse_open(&self.nodes.name, self.context)?;
         let _lock = ClusterLock::take(&self.nodes.name, self.context)?;
@@ -273,7 +273,7 @@ impl<'a> Begin<'a> {
     }
 }
 
-/// What would keep a node from coming back, in words.
+/// What would keep a node from coming back, as messages.
 pub fn keeps_away(advice: &Advice, node: &str) -> Vec<String> {
     let mistakes = advice.keeps_away(node);
     let told = mistakes.iter().map(|mistake| mistake.told());
@@ -321,7 +321,7 @@ fn plan(nodes: &Nodes, node: &str, hold: &HoldArgs, only_shown: bool) -> anyhow:
     Ok(plan)
 }
 
-/// Says and records how it ended.
+/// Reports and records how the maintenance ended.
 fn finish(
     result: Result<Maintained, MaintainError>,
     run: &Run,
@@ -333,7 +333,7 @@ fn finish(
         Ok(outcome) => (Some(outcome), None),
         Err(error) => (None, Some(anyhow::Error::new(error))),
     };
-    // What is still told to others concerns people who did not start this.
+    // Settings still changed on other nodes come first: they affect people who did not start this.
     let left = open_maintenance(&run.dir)
         .is_ok_and(|open| open.is_some_and(|open| !open.holds.is_empty()))
         || is_left(context);

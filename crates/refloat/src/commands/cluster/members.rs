@@ -1,4 +1,5 @@
-//! Which nodes a command is about: those of a `cluster.toml`, or those that one node names.
+//! Determines the nodes a command works on: those listed in a `cluster.toml`, or those that one
+//! node reports.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -33,23 +34,25 @@ pub struct ClusterOf {
     pub options: ConnectArgs,
 }
 
-/// The nodes of a cluster, and how many there are besides.
+/// The nodes of a cluster.
 #[derive(Debug)]
 pub struct Nodes {
-    /// What people call the cluster.
+    /// Name of the cluster.
     pub name: String,
-    /// The nodes.
+    /// The nodes that can be addressed.
     pub members: Vec<Member>,
-    /// How each is started and stopped, where the list says so. One that cannot be found is an error for whoever needs it.
+    /// How each node is started and stopped; `None` if the list does not say. An error is reported
+    /// only to commands that need the control.
     pub controls: Vec<Result<Option<Control>, ControlError>>,
-    /// Members whose addresses nobody tells.
+    /// Number of members whose addresses are unknown.
     pub unnamed: usize,
     /// Whether `--cluster` names a load balancer.
     pub is_balanced: bool,
 }
 
 impl ClusterOf {
-    /// `--cluster` and the options beside it as they were given: what a command that is proposed has to say as well.
+    /// `--cluster` and the related options as they were given, for commands that are suggested to
+    /// the user.
     pub fn flags(&self) -> String {
         let mut flags = format!("--cluster {}", word(&self.cluster));
         for (flag, value) in self.options.given() {
@@ -63,10 +66,10 @@ impl ClusterOf {
         flags
     }
 
-    /// Reads the file, or asks the node.
+    /// Reads the file, or queries the node.
     ///
     /// # Errors
-    /// The file cannot be used, or the node cannot be asked.
+    /// The file cannot be used, or the node cannot be queried.
     pub fn nodes(&self, context: &Context) -> anyhow::Result<Nodes> {
         context.say_cluster(self.flags());
         if self.cluster.contains("://") {
@@ -99,11 +102,11 @@ impl ClusterOf {
         })
     }
 
-    /// The same, with what is known of the nodes' machines: their option files where the sandbox has written them, and that a
-    /// node on this machine's own address is here.
+    /// Like [`Self::nodes`], with what is known of the nodes' machines: the option files of sandbox
+    /// nodes, and that a node at an address of this machine is local.
     ///
     /// # Errors
-    /// As [`Self::nodes`].
+    /// As for [`Self::nodes`].
     pub fn candidates(&self, context: &Context) -> anyhow::Result<(Nodes, Vec<Candidate>)> {
         let nodes = self.nodes(context)?;
         let mut more: Vec<(Option<PathBuf>, Option<String>)> =
@@ -147,7 +150,7 @@ impl ClusterOf {
             name: node.name.clone(),
             host: match &node.ssh {
                 Some(machine) => Some(Host::Ssh(machine.clone())),
-                // The files of this machine say nothing of another one's node.
+                // This machine's files say nothing about a node elsewhere.
                 None => is_here.then_some(Host::Local),
             },
             connect,
@@ -164,10 +167,10 @@ impl ClusterOf {
 }
 
 impl Nodes {
-    /// The place of a node.
+    /// Index of a node.
     ///
     /// # Errors
-    /// There is none of that name.
+    /// There is no node of that name.
     pub fn at(&self, node: &str) -> anyhow::Result<usize> {
         let is_it = |member: &Member| member.name == node;
         self.members.iter().position(is_it).ok_or_else(|| {
@@ -180,7 +183,8 @@ impl Nodes {
         })
     }
 
-    /// Available memory of each node's machine and free space beside its data, in bytes. `None`: nobody can see it.
+    /// For each node, the memory available on its machine and the free space next to its data, in
+    /// bytes. `None` if it cannot be determined.
     pub fn room(&self, view: &ClusterView) -> (Vec<Option<u64>>, Vec<Option<u64>>) {
         let memory = self
             .members
@@ -193,7 +197,8 @@ impl Nodes {
         (memory.collect(), disk.collect())
     }
 
-    /// Nodes that keep write-sets for a run that is open: what it has raised is no room of anybody else's, and goes when that one ends.
+    /// Nodes that hold write-sets for an unfinished run: the space they have been given is not
+    /// free, and shrinks when that run ends.
     pub fn kept_for_others(&self) -> Vec<String> {
         let held = self.members.iter().filter_map(|member| {
             let mut conn = Connection::connect(&member.connect).ok()?;
@@ -214,7 +219,7 @@ impl Nodes {
     /// How a node is started and stopped.
     ///
     /// # Errors
-    /// Nobody has said so, or it cannot be found.
+    /// It is not configured, or cannot be found.
     pub fn control(&self, node: &str) -> anyhow::Result<&Control> {
         match &self.controls[self.at(node)?] {
             Ok(Some(control)) => Ok(control),
@@ -228,7 +233,7 @@ impl Nodes {
     }
 }
 
-/// How a node is started and stopped.
+/// Resolves how a node is started and stopped.
 fn control(
     node: &NodeConfig,
     member: &Member,
@@ -237,7 +242,8 @@ fn control(
     let Some(config) = &node.control else {
         return Ok(None);
     };
-    // Commands may lead anywhere by themselves; a unit of this machine is not the server of another one.
+    // A command may reach any machine by itself, but a systemd unit of this machine is not a server
+    // elsewhere.
     let host = match &member.host {
         Some(host) => host.clone(),
         None if config.systemd.is_some() => {
@@ -257,7 +263,7 @@ fn control(
     Control::of(config, &host, find)
 }
 
-/// Whether a server is on this machine, by its address.
+/// Whether a server is on this machine, judged by its address.
 fn is_here(connect: &ConnectOptions) -> bool {
     match connect.target() {
         Target::Unix(_) => true,
@@ -270,7 +276,7 @@ fn is_here(connect: &ConnectOptions) -> bool {
     }
 }
 
-/// A node that the sandbox has started, which knows where its files are also when it is down.
+/// A node started by the sandbox, which knows where its files are even while it is down.
 fn sandboxed(node: &NodeConfig, context: &Context) -> Option<Instance> {
     let name = node.control.as_ref()?.sandbox.as_ref()?;
     Sandbox::new(context.state_dir().join("sandbox"))
@@ -278,7 +284,7 @@ fn sandboxed(node: &NodeConfig, context: &Context) -> Option<Instance> {
         .ok()
 }
 
-/// The option file of a node that the sandbox has started.
+/// Option file of a node started by the sandbox.
 fn sandbox_config(node: &NodeConfig, context: &Context) -> Option<PathBuf> {
     let name = node.control.as_ref()?.sandbox.as_ref()?;
     let sandbox = Sandbox::new(context.state_dir().join("sandbox"));

@@ -1,4 +1,4 @@
-//! `refloat cluster rejoin`: a node that is down comes back.
+//! `refloat cluster rejoin`: brings back a node that is down.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -23,7 +23,6 @@ use crate::record::record;
 use crate::sizes::{parse_bytes, parse_time};
 use crate::watch::{Show, Watch};
 
-/// Name of these runs.
 const COMMAND: &str = "cluster rejoin";
 
 const AFTER_HELP: &str = "\
@@ -150,15 +149,15 @@ pub enum How {
     Quick,
 }
 
-/// How one node is brought back.
+/// How one node is to be brought back.
 pub struct Asked<'a> {
-    /// The node.
+    /// Name of the node.
     pub node: &'a str,
-    /// What is allowed.
+    /// Whether a full copy is allowed, and what it may discard.
     pub leave: Leave,
-    /// Bytes that others may use to keep what it misses.
+    /// Bytes that other nodes may use to hold what it misses.
     pub hold: Option<u64>,
-    /// Bytes per second of a full copy.
+    /// Bytes per second of a full copy, if given.
     pub sst_rate: Option<u64>,
 }
 
@@ -212,7 +211,8 @@ pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
             .ok(),
     };
     let result = match (&outcome, &error) {
-        // What is still told to others concerns people who did not start this.
+        // Settings still changed on other nodes come first: they affect people who did not start
+        // this.
         _ if is_left(context) => RunResult::SettingsLeft,
         (_, Some(error)) => exit::result_of(error),
         (Some(outcome), _) if !is_proven(outcome, &plan, verified.as_ref()) => {
@@ -224,7 +224,7 @@ pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
     let seconds = run.events.elapsed().as_secs_f64();
     let mut summary = serde_json::to_value(&outcome)?;
     if let Some(said) = summary.as_object_mut() {
-        // Estimates of later runs are by what the same cluster has shown.
+        // Later runs take their estimates from earlier ones of the same cluster.
         said.insert("cluster".to_owned(), nodes.name.clone().into());
         said.insert("verified".to_owned(), serde_json::to_value(&verified)?);
     }
@@ -255,7 +255,7 @@ pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
     Ok(exit::of_result(result))
 }
 
-/// Says how a node comes back, with all that is known of it.
+/// Plans how a node comes back, from all that is known of it.
 pub fn planned(
     asked: &Asked<'_>,
     nodes: &Nodes,
@@ -293,8 +293,9 @@ pub fn planned(
     Ok(plan)
 }
 
-/// Whether others are still told to keep something by this process, or a node that is back to ask somebody first. (What one is told that is still on its
-/// way the same command puts back.)
+/// Whether this process has left a change on a node: write-sets still held by others, or a
+/// preferred donor on a node that is back. (A donor set on a node that is still joining does not
+/// count: repeating the command puts it back.)
 pub fn is_left(context: &Context) -> bool {
     let left = |journal: &settings::Journal| {
         let on_its_way = matches!(
@@ -307,7 +308,7 @@ pub fn is_left(context: &Context) -> bool {
         .is_ok_and(|open| open.iter().any(|open| left(&open.journal)))
 }
 
-/// Whether a node has come by the way that was said, and is known to hold what the others hold.
+/// Whether a node came back in the way that was planned, and is known to hold what the others hold.
 pub fn is_proven(outcome: &Rejoined, plan: &RejoinPlan, verified: Option<&Verified>) -> bool {
     let as_said = match outcome.proof.by {
         CameBy::Ist | CameBy::Stayed => true,
@@ -315,7 +316,8 @@ pub fn is_proven(outcome: &Rejoined, plan: &RejoinPlan, verified: Option<&Verifi
         CameBy::Unknown => false,
     };
     let same = match verified {
-        // Counts and checksums see neither definitions nor values that have changed before a server has started.
+        // Counts and checksums see neither definitions nor values that changed before a server
+        // started.
         Some(verified) if verified.quick && !has_known_history(outcome) => false,
         Some(verified) => verified.knows(&outcome.node),
         None => has_known_history(outcome),
@@ -323,7 +325,7 @@ pub fn is_proven(outcome: &Rejoined, plan: &RejoinPlan, verified: Option<&Verifi
     as_said && same
 }
 
-/// Whether what a node held before is known to be what the others held, or has been replaced by a full copy.
+/// Whether what a node held before is known to match the others, or was replaced by a full copy.
 pub fn has_known_history(outcome: &Rejoined) -> bool {
     matches!(&outcome.history, None | Some(History::Shared { .. }))
 }

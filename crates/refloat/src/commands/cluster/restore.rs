@@ -1,4 +1,4 @@
-//! `refloat cluster restore`: a whole cluster from a dump.
+//! `refloat cluster restore`: restores a whole cluster from a dump.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -300,7 +300,7 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
     finish(result, &state, &run, watch, args.json, context)
 }
 
-/// The command that goes on with the restore that this process begins.
+/// The command that resumes the restore started by this process.
 fn command_to_go_on(args: &RestoreArgs) -> String {
     let words = std::env::args_os().skip(1);
     let words = words.map(|word| word.to_string_lossy().into_owned());
@@ -309,7 +309,8 @@ fn command_to_go_on(args: &RestoreArgs) -> String {
     again(words, (&source, &path.to_string_lossy()))
 }
 
-/// The same command without what was meant for its beginning only, and with the source where it is found from everywhere.
+/// The same command without the flags that only apply once, and with a path to the source that
+/// works from any directory.
 fn again(words: impl Iterator<Item = String>, (source, path): (&str, &str)) -> String {
     const ONCE: [&str; 4] = ["--resume", "--restart", "--take-over", "--json"];
     const UNTIL: &str = "--stop-before";
@@ -328,7 +329,7 @@ fn again(words: impl Iterator<Item = String>, (source, path): (&str, &str)) -> S
     command.join(" ")
 }
 
-/// Ends a restore that is not gone on with, and says what there is.
+/// Abandons an unfinished restore and reports what is left.
 fn give_up(
     open: Option<(RunDir, RestoreState)>,
     args: &RestoreArgs,
@@ -391,7 +392,8 @@ fn controls(nodes: &Nodes) -> anyhow::Result<Vec<Option<&Control>>> {
     controls.collect()
 }
 
-/// The newest restore of this cluster, if it was given up: its nodes may be down, and only it knows where they were.
+/// The newest restore of this cluster, if it was given up: its nodes may be down, and only its
+/// record knows their positions.
 fn given_up(cluster: &str, context: &Context) -> anyhow::Result<Option<RestoreState>> {
     let runs = RunDir::list(context.state_dir()).context("cannot read the runs")?;
     for dir in runs.into_iter().rev() {
@@ -407,7 +409,7 @@ fn given_up(cluster: &str, context: &Context) -> anyhow::Result<Option<RestoreSt
     Ok(None)
 }
 
-/// Where its nodes stood before it began.
+/// Positions of its nodes before it started.
 fn places(state: &RestoreState) -> Vec<(String, (String, u64))> {
     let nodes = state.plan.nodes.iter().zip(&state.nodes);
     nodes
@@ -455,7 +457,7 @@ fn check_list(state: &RestoreState, nodes: &Nodes) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// By which rates both ways are estimated.
+/// The rates for estimating both ways.
 fn rates(args: &RestoreArgs, cluster: &str, context: &Context) -> Rates {
     let known = Rates::measured(context.state_dir(), cluster);
     let given = |rate: Option<u64>| Some(Rate::given(rate?.max(1) as f64));
@@ -467,7 +469,7 @@ fn rates(args: &RestoreArgs, cluster: &str, context: &Context) -> Rates {
     }
 }
 
-/// The plan, and the folder of the run that it is for: what is set aside has its name.
+/// The plan, and the folder of its run, which names the data that is set aside.
 fn planned(
     args: &RestoreArgs,
     nodes: &Nodes,
@@ -476,7 +478,7 @@ fn planned(
     known: &[(String, (String, u64))],
     context: &Context,
 ) -> anyhow::Result<(RestorePlan, RunDir)> {
-    // A node that is away for a maintenance is down, and somebody works on its machine.
+    // A node that is away for maintenance is down, and somebody may be working on its machine.
     refuse_held(nodes)?;
     let wish = RestoreWish {
         node: args.node.clone(),
@@ -494,7 +496,7 @@ fn planned(
     let plan = plan_restore(&nodes.name, &nodes.members, controls, load, &wish, dir.id());
     let keep = plan.is_ok() && !args.what.plan;
     if !keep {
-        // Nothing stands in it but who has made it.
+        // It holds nothing but its owner.
         let _ = std::fs::remove_dir_all(dir.path());
     }
     let mut plan = plan?;
@@ -510,7 +512,8 @@ fn planned(
     Ok((plan, dir))
 }
 
-/// Refuses what would make the full copies fail, while it can be seen: when all nodes are down it cannot, and each is looked at before it takes its copy.
+/// Refuses what would make full copies fail. That can be seen only while nodes run; once all are
+/// down, each is checked before it takes its copy.
 fn copies_work(
     args: &RestoreArgs,
     plan: &RestorePlan,
@@ -532,7 +535,7 @@ fn copies_work(
     .into())
 }
 
-/// Says and records how it ended.
+/// Reports and records how the restore ended.
 fn finish(
     result: Result<Option<Restored>, RestoreError>,
     state: &RestoreState,
@@ -546,7 +549,8 @@ fn finish(
         Err(error) => (None, Some(anyhow::Error::new(error))),
     };
     let result = match &error {
-        // Something was done already, whatever the step that stopped calls it.
+        // Once nodes have been stopped, it is a failure, even if the step that ended it calls it a
+        // refusal.
         Some(error) => match exit::result_of(error) {
             RunResult::Refused if state.step > RestoreStep::Stop => RunResult::Failed,
             result => result,

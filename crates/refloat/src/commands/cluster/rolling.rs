@@ -1,4 +1,4 @@
-//! `refloat cluster rolling`: every node in turn goes away and comes back.
+//! `refloat cluster rolling`: takes every node away and brings it back, one after the other.
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -72,7 +72,8 @@ pub fn run(args: &RollingArgs, context: &Context) -> anyhow::Result<Exit> {
         nodes.at(name)?;
     }
     if !args.plan {
-        // A node that is down for a maintenance that was killed is more than one that does not answer.
+        // A node may be down because its maintenance was killed; that message says more than "does
+        // not answer".
         refuse_second(&nodes.name, context)?;
     }
     let how = Observation {
@@ -85,7 +86,7 @@ pub fn run(args: &RollingArgs, context: &Context) -> anyhow::Result<Exit> {
         .map_err(|against| ProgramError::new(Exit::Refused, against.join("; ")))?;
     let wanted = |name: &String| args.nodes.is_empty() || args.nodes.contains(name);
     let order: Vec<String> = order.into_iter().filter(wanted).collect();
-    // Whatever is missing is missing before the first is touched.
+    // Find out about missing controls before the first node is touched.
     for name in &order {
         nodes.control(name)?;
     }
@@ -99,7 +100,7 @@ pub fn run(args: &RollingArgs, context: &Context) -> anyhow::Result<Exit> {
     }
     let say = |text: &str| writeln!(std::io::stderr(), "{text}");
     say(&format!("Order: {}", order.join(", ")))?;
-    // Each maintenance handles signals by itself; this is for the time between two of them.
+    // Each maintenance handles signals itself; this covers the time in between.
     let cancel = Cancel::new();
     let _signals = install_signal_handlers(&cancel).context("cannot handle signals")?;
     let mut planned = Exit::Done;
@@ -122,7 +123,7 @@ pub fn run(args: &RollingArgs, context: &Context) -> anyhow::Result<Exit> {
             sample: Duration::ZERO,
             ..how
         };
-        // One that may not be touched is among those that are not.
+        // A node that may not be touched counts among the remaining ones.
         let (exit, behind) = match next(&nodes, &brief, &cancel) {
             Err(error) => (Err(error), at),
             Ok(()) => match begin.with_program(&args.command) {
@@ -147,7 +148,7 @@ pub fn run(args: &RollingArgs, context: &Context) -> anyhow::Result<Exit> {
     Ok(planned)
 }
 
-/// Whether the next node may be touched: all are there, and in step, and nobody has said to stop.
+/// Whether the next node may be taken: all nodes are in sync, and nothing has been cancelled.
 fn next(nodes: &Nodes, how: &Observation, cancel: &Cancel) -> anyhow::Result<()> {
     if cancel.is_cancelled() {
         return Err(ProgramError::new(Exit::Interrupted, "stopped on request").into());

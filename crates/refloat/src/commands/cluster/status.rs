@@ -1,4 +1,4 @@
-//! `refloat cluster status`: what every node says.
+//! `refloat cluster status`: shows what every node reports.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
@@ -19,9 +19,9 @@ use crate::context::Context;
 use crate::exit::{Exit, ProgramError};
 use crate::sizes::parse_bytes;
 
-/// How often a cluster that is watched is looked at.
+/// Interval between two looks with --watch.
 const EVERY: Duration = Duration::from_secs(2);
-/// Puts the cursor into the corner and clears what is behind it.
+/// Moves the cursor to the top left corner and clears the screen below it.
 const CLEAR: &str = "\x1b[H\x1b[J";
 
 const AFTER_HELP: &str = "\
@@ -96,7 +96,7 @@ pub fn run(args: &StatusArgs, context: &Context) -> anyhow::Result<Exit> {
                 Exit::Failed,
                 format!("no node answers: {}", why.unwrap_or_default()),
             );
-            // A restore that has not ended begins it itself.
+            // An unfinished restore starts the cluster itself.
             let error = if view.work.iter().any(|work| work.kind == WorkKind::Restore) {
                 error
             } else {
@@ -114,7 +114,7 @@ pub fn run(args: &StatusArgs, context: &Context) -> anyhow::Result<Exit> {
     } else {
         ""
     };
-    // Ctrl-C is how one stops watching, and nothing is left undone.
+    // Ctrl-C is the normal way to stop watching, and leaves nothing undone.
     while !cancel.is_cancelled() {
         let begun = Instant::now();
         let view = look(&nodes, &how, args, context)?;
@@ -131,7 +131,8 @@ fn look(
     context: &Context,
 ) -> anyhow::Result<ClusterView> {
     let mut view = observe(&nodes.name, &nodes.members, how);
-    // The runs of this machine know more than what the nodes' folders say.
+    // Runs of this machine are noted first: they are known in more detail than those found in the
+    // nodes' folders.
     view.note_work(begun_here(nodes, args, context)?);
     view.note_work(open_work(&nodes.members, &view));
     if nodes.is_balanced {
@@ -157,7 +158,7 @@ fn look(
     Ok(view)
 }
 
-/// What was begun on this machine and has not ended.
+/// Unfinished runs that were started on this machine.
 fn begun_here(
     nodes: &Nodes,
     args: &StatusArgs,

@@ -1,4 +1,4 @@
-//! `refloat cluster verify`: do all nodes hold the same?
+//! `refloat cluster verify`: checks whether all nodes hold the same data.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -16,7 +16,6 @@ use crate::record::record;
 use crate::shell::word;
 use crate::watch::{Show, Watch};
 
-/// Name of these runs.
 const COMMAND: &str = "cluster verify";
 
 const AFTER_HELP: &str = "\
@@ -107,13 +106,13 @@ pub fn run(args: &VerifyArgs, context: &Context) -> anyhow::Result<Exit> {
     Ok(exit::of_result(result))
 }
 
-/// The command that compares all nodes, to be pasted.
+/// The command that compares all nodes, ready to paste.
 pub fn command(cluster: &str, quick: bool) -> String {
     let how = if quick { "--quick " } else { "" };
     format!("refloat cluster verify {how}--cluster {}", word(cluster))
 }
 
-/// How nodes that differ are given a full copy: what they have missed leaves them as they are.
+/// How to give a full copy to nodes that differ: IST would leave their differences in place.
 pub fn copies(outcome: &Verified) -> String {
     let Some(uuid) = &outcome.uuid else {
         return String::new();
@@ -129,7 +128,8 @@ pub fn copies(outcome: &Verified) -> String {
     lines
 }
 
-/// Compares all nodes for a command that has changed something; those that somebody has left out only where they are in step.
+/// Compares all nodes after a command that changed something; nodes that the user left out only if
+/// they are in sync.
 pub fn after(
     nodes: &Nodes,
     without: &[String],

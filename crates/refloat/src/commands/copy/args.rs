@@ -1,4 +1,4 @@
-//! The flags of `refloat copy`. Their comments are the manual page.
+//! Flags of `refloat copy`; their doc comments are the manual page.
 
 use std::path::PathBuf;
 
@@ -122,7 +122,7 @@ impl CopyArgs {
     /// The library's options for these flags.
     ///
     /// # Errors
-    /// As [`ConnectArgs::resolve_flag`]; a target that names a database.
+    /// As for [`ConnectArgs::resolve_flag`]; also if the target URL names a database.
     pub fn options(&self, context: &Context) -> anyhow::Result<CopyOptions> {
         let mut reads = self.connect.clone();
         if let Some(file) = &self.from_defaults_file {

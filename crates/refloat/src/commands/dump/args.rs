@@ -1,4 +1,4 @@
-//! The flags of `refloat dump`. Their comments are the manual page.
+//! Flags of `refloat dump`; their doc comments are the manual page.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -246,7 +246,7 @@ impl DumpArgs {
     /// The library's options for these flags.
     ///
     /// # Errors
-    /// As [`WhatArgs::apply`].
+    /// As for [`WhatArgs::apply`].
     pub fn options(&self, source: ConnectOptions) -> anyhow::Result<DumpOptions> {
         let mut options = DumpOptions::new(source, &self.out);
         if let Some(threads) = self.how.threads {
@@ -272,10 +272,10 @@ impl DumpArgs {
 }
 
 impl WhatArgs {
-    /// Sets what these flags say. A database in the URL of the source means that database.
+    /// Applies these flags. A database in the URL of the source selects that database.
     ///
     /// # Errors
-    /// When the URL and --databases both name some.
+    /// The URL names a database and --databases is given too.
     pub fn apply(&self, options: &mut DumpOptions) -> anyhow::Result<()> {
         options.read.databases.clone_from(&self.databases);
         if let Some(name) = options.read.source.database.take() {
@@ -307,7 +307,7 @@ impl WhatArgs {
 }
 
 impl ReadArgs {
-    /// Sets what these flags say.
+    /// Applies these flags.
     pub fn apply(&self, options: &mut DumpOptions) {
         options.read.consistency = match self.consistency {
             ConsistencyArg::Best => Consistency::Best,

@@ -1,4 +1,4 @@
-//! The flags of `refloat load`. Their comments are the manual page.
+//! Flags of `refloat load`; their doc comments are the manual page.
 
 use std::path::PathBuf;
 
@@ -230,7 +230,7 @@ pub enum SourceFormat {
     Tsv,
 }
 
-/// Bytes that may have been written with backslashes.
+/// Bytes of a delimiter, which may be given with backslash escapes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delimiter(pub Vec<u8>);
 
@@ -391,7 +391,7 @@ pub struct OutputArgs {
 }
 
 impl OutputArgs {
-    /// How the run is shown.
+    /// How to show the run.
     pub fn show(&self) -> Show {
         if self.json {
             Show::Json
@@ -511,7 +511,7 @@ fn parse_delimiter(text: &str) -> Result<Delimiter, String> {
             Some(b'r') => bytes.push(b'\r'),
             Some(b'0') => bytes.push(0),
             Some(b'\\') => bytes.push(b'\\'),
-            // So that `--null '\N'` is what it looks like.
+            // Keeps `--null '\N'` as it is typed.
             Some(other) => bytes.extend_from_slice(&[b'\\', other]),
             None => return Err("it ends with a single backslash".to_owned()),
         }

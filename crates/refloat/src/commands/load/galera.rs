@@ -1,4 +1,4 @@
-//! The flags of a load into a Galera cluster, and the way into one.
+//! Flags for loading into a Galera cluster, and the choice of the node to load through.
 
 use clap::{Args, ValueEnum};
 use refloat_cluster::Entrance;
@@ -9,10 +9,10 @@ use refloat_run::{Cancel, Events};
 use crate::context::Context;
 use crate::exit::{self, Exit, ProgramError};
 
-/// How something is said: whether it is a warning, and the words.
+/// Receives a message, with `true` if it is a warning.
 pub type Say<'a> = dyn Fn(bool, String) + 'a;
 
-/// Says it among the events of a run.
+/// Reports messages as events of a run.
 pub fn by_events(events: &Events) -> impl Fn(bool, String) + '_ {
     |warning, words| {
         if warning {
@@ -23,7 +23,7 @@ pub fn by_events(events: &Events) -> impl Fn(bool, String) + '_ {
     }
 }
 
-/// Says it on stderr, where there is no run.
+/// Reports messages on stderr, for use without a run.
 pub fn by_lines(context: &Context) -> impl Fn(bool, String) + '_ {
     |warning, words| {
         let kind = if warning { "warning" } else { "note" };
@@ -68,10 +68,10 @@ pub enum Galera {
 }
 
 impl GaleraArgs {
-    /// Takes the flags over, finds the way into the cluster, and says what it found.
+    /// Applies the flags, chooses a node to load through, and reports what it found.
     ///
     /// # Errors
-    /// The load balancer leads to different nodes, none of which can be reached by itself.
+    /// The load balancer leads to several nodes, none of which can be reached directly.
     pub fn enter(&self, options: &mut LoadOptions, run: &Cancel, say: &Say) -> anyhow::Result<()> {
         options.galera.mode = self.galera.map(|place| match place {
             Galera::Replicate => refloat_load::GaleraMode::Replicate,
@@ -79,7 +79,7 @@ impl GaleraArgs {
         });
         options.galera.max_paused = self.max_paused.map(|percent| percent / 100.0);
         options.galera.local_engines = self.local_engines;
-        // A server that cannot be asked is the load's own error, in its own words.
+        // If the server cannot be queried, leave it to the load to report that.
         let target = options.target.clone();
         let Some(Ok(Some(way))) = abandonable(run, move || Entrance::look(&target)) else {
             return Ok(());
@@ -133,7 +133,7 @@ impl GaleraArgs {
             )
             .hint("Name a node with --to; or use --through-proxy, which is slower: every connection then waits for the writes of the others.")
             .into()),
-            // All connections lead to one node, and the load makes sure of it.
+            // All connections lead to one node; the load checks this.
             None => Ok(()),
         }
     }

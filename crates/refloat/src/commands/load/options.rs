@@ -1,4 +1,4 @@
-//! From flags to the options of the engine.
+//! Turns flags into the engine's options.
 
 use std::path::Path;
 
@@ -9,9 +9,10 @@ use refloat_wire::ConnectOptions;
 
 use super::args::{self, LoadArgs};
 
-/// What the flags ask for. Where a flag is missing the engine's own default stays.
+/// The options for these flags. A flag that is not given keeps the engine's default.
 ///
-/// A database in the URL is the one for dumps that name none. It need not be there yet, so the connection does not ask for it.
+/// A database in the URL is the default for dumps that name none. It need not exist yet, so the
+/// connection does not select it.
 pub fn from_args(args: &LoadArgs, mut target: ConnectOptions) -> LoadOptions {
     let database = args.what.database.clone().or(target.database.take());
     let parts = (&args.what, &args.data, &args.how, &args.trouble);
@@ -21,7 +22,7 @@ pub fn from_args(args: &LoadArgs, mut target: ConnectOptions) -> LoadOptions {
     options
 }
 
-/// What the flags ask for that other commands have too.
+/// The options for the flags that other commands share.
 pub fn of_parts(
     source: &Path,
     target: ConnectOptions,
@@ -52,7 +53,7 @@ fn resume(options: &mut LoadOptions, args: &args::ResumeArgs) {
         .map(|answer| answer == args::Uncertain::Done);
 }
 
-/// What is the same for every kind of source.
+/// Applies the flags that are the same for every kind of source.
 pub fn apply(options: &mut LoadOptions, args: &args::HowArgs, fit: &args::FitArgs) {
     how(options, args);
     options.on_error = match fit.on_error {
@@ -87,7 +88,7 @@ fn data(options: &mut LoadOptions, args: &args::DataArgs) {
     options.scratch.clone_from(&args.scratch);
 }
 
-/// What kind of source it is, and how its data files are written.
+/// The kind of source, and the format of its data files.
 pub fn source_of(args: &args::DataArgs) -> (Option<SourceFormat>, DelimitedOptions) {
     let format = args.source_format.map(|format| match format {
         args::SourceFormat::Mydumper => SourceFormat::Mydumper,
@@ -170,7 +171,7 @@ fn class(class: args::StatementClass) -> refloat_load::StatementClass {
     }
 }
 
-/// More than the machine can address is as good as all of it.
+/// More than the machine can address means all of it.
 fn saturating(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }

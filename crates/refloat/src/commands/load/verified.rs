@@ -1,4 +1,4 @@
-//! `--verify digest`: what was loaded is read back, and compared with the dump.
+//! `--verify digest`: reads back what was loaded and compares it with the dump.
 
 use anyhow::Error;
 use refloat_load::LoadOptions;
@@ -13,7 +13,7 @@ use crate::exit::{Exit, ProgramError};
 /// Refuses what cannot be compared, before anything is loaded.
 pub fn refuse(args: &LoadArgs) -> anyhow::Result<()> {
     let again = args.source.is_file() || args.source.is_dir();
-    // What is not there is for the load to say.
+    // A missing source is for the load to report.
     let reason = if args.source.as_os_str() == "-" || (args.source.exists() && !again) {
         "--verify digest reads the dump a second time, which a pipe cannot give"
     } else if args.what.append {
@@ -26,7 +26,7 @@ pub fn refuse(args: &LoadArgs) -> anyhow::Result<()> {
         .into())
 }
 
-/// Compares the rows of the target with those of the dump, by code that shares nothing with the load's.
+/// Compares the rows of the target with those of the dump, with code independent of the load's.
 pub fn compare(
     options: &LoadOptions,
     run: &Run,

@@ -1,4 +1,4 @@
-//! What `refloat sandbox` is asked for.
+//! Flags of `refloat sandbox`.
 
 mod node;
 
@@ -204,7 +204,7 @@ pub struct StartArgs {
     pub json: bool,
 }
 
-/// The number of a node, and an option for it.
+/// Number of a node, and an option for it.
 pub type NodeOption = (u32, (String, Option<String>));
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

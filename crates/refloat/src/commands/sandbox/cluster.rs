@@ -1,4 +1,4 @@
-//! Clusters in `refloat sandbox`: starting one, and telling about it.
+//! Starts clusters for `refloat sandbox`, and describes them.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -12,7 +12,7 @@ use super::{as_json, print_json, refusal, tls};
 use crate::exit::{Exit, ProgramError};
 use crate::shell::quoted;
 
-/// Starts the cluster of so many nodes that the arguments describe.
+/// Starts a cluster of `nodes` nodes, as the arguments describe it.
 pub fn start(sandbox: &Sandbox, nodes: u32, args: StartArgs) -> anyhow::Result<Exit> {
     let mut node_options: BTreeMap<u32, Vec<_>> = BTreeMap::new();
     for (number, option) in args.node_options {
@@ -35,7 +35,7 @@ pub fn start(sandbox: &Sandbox, nodes: u32, args: StartArgs) -> anyhow::Result<E
     print(&cluster, args.json)
 }
 
-/// The cluster of this name. `None`: there is none, and the name may be that of a server.
+/// The cluster of this name. `None` if there is none: the name may be that of a server.
 pub fn find(sandbox: &Sandbox, name: &str) -> anyhow::Result<Option<GaleraCluster>> {
     match sandbox.cluster(name) {
         Ok(cluster) => Ok(Some(cluster)),
@@ -72,7 +72,7 @@ pub fn print(cluster: &GaleraCluster, json: bool) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// What a shell needs to know of a cluster.
+/// Prints a cluster's addresses for a shell.
 pub fn env(cluster: &GaleraCluster, args: &EnvArgs) -> anyhow::Result<Exit> {
     if args.json {
         print_json(&cluster_as_json(cluster)?)?;
@@ -95,7 +95,7 @@ pub fn env(cluster: &GaleraCluster, args: &EnvArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// That a command is about one server, and a cluster was named.
+/// The error for naming a cluster where a single server is needed.
 pub fn one_node(cluster: &GaleraCluster) -> anyhow::Error {
     let names: Vec<&str> = cluster.nodes().iter().map(|node| node.name()).collect();
     ProgramError::usage(format!(

@@ -1,4 +1,4 @@
-//! `refloat sandbox node`: trouble for the nodes of a cluster.
+//! `refloat sandbox node`: kills, stops and starts single nodes of a cluster.
 
 use std::io::Write as _;
 
@@ -46,7 +46,7 @@ fn start(sandbox: &Sandbox, args: NodeStartArgs) -> anyhow::Result<Exit> {
     print_instance_as(&instance, status, args.node.json)
 }
 
-/// Does something to a node, and says what it does since.
+/// Applies `act` to a node and prints the node's new status.
 fn change(
     sandbox: &Sandbox,
     args: &NodeName,

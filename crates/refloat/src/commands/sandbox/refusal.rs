@@ -1,10 +1,10 @@
-//! The sandbox's errors in the words and exit codes of the program.
+//! Maps the sandbox's errors to the program's exit codes and hints.
 
 use refloat_sandbox::Error;
 
 use crate::exit::{Exit, ProgramError};
 
-/// The sandbox's errors with the exit codes of the program.
+/// Maps an error of the sandbox to an exit code and a hint.
 pub fn refusal(error: Error) -> anyhow::Error {
     let exit = match &error {
         Error::BadName { .. }

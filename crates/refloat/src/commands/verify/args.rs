@@ -1,4 +1,4 @@
-//! The flags of `refloat verify`. Their comments are the manual page.
+//! Flags of `refloat verify`; their doc comments are the manual page.
 
 use clap::Args;
 use refloat_verify::{Compared, Endpoint, VerifyOptions};
@@ -141,7 +141,7 @@ impl VerifyArgs {
     /// The library's options for these flags.
     ///
     /// # Errors
-    /// As [`ConnectArgs::resolve_flag`].
+    /// As for [`ConnectArgs::resolve_flag`].
     pub fn options(&self, context: &Context) -> anyhow::Result<VerifyOptions> {
         let endpoint = |name: &str, text: &str| -> anyhow::Result<Endpoint> {
             if !text.contains("://") {

@@ -1,5 +1,5 @@
-//! A maintenance in two steps: `--begin` leaves a process behind that watches what is kept, `--end` tells it to go on, or goes on in its
-//! place when it is dead.
+//! A maintenance in two steps. `--begin` leaves a background process that watches what is held.
+//! `--end` tells it to continue, or takes over if it is dead.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
@@ -23,12 +23,12 @@ use crate::context::Context;
 use crate::exit::{self, Exit, ProgramError};
 use crate::watch::{Show, Watch};
 
-/// How often the process in the background is looked at.
+/// How often to check on the background process.
 const POLL: Duration = Duration::from_millis(100);
-/// What it says stands in this file of its run's folder once it has one.
+/// File in the run's folder that receives the output of the background process.
 const LOG: &str = "output.log";
 
-/// Leaves a process behind that does everything, and follows it until the node is down.
+/// Starts a background process that does everything, and follows it until the node is down.
 pub fn begin(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
     if args.cluster.options.asks_for_password() {
         return Err(ProgramError::usage(
@@ -53,14 +53,14 @@ pub fn begin(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
         if let Some(status) = ended {
             tail.print();
             let _ = std::fs::remove_file(&log);
-            // Whatever was wrong has been said.
+            // The process has reported the problem already.
             return Ok(exit::from_code(status.code()));
         }
         if let Some((dir, state)) = open
             && state.phase == MaintainPhase::Away
         {
             tail.print();
-            // From here on what it says is with its run.
+            // From now on its output belongs to its run.
             std::fs::rename(&log, dir.path().join(LOG))
                 .context("cannot keep what the process in the background says")?;
             let node = &state.plan.node;
@@ -90,7 +90,7 @@ pub fn begin(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
     }
 }
 
-/// The same command line, in a session of its own: it outlives the terminal.
+/// Runs the same command line in a session of its own, so that it outlives the terminal.
 fn spawn(log: &Path) -> anyhow::Result<Child> {
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let arguments = std::env::args_os().skip(1);
@@ -124,7 +124,7 @@ fn log_path(context: &Context) -> anyhow::Result<PathBuf> {
     Ok(folder.join(format!("maintain-{}.log", std::process::id())))
 }
 
-/// Tells the process in the background to go on, and follows it to the end; or goes on in its place.
+/// Tells the background process to continue and follows it to the end, or takes over if it is dead.
 pub fn end(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
     let nodes = args.cluster.nodes(context)?;
     let mine = |state: &MaintainState| state.cluster == nodes.name && state.plan.node == args.node;
@@ -181,7 +181,7 @@ pub fn end(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
         drop(dir.append(END)?);
         return follow(&dir, &mut tail);
     }
-    // The files that it works on are those of the server that is about to be started.
+    // A command that still runs works on the files of the server that is about to be started.
     let left = left_running(dir.id().as_str());
     if !left.is_empty() && !args.hold.ignore_advice {
         return Err(ProgramError::new(
@@ -238,7 +238,7 @@ fn follow(dir: &RunDir, tail: &mut Tail) -> anyhow::Result<Exit> {
     }
 }
 
-/// Prints what is added to a file.
+/// Prints whatever is appended to a file.
 struct Tail {
     file: Option<File>,
 }

@@ -1,18 +1,19 @@
-//! What is done while a node is down: a program of the user's, or waiting until somebody says that it is done.
+//! What happens while a node is down: running the user's program, or waiting for `--end`.
 
 use std::process::{Child, Command};
 
 use refloat_cluster::Work;
 use refloat_run::RunDir;
 
-/// The file in a run's folder by which its end is asked for.
+/// The file in a run's folder that requests its end.
 pub const END: &str = "end";
-/// The environment variable by which the program and what it starts are known again, when nobody waits for them any more.
+/// The environment variable that identifies the program and its children, even when nothing waits
+/// for them any more.
 pub const RUN_VARIABLE: &str = "REFLOAT_RUN";
-/// Servers: one that the program has started is what is to be started.
+/// Server processes: if the program has started one, it is the server to be started anyway.
 const SERVERS: [&str; 2] = ["mariadbd", "mysqld"];
 
-/// A program with the terminal of ours.
+/// A program that shares Refloat's terminal.
 pub struct Program<'a> {
     words: &'a [String],
     surroundings: Vec<(&'static str, String)>,
@@ -21,8 +22,8 @@ pub struct Program<'a> {
 }
 
 impl<'a> Program<'a> {
-    /// The program and its arguments, and what it finds in its environment besides ours. What a `quiet` one prints goes to standard
-    /// error: ours is for another program.
+    /// `words` are the program and its arguments, `surroundings` its additional environment
+    /// variables. The output of a `quiet` program goes to stderr, because stdout is for JSON.
     pub const fn new(
         words: &'a [String],
         surroundings: Vec<(&'static str, String)>,
@@ -69,7 +70,8 @@ impl Work for Program<'_> {
     }
 }
 
-/// Processes of this machine that the program of a run was, or has started: number and name of each.
+/// Processes on this machine that are a run's program or its children, with number and name.
+/// Servers are left out.
 pub fn left_running(run: &str) -> Vec<String> {
     let marked = format!("{RUN_VARIABLE}={run}");
     let Ok(processes) = std::fs::read_dir("/proc") else {
@@ -91,7 +93,7 @@ pub fn left_running(run: &str) -> Vec<String> {
 pub struct UntilEnd(RunDir);
 
 impl UntilEnd {
-    /// The run whose end is waited for.
+    /// Waits for the end of this run.
     pub fn new(dir: &RunDir) -> Self {
         Self(dir.clone())
     }

@@ -1,4 +1,4 @@
-//! What `refloat sandbox node` is asked for.
+//! Flags of `refloat sandbox node`.
 
 use clap::{Args, Subcommand};
 

@@ -84,3 +84,7 @@ man: build ## Write the manual pages to target/man and the completions to target
 	$(REFLOAT) completions zsh > $(TARGET)/completions/_refloat
 	$(REFLOAT) completions fish > $(TARGET)/completions/refloat.fish
 	@echo "read one with: man -l $(TARGET)/man/refloat-load.1"
+
+.PHONY: deb
+deb: man ## Build a Debian package into target/deb
+	REFLOAT=$(abspath $(REFLOAT)) TARGET=$(TARGET) scripts/deb

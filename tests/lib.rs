@@ -8,6 +8,8 @@ pub mod by_hand;
 pub mod case;
 #[path = "common/lost.rs"]
 pub mod lost;
+#[path = "common/planned.rs"]
+pub mod planned;
 #[path = "common/spelled.rs"]
 pub mod spelled;
 #[path = "common/tools.rs"]

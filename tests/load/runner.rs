@@ -9,8 +9,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use refloat_load::{
-    ExistingPolicy, IndexMode, LoadOptions, LoadOutcome, StatementClass, SystemSchemaMode,
-    WritePath, load,
+    ExistingPolicy, IndexMode, LoadError, LoadOptions, LoadOutcome, StatementClass,
+    SystemSchemaMode, WritePath, load, plan,
 };
 use refloat_run::cancel::CancelReason;
 use refloat_run::settings::Durability;
@@ -21,6 +21,7 @@ use refloat_testkit::{chain, servers};
 use refloat_wire::Connection;
 
 use refloat_tests::case::{Case, Expect};
+use refloat_tests::planned::disagreement;
 
 /// The database for dumps that do not name one.
 const DATABASE: &str = "it";
@@ -210,7 +211,16 @@ impl Bench {
             adjust(&mut options);
             apply(&mut options, &case.load_args);
             let settings = self.globals();
+            // A pipe can be read once only.
+            let pipe = options.source.extension().is_some_and(|end| end == PIPE);
+            let planned = (!pipe).then(|| plan(&options));
             let result = self.load(&options);
+            if let Some(planned) = &planned
+                && let Some(found) = disagreement(planned, result.as_ref().err())
+            {
+                failures.push(format!("{label}: {found}"));
+            }
+            let result = result.map_err(|error| chain(&error));
             if let Some(failure) = judge(expect, &result) {
                 failures.push(format!("{label}: {failure}"));
                 continue;
@@ -261,7 +271,7 @@ impl Bench {
             .map_err(|error| format!("taking a snapshot: {error}"))
     }
 
-    fn load(&self, options: &LoadOptions) -> Result<LoadOutcome, String> {
+    fn load(&self, options: &LoadOptions) -> Result<LoadOutcome, LoadError> {
         let run = Run {
             dir: RunDir::create(self.folder.path(), "load").unwrap(),
             cancel: Cancel::new(),
@@ -276,7 +286,7 @@ impl Bench {
                 cancel.cancel(CancelReason::Failed("it takes too long".to_owned()));
             }
         });
-        let result = load(options, &run).map_err(|failure| chain(&failure.error));
+        let result = load(options, &run).map_err(|failure| failure.error);
         drop(done);
         watch.join().unwrap();
         result

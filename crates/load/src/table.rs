@@ -15,6 +15,12 @@ mod detail;
 pub use compared::{Compared, Kind};
 pub use detail::TableDetail;
 
+/// Whether an engine can roll back rows.
+pub fn is_transactional(engine: &str) -> bool {
+    let engines = ["innodb", "rocksdb", "tokudb", "ndbcluster"];
+    engines.iter().any(|one| engine.eq_ignore_ascii_case(one))
+}
+
 /// A table of the target that the dump has rows for.
 pub struct Table {
     /// Number of the table within the run.

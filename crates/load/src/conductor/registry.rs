@@ -18,7 +18,7 @@ use crate::error::{LoadError, Refusal};
 use crate::options::{ExistingPolicy, SystemSchemaMode};
 use crate::programs::{Contents, Kind};
 use crate::session::Session;
-use crate::table::{Table, TableDetail};
+use crate::table::{Table, TableDetail, is_transactional};
 
 /// Run before reading a definition to compare it. The server shows `TIMESTAMP` defaults in the
 /// session's time zone and names in the quotes of its `sql_mode`, and some modes leave options out.
@@ -44,7 +44,7 @@ pub struct Entry {
     pub session: Option<Arc<Session>>,
     /// Whether its rows must be written in dump order, by one worker at a time.
     pub ordered: bool,
-    /// Whether it is decided if its indexes are deferred.
+    /// Whether it was decided to defer its indexes or not.
     pub decided: bool,
     /// Whether the index build after its rows has started.
     pub build_begun: bool,
@@ -64,8 +64,8 @@ pub struct Entry {
     pub keys_disabled: bool,
     /// Its foreign keys, once they were read. Reset when the dump may have changed the table.
     pub foreign_keys: Option<ForeignKeys>,
-    /// Whether it may hold rows that were compared with no foreign key: rows of a session without
-    /// checks, or older than the key.
+    /// Whether it may hold rows that no foreign key was checked for: rows of a session without
+    /// checks, or rows older than the key.
     pub unchecked: bool,
     /// Whether it has rows of a session with checks whose parents were not looked for yet.
     pub wants_parents: bool,
@@ -443,8 +443,8 @@ impl Conductor<'_> {
         Ok(value.and_then(|value| value.parse().ok()).unwrap_or(0))
     }
 
-    /// Rows must not fire existing triggers: what these do is in the dump already, or was never
-    /// done.
+    /// Rows must not fire existing triggers: what these would do is already in the dump, or never
+    /// happened.
     fn refuse_triggers(&mut self, key: &TableKey) -> Result<(), LoadError> {
         let name = key.1.replace('\\', "\\\\").replace('\'', "''");
         let result = self
@@ -508,10 +508,7 @@ impl Conductor<'_> {
             let engine = &self.entries[index].engine;
             cluster.admit(&ctx.options, &ctx.events, &table.label(), engine, keyless)?;
         }
-        let transactional = matches!(
-            self.entries[index].engine.to_ascii_lowercase().as_str(),
-            "innodb" | "rocksdb" | "tokudb" | "ndbcluster"
-        );
+        let transactional = is_transactional(&self.entries[index].engine);
         let versioned = self.entries[index].versioned;
         let history = versioned && self.session()?.writes_history();
         let catalog = &mut self.catalog;

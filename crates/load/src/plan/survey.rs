@@ -23,6 +23,7 @@ use crate::choice::{UNCLEAR, Whose};
 use crate::error::{LoadError, Refusal};
 use crate::options::{ExistingPolicy, LoadOptions, OnError, StatementClass, SystemSchemaMode};
 use crate::outline::{Gather, Outline};
+use crate::table::is_transactional;
 use crate::transaction::{Begun, OPEN_HINT, Transaction, autocommit_by};
 
 /// Bytes of rows that are cut at a time.
@@ -94,6 +95,24 @@ enum Fate {
     Class(StatementClass),
     /// It is refused, with reason and hint.
     Refused(String, String),
+}
+
+impl Fate {
+    fn runs_or_left_out(wanted: bool, word: &'static str) -> Self {
+        if wanted {
+            Self::Runs(word)
+        } else {
+            Self::LeftOut
+        }
+    }
+
+    fn runs_or_silent(wanted: bool, word: &'static str) -> Self {
+        if wanted {
+            Self::Runs(word)
+        } else {
+            Self::Silent
+        }
+    }
 }
 
 impl<'a> Survey<'a> {
@@ -222,7 +241,7 @@ impl<'a> Survey<'a> {
         if self.options.accept_missing_trailer {
             items.take_unterminated();
         }
-        while let Some(item) = items.next().map_err(|error| self.unreadable(error))? {
+        while let Some(item) = items.next_item().map_err(|error| self.unreadable(error))? {
             self.goes_on()?;
             self.found.bytes = before + items.bytes();
             let text = items.text(&item);
@@ -332,8 +351,20 @@ impl<'a> Survey<'a> {
             return;
         }
         self.gather.rows(database, table);
-        self.transaction.rows(rows);
+        if self.rolls_back(place.as_deref(), table) {
+            self.transaction.rows(rows);
+        }
         self.count(place, shown(table), rows, bytes);
+    }
+
+    /// Whether the rows of a table can be rolled back, as far as the dump tells its engine.
+    fn rolls_back(&mut self, database: Option<&str>, table: &[u8]) -> bool {
+        let table = shown(table);
+        let engines = &self.gather.outline().engines;
+        let found = engines.iter().rev().find(|(db, name, ..)| {
+            *name == table && db.as_deref().is_none_or(|db| Some(db) == database)
+        });
+        found.is_none_or(|(_, _, engine, _)| is_transactional(engine))
     }
 
     fn count(&mut self, database: Option<String>, table: String, rows: u64, bytes: u64) {
@@ -447,28 +478,7 @@ impl<'a> Survey<'a> {
 
     /// What a load does with a statement.
     fn fate(&mut self, kind: &StatementKind, text: &[u8]) -> Fate {
-        let chosen = !self.options.tables.is_empty();
-        let append = self.options.existing == ExistingPolicy::Append;
-        let runs_if = |wanted: bool, word| {
-            if wanted {
-                Fate::Runs(word)
-            } else {
-                Fate::LeftOut
-            }
-        };
-        let named = |database: &Option<Vec<u8>>| database.as_deref().map(shown);
-        let place = match kind {
-            StatementKind::CreateTable { table: name, .. }
-            | StatementKind::CreateTrigger { table: name, .. }
-            | StatementKind::CreateView { view: name }
-            | StatementKind::CreateRoutine { routine: name, .. }
-            | StatementKind::CreateEvent { event: name } => named(&name.database),
-            StatementKind::CreateDatabase { database, .. }
-            | StatementKind::DropDatabase { database } => Some(shown(database)),
-            StatementKind::AlterDatabase { database } => named(database),
-            _ => None,
-        };
-        let place = place.or_else(|| self.gather.database().map(str::to_owned));
+        let place = database_of(kind).or_else(|| self.gather.database().map(str::to_owned));
         let beyond = matches!(
             kind,
             StatementKind::Account
@@ -481,7 +491,7 @@ impl<'a> Survey<'a> {
             return Fate::Silent;
         }
         let class = StatementClass::OldDatabase;
-        if !chosen
+        if self.options.tables.is_empty()
             && !self.options.allow.contains(&class)
             && self.gather.names_origin(kind, text, self.modes.now())
         {
@@ -493,6 +503,13 @@ impl<'a> Survey<'a> {
         if let Some(stray) = stray(kind, text) {
             return Fate::Refused(stray.reason().to_owned(), stray.hint().to_owned());
         }
+        self.fate_by_kind(kind, text)
+    }
+
+    /// What a load does with a statement that is in no class.
+    fn fate_by_kind(&mut self, kind: &StatementKind, text: &[u8]) -> Fate {
+        let chosen = !self.options.tables.is_empty();
+        let append = self.options.existing == ExistingPolicy::Append;
         match kind {
             StatementKind::Set
             | StatementKind::LockTables
@@ -518,55 +535,43 @@ impl<'a> Survey<'a> {
                 ..
             } => {
                 let wanted = self.wants(table.database.as_deref(), &table.name);
-                match (*temporary || *like || *select, wanted) {
-                    (true, _) => self.alone(kind, text),
-                    (false, true) => Fate::Runs("create table"),
-                    (false, false) => Fate::Silent,
+                if *temporary || *like || *select {
+                    return self.alone(kind, text);
                 }
+                Fate::runs_or_silent(wanted, "create table")
             }
             StatementKind::DropTable { tables }
             | StatementKind::DropSequence { sequences: tables } => {
                 let wanted = tables
                     .iter()
                     .any(|table| self.gather.wants(table.database.as_deref(), &table.name));
-                if wanted {
-                    Fate::Runs("drop table")
-                } else {
-                    Fate::Silent
-                }
+                Fate::runs_or_silent(wanted, "drop table")
             }
             StatementKind::CreateTrigger { table, .. } => {
-                if self.gather.wants(table.database.as_deref(), &table.name) {
-                    Fate::Runs("create trigger (after the rows)")
-                } else {
-                    Fate::Silent
-                }
+                let wanted = self.gather.wants(table.database.as_deref(), &table.name);
+                Fate::runs_or_silent(wanted, "create trigger (after the rows)")
             }
             StatementKind::DropView { .. }
             | StatementKind::DropTrigger { .. }
             | StatementKind::DropEvent { .. }
             | StatementKind::DropRoutine { .. } => {
-                if chosen {
-                    Fate::Silent
-                } else {
-                    Fate::Runs("drop view, routine, trigger or event")
-                }
+                Fate::runs_or_silent(!chosen, "drop view, routine, trigger or event")
             }
             StatementKind::CreateView { view: name } => {
                 let wanted = self.wants(name.database.as_deref(), &name.name);
-                runs_if(wanted, "create view")
+                Fate::runs_or_left_out(wanted, "create view")
             }
             StatementKind::CreateSequence { sequence: name } => {
                 let wanted = self.wants(name.database.as_deref(), &name.name);
-                runs_if(wanted, "create sequence")
+                Fate::runs_or_left_out(wanted, "create sequence")
             }
             StatementKind::CreateRoutine { routine: name, .. } => {
-                runs_if(self.gather.wants_program(name), "create routine")
+                Fate::runs_or_left_out(self.gather.wants_program(name), "create routine")
             }
-            StatementKind::CreateEvent { event: name } => runs_if(
-                self.gather.wants_program(name),
-                "create event (after the rows)",
-            ),
+            StatementKind::CreateEvent { event: name } => {
+                let wanted = self.gather.wants_program(name);
+                Fate::runs_or_left_out(wanted, "create event (after the rows)")
+            }
             StatementKind::Rollback => Fate::Refused(
                 "rows before it are committed already, in transactions of their own".to_owned(),
                 String::new(),
@@ -604,6 +609,22 @@ impl<'a> Survey<'a> {
             return Fate::LeftOut;
         }
         Fate::Class(class)
+    }
+}
+
+/// The database of what a statement creates, changes or drops, if it names one.
+fn database_of(kind: &StatementKind) -> Option<String> {
+    let named = |database: &Option<Vec<u8>>| database.as_deref().map(shown);
+    match kind {
+        StatementKind::CreateTable { table: name, .. }
+        | StatementKind::CreateTrigger { table: name, .. }
+        | StatementKind::CreateView { view: name }
+        | StatementKind::CreateRoutine { routine: name, .. }
+        | StatementKind::CreateEvent { event: name } => named(&name.database),
+        StatementKind::CreateDatabase { database, .. }
+        | StatementKind::DropDatabase { database } => Some(shown(database)),
+        StatementKind::AlterDatabase { database } => named(database),
+        _ => None,
     }
 }
 

@@ -9,6 +9,8 @@ use refloat_verify::{Compared, VerifyError, VerifyOptions, VerifyOutcome};
 
 use crate::support::{Two, at, compare_with, fill, folder, two};
 
+use Verdict::{Different, Same, Untold};
+
 /// The session settings of mysqldump.
 const HEAD: &str = "SET NAMES utf8mb4; SET time_zone='+00:00';\n";
 
@@ -51,136 +53,147 @@ fn verdict(outcome: &VerifyOutcome) -> Verdict {
     }
 }
 
+/// The server's side of most cases.
+const ONE_ROW: &str = "CREATE TABLE t (id INT PRIMARY KEY, x INT); INSERT INTO t VALUES (1, 0);";
+
+/// What the server holds, a dump, and what a comparison of the two must say.
+const CASES: &[(&str, &str, Verdict)] = &[
+    (
+        ONE_ROW,
+        "CREATE TABLE t (id INT PRIMARY KEY, x INT); INSERT INTO t VALUES (1, 0);",
+        Same,
+    ),
+    (
+        ONE_ROW,
+        "CREATE TABLE t (id INT PRIMARY KEY, x INT); INSERT INTO t VALUES (1, 1);",
+        Different,
+    ),
+    (ONE_ROW, "INSERT INTO t VALUES (1, 0);", Same),
+    (
+        ONE_ROW,
+        "INSERT INTO t VALUES (1, 0); INSERT INTO gone VALUES (1);",
+        Different,
+    ),
+    // Rows that cannot be split into single rows, and statements that change rows.
+    (
+        ONE_ROW,
+        "INSERT INTO t VALUES (1, 0); INSERT INTO t SET id = 2;",
+        Untold,
+    ),
+    (ONE_ROW, "INSERT INTO t SET x = 0, id = 1;", Same),
+    (ONE_ROW, "INSERT INTO t SET x = 1, id = 1;", Different),
+    (ONE_ROW, "INSERT INTO t SET x = 0 + 0, id = 1;", Untold),
+    (
+        ONE_ROW,
+        "INSERT INTO t VALUES (1, 0); INSERT INTO t SELECT 2, 2;",
+        Untold,
+    ),
+    (
+        ONE_ROW,
+        "INSERT INTO t VALUES (1, 0); UPDATE t SET x = 1;",
+        Untold,
+    ),
+    (
+        ONE_ROW,
+        "INSERT INTO t VALUES (1, 0); DELETE FROM t;",
+        Untold,
+    ),
+    (
+        ONE_ROW,
+        "INSERT INTO t VALUES (1, 0); RENAME TABLE t TO u;",
+        Untold,
+    ),
+    (ONE_ROW, "INSERT INTO t VALUES (1, 0); CALL p();", Untold),
+    (
+        ONE_ROW,
+        "INSERT INTO t VALUES (1, 0); ALTER TABLE t DROP COLUMN x;",
+        Untold,
+    ),
+    (
+        ONE_ROW,
+        "INSERT INTO t VALUES (1, 0); ALTER TABLE t ADD KEY x (x);",
+        Same,
+    ),
+    // Rows that are gone in the end.
+    (
+        ONE_ROW,
+        "INSERT INTO t VALUES (9, 9); TRUNCATE t; INSERT INTO t VALUES (1, 0);",
+        Same,
+    ),
+    (
+        ONE_ROW,
+        "CREATE TABLE t (a INT); INSERT INTO t VALUES (9); DROP TABLE t; \
+               CREATE TABLE t (id INT PRIMARY KEY, x INT); INSERT INTO t VALUES (1, 0);",
+        Same,
+    ),
+    (
+        ONE_ROW,
+        "CREATE TABLE IF NOT EXISTS t (id INT PRIMARY KEY, x INT); INSERT INTO t VALUES (2, 2); \
+               CREATE TABLE IF NOT EXISTS t (id INT PRIMARY KEY, x INT); INSERT INTO t VALUES (1, 0);",
+        Different,
+    ),
+    (
+        ONE_ROW,
+        "CREATE TABLE t (id INT PRIMARY KEY, x INT); INSERT INTO t VALUES (1, 0); DROP TEMPORARY TABLE t;",
+        Untold,
+    ),
+    // Columns that only one side has, or that come in another order.
+    (
+        ONE_ROW,
+        "INSERT INTO t (id, x, y) VALUES (1, 0, 5);",
+        Untold,
+    ),
+    (ONE_ROW, "INSERT INTO t (id) VALUES (1);", Untold),
+    (
+        ONE_ROW,
+        "CREATE TABLE t (x INT, id INT PRIMARY KEY); INSERT INTO t VALUES (0, 1);",
+        Same,
+    ),
+    (
+        ONE_ROW,
+        "CREATE TABLE t (x INT, id INT PRIMARY KEY); INSERT INTO t VALUES (1, 0);",
+        Different,
+    ),
+    // Text that the dump's character set cannot represent.
+    (
+        "CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(9)); INSERT INTO t VALUES (1, '日本');",
+        "SET NAMES latin1; INSERT INTO t VALUES (1, '??');",
+        Different,
+    ),
+    (
+        "CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(9) CHARACTER SET latin1); INSERT INTO t VALUES (1, 'é');",
+        "INSERT INTO t VALUES (1, 'é');",
+        Same,
+    ),
+    (
+        "CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(9)); INSERT INTO t VALUES (1, 'é'), (2, 'Ã©');",
+        "INSERT INTO t VALUES (1, 'é'); SET NAMES latin1; INSERT INTO t VALUES (2, 'é');",
+        Untold,
+    ),
+    (
+        "CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(9)); INSERT INTO t VALUES (1, 'é');",
+        "SET NAMES @whatever; INSERT INTO t VALUES (1, 'é');",
+        Untold,
+    ),
+    // Times in two time zones, and in an unknown one.
+    (
+        "SET time_zone='+00:00'; CREATE TABLE t (id INT PRIMARY KEY, ts TIMESTAMP NULL); \
+          INSERT INTO t VALUES (1, '2020-01-01 00:00:00'), (2, '2020-01-01 02:00:00');",
+        "INSERT INTO t VALUES (1, '2020-01-01 00:00:00'); SET time_zone='+02:00'; INSERT INTO t VALUES (2, '2020-01-01 02:00:00');",
+        Untold,
+    ),
+    (
+        "CREATE TABLE t (id INT PRIMARY KEY, ts TIMESTAMP NULL); INSERT INTO t VALUES (1, NULL);",
+        "SET time_zone='SYSTEM'; INSERT INTO t VALUES (1, NULL);",
+        Untold,
+    ),
+];
+
 #[test]
 fn what_a_dump_does_beside_plain_rows_is_never_called_the_same() {
-    use Verdict::{Different, Same, Untold};
-    let one = "CREATE TABLE t (id INT PRIMARY KEY, x INT); INSERT INTO t VALUES (1, 0);";
-    let cases: &[(&str, &str, Verdict)] = &[
-        (
-            one,
-            "CREATE TABLE t (id INT PRIMARY KEY, x INT); INSERT INTO t VALUES (1, 0);",
-            Same,
-        ),
-        (
-            one,
-            "CREATE TABLE t (id INT PRIMARY KEY, x INT); INSERT INTO t VALUES (1, 1);",
-            Different,
-        ),
-        (one, "INSERT INTO t VALUES (1, 0);", Same),
-        (
-            one,
-            "INSERT INTO t VALUES (1, 0); INSERT INTO gone VALUES (1);",
-            Different,
-        ),
-        // Rows that cannot be split into single rows, and statements that change rows.
-        (
-            one,
-            "INSERT INTO t VALUES (1, 0); INSERT INTO t SET id = 2;",
-            Untold,
-        ),
-        (one, "INSERT INTO t SET x = 0, id = 1;", Same),
-        (one, "INSERT INTO t SET x = 1, id = 1;", Different),
-        (one, "INSERT INTO t SET x = 0 + 0, id = 1;", Untold),
-        (
-            one,
-            "INSERT INTO t VALUES (1, 0); INSERT INTO t SELECT 2, 2;",
-            Untold,
-        ),
-        (
-            one,
-            "INSERT INTO t VALUES (1, 0); UPDATE t SET x = 1;",
-            Untold,
-        ),
-        (one, "INSERT INTO t VALUES (1, 0); DELETE FROM t;", Untold),
-        (
-            one,
-            "INSERT INTO t VALUES (1, 0); RENAME TABLE t TO u;",
-            Untold,
-        ),
-        (one, "INSERT INTO t VALUES (1, 0); CALL p();", Untold),
-        (
-            one,
-            "INSERT INTO t VALUES (1, 0); ALTER TABLE t DROP COLUMN x;",
-            Untold,
-        ),
-        (
-            one,
-            "INSERT INTO t VALUES (1, 0); ALTER TABLE t ADD KEY x (x);",
-            Same,
-        ),
-        // Rows that are gone in the end.
-        (
-            one,
-            "INSERT INTO t VALUES (9, 9); TRUNCATE t; INSERT INTO t VALUES (1, 0);",
-            Same,
-        ),
-        (
-            one,
-            "CREATE TABLE t (a INT); INSERT INTO t VALUES (9); DROP TABLE t; \
-               CREATE TABLE t (id INT PRIMARY KEY, x INT); INSERT INTO t VALUES (1, 0);",
-            Same,
-        ),
-        (
-            one,
-            "CREATE TABLE IF NOT EXISTS t (id INT PRIMARY KEY, x INT); INSERT INTO t VALUES (2, 2); \
-               CREATE TABLE IF NOT EXISTS t (id INT PRIMARY KEY, x INT); INSERT INTO t VALUES (1, 0);",
-            Different,
-        ),
-        (
-            one,
-            "CREATE TABLE t (id INT PRIMARY KEY, x INT); INSERT INTO t VALUES (1, 0); DROP TEMPORARY TABLE t;",
-            Untold,
-        ),
-        // Columns that only one side has, or that come in another order.
-        (one, "INSERT INTO t (id, x, y) VALUES (1, 0, 5);", Untold),
-        (one, "INSERT INTO t (id) VALUES (1);", Untold),
-        (
-            one,
-            "CREATE TABLE t (x INT, id INT PRIMARY KEY); INSERT INTO t VALUES (0, 1);",
-            Same,
-        ),
-        (
-            one,
-            "CREATE TABLE t (x INT, id INT PRIMARY KEY); INSERT INTO t VALUES (1, 0);",
-            Different,
-        ),
-        // Text that the dump's character set cannot represent.
-        (
-            "CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(9)); INSERT INTO t VALUES (1, '日本');",
-            "SET NAMES latin1; INSERT INTO t VALUES (1, '??');",
-            Different,
-        ),
-        (
-            "CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(9) CHARACTER SET latin1); INSERT INTO t VALUES (1, 'é');",
-            "INSERT INTO t VALUES (1, 'é');",
-            Same,
-        ),
-        (
-            "CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(9)); INSERT INTO t VALUES (1, 'é'), (2, 'Ã©');",
-            "INSERT INTO t VALUES (1, 'é'); SET NAMES latin1; INSERT INTO t VALUES (2, 'é');",
-            Untold,
-        ),
-        (
-            "CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(9)); INSERT INTO t VALUES (1, 'é');",
-            "SET NAMES @whatever; INSERT INTO t VALUES (1, 'é');",
-            Untold,
-        ),
-        // Times in two time zones, and in an unknown one.
-        (
-            "SET time_zone='+00:00'; CREATE TABLE t (id INT PRIMARY KEY, ts TIMESTAMP NULL); \
-          INSERT INTO t VALUES (1, '2020-01-01 00:00:00'), (2, '2020-01-01 02:00:00');",
-            "INSERT INTO t VALUES (1, '2020-01-01 00:00:00'); SET time_zone='+02:00'; INSERT INTO t VALUES (2, '2020-01-01 02:00:00');",
-            Untold,
-        ),
-        (
-            "CREATE TABLE t (id INT PRIMARY KEY, ts TIMESTAMP NULL); INSERT INTO t VALUES (1, NULL);",
-            "SET time_zone='SYSTEM'; INSERT INTO t VALUES (1, NULL);",
-            Untold,
-        ),
-    ];
     for kind in [ServerKind::MariaDb1011, ServerKind::MySql97] {
         let two = two(kind);
-        for (script, dump, wanted) in cases {
+        for (script, dump, wanted) in CASES {
             let outcome = compared(&two, script, &format!("{HEAD}{dump}"), |_| {});
             let outcome = outcome.unwrap_or_else(|error| panic!("{kind}: {dump}: {error}"));
             assert_eq!(verdict(&outcome), *wanted, "{kind}: {dump}: {outcome:#?}");

@@ -67,7 +67,7 @@ impl Start<'_> {
             uuid: None,
             hostname: own.hostname,
             port,
-            // As servers report it.
+            // Servers report it with a trailing slash.
             datadir: format!(
                 "{}/",
                 self.member.folder().to_string_lossy().trim_end_matches('/')

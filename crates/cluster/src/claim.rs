@@ -140,8 +140,8 @@ impl<'a> Claimed<'a> {
         Self::say(host, Claim::path(datadir), run, true)
     }
 
-    /// Claims a maintenance. If no node must be told to hold write-sets, this is the only sign of
-    /// it. `None`: the node's machine is not known.
+    /// Claims a maintenance. Where no other node is told to hold write-sets, this is the only sign
+    /// of it. `None`: the node's machine is not known.
     ///
     /// # Errors
     /// The file cannot be written.

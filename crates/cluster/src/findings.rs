@@ -11,7 +11,7 @@ use crate::work::{OpenWork, WorkKind};
 const QUEUE_LONG: u64 = 100;
 /// Applications feel it when replication is paused for this part of the time.
 const PAUSED_MUCH: f64 = 0.05;
-/// In seconds. A shorter window does not outlast a restart with an upgrade.
+/// In seconds. A shorter window of write-sets does not outlast a restart with an upgrade.
 const WINDOW_SHORT: f64 = 600.0;
 /// How many names of a longer list are shown.
 const NAMES_TOLD: usize = 5;
@@ -168,12 +168,22 @@ fn component(view: &ClusterView, found: &mut Findings) {
 }
 
 fn answering(node: &NodeView, state: &NodeState, found: &mut Findings) {
-    use Severity::{Critical, Note, Warning};
-    let name = [node.name.as_str()];
+    let name = &node.name;
+    membership(name, state, found);
+    pace(name, state, found);
+    long_ddl(name, state, found);
+    statements(name, state, found);
+    queues(name, state, found);
+    gcache(name, state, found);
+    settings(name, state, found);
+}
+
+/// Whether a node belongs to the primary component, and is ready.
+fn membership(name: &str, state: &NodeState, found: &mut Findings) {
     if !state.primary {
         found.add(
-            Critical,
-            &name,
+            Severity::Critical,
+            &[name],
             format!(
                 "it is not in the primary component, and sees {} with itself: it refuses statements",
                 if state.size == 1 {
@@ -185,77 +195,98 @@ fn answering(node: &NodeView, state: &NodeState, found: &mut Findings) {
         );
     } else if !state.ready {
         found.add(
-            Critical,
-            &name,
+            Severity::Critical,
+            &[name],
             format!("it is not ready ({}): it refuses statements", state.state),
         );
     }
+}
+
+/// Whether a node keeps pace with the others.
+fn pace(name: &str, state: &NodeState, found: &mut Findings) {
+    use Severity::{Note, Warning};
     match state.role {
         Role::Donor if state.desync => found.add(
             Warning,
-            &name,
+            &[name],
             "it was told to keep no pace (wsrep_desync=ON)",
         ),
         Role::Donor => found.add(
             Warning,
-            &name,
+            &[name],
             "it gives a copy to another node, and keeps no pace meanwhile",
         ),
-        Role::Joiner => found.add(Warning, &name, "it receives a copy, or waits for one"),
-        Role::Joined => found.add(Note, &name, "it catches up"),
+        Role::Joiner => found.add(Warning, &[name], "it receives a copy, or waits for one"),
+        Role::Joined => found.add(Note, &[name], "it catches up"),
         Role::Synced if state.desync => {
-            found.add(Warning, &name, "wsrep_desync is ON: it may fall behind");
+            found.add(Warning, &[name], "wsrep_desync is ON: it may fall behind");
         }
         Role::Synced | Role::Undefined => {}
     }
-    if let Some(ddl) = &state.ddl {
-        let whose = if ddl.applied {
-            " (of another node, applied here)"
+}
+
+/// A DDL statement that has run for a while.
+fn long_ddl(name: &str, state: &NodeState, found: &mut Findings) {
+    let Some(ddl) = &state.ddl else { return };
+    let whose = if ddl.applied {
+        " (of another node, applied here)"
+    } else {
+        ""
+    };
+    let alone = state.desync && !ddl.applied;
+    let meaning = if alone {
+        "on this node alone, which keeps no pace meanwhile".to_owned()
+    } else {
+        format!(
+            "in the order of all write-sets, so nothing that comes after it is committed here before it has ended; {}",
+            match ddl.waiting {
+                1 => "1 session waits".to_owned(),
+                more => format!("{more} sessions wait"),
+            }
+        )
+    };
+    found.add(
+        if alone {
+            Severity::Warning
         } else {
-            ""
-        };
-        let alone = state.desync && !ddl.applied;
-        let meaning = if alone {
-            "on this node alone, which keeps no pace meanwhile".to_owned()
-        } else {
-            format!(
-                "in the order of all write-sets, so nothing that comes after it is committed here before it has ended; {}",
-                match ddl.waiting {
-                    1 => "1 session waits".to_owned(),
-                    more => format!("{more} sessions wait"),
-                }
-            )
-        };
-        found.add(
-            if alone { Warning } else { Critical },
-            &name,
-            format!(
-                "a DDL statement has run for {:.0} s{whose}, {meaning}: {}",
-                ddl.seconds, ddl.statement
-            ),
-        );
-    }
+            Severity::Critical
+        },
+        &[name],
+        format!(
+            "a DDL statement has run for {:.0} s{whose}, {meaning}: {}",
+            ddl.seconds, ddl.statement
+        ),
+    );
+}
+
+/// What becomes of statements on a node.
+fn statements(name: &str, state: &NodeState, found: &mut Findings) {
+    use Severity::{Critical, Note, Warning};
     if !state.replicates {
         found.add(
             Critical,
-            &name,
+            &[name],
             "wsrep_on is OFF: what is written here does not go to the others",
         );
     }
     if let Some(which) = &state.rejects_queries {
         found.add(
             Warning,
-            &name,
+            &[name],
             format!("it rejects queries (wsrep_reject_queries={which})"),
         );
     }
     if state.read_only {
-        found.add(Note, &name, "it is read-only");
+        found.add(Note, &[name], "it is read-only");
     }
+}
+
+/// Write-sets that wait, and what waits for them.
+fn queues(name: &str, state: &NodeState, found: &mut Findings) {
     if state.receive_queue.now >= QUEUE_LONG {
         found.add(
-            Warning,
-            &name,
+            Severity::Warning,
+            &[name],
             format!("{} write-sets wait to be applied", state.receive_queue.now),
         );
     }
@@ -267,36 +298,44 @@ fn answering(node: &NodeView, state: &NodeState, found: &mut Findings) {
             ""
         };
         found.add(
-            Warning,
-            &name,
+            Severity::Warning,
+            &[name],
             format!(
                 "replication was paused {:.0} % of the time just now{who}",
                 flow.paused * 100.0
             ),
         );
     }
+}
+
+/// Whether a node keeps write-sets for long enough.
+fn gcache(name: &str, state: &NodeState, found: &mut Findings) {
     if let Some(covers) = state
         .gcache
         .covers_seconds
         .filter(|covers| state.primary && *covers < WINDOW_SHORT)
     {
         found.add(
-            Warning,
-            &name,
+            Severity::Warning,
+            &[name],
             format!("its gcache covers an absence of {covers:.0} s at the present rate: a node that is away for longer needs a full copy"),
         );
     }
+}
+
+/// Settings that Galera needs.
+fn settings(name: &str, state: &NodeState, found: &mut Findings) {
     if state.primary && !state.binlog_format.eq_ignore_ascii_case("ROW") {
         found.add(
-            Warning,
-            &name,
+            Severity::Warning,
+            &[name],
             format!("binlog_format is {}: Galera needs ROW", state.binlog_format),
         );
     }
     if state.autoinc_lock_mode.is_some_and(|mode| mode != 2) {
         found.add(
-            Warning,
-            &name,
+            Severity::Warning,
+            &[name],
             "innodb_autoinc_lock_mode is not 2: appliers may deadlock",
         );
     }

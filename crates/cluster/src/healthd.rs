@@ -1,8 +1,9 @@
 //! A health service: reports over HTTP and HAProxy's agent protocol whether a node may take
 //! traffic.
 //!
-//! One thread polls the node over one connection, and checks are answered from its last answer. So
-//! many proxies cost the node no more than one. An answer that has become too old counts as none.
+//! One thread polls the node over one connection, and checks are answered from its last answer, so
+//! that many proxies cost the node no more than one. An answer that has become too old counts as
+//! none.
 
 mod agent;
 mod http;

@@ -214,7 +214,7 @@ impl<'a> Joining<'a> {
     }
 
     /// The log of its last start; if the mark does not cover that, the end of the log that the
-    /// node, which answers, names itself.
+    /// running node names.
     pub fn log_of(&self, now: &NodeState) -> Option<String> {
         let text = self.log().filter(|text| has_started(text));
         text.or_else(|| LogMark::last_part(self.member.host.as_ref()?, now))
@@ -294,7 +294,7 @@ fn words_of_errors(text: &str) -> String {
 /// `given_up` says when to stop waiting.
 ///
 /// # Errors
-/// [`ControlError`]: until the end it could not be told whether it is down.
+/// [`ControlError`]: until the end it was not known whether it is down.
 pub(crate) fn is_down(
     control: &Control,
     member: &Member,

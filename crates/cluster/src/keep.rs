@@ -23,13 +23,13 @@ pub(crate) use watch::Watched;
 
 /// Name of the runs that hold write-sets, one for each node.
 const HOLD: &str = "cluster hold";
-/// How long after nodes were told to keep write-sets it is known which is the oldest that they
-/// keep. When a write-set that Galera put into a page has been applied everywhere, Galera frees all
-/// that came before it (`GCache::free_common`).
+/// How long to wait after nodes were told to keep write-sets, until the oldest one that they keep
+/// is known. When a write-set that Galera put into a page has been applied everywhere, Galera frees
+/// all that came before it (`GCache::free_common`).
 pub(crate) const SETTLED: Duration = Duration::from_secs(2);
 
-/// How long a node that holds write-sets, or is asked about them, may be silent: it goes on keeping
-/// them.
+/// How long a node that holds write-sets, or is asked about them, may be silent. It goes on keeping
+/// them meanwhile.
 pub(crate) const SILENCE: Duration = Duration::from_secs(120);
 
 /// The runs that record what nodes were told, with the indexes of those nodes.
@@ -176,8 +176,8 @@ impl Keeper<'_> {
         }
     }
 
-    /// Whether what a node was told in this run is still in force, that is, nobody has put it back.
-    /// A folder that cannot be read counts as in force, so that no node is told twice.
+    /// Whether what a node was told in this run is still in force. A folder that cannot be read
+    /// counts as in force, so that no node is told twice.
     pub fn is_in_force(&self, run: &RunId) -> bool {
         let open = RunDir::open(self.state_dir, run).and_then(|dir| {
             if !dir.has(RunDir::SETTINGS) {

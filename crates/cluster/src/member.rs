@@ -50,8 +50,8 @@ impl Member {
         known.unwrap_or_else(|| self.folder())
     }
 
-    /// Error log according to the option files of its machine. They count only if they name the
-    /// node's own data directory: a machine may have more than one server.
+    /// Error log according to the option files of its machine. They are ignored if they name
+    /// another data directory than the node's: a machine may have more than one server.
     pub(crate) fn log_by_options(&self) -> Option<PathBuf> {
         let host = self.host.as_ref()?;
         let log = host.option("log-error")?;

@@ -63,7 +63,7 @@ pub struct NodeState {
     pub sst: Sst,
     /// `wsrep_desync`: it was told not to hold up the others.
     pub desync: bool,
-    /// `read_only`.
+    /// `read_only`: whether it is anything but OFF.
     pub read_only: bool,
     /// `wsrep_reject_queries`. `None`: it rejects none.
     pub rejects_queries: Option<String>,
@@ -85,8 +85,8 @@ pub struct NodeState {
     pub uptime: u64,
     /// The DDL statement that has run longest here, if any has run for a while.
     pub ddl: Option<LongDdl>,
-    /// `wsrep_incoming_addresses`: where clients reach the members of its view. Members that report
-    /// no address are missing.
+    /// `wsrep_incoming_addresses`: where clients reach the members of its view. Empty entries are
+    /// left out.
     pub members: Vec<String>,
 }
 
@@ -118,6 +118,18 @@ pub enum Role {
     Joined,
     /// It keeps pace.
     Synced,
+}
+
+impl Role {
+    fn of(local_state: Option<u64>) -> Self {
+        match local_state {
+            Some(1) => Self::Joiner,
+            Some(2) => Self::Donor,
+            Some(3) => Self::Joined,
+            Some(4) => Self::Synced,
+            _ => Self::Undefined,
+        }
+    }
 }
 
 /// A queue of write-sets.
@@ -187,6 +199,7 @@ pub struct Limits {
 /// How full copies (SST) are made.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Sst {
+    /// `wsrep_sst_method`.
     pub method: String,
     /// `wsrep_sst_donor`: the nodes that are asked first for a copy.
     pub donor: Option<String>,
@@ -196,8 +209,8 @@ pub struct Sst {
     pub has_account: bool,
     /// `wsrep_sst_donor_rejects_queries`.
     pub donor_rejects_queries: bool,
-    /// Bytes of InnoDB tablespaces on this node, which a copy must bring over. `None`: the account
-    /// may not ask.
+    /// Bytes of InnoDB tablespaces on this node, which a copy must bring over. `None`: the server
+    /// does not tell this account.
     pub bytes: Option<u64>,
 }
 
@@ -238,6 +251,16 @@ impl Sample {
         self.status.get(name).cloned().unwrap_or_default()
     }
 
+    /// How much a counter has grown since an earlier sample.
+    fn grown_since(&self, first: &Self, name: &str) -> u64 {
+        let of = |sample: &Self| sample.count(name).unwrap_or(0);
+        of(self).saturating_sub(of(first))
+    }
+
+    fn seconds_since(&self, first: &Self) -> f64 {
+        self.at.saturating_sub(first.at).as_secs_f64()
+    }
+
     fn queue(&self, name: &str) -> Queue {
         Queue {
             now: self.count(name).unwrap_or(0),
@@ -262,11 +285,7 @@ impl NodeState {
         };
         let options = ProviderOptions::parse(&variable("wsrep_provider_options"));
         let not_empty = |text: String| Some(text).filter(|text| !text.is_empty());
-        let seconds = last.at.saturating_sub(first.at).as_secs_f64();
-        let grown = |name: &str| {
-            let of = |sample: &Sample| sample.count(name).unwrap_or(0);
-            of(last).saturating_sub(of(first))
-        };
+        let seconds = last.seconds_since(first);
         Self {
             node_name: variable("wsrep_node_name"),
             version: variable("version"),
@@ -283,13 +302,7 @@ impl NodeState {
             view: last
                 .count("wsrep_cluster_conf_id")
                 .filter(|view| *view != u64::MAX),
-            role: match last.count("wsrep_local_state") {
-                Some(1) => Role::Joiner,
-                Some(2) => Role::Donor,
-                Some(3) => Role::Joined,
-                Some(4) => Role::Synced,
-                _ => Role::Undefined,
-            },
+            role: Role::of(last.count("wsrep_local_state")),
             state: last.text("wsrep_local_state_comment"),
             ready: last.text("wsrep_ready") == "ON",
             connected: last.text("wsrep_connected") == "ON",
@@ -299,22 +312,11 @@ impl NodeState {
             receive_queue: last.queue("wsrep_local_recv_queue"),
             send_queue: last.queue("wsrep_local_send_queue"),
             own_write_sets_per_second: if seconds > 0.0 {
-                grown("wsrep_replicated") as f64 / seconds
+                last.grown_since(first, "wsrep_replicated") as f64 / seconds
             } else {
                 0.0
             },
-            flow_control: FlowControl {
-                paused: if seconds > 0.0 {
-                    (grown("wsrep_flow_control_paused_ns") as f64 / 1e9 / seconds).min(1.0)
-                } else {
-                    0.0
-                },
-                paused_before: last.number("wsrep_flow_control_paused").unwrap_or(0.0),
-                sent: grown("wsrep_flow_control_sent"),
-                limit: options
-                    .get("gcs.fc_limit")
-                    .and_then(|limit| limit.parse().ok()),
-            },
+            flow_control: flow_control(first, last, &options),
             gcache: Gcache {
                 by_variables: variables.contains_key(&provider_variable(GCACHE_MEMORY)),
                 ..gcache(first, last, &options)
@@ -360,6 +362,24 @@ impl NodeState {
     }
 }
 
+/// How much the cluster was paused between two samples.
+fn flow_control(first: &Sample, last: &Sample, options: &ProviderOptions) -> FlowControl {
+    let seconds = last.seconds_since(first);
+    let paused_ns = last.grown_since(first, "wsrep_flow_control_paused_ns");
+    FlowControl {
+        paused: if seconds > 0.0 {
+            (paused_ns as f64 / 1e9 / seconds).min(1.0)
+        } else {
+            0.0
+        },
+        paused_before: last.number("wsrep_flow_control_paused").unwrap_or(0.0),
+        sent: last.grown_since(first, "wsrep_flow_control_sent"),
+        limit: options
+            .get("gcs.fc_limit")
+            .and_then(|limit| limit.parse().ok()),
+    }
+}
+
 /// Computes how long the write-sets last. New ones overwrite the oldest, so a node that leaves now
 /// has until the whole capacity has been written once. How full it is does not matter.
 fn gcache(first: &Sample, last: &Sample, options: &ProviderOptions) -> Gcache {
@@ -370,7 +390,7 @@ fn gcache(first: &Sample, last: &Sample, options: &ProviderOptions) -> Gcache {
         of(format!("wsrep_replicated{what}")) + of(format!("wsrep_received{what}"))
     };
     let (all_bytes, all_sets) = (written(last, "_bytes"), written(last, ""));
-    let seconds = last.at.saturating_sub(first.at).as_secs_f64();
+    let seconds = last.seconds_since(first);
     let (bytes, sets) = (
         all_bytes - written(first, "_bytes"),
         all_sets - written(first, ""),

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use refloat_run::settings::Grants;
 use refloat_wire::{Connection, Error};
 
 use crate::ddl::long_ddl;
@@ -25,7 +26,7 @@ const TABLES_PATIENCE: Duration = Duration::from_secs(600);
 /// How many names of such tables are listed.
 const TABLES_NAMED: u64 = 20;
 
-/// The settings that are read, besides those of `wsrep`.
+/// The settings that are read: all of `wsrep`, and a few more.
 const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name LIKE 'wsrep%' OR Variable_name IN \
     ('version', 'datadir', 'log_error', 'read_only', 'binlog_format', 'innodb_autoinc_lock_mode', 'hostname', 'port')";
 const STATUS: &str =
@@ -153,21 +154,28 @@ fn tables(
         return Ok(None);
     }
     match view.serving().next() {
-        Some((at, _)) => look_through(&members[at], wanted)
-            .map(Some)
-            .map_err(|error| chain(&error)),
+        Some((at, _)) => {
+            let (tables, reads_all) =
+                look_through(&members[at], wanted).map_err(|error| chain(&error))?;
+            if wanted == WantedTables::Always && !reads_all {
+                return Err("the account has no SELECT on all databases".to_owned());
+            }
+            Ok(Some(tables))
+        }
         None if wanted == WantedTables::Always => Err("no node serves".to_owned()),
         None => Ok(None),
     }
 }
 
-fn look_through(member: &Member, wanted: WantedTables) -> Result<Tables, Error> {
+/// Also returns whether the account reads every table.
+fn look_through(member: &Member, wanted: WantedTables) -> Result<(Tables, bool), Error> {
     const OURS: &str = "TABLE_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema') AND TABLE_TYPE = 'BASE TABLE'";
     let mut connect = impatient(&member.connect);
     if wanted == WantedTables::Always {
         connect.read_timeout = Some(member.connect.read_timeout.unwrap_or(TABLES_PATIENCE));
     }
     let mut server = Connection::connect(&connect)?;
+    let reads_all = Grants::read(&mut server)?.may(&["SELECT"]);
     let all = format!("SELECT COUNT(*) FROM information_schema.TABLES WHERE {OURS}");
     let all = server.query(all)?.u64(0, 0).unwrap_or(0);
     let mut tables = Tables {
@@ -176,7 +184,7 @@ fn look_through(member: &Member, wanted: WantedTables) -> Result<Tables, Error> 
         ..Tables::default()
     };
     if all > TABLES_LOOKED_THROUGH && wanted == WantedTables::WhereCheap {
-        return Ok(tables);
+        return Ok((tables, reads_all));
     }
     let without_key = format!(
         "FROM information_schema.TABLES t WHERE {OURS} AND NOT EXISTS (SELECT 1 FROM information_schema.STATISTICS s \
@@ -200,5 +208,5 @@ fn look_through(member: &Member, wanted: WantedTables) -> Result<Tables, Error> 
     (tables.without_key, tables.without_key_names) = list(&without_key)?;
     (tables.other_engine, tables.other_engine_names) = list(&other_engines)?;
     tables.looked_through = true;
-    Ok(tables)
+    Ok((tables, reads_all))
 }

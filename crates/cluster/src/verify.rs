@@ -42,7 +42,7 @@ pub struct Verified {
     pub quick: bool,
     /// The verdicts on the others.
     pub nodes: Vec<NodeVerdict>,
-    /// How long it took.
+    /// How long the comparison took, in seconds.
     pub seconds: f64,
 }
 
@@ -175,6 +175,13 @@ impl Verifying<'_> {
         let tables = if self.quick {
             let looked = self.look(from, at)?;
             (verdict.tables, verdict.checksums) = (looked.tables, looked.checksums);
+            if looked.suspects.is_empty() && !looked.reads_all {
+                verdict.reason = Some(format!(
+                    "the account has no SELECT on all databases: only {} tables that it may read were compared",
+                    looked.tables
+                ));
+                return Ok(verdict);
+            }
             if looked.suspects.is_empty() {
                 (verdict.same, verdict.reason) = (Some(true), None);
                 return Ok(verdict);

@@ -1,4 +1,5 @@
-//! Every mistake that makes a full copy fail is made on a real cluster, and found before a copy is tried.
+//! Makes every mistake that breaks a full copy on a real cluster, and checks that `advise` finds it
+//! before a copy is tried.
 
 #[path = "advise/applied.rs"]
 mod applied;
@@ -37,12 +38,12 @@ fn what_makes_a_copy_fail_is_found_before() {
     donors(&pair);
     leftovers(&pair);
     rsync(&pair);
-    // Of a server of no package its option file says where its programs are while it is down.
+    // A down server that no package installed: only its option file says where its programs are.
     let base = pair.joiner.query("SELECT @@basedir").unwrap();
     let base = format!("[mysqld]\nbasedir={}", base.trim());
     let _base = Lines::add(pair.joiner, &base);
     down(&pair);
-    // Last: these take the joiner's data.
+    // Last: these overwrite the joiner's data.
     a_copy_with_what_is_suggested_works(&pair);
     a_copy_with_a_compressor_on_one_side_fails(&pair);
 }
@@ -94,7 +95,7 @@ fn tools(pair: &Pair) {
         "as a joiner it needs no-such-unpacker",
     );
     drop((packs, unpacks));
-    // A method whose script is not installed.
+    // An SST method whose script is not installed.
     exec(
         pair.joiner,
         "SET GLOBAL wsrep_sst_method = 'no_such_method'",
@@ -132,7 +133,7 @@ fn streams(pair: &Pair) {
     pair.finds(MistakeKind::Encryption, Effect::Fails, "/nowhere/c.pem");
 }
 
-/// The account really logs in at the donor, as the option file has it.
+/// Logs in at the donor with the account that the option file names.
 fn accounts(pair: &Pair) {
     let config = fs::read_to_string(pair.donor.config()).unwrap();
     let password = config
@@ -163,7 +164,7 @@ fn accounts(pair: &Pair) {
     );
     exec(pair.donor, "GRANT PROCESS, RELOAD ON *.* TO sst@localhost");
 
-    // Set while it runs, and in no file.
+    // Set at run time and in no file.
     let without = config.replace("wsrep_sst_auth", "#wsrep_sst_auth");
     fs::write(pair.donor.config(), without).unwrap();
     pair.finds(
@@ -176,7 +177,7 @@ fn accounts(pair: &Pair) {
 }
 
 fn ports(pair: &Pair) {
-    // Somebody else at the port.
+    // Another process listens at the port.
     let listen = format!(
         "TCP-LISTEN:{},fork",
         pair.joiner.sst_address().rsplit_once(':').unwrap().1
@@ -208,7 +209,7 @@ fn ports(pair: &Pair) {
     other.kill().unwrap();
     other.wait().unwrap();
 
-    // What a firewall does that lets nothing out: no answer comes from the port.
+    // Like a firewall that drops outgoing packets: no answer comes from the port.
     let rule = |what: &str| {
         let words = [
             "ip",
@@ -231,7 +232,7 @@ fn ports(pair: &Pair) {
     assert_eq!(one.nodes, [pair.donor.name(), pair.joiner.name()]);
     rule("del");
 
-    // An address of a network for documentation, which nobody has.
+    // An address of a documentation network (192.0.2.0/24), which no machine has.
     let before = pair
         .joiner
         .query("SELECT @@wsrep_sst_receive_address")
@@ -291,7 +292,7 @@ fn leftovers(pair: &Pair) {
         Effect::Fails,
         "an earlier copy still runs",
     );
-    // One that has ended, and whose parent has not taken notice of that, is in nobody's way.
+    // A zombie, which has ended and only awaits its parent, is in nobody's way.
     let mut ended = std::process::Command::new("true").spawn().unwrap();
     let stat = format!("/proc/{}/stat", ended.id());
     while !fs::read_to_string(&stat).unwrap().contains(") Z ") {
@@ -306,7 +307,7 @@ fn leftovers(pair: &Pair) {
     fs::remove_dir(datadir.join(".sst")).unwrap();
 }
 
-/// Another method needs other things: no account, and another program for TLS.
+/// rsync has other needs: no account, and another program for TLS.
 fn rsync(pair: &Pair) {
     for node in [pair.donor, pair.joiner] {
         exec(node, "SET GLOBAL wsrep_sst_method = 'rsync'");
@@ -327,7 +328,7 @@ fn rsync(pair: &Pair) {
         .unwrap()
         .programs
         .contains_key("stunnel");
-    // With it on the machine nothing is missed.
+    // If the machine has stunnel, nothing is missing.
     let missed = advice.mistakes.iter().any(|one| {
         one.kind == MistakeKind::MissingTool
             && one.effect == Effect::Fails
@@ -340,7 +341,7 @@ fn rsync(pair: &Pair) {
     }
 }
 
-/// A joiner that is down: its option file and its file system tell.
+/// For a joiner that is down, its option file and file system have the answers.
 fn down(pair: &Pair) {
     pair.joiner.stop().unwrap();
     let advice = pair.advise();
@@ -368,7 +369,7 @@ fn down(pair: &Pair) {
         let one = found(&advice, MistakeKind::Setting, Effect::Fails, words);
         assert_eq!(one.nodes, [pair.donor.name(), pair.joiner.name()]);
     }
-    // And the other way round nobody is left to give one.
+    // With the roles swapped, no node is left to give a copy.
     let options = AdviseOptions {
         joiner: Some(pair.donor.name().to_owned()),
         sample: Duration::from_millis(50),
@@ -383,7 +384,8 @@ fn down(pair: &Pair) {
     );
 }
 
-/// What is suggested is understood by the scripts: a copy is made with it, compressed too where both have a compressor.
+/// The SST scripts understand the suggestions: a copy succeeds with them, compressed if both nodes
+/// have a compressor.
 fn a_copy_with_what_is_suggested_works(pair: &Pair) {
     let advice = pair.advise();
     let decided = |one: &&Suggestion| one.sure || one.option.ends_with("compressor");
@@ -407,7 +409,7 @@ fn a_copy_with_what_is_suggested_works(pair: &Pair) {
     pair.joiner.start().unwrap();
     let logs = [pair.donor, pair.joiner].map(|node| fs::read_to_string(node.error_log()).unwrap());
     for one in advice.suggestions.iter().filter(decided) {
-        // What is run for them, as the scripts write it into the logs.
+        // What the scripts log for each option.
         let words = match one.option.as_str() {
             "backup-threads" => format!("--parallel={}", one.better),
             "use-memory" => format!("--use-memory={}", one.better),
@@ -423,13 +425,15 @@ fn a_copy_with_what_is_suggested_works(pair: &Pair) {
     pair.joiner.stop().unwrap();
 }
 
-/// The finding is true: a copy is tried with the mistake, and fails. Without it one worked: the joiner came to its cluster by one.
+/// Proves the finding: a copy with the mistake fails. (Without it one worked: the joiner joined its
+/// cluster by one.)
 fn a_copy_with_a_compressor_on_one_side_fails(pair: &Pair) {
     let folder = tempfile::tempdir().unwrap();
     let open = |path: &Path| fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
     open(folder.path());
     let [packs, go] = ["packs", "go"].map(|name| folder.path().join(name));
-    // All is sent, and it does not end: so long the donor does not know that nobody listens any more.
+    // Sends everything but does not exit. Until it does, the donor does not know that nobody
+    // listens any more.
     let script = format!(
         "#!/bin/sh\ngzip -1\nexec >&-\nwhile [ ! -e {} ]; do sleep 0.1; done\n",
         go.display()
@@ -448,7 +452,7 @@ fn a_copy_with_a_compressor_on_one_side_fails(pair: &Pair) {
     let error = pair.joiner.wait_ready(Duration::from_secs(60)).unwrap_err();
     assert!(error.to_string().contains("it ended"), "{error}");
     drop(lines);
-    // It would send what it has left to whoever comes next.
+    // The leftover sender would feed the rest of its stream to the next joiner.
     let advice = pair.advise();
     let one = found(
         &advice,

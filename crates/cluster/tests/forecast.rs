@@ -1,7 +1,8 @@
-//! What `cluster status` foretells, beside what happens: for how long a node may be away, and what an IST brings, in write-sets by the
-//! joiner's log and in bytes by what its donors send.
+//! Compares the forecasts of `cluster status` with what happens: how long a node may be away, and
+//! what an IST brings, in write-sets (from the joiner's log) and in bytes (from what its donors
+//! send).
 //!
-//! `REFLOAT_FORECAST_ROUNDS` says how often it is tried; each round prints both.
+//! `REFLOAT_FORECAST_ROUNDS` sets the number of rounds; each prints the forecast and the outcome.
 
 #[path = "nodes/looking.rs"]
 mod looking;
@@ -21,29 +22,29 @@ use looking::{look_for, until};
 use nodes::{connect, members};
 use stop::StopOnDrop;
 
-/// How long rates are measured where they do not matter.
+/// Sample time where the rates do not matter.
 const BRIEF: Duration = Duration::from_millis(100);
-/// Bytes of a row of the application.
+/// Bytes per row of the application.
 const ROW: u64 = 20_000;
-/// Time from one row to the next: a schedule, so that a slow moment is made up for and the rate stays.
+/// Interval between rows. It is a schedule: a slow moment is made up for, so the rate holds.
 const TICK: Duration = Duration::from_millis(20);
-/// The ring of every node: about 16 seconds of the application.
+/// Ring size of every node: about 16 seconds of writes.
 const RING: &str = "16M";
-/// Rows that overwrite the ring: 20 seconds of the application, where it can keep to its schedule.
+/// Rows that overwrite the ring: 20 seconds of writes if the application keeps to its schedule.
 const OVERWRITTEN: u64 = 1000;
-/// Rows that a node misses which comes back by IST: 8 seconds of the application.
+/// Rows missed by a node that comes back by IST: 8 seconds of writes.
 const MISSED: u64 = 400;
-/// For how long rates are measured by which an absence is foretold.
+/// Sample time for the forecast of an absence.
 const SAMPLE: Duration = Duration::from_secs(4);
-/// No number of rows takes longer.
+/// Limit for waiting on any number of rows.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// By how much what happens may differ from what was foretold.
+/// Allowed deviation of the outcome from the forecast, as a fraction.
 const TOLERANCE: f64 = 0.2;
 
-/// The node that goes away.
+/// Index of the node that goes away.
 const AWAY: usize = 2;
 
-/// Writes a row at each tick until it is told to stop, and counts them.
+/// Writes and counts one row per tick until told to stop.
 fn application(node: &GaleraNode, written: &AtomicU64, stop: &AtomicBool) {
     let mut conn = connect(node);
     let begun = Instant::now();
@@ -58,7 +59,7 @@ fn application(node: &GaleraNode, written: &AtomicU64, stop: &AtomicBool) {
     }
 }
 
-/// Waits until the application has written so many rows.
+/// Waits until the application has written `rows` rows.
 fn until_written(written: &AtomicU64, rows: u64) {
     let begun = Instant::now();
     while written.load(Ordering::SeqCst) < rows {
@@ -67,7 +68,7 @@ fn until_written(written: &AtomicU64, rows: u64) {
     }
 }
 
-/// What the application does from some moment on.
+/// The application's progress since a given moment.
 struct Pace<'a> {
     written: &'a AtomicU64,
     before: u64,
@@ -108,7 +109,7 @@ fn near(what: &str, foretold: f64, happened: f64) {
     );
 }
 
-/// The rejoin of the node that is away, where it would be by IST: write-sets and bytes.
+/// Write-sets and bytes of the forecast IST for the node that is away. `None`: IST is not possible.
 fn by_ist(view: &ClusterView) -> Option<(u64, f64)> {
     match view.nodes[AWAY].rejoin.as_ref()?.kind {
         RejoinKind::Ist {
@@ -118,7 +119,7 @@ fn by_ist(view: &ClusterView) -> Option<(u64, f64)> {
     }
 }
 
-/// Does something while the application writes, knowing how many rows those are.
+/// Runs `work` while the application writes; `work` sees the row count.
 fn while_it_writes(cluster: &EphemeralCluster, work: impl FnOnce(&AtomicU64)) {
     let (written, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
@@ -128,7 +129,7 @@ fn while_it_writes(cluster: &EphemeralCluster, work: impl FnOnce(&AtomicU64)) {
     });
 }
 
-/// Bytes that the nodes which stay have sent so far, whatever it was: each has a network of its own.
+/// Bytes sent so far by the nodes that stay, for any purpose: each has its own network namespace.
 fn sent(cluster: &EphemeralCluster) -> u64 {
     let mut all = 0;
     for node in &cluster.nodes()[..AWAY] {
@@ -138,7 +139,7 @@ fn sent(cluster: &EphemeralCluster) -> u64 {
         all += links
             .filter(|(name, _)| name.trim() != "lo")
             .map(|(_, counts)| {
-                // Eight columns of what was received come first.
+                // Eight receive columns come first.
                 let bytes = counts.split_whitespace().nth(8).unwrap();
                 bytes.parse::<u64>().unwrap()
             })
@@ -147,7 +148,7 @@ fn sent(cluster: &EphemeralCluster) -> u64 {
     all
 }
 
-/// Write-sets that the last IST of a node was to bring, by its log.
+/// Write-sets in the node's last IST, according to its log.
 fn received(node: &GaleraNode) -> u64 {
     let log = std::fs::read_to_string(node.error_log()).unwrap();
     let (_, last) = log.rsplit_once("Receiving IST: ").unwrap();
@@ -155,12 +156,12 @@ fn received(node: &GaleraNode) -> u64 {
     count.parse().unwrap()
 }
 
-/// A node that comes back while it can: what was foretold is what it gets.
+/// A node that comes back in time gets the IST that was forecast.
 fn what_an_ist_brings(cluster: &EphemeralCluster, members: &[Member]) {
     let node = cluster.node(AWAY as u32 + 1).unwrap();
     let brief = || look_for(members, BRIEF, WantedTables::Never);
     while_it_writes(cluster, |written| {
-        // The ring is full of its rows, as it is after a day.
+        // The ring holds nothing but the application's rows, as it does after a day of writes.
         until_written(written, OVERWRITTEN);
         let missed_from = written.load(Ordering::SeqCst);
         node.stop().unwrap();
@@ -178,12 +179,12 @@ fn what_an_ist_brings(cluster: &EphemeralCluster, members: &[Member]) {
     near("bytes that came", bytes, (sent(cluster) - before) as f64);
 }
 
-/// A node that stays away until it cannot come back by IST any more.
+/// A node stays away until IST is no longer possible.
 fn how_long_it_may_be_away(cluster: &EphemeralCluster, members: &[Member]) {
     let node = cluster.node(AWAY as u32 + 1).unwrap();
     let brief = || look_for(members, BRIEF, WantedTables::Never);
     while_it_writes(cluster, |written| {
-        // What is measured while it still connects is not the rate that follows.
+        // The rate while the application still connects is not the rate that follows.
         thread::sleep(Duration::from_secs(2));
         let measured = Pace::from_now_on(written);
         let view = look_for(members, SAMPLE, WantedTables::Never);
@@ -191,14 +192,15 @@ fn how_long_it_may_be_away(cluster: &EphemeralCluster, members: &[Member]) {
         let gcache = &view.nodes[0].state.as_ref().unwrap().gcache;
         let covers = gcache.covers_seconds.unwrap();
 
-        // It leaves the others before it does anything else that takes time.
+        // The absence begins now: a stopping node leaves the cluster before its slower shutdown
+        // steps.
         let away = Pace::from_now_on(written);
         node.stop().unwrap();
         let view = until("IST is not possible", brief, |view| {
             by_ist(view).is_none() || away.rows() > 2.0 * covers * measured
         });
         assert!(by_ist(&view).is_none(), "{covers} s: {view:#?}");
-        // A forecast is for the rate that was measured, which a busy machine does not keep to.
+        // The forecast assumes the measured rate, which a busy machine does not sustain.
         let foretold = covers * measured / away.rows_per_second();
         near("seconds of absence", foretold, away.seconds());
     });
@@ -223,7 +225,7 @@ fn what_is_foretold_of_an_absence_is_what_happens() {
     ] {
         server.exec(sql).unwrap();
     }
-    // A past of another kind, which says nothing of what comes.
+    // An unlike past, which says nothing about what comes.
     for _ in 0..200 {
         server
             .exec("INSERT INTO app.t (v) VALUES (REPEAT('p', 100000))")

@@ -1,4 +1,5 @@
-//! Health checks of real nodes, asked by a real proxy: a donor drains and comes back, and the application does not notice.
+//! A real proxy runs health checks against real nodes: a donor drains and comes back, and the
+//! application does not notice.
 
 #[path = "nodes/slow.rs"]
 mod slow;
@@ -25,9 +26,9 @@ use refloat_wire::{ConnectOptions, Connection};
 use slow::others_take_long;
 use stop::StopOnDrop;
 
-/// Nothing here takes longer.
+/// Limit for every wait.
 const LONG: Duration = Duration::from_secs(90);
-/// Two checks of the proxy, and a little: after that it has noticed, unless the machine is busy.
+/// Two proxy checks and a margin. By then the proxy has noticed, unless the machine is busy.
 const NOTICED: Duration = Duration::from_millis(2500);
 
 fn healthd(node: &GaleraNode, cancel: &Cancel, said: &Arc<Mutex<String>>) -> Healthd {
@@ -74,7 +75,7 @@ fn is_up(healthd: &Healthd) -> bool {
     http(healthd, "/").starts_with("HTTP/1.1 200 OK")
 }
 
-/// How to connect to a server that may come to hang.
+/// Options for a server that may hang: reads time out.
 fn options_of(url: &str) -> ConnectOptions {
     let mut options = ConnectOptions::from_url(url).unwrap();
     options.read_timeout = Some(LONG);
@@ -85,14 +86,14 @@ fn connect(node: &GaleraNode) -> Connection {
     Connection::connect(&options_of(&node.url())).unwrap()
 }
 
-/// What an application that tries nothing twice has seen: how many answers came from each node, and what failed.
+/// What an application that never retries has seen: answers per node, and failures.
 #[derive(Default)]
 struct Seen {
     answers: BTreeMap<String, u64>,
     failed: Vec<String>,
 }
 
-/// Connects anew for each transaction, as many applications do.
+/// Opens a new connection for each transaction, as many applications do.
 fn application(url: &str, seen: &Mutex<Seen>, stop: &AtomicBool) {
     let options = options_of(url);
     while !stop.load(Ordering::Relaxed) {
@@ -116,13 +117,13 @@ fn signal(pids: &[u32], signal: &str) {
             .args([signal, &pid.to_string()])
             .status()
             .unwrap();
-        // One that has ended meanwhile takes no signal.
+        // A process that has ended in the meantime takes no signal.
         let _ = status;
     }
 }
 
-/// What gives a copy, held up until this goes: copies of an empty server are made in no time. Those
-/// who write to the donor may have to wait for them, so they go on also when a test fails.
+/// The donor's SST helpers, stopped until this is dropped: copying an empty server takes no time.
+/// Writers on the donor may have to wait for them, so they are resumed even if a test fails.
 struct HeldUp(Vec<u32>);
 
 impl HeldUp {
@@ -170,16 +171,35 @@ fn a_donor_drains_and_comes_back_without_a_failed_query() {
     read_only(health(2), node(2));
     desynced(health(2), node(2));
     frozen(health(2), node(2));
+    goes_down(health(3), node(3));
+    drained_by_its_health_checks(&cluster, &services, &said);
+    drained_by_its_agent(&cluster, &services);
+    lagging(&cluster, health(2));
+    without_a_majority(&cluster, health(2));
+    cancel.cancel(CancelReason::Signal(2));
+    services.into_iter().for_each(Healthd::join);
+}
 
-    // A node that needs a full copy, from a donor that is known beforehand.
-    node(3).stop().unwrap();
-    wait_until("the third is down", || !is_up(health(3)));
-    assert!(http(health(3), "/").contains("503 Service Unavailable"));
+fn goes_down(service: &Healthd, node: &GaleraNode) {
+    node.stop().unwrap();
+    wait_until("it is down", || !is_up(service));
+    assert!(http(service, "/").contains("503 Service Unavailable"));
     assert!(
-        agent(health(3)).starts_with("ready down #"),
+        agent(service).starts_with("ready down #"),
         "{}",
-        agent(health(3))
+        agent(service)
     );
+}
+
+/// The third node, which is down, needs a full copy, from a known donor. The proxy sends clients to
+/// that donor before and after the copy, and none during it.
+fn drained_by_its_health_checks(
+    cluster: &EphemeralCluster,
+    services: &[Healthd],
+    said: &Mutex<String>,
+) {
+    let node = |number: u32| cluster.node(number).unwrap();
+    let health = |number: usize| &services[number - 1];
     std::fs::remove_file(node(3).grastate()).unwrap();
     let ports = services
         .iter()
@@ -202,7 +222,7 @@ fn a_donor_drains_and_comes_back_without_a_failed_query() {
             .unwrap_or(0)
     };
     std::thread::sleep(NOTICED);
-    wait_until("the proxy has noticed", || is_down(&cluster, node(3)));
+    wait_until("the proxy has noticed", || is_down(cluster, node(3)));
     std::thread::scope(|scope| {
         let _stop = StopOnDrop(&stop);
         let client = scope.spawn(|| application(&url, &seen, &stop));
@@ -211,7 +231,7 @@ fn a_donor_drains_and_comes_back_without_a_failed_query() {
         node(3)
             .begin(&NodeStart::join().argument("wsrep_sst_donor", donor))
             .unwrap();
-        // Until everybody has noticed.
+        // Hold the copy until the proxy and the health checks have noticed.
         wait_until("the copy begins", || !node(2).helpers().is_empty());
         let held = HeldUp::helpers_of(node(2));
         wait_until("the donor drains", || {
@@ -221,8 +241,9 @@ fn a_donor_drains_and_comes_back_without_a_failed_query() {
             agent(health(2)),
             "up drain #the node gives a copy to another one\n"
         );
-        wait_until("the proxy has noticed", || is_down(&cluster, node(2)));
-        // What it had begun there by then ends before the next one is begun.
+        wait_until("the proxy has noticed", || is_down(cluster, node(2)));
+        // The application runs one transaction at a time: once another node has answered more than
+        // once, its last transaction on the donor is over.
         let another_answers = || {
             let others = answers(1);
             wait_until("another one serves", || answers(1) > others + 1);
@@ -258,14 +279,10 @@ fn a_donor_drains_and_comes_back_without_a_failed_query() {
         )),
         "{said}"
     );
-    drained_by_its_agent(&cluster, &services);
-    lagging(&cluster, health(2));
-    without_a_majority(&cluster, health(2));
-    cancel.cancel(CancelReason::Signal(2));
-    services.into_iter().for_each(Healthd::join);
 }
 
-/// Keeps its connection to a node, as pools do, and tries nothing twice; `done` is how many transactions have come to their end.
+/// Keeps one connection to a node, as pools do, and never retries. `done` counts finished
+/// transactions.
 fn stays(
     url: &str,
     node: &GaleraNode,
@@ -294,8 +311,8 @@ fn stays(
     Ok(())
 }
 
-/// With agent checks beside the HTTP checks a node that gives a copy gets no new clients, those that it has go on, and it counts as up; one that is dead
-/// counts as down.
+/// With agent checks beside the HTTP checks, a donor gets no new clients, keeps those it has and
+/// counts as up; a dead node counts as down.
 fn drained_by_its_agent(cluster: &EphemeralCluster, services: &[Healthd]) {
     let ports = |address: fn(&Healthd) -> SocketAddr| {
         let ports = services.iter().map(|service| address(service).port());
@@ -317,7 +334,7 @@ fn drained_by_its_agent(cluster: &EphemeralCluster, services: &[Healthd]) {
         seen.answers.get(second.name()).copied().unwrap_or(0)
     };
     let stayed = || done.load(Ordering::Relaxed);
-    // Until the agents have been asked for the first time nobody knows anything.
+    // Before the first agent check the proxy knows nothing.
     std::thread::sleep(NOTICED);
     wait_until("the proxy has noticed", || is_down(cluster, third));
     std::thread::scope(|scope| {
@@ -357,7 +374,7 @@ fn drained_by_its_agent(cluster: &EphemeralCluster, services: &[Healthd]) {
     wait_until("it is up", || proxy_says(cluster, second.name()) == "UP");
 }
 
-/// Whether a look at the cluster tells a node that takes a full copy from one that is down.
+/// Whether an observation tells a node that receives a full copy from one that is down.
 fn receives_a_copy(node: &GaleraNode) -> bool {
     let member = Member {
         name: node.name().to_owned(),
@@ -376,7 +393,7 @@ fn is_down(cluster: &EphemeralCluster, node: &GaleraNode) -> bool {
     proxy_says(cluster, node.name()).starts_with("DOWN")
 }
 
-/// What the proxy thinks of a node: `status` of its statistics.
+/// The proxy's `status` for a node, from its statistics.
 fn proxy_says(cluster: &EphemeralCluster, node: &str) -> String {
     let mut stream = UnixStream::connect(cluster.haproxy_socket()).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
@@ -413,7 +430,7 @@ fn desynced(service: &Healthd, node: &GaleraNode) {
     wait_until("it keeps pace", || is_up(service));
 }
 
-/// A node that applies more slowly than the first writes; nobody holds that one up.
+/// A node falls behind the writer, because flow control is set too lax to slow the writer down.
 fn lagging(cluster: &EphemeralCluster, service: &Healthd) {
     let limit = |writes: u32| {
         for node in cluster.nodes() {
@@ -434,7 +451,7 @@ fn lagging(cluster: &EphemeralCluster, service: &Healthd) {
     limit(16);
 }
 
-/// Two of three are silent: the third must not serve what may be old.
+/// Two of three nodes are silent: the third must not serve data that may be stale.
 fn without_a_majority(cluster: &EphemeralCluster, service: &Healthd) {
     let others = [1, 3].map(|number| cluster.node(number).unwrap());
     for node in &others {
@@ -451,7 +468,7 @@ fn without_a_majority(cluster: &EphemeralCluster, service: &Healthd) {
     wait_until("they are together again", || is_up(service));
 }
 
-/// A node that says nothing any more is not taken for what it was.
+/// A silent node does not keep its last known state.
 fn frozen(service: &Healthd, node: &GaleraNode) {
     node.freeze().unwrap();
     let begun = Instant::now();

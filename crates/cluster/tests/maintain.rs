@@ -1,6 +1,6 @@
-//! Nodes that go away and come back, on a real cluster whose ring is overwritten again and again by an application.
+//! Nodes go away and come back on a real cluster, while an application keeps overwriting the ring.
 //!
-//! `REFLOAT_MAINTAIN_ROUNDS` says how often a node goes away under the steady load.
+//! `REFLOAT_MAINTAIN_ROUNDS` sets how often a node goes away under steady load.
 
 #[path = "nodes/application.rs"]
 mod application;
@@ -28,7 +28,7 @@ use application::{Application, LONG, ROW, memory, option, wait};
 use nodes::{connect, members};
 use thaw::Thaw;
 
-/// The ring of every node.
+/// Ring size of every node, in bytes.
 const RING: u64 = 1 << 20;
 
 fn status(node: &GaleraNode, name: &str) -> String {
@@ -37,7 +37,7 @@ fn status(node: &GaleraNode, name: &str) -> String {
     answer.unwrap().str(0, 1).unwrap_or_default().to_owned()
 }
 
-/// What is done while a node is away.
+/// Work that is a closure.
 struct Doing<F: FnMut()>(F);
 
 impl<F: FnMut()> Work for Doing<F> {
@@ -51,7 +51,7 @@ impl<F: FnMut()> Work for Doing<F> {
     }
 }
 
-/// What is done while a node is away, until a moment.
+/// Work that lasts until a condition holds, and then fails.
 struct Until<'a>(&'a dyn Fn() -> bool);
 
 impl Work for Until<'_> {
@@ -64,7 +64,7 @@ impl Work for Until<'_> {
     }
 }
 
-/// What is done while a node is away, without an end, and not ended when one asks.
+/// Work that never ends, not even when cancelled.
 struct Endless;
 
 impl Work for Endless {
@@ -77,7 +77,7 @@ impl Work for Endless {
     }
 }
 
-/// Ends a maintenance if the thread fails that was to have it go on: it would wait forever.
+/// Cancels the maintenance if the thread that is to let it continue panics; it would wait forever.
 struct EndOnPanic<'a>(&'a Cancel);
 
 impl Drop for EndOnPanic<'_> {
@@ -88,7 +88,7 @@ impl Drop for EndOnPanic<'_> {
     }
 }
 
-/// What a person is told.
+/// Collects the events that a user would see.
 #[derive(Default)]
 struct Said(Mutex<Vec<String>>);
 
@@ -113,7 +113,7 @@ impl<'a> Place<'a> {
         Self {
             said,
             cluster,
-            // Nobody has said where the data are: the servers do.
+            // No datadir is configured: the servers report theirs.
             members: members(cluster)
                 .into_iter()
                 .map(|member| Member {
@@ -176,7 +176,7 @@ impl<'a> Place<'a> {
     ) -> Result<Maintained, MaintainError> {
         let result = self.with(node, limits, |maintenance| maintenance.run("c", plan, work));
         if result.is_err() {
-            // What a test that fails says of it; the logs go with the cluster.
+            // Print the end of each log for a failing test: the files go away with the cluster.
             for node in self.cluster.nodes() {
                 let log = std::fs::read_to_string(node.error_log()).unwrap();
                 let all: Vec<&str> = log.lines().collect();
@@ -190,7 +190,7 @@ impl<'a> Place<'a> {
         result
     }
 
-    /// A maintenance after which the node came back by what was kept for it, and nothing stays changed.
+    /// Runs a maintenance after which the node is back by IST and no setting is left changed.
     fn comes_back(&self, node: usize, plan: &HoldPlan, work: &mut dyn Work) -> Maintained {
         let outcome = self.maintain(node, plan, LIMITS, work).unwrap();
         assert_eq!(outcome.proof.by, CameBy::Ist, "{outcome:?}");
@@ -200,7 +200,7 @@ impl<'a> Place<'a> {
         outcome
     }
 
-    /// It was said in clear words that nothing is kept for the node any more, and why.
+    /// Asserts that a message said why write-sets are no longer kept for the node.
     fn was_told(&self, node: usize, reason: &str) {
         let words = format!(
             "write-sets are not kept for {} any more: {reason}",
@@ -218,7 +218,8 @@ impl<'a> Place<'a> {
             assert_eq!(memory(node), "0", "{}", node.name());
             assert!(!is_frozen(node), "{}", node.name());
             let mut conn = connect(node);
-            // What was removed on one node may not be gone on the next one yet; 1 alone does not wait for what is shown.
+            // A drop on one node may not be applied on the next yet; with wsrep_sync_wait = 1, SHOW
+            // does not wait for it.
             conn.exec("SET SESSION wsrep_sync_wait = 15").unwrap();
             let left = conn.query("SHOW DATABASES LIKE 'refloat%'").unwrap();
             assert!(left.is_empty(), "{}: {}", node.name(), journal(&mut conn));
@@ -228,17 +229,17 @@ impl<'a> Place<'a> {
     }
 }
 
-/// From which write-set on a node throws none away; `-1`: it does. `None`: its provider cannot be told that.
+/// The seqno from which a node purges nothing; `-1`: it purges. `None`: its provider lacks the
+/// option.
 fn frozen(node: &GaleraNode) -> Option<String> {
     option(node, "gcache.freeze_purge_at_seqno")
 }
 
-/// Whether a node was told to throw nothing away.
 fn is_frozen(node: &GaleraNode) -> bool {
     frozen(node).is_some_and(|seqno| seqno != "-1")
 }
 
-/// What the journals on a server look like, for a test that fails.
+/// The journals on a server, for the message of a failing test.
 fn journal(conn: &mut Connection) -> String {
     let tables = "SELECT TABLE_NAME, TABLE_COMMENT, TABLE_ROWS FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'refloat'";
     let rows = "SELECT run, journal FROM refloat.settings_journal";
@@ -272,7 +273,7 @@ fn a_node_that_goes_away_comes_back_by_what_it_missed() {
     a_machine_has_little_left(&cluster, state.path());
 }
 
-/// Nobody has to wait for a node that does not stop.
+/// Waiting for a node that does not stop can be ended.
 fn a_node_that_does_not_stop_is_given_up(cluster: &EphemeralCluster, state: &Path) {
     let place = Place::new(cluster, state);
     let plan = place.plan(1, Some(64 << 20));
@@ -303,7 +304,7 @@ fn a_node_that_does_not_stop_is_given_up(cluster: &EphemeralCluster, state: &Pat
             let _ended = EndOnPanic(&place.run.cancel);
             says(format!("stopping {name}"));
             place.run.cancel.cancel(CancelReason::Signal(2));
-            // The first Ctrl-C does not leave a node behind that may stop in a moment.
+            // The first Ctrl-C does not abandon a node that may stop at any moment.
             says(format!("waiting until {name} has stopped"));
             std::thread::sleep(Duration::from_secs(2));
             place.run.cancel.cancel_hard(CancelReason::Signal(2));
@@ -315,7 +316,8 @@ fn a_node_that_does_not_stop_is_given_up(cluster: &EphemeralCluster, state: &Pat
     place.nothing_is_left();
 }
 
-/// A node that hangs answers as little as one that is down: what was to be done while it is down is not done.
+/// A node that hangs is as silent as one that is down, but the work for a node that is down does
+/// not run.
 fn a_node_that_hangs_is_not_taken_for_down(cluster: &EphemeralCluster, state: &Path) {
     let place = Place::new(cluster, state);
     let plan = place.plan(1, Some(64 << 20));
@@ -352,7 +354,8 @@ fn a_node_that_hangs_is_not_taken_for_down(cluster: &EphemeralCluster, state: &P
         node.thaw().unwrap();
         let error = error.unwrap_err();
         assert!(matches!(error, MaintainError::Unseen { .. }), "{error}");
-        // It is as it was before it has noticed anything; what waits for all others says more.
+        // After the thaw the node still reports its old state until it notices; a causal read says
+        // more.
         wait("all are in step again", || {
             cluster.nodes().iter().all(|node| {
                 let options = ConnectOptions::from_url(&node.url()).unwrap();
@@ -384,7 +387,7 @@ fn under_a_steady_load(cluster: &EphemeralCluster, state: &Path, rounds: usize) 
             });
             let outcome = place.comes_back(node, &plan, &mut work);
             assert_eq!(held, "64M", "round {round}: {plan:?}");
-            // What it missed is what was counted: each write-set is a row.
+            // The write-sets missed match what was counted: each is one row.
             let missed = outcome.back - outcome.left;
             assert!(missed * ROW > 3 * RING, "{outcome:?}");
             let bytes = outcome.bytes.unwrap();
@@ -400,8 +403,8 @@ fn under_a_steady_load(cluster: &EphemeralCluster, state: &Path, rounds: usize) 
     });
 }
 
-/// One of those that keep what is missed crashes, and takes what it kept along: the other one has it too. It was half of what was left, so
-/// nothing can be written before it is back.
+/// A holder crashes and loses what it kept; the other holder has it too. The crashed node was half
+/// of the remaining cluster, so nothing can be written until it is back.
 fn a_holder_is_killed(cluster: &EphemeralCluster, state: &Path) {
     let application = Application::new(&cluster.nodes()[0]);
     application.during(cluster, |application| {
@@ -424,7 +427,8 @@ fn a_holder_is_killed(cluster: &EphemeralCluster, state: &Path) {
     });
 }
 
-/// Nobody answers when the node is to be started, so nobody says what is kept: it is kept all the same, and the node comes by it.
+/// The other nodes are silent when the node is to be started, so nobody reports what is kept. It is
+/// kept anyway, and the node comes back by it.
 fn the_others_are_silent_for_a_moment(cluster: &EphemeralCluster, state: &Path) {
     let application = Application::new(&cluster.nodes()[0]);
     application.during(cluster, |application| {
@@ -448,13 +452,14 @@ fn the_others_are_silent_for_a_moment(cluster: &EphemeralCluster, state: &Path) 
     });
 }
 
-/// A start that fails before the node has asked for what it missed leaves it where it was. (One that fails later does not: an option that the
-/// server does not know is found only then, and makes Galera forget where the node stands.)
+/// A start that fails before the node has asked for the missed write-sets leaves its position
+/// intact. (A later failure does not: an option that the server does not know is found only then,
+/// and makes Galera forget the node's position.)
 fn a_node_does_not_start_until_it_is_mended(cluster: &EphemeralCluster, state: &Path) {
     let application = Application::new(&cluster.nodes()[0]);
     application.during(cluster, |application| {
         let place = Place::new(cluster, state);
-        // Galera wants the more distance from the oldest write-set that is kept the longer this takes.
+        // The longer the absence, the more distance Galera wants from the oldest write-set kept.
         let plan = place.plan_for(Duration::from_secs(40), 1, Some(256 << 20));
         let node = &cluster.nodes()[1];
         let config = std::fs::read_to_string(node.config()).unwrap();
@@ -463,7 +468,7 @@ fn a_node_does_not_start_until_it_is_mended(cluster: &EphemeralCluster, state: &
                 let _ended = EndOnPanic(&place.run.cancel);
                 let log = || std::fs::read_to_string(node.error_log()).unwrap();
                 wait("it fails", || log().contains("no-such-provider"));
-                // It is said only after a while, and kept all the time.
+                // The failure is reported only after a while; write-sets are kept throughout.
                 application.writes(2 * RING);
                 std::thread::sleep(Duration::from_secs(11));
                 std::fs::write(node.config(), &config).unwrap();
@@ -477,7 +482,8 @@ fn a_node_does_not_start_until_it_is_mended(cluster: &EphemeralCluster, state: &
     });
 }
 
-/// Those that keep write-sets are told to stop when others need the memory. What they have by then they have still.
+/// Holders are told to stop when others need the memory. They still have what they had kept by
+/// then.
 fn a_machine_has_little_left(cluster: &EphemeralCluster, state: &Path) {
     let place = Place::new(cluster, state);
     let plan = place.plan(1, Some(64 << 20));
@@ -488,20 +494,22 @@ fn a_machine_has_little_left(cluster: &EphemeralCluster, state: &Path) {
     let told = [0, 2].map(|node| &cluster.nodes()[node]);
     let work = &mut Until(&|| told.iter().all(|node| memory(node) == "0"));
     let outcome = place.maintain(1, &plan, limits, work).unwrap();
-    // Not because the time was over.
+    // Memory ran short; the hold did not run out.
     assert_eq!(outcome.given_up, None, "{outcome:?}");
     assert_eq!(outcome.proof.by, CameBy::Ist, "{outcome:?}");
     place.nothing_is_left();
 }
 
-/// Writes until nothing that was kept is left, and rests then. What was kept stays where it is until the ring has been written over; and a full
-/// copy under writes that overwrite the ring within a second is none: the donor has lost what the copy begins with.
+/// Writes until none of the kept write-sets are left, then pauses. They stay in memory until the
+/// ring has been overwritten. The pause is for the full copy: under writes that overwrite the ring
+/// within a second it fails, because the donor no longer has the write-sets that must follow it.
 fn forgets(application: &Application<'_>) {
     application.writes(4 * RING);
     application.pause.store(true, Ordering::SeqCst);
 }
 
-/// More is written than is allowed to be kept: that is noticed, nothing stays changed, and the node takes a full copy.
+/// More is written than may be kept: the maintenance notices, no setting is left changed, and the
+/// node takes a full copy.
 fn a_hold_runs_out(cluster: &EphemeralCluster, state: &Path) {
     let application = Application::new(&cluster.nodes()[0]);
     application.during(cluster, |application| {
@@ -528,7 +536,7 @@ fn a_hold_runs_out(cluster: &EphemeralCluster, state: &Path) {
         assert_eq!(outcome.proof.by, CameBy::Sst, "{outcome:?}");
         assert_eq!(outcome.work_failed.as_deref(), Some("it went wrong"));
         place.nothing_is_left();
-        // The time is a limit as well; and a full copy that nobody has allowed is not begun.
+        // Time is a limit as well, and a full copy that was not allowed is not started.
         application.pause.store(false, Ordering::SeqCst);
         let place = Place::new(cluster, state);
         let plan = place.plan(1, Some(64 << 20));
@@ -557,7 +565,8 @@ fn a_hold_runs_out(cluster: &EphemeralCluster, state: &Path) {
     });
 }
 
-/// A start takes longer than the hold was to last, and the ring is written over meanwhile: the node comes by what is kept, or not at all.
+/// A start outlasts the hold while the ring is overwritten: the node comes back by what is kept, or
+/// not at all.
 #[test]
 fn a_slow_start_takes_no_copy() {
     let options =
@@ -571,7 +580,7 @@ fn a_slow_start_takes_no_copy() {
     application.during(cluster, |application| {
         application.writes(RING);
         let node = &cluster.nodes()[1];
-        // What is kept lasts, and then somebody takes it away.
+        // In the first round the kept write-sets last; in the second they are taken away.
         for lasts in [true, false] {
             let place = Place::new(cluster, state);
             let plan = place.plan_for(Duration::from_secs(1), 1, Some(64 << 20));
@@ -598,12 +607,12 @@ fn a_slow_start_takes_no_copy() {
                             servers::tell_provider(holder, "gcache.mem_size", "0");
                         }
                     }
-                    // What is in memory stays until the ring has been written over.
+                    // Write-sets in memory stay until the ring has been overwritten.
                     application.writes(if lasts { 4 * RING } else { 12 * RING });
-                    // A full copy under such writes comes to grief, and would not be seen.
+                    // A full copy would fail under such writes, and so go unnoticed.
                     application.pause.store(true, Ordering::SeqCst);
                     std::thread::sleep(Duration::from_secs(2));
-                    // It is ended as it lies there.
+                    // The maintenance may have ended it while frozen.
                     let thawed = node.thaw();
                     assert!(thawed.is_ok() || !lasts, "{thawed:?}");
                 });
@@ -649,7 +658,7 @@ fn nothing_is_begun_where_it_would_not_last(cluster: &EphemeralCluster, state: &
             .unwrap_err();
         assert!(matches!(error, MaintainError::Short { .. }), "{error}");
         assert_eq!(cluster.nodes()[1].pid().unwrap(), before);
-        // Another run that lives has told a node what to keep: that is not to be changed.
+        // Another live run has told a node what to keep: that must not be changed.
         let other = Place::new(cluster, state);
         let mut theirs = settings::AppliedSettings::new(&other.run.dir);
         let change = settings::PlannedChange {
@@ -688,8 +697,8 @@ fn nothing_is_begun_where_it_would_not_last(cluster: &EphemeralCluster, state: &
     });
 }
 
-/// A provider that can be told to throw nothing away is told so, and what it keeps grows beside its data: within the bytes that are allowed, as long
-/// as there is room, and as long as somebody watches.
+/// A provider that can freeze purging is told to. What it keeps then grows beside its data: within
+/// the allowed bytes, as long as there is room and someone watches.
 #[test]
 #[ignore = "needs a provider that can freeze its cache: make test-freeze PROVIDER=FILE"]
 fn a_provider_that_can_freeze_is_told_to() {
@@ -704,7 +713,7 @@ fn a_provider_that_can_freeze_is_told_to() {
     application.during(cluster, |application| {
         application.writes(RING);
         what_is_frozen_outlasts_the_ring(&Place::new(cluster, state), application);
-        // More is written than is allowed.
+        // The application writes more than may be kept.
         let place = Place::new(cluster, state);
         let plan = place.plan(1, Some(2 << 20));
         let limits = MaintainLimits {
@@ -726,7 +735,7 @@ fn a_provider_that_can_freeze_is_told_to() {
         place.was_told(1, reason);
         place.nothing_is_left();
     });
-    // Its disk has little left: what is kept by then is kept still, and nobody writes.
+    // The disk is almost full: what is kept by then stays, and nobody writes.
     let place = Place::new(cluster, state);
     let plan = place.plan(1, Some(64 << 20));
     let limits = MaintainLimits {
@@ -754,7 +763,7 @@ fn what_is_frozen_outlasts_the_ring(place: &Place<'_>, application: &Application
             assert!(seqno > 0 && memory(&nodes[other]) == "0");
         }
         application.writes(6 * RING);
-        // Nobody else begins the same meanwhile.
+        // Nobody else can begin another hold in the meantime.
         let how = Observation {
             tables: WantedTables::Never,
             ..Observation::default()
@@ -776,7 +785,7 @@ fn what_is_frozen_outlasts_the_ring(place: &Place<'_>, application: &Application
     );
 }
 
-/// Whoever gives up watching leaves nobody behind who keeps write-sets until the disk is full.
+/// A run that gives up watching leaves no node behind that keeps write-sets until its disk is full.
 fn nobody_watches_any_more(place: &Place<'_>, others: [&GaleraNode; 2]) {
     let plan = place.plan(1, Some(64 << 20));
     let error = std::thread::scope(|scope| {

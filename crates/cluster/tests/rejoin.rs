@@ -1,4 +1,5 @@
-//! Nodes that are down come back, on a real cluster whose ring is overwritten again and again by an application.
+//! Nodes that are down come back on a real cluster, while an application keeps overwriting the
+//! ring.
 
 #[path = "nodes/application.rs"]
 mod application;
@@ -28,12 +29,12 @@ use nodes::{connect, members};
 use slow::others_take_long;
 use thaw::Thaw;
 
-/// The ring of every node: room for more than what nodes write before they tell each other what they have applied, so that no pages are used,
-/// which go with all that was written before them.
+/// Ring size of every node: room for more than nodes write before they tell each other what they
+/// have applied. So no page files are used; when those go, everything older goes with them.
 const RING: u64 = 8 << 20;
-/// The node that comes back.
+/// Index of the node that comes back.
 const NODE: usize = 1;
-/// Those that keep what it misses; applications write to the first one.
+/// Indexes of the nodes that keep what it misses; applications write to the first.
 const OTHERS: [usize; 2] = [0, 2];
 
 struct Place<'a> {
@@ -75,7 +76,7 @@ impl<'a> Place<'a> {
         let view = observe("c", &self.members, &how);
         let name = &self.members[NODE].name;
         let mut plan = plan_rejoin(&view, &self.members, name, &self.control, &how).unwrap();
-        // A quarter of it is taken.
+        // The plan takes a quarter of this: 64 MiB.
         let available = vec![Some(256 << 20); 3];
         plan.hold = plan_hold_for_start(&view, &plan, None, (available, vec![None; 3]));
         assert!(
@@ -96,7 +97,8 @@ impl<'a> Place<'a> {
         rejoining.bring_back(plan, &Leave::default())
     }
 
-    /// Brings the node back, whose server hangs as soon as it has a process, until `meanwhile` has ended.
+    /// Brings the node back with its server frozen from its first moment until `meanwhile` has
+    /// ended.
     fn bring_back_slowly(
         &self,
         plan: &RejoinPlan,
@@ -120,13 +122,14 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// The node is down, and the others have what it misses still: they would not for a second under the load of the application.
+    /// Stops the node while the others still have what it will miss. Under the application's load
+    /// they would lose it within a second, so the application pauses.
     fn stop_node(&self, application: &Application<'_>) {
         application.pause.store(true, Ordering::SeqCst);
         self.node().stop().unwrap();
     }
 
-    /// Nobody keeps anything any more, and it stands nowhere that somebody does.
+    /// Asserts that no node keeps extra write-sets and that no journal is open.
     fn nothing_is_left(&self) {
         for node in self.cluster.nodes() {
             assert_eq!(memory(node), "0", "{}", node.name());
@@ -142,7 +145,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// A start takes so long that the ring is written over before the node asks for what it missed.
+/// A start takes so long that the ring is overwritten before the node asks for what it missed.
 #[test]
 fn what_a_node_misses_is_kept_while_it_starts() {
     let options =
@@ -163,7 +166,7 @@ fn what_a_node_misses_is_kept_while_it_starts() {
     a_node_that_has_left_is_not_waited_for(cluster, folder.path());
 }
 
-/// So many bytes are written.
+/// Resumes the application until it has written `bytes` more.
 fn writes(application: &Application<'_>, bytes: u64) {
     application.pause.store(false, Ordering::SeqCst);
     application.writes(bytes);
@@ -187,7 +190,8 @@ fn a_slow_start_is_waited_for(
         .bring_back_slowly(&plan, || {
             let kept = OTHERS.map(|other| memory(&cluster.nodes()[other]));
             assert_eq!(kept, ["64M", "64M"]);
-            // It is written down, for after a kill -9; and so is whom the node is told to ask.
+            // Journaled in case of a kill -9: two memory settings, and the donor that the node is
+            // told to ask.
             assert_eq!(settings::list(state).unwrap().len(), 3);
             writes(application, 2 * RING);
         })
@@ -197,7 +201,7 @@ fn a_slow_start_is_waited_for(
     place.nothing_is_left();
 }
 
-/// Of two that keep what a node misses, and that nobody writes to, the one is asked that has nothing left to apply.
+/// Of two holders that nobody writes to, the one with nothing left to apply is asked first.
 fn who_is_behind_is_asked_last(place: &Place<'_>) {
     let [behind, other] = OTHERS.map(|at| &place.cluster.nodes()[at]);
     let limit = |writes: &str| {
@@ -282,9 +286,9 @@ fn a_node_is_ended_before_it_takes_a_copy(
     let error = place
         .bring_back_slowly(&plan, || {
             place.tell_memory("0");
-            // What is in memory stays until the ring has been written over.
+            // Write-sets in memory stay until the ring has been overwritten.
             writes(application, 3 * RING);
-            // A full copy under such writes comes to grief, and would not be seen.
+            // A full copy would fail under such writes, and so go unnoticed.
             application.pause.store(true, Ordering::SeqCst);
             std::thread::sleep(Duration::from_secs(2));
         })
@@ -326,8 +330,8 @@ fn a_node_that_takes_too_long_is_not_waited_for(
     place.nothing_is_left();
 }
 
-/// The provider gives up and the process of its server stays, which here hangs: what the log says of that is enough. (The line is one of a
-/// joiner that could not read what a donor of another version had sent.)
+/// The provider gives up but the server process stays, here by hanging: the log line is enough. (It
+/// comes from a joiner that could not read what a donor of another version had sent.)
 fn a_node_that_has_given_up_is_not_waited_for(
     cluster: &EphemeralCluster,
     state: &Path,
@@ -378,7 +382,8 @@ fn a_node_that_has_given_up_is_not_waited_for(
     place.nothing_is_left();
 }
 
-/// It could not apply what another one wrote, has called itself inconsistent, and runs on for nobody.
+/// The node failed to apply another node's write, declared itself inconsistent, and keeps running
+/// outside the cluster.
 fn a_node_that_has_left_is_not_waited_for(cluster: &EphemeralCluster, state: &Path) {
     let place = Place::new(cluster, state);
     let mut first = connect(&cluster.nodes()[0]);

@@ -1,4 +1,5 @@
-//! What is said of a real cluster: whole, with a node away, frozen, killed, and down altogether.
+//! The status of a real cluster: whole, with a node away, frozen or killed, and with all nodes
+//! down.
 
 #[path = "nodes/looking.rs"]
 mod looking;
@@ -46,13 +47,13 @@ fn says(view: &ClusterView, words: &str) -> bool {
         .any(|finding| finding.text.contains(words))
 }
 
-/// Writes so many transactions of about so many bytes.
+/// Writes `transactions` transactions of about `bytes` bytes each.
 fn write(node: &GaleraNode, transactions: u64, bytes: usize) {
     let begun = Instant::now();
     let mut server = connect(node);
     let sql = format!("INSERT INTO shop.t (v) VALUES (REPEAT('x', {bytes}))");
     for _ in 0..transactions {
-        // After a node was thawed the members agree anew, and take nothing for a moment.
+        // After a node was thawed, the members renegotiate and refuse writes for a moment.
         while let Err(error) = server.exec(&sql) {
             assert!(begun.elapsed() < LONG, "{error}");
             std::thread::sleep(Duration::from_millis(100));
@@ -79,7 +80,7 @@ fn a_cluster_is_shown_as_it_is() {
         "CREATE DATABASE shop",
         "CREATE TABLE shop.t (id INT AUTO_INCREMENT PRIMARY KEY, v LONGTEXT)",
         "CREATE TABLE shop.without (a INT, UNIQUE KEY (a))",
-        // The server takes this key for the primary key.
+        // InnoDB uses this key as the primary key.
         "CREATE TABLE shop.unique_key (a INT NOT NULL, UNIQUE KEY (a))",
         "CREATE TABLE shop.old (a INT PRIMARY KEY) ENGINE=MyISAM",
     ] {
@@ -162,7 +163,8 @@ fn whole(members: &[Member], cluster: &EphemeralCluster) {
     );
 }
 
-/// A node that makes copies in another way than the others, and with an account, of which nothing more is told.
+/// A node has another SST method than the others, and an account of which only the presence is
+/// shown.
 fn copies_differ(members: &[Member], node: &GaleraNode) {
     let tell = |method: &str, account: &str| {
         let sql = format!(
@@ -198,7 +200,6 @@ fn copies_differ(members: &[Member], node: &GaleraNode) {
     );
 }
 
-/// One node names the others.
 fn found_from_one(cluster: &EphemeralCluster) {
     let seed = ConnectOptions::from_url(&cluster.node(2).unwrap().url()).unwrap();
     let found = discover(&seed).unwrap();
@@ -216,7 +217,7 @@ fn found_from_one(cluster: &EphemeralCluster) {
     );
 }
 
-/// A list that names one node under two names, as one whose addresses are a load balancer's does.
+/// A list that has one node under two names, as a list of load balancer addresses does.
 fn listed_twice(members: &[Member]) {
     let mut again = members[0].clone();
     "again".clone_into(&mut again.name);
@@ -227,7 +228,7 @@ fn listed_twice(members: &[Member]) {
     assert_eq!((view.quorum.synced, view.quorum.primary), (2, 2));
 }
 
-/// A DDL statement that holds all writers up is named, with the nodes that it runs on.
+/// A DDL statement that blocks all writers is named, with the nodes that run it.
 fn ddl_takes_long(members: &[Member], node: &GaleraNode) {
     let mut server = connect(node);
     for sql in [
@@ -236,7 +237,7 @@ fn ddl_takes_long(members: &[Member], node: &GaleraNode) {
     ] {
         server.exec(sql).unwrap();
     }
-    // Each row takes its time.
+    // Slow for every row.
     let alter =
         "ALTER TABLE shop.slow ADD COLUMN sum CHAR(32) AS (MD5(REPEAT(id, 2000000))) STORED";
     std::thread::scope(|scope| {
@@ -254,7 +255,7 @@ fn ddl_takes_long(members: &[Member], node: &GaleraNode) {
     });
 }
 
-/// A node that was told not to hold the others up.
+/// A desynced node, which does not hold the others up.
 fn without_pace(members: &[Member], node: &GaleraNode) {
     node.query("SET GLOBAL wsrep_desync = ON").unwrap();
     let view = look_until(members, "it keeps no pace", |view| {
@@ -268,13 +269,14 @@ fn without_pace(members: &[Member], node: &GaleraNode) {
     look_until(members, "it keeps pace", |view| view.quorum.synced == 3);
 }
 
-/// Nodes that apply more slowly than the first one writes make it wait: behind, queue, who makes whom wait, and for how long.
+/// Nodes that apply more slowly than the first one writes hold it up. Status shows the lag, the
+/// queue, who sends flow control, and how long the writer is paused.
 fn held_up(members: &[Member], writer: &GaleraNode) {
     let mut server = connect(writer);
     server.exec("USE shop").unwrap();
     let mut seen = [false; 4];
     let begun = Instant::now();
-    // A node that is stopped once is told so once, which may be between two looks.
+    // Flow control may set in between two looks, so repeat until each effect was seen.
     while seen != [true; 4] {
         assert!(
             begun.elapsed() < LONG,
@@ -302,7 +304,7 @@ fn held_up(members: &[Member], writer: &GaleraNode) {
     });
 }
 
-/// A node that is stopped by a signal takes connections and says nothing.
+/// A node stopped by a signal accepts connections and says nothing.
 fn frozen(members: &[Member], node: &GaleraNode) {
     node.freeze().unwrap();
     let begun = Instant::now();
@@ -317,7 +319,7 @@ fn frozen(members: &[Member], node: &GaleraNode) {
         silent.state.is_none() && silent.unreachable.is_some(),
         "{silent:?}"
     );
-    // What it has written down is all that can be known, and that it runs is what it has written down.
+    // Only its grastate.dat can be known, which says no more than that the node runs.
     assert_eq!(silent.grastate.as_ref().unwrap().seqno, None);
     assert_eq!(silent.rejoin.as_ref().unwrap().kind, RejoinKind::Unknown);
     assert_eq!(
@@ -328,14 +330,14 @@ fn frozen(members: &[Member], node: &GaleraNode) {
     look_until(members, "thawed", |view| view.quorum.synced == 3);
 }
 
-/// What a rejoin costs, before and after the write-sets are gone.
+/// The cost of a rejoin, before and after the write-sets are gone.
 fn away(members: &[Member], writer: &GaleraNode, node: &GaleraNode) {
-    // Far enough from the oldest write-set.
+    // Move far enough away from the oldest write-set.
     write(writer, 50, 10_000);
     look_until(members, "all have applied it", |view| {
         view.nodes.iter().all(|node| node.behind == Some(0))
     });
-    // By the list of nodes, as a person has written it.
+    // Controlled as a user's list of nodes would have it.
     let control = ControlConfig {
         sandbox: Some(node.name().to_owned()),
         ..ControlConfig::default()
@@ -356,14 +358,14 @@ fn away(members: &[Member], writer: &GaleraNode, node: &GaleraNode) {
     else {
         panic!("{rejoin:?}");
     };
-    // One more: that it left is an event of its own.
+    // One more than the rows: the departure is an event of its own.
     assert_eq!((*write_sets, donors.len()), (26, 2), "{rejoin:?}");
     assert!((100_000..500_000).contains(&bytes.unwrap()), "{rejoin:?}");
     let position = view.nodes[1].grastate.as_ref().unwrap();
     assert_eq!(position.seqno.map(|seqno| seqno + 26), view.quorum.seqno);
 
-    // Over a ring of 4 MiB and not over one of 8: one donor is left. In many write-sets, because what may go is agreed on from time to time
-    // only.
+    // Overwrites a ring of 4 MiB but not one of 8 MiB: one donor is left. In many write-sets,
+    // because nodes agree only from time to time on what may be purged.
     write(writer, 600, 10_000);
     let view = look(members);
     let rejoin = view.nodes[1].rejoin.as_ref().unwrap();
@@ -394,10 +396,11 @@ fn away(members: &[Member], writer: &GaleraNode, node: &GaleraNode) {
     control.stop().unwrap();
 }
 
-/// All have been stopped, one after the other: the last one holds what is newest, and is safe to begin the cluster with.
+/// All nodes were stopped, one after the other: the last one holds the newest data and is safe to
+/// bootstrap.
 fn stopped_in_turn(members: &[Member], cluster: &EphemeralCluster) {
     let node = |number: u32| cluster.node(number).unwrap();
-    // One that is down insists, and the cluster runs.
+    // A node that is down claims to be safe to bootstrap while the cluster runs.
     let file = node(2).grastate();
     let text = std::fs::read_to_string(&file).unwrap();
     let insists = text.replace("safe_to_bootstrap: 0", "safe_to_bootstrap: 1");
@@ -425,10 +428,10 @@ fn stopped_in_turn(members: &[Member], cluster: &EphemeralCluster) {
     look_until(members, "two nodes serve", |view| view.quorum.synced == 2);
 }
 
-/// A cluster that is down: who holds the newest data.
+/// The cluster is down: which node holds the newest data?
 fn down(members: &[Member], cluster: &EphemeralCluster) {
     let node = |number: u32| cluster.node(number).unwrap();
-    // Of two nodes one is left, and has no majority.
+    // One of two nodes is left, without a majority.
     node(3).kill().unwrap();
     let view = look_until(members, "no primary component", |view| {
         view.quorum.primary == 0
@@ -455,7 +458,7 @@ fn down(members: &[Member], cluster: &EphemeralCluster) {
         &view,
         "no node that answers belongs to a primary component"
     ));
-    // The killed one wrote no position down.
+    // The killed node recorded no position.
     assert!(
         says(&view, "which node holds the newest data is not known"),
         "{:#?}",
@@ -465,7 +468,7 @@ fn down(members: &[Member], cluster: &EphemeralCluster) {
     assert!(position.is_known());
 }
 
-/// Two nodes have begun a cluster each: in one history, and then in two.
+/// Two nodes have each bootstrapped a cluster: first in one history, then in two.
 fn split(members: &[Member], cluster: &EphemeralCluster) {
     let node = |number: u32| cluster.node(number).unwrap();
     let begin = |number: u32, history: Option<&str>| {
@@ -479,7 +482,7 @@ fn split(members: &[Member], cluster: &EphemeralCluster) {
                 (Some(("seqno", _)), Some(_)) => "seqno: -1\n".to_owned(),
                 _ => format!("{line}\n"),
             });
-        // It stays the file of the server's account.
+        // Written in place, so that the server's account still owns it.
         std::fs::write(&file, lines.collect::<String>()).unwrap();
         node(number).start_with(&NodeStart::bootstrap()).unwrap();
     };
@@ -509,11 +512,11 @@ fn split(members: &[Member], cluster: &EphemeralCluster) {
     );
     assert_eq!(several.severity, Severity::Critical);
     assert_eq!(view.quorum.uuid, None, "none is taken for the other");
-    // What a rejoin of the third one costs depends on to which of them.
+    // The cost of the third node's rejoin depends on which cluster it joins.
     let rejoin = view.nodes[1].rejoin.as_ref().unwrap();
     assert!(matches!(rejoin.kind, RejoinKind::Unknown), "{rejoin:?}");
 
-    // All are down: which history is the right one is for a person to say.
+    // All nodes are down, and only a person can say which history is the right one.
     node(1).stop().unwrap();
     node(3).stop().unwrap();
     let view = look(members);

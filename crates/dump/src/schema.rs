@@ -69,7 +69,7 @@ pub fn of_programs(
     databases: &[(String, String)],
     programs: &Programs,
 ) -> Option<Vec<u8>> {
-    if programs.len() == 0 {
+    if programs.is_empty() {
         return None;
     }
     let mut writer = ProgramWriter {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use refloat_run::bound::{Figures, verdict};
 use refloat_run::machine::Machine;
-use refloat_run::probe::{ServerProbe, Usage, own_usage};
+use refloat_run::probe::{ServerProbe, Usage, own_usage, thread_usage};
 use refloat_wire::Connection;
 
 use super::context::Context;
@@ -17,11 +17,12 @@ pub struct Watch {
     started: Instant,
     server: Option<Usage>,
     own: Option<Usage>,
+    reader: Option<Usage>,
     lock_wait: f64,
 }
 
 impl Watch {
-    /// Takes the first figures.
+    /// Takes the first figures, in the thread that will read the dump.
     pub fn start(ctx: &Arc<Context>, probe: Option<ServerProbe>, conn: &mut Connection) -> Self {
         Self {
             ctx: Arc::clone(ctx),
@@ -29,17 +30,19 @@ impl Watch {
             started: Instant::now(),
             server: probe.and_then(|probe| probe.usage()),
             own: own_usage(),
+            reader: thread_usage(),
             lock_wait: lock_wait(conn),
         }
     }
 
-    /// Takes the last figures; returns the verdict as a sentence, `None` when usage cannot be
-    /// measured.
+    /// Takes the last figures, in the same thread; returns the verdict as a sentence, `None` when
+    /// usage cannot be measured.
     pub fn verdict(&self, conn: &mut Connection) -> Option<String> {
         let wall = self.started.elapsed().as_secs_f64();
         let server = self.probe.and_then(|probe| probe.usage()).zip(self.server);
         let own = own_usage()?;
         let server_cpu = server.map(|(now, then)| now.cpu_seconds - then.cpu_seconds);
+        let reader = thread_usage().zip(self.reader);
         let client_cpu = own.cpu_seconds - self.own?.cpu_seconds;
         let (waiting_for_source, waiting_for_server) = self.ctx.waits();
         let cores = Machine::here()?.cores as f64;
@@ -54,7 +57,7 @@ impl Watch {
             lock_wait: lock_wait(conn) - self.lock_wait,
             waiting_for_source,
             waiting_for_server,
-            ..Figures::default()
+            reader_cpu: reader.map_or(0.0, |(now, then)| now.cpu_seconds - then.cpu_seconds),
         };
         let server_text = server_cpu.map_or_else(
             || "not on this machine".to_owned(),

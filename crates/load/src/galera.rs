@@ -1,8 +1,9 @@
-//! A load into a node of a Galera cluster: what the others make of it.
+//! Loads into a Galera cluster node, and what they do to the other nodes.
 //!
-//! What the load commits on one node is certified and applied on all of them. So its transactions stay within the cluster's limits, its
-//! definitions stop everybody for as long as they take, and what the other nodes cannot keep up with makes flow control stop the
-//! applications of all: [`pace`] holds the load back before that.
+//! What the load commits on one node is certified and applied on all of them. So its transactions
+//! stay within the cluster's limits, and its definitions block every client of the cluster while
+//! they run. When nodes fall behind, flow control stops every application: [`pace`] holds the load
+//! back before that.
 
 mod node;
 mod options;
@@ -27,11 +28,11 @@ pub use options::{GaleraMode, GaleraOptions, MAX_PAUSED_DEFAULT};
 pub use outcome::GaleraOutcome;
 use pace::{Pace, Rule};
 
-/// What a load does to a cluster that it is replicated in.
+/// What a load does to the cluster that it is replicated in.
 pub struct Replicated {
     /// How much a transaction may write.
     pub write_set: WriteSet,
-    /// Holds writers back.
+    /// Holds writers back when nodes fall behind.
     pub pace: Pace,
     node: Node,
     notes: Mutex<Notes>,
@@ -46,7 +47,7 @@ struct Notes {
     longest: Option<(f64, String)>,
 }
 
-/// A definition that the whole cluster waits for, until it is dropped.
+/// A change of a definition that the whole cluster waits for. Dropping it ends and counts the wait.
 pub struct Stall<'a> {
     cluster: &'a Replicated,
     statement: &'a str,
@@ -70,11 +71,11 @@ impl Drop for Stall<'_> {
 }
 
 impl Replicated {
-    /// Begins to watch the nodes. `None`: the rows are replicated to nobody.
+    /// Starts watching the nodes. `None`: the rows are not replicated.
     pub fn begin(options: &LoadOptions, node: Option<&Node>, events: &Events) -> Option<Self> {
         let node = node.filter(|node| node.connected)?;
         let galera = &options.galera;
-        // Behind a load balancer nobody can say which node answers.
+        // Behind a load balancer it is unknown which node answers.
         let write_set = node.write_set(galera, options.chunk_bytes);
         let own = (!galera.through_proxy).then_some(&options.target);
         let own_first = own.is_some();
@@ -105,7 +106,8 @@ impl Replicated {
         })
     }
 
-    /// Rows at the most of a transaction with rows of `piece`, `wanted` of them if somebody has said so.
+    /// The most rows that a transaction with rows of `piece` may have. `wanted` is the user's own
+    /// limit.
     pub fn rows_of(&self, piece: &super::chunk::Piece, wanted: Option<u64>) -> Option<u64> {
         match (self.write_set.rows_of(piece.rows, piece.len()), wanted) {
             (Some(most), Some(wanted)) => Some(wanted.min(most)),
@@ -113,7 +115,7 @@ impl Replicated {
         }
     }
 
-    /// Makes sure that a connection has reached a node of this cluster.
+    /// Checks that a connection has reached a node of this cluster.
     pub fn expect_member(&self, conn: &mut Connection) -> Result<(), LoadError> {
         let status = conn
             .query("SHOW GLOBAL STATUS LIKE 'wsrep_cluster_state_uuid'")
@@ -133,7 +135,7 @@ impl Replicated {
         }]))
     }
 
-    /// Looks at a table that rows come for.
+    /// Checks whether rows of a table may go into the cluster.
     pub fn admit(
         &self,
         options: &LoadOptions,
@@ -171,7 +173,8 @@ impl Replicated {
         Ok(())
     }
 
-    /// Looks at a view that rows come for: of `tables`, by name and engine, any may be the one that takes them.
+    /// Checks whether rows of a view may go into the cluster. Any of `tables`, given by name and
+    /// engine, may be the one that takes them.
     pub fn admit_view(
         &self,
         options: &LoadOptions,
@@ -201,7 +204,7 @@ impl Replicated {
         }]))
     }
 
-    /// Looks at a table of the server's own schema that rows come for.
+    /// Checks whether rows of the server's own schema may go into the cluster.
     pub fn admit_system(options: &LoadOptions, label: &str) -> Result<(), LoadError> {
         if options.galera.local_engines {
             return Ok(());
@@ -215,7 +218,7 @@ impl Replicated {
         }]))
     }
 
-    /// Counts the time of a change of a definition.
+    /// Starts timing a change of a definition.
     pub fn stall<'a>(&'a self, statement: &'a str) -> Stall<'a> {
         Stall {
             cluster: self,
@@ -246,7 +249,8 @@ impl Replicated {
     }
 }
 
-/// Lets the first connection see the marks that an earlier process has written on another node, or ends that.
+/// Sets `wsrep_sync_wait` on the first connection. With `wait` it sees the marks that an earlier
+/// process wrote on another node.
 pub fn read_all_marks(
     options: &LoadOptions,
     conn: &mut Connection,

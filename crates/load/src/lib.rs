@@ -40,6 +40,7 @@ mod worker;
 mod writer;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use refloat_run::cancel::abandonable;
@@ -216,9 +217,14 @@ fn run_load(
     let result = match changed {
         _ if run.cancel.is_cancelled() => Err(LoadError::interrupted(&run.cancel)),
         Ok(()) => guarded(|| {
-            with_settings(
-                options, run, outcome, clock, source, control, &preflight, &settings, earlier,
-            )
+            let prepared = Prepared {
+                options,
+                run,
+                clock,
+                preflight: &preflight,
+                settings: &settings,
+            };
+            with_settings(&prepared, outcome, source, control, earlier)
         }),
         Err(error) => Err(error.into()),
     };
@@ -233,113 +239,36 @@ fn run_load(
     finish(outcome)
 }
 
-/// Runs the load itself, with the planned settings in effect.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "the middle of one recipe, split off so that settings are put back whatever happens here"
-)]
+/// A load whose settings are in effect.
+struct Prepared<'a> {
+    options: &'a LoadOptions,
+    run: &'a Run,
+    clock: &'a Arc<Phases>,
+    preflight: &'a Preflight,
+    settings: &'a SettingsPlan,
+}
+
+/// Runs the load itself. Settings are put back whatever happens here.
 fn with_settings(
-    options: &LoadOptions,
-    run: &Run,
+    prepared: &Prepared,
     outcome: &mut LoadOutcome,
-    clock: &Arc<Phases>,
     source: Opened,
-    mut control: Connection,
-    preflight: &Preflight,
-    settings: &SettingsPlan,
+    control: Connection,
     mut earlier: Earlier,
 ) -> Result<(), LoadError> {
-    if settings
-        .changes
-        .iter()
-        .any(|change| change.name == "local_infile")
-    {
-        // Only sessions that start after the change pick it up.
-        control = control.reconnect().map_err(|error| {
-            LoadError::server("connecting again after settings were changed", error)
-        })?;
-    }
+    let run = prepared.run;
+    let mut control = see_settings(control, prepared.settings)?;
     let kill = kill_on_cancel(&run.cancel, &control);
-    let facts = Facts::read(&mut control)?;
-    let write_path = preflight::path_now(options, &facts, preflight.write_path);
-    if write_path != preflight.write_path {
-        outcome
-            .advice
-            .retain(|line| !preflight.advice.contains(line));
-    }
-    let cluster = Replicated::begin(options, preflight.node.as_ref(), &run.events);
-    let limit = cluster.as_ref().map(|cluster| cluster.write_set);
-    let budget = Budget::of(options, &source, control.server().vendor, limit);
-    let probe = ServerProbe::find(&control.identity().hostname, control.identity().port);
-    let binlog_off = settings
-        .session
-        .iter()
-        .any(|change| change.name == "sql_log_bin");
-    preflight::control_connection(&mut control)?;
-    if binlog_off {
-        control
-            .exec("SET SESSION sql_log_bin = 0")
-            .map_err(|error| {
-                LoadError::server("switching the binary log off for the session", error)
-            })?;
-    }
-    let marks = begin_marks(
-        (options, run),
-        &earlier,
-        &source,
-        &mut control,
-        (preflight, &facts),
-    )?;
-    let setup = Setup {
-        options: options.clone(),
-        source: outcome.source.clone(),
-        cancel: run.cancel.clone(),
-        progress: run.progress.clone(),
-        events: run.events.clone(),
-        phases: Arc::clone(clock),
-        identity: control.identity().clone(),
-        server_is_local: probe.is_some(),
-        write_path,
-        chunk_size: Arc::new(ChunkSize::new(
-            options
-                .chunk_bytes
-                .map(|bytes| limit.map_or(bytes, |limit| bytes.min(limit.bytes))),
-            budget.chunk_max,
-        )),
-        done_bytes: Arc::default(),
-        binlog_off,
-        index_memory: Machine::here()
-            .filter(|_| probe.is_some())
-            .map_or(INDEX_MEMORY, |machine| machine.memory_available / 8),
-        marks,
-        first_connection: {
-            let server = control.server();
-            // Connection ids mean nothing behind a proxy that pools connections.
-            let own = server.greeted_id == server.connection_id && !options.galera.through_proxy;
-            if own { server.connection_id } else { 0 }
-        },
-        server_started: if options.galera.through_proxy {
-            None
-        } else {
-            probe::server_started(&mut control).map_err(|error| {
-                LoadError::server("asking how long the server has been up", error)
-            })?
-        },
-        cluster,
-    };
-    let ctx = Arc::new(Context::new(setup));
-    ctx.read_what_others_wrote(&mut control)?;
-    ctx.hold(&mut control, 0)?;
-    let file = source.plain_file()?;
-    let position = source.position(&ctx.done_bytes);
-    // Plain files are counted where their bytes are processed, not where they are read.
-    let read = source.read_counter(&position, &ctx.done_bytes);
-    run.progress.set_source(source.total_bytes(), position);
-    if let Some(outline) = &preflight.outline {
+    let Equipment { ctx, budget, probe } =
+        equip(prepared, outcome, &source, &mut control, &earlier)?;
+    let reading = Reading::of(source, &ctx, &budget)?;
+    run.progress
+        .set_source(reading.source.total_bytes(), Arc::clone(&reading.position));
+    if let Some(outline) = &prepared.preflight.outline {
         run.progress.set_tables_total(outline.tables);
     }
     let watch = bound::Watch::start(&ctx, probe, &mut control);
-    clock.enter(Phase::Data);
+    prepared.clock.enter(Phase::Data);
     let queue = Queue::new(
         budget.limits,
         Arc::clone(&ctx.chunk_size),
@@ -349,38 +278,11 @@ fn with_settings(
     let resumption = begun.as_ref().filter(|begun| !begun.found.is_empty());
     let resumption = resumption.map(|begun| (begun.run.clone(), begun.about.begun.clone()));
     let found = begun.map(|begun| begun.found);
-    let mut conductor = Conductor::new(&ctx, &queue, control, file.clone(), found)?;
+    let mut conductor = Conductor::new(&ctx, &queue, control, reading.file.clone(), found)?;
     drop(kill);
     let kill = conductor.kill_on_cancel();
-    let result = std::thread::scope(|scope| {
-        for _ in 0..options.threads.max(1) {
-            scope.spawn(|| worker::run(&ctx, &queue));
-        }
-        // Catch panics here: the scope waits for the workers, and they wait for the queue to end.
-        let result = guarded(|| {
-            match source {
-                Opened::Stream(input) => conductor.run(*input)?,
-                Opened::Layout(layout) => {
-                    conductor.run_layout(&layout, &read, budget.open_max)?;
-                }
-            }
-            file.map_or(Ok(()), |file| unchanged(&file, &ctx.source))?;
-            outcome.bound_by = watch.verdict(&mut conductor.catalog);
-            clock.enter(Phase::Proof);
-            let proof = conductor.prove()?;
-            if options.leave_marks {
-                outcome.marks = conductor.made_marks();
-                return Ok((proof, Ok(())));
-            }
-            // A failure to remove the marks does not weaken the proof.
-            Ok((proof, conductor.forget_marks()))
-        });
-        // Workers end with the queue. After an error they have nothing left to do.
-        match &result {
-            Ok(_) => queue.end(),
-            Err(_) => queue.stop(),
-        }
-        result
+    let result = with_workers(&ctx, &queue, || {
+        read_and_prove(prepared, outcome, &mut conductor, reading, &watch)
     });
     drop(kill);
     conductor.report(outcome);
@@ -406,6 +308,206 @@ fn with_settings(
             error => Err(error),
         },
     }
+}
+
+/// A connection that the changed settings apply to.
+fn see_settings(control: Connection, settings: &SettingsPlan) -> Result<Connection, LoadError> {
+    if settings
+        .changes
+        .iter()
+        .any(|change| change.name == "local_infile")
+    {
+        // Only sessions that start after the change pick it up.
+        return control.reconnect().map_err(|error| {
+            LoadError::server("connecting again after settings were changed", error)
+        });
+    }
+    Ok(control)
+}
+
+/// What a load works with.
+struct Equipment {
+    ctx: Arc<Context>,
+    budget: Budget,
+    probe: Option<ServerProbe>,
+}
+
+/// Decides what is still open now that the settings are in effect, and begins the marks.
+fn equip(
+    prepared: &Prepared,
+    outcome: &mut LoadOutcome,
+    source: &Opened,
+    control: &mut Connection,
+    earlier: &Earlier,
+) -> Result<Equipment, LoadError> {
+    let Prepared {
+        options,
+        run,
+        preflight,
+        ..
+    } = *prepared;
+    let facts = Facts::read(control)?;
+    let write_path = preflight::path_now(options, &facts, preflight.write_path);
+    if write_path != preflight.write_path {
+        outcome
+            .advice
+            .retain(|line| !preflight.advice.contains(line));
+    }
+    let cluster = Replicated::begin(options, preflight.node.as_ref(), &run.events);
+    let limit = cluster.as_ref().map(|cluster| cluster.write_set);
+    let budget = Budget::of(options, source, control.server().vendor, limit);
+    let probe = ServerProbe::find(&control.identity().hostname, control.identity().port);
+    let binlog_off = prepare_control(control, prepared.settings)?;
+    let marks = begin_marks(
+        (options, run),
+        earlier,
+        source,
+        control,
+        (preflight, &facts),
+    )?;
+    let chunk_bytes = options
+        .chunk_bytes
+        .map(|bytes| limit.map_or(bytes, |limit| bytes.min(limit.bytes)));
+    let setup = Setup {
+        options: options.clone(),
+        source: outcome.source.clone(),
+        cancel: run.cancel.clone(),
+        progress: run.progress.clone(),
+        events: run.events.clone(),
+        phases: Arc::clone(prepared.clock),
+        identity: control.identity().clone(),
+        server_is_local: probe.is_some(),
+        write_path,
+        chunk_size: Arc::new(ChunkSize::new(chunk_bytes, budget.chunk_max)),
+        done_bytes: Arc::default(),
+        binlog_off,
+        index_memory: Machine::here()
+            .filter(|_| probe.is_some())
+            .map_or(INDEX_MEMORY, |machine| machine.memory_available / 8),
+        marks,
+        first_connection: own_connection_id(options, control),
+        server_started: server_started(options, control)?,
+        cluster,
+    };
+    let ctx = Arc::new(Context::new(setup));
+    ctx.read_what_others_wrote(control)?;
+    ctx.hold(control, 0)?;
+    Ok(Equipment { ctx, budget, probe })
+}
+
+/// Prepares the session of the control connection. Returns whether its binary log is off.
+fn prepare_control(control: &mut Connection, settings: &SettingsPlan) -> Result<bool, LoadError> {
+    preflight::control_connection(control)?;
+    let binlog_off = settings
+        .session
+        .iter()
+        .any(|change| change.name == "sql_log_bin");
+    if binlog_off {
+        control
+            .exec("SET SESSION sql_log_bin = 0")
+            .map_err(|error| {
+                LoadError::server("switching the binary log off for the session", error)
+            })?;
+    }
+    Ok(binlog_off)
+}
+
+/// The connection id that the server itself gave; 0 if that is not known.
+fn own_connection_id(options: &LoadOptions, control: &Connection) -> u64 {
+    let server = control.server();
+    // Connection ids mean nothing behind a proxy that pools connections.
+    let own = server.greeted_id == server.connection_id && !options.galera.through_proxy;
+    if own { server.connection_id } else { 0 }
+}
+
+/// When the server started. Behind a proxy, any server may answer.
+fn server_started(
+    options: &LoadOptions,
+    control: &mut Connection,
+) -> Result<Option<i64>, LoadError> {
+    if options.galera.through_proxy {
+        return Ok(None);
+    }
+    probe::server_started(control)
+        .map_err(|error| LoadError::server("asking how long the server has been up", error))
+}
+
+/// The source, and how far it has been read.
+struct Reading {
+    source: Opened,
+    /// The file that the workers read too.
+    file: Option<Arc<PlainFile>>,
+    /// The position that the progress display shows.
+    position: Arc<AtomicU64>,
+    /// The counter that the conductor adds its reads to.
+    read: Arc<AtomicU64>,
+    /// How many tables may be read at the same time.
+    open_max: usize,
+}
+
+impl Reading {
+    fn of(source: Opened, ctx: &Context, budget: &Budget) -> Result<Self, LoadError> {
+        let file = source.plain_file()?;
+        let position = source.position(&ctx.done_bytes);
+        // Plain files are counted where their bytes are processed, not where they are read.
+        let read = source.read_counter(&position, &ctx.done_bytes);
+        Ok(Self {
+            source,
+            file,
+            position,
+            read,
+            open_max: budget.open_max,
+        })
+    }
+}
+
+/// Does `work` while workers write the rows that it puts into the queue.
+fn with_workers<T>(
+    ctx: &Arc<Context>,
+    queue: &Queue,
+    work: impl FnOnce() -> Result<T, LoadError>,
+) -> Result<T, LoadError> {
+    std::thread::scope(|scope| {
+        for _ in 0..ctx.options.threads.max(1) {
+            scope.spawn(|| worker::run(ctx, queue));
+        }
+        // Catch panics here: the scope waits for the workers, and they wait for the queue to end.
+        let result = guarded(work);
+        // Workers end with the queue. After an error they have nothing left to do.
+        match &result {
+            Ok(_) => queue.end(),
+            Err(_) => queue.stop(),
+        }
+        result
+    })
+}
+
+/// Reads the source to its end and proves that everything is in. The second result is that of
+/// removing the marks: a failure does not weaken the proof.
+fn read_and_prove(
+    prepared: &Prepared,
+    outcome: &mut LoadOutcome,
+    conductor: &mut Conductor,
+    reading: Reading,
+    watch: &bound::Watch,
+) -> Result<(Proof, Result<(), LoadError>), LoadError> {
+    match reading.source {
+        Opened::Stream(input) => conductor.run(*input)?,
+        Opened::Layout(layout) => {
+            conductor.run_layout(&layout, &reading.read, reading.open_max)?;
+        }
+    }
+    if let Some(file) = reading.file {
+        unchanged(&file, &outcome.source)?;
+    }
+    outcome.bound_by = watch.verdict(&mut conductor.catalog);
+    prepared.clock.enter(Phase::Proof);
+    let proof = conductor.prove()?;
+    if prepared.options.leave_marks {
+        outcome.marks = conductor.made_marks();
+        return Ok((proof, Ok(())));
+    }
+    Ok((proof, conductor.forget_marks()))
 }
 
 /// Sets up the marks of this load, or tells the user that it keeps none.

@@ -1,8 +1,9 @@
-//! Progress marks: what of the source is in, kept on the target.
+//! Progress marks: what of the source is loaded, recorded on the target.
 //!
-//! A mark commits in the transaction of the rows that it is about, so that both are there or neither, whatever is killed and
-//! whenever: this program, the machine that it runs on, the server. They live in tables of a schema of their own, [`SCHEMA`], and go when
-//! the load has come to its end. `docs/design/resume.md` says what a load does with those it finds.
+//! A mark commits in the transaction of the rows that it describes. So both are there or neither,
+//! whatever is killed and whenever: this program, its machine, the server. Marks live in tables of
+//! their own schema, [`SCHEMA`], and are removed when the load has ended. `docs/design/resume.md`
+//! says what a load does with the marks it finds.
 
 mod digest;
 mod found;
@@ -41,29 +42,31 @@ const ROWS: &str = "`refloat_load`.`marks`";
 const STEPS: &str = "`refloat_load`.`steps`";
 /// Columns of a step.
 const STEP: &str = "(run, kind, name, detail)";
-/// `ER_BAD_DB_ERROR`, `ER_NO_SUCH_TABLE`, what an account is told that may not look there, and [`GHOST`].
+/// `ER_BAD_DB_ERROR`, `ER_NO_SUCH_TABLE`, the errors for an account that may not look there, and
+/// [`GHOST`].
 const ABSENT: &[u16] = &[1049, 1146, 1044, 1142, GHOST];
 
-/// What is kept about a load as a whole.
+/// What is recorded about a load as a whole.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct About {
-    /// The source, as it was named.
+    /// The source, as the user named it.
     pub source: String,
-    /// What tells it from another one.
+    /// What tells this source from another one.
     pub fingerprint: Fingerprint,
-    /// What was asked for, as far as it decides what goes where.
+    /// The options that decide what goes where, from [`deciding`].
     pub options: String,
-    /// When it began, UTC.
+    /// When it began, in UTC.
     pub begun: String,
     /// The process that works on it.
     pub owner: Owner,
-    /// Connections that hold a lock while they live, besides the first.
+    /// Connections that hold a lock while they live, not counting the first.
     pub slots: usize,
-    /// Whether the server held nothing else when it began.
+    /// Whether the server held nothing else when the load began.
     pub empty_server: bool,
 }
 
-/// What of the options decides which rows go where: only a load with the same goes on where another one ended.
+/// The options that decide which rows go where, as text. Only a load with the same ones can resume
+/// an earlier one.
 pub fn deciding(options: &LoadOptions) -> String {
     format!(
         "database {:?}, tables {:?}, existing {:?}, collations {:?}, sql_mode {:?}, system schema {:?}, format {:?}, fields {:?}",
@@ -78,18 +81,18 @@ pub fn deciding(options: &LoadOptions) -> String {
     )
 }
 
-/// The rows between two places of one file, all of one table.
+/// The rows between two places in one file, all of one table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stretch {
-    /// Which file.
+    /// The number of the file, from [`Marks::file`].
     pub file: u64,
-    /// Where its first row begins.
+    /// Byte offset at which its first row begins.
     pub begin: u64,
-    /// Where its last row ends.
+    /// Byte offset at which its last row ends.
     pub end: u64,
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Hash of the numbers of its pieces, in their order.
+    /// Hash of the numbers of its pieces, in order. The `digest` module explains them.
     pub digest: u64,
 }
 
@@ -98,12 +101,12 @@ pub struct Stretch {
 pub struct Marks {
     run: String,
     about: Arc<About>,
-    /// Files are named from here on, so that the source may lie elsewhere next time.
+    /// Files are named relative to this, so that the source may be elsewhere next time.
     root: PathBuf,
 }
 
 impl Marks {
-    /// Marks of the load `run`; files of its source are under `root`.
+    /// Marks of the load `run`. Files of its source are under `root`.
     pub fn new(run: &str, about: About, root: &Path) -> Self {
         Self {
             run: run.to_owned(),
@@ -112,12 +115,13 @@ impl Marks {
         }
     }
 
-    /// The load that began this.
+    /// The id of the load that began these marks.
     pub fn run(&self) -> &str {
         &self.run
     }
 
-    /// What is to be removed of them, by whether rows and tables of marks were written to the binary log.
+    /// What must be removed at the end. The flags say whether rows, and the tables of marks, were
+    /// written to the binary log.
     pub fn left(&self, rows_logged: bool, tables_logged: bool) -> LeftMarks {
         LeftMarks {
             run: self.run.clone(),
@@ -126,12 +130,12 @@ impl Marks {
         }
     }
 
-    /// Makes the tables, and the row of the load.
+    /// Creates the tables, and the row of the load.
     ///
     /// # Errors
     /// Those of the server.
     pub fn begin(&self, conn: &mut Connection) -> Result<(), Error> {
-        // Another load that ends removes the tables when it was the last one.
+        // Keep other loads out: the last one to end removes the tables.
         takeover::with_schema(conn, |conn| self.make(conn))
     }
 
@@ -161,8 +165,8 @@ impl Marks {
         .map(drop)
     }
 
-    /// Brings the definitions that were made so far to the disk: a mark that says that they are there may be on it at any time. Returns
-    /// whether they are.
+    /// Flushes the definitions made so far to disk, because a mark that says they exist may reach
+    /// it at any time. Returns whether they are on disk.
     ///
     /// # Errors
     /// The connection is lost.
@@ -177,7 +181,7 @@ impl Marks {
             .all(|privilege| grants.on_database(privilege, SCHEMA))
     }
 
-    /// Writes who works on the load now. Replicas need not know.
+    /// Records who works on the load now. Replicas need not know.
     pub fn note_owner(&self, conn: &mut Connection) -> Result<(), Error> {
         let logged = log(conn, false);
         let result = conn.exec(format!(
@@ -191,7 +195,7 @@ impl Marks {
         result.map(drop)
     }
 
-    /// The number of a file of the source: of its name below the root.
+    /// The number of a source file, from its name below the root.
     pub fn file(&self, name: &str) -> u64 {
         let path = Path::new(name);
         match path.strip_prefix(&self.root) {
@@ -202,12 +206,12 @@ impl Marks {
         }
     }
 
-    /// What of the source the pieces of a chunk are.
+    /// The stretches of the source that the pieces of a chunk make up.
     pub fn stretches(&self, pieces: &[Piece]) -> Vec<Stretch> {
         stretches_of(pieces, |name| self.file(name))
     }
 
-    /// Begins the transaction of these stretches, with their marks in it.
+    /// Begins the transaction of these stretches and writes their marks.
     pub fn open(
         &self,
         conn: &mut Connection,
@@ -219,7 +223,7 @@ impl Marks {
         let statements = if table.is_transactional() {
             ["START TRANSACTION", mark.as_str()]
         } else {
-            // Rows that stay whatever becomes of the transaction must not be without a mark.
+            // Rows that stay after a rollback must not be without a mark.
             [mark.as_str(), "START TRANSACTION"]
         };
         for statement in statements {
@@ -228,7 +232,8 @@ impl Marks {
         Ok(())
     }
 
-    /// The statement that marks these stretches of a table as done; to be run in the transaction of their rows.
+    /// The statement that marks these stretches of a table as done. Run it in the transaction of
+    /// their rows.
     fn insert(
         &self,
         stretches: &[Stretch],
@@ -259,7 +264,8 @@ impl Marks {
         sql
     }
 
-    /// Corrects the counts of rows that were not all stored. All of it is said of their first stretch.
+    /// Corrects the counts of rows that were not all stored. The first stretch gets all of the
+    /// counts.
     pub fn correct(
         &self,
         conn: &mut Connection,
@@ -286,14 +292,17 @@ impl Marks {
         .map(drop)
     }
 
-    /// Whether the rows of these stretches are in: what a commit whose answer was lost has done. `None` when they are not.
-    /// A proxy that sends reads to replicas sends one that locks to the server that was written to.
+    /// Looks for the result of a commit whose answer was lost: what was written of these stretches,
+    /// and how many rows were refused. `None` if they are not committed. Locks what it reads,
+    /// because a proxy that sends plain reads to replicas sends locking ones to the server that was
+    /// written to.
     pub fn committed(
         &self,
         conn: &mut Connection,
         stretches: &[Stretch],
     ) -> Result<Option<(Written, u64)>, Error> {
-        // The limit is for the dump's own session, whose sql_select_limit may be 0.
+        // This may run in the dump's own session, whose sql_select_limit may be 0. The limit
+        // overrides that.
         let result = conn.query(format!(
             "SELECT COUNT(*), CAST(SUM(stored_rows) AS UNSIGNED), CAST(SUM(ignored_rows) AS UNSIGNED), CAST(SUM(refused_rows) AS UNSIGNED) FROM {ROWS} WHERE run = {} AND ({}) LIMIT 1 LOCK IN SHARE MODE",
             hex(self.run.as_bytes()),
@@ -325,7 +334,7 @@ impl Marks {
         .map(drop)
     }
 
-    /// Writes a step, in the place of what was said of it before.
+    /// Writes a step, replacing what was recorded for it before.
     pub fn note_step(
         &self,
         conn: &mut Connection,
@@ -338,7 +347,8 @@ impl Marks {
             .map(drop)
     }
 
-    /// [`Marks::note_step`] for a statement whose definition is not on the disk for certain, on a server that was `started` then.
+    /// [`Marks::note_step`] for a statement whose definition may not be on disk yet. `started` is
+    /// when the server was started.
     pub fn note_unsettled(
         &self,
         conn: &mut Connection,
@@ -353,7 +363,7 @@ impl Marks {
         .map(drop)
     }
 
-    /// Says that the definitions of all statements are on the disk.
+    /// Records that the definitions of all statements are on disk.
     pub fn note_settled(&self, conn: &mut Connection) -> Result<(), Error> {
         conn.exec(format!(
             "DELETE FROM {STEPS} WHERE run = {} AND kind = {}",
@@ -363,7 +373,7 @@ impl Marks {
         .map(drop)
     }
 
-    /// The values of a step.
+    /// The SQL values of a step.
     fn step(&self, kind: StepKind, name: &str, detail: &impl Serialize) -> String {
         format!(
             "({}, {}, {}, {})",
@@ -375,14 +385,15 @@ impl Marks {
     }
 }
 
-/// Steps besides rows.
+/// Kinds of steps, which is everything but rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepKind {
-    /// A statement that is run alone, by its place.
+    /// A statement that runs alone, by its place.
     Statement,
     /// A database, before the first change in it.
     Database,
-    /// Definitions of statements that are noted as done are not on the disk for certain: when the server was started that has run them.
+    /// Definitions of statements that are marked done may not be on disk. Holds when the server
+    /// that ran them was started.
     Unsettled,
 }
 
@@ -396,7 +407,8 @@ impl StepKind {
     }
 }
 
-/// Switches the session's binary log off or on, where the account may; whether it was the other way before.
+/// Switches the session's binary log off or on, if the account may. Returns whether this changed
+/// it.
 fn log(conn: &mut Connection, on: bool) -> bool {
     let before = conn.query_value("SELECT @@SESSION.sql_log_bin");
     let other = matches!(&before, Ok(Some(value)) if (value == "1") != on);
@@ -406,7 +418,7 @@ fn log(conn: &mut Connection, on: bool) -> bool {
             .is_ok()
 }
 
-/// Whether there are no marks at all, as far as the account sees.
+/// Whether there are no marks at all, as far as the account can see.
 fn is_absent(error: &Error) -> bool {
     error
         .server_code()
@@ -421,7 +433,7 @@ fn places(stretches: &[Stretch]) -> String {
     each.join(" OR ")
 }
 
-/// [`Marks::stretches`]; `file` numbers the files.
+/// [`Marks::stretches`], with `file` numbering the files.
 fn stretches_of(pieces: &[Piece], file: impl Fn(&str) -> u64) -> Vec<Stretch> {
     let joins =
         |last: &Piece, next: &Piece| !next.after_gap && Arc::ptr_eq(&last.source, &next.source);
@@ -442,7 +454,7 @@ fn stretches_of(pieces: &[Piece], file: impl Fn(&str) -> u64) -> Vec<Stretch> {
     each.collect()
 }
 
-/// A literal that every session reads alike, whatever its modes and character sets are.
+/// A literal that every session reads the same way, whatever its modes and character sets are.
 fn hex(bytes: &[u8]) -> String {
     let mut literal = String::with_capacity(bytes.len() * 2 + 3);
     literal.push_str("x'");
@@ -454,7 +466,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn json(value: &impl Serialize) -> String {
-    // These types have nothing that JSON cannot say.
+    // These types contain nothing that JSON cannot express.
     hex(&serde_json::to_vec(value).unwrap_or_default())
 }
 

@@ -16,7 +16,7 @@ use refloat_sqltext::{ItemKind, Modes, StatementKind, Step};
 use refloat_store::{Compression, Input, InputError};
 
 use super::chunk::PlainFile;
-use super::error::LoadError;
+use super::error::{LoadError, Refusal};
 use super::options::LoadOptions;
 use super::outline::{Gather, Outline};
 pub use look::not_whole;
@@ -66,6 +66,16 @@ impl Opened {
             let (format, delimited) = (options.source_format, &options.delimited);
             let layout = archive::layout(input, &options.scratch, format, delimited)?;
             return Ok(Self::Layout(Box::new(layout)));
+        }
+        if !options.delimited.is_empty() {
+            return Err(LoadError::Refused(vec![Refusal {
+                reason: format!(
+                    "{} is SQL, and options of delimited text were given (--charset, say)",
+                    input.name()
+                ),
+                hint: "A dump of SQL says its character set itself, and its tables; for a file of delimited text name its table with --table."
+                    .to_owned(),
+            }]));
         }
         Ok(Self::Stream(Box::new(input)))
     }

@@ -479,10 +479,39 @@ impl<'a> Gather<'a> {
 
     /// Records a statement; for a long one its beginning is enough.
     pub fn statement(&mut self, kind: &StatementKind, text: &[u8], mode: LexMode, line: u64) {
+        if self.is_for_old_database(kind, text, mode, line) {
+            return;
+        }
+        if let StatementKind::CreateTable {
+            table, temporary, ..
+        } = kind
+        {
+            self.note(table.database.as_deref(), &table.name);
+            if !temporary {
+                self.matches(table.database.as_deref(), &table.name);
+                self.namesake(table, text, mode, line);
+            }
+        }
+        self.outline.suspect |= self.is_suspect(kind, text, mode);
+        if self.brings(kind) {
+            self.charsets(kind, text, mode, line);
+        }
+        self.by_kind(kind, text, mode, line);
+    }
+
+    /// Records a definition that names the database that was dumped. Whether it is left out for
+    /// that.
+    fn is_for_old_database(
+        &mut self,
+        kind: &StatementKind,
+        text: &[u8],
+        mode: LexMode,
+        line: u64,
+    ) -> bool {
         let all = self.options.tables.is_empty();
         let left_out = self.options.skip.contains(&StatementClass::OldDatabase);
         if all && left_out && self.names_origin(kind, text, mode) {
-            return;
+            return true;
         }
         if all
             && self.outline.old_database.len() < DEFINERS_MAX
@@ -491,22 +520,12 @@ impl<'a> Gather<'a> {
             let found = (line, refloat_sqltext::head(text));
             self.outline.old_database.push(found);
         }
-        if let StatementKind::CreateTable { table, .. } = kind {
-            self.note(table.database.as_deref(), &table.name);
-        }
-        if let StatementKind::CreateTable {
-            table,
-            temporary: false,
-            ..
-        } = kind
-        {
-            self.matches(table.database.as_deref(), &table.name);
-            self.namesake(table, text, mode, line);
-        }
-        self.outline.suspect |= self.is_suspect(kind, text, mode);
-        if self.brings(kind) {
-            self.charsets(kind, text, mode, line);
-        }
+        false
+    }
+
+    /// Records what a statement creates, changes or drops.
+    fn by_kind(&mut self, kind: &StatementKind, text: &[u8], mode: LexMode, line: u64) {
+        let all = self.options.tables.is_empty();
         match kind {
             StatementKind::Use { database } => {
                 self.name_database(database, line);
@@ -555,45 +574,14 @@ impl<'a> Gather<'a> {
             StatementKind::DropView { views } if views.iter().all(|view| self.wants_name(view)) => {
                 self.define(views);
             }
-            StatementKind::CreateView { view } => {
-                let all = self.wants_name(view);
-                let content = self.content(view.database.as_deref());
-                content.defines |= all;
-                content.views |= all;
-                if all {
-                    content.viewed.add(shown(&view.name));
-                }
-                self.program(all, "view", view, text, mode);
-            }
+            StatementKind::CreateView { view } => self.create_view(view, text, mode),
             StatementKind::CreateRoutine { what, routine } => {
-                let all = self.wants_program(routine);
-                let content = self.content(routine.database.as_deref());
-                content.defines |= all;
-                content.routines |= all;
-                let function = all && *what == "FUNCTION";
-                content.functions |= function;
-                self.program(all, &what.to_ascii_lowercase(), routine, text, mode);
-                if function
-                    && self.outline.undeclared.is_none()
-                    && program::is_undeclared(text, mode)
-                {
-                    self.outline.undeclared = Some(shown(&routine.name));
-                }
+                self.create_routine(what, routine, text, mode);
             }
             StatementKind::CreateTrigger { trigger, table } => {
-                let wanted = self.wants_name(table);
-                let content = self.content(table.database.as_deref());
-                content.defines |= wanted;
-                content.triggers |= wanted;
-                self.program(wanted, "trigger", trigger, text, mode);
+                self.create_trigger(trigger, table, text, mode);
             }
-            StatementKind::CreateEvent { event } => {
-                let all = self.wants_program(event);
-                let content = self.content(event.database.as_deref());
-                content.defines |= all;
-                content.events |= all;
-                self.program(all, "event", event, text, mode);
-            }
+            StatementKind::CreateEvent { event } => self.create_event(event, text, mode),
             StatementKind::AlterTable { table } | StatementKind::Truncate { table }
                 if self.whose(kind, text, mode) == Whose::Chosen =>
             {
@@ -612,6 +600,52 @@ impl<'a> Gather<'a> {
             }
             _ => {}
         }
+    }
+
+    fn create_view(&mut self, view: &ObjectName, text: &[u8], mode: LexMode) {
+        let wanted = self.wants_name(view);
+        let content = self.content(view.database.as_deref());
+        content.defines |= wanted;
+        content.views |= wanted;
+        if wanted {
+            content.viewed.add(shown(&view.name));
+        }
+        self.program(wanted, "view", view, text, mode);
+    }
+
+    fn create_routine(&mut self, what: &str, routine: &ObjectName, text: &[u8], mode: LexMode) {
+        let wanted = self.wants_program(routine);
+        let function = wanted && what == "FUNCTION";
+        let content = self.content(routine.database.as_deref());
+        content.defines |= wanted;
+        content.routines |= wanted;
+        content.functions |= function;
+        self.program(wanted, &what.to_ascii_lowercase(), routine, text, mode);
+        if function && self.outline.undeclared.is_none() && program::is_undeclared(text, mode) {
+            self.outline.undeclared = Some(shown(&routine.name));
+        }
+    }
+
+    fn create_trigger(
+        &mut self,
+        trigger: &ObjectName,
+        table: &ObjectName,
+        text: &[u8],
+        mode: LexMode,
+    ) {
+        let wanted = self.wants_name(table);
+        let content = self.content(table.database.as_deref());
+        content.defines |= wanted;
+        content.triggers |= wanted;
+        self.program(wanted, "trigger", trigger, text, mode);
+    }
+
+    fn create_event(&mut self, event: &ObjectName, text: &[u8], mode: LexMode) {
+        let wanted = self.wants_program(event);
+        let content = self.content(event.database.as_deref());
+        content.defines |= wanted;
+        content.events |= wanted;
+        self.program(wanted, "event", event, text, mode);
     }
 
     /// Whether a statement that may name collations is going to run.

@@ -31,8 +31,10 @@ pub struct TargetArgs {
     /// The server to work on
     ///
     /// mysql://USER@HOST:PORT/ or mariadb://USER@HOST:PORT/, with options after a question mark:
-    /// ?socket=PATH for a unix socket, ?ssl-mode=MODE. An IPv6 address goes in brackets. Characters such as @ or / in a
-    /// user name are written percent-encoded. A password in the URL is refused: it would show in the process list.
+    /// ?socket=PATH for a unix socket, ?ssl-mode=MODE. An IPv6 address goes in brackets. Characters
+    /// such as @ or / in a
+    /// user name are written percent-encoded. A password in the URL is refused: it would show in
+    /// the process list.
     #[arg(long = "to", value_name = "URL")]
     pub to: String,
 
@@ -47,7 +49,8 @@ pub struct SourceArgs {
     /// The server to read
     ///
     /// mysql://USER@HOST:PORT/ or mariadb://USER@HOST:PORT/, with options after a question mark:
-    /// ?socket=PATH for a unix socket, ?ssl-mode=MODE. A password in the URL is refused: it would show in the process list.
+    /// ?socket=PATH for a unix socket, ?ssl-mode=MODE. A password in the URL is refused: it would
+    /// show in the process list.
     #[arg(long = "from", value_name = "URL")]
     pub from: String,
 

@@ -1,5 +1,6 @@
-//! What goes wrong: bad input, refusals of the server, a server or a program that ends in the middle. Every test runs the
-//! program itself against real servers, and looks at what it says, how it exits, and what it leaves behind.
+//! Everything that goes wrong: bad input, refusals by the server, a server or a program that dies
+//! midway. Every test runs the program itself against real servers, and checks its messages, its
+//! exit code and what it leaves behind.
 
 #[path = "faults/support.rs"]
 mod support;

@@ -1,4 +1,4 @@
-//! The program as people and scripts meet it: help, exit codes, messages, files that it generates.
+//! The program as people and scripts meet it: help, exit codes, messages and generated files.
 
 #[path = "program/limits.rs"]
 mod limits;

@@ -3,8 +3,8 @@
 //!
 //! The verdict is based on figures over a stretch of the run, such as the data phase: CPU seconds
 //! of the server and of this process relative to the cores, time waited for disks and locks as the
-//! kernel and the server count it, and how long the workers waited for the source, for the server,
-//! and for bytes to be sent.
+//! kernel and the server count it, and how long the workers waited for the source and for the
+//! server.
 
 use std::fmt;
 
@@ -39,8 +39,6 @@ pub struct Figures {
     pub waiting_for_source: f64,
     /// Time that workers waited for the server's answers.
     pub waiting_for_server: f64,
-    /// Time that workers waited for bytes to be sent: the connection is saturated.
-    pub waiting_to_send: f64,
     /// CPU time of our busiest single thread, which reads and cuts the source.
     pub reader_cpu: f64,
 }
@@ -59,8 +57,6 @@ pub enum BoundBy {
     Disk,
     /// Locks, between our own workers or with other sessions.
     Locks,
-    /// The network between this process and the server.
-    Network,
     /// The source: a slow disk, pipe or decompressor.
     Source,
     /// The server, in a way that cannot be seen from here.
@@ -77,7 +73,6 @@ impl fmt::Display for BoundBy {
             Self::Reader => "the reading thread",
             Self::Disk => "the server's disk",
             Self::Locks => "locks",
-            Self::Network => "the network",
             Self::Source => "the source",
             Self::Server => "the server",
             Self::Unclear => "nothing in particular",
@@ -121,15 +116,6 @@ pub fn verdict(f: &Figures) -> BoundBy {
     }
     if f.server_disk_wait.is_some_and(|wait| share(wait) > SHARE) {
         return BoundBy::Disk;
-    }
-    if share(f.waiting_to_send) > SHARE && share(f.waiting_to_send) > share(f.waiting_for_server) {
-        // A busy server also reads slowly from its sockets; full socket buffers are then its doing.
-        let server_busy = local.is_some_and(|cpu| share(cpu) > SHARE);
-        return if server_busy {
-            BoundBy::ServerCpu
-        } else {
-            BoundBy::Network
-        };
     }
     if share(f.waiting_for_server) > SHARE {
         return match local {
@@ -220,24 +206,6 @@ mod tests {
                     ..b
                 },
                 BoundBy::Locks,
-            ),
-            (
-                Figures {
-                    server_cpu: None,
-                    waiting_to_send: 15.0,
-                    waiting_for_server: 3.0,
-                    ..b
-                },
-                BoundBy::Network,
-            ),
-            (
-                Figures {
-                    server_cpu: Some(12.0),
-                    waiting_to_send: 15.0,
-                    waiting_for_server: 3.0,
-                    ..b
-                },
-                BoundBy::ServerCpu,
             ),
             (
                 Figures {

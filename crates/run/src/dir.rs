@@ -53,7 +53,7 @@ pub struct RunInfo {
 
 /// The folder of one run: `STATE/runs/ID`, mode 0700, its files 0600.
 ///
-/// The files are `run.json` (who runs it), `plan.json`, `settings.json` (the journal of changed
+/// The files are `run.json` (who runs it), `settings.json` (the journal of changed
 /// settings), `events.jsonl`, and `outcome.json`, which is written last. Every file except
 /// `events.jsonl` appears whole or not at all.
 #[derive(Debug, Clone)]
@@ -63,8 +63,6 @@ pub struct RunDir {
 }
 
 impl RunDir {
-    /// The run's plan.
-    pub const PLAN: &'static str = "plan.json";
     /// The journal of changed settings.
     pub const SETTINGS: &'static str = "settings.json";
     /// The recorded events.
@@ -230,22 +228,22 @@ mod tests {
         let base = state.path().join("deep/state");
         assert!(RunDir::list(&base).unwrap().is_empty());
         let run = RunDir::create(&base, "load").unwrap();
-        run.write("plan.json", &["a", "b"]).unwrap();
-        run.write("plan.json", &["c"]).unwrap();
+        run.write("rest.json", &["a", "b"]).unwrap();
+        run.write("rest.json", &["c"]).unwrap();
         run.append("events.jsonl")
             .unwrap()
             .write_all(b"{}\n")
             .unwrap();
         let mode = |p: &Path| fs::metadata(p).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(run.path()), 0o700);
-        for name in ["run.json", "plan.json", "events.jsonl"] {
+        for name in ["run.json", "rest.json", "events.jsonl"] {
             assert_eq!(mode(&run.path().join(name)), 0o600, "{name}");
         }
         fs::create_dir(base.join("runs/.new-half")).unwrap();
         let runs = RunDir::list(&base).unwrap();
         assert_eq!(runs.len(), 1);
         assert_eq!(runs[0].id(), run.id());
-        assert_eq!(runs[0].read::<Vec<String>>("plan.json").unwrap(), ["c"]);
+        assert_eq!(runs[0].read::<Vec<String>>("rest.json").unwrap(), ["c"]);
         assert_eq!(runs[0].info().owner.alive(), Some(true));
         let names: Vec<_> = fs::read_dir(run.path())
             .unwrap()

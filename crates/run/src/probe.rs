@@ -88,6 +88,11 @@ pub fn own_usage() -> Option<Usage> {
     usage_of("self")
 }
 
+/// Usage of the calling thread so far.
+pub fn thread_usage() -> Option<Usage> {
+    usage_of("thread-self")
+}
+
 fn usage_of(process: &str) -> Option<Usage> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let io = fs::read_to_string(format!("/proc/{process}/io")).unwrap_or_default();

@@ -186,7 +186,7 @@ fn walk(input: &mut Input, ends: Ends, gathered: &mut Gathered) -> Result<Marks,
     let mut marks = Marks::default();
     let mut modes = Modes::default();
     let mut items = Items::new(input, ends);
-    while let Some(item) = items.next().map_err(|error| error.to_string())? {
+    while let Some(item) = items.next_item().map_err(|error| error.to_string())? {
         let text = items.text(&item);
         match &item.kind {
             ItemKind::Statement(kind) => {

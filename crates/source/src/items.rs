@@ -112,7 +112,7 @@ impl<'i> Items<'i> {
     ///
     /// # Errors
     /// The file cannot be read, or ends in the middle of a statement.
-    pub fn next(&mut self) -> Result<Option<Item>, ItemsError> {
+    pub fn next_item(&mut self) -> Result<Option<Item>, ItemsError> {
         self.text.at += std::mem::take(&mut self.len);
         loop {
             let item = match self.cutter.next(self.text.rest(), self.text.eof)? {

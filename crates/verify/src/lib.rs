@@ -258,7 +258,7 @@ fn known(side: &Side) -> Vec<String> {
     names.map(|name| name.replace('.', "?")).collect()
 }
 
-/// Drops databases of a server that the dump does not have, and notes them as not compared.
+/// Leaves out databases of a server that the dump does not have, and notes them as not compared.
 fn leave_out(
     options: &VerifyOptions,
     sides: &mut [Side; 2],

@@ -19,9 +19,9 @@ use super::show;
 use super::source::{Part, Source};
 use super::work::Read;
 
-/// A range with at most this many rows is not halved further.
+/// A range is not halved further if it has at most this many rows and [`FEW_BYTES`] of values.
 const FEW_ROWS: u64 = 500;
-/// Nor is it halved if it exceeds this many bytes, unless it is a single row.
+/// See [`FEW_ROWS`]. A range of a single row is never halved, whatever its size.
 const FEW_BYTES: u64 = 16 << 20;
 /// Limit for rows whose hashes are kept at a time, on both sides together.
 const HASHES_MAX: u64 = 1 << 20;

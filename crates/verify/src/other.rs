@@ -51,6 +51,8 @@ const WAITING: usize = 4;
 /// A larger piece, which is a single row, is digested at once: several of them in the queue would
 /// need too much memory.
 const LARGE: usize = 16 << 20;
+/// Why the rows of a table may be those of another one.
+const TEMPORARY: &str = "the dump has a temporary table of this name";
 
 /// A dump of another tool that has been read.
 pub struct OtherDump {
@@ -530,6 +532,73 @@ impl<'a> Collector<'a> {
         }
     }
 
+    /// Records a table and its definition. `copied` tells whether another table decides about it.
+    fn create_table(
+        &mut self,
+        place: &Place,
+        name: &ObjectName,
+        definition: Definition,
+        if_not_exists: bool,
+        copied: bool,
+    ) -> Result<(), VerifyError> {
+        self.read.views.remove(&full_name(place, name));
+        if definition.sequence {
+            self.object(place, name, |of| &mut of.sequences);
+        }
+        if let Some(table) = self.named(place, name)?
+            && table.created(if_not_exists, definition.or_replace)
+        {
+            table.sequence = definition.sequence;
+            table.exists = !definition.sequence;
+            if !table.is_decided() {
+                table.listed = definition.listed();
+                table.described = definition.columns;
+            }
+            if copied {
+                table.doubt("the dump makes it from another table");
+            }
+        }
+        Ok(())
+    }
+
+    fn drop_tables(
+        &mut self,
+        place: &Place,
+        names: &[ObjectName],
+        text: &[u8],
+    ) -> Result<(), VerifyError> {
+        // With TEMPORARY, it is not certain which of two tables of the same name is dropped.
+        let temporary = memchr::memmem::find(&text.to_ascii_uppercase(), b"TEMPORARY");
+        for name in names {
+            match self.named(place, name)? {
+                Some(table) if temporary.is_some() => table.doubt(TEMPORARY),
+                Some(table) => table.dropped(),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn alter_table(
+        &mut self,
+        place: &Place,
+        name: &ObjectName,
+        line: u64,
+        text: &[u8],
+    ) -> Result<(), VerifyError> {
+        if let Some(table) = self.named(place, name)? {
+            if only_adds_keys(text) {
+                self.not_followed("ALTER TABLE", place, line);
+            } else {
+                table.doubt(format!(
+                    "{}, line {line}: the dump changes it by ALTER TABLE",
+                    place.file
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// A statement may have changed any rows, so none can be compared.
     fn doubt(&mut self, place: &Place, line: u64, text: &[u8]) {
         if self.read.doubt.is_none() {
@@ -579,7 +648,7 @@ impl Walker for Collector<'_> {
                 ..
             } => {
                 if let Some(table) = self.named(place, table)? {
-                    table.doubt("the dump has a temporary table of this name");
+                    table.doubt(TEMPORARY);
                 }
             }
             StatementKind::DropView { views } => {
@@ -594,24 +663,9 @@ impl Walker for Collector<'_> {
                 select,
                 ..
             } => {
-                self.read.views.remove(&full_name(place, name));
                 let definition = Definition::of(text, place.session.mode());
-                if definition.sequence {
-                    self.object(place, name, |of| &mut of.sequences);
-                }
-                if let Some(table) = self.named(place, name)?
-                    && table.created(*if_not_exists, definition.or_replace)
-                {
-                    table.sequence = definition.sequence;
-                    table.exists = !definition.sequence;
-                    if !table.is_decided() {
-                        table.listed = definition.listed();
-                        table.described = definition.columns;
-                    }
-                    if *like || *select {
-                        table.doubt("the dump makes it from another table");
-                    }
-                }
+                let copied = *like || *select;
+                self.create_table(place, name, definition, *if_not_exists, copied)?;
             }
             StatementKind::CreateView { view } => {
                 self.read.views.insert(full_name(place, view));
@@ -620,20 +674,7 @@ impl Walker for Collector<'_> {
             StatementKind::CreateSequence { sequence } => {
                 self.object(place, sequence, |of| &mut of.sequences);
             }
-            StatementKind::DropTable { tables } => {
-                // With TEMPORARY, it is not certain which of two tables of the same name is
-                // dropped.
-                let temporary = memchr::memmem::find(&text.to_ascii_uppercase(), b"TEMPORARY");
-                for table in tables {
-                    match self.named(place, table)? {
-                        Some(table) if temporary.is_some() => {
-                            table.doubt("the dump has a temporary table of this name");
-                        }
-                        Some(table) => table.dropped(),
-                        None => {}
-                    }
-                }
-            }
+            StatementKind::DropTable { tables } => self.drop_tables(place, tables, text)?,
             StatementKind::DropDatabase { database } => {
                 let name = String::from_utf8_lossy(database);
                 let tables = self.read.tables.iter_mut();
@@ -646,17 +687,8 @@ impl Walker for Collector<'_> {
                     table.emptied();
                 }
             }
-            StatementKind::AlterTable { table: name } => {
-                if let Some(table) = self.named(place, name)? {
-                    if only_adds_keys(text) {
-                        self.not_followed("ALTER TABLE", place, item.line);
-                    } else {
-                        table.doubt(format!(
-                            "{}, line {}: the dump changes it by ALTER TABLE",
-                            place.file, item.line
-                        ));
-                    }
-                }
+            StatementKind::AlterTable { table } => {
+                self.alter_table(place, table, item.line, text)?;
             }
             // Programs have files of their own, which may contain statements that are not
             // recognised.

@@ -15,7 +15,7 @@ pub struct OkInfo {
     /// Number of rows changed (vendors differ in how they count REPLACE and ON DUPLICATE KEY
     /// UPDATE).
     pub affected_rows: u64,
-    /// First generated AUTO_INCREMENT value of the statement; 0 if none.
+    /// First generated `AUTO_INCREMENT` value of the statement; 0 if none.
     pub last_insert_id: u64,
     /// Number of warnings. [`crate::Connection::warnings`] lists them.
     pub warnings: u16,

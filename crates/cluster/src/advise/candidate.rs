@@ -11,9 +11,9 @@ use crate::member::Member;
 pub struct Candidate {
     /// How to ask its server, and where its machine is.
     pub member: Member,
-    /// Its option file, if known. A running server's own is seen.
+    /// Its option file, if known. If the server runs, its process shows it.
     pub defaults_file: Option<PathBuf>,
-    /// The systemd unit that starts it, if given. A running server's own is seen.
+    /// The systemd unit that starts it, if given. If the server runs, its process shows it.
     pub unit: Option<String>,
     /// What its server showed while it ran, if it is down by now.
     pub shown: Shown,

@@ -12,7 +12,7 @@ use crate::node::NodeState;
 /// Option groups for the scripts' own options, in the order in which the scripts search them. The
 /// first group with a value counts.
 pub(crate) const SST: &[&str] = &["sst"];
-/// Option groups for what mariadb-backup is told.
+/// Option groups for what the scripts pass to mariadb-backup.
 pub(crate) const BACKUP: &[&str] = &["sst", "xtrabackup", "mariabackup"];
 /// Option groups for encryption and threads. `server` stands for all groups that the server itself
 /// reads.
@@ -391,7 +391,7 @@ pub(crate) fn host_and_port(address: &str) -> (Option<String>, Option<u16>) {
     (host, port)
 }
 
-/// A number of bytes for people.
+/// Formats a number of bytes for people.
 pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 1 << 10 {
@@ -406,7 +406,7 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{value:.decimals$} {}", UNITS[at])
 }
 
-/// A text from a server or a machine, for people: no control characters, and at most `most`
+/// Makes a text from a server or a machine fit to show: no control characters, and at most `most`
 /// characters.
 pub(crate) fn clean(text: &str, most: usize) -> String {
     let plain = text

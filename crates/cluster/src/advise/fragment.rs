@@ -91,7 +91,7 @@ fn suggestion(text: &mut String, one: &Suggestion, differs: bool) {
     let _ = writeln!(text, "{mark}{}", one.line);
 }
 
-/// Adds comment lines. They contain words of servers, which never begin a line.
+/// Adds comment lines. They contain text from servers, which never begins a line.
 fn comment(text: &mut String, words: &str) {
     let mut line = String::from("#");
     for word in words

@@ -50,8 +50,7 @@ impl Mistake {
     }
 
     /// Whether it concerns the joiner and donors and keeps the joiner away even if it would come by
-    /// IST: the donor's script tells the joiner's that there will be no copy over the same path
-    /// that a copy would take.
+    /// IST: the donor's script tells the joiner's over the copy's path that there will be no copy.
     pub(super) fn is_between(&self, joiner: &str) -> bool {
         let kind = matches!(
             self.kind,

@@ -1,7 +1,7 @@
 //! What one node needs as a donor or as a joiner: programs, and an account to read the data with.
 
 use super::encryption::{self, Encryption};
-use super::facts::{AccountFrom, NodeFacts, SST};
+use super::facts::{Account, AccountFrom, NodeFacts, SST};
 use super::mistake::{Effect, Found, MistakeKind};
 
 /// Privileges without which mariadb-backup fails (tried with 10.11), each with the names that
@@ -125,10 +125,6 @@ pub(super) fn account(from: &NodeFacts, method: &str, found: &mut Found) {
         return;
     }
     let name = [from.name.as_str()];
-    let has_account = from
-        .state
-        .as_ref()
-        .is_some_and(|state| state.sst.has_account);
     let Some(account) = from
         .machine
         .as_ref()
@@ -136,32 +132,45 @@ pub(super) fn account(from: &NodeFacts, method: &str, found: &mut Found) {
     else {
         return;
     };
+    if let Some((text, remedy)) = not_as_written(from, account) {
+        found.add(MistakeKind::Account, Effect::Unsafe, &name, text, remedy);
+    } else if let Some(reason) = &account.refused {
+        let how = told(account);
+        found.fails(
+            MistakeKind::Account,
+            &name,
+            format!("as a donor it cannot be read: {how}, and it is refused: {reason}"),
+            "correct wsrep_sst_auth on every node, or the account's password: only the donor finds out, after the joiner has waited",
+        );
+    } else if method == "mariabackup" {
+        privileges(&from.name, account, found);
+    }
+}
+
+/// A running server whose account for copies is not what its option files say, and the remedy.
+fn not_as_written(from: &NodeFacts, account: &Account) -> Option<(String, &'static str)> {
+    let has_account = from
+        .state
+        .as_ref()
+        .is_some_and(|state| state.sst.has_account);
     let written = account.from == AccountFrom::SstAuth;
     if has_account && !written {
-        found.add(
-            MistakeKind::Account,
-            Effect::Unsafe,
-            &name,
-            "its wsrep_sst_auth was set while it ran, and stands in no option file that was found: after a restart it cannot give a copy",
+        return Some((
+            "its wsrep_sst_auth was set while it ran, and stands in no option file that was found: after a restart it cannot give a copy".to_owned(),
             "write wsrep_sst_auth into its option file",
-        );
-        return;
+        ));
     }
     // The script reads its own group itself, and gets what is in the server's group from the
     // server.
     let in_group = |group: &str| from.option(&[group], "wsrep-sst-auth").is_some();
     if written && !has_account && in_group("server") && !in_group("sst") {
-        found.add(
-            MistakeKind::Account,
-            Effect::Unsafe,
-            &name,
+        return Some((
             format!(
                 "its option file says wsrep_sst_auth ({:?}), and its server runs without: it was written there after the start, and until the next one copies log in without it",
                 account.name
             ),
             "set it in the server as well (SET GLOBAL wsrep_sst_auth), or start that again",
-        );
-        return;
+        ));
     }
     // The script gets what was set at run time, and that name is hidden.
     let set = from.variables.get("wsrep_sst_auth_origin");
@@ -170,37 +179,31 @@ pub(super) fn account(from: &NodeFacts, method: &str, found: &mut Found) {
             Some(reason) => format!(", which is refused ({reason})"),
             None => String::new(),
         };
-        found.add(
-            MistakeKind::Account,
-            Effect::Unsafe,
-            &name,
+        return Some((
             format!(
                 "its wsrep_sst_auth was set while it ran: copies log in by that, which cannot be read or tried, and after a restart as its option file says ({:?}){after}",
                 account.name
             ),
             "write into its option file what was set, or set what is written there",
-        );
-        return;
+        ));
     }
-    if let Some(reason) = &account.refused {
-        let how = match account.from {
-            AccountFrom::SstAuth => format!("wsrep_sst_auth names {:?}", account.name),
-            AccountFrom::BackupOptions => {
-                format!("the options of mariadb-backup name {:?}", account.name)
-            }
-            AccountFrom::Nowhere => format!(
-                "no account is named (wsrep_sst_auth), so the server's own system account {:?} logs in",
-                account.name
-            ),
-        };
-        found.fails(
-            MistakeKind::Account,
-            &name,
-            format!("as a donor it cannot be read: {how}, and it is refused: {reason}"),
-            "correct wsrep_sst_auth on every node, or the account's password: only the donor finds out, after the joiner has waited",
-        );
-        return;
+    None
+}
+
+/// The account for copies, and where it is named.
+fn told(account: &Account) -> String {
+    let name = &account.name;
+    match account.from {
+        AccountFrom::SstAuth => format!("wsrep_sst_auth names {name:?}"),
+        AccountFrom::BackupOptions => format!("the options of mariadb-backup name {name:?}"),
+        AccountFrom::Nowhere => format!(
+            "no account is named (wsrep_sst_auth), so the server's own system account {name:?} logs in"
+        ),
     }
+}
+
+/// What the account for copies may do at the donor.
+fn privileges(donor: &str, account: &Account, found: &mut Found) {
     let granted: Vec<&str> = account
         .grants
         .iter()
@@ -209,7 +212,7 @@ pub(super) fn account(from: &NodeFacts, method: &str, found: &mut Found) {
         .collect();
     // Privileges granted through a role are not examined.
     let by_role = account.grants.iter().any(|grant| !grant.contains(" ON "));
-    if granted.contains(&"ALL PRIVILEGES") || by_role || method != "mariabackup" {
+    if granted.contains(&"ALL PRIVILEGES") || by_role {
         return;
     }
     let lacks: Vec<&str> = PRIVILEGES
@@ -220,7 +223,7 @@ pub(super) fn account(from: &NodeFacts, method: &str, found: &mut Found) {
     if !lacks.is_empty() {
         found.fails(
             MistakeKind::Privileges,
-            &name,
+            &[donor],
             format!(
                 "its account for copies, {:?}, lacks {}",
                 account.name,

@@ -9,7 +9,7 @@ use super::suggestion::{GainSource, Suggestion};
 /// The part of the available memory for preparing a copy. The rest is for the system and its
 /// caches.
 const PREPARE_PART: f64 = 0.7;
-/// A smaller gain is not worth a line.
+/// The least memory to suggest, if the machine has that much.
 const PREPARE_LEAST: u64 = 256 << 20;
 /// The default of mariadb-backup.
 const PREPARE_USUAL: u64 = 100 << 20;

@@ -17,7 +17,7 @@ const PIECE: &str = "zz-refloat-donor.conf";
 ///
 /// MariaDB's units start the server with `$MYSQLD_OPTS $_WSREP_NEW_CLUSTER $_WSREP_START_POSITION`.
 /// The first may hold options of the unit's owner, and the last is the node's position. The middle
-/// one is set only when a cluster is bootstrapped, which this start does not do.
+/// one is otherwise set only to bootstrap a cluster, so the drop-in uses it.
 pub(super) fn prepare(unit: &str, donors: &str) -> String {
     let option = StartOption::new("wsrep-sst-donor", donors);
     let Some(word) = option.word() else {

@@ -54,13 +54,12 @@ fn in_force(log: &str, uuid: &str, seqno: u64) -> Option<Membership> {
                         .to_owned(),
                 )
             });
-        // Seqnos repeat in a history that was bootstrapped again: of two equal ones the later wins.
-        if found.as_ref().is_none_or(|found| begun >= found.seqno) {
-            found = Some(Membership {
-                seqno: begun,
-                members: members.collect(),
-            });
-        }
+        // Seqnos repeat in a history that was bootstrapped again from an earlier position: what the
+        // log says last holds.
+        found = Some(Membership {
+            seqno: begun,
+            members: members.collect(),
+        });
     }
     found.filter(|found| !found.members.is_empty())
 }
@@ -123,5 +122,6 @@ mod tests {
         let again = log + &view(5, &["c"]);
         assert_eq!(at(&again, 4), Some((3, 2)));
         assert_eq!(at(&again, 7), Some((5, 1)));
+        assert_eq!(at(&again, 12), Some((5, 1)));
     }
 }

@@ -15,8 +15,7 @@ use crate::member::Member;
 use crate::observe::{GRASTATE, observe};
 use crate::view::RejoinKind;
 
-/// How long to keep stopping a node that would take a full copy: one that hangs may come round
-/// late.
+/// How long to keep stopping a node that would take a full copy: one that hangs may react late.
 const STOP_PATIENCE: Duration = Duration::from_secs(600);
 /// How long to wait after each attempt.
 const STOP_WAIT: Duration = Duration::from_secs(2);
@@ -173,7 +172,7 @@ impl Unallowed<'_> {
         loop {
             let stopped = control.end_at_once();
             let waited = Instant::now();
-            // A failed request is repeated at once: the node may come round at any moment.
+            // A failed request is repeated at once: the node may react again at any moment.
             let enough = || stopped.is_err() || waited.elapsed() > STOP_WAIT || joining.has_asked();
             if matches!(is_down(control, member, enough), Ok(true)) {
                 return Some("it was stopped again".to_owned());

@@ -5,6 +5,7 @@ use super::place::forgotten_since;
 use super::{Leave, OnlyCopy, RejoinError, RejoinPlan};
 use crate::among::{Among, among};
 use crate::control::Control;
+use crate::error::ControlError;
 use crate::files;
 use crate::forecast::rejoin;
 use crate::grastate::GraState;
@@ -12,7 +13,7 @@ use crate::history::{self, History};
 use crate::member::{Member, Observation};
 use crate::node::Role;
 use crate::observe::GRASTATE;
-use crate::view::{ClusterView, Rejoin, RejoinKind};
+use crate::view::{ClusterView, NodeView, Rejoin, RejoinKind};
 
 /// What an empty data directory may hold: files of the provider and of the file system.
 const NO_DATA: [&str; 4] = ["grastate.dat", "gvwstate.dat", "galera.cache", "lost+found"];
@@ -29,102 +30,45 @@ pub fn plan_rejoin(
     control: &Control,
     how: &Observation,
 ) -> Result<RejoinPlan, RejoinError> {
-    let refused = |reason: String| RejoinError::Refused(vec![reason]);
     let Some(at) = view.nodes.iter().position(|one| one.name == node) else {
         return Err(refused(format!("no node is called {node}")));
     };
-    if view.nodes[at]
-        .primary()
-        .is_some_and(|state| state.role == Role::Synced)
-    {
-        return Err(refused(match among(view, at) {
-            Among::Itself(said) => format!(
-                "{node} is in step with itself, and not with the others: {said}. Stop it first, and look at wsrep_cluster_address in its option files"
-            ),
-            _ => format!("{node} is there, and in step with the others"),
-        }));
-    }
-    let Some(uuid) = view.quorum.uuid.clone() else {
-        return Err(refused(match view.quorum.primary {
-            0 => "no node of a primary component answers: there is nothing to join. `refloat cluster bootstrap --plan` says which node holds what is newest, and begins the cluster with it".to_owned(),
-            _ => "the nodes that answer are of several clusters: whose data would it take?".to_owned(),
-        }));
-    };
+    let uuid = history_to_join(view, at)?;
     let runs = control.is_running()? == Some(true);
-    let left = view.nodes[at].state.as_ref().filter(|now| !now.connected);
-    if let Some(now) = left.filter(|_| runs) {
-        return Err(refused(format!(
-            "{node} runs, and has left its cluster ({}): by itself it does not come back. Its log says why it left; stop its server, and run this again",
-            now.state
-        )));
+    if runs {
+        has_not_left(&view.nodes[at])?;
     }
     let mut view = view.clone();
-    let file = view.nodes[at].grastate.as_ref();
-    let stands_there = file.is_some_and(|file| file.seqno.is_some());
-    let holds = if runs || stands_there {
-        None
+    let data = if runs {
+        Data::default()
     } else {
-        holds_data(&members[at])
+        look_at_data(&view.nodes[at], &members[at], control)?
     };
-    let recovered = match file {
-        _ if runs || stands_there || holds == Some(false) => None,
-        Some(_) => control.recover()?,
-        // A directory that nobody can see may hold nothing to recover from, so a failure is no
-        // error.
-        None if holds == Some(true) => control.recover().ok().flatten(),
-        None => None,
-    };
-    let file = view.nodes[at].grastate.as_mut();
-    if let (Some(file), Some((uuid, seqno))) = (file, &recovered)
-        && file.uuid == *uuid
-    {
-        file.seqno = Some(*seqno);
-    }
-    let place = recovered
+    let place = data
+        .recovered
         .as_ref()
-        .filter(|_| !runs)
-        .and_then(|stands| forgotten_since(&view, members, at, stands, control));
-    if let Some(seqno) = place {
-        view.nodes[at].grastate = Some(GraState {
-            uuid: uuid.clone(),
-            seqno: Some(seqno),
-            safe_to_bootstrap: Some(false),
-        });
-    }
+        .and_then(|stands| put_position(&mut view, members, at, stands, control));
     let file = view.nodes[at].grastate.as_ref();
+    let head = view.quorum.seqno;
     let mut only_copy = if runs {
         None
     } else {
-        let tables = recovered.as_ref();
-        only_copy(file, tables, holds, &uuid, view.quorum.seqno)
+        only_copy(file, data.recovered.as_ref(), data.holds, &uuid, head)
     };
     let mut forecast = rejoin(&view, &view.nodes[at], how);
     let written = file
         .filter(|file| file.uuid == uuid)
         .and_then(|file| file.seqno);
-    // What no other node has must not be overwritten, whatever is allowed. (`only_copy` covers what
-    // the file has lost.)
-    if let (Some(seqno), Some(head)) = (written, view.quorum.seqno)
-        && seqno > head
-    {
-        return Err(refused(format!(
-            "{node} is at {seqno}, and the newest that any other node has is {head}: it holds what nobody else does"
-        )));
-    }
-    let in_tables = recovered.filter(|(of, _)| *of == uuid);
+    is_not_ahead(node, written, head)?;
+    let in_tables = data.recovered.filter(|(of, _)| *of == uuid);
     let seqno = written.or(in_tables.map(|(_, seqno)| seqno));
-    let head = view.quorum.seqno;
     let history = seqno
         .filter(|seqno| !runs && head.is_none_or(|head| *seqno <= head))
         .map(|seqno| history::look(&view, members, (at, control), seqno));
     if let Some(History::Parted(parting)) = &history {
         let told = parting.told();
-        forecast = without_place(
-            &view,
-            at,
-            format!("its place is none in what the cluster has gone on with: {told}"),
-            how,
-        );
+        let reason = format!("its place is none in what the cluster has gone on with: {told}");
+        forecast = without_place(&view, at, reason, how);
         if let Some(what) = parting.lost() {
             only_copy = Some(OnlyCopy {
                 what,
@@ -135,7 +79,7 @@ pub fn plan_rejoin(
     let donors = donors(&view, at, &forecast, None);
     if donors.is_empty() && !runs {
         return Err(refused(
-            "no node is synced, takes statements and could give it what it needs".to_owned(),
+            "no node is synced, takes statements and could give it what it needs",
         ));
     }
     Ok(RejoinPlan {
@@ -153,6 +97,106 @@ pub fn plan_rejoin(
         history,
         place,
     })
+}
+
+fn refused(reason: impl Into<String>) -> RejoinError {
+    RejoinError::Refused(vec![reason.into()])
+}
+
+/// UUID of the history that a node comes back to, unless it is there already.
+fn history_to_join(view: &ClusterView, at: usize) -> Result<String, RejoinError> {
+    let node = &view.nodes[at].name;
+    let in_step = view.nodes[at]
+        .primary()
+        .is_some_and(|state| state.role == Role::Synced);
+    if in_step {
+        return Err(refused(match among(view, at) {
+            Among::Itself(said) => format!(
+                "{node} is in step with itself, and not with the others: {said}. Stop it first, and look at wsrep_cluster_address in its option files"
+            ),
+            _ => format!("{node} is there, and in step with the others"),
+        }));
+    }
+    view.quorum.uuid.clone().ok_or_else(|| {
+        refused(match view.quorum.primary {
+            0 => "no node of a primary component answers: there is nothing to join. `refloat cluster bootstrap --plan` says which node holds what is newest, and begins the cluster with it",
+            _ => "the nodes that answer are of several clusters: whose data would it take?",
+        })
+    })
+}
+
+/// Refuses a node that runs and has left its cluster: waiting for it would be in vain.
+fn has_not_left(node: &NodeView) -> Result<(), RejoinError> {
+    match node.state.as_ref().filter(|now| !now.connected) {
+        Some(now) => Err(refused(format!(
+            "{} runs, and has left its cluster ({}): by itself it does not come back. Its log says why it left; stop its server, and run this again",
+            node.name, now.state
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// What is known about the data of a node that does not run, beside what its `grastate.dat` says.
+/// Nothing, if that says where the node stands.
+#[derive(Default)]
+struct Data {
+    /// Whether its data directory holds any. `None`: it cannot be seen.
+    holds: Option<bool>,
+    /// Where its tables stand: history and seqno.
+    recovered: Option<(String, u64)>,
+}
+
+/// Recovers the position of a node that does not run and did not write it down.
+fn look_at_data(node: &NodeView, member: &Member, control: &Control) -> Result<Data, ControlError> {
+    let file = node.grastate.as_ref();
+    if file.is_some_and(|file| file.seqno.is_some()) {
+        return Ok(Data::default());
+    }
+    let holds = holds_data(member);
+    let recovered = match file {
+        _ if holds == Some(false) => None,
+        Some(_) => control.recover()?,
+        // A directory that nobody can see may hold nothing to recover from, so a failure is no
+        // error.
+        None if holds == Some(true) => control.recover().ok().flatten(),
+        None => None,
+    };
+    Ok(Data { holds, recovered })
+}
+
+/// Puts a recovered position where the view of the node's file has none. Returns it if the file
+/// has lost the whole position and the node still stands there.
+fn put_position(
+    view: &mut ClusterView,
+    members: &[Member],
+    at: usize,
+    stands: &(String, u64),
+    control: &Control,
+) -> Option<u64> {
+    let (uuid, seqno) = stands;
+    if let Some(file) = &mut view.nodes[at].grastate
+        && file.uuid == *uuid
+    {
+        file.seqno = Some(*seqno);
+    }
+    let place = forgotten_since(view, members, at, stands, control)?;
+    view.nodes[at].grastate = Some(GraState {
+        uuid: uuid.clone(),
+        seqno: Some(place),
+        safe_to_bootstrap: Some(false),
+    });
+    Some(place)
+}
+
+/// What no other node has must not be overwritten, whatever is allowed. (`only_copy` covers what
+/// the file has lost.)
+fn is_not_ahead(node: &str, written: Option<u64>, head: Option<u64>) -> Result<(), RejoinError> {
+    match written.zip(head) {
+        Some((seqno, head)) if seqno > head => Err(refused(format!(
+            "{node} is at {seqno}, and the newest that any other node has is {head}: it holds what nobody else does"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// The cost of bringing a node back if its position is ignored.

@@ -11,7 +11,7 @@ use super::seen::{Seen, datadir_of};
 use crate::advise::Shown;
 use crate::files::{self, Folder};
 use crate::member::Member;
-use crate::view::ClusterView;
+use crate::view::{ClusterView, NodeView};
 
 /// InnoDB's files take about this many times the size of the dump text, indexes included.
 const FILES_PER_TEXT: f64 = 1.5;
@@ -50,162 +50,36 @@ pub(super) fn make(
     run_id: &str,
 ) -> Result<RestorePlan, Vec<String>> {
     let histories = histories(view, seen, &wish.known);
-    let mut against = one_cluster(view, &histories);
-    against.extend(whole(view, seen));
     let unknown = unknown(view, seen, &histories);
-    // By naming a node, the user has decided which one is newest.
-    if wish.node.is_none() && view.quorum.primary == 0 {
-        against.extend(unknown.iter().map(|told| format!("{told}: recover that first (mariadbd --wsrep-recover), or name the node to begin with (--node)")));
-    }
-    let at = match choose(view, seen, &histories, wish) {
-        Ok(at) if against.is_empty() => at,
-        Ok(_) => return Err(against),
-        Err(mut more) => {
-            against.append(&mut more);
-            return Err(against);
-        }
-    };
-    let said = view.nodes[at].state.as_ref();
-    let folder = seen[at].folder.as_ref();
-    // A node that is down is measured by its directory, which includes logs and caches that no copy
-    // takes: better too much than too little.
-    let data = said
-        .and_then(|state| state.sst.bytes)
-        .or_else(|| Some(folder?.as_ref().ok()?.used))
-        .unwrap_or(0);
+    let at = node_to_load_into(view, seen, wish, &histories, &unknown)?;
+    let data = data_bytes(&view.nodes[at], &seen[at]);
     let estimates = estimate(text, data, members.len(), &wish.rates);
     let in_step = view.quorum.synced == view.quorum.listed;
-    // The load alone may already take longer.
-    let known = text.filter(|_| wish.rates.load.is_known());
-    let load_alone = known.map(|text| text as f64 / wish.rates.load.bytes_per_second);
-    let at_least = estimates.rebuild.or(load_alone);
-    let (way, why) = match (wish.way, at_least.zip(estimates.replicate)) {
-        (Some(way), _) => (way, "it was asked for".to_owned()),
-        _ if !in_step => (
-            RestoreWay::Rebuild,
-            "not all nodes are in step, so rows cannot be replicated to all".to_owned(),
-        ),
-        (None, Some((rebuild, replicate))) if replicate <= rebuild => (
-            RestoreWay::Replicate,
-            "it takes less time, and the cluster goes on".to_owned(),
-        ),
-        (None, Some(_)) if estimates.rebuild.is_some() => {
-            (RestoreWay::Rebuild, "it takes less time".to_owned())
-        }
-        (None, _) if text.is_some() => (
-            RestoreWay::Replicate,
-            "which way takes less time is not known, because not all rates were measured, and the cluster goes on".to_owned(),
-        ),
-        (None, _) => (            RestoreWay::Replicate,
-            "how much there is to load is not known, and the cluster goes on".to_owned(),
-        ),
-    };
-    let mut warnings = unknown;
-    let mut old = vec![OldData::Stay; members.len()];
+    let (way, why) = choose_way(wish, &estimates, text, in_step);
     let more = text.map_or(0, |text| (text as f64 * FILES_PER_TEXT) as u64);
-    let mut room = Room::default();
-    if way == RestoreWay::Replicate {
-        if !in_step {
-            against.push("not all nodes are in step, so rows cannot be replicated to all: bring them back first, or take --way rebuild".to_owned());
-        }
-        // A node that runs out of space stops all of them.
-        for (node, seen) in view.nodes.iter().zip(seen) {
-            let reason = match &seen.folder {
-                Some(Ok(folder)) => {
-                    against.extend(no_room(&node.name, folder, more));
-                    room.take(&node.name, folder, more);
-                    continue;
-                }
-                Some(Err(reason)) => reason,
-                None => NO_MACHINE,
-            };
-            warnings.push(format!(
-                "whether {} has room for what the dump takes is not known: {reason}",
-                node.name
-            ));
-        }
+    let mut found = Found {
+        warnings: unknown,
+        ..Found::default()
+    };
+    let old = if way == RestoreWay::Replicate {
+        look_at_replication(view, seen, in_step, more, &mut found);
+        vec![OldData::Stay; members.len()]
     } else {
-        let needed = data + more;
-        for (node, seen) in view.nodes.iter().zip(seen) {
-            if let Some(replicas) = seen
-                .facts
-                .as_ref()
-                .and_then(|facts| facts.replicas)
-                .filter(|some| *some > 0)
-            {
-                let chosen = &view.nodes[at].name;
-                let read = match replicas {
-                    1 => "a replica reads".to_owned(),
-                    more => format!("{more} replicas read"),
-                };
-                warnings.push(if node.name == *chosen {
-                    format!("{chosen}: {read} its binary log, by which the rows come to them as soon as it serves again")
-                } else {
-                    format!(
-                        "{}: {read} its binary log, which is gone when it has taken a copy of {chosen}: set them up anew",
-                        node.name
-                    )
-                });
-            }
-            if let Some(lacks) = &seen.lacks {
-                against.push(format!("{}: {lacks}", node.name));
-            }
-            if !seen.keepers.is_empty() {
-                warnings.push(format!("{}: on its machine runs {}: what looks after this server has to leave it alone until the restore has ended; one that stops it ends the load", node.name, seen.keepers.join(", ")));
-            }
-            if let Some(restarts) = &seen.restarts {
-                warnings.push(format!("{}: {restarts}: a server that crashes is started again by systemd; while this lasts it joins nobody", node.name));
-            }
-        }
-        // Room for all copies comes before room for anyone's old data.
-        for (place, (node, seen)) in view.nodes.iter().zip(seen).enumerate() {
-            if let Some(Ok(folder)) = &seen.folder {
-                let copied = needed.saturating_sub(folder.used);
-                let bytes = if place == at { more } else { copied };
-                room.take(&node.name, folder, bytes);
-            }
-        }
-        for (place, seen) in seen.iter().enumerate() {
-            let name = &view.nodes[place].name;
-            let folder = match &seen.folder {
-                Some(Ok(folder)) => folder,
-                Some(Err(reason)) => {
-                    against.push(format!(
-                        "{name}: its data directory cannot be looked at: {reason}"
-                    ));
-                    continue;
-                }
-                None => {
-                    against.push(format!("{name}: {NO_MACHINE}"));
-                    continue;
-                }
-            };
-            old[place] = if place == at {
-                against.extend(no_room(name, folder, more));
-                OldData::Stay
-            } else {
-                match &seen.elsewhere {
-                    Some(elsewhere) => OldData::Wiped {
-                        reason: elsewhere.clone(),
-                    },
-                    None => old_data(folder, needed, &mut room, run_id),
-                }
-            };
-            if let OldData::Wiped { reason } = &old[place] {
-                warnings.push(format!("{name} loses its old data: {reason}"));
-                if folder.free + folder.used < needed {
-                    against.push(format!(
-                        "{name} has room for {} bytes, and a full copy takes about {needed}",
-                        folder.free + folder.used
-                    ));
-                }
-            }
-        }
-        let keeps = old.iter().any(|old| matches!(old, OldData::Aside { .. }));
-        if !keeps && members.len() > 1 && !wish.discard_old {
-            against.push("no node can set its old data aside, so nobody would have them any more: make room, or give them up with --discard-old".to_owned());
-        }
-    }
+        let rebuild = Rebuild {
+            view,
+            seen,
+            at,
+            more,
+            needed: data + more,
+            run_id,
+        };
+        rebuild.look(wish, &mut found)
+    };
+    let Found {
+        mut against,
+        warnings,
+        room,
+    } = found;
     against.extend(room.lacking());
     let alone = alone(&members[at], seen, view, at, load, text);
     let (options, port, socket) = match alone {
@@ -218,19 +92,6 @@ pub(super) fn make(
     if !against.is_empty() {
         return Err(against);
     }
-    let nodes = view.nodes.iter().enumerate().map(|(place, node)| {
-        let folder = seen[place].folder.as_ref();
-        PlannedNode {
-            name: node.name.clone(),
-            runs: seen[place].runs,
-            history: histories[place].clone(),
-            datadir: folder
-                .and_then(|folder| Some(folder.as_ref().ok()?.path.clone()))
-                .unwrap_or_else(|| datadir_of(&members[place], node)),
-            old: old[place].clone(),
-            shown: Shown::default(),
-        }
-    });
     Ok(RestorePlan {
         source: load.source.display().to_string(),
         text_bytes: text,
@@ -239,12 +100,269 @@ pub(super) fn make(
         estimates,
         rates: wish.rates.clone(),
         at,
-        nodes: nodes.collect(),
+        nodes: planned_nodes(view, members, seen, histories, old),
         options,
         port,
         socket,
         warnings,
     })
+}
+
+/// What was found while planning.
+#[derive(Default)]
+struct Found<'a> {
+    /// What stands against the restore.
+    against: Vec<String>,
+    /// What the user should know.
+    warnings: Vec<String>,
+    /// The disk space that the nodes take.
+    room: Room<'a>,
+}
+
+/// Chooses the node to load into, of nodes that are one whole cluster.
+fn node_to_load_into(
+    view: &ClusterView,
+    seen: &[Seen],
+    wish: &RestoreWish,
+    histories: &[Option<(String, Option<u64>)>],
+    unknown: &[String],
+) -> Result<usize, Vec<String>> {
+    let mut against = one_cluster(view, histories);
+    against.extend(whole(view, seen));
+    // By naming a node, the user has decided which one is newest.
+    if wish.node.is_none() && view.quorum.primary == 0 {
+        against.extend(unknown.iter().map(|told| format!("{told}: recover that first (mariadbd --wsrep-recover), or name the node to begin with (--node)")));
+    }
+    match choose(view, seen, histories, wish) {
+        Ok(at) if against.is_empty() => Ok(at),
+        Ok(_) => Err(against),
+        Err(mut more) => {
+            against.append(&mut more);
+            Err(against)
+        }
+    }
+}
+
+/// Bytes of a node's data, which a copy of it brings over. 0: not known.
+fn data_bytes(node: &NodeView, seen: &Seen) -> u64 {
+    let said = node.state.as_ref();
+    // A node that is down is measured by its directory, which includes logs and caches that no copy
+    // takes: better too much than too little.
+    said.and_then(|state| state.sst.bytes)
+        .or_else(|| Some(seen.folder.as_ref()?.as_ref().ok()?.used))
+        .unwrap_or(0)
+}
+
+/// The way that was asked for, else the faster one, and why it is that.
+fn choose_way(
+    wish: &RestoreWish,
+    estimates: &Estimates,
+    text: Option<u64>,
+    in_step: bool,
+) -> (RestoreWay, String) {
+    // The load alone may already take longer.
+    let known = text.filter(|_| wish.rates.load.is_known());
+    let load_alone = known.map(|text| text as f64 / wish.rates.load.bytes_per_second);
+    let at_least = estimates.rebuild.or(load_alone);
+    let (way, why) = match (wish.way, at_least.zip(estimates.replicate)) {
+        (Some(way), _) => (way, "it was asked for"),
+        _ if !in_step => (
+            RestoreWay::Rebuild,
+            "not all nodes are in step, so rows cannot be replicated to all",
+        ),
+        (None, Some((rebuild, replicate))) if replicate <= rebuild => (
+            RestoreWay::Replicate,
+            "it takes less time, and the cluster goes on",
+        ),
+        (None, Some(_)) if estimates.rebuild.is_some() => {
+            (RestoreWay::Rebuild, "it takes less time")
+        }
+        (None, _) if text.is_some() => (
+            RestoreWay::Replicate,
+            "which way takes less time is not known, because not all rates were measured, and the cluster goes on",
+        ),
+        (None, _) => (
+            RestoreWay::Replicate,
+            "how much there is to load is not known, and the cluster goes on",
+        ),
+    };
+    (way, why.to_owned())
+}
+
+/// What stands against loading the dump into the running cluster, whose nodes take `more` bytes
+/// each.
+fn look_at_replication<'a>(
+    view: &'a ClusterView,
+    seen: &'a [Seen],
+    in_step: bool,
+    more: u64,
+    found: &mut Found<'a>,
+) {
+    if !in_step {
+        found.against.push("not all nodes are in step, so rows cannot be replicated to all: bring them back first, or take --way rebuild".to_owned());
+    }
+    // A node that runs out of space stops all of them.
+    for (node, seen) in view.nodes.iter().zip(seen) {
+        let reason = match &seen.folder {
+            Some(Ok(folder)) => {
+                found.against.extend(no_room(&node.name, folder, more));
+                found.room.take(&node.name, folder, more);
+                continue;
+            }
+            Some(Err(reason)) => reason,
+            None => NO_MACHINE,
+        };
+        found.warnings.push(format!(
+            "whether {} has room for what the dump takes is not known: {reason}",
+            node.name
+        ));
+    }
+}
+
+/// A load into one standalone node, of which the others take full copies.
+struct Rebuild<'a> {
+    view: &'a ClusterView,
+    seen: &'a [Seen],
+    /// Index of the node that is loaded into.
+    at: usize,
+    /// Bytes that the dump takes.
+    more: u64,
+    /// Bytes that a full copy takes.
+    needed: u64,
+    run_id: &'a str,
+}
+
+impl<'a> Rebuild<'a> {
+    /// What stands against it, and what becomes of each node's old data.
+    fn look(&self, wish: &RestoreWish, found: &mut Found<'a>) -> Vec<OldData> {
+        for (node, seen) in self.view.nodes.iter().zip(self.seen) {
+            self.look_at_surroundings(node, seen, found);
+        }
+        // Room for all copies comes before room for anyone's old data.
+        self.reserve_copies(&mut found.room);
+        let old: Vec<OldData> = (0..self.seen.len())
+            .map(|place| self.old_data_of(place, found))
+            .collect();
+        let keeps = old.iter().any(|old| matches!(old, OldData::Aside { .. }));
+        if !keeps && old.len() > 1 && !wish.discard_old {
+            found.against.push("no node can set its old data aside, so nobody would have them any more: make room, or give them up with --discard-old".to_owned());
+        }
+        old
+    }
+
+    /// Looks at what else has to do with a server: its replicas, and what starts and stops it.
+    fn look_at_surroundings(&self, node: &NodeView, seen: &Seen, found: &mut Found<'_>) {
+        let replicas = seen.facts.as_ref().and_then(|facts| facts.replicas);
+        if let Some(replicas) = replicas.filter(|some| *some > 0) {
+            found.warnings.push(self.told_of_replicas(node, replicas));
+        }
+        if let Some(lacks) = &seen.lacks {
+            found.against.push(format!("{}: {lacks}", node.name));
+        }
+        if !seen.keepers.is_empty() {
+            found.warnings.push(format!("{}: on its machine runs {}: what looks after this server has to leave it alone until the restore has ended; one that stops it ends the load", node.name, seen.keepers.join(", ")));
+        }
+        if let Some(restarts) = &seen.restarts {
+            found.warnings.push(format!("{}: {restarts}: a server that crashes is started again by systemd; while this lasts it joins nobody", node.name));
+        }
+    }
+
+    /// What a rebuild means for the replicas of a node.
+    fn told_of_replicas(&self, node: &NodeView, replicas: u64) -> String {
+        let chosen = &self.view.nodes[self.at].name;
+        let read = match replicas {
+            1 => "a replica reads".to_owned(),
+            more => format!("{more} replicas read"),
+        };
+        if node.name == *chosen {
+            format!(
+                "{chosen}: {read} its binary log, by which the rows come to them as soon as it serves again"
+            )
+        } else {
+            format!(
+                "{}: {read} its binary log, which is gone when it has taken a copy of {chosen}: set them up anew",
+                node.name
+            )
+        }
+    }
+
+    /// Reserves the space that the dump takes on the chosen node, and a copy on each of the others.
+    fn reserve_copies(&self, room: &mut Room<'a>) {
+        for (place, (node, seen)) in self.view.nodes.iter().zip(self.seen).enumerate() {
+            if let Some(Ok(folder)) = &seen.folder {
+                let copied = self.needed.saturating_sub(folder.used);
+                let bytes = if place == self.at { self.more } else { copied };
+                room.take(&node.name, folder, bytes);
+            }
+        }
+    }
+
+    /// What becomes of a node's old data.
+    fn old_data_of(&self, place: usize, found: &mut Found<'_>) -> OldData {
+        let (name, seen) = (&self.view.nodes[place].name, &self.seen[place]);
+        let folder = match &seen.folder {
+            Some(Ok(folder)) => folder,
+            Some(Err(reason)) => {
+                found.against.push(format!(
+                    "{name}: its data directory cannot be looked at: {reason}"
+                ));
+                return OldData::Stay;
+            }
+            None => {
+                found.against.push(format!("{name}: {NO_MACHINE}"));
+                return OldData::Stay;
+            }
+        };
+        if place == self.at {
+            found.against.extend(no_room(name, folder, self.more));
+            return OldData::Stay;
+        }
+        let old = match &seen.elsewhere {
+            Some(elsewhere) => OldData::Wiped {
+                reason: elsewhere.clone(),
+            },
+            None => old_data(folder, self.needed, &mut found.room, self.run_id),
+        };
+        if let OldData::Wiped { reason } = &old {
+            found
+                .warnings
+                .push(format!("{name} loses its old data: {reason}"));
+            if folder.free + folder.used < self.needed {
+                found.against.push(format!(
+                    "{name} has room for {} bytes, and a full copy takes about {}",
+                    folder.free + folder.used,
+                    self.needed
+                ));
+            }
+        }
+        old
+    }
+}
+
+fn planned_nodes(
+    view: &ClusterView,
+    members: &[Member],
+    seen: &[Seen],
+    histories: Vec<Option<(String, Option<u64>)>>,
+    old: Vec<OldData>,
+) -> Vec<PlannedNode> {
+    let fates = histories.into_iter().zip(old);
+    let nodes = view.nodes.iter().zip(members).zip(seen).zip(fates);
+    nodes
+        .map(|(((node, member), seen), (history, old))| {
+            let folder = seen.folder.as_ref();
+            PlannedNode {
+                name: node.name.clone(),
+                runs: seen.runs,
+                history,
+                datadir: folder
+                    .and_then(|folder| Some(folder.as_ref().ok()?.path.clone()))
+                    .unwrap_or_else(|| datadir_of(member, node)),
+                old,
+                shown: Shown::default(),
+            }
+        })
+        .collect()
 }
 
 /// The objection against a node that has no room for what is loaded.

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use refloat_run::settings::Grants;
 use refloat_sqltext::ident::quote_ident;
 use refloat_wire::{Connection, Error};
 
@@ -30,6 +31,8 @@ pub(super) struct Looked {
     pub tables: u64,
     /// How many of these were compared by checksum.
     pub checksums: u64,
+    /// Whether the account reads every table: others would be missed without a word.
+    pub reads_all: bool,
     /// Tables that differ, or that only one of them has.
     pub suspects: Vec<String>,
     /// Whether the name of a suspect cannot be given to a comparison.
@@ -59,7 +62,13 @@ impl Verifying<'_> {
             Ok(conn)
         })?;
         let [ours, theirs] = on_both(members, &mut conns, tables)?;
-        let mut looked = Looked::default();
+        let reads_all = on_both(members, &mut conns, |conn| {
+            Grants::read(conn).map(|grants| grants.may(&["SELECT"]))
+        })?;
+        let mut looked = Looked {
+            reads_all: reads_all == [true, true],
+            ..Looked::default()
+        };
         let mut told = Instant::now();
         let all: BTreeSet<_> = ours.keys().chain(theirs.keys()).collect();
         for (database, table) in all.iter().copied() {

@@ -1,4 +1,4 @@
-//! What is advised is written into option files, as people do it, and a copy is made with it.
+//! Writes the advice into option files, as users do, and makes a copy with it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -13,11 +13,12 @@ use refloat_sandbox::{EphemeralCluster, GaleraNode, NodeStart};
 
 use crate::pair::*;
 
-/// What the joiner is told when nobody has thought about copies: little memory and patience, and one donor, which is no more.
+/// A joiner whose copies nobody has thought about: little memory, little patience, and a single
+/// donor that no longer exists.
 const POOR: &str = "[mysqld]\nwsrep_sst_donor=gone\n[sst]\nuse-memory=10M\nsst-initial-timeout=5";
-/// Write-sets of so many bytes are to be kept: twice what the nodes of the sandbox keep by themselves.
+/// Bytes of write-sets to keep: twice what the sandbox's nodes keep by themselves.
 const KEPT: f64 = 48e6;
-/// Nothing here takes longer.
+/// Limit for every wait.
 const LONG: Duration = Duration::from_secs(60);
 
 pub fn applied() {
@@ -82,7 +83,7 @@ pub fn applied() {
         suggestion(&advice, option);
     }
 
-    // Nothing of it is asked for again.
+    // Nothing that was applied is advised again.
     let again = look(&cluster, Some(window));
     assert!(!again.fails(), "{:#?}", again.mistakes);
     for one in &again.suggestions {
@@ -102,7 +103,7 @@ pub fn applied() {
     assert_eq!(plain, None);
     back(donor, joiner, suggestion(&advice, "wsrep_slave_threads"));
 
-    // On one side only it keeps a node from coming by IST as well: their scripts have to understand each other.
+    // TLS on one side only prevents IST as well: the SST scripts must understand each other.
     joiner.stop().unwrap();
     exec(donor, "INSERT INTO shop.t (v) VALUES ('missed')");
     drop(advised);
@@ -123,18 +124,18 @@ pub fn applied() {
     a_stage_that_is_killed(donor, joiner, certificates.path());
 }
 
-/// Of a donor's pipeline its script sees the ends alone, and calls a copy good whose compressor was killed: the joiner sees that it is none, and
-/// never comes up with half of the data.
+/// The donor's script checks only the ends of its pipeline, so it calls a copy good although the
+/// compressor was killed. The joiner detects that, and never comes up with half of the data.
 fn a_stage_that_is_killed(donor: &GaleraNode, joiner: &GaleraNode, folder: &Path) {
     let (killed, cut) = (folder.join("killed"), folder.join("cut"));
-    // What is told before the copy is shorter.
+    // The messages before the copy are shorter than this, so only the copy is cut.
     let script = format!(
         "#!/bin/sh\nhead -c 300000\n[ -z \"$(head -c 1 | tr '\\0' x)\" ] || {{ : >'{}'; kill -9 $$; }}\n",
         cut.display()
     );
     fs::write(&killed, script).unwrap();
     fs::set_permissions(&killed, fs::Permissions::from_mode(0o755)).unwrap();
-    // Scripts run under the account of the server.
+    // SST scripts run under the server's account.
     fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).unwrap();
     let killed = killed.to_str().unwrap();
     for [packs, unpacks] in [[killed, "cat"], ["cat", killed]] {
@@ -143,7 +144,7 @@ fn a_stage_that_is_killed(donor: &GaleraNode, joiner: &GaleraNode, folder: &Path
             Lines::add(joiner, &format!("[sst]\ndecompressor={unpacks}")),
         ];
         let _ = fs::remove_file(joiner.grastate());
-        // Nobody else would give: its option file names one that is gone.
+        // The option file names a donor that is gone, so name one here.
         let donor = donor.name().to_owned();
         let joins = NodeStart::join().argument("wsrep_sst_donor", donor);
         joiner.begin(&joins).unwrap();
@@ -151,7 +152,7 @@ fn a_stage_that_is_killed(donor: &GaleraNode, joiner: &GaleraNode, folder: &Path
         assert!(error.to_string().contains("it ended"), "{error}");
         assert!(cut.exists(), "no copy went through the stage");
         fs::remove_file(&cut).unwrap();
-        // What it holds is of no history, so its next start takes a copy again.
+        // Its data belongs to no history, so the next start takes a copy again.
         let state = joiner.state();
         assert!(
             state
@@ -171,7 +172,7 @@ fn look(cluster: &EphemeralCluster, window: Option<Duration>) -> Advice {
     advise("test", &candidates(cluster), &options).unwrap()
 }
 
-/// Write-sets that do not depend on each other.
+/// Writes write-sets that do not depend on each other.
 fn write_a_lot(node: &GaleraNode) {
     let mut conn = connect(node);
     for sql in [
@@ -186,7 +187,7 @@ fn write_a_lot(node: &GaleraNode) {
     }
 }
 
-/// An authority, and a certificate for nodes: the lines that name them.
+/// Creates a CA and a certificate for the nodes. Returns the option file lines that name them.
 fn certificate(folder: &Path) -> String {
     let script = "set -e; cd \"$1\"; chmod 755 .\n\
         openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=authority -keyout ca-key.pem -out ca.pem\n\
@@ -203,7 +204,8 @@ fn certificate(folder: &Path) -> String {
     format!("[sst]\nssl-ca={at}/ca.pem\nssl-cert={at}/cert.pem\nssl-key={at}/key.pem\n")
 }
 
-/// The option file includes what was advised. Of what is commented out the node has the lines that are for it, as people who have decided take them.
+/// Includes the advice in the node's option file. Lines that are commented out for this node are
+/// enabled, as users who have decided would do.
 fn include(node: &GaleraNode, told: &str, tls: &str) -> Lines {
     let mut text = tls.to_owned();
     for paragraph in told.split("\n\n") {
@@ -227,14 +229,14 @@ fn include(node: &GaleraNode, told: &str, tls: &str) -> Lines {
     Lines::add(node, &format!("!include {}", file.display()))
 }
 
-/// The server or its scripts have it.
+/// Asserts that the server or its scripts use the suggestion.
 fn used(node: &GaleraNode, one: &Suggestion, log: &str, logs: &[String; 2]) {
     let better = &one.better;
     let is_donor = node.number() == 1;
     let words = match one.option.as_str() {
         "backup-threads" => format!("--parallel={better}"),
         "use-memory" => format!("--use-memory={better}"),
-        // What is for the other direction is not run in this one.
+        // Each side runs only its own half.
         "compressor" if !is_donor => return,
         "decompressor" if is_donor => return,
         "compressor" | "decompressor" => better.clone(),
@@ -273,7 +275,7 @@ fn used(node: &GaleraNode, one: &Suggestion, log: &str, logs: &[String; 2]) {
     );
 }
 
-/// The way back of what is for the time of catching up.
+/// Reverts a setting that is meant only for catching up.
 fn back(donor: &GaleraNode, joiner: &GaleraNode, threads: &Suggestion) {
     let running = threads.running.as_ref().unwrap();
     let now = threads.now.as_ref().unwrap();

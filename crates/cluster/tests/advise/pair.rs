@@ -1,4 +1,4 @@
-//! Two nodes of a real cluster, and ways to make mistakes on them.
+//! Two nodes of a real cluster, and ways to misconfigure them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, SstMethod};
 use refloat_testkit::servers;
 use refloat_wire::{ConnectOptions, Connection};
 
-/// A cluster of a donor and a joiner, with a network for each.
+/// Starts a cluster of a donor and a joiner, each with its own network namespace.
 pub fn two_nodes() -> EphemeralCluster {
     let options = GaleraOptions::new(servers::nodes(), 2)
         .sst(SstMethod::Mariabackup)
@@ -49,7 +49,7 @@ pub fn candidates(cluster: &EphemeralCluster) -> Vec<Candidate> {
     cluster.nodes().iter().map(of).collect()
 }
 
-/// The cluster: its first node gives, its second one receives.
+/// A cluster whose first node gives a copy to its second.
 pub struct Pair<'a> {
     pub cluster: &'a EphemeralCluster,
     pub donor: &'a GaleraNode,
@@ -70,7 +70,7 @@ impl Pair<'_> {
         advise("test", &candidates(self.cluster), &options).unwrap()
     }
 
-    /// What is found, which is the first thing of its kind.
+    /// Asserts that `advise` finds a mistake, the first of its kind.
     pub fn finds(&self, kind: MistakeKind, effect: Effect, words: &str) -> Mistake {
         let advice = self.advise();
         found(&advice, kind, effect, words)
@@ -96,7 +96,7 @@ pub fn suggestion<'a>(advice: &'a Advice, option: &str) -> &'a Suggestion {
     one.unwrap_or_else(|| panic!("{option} is not suggested: {:#?}", advice.suggestions))
 }
 
-/// Lines at the end of a node's option file, until this goes away. The scripts read it anew for every copy.
+/// Lines at the end of a node's option file, removed on drop. The scripts reread it for every copy.
 pub struct Lines {
     file: PathBuf,
     before: String,
@@ -117,7 +117,7 @@ impl Drop for Lines {
     }
 }
 
-/// A small file system in place of a directory, until this goes away.
+/// A small file system mounted over a directory until this is dropped.
 pub struct Small<'a>(&'a Path);
 
 impl<'a> Small<'a> {
@@ -141,14 +141,15 @@ impl Drop for Small<'_> {
     }
 }
 
-/// Everything that could be changed on a node: its settings, its accounts, its option file, the names in its data directory.
+/// Everything on a node that could be changed: settings, accounts, option file, and the names in
+/// the data directory.
 pub fn all_of(node: &GaleraNode) -> String {
     let mut names: Vec<_> = fs::read_dir(node.datadir())
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
         .collect();
     names.sort();
-    // What runs changes by itself; the provider's options do not.
+    // These change by themselves on a running server; the provider's options do not.
     let settings = node.query("SHOW GLOBAL VARIABLES WHERE Variable_name NOT IN ('gtid_binlog_pos', 'gtid_current_pos', 'timestamp')").unwrap();
     let accounts = node
         .query("SELECT * FROM mysql.global_priv ORDER BY 1, 2")
@@ -159,7 +160,7 @@ pub fn all_of(node: &GaleraNode) -> String {
     )
 }
 
-/// A command in the network of a node.
+/// A command that runs in a node's network namespace.
 pub fn within(node: &GaleraNode, words: &[&str]) -> Command {
     let mut command = Command::new("nsenter");
     let pid = node.pid().unwrap().expect("it runs");

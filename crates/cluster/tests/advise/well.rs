@@ -1,4 +1,4 @@
-//! What is said and written of a cluster that is well.
+//! The advice for a healthy cluster, as reported and as written to a file.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use refloat_cluster::advise::{
 
 use crate::pair::*;
 
-/// A cluster that is well: nothing fails, what could be better is said, and nothing was changed by looking.
+/// A healthy cluster: nothing fails, improvements are suggested, and looking changes nothing.
 pub fn well(pair: &Pair) {
     let before = [pair.donor, pair.joiner].map(all_of);
     let advice = pair.advise();
@@ -45,7 +45,8 @@ pub fn well(pair: &Pair) {
             "{account:?}"
         );
     }
-    // No password is in what is told and kept, nor what the server makes of it (`SHOW GRANTS`).
+    // The output and records contain no password, nor its hash as the server shows it (`SHOW
+    // GRANTS`).
     let config = fs::read_to_string(pair.donor.config()).unwrap();
     let password = config
         .lines()
@@ -71,7 +72,7 @@ pub fn well(pair: &Pair) {
         threads.map(|one| one.better.clone()),
         (cores > 1).then(|| cores.min(16).to_string())
     );
-    // How fast this network is nobody can tell, so compression is for people to decide.
+    // The speed of this network is unknown, so compression is the user's decision.
     assert!(machine.programs.contains_key("zstd"), "{machine:?}");
     for (option, better) in [
         ("compressor", format!("zstd -1 -T{}", cores.min(16))),
@@ -97,7 +98,7 @@ pub fn well(pair: &Pair) {
     );
 }
 
-/// What the server's own tool reads in a file that was written.
+/// The options that the server's own tool, `my_print_defaults`, reads from a file.
 pub fn defaults(file: &Path, group: &str) -> String {
     let output = Command::new("my_print_defaults")
         .arg(format!("--defaults-file={}", file.display()))
@@ -108,7 +109,7 @@ pub fn defaults(file: &Path, group: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The piece of an option file is one, and says what is suggested.
+/// The fragment is a valid option file and holds the suggestions.
 pub fn written(pair: &Pair) {
     exec(pair.donor, "CREATE DATABASE shop");
     exec(
@@ -124,7 +125,7 @@ pub fn written(pair: &Pair) {
             .query("SET SESSION wsrep_sync_wait = 1; SELECT COUNT(*) FROM shop.t")
     };
     assert_eq!(arrived().unwrap().trim(), "1");
-    // So long an absence that every rate needs more than is kept.
+    // An absence so long that the node must keep more than it does, whatever the write rate.
     let advice = pair.advise_with(Some(Duration::from_secs(360 * 86_400)));
     let cache = suggestion(&advice, "gcache.size");
     assert_eq!(
@@ -145,9 +146,9 @@ pub fn written(pair: &Pair) {
         let read = defaults(&file, one.group);
         assert!(read.lines().any(|seen| seen == line), "{line}: {read}");
     }
-    // The nodes have options of the provider of their own, so each has a line of its own, and none of them counts.
+    // The nodes differ in their provider options, so each has its own line, commented out.
     assert_eq!(defaults(&file, "mysqld"), "", "{:#?}", advice.suggestions);
-    // Of one node alone it counts, and has all that the node had besides.
+    // For one node alone the line is active, and keeps the node's other provider options.
     let mut alone = advice.clone();
     let is_donors = |one: &Suggestion| one.nodes[0] == pair.donor.name();
     alone
@@ -167,7 +168,7 @@ pub fn written(pair: &Pair) {
     assert!(read.contains(&address.replace(" = ", "=")), "{read}");
 }
 
-/// What could not be looked at is said.
+/// What could not be examined is reported.
 pub fn unseen(pair: &Pair) {
     let mut candidates = candidates(pair.cluster);
     candidates[0].member.host = None;

@@ -1,4 +1,4 @@
-//! An application that writes to a node all the time, and what the nodes of its cluster keep meanwhile.
+//! An application that writes to a node all the time, and what the nodes keep in the meantime.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -8,17 +8,17 @@ use refloat_wire::{ConnectOptions, Connection, Error};
 
 use crate::nodes::connect;
 
-/// Nothing here takes longer.
+/// Limit for every wait.
 pub const LONG: Duration = Duration::from_secs(90);
-/// Bytes of a row of the application.
+/// Bytes per row of the application.
 pub const ROW: u64 = 20_000;
 
-/// `gcache.mem_size` of a node, as it shows it.
+/// `gcache.mem_size`, as the node shows it.
 pub fn memory(node: &GaleraNode) -> String {
     option(node, "gcache.mem_size").expect("every provider has it")
 }
 
-/// An option of a node's provider, as it shows it. `None`: it has none of that name.
+/// A provider option, as the node shows it. `None`: the provider has no such option.
 pub fn option(node: &GaleraNode, name: &str) -> Option<String> {
     let mut conn = connect(node);
     let options = conn
@@ -29,7 +29,7 @@ pub fn option(node: &GaleraNode, name: &str) -> Option<String> {
     Some(rest.split(';').next().unwrap().to_owned())
 }
 
-/// Waits until something is so.
+/// Waits until the condition holds; panics after [`LONG`].
 #[track_caller]
 pub fn wait(what: &str, condition: impl Fn() -> bool) {
     let begun = Instant::now();
@@ -39,18 +39,18 @@ pub fn wait(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// An application that writes a dense sequence on one node all the time, and knows what was acknowledged.
+/// An application that writes a dense sequence to one node and knows what was acknowledged.
 pub struct Application<'a> {
     node: &'a GaleraNode,
-    /// The last row that was acknowledged.
+    /// The last acknowledged row.
     pub written: AtomicU64,
-    /// It rests.
+    /// Suspends writing while set.
     pub pause: AtomicBool,
     stop: AtomicBool,
 }
 
 impl<'a> Application<'a> {
-    /// One that goes on where the last one has ended.
+    /// Continues where the previous application has ended.
     pub fn new(node: &'a GaleraNode) -> Self {
         let mut conn = connect(node);
         conn.exec("CREATE DATABASE IF NOT EXISTS app").unwrap();
@@ -71,7 +71,7 @@ impl<'a> Application<'a> {
 
     fn run(&self) {
         let mut options = ConnectOptions::from_url(&self.node.url()).unwrap();
-        // A node that lies frozen answers nothing, and must not keep a test from its end.
+        // A frozen node answers nothing, and must not keep the test from ending.
         options.read_timeout = Some(Duration::from_secs(10));
         let mut conn = None;
         while !self.stop.load(Ordering::SeqCst) {
@@ -87,23 +87,24 @@ impl<'a> Application<'a> {
             let next = self.written.load(Ordering::SeqCst) + 1;
             let sql = format!("INSERT INTO app.seq VALUES ({next}, REPEAT('x', {ROW}))");
             match open.exec(sql) {
-                // One that is there had come through when the answer was lost.
+                // On 1062 the row is there: an earlier attempt was committed, but its answer was
+                // lost.
                 Ok(_) | Err(Error::Server { code: 1062, .. }) => {
                     self.written.store(next, Ordering::SeqCst);
                 }
-                // While a node is lost the others take nothing for a moment.
+                // While the others drop a lost node, they refuse writes for a moment.
                 Err(_) => conn = None,
             }
             std::thread::sleep(Duration::from_millis(8));
         }
     }
 
-    /// Works while `body` does; at the end every node has everything that was acknowledged.
+    /// Writes while `body` runs; then asserts that every node has everything that was acknowledged.
     pub fn during<T>(self, cluster: &EphemeralCluster, body: impl FnOnce(&Self) -> T) -> T {
         let result = std::thread::scope(|scope| {
             let worker = scope.spawn(|| self.run());
             let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                // What is measured while it still connects is not the rate that follows.
+                // The rate while the application still connects is not the rate that follows.
                 self.writes(8 * ROW);
                 body(&self)
             }));
@@ -126,7 +127,7 @@ impl<'a> Application<'a> {
         result
     }
 
-    /// Waits until so many bytes more were written.
+    /// Waits until `bytes` more have been written.
     pub fn writes(&self, bytes: u64) {
         let until = self.written.load(Ordering::SeqCst) + bytes / ROW;
         wait("the application writes", || {

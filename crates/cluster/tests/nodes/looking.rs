@@ -1,13 +1,13 @@
-//! All nodes at once, looked at until they are as wanted.
+//! Observes all nodes at once until they are as wanted.
 
 use std::time::{Duration, Instant};
 
 use refloat_cluster::{ClusterView, Member, Observation, WantedTables, observe};
 
-/// Nothing takes longer.
+/// Limit for every wait.
 pub const LONG: Duration = Duration::from_secs(90);
 
-/// One look, with rates measured for so long.
+/// Observes once, measuring rates over `sample`.
 pub fn look_for(members: &[Member], sample: Duration, tables: WantedTables) -> ClusterView {
     let how = Observation {
         sample,
@@ -17,7 +17,7 @@ pub fn look_for(members: &[Member], sample: Duration, tables: WantedTables) -> C
     observe("test", members, &how)
 }
 
-/// Looks until it is as wanted.
+/// Observes until the view is as wanted.
 pub fn until(
     what: &str,
     look: impl Fn() -> ClusterView,

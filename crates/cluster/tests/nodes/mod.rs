@@ -1,4 +1,4 @@
-//! The nodes of a sandbox's cluster, as what looks at them takes them.
+//! The nodes of a sandbox cluster, as members and connections.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use refloat_cluster::{ClusterFile, Host, Member};
 use refloat_sandbox::{EphemeralCluster, GaleraNode};
 use refloat_wire::{ConnectOptions, Connection};
 
-/// No statement of a test takes longer. A node that hangs fails the test, which does not wait on.
+/// Limit for every statement. A node that hangs fails the test instead of blocking it.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// A connection to a node over TCP.
+/// Connects to a node over TCP.
 pub fn connect(node: &GaleraNode) -> Connection {
     let mut options = ConnectOptions::from_url(&node.url()).unwrap();
     options.read_timeout = Some(LIMIT);
     Connection::connect(&options).unwrap()
 }
 
-/// The nodes as the sandbox's own `cluster.toml` lists them.
+/// The nodes as listed in the sandbox's own `cluster.toml`.
 pub fn members(cluster: &EphemeralCluster) -> Vec<Member> {
     let file = ClusterFile::read(&cluster.toml()).unwrap();
     let nodes = file.nodes.iter().zip(cluster.nodes());

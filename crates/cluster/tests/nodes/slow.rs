@@ -1,8 +1,8 @@
-//! Work that takes the other nodes longer than the one that it is given to.
+//! Work that takes longer on the other nodes than on the one that runs it.
 
 use refloat_wire::Connection;
 
-/// Has the other nodes apply for a while: without a key each row is looked for among all.
+/// Keeps the other nodes busy applying: without a key, each row is searched for among all rows.
 pub fn others_take_long(conn: &mut Connection, rows: u32) {
     for sql in [
         "CREATE TABLE IF NOT EXISTS no_key (v INT)",

@@ -1,8 +1,9 @@
-//! Tells what runs beside a test to stop.
+//! Stops what runs beside a test.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Tells it to stop, also when an assertion ends the test, which would wait for it forever.
+/// Sets the flag on drop, so also when an assertion ends the test, which would otherwise wait
+/// forever.
 pub struct StopOnDrop<'a>(pub &'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {

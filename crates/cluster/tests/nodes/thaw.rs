@@ -1,13 +1,13 @@
-//! Nodes that lie frozen for a while.
+//! Nodes that are frozen for a while.
 
 use refloat_sandbox::GaleraNode;
 
-/// Has a frozen node go on, also when a test fails: others would wait for it forever.
+/// Thaws a node on drop, so also when a test fails: others would wait for it forever.
 pub struct Thaw<'a>(pub &'a GaleraNode);
 
 impl Drop for Thaw<'_> {
     fn drop(&mut self) {
-        // It may have been ended as it lies there.
+        // It may have been killed while frozen.
         let _ = self.0.thaw();
     }
 }

@@ -31,7 +31,7 @@ const A_MOMENT: Duration = Duration::from_millis(50);
 /// Tables that were counted before a statement whose effects are not tracked.
 pub struct Counted {
     tables: Vec<Arc<Table>>,
-    /// Whether they were counted: there may be too many of them.
+    /// Whether the tables were counted: there may be too many.
     countable: bool,
 }
 
@@ -187,7 +187,7 @@ impl Conductor<'_> {
         self.finished(text, item, step)
     }
 
-    /// Notes that `only`, or any table, may hold rows that were compared with no foreign key.
+    /// Notes that `only`, or any table, may hold rows that no foreign key was checked for.
     pub(super) fn note_unchecked(&mut self, only: Option<&TableKey>) {
         for table in self.tables_of(only) {
             let entry = &mut self.entries[table.id];

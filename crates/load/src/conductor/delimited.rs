@@ -240,8 +240,8 @@ impl Conductor<'_> {
             // The server assigns the numbers, in the order of the rows.
             self.entries[index].ordered = true;
         }
-        // A row that has not ended carries its server's end of time, which differs before MariaDB
-        // 11.5.
+        // A row that has not ended carries its server's end of time, which is different before
+        // MariaDB 11.5.
         let decode = |(name, decode): &(String, Decode)| match &columns.period_end {
             Some(end) if *decode == Decode::Plain && name.eq_ignore_ascii_case(&end.column) => {
                 Decode::Instead {

@@ -11,7 +11,7 @@ use crate::options::ExistingPolicy;
 use crate::programs::{Created, Kind, TriggerFor};
 
 impl Conductor<'_> {
-    /// Lists a statement that is not run on purpose.
+    /// Lists a statement that is left out on purpose.
     pub(super) fn leave_out(&mut self, text: &[u8], item: &Item) {
         self.skipped
             .push(format!("line {}: {}", item.line, head(text)));
@@ -169,7 +169,7 @@ impl Conductor<'_> {
         });
     }
 
-    /// Keeps a trigger or event until the rows are in, because they must not fire it.
+    /// Postpones a trigger or event until the rows are in: they must not fire it.
     pub(super) fn postpone(
         &mut self,
         (kind, name): (Kind, &ObjectName),

@@ -151,42 +151,19 @@ impl Conductor<'_> {
             Cover::Whole(counted) => (counted, vec![place]),
             Cover::Parts(counted, parts) => (counted, parts),
             Cover::Unknown(bytes) => {
-                let label = table.label();
-                return Err(LoadError::Text {
-                    file: self.place.name.to_string(),
-                    line: piece.line,
-                    offset: piece.offset,
-                    message: format!(
-                        "rows of table {label} from byte {} to byte {} are in already, and whether they are those that stand here now cannot be told; \
-                         start over with --restart (and --replace for the tables that are there)",
-                        bytes.start, bytes.end
-                    ),
-                });
+                let message = format!(
+                    "rows of table {} from byte {} to byte {} are in already, and whether they are those that stand here now cannot be told; \
+                     start over with --restart (and --replace for the tables that are there)",
+                    table.label(),
+                    bytes.start,
+                    bytes.end
+                );
+                return Err(self.unusable_text(&piece, message));
             }
-            Cover::Differs => {
-                return Err(LoadError::SourceDiffers {
-                    file: self.place.name.to_string(),
-                    line: piece.line,
-                    offset: piece.offset,
-                    table: self.entries[index].table.label(),
-                });
-            }
+            Cover::Differs => return Err(self.source_differs(index, piece.line, piece.offset)),
         };
-        if !self.in_past() && !self.entries[index].table.is_transactional() {
-            // Tables like this are emptied before their first rows, so this one had rows before a
-            // statement that is done.
-            let label = self.entries[index].table.label();
-            return Err(LoadError::Stopped(vec![Refusal {
-                reason: format!(
-                    "{}: line {}: table {label} has an engine without transactions: which of its rows from here on are in cannot be told, and those before it were changed since",
-                    self.place.name, piece.line
-                ),
-                hint: START_OVER.to_owned(),
-            }]));
-        }
+        self.refuse_rows_changed_since(index, piece.line)?;
         self.count_found(index, counted);
-        let start = piece.offset;
-        let inside = |at: u64| parts.iter().any(|part| part.contains(&at));
         let covered: u64 = parts.iter().map(|part| part.end - part.start).sum();
         self.ctx.note_passed(covered);
         if covered == text.len() as u64 {
@@ -194,26 +171,10 @@ impl Conductor<'_> {
             return Ok(Vec::new());
         }
         let Some(bounds) = bounds.as_deref() else {
-            return Err(LoadError::Text {
-                file: self.place.name.to_string(),
-                line: piece.line,
-                offset: piece.offset,
-                message: "some of the rows here are in already, and which of them cannot be told from the text; start over with --restart".to_owned(),
-            });
+            let message = "some of the rows here are in already, and which of them cannot be told from the text; start over with --restart";
+            return Err(self.unusable_text(&piece, message.to_owned()));
         };
-        let mut missing: Vec<Range<usize>> = Vec::new();
-        let mut gap = true;
-        for (at, row) in bounds.iter().enumerate() {
-            if inside(start + row.start as u64) {
-                gap = true;
-                continue;
-            }
-            match missing.last_mut().filter(|_| !gap) {
-                Some(rows) => rows.end = at + 1,
-                None => missing.push(at..at + 1),
-            }
-            gap = false;
-        }
+        let (missing, gap) = rows_outside(&parts, piece.offset, bounds);
         if gap {
             self.resume.gaps.insert(index);
         }
@@ -223,6 +184,44 @@ impl Conductor<'_> {
             (part, range)
         });
         Ok(pieces.collect())
+    }
+
+    /// Refuses loaded rows of a table without transactions, unless a later statement is done.
+    fn refuse_rows_changed_since(&self, index: usize, line: u64) -> Result<(), LoadError> {
+        let table = &self.entries[index].table;
+        if self.in_past() || table.is_transactional() {
+            return Ok(());
+        }
+        // Tables like this are emptied before their first rows, so this one had rows before a
+        // statement that is done.
+        Err(LoadError::Stopped(vec![Refusal {
+            reason: format!(
+                "{}: line {line}: table {} has an engine without transactions: which of its rows from here on are in cannot be told, and those before it were changed since",
+                self.place.name,
+                table.label()
+            ),
+            hint: START_OVER.to_owned(),
+        }]))
+    }
+
+    /// The error for a piece whose text does not tell what an earlier process did with it.
+    fn unusable_text(&self, piece: &Piece, message: String) -> LoadError {
+        LoadError::Text {
+            file: self.place.name.to_string(),
+            line: piece.line,
+            offset: piece.offset,
+            message,
+        }
+    }
+
+    /// The error for rows that do not stand where an earlier process found them.
+    pub(super) fn source_differs(&self, index: usize, line: u64, offset: u64) -> LoadError {
+        LoadError::SourceDiffers {
+            file: self.place.name.to_string(),
+            line,
+            offset,
+            table: self.entries[index].table.label(),
+        }
     }
 
     /// Adds rows of an earlier process to the counts of their table.
@@ -253,4 +252,28 @@ impl Conductor<'_> {
             None => Ok(()),
         }
     }
+}
+
+/// The runs of rows that start outside the loaded `parts`, and whether the last row is a loaded
+/// one. The text that `bounds` cuts starts at byte `start` of the source.
+fn rows_outside(
+    parts: &[Range<u64>],
+    start: u64,
+    bounds: &[Range<usize>],
+) -> (Vec<Range<usize>>, bool) {
+    let inside = |at: u64| parts.iter().any(|part| part.contains(&at));
+    let mut missing: Vec<Range<usize>> = Vec::new();
+    let mut gap = true;
+    for (at, row) in bounds.iter().enumerate() {
+        if inside(start + row.start as u64) {
+            gap = true;
+            continue;
+        }
+        match missing.last_mut().filter(|_| !gap) {
+            Some(rows) => rows.end = at + 1,
+            None => missing.push(at..at + 1),
+        }
+        gap = false;
+    }
+    (missing, gap)
 }

@@ -1,4 +1,4 @@
-//! Rows: into chunks and to the workers, or to the control connection if only that one knows their
+//! Rows: cut into chunks for the workers, or run on the control connection if only it knows their
 //! values.
 
 use std::ops::Range;
@@ -12,7 +12,7 @@ use refloat_sqltext::{
 };
 
 use super::Conductor;
-use super::registry::Touch;
+use super::registry::{TableKey, Touch};
 use crate::chunk::{Head, Piece};
 use crate::error::{LoadError, Refusal};
 use crate::form::Form;
@@ -26,6 +26,40 @@ use crate::writer::Written;
 
 /// `ER_NO_SUCH_TABLE`, `ER_BAD_DB_ERROR`.
 const GONE: [u16; 2] = [1146, 1049];
+
+/// Rows as they stand in the dump.
+struct RowsHere<'a> {
+    session: Arc<Session>,
+    header: &'a Arc<InsertHeader>,
+    text: &'a [u8],
+    item: &'a Item,
+    count: u64,
+    /// Whether there is more than literals among the values.
+    complex: bool,
+    /// Where the first of them starts.
+    offset: u64,
+    line: u64,
+}
+
+/// The table that rows go into.
+struct Destination {
+    index: usize,
+    /// A later statement has renamed or dropped the table.
+    gone: bool,
+}
+
+/// By what rows may change other tables.
+struct Effects {
+    triggered: bool,
+    through_view: bool,
+    children: bool,
+}
+
+impl Effects {
+    fn any(&self) -> bool {
+        self.triggered || self.through_view || self.children
+    }
+}
 
 impl Conductor<'_> {
     /// Refuses current rows that carry another server's end of time. This server would store them
@@ -72,34 +106,89 @@ impl Conductor<'_> {
         if !self.wanted(&key) || self.leaves_out(&key.0)? {
             return Ok(());
         }
-        let session = self.session()?;
         let range = at + rows.rows.start..at + rows.rows.end;
-        let text = &block[range.clone()];
+        let here = RowsHere {
+            session: self.session()?,
+            header,
+            text: &block[range.clone()],
+            item,
+            count: rows.row_count,
+            complex: rows.complex,
+            offset: Self::offset_of(item, rows),
+            line: Self::line_of(&block[at..], item, rows),
+        };
         if Self::is_system(&key.0) {
-            if self.ctx.cluster.is_some() {
-                Replicated::admit_system(&self.ctx.options, &format!("{}.{}", key.0, key.1))?;
-            }
-            self.touch(&key.0, Touch::Rows)?;
-            return self.rows_on_control(None, header, text, item);
+            return self.rows_of_system(&key, &here);
         }
         if self.temporary.contains(&key) {
             self.finish_current()?;
             self.queue.wait_rows()?;
-            return self.rows_on_control(None, header, text, item);
+            return self.rows_on_control(None, &here);
         }
-        let mut gone = false;
-        let index = match self.table_for_rows(&key) {
-            Ok(index) => index,
+        let Some(Destination { index, gone }) = self.destination(&key, &here)? else {
+            return Ok(());
+        };
+        self.turn_to(index)?;
+        if !gone {
+            self.meet_header(index, header)?;
+        }
+        self.refuse_other_never(index, here.text)?;
+        self.note_rows(index, &here);
+        let head = Head {
+            table: Arc::clone(&self.entries[index].table),
+            session: Arc::clone(&here.session),
+            header: Arc::clone(header),
+            form: Form::Tuples,
+        };
+        let piece = self.piece(block, range, here.count, here.offset, here.line);
+        let checks = here.session.foreign_key_checks();
+        let orphans = checks && !gone && self.leaves_parents_to_server(index, header.verb)?;
+        self.entries[index].note_session(&here.session, orphans);
+        let missing = self.missing_rows(index, &head, piece, here.text)?;
+        if missing.is_empty() {
+            return Ok(());
+        }
+        if gone {
+            return Err(self.source_differs(index, here.line, here.offset));
+        }
+        self.meet_triggers(index, &key)?;
+        let effects = Effects {
+            triggered: self.triggered.contains_key(&key),
+            through_view: self.entries[index].table.is_view(),
+            children: self.takes_children_away(index, header.verb)?,
+        };
+        if self.control_only || orphans || effects.any() || self.depend_on_others(index, &here) {
+            return self.rows_in_order(index, &here, &missing, &effects);
+        }
+        self.add_missing(index, &head, missing, here.text)
+    }
+
+    /// Runs rows of a system schema.
+    fn rows_of_system(&mut self, key: &TableKey, here: &RowsHere) -> Result<(), LoadError> {
+        if self.ctx.cluster.is_some() {
+            Replicated::admit_system(&self.ctx.options, &format!("{}.{}", key.0, key.1))?;
+        }
+        self.touch(&key.0, Touch::Rows)?;
+        self.rows_on_control(None, here)
+    }
+
+    /// The table that rows go into; `None` if the server refused it and the load continues.
+    fn destination(
+        &mut self,
+        key: &TableKey,
+        here: &RowsHere,
+    ) -> Result<Option<Destination>, LoadError> {
+        match self.table_for_rows(key) {
+            Ok(index) => Ok(Some(Destination { index, gone: false })),
             Err(LoadError::Server { source, .. })
                 if self.in_past()
                     && source
                         .server_code()
                         .is_some_and(|code| GONE.contains(&code))
-                    && self.known(&key).is_some() =>
+                    && self.known(key).is_some() =>
             {
-                // A later statement has renamed or dropped the table.
-                gone = true;
-                self.known(&key).unwrap_or_default()
+                let index = self.known(key).unwrap_or_default();
+                Ok(Some(Destination { index, gone: true }))
             }
             Err(LoadError::Server { source, .. })
                 if source.server_code().is_some()
@@ -108,120 +197,101 @@ impl Conductor<'_> {
             {
                 // Most likely the table does not exist, because its definition was refused in a
                 // load that continues.
-                return self.fail(StatementFailure {
+                self.fail(StatementFailure {
                     file: self.place.name.to_string(),
-                    line: Self::line_of(&block[at..], item, rows),
-                    offset: Self::offset_of(item, rows),
-                    head: head(&header.text),
+                    line: here.line,
+                    offset: here.offset,
+                    head: head(&here.header.text),
                     code: source.server_code().unwrap_or(0),
                     message: source.to_string(),
                     table: Some(format!("{}.{}", key.0, key.1)),
-                });
+                })?;
+                Ok(None)
             }
-            Err(error) => return Err(error),
-        };
-        if self.place.current != Some(index) {
-            self.finish_current()?;
-            if self.entries[index].build_begun {
-                // The rows of this table seemed complete, and its indexes are being built.
-                self.queue.wait_key(index)?;
-            }
-            self.place.current = Some(index);
-            self.place.last_header = None;
+            Err(error) => Err(error),
         }
-        if self
-            .place
-            .last_header
-            .as_ref()
-            .is_none_or(|last| last.text != header.text)
-            && !gone
-        {
+    }
+
+    /// Makes a table the current one.
+    fn turn_to(&mut self, index: usize) -> Result<(), LoadError> {
+        if self.place.current == Some(index) {
+            return Ok(());
+        }
+        self.finish_current()?;
+        if self.entries[index].build_begun {
+            // The rows of this table seemed complete, and its indexes are being built.
+            self.queue.wait_key(index)?;
+        }
+        self.place.current = Some(index);
+        self.place.last_header = None;
+        Ok(())
+    }
+
+    /// [`Conductor::begin_rows`], if the header is another one than that of the rows before.
+    fn meet_header(&mut self, index: usize, header: &Arc<InsertHeader>) -> Result<(), LoadError> {
+        let last = self.place.last_header.as_ref();
+        if last.is_none_or(|last| last.text != header.text) {
             self.begin_rows(index, header)?;
             self.place.last_header = Some(Arc::clone(header));
         }
-        self.refuse_other_never(index, text)?;
-        self.entries[index].session = Some(Arc::clone(&session));
-        self.entries[index].text_bytes += text.len() as u64;
+        Ok(())
+    }
+
+    /// Notes that rows of a table were met, whether they are loaded already or not.
+    fn note_rows(&mut self, index: usize, here: &RowsHere) {
+        let entry = &mut self.entries[index];
+        entry.session = Some(Arc::clone(&here.session));
+        entry.text_bytes += here.text.len() as u64;
         self.touched = true;
-        self.place.rows += rows.row_count;
-        let table = &self.entries[index].table;
-        if table.is_transactional() || table.is_view() {
-            self.place.transaction.rows(rows.row_count);
+        self.place.rows += here.count;
+        if entry.table.is_transactional() || entry.table.is_view() {
+            self.place.transaction.rows(here.count);
         }
-        let (offset, count) = (Self::offset_of(item, rows), rows.row_count);
-        let line = Self::line_of(&block[at..], item, rows);
-        let head = Head {
-            table: Arc::clone(&self.entries[index].table),
-            session: Arc::clone(&session),
-            header: Arc::clone(header),
-            form: Form::Tuples,
-        };
-        let piece = self.piece(block, range.clone(), count, offset, line);
-        let checks = session.foreign_key_checks();
-        let orphans = checks && !gone && self.leaves_parents_to_server(index, header.verb)?;
-        self.entries[index].note_session(&session, orphans);
-        let missing = self.missing_rows(index, &head, piece, text)?;
-        if missing.is_empty() {
-            return Ok(());
+    }
+
+    /// Whether the values of rows depend on other rows or on the session, so that only the control
+    /// connection knows them.
+    fn depend_on_others(&self, index: usize, here: &RowsHere) -> bool {
+        let mode = here.session.lex_mode();
+        self.leaves_number(index, &here.session, here.header, here.text)
+            || (here.complex && !only_converts(here.text, mode))
+            || self.leaves_unset(index, &here.session, here.header)
+    }
+
+    /// Runs rows after everything before them is done: they may read any other row, and other
+    /// statements may read the number that they take.
+    fn rows_in_order(
+        &mut self,
+        index: usize,
+        here: &RowsHere,
+        missing: &[(Piece, Range<usize>)],
+        effects: &Effects,
+    ) -> Result<(), LoadError> {
+        self.finish_current()?;
+        self.queue.wait_rows()?;
+        self.queue.wait_key(index)?;
+        self.run_postponed_triggers()?;
+        let checks = here.session.foreign_key_checks();
+        let may_check = checks && (effects.triggered || !self.has_no_foreign_keys(index)?);
+        if effects.through_view || may_check || effects.children {
+            // Keys of the underlying table, the parents or the children decide about these rows.
+            self.finish_builds()?;
         }
-        if gone {
-            return Err(LoadError::SourceDiffers {
-                file: self.place.name.to_string(),
-                line,
-                offset,
-                table: self.entries[index].table.label(),
-            });
+        if missing.len() > 1 || missing[0].1.len() < here.text.len() {
+            return Err(self.source_differs(index, here.line, here.offset));
         }
-        self.meet_triggers(index, &key)?;
-        let triggered = self.triggered.contains_key(&key);
-        let numbered = self.leaves_number(index, &session, header, text);
-        let complex = rows.complex && !only_converts(text, session.lex_mode());
-        let unset = self.leaves_unset(index, &session, header);
-        let through_view = self.entries[index].table.is_view();
-        let children = self.takes_children_away(index, header.verb)?;
-        if complex
-            || self.control_only
-            || triggered
-            || numbered
-            || unset
-            || through_view
-            || orphans
-            || children
-        {
-            // These rows may read any other row, and other statements may read the number that they
-            // take.
-            self.finish_current()?;
-            self.queue.wait_rows()?;
-            self.queue.wait_key(index)?;
-            self.run_postponed_triggers()?;
-            let may_check = checks && (triggered || !self.has_no_foreign_keys(index)?);
-            if through_view || may_check || children {
-                // Keys of the underlying table, the parents or the children decide about these
-                // rows.
-                self.finish_builds()?;
-            }
-            if missing.len() > 1 || missing[0].1.len() < text.len() {
-                return Err(LoadError::SourceDiffers {
-                    file: self.place.name.to_string(),
-                    line,
-                    offset,
-                    table: self.entries[index].table.label(),
-                });
-            }
-            let table = Some((index, &missing[0].0));
-            if !triggered && !through_view && !children {
-                return self.rows_on_control(table, header, text, item);
-            }
-            // The effects of a trigger, a view or a foreign key on other tables are not tracked.
-            let counted = self.count_before(None)?;
-            self.rows_on_control(table, header, text, item)?;
-            self.count_after(&counted)?;
-            if !checks {
-                self.note_unchecked(None);
-            }
-            return Ok(());
+        let table = Some((index, &missing[0].0));
+        if !effects.any() {
+            return self.rows_on_control(table, here);
         }
-        self.add_missing(index, &head, missing, text)
+        // The effects of a trigger, a view or a foreign key on other tables are not tracked.
+        let counted = self.count_before(None)?;
+        self.rows_on_control(table, here)?;
+        self.count_after(&counted)?;
+        if !checks {
+            self.note_unchecked(None);
+        }
+        Ok(())
     }
 
     /// Hands rows that are not loaded yet to the workers.
@@ -434,25 +504,24 @@ impl Conductor<'_> {
     fn rows_on_control(
         &mut self,
         table: Option<(usize, &Piece)>,
-        header: &InsertHeader,
-        text: &[u8],
-        item: &Item,
+        here: &RowsHere,
     ) -> Result<(), LoadError> {
-        let mut statement = header.text.clone();
-        statement.extend_from_slice(text);
+        let verb = here.header.verb;
+        let mut statement = here.header.text.clone();
+        statement.extend_from_slice(here.text);
         self.ctx.keep_pace(|| self.queue.has_failed());
         let stretches = match table {
             Some((index, piece)) => self.begin_on_control(index, piece)?,
             None => Vec::new(),
         };
-        let ok = self.execute_rows(&statement, item, header.verb)?;
+        let ok = self.execute_rows(&statement, here.item, verb)?;
         let Some((index, piece)) = table else {
             return Ok(());
         };
-        let written = ok.map(|ok| Written::by(header.verb, piece.rows, ok.affected_rows));
+        let written = ok.map(|ok| Written::by(verb, piece.rows, ok.affected_rows));
         self.end_on_control(index, &stretches, written)?;
         if let Some(written) = written {
-            let bytes = text.len() as u64;
+            let bytes = here.text.len() as u64;
             let table = &self.entries[index].table;
             table.note_sent(written.rows + written.ignored);
             table.committed(written.rows, bytes, written.ignored);

@@ -47,16 +47,7 @@ impl Conductor<'_> {
         if self.is_for_others(text)? {
             return Ok(());
         }
-        let elsewhere = matches!(
-            kind,
-            StatementKind::Empty
-                | StatementKind::Set
-                | StatementKind::Use { .. }
-                | StatementKind::CreateDatabase { .. }
-                | StatementKind::DropDatabase { .. }
-                | StatementKind::Dangerous(_)
-        );
-        if !elsewhere {
+        if needs_database(kind) {
             self.ensure_database()?;
         }
         if self.place.rows_only && !goes_with_rows(kind) {
@@ -66,13 +57,7 @@ impl Conductor<'_> {
                 item,
             );
         }
-        if matches!(
-            kind,
-            StatementKind::CreateDatabase { .. }
-                | StatementKind::AlterDatabase { .. }
-                | StatementKind::AlterTable { .. }
-                | StatementKind::Index
-        ) {
+        if defines_unchanged(kind) {
             self.tell_lost_of(text, item)?;
         }
         if may_define(kind) && !runs_alone(kind) {
@@ -87,6 +72,11 @@ impl Conductor<'_> {
             }
             return self.class(class, text, item);
         }
+        self.by_kind(kind, text, item)
+    }
+
+    /// Runs a statement that is in no class, as its kind requires.
+    fn by_kind(&mut self, kind: &StatementKind, text: &[u8], item: &Item) -> Result<(), LoadError> {
         match kind {
             StatementKind::Empty => Ok(()),
             StatementKind::Set => self.set_of_dump(text, item),
@@ -108,12 +98,12 @@ impl Conductor<'_> {
                 let key = self.resolve(table)?;
                 self.choice.note(&key.0, &key.1);
                 if *temporary {
-                    return self.create_temporary(table, text, item);
+                    self.create_temporary(table, text, item)
+                } else if *like || *select {
+                    self.change(Some(table), text, item)
+                } else {
+                    self.create_table(table, *if_not_exists, text, item)
                 }
-                if *like || *select {
-                    return self.change(Some(table), text, item);
-                }
-                self.create_table(table, *if_not_exists, text, item)
             }
             StatementKind::DropTable { tables } => self.drop_tables(tables, text, item),
             // Workers lock rows in their own transactions. A lock held here would only keep them
@@ -158,21 +148,8 @@ impl Conductor<'_> {
                 self.refuse_statement(danger_reason(*danger), text, item)
             }
             StatementKind::Select | StatementKind::Maintenance => self.barrier(text, item),
-            StatementKind::AlterTable { table } => {
-                // The table may have a new name afterwards, or another table's old one.
-                let renamed = memchr::memmem::find(&text.to_ascii_uppercase(), b"RENAME").is_some();
-                if renamed {
-                    return self.change(Some(table), text, item);
-                }
-                self.change_only(table, text, item)
-            }
-            StatementKind::Index => {
-                let mode = self.session()?.lex_mode();
-                match table_of_index(text, mode) {
-                    Some(table) => self.change_only(&table, text, item),
-                    None => self.change(None, text, item),
-                }
-            }
+            StatementKind::AlterTable { table } => self.alter_table(table, text, item),
+            StatementKind::Index => self.change_index(text, item),
             StatementKind::Other if stray(kind, text).is_some() => {
                 let reason = stray(kind, text).map_or("", Stray::reason);
                 self.refuse_statement(&format!("refused: {reason}"), text, item)
@@ -191,6 +168,29 @@ impl Conductor<'_> {
         let mode = self.session()?.lex_mode();
         let seen = as_seen_by(text, mode, Some(self.catalog.server().into()));
         Ok(tokens(&seen, mode).next().is_none())
+    }
+
+    fn alter_table(
+        &mut self,
+        table: &ObjectName,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        // The table may have a new name afterwards, or another table's old one.
+        let renamed = memchr::memmem::find(&text.to_ascii_uppercase(), b"RENAME").is_some();
+        if renamed {
+            return self.change(Some(table), text, item);
+        }
+        self.change_only(table, text, item)
+    }
+
+    /// Runs a statement that creates or drops an index.
+    fn change_index(&mut self, text: &[u8], item: &Item) -> Result<(), LoadError> {
+        let mode = self.session()?.lex_mode();
+        match table_of_index(text, mode) {
+            Some(table) => self.change_only(&table, text, item),
+            None => self.change(None, text, item),
+        }
     }
 
     /// Runs a statement that changes rows or the definition of one table.
@@ -495,8 +495,8 @@ impl Conductor<'_> {
         Ok(self.choice.whose(kind, text, session.lex_mode(), database))
     }
 
-    /// Whether `--tables` selects this table. Refloat's own tables are never loaded: the target's
-    /// record what was changed there.
+    /// Whether `--tables` selects this table. Refloat's own tables are never loaded: on the target
+    /// they record what was changed there.
     pub(super) fn wanted(&mut self, key: &TableKey) -> bool {
         if is_own_table(&key.0, &key.1) {
             if self.own_left_out.insert(key.clone()) {
@@ -550,6 +550,30 @@ impl Conductor<'_> {
 fn refused(class: StatementClass) -> String {
     let (reason, word) = (class.reason(), class.word());
     format!("refused: {reason} (--allow {word} runs it, --skip {word} leaves it out)")
+}
+
+/// Whether a statement runs in the target database, if the dump has chosen none itself.
+fn needs_database(kind: &StatementKind) -> bool {
+    !matches!(
+        kind,
+        StatementKind::Empty
+            | StatementKind::Set
+            | StatementKind::Use { .. }
+            | StatementKind::CreateDatabase { .. }
+            | StatementKind::DropDatabase { .. }
+            | StatementKind::Dangerous(_)
+    )
+}
+
+/// Whether a statement changes a definition and runs unchanged.
+fn defines_unchanged(kind: &StatementKind) -> bool {
+    matches!(
+        kind,
+        StatementKind::CreateDatabase { .. }
+            | StatementKind::AlterDatabase { .. }
+            | StatementKind::AlterTable { .. }
+            | StatementKind::Index
+    )
 }
 
 /// Whether a statement may be in a file of rows, which is read alongside other files.

@@ -16,6 +16,7 @@ use crate::options::ExistingPolicy;
 use crate::outcome::LoadWarning;
 use crate::own::refused_in_dump;
 use crate::programs::Kind;
+use crate::session::Session;
 
 /// `ER_WRONG_MRG_TABLE`: a table of engine MERGE comes before the tables that it is made of.
 const MERGE_OF_NONE: u16 = 1168;
@@ -36,13 +37,7 @@ impl Conductor<'_> {
         item: &Item,
     ) -> Result<(), LoadError> {
         let key = self.resolve(table)?;
-        let patterns = &self.ctx.options.tables;
-        let asked = patterns.is_empty() || matches_any(patterns, &key.0, &key.1);
-        let mode = self.session()?.lex_mode();
-        if asked && is_namesake(&key.0, &key.1, text, mode) {
-            let label = format!("{}.{}", key.0, key.1);
-            return Err(LoadError::Refused(vec![refused_in_dump(&label, item.line)]));
-        }
+        self.refuse_namesake(&key, text, item)?;
         if !self.wanted(&key) || self.leaves_out(&key.0)? {
             return Ok(());
         }
@@ -84,11 +79,7 @@ impl Conductor<'_> {
         }
         self.wait_for_parents(text)?;
         let session = self.session()?;
-        let mode = session.lex_mode();
-        // In this mode of MariaDB, `TIMESTAMP` means DATETIME.
-        let timestamp_is_datetime = session.has_mode("MAXDB");
-        let server = self.catalog.server().into();
-        let written = written_for(text, mode, server);
+        let written = written_for(text, session.lex_mode(), self.catalog.server().into());
         if self.execute(&written.text, item, Some(&key))?.is_none() {
             self.refused.insert(key);
             return Ok(());
@@ -104,6 +95,34 @@ impl Conductor<'_> {
             self.forget(&key);
         }
         let index = self.register(key, true, 0);
+        let Some(create) = self.read_back(index)? else {
+            return Ok(());
+        };
+        let label = self.entries[index].table.label();
+        self.tell_lost(&format!("table {label}"), &written.lost, item);
+        self.compare_definition(&label, &written.text, &session, &create)
+    }
+
+    /// Refuses a table that has the name of one of Refloat's own but is not one.
+    fn refuse_namesake(
+        &mut self,
+        key: &TableKey,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
+        let patterns = &self.ctx.options.tables;
+        let asked = patterns.is_empty() || matches_any(patterns, &key.0, &key.1);
+        let mode = self.session()?.lex_mode();
+        if asked && is_namesake(&key.0, &key.1, text, mode) {
+            let label = format!("{}.{}", key.0, key.1);
+            return Err(LoadError::Refused(vec![refused_in_dump(&label, item.line)]));
+        }
+        Ok(())
+    }
+
+    /// Asks how the server understood the definition of a new table. `None` if it does not show
+    /// that yet.
+    fn read_back(&mut self, index: usize) -> Result<Option<String>, LoadError> {
         let shown = Arc::clone(&self.entries[index].table);
         let (create, print) = match self.show_create(&shown) {
             // The definition is accepted. It can be shown once its underlying tables exist too.
@@ -112,7 +131,7 @@ impl Conductor<'_> {
             {
                 MERGE.clone_into(&mut self.entries[index].engine);
                 shown.note_elsewhere();
-                return Ok(());
+                return Ok(None);
             }
             other => other?,
         };
@@ -128,9 +147,23 @@ impl Conductor<'_> {
         {
             shown.note_elsewhere();
         }
-        self.tell_lost(&format!("table {}", shown.label()), &written.lost, item);
-        let text = self.map_collations(&written.text)?;
-        for difference in differences(server, &shown.label(), &text, mode, &create) {
+        Ok(Some(create))
+    }
+
+    /// Compares the definition that was run with the one that the server shows.
+    fn compare_definition(
+        &mut self,
+        label: &str,
+        written: &[u8],
+        session: &Session,
+        create: &str,
+    ) -> Result<(), LoadError> {
+        let mode = session.lex_mode();
+        // In this mode of MariaDB, `TIMESTAMP` means DATETIME.
+        let timestamp_is_datetime = session.has_mode("MAXDB");
+        let server = self.catalog.server().into();
+        let text = self.map_collations(written)?;
+        for difference in differences(server, label, &text, mode, create) {
             let (wanted, found) = (&difference.expected, &difference.found);
             let rest = wanted.strip_prefix("timestamp");
             let meant = timestamp_is_datetime
@@ -139,8 +172,8 @@ impl Conductor<'_> {
                 self.ctx.differ(difference);
             }
         }
-        for other in other_defaults(server, &text, mode, &create) {
-            self.tell_other_default(&shown.label(), &other);
+        for other in other_defaults(server, &text, mode, create) {
+            self.tell_other_default(label, &other);
         }
         Ok(())
     }

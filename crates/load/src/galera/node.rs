@@ -1,4 +1,4 @@
-//! A node of a Galera cluster that is loaded: what it allows, and what the load does because of it.
+//! A node of a Galera cluster as the target: what it allows, and how the load adapts to it.
 
 use std::time::{Duration, Instant};
 
@@ -10,21 +10,23 @@ use super::pace::When;
 use crate::error::Refusal;
 use crate::options::{BinlogMode, IndexMode, LoadOptions, WritePath};
 
-/// How long it is watched whether applications write, before the load begins.
+/// How long to watch for writes by applications before the load begins.
 const LISTEN: Duration = Duration::from_millis(500);
 const LISTEN_POLL: Duration = Duration::from_millis(50);
-/// Part of `wsrep_max_ws_size` that the dump text of a transaction may have: a row's image and its certification keys can be larger
-/// than its text (`(1,2),` is six bytes, and eight of values beside some twenty of a key).
+/// A transaction's dump text may have `wsrep_max_ws_size` divided by this. A row's image and its
+/// certification keys can be larger than its text (`(1,2),` is six bytes, its values are eight, and
+/// a key adds some twenty).
 const TEXT_PER_WRITE_SET: u64 = 16;
-/// Bytes of dump text of a transaction beside a running application: every node applies it in one go, and a commit of the application waits
-/// behind it for as long as that takes.
+/// Bytes of dump text of a transaction while an application is running. Every node applies it in
+/// one go, and a commit of the application waits behind it for that long.
 pub const CHUNK_BYTES_PACED: usize = 1 << 20;
-/// The same where nobody is beside it. Above some four MiB the provider keeps a write-set in a file while it is collected, and the other nodes begin
-/// late (three nodes on two cores, 10.11.19, 400 MB: all in step after 30.1 s with this, 33.2 s with 16 MiB, 34.0 s with 2 MiB).
+/// The same without an application. Above about 4 MiB the provider keeps a write-set in a file
+/// while it is collected, and the other nodes start late (three nodes on two cores, 10.11.19, 400
+/// MB: all in step after 30.1 s with this, 33.2 s with 16 MiB, 34.0 s with 2 MiB).
 const CHUNK_BYTES_FREE: usize = 4 << 20;
-/// Bytes of dump text of the pieces of a transaction that is held back: it can be made as small as one of them.
+/// Bytes of dump text per piece of a transaction that may be held back: it can shrink to one piece.
 const PIECE_BYTES_PACED: usize = 32 << 10;
-/// Of `wsrep_max_ws_rows`, one in so many is left to the progress marks in the same transaction.
+/// One in this many of `wsrep_max_ws_rows` is left for the progress marks in the same transaction.
 const ROWS_FOR_MARKS: u64 = 8;
 
 /// How much one transaction may write.
@@ -32,14 +34,15 @@ const ROWS_FOR_MARKS: u64 = 8;
 pub struct WriteSet {
     /// Bytes of dump text.
     pub bytes: usize,
-    /// Bytes of dump text of the pieces that it is made of.
+    /// Bytes of dump text in each piece that it is made of.
     pub piece: usize,
-    /// Rows, where the cluster counts them.
+    /// Rows. `None` if the cluster does not limit them.
     pub rows: Option<u64>,
 }
 
 impl WriteSet {
-    /// Rows at the most of a transaction with rows of a piece: `rows` in `bytes` of dump text. `None`: the piece may stay as it is.
+    /// The most rows that a transaction may have, for a piece of `rows` rows in `bytes` of dump
+    /// text. `None`: the piece may stay as it is.
     pub fn rows_of(self, rows: u64, bytes: usize) -> Option<u64> {
         let by_bytes = (bytes > self.piece).then(|| {
             let share = u128::from(rows) * self.piece as u128 / bytes.max(1) as u128;
@@ -52,7 +55,7 @@ impl WriteSet {
     }
 }
 
-/// A server that is a node of a cluster, or has been one.
+/// A server that is or was a node of a cluster.
 #[derive(Debug, Clone)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -67,9 +70,9 @@ pub struct Node {
     pub history: String,
     /// Whether it belongs to a cluster now.
     pub connected: bool,
-    /// Whether transactions are committed in the cluster now.
+    /// Whether transactions are being committed in the cluster.
     others_write: bool,
-    /// `wsrep_cluster_status` and `wsrep_local_state_comment`, for people.
+    /// `wsrep_cluster_status` and `wsrep_local_state_comment`, as text for messages.
     state: String,
     ready: bool,
     replicates: bool,
@@ -82,7 +85,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// Asks the server. `None`: it has no provider.
+    /// Queries the server. `None`: it has no wsrep provider.
     pub fn of(conn: &mut Connection, facts: &Facts) -> Result<Option<Self>, Error> {
         if !facts.is_node() {
             return Ok(None);
@@ -145,8 +148,8 @@ impl Node {
         }))
     }
 
-    /// When a load into this node is held back. That others begin to write is seen where all other nodes are watched, and where what they send is
-    /// not the load's own.
+    /// When to hold back a load into this node. Writes by others can be noticed only if all other
+    /// nodes are watched and the load's own writes can be told apart.
     pub fn when(&self, galera: &GaleraOptions) -> When {
         match galera.max_paused {
             Some(share) if share >= 1.0 => When::Never,
@@ -160,7 +163,7 @@ impl Node {
         }
     }
 
-    /// Why the load cannot go into this node, if it cannot.
+    /// Why the load cannot go into this node. Empty if it can.
     pub fn refusals(&self, options: &LoadOptions) -> Vec<Refusal> {
         let mut refusals = Vec::new();
         let mut refuse = |reason: String, hint: &str| {
@@ -251,9 +254,11 @@ impl Node {
         refusals
     }
 
-    /// Whether an array-bound insert that a node takes back says so. In a cluster it does not: at the end of a command the server puts the error of
-    /// an aborted transaction in the place of its result (`wsrep_override_error`, `sql/wsrep_thd.h`) where that is unset, an error, `OK` or `EOF`, and
-    /// the result of an array-bound insert is `DA_OK_BULK`, none of these. Seen on 10.11.19 and 11.8.
+    /// Whether an array-bound insert that a node rolls back reports that. In a cluster it does not.
+    /// At the end of a command the server replaces its result with the error of an aborted
+    /// transaction (`wsrep_override_error`, `sql/wsrep_thd.h`), but only if the result is unset, an
+    /// error, `OK` or `EOF`. The result of an array-bound insert is `DA_OK_BULK`. Seen on 10.11.19
+    /// and 11.8.
     pub fn keeps_bulk_whole(&self) -> bool {
         !self.connected
     }
@@ -263,7 +268,8 @@ impl Node {
         !self.splits_load_data
     }
 
-    /// How much a transaction may write, when somebody asked for `wanted` bytes of dump text in each, or nobody said.
+    /// How much a transaction may write. `wanted` is how many bytes of dump text the user wants in
+    /// each.
     pub fn write_set(&self, galera: &GaleraOptions, wanted: Option<usize>) -> WriteSet {
         let allowed = match self.max_bytes {
             0 => u64::MAX,
@@ -278,7 +284,7 @@ impl Node {
         };
         WriteSet {
             bytes,
-            // Transactions that may become smaller are made of small pieces.
+            // Transactions that may shrink are made of small pieces.
             piece: if when == When::Never {
                 bytes
             } else {
@@ -291,7 +297,7 @@ impl Node {
         }
     }
 
-    /// Why a table without a primary key cannot be written in this cluster, if it cannot.
+    /// Why this cluster refuses tables without a primary key. `None` if it accepts them.
     pub fn needs_keys(&self) -> Option<&str> {
         self.needs_keys.as_deref()
     }
@@ -305,7 +311,7 @@ impl Node {
     }
 }
 
-/// Why rows of an engine that is not replicated are refused.
+/// The refusal for rows of an engine that is not replicated.
 pub fn local_engine(table: &str, engine: &str) -> Refusal {
     Refusal {
         reason: format!(
@@ -317,7 +323,7 @@ pub fn local_engine(table: &str, engine: &str) -> Refusal {
     }
 }
 
-/// What could be faster, or should be known, about this way into a cluster.
+/// Advice on loading into a cluster this way: what could be faster, and what to expect.
 pub fn advice(options: &LoadOptions, node: Option<&Node>) -> Vec<String> {
     let mut advice = Vec::new();
     let Some(node) = node.filter(|node| node.connected) else {
@@ -347,12 +353,12 @@ pub fn advice(options: &LoadOptions, node: Option<&Node>) -> Vec<String> {
     advice
 }
 
-/// Whether the server commits each 10,000 rows of a `LOAD DATA` by itself.
+/// Whether the server commits each 10,000 rows of a `LOAD DATA` separately.
 pub fn splits_load_data(facts: &Facts) -> bool {
     facts.is_on("wsrep_load_data_splitting")
 }
 
-/// Whether anything is committed in the cluster while it is watched.
+/// Whether anything is committed in the cluster within [`LISTEN`].
 fn writes_go_on(conn: &mut Connection) -> Result<bool, Error> {
     let committed = |conn: &mut Connection| {
         conn.query("SHOW GLOBAL STATUS LIKE 'wsrep_last_committed'")
@@ -369,16 +375,16 @@ fn writes_go_on(conn: &mut Connection) -> Result<bool, Error> {
     Ok(false)
 }
 
-/// The options of a load with what the cluster decides about them.
+/// The options of a load, with what the cluster decides about them.
 pub fn settle(options: &LoadOptions, node: Option<&Node>) -> LoadOptions {
     let mut options = options.clone();
     let in_cluster = node.filter(|node| node.connected);
     if options.indexes == IndexMode::Auto {
-        // Building one stops the writes of the whole cluster for as long as it takes.
+        // Building an index stops the writes of the whole cluster for as long as it takes.
         options.indexes = match in_cluster {
             Some(node) => match node.when(&options.galera) {
                 When::Always => IndexMode::Inline,
-                // While nobody else writes.
+                // Deferred only as long as nobody else writes.
                 When::OthersWrite => IndexMode::Auto,
                 When::Never => IndexMode::Deferred,
             },
@@ -386,13 +392,15 @@ pub fn settle(options: &LoadOptions, node: Option<&Node>) -> LoadOptions {
         };
     }
     if in_cluster.is_some() && options.galera.through_proxy {
-        // A setting would be changed on whichever node a connection lands on, and put back on another.
+        // A setting would be changed on whichever node a connection lands on, and put back on
+        // another.
         options.durability = Some(Durability::Keep);
     }
     options
 }
 
-/// Why a server that is no node cannot be loaded as one. Rows that shall stay on one server are those of every other load.
+/// Refuses `--galera replicate` for a server that is not a node. `--galera local` is fine there:
+/// every load into such a server is local.
 pub fn refuse_elsewhere(options: &LoadOptions) -> Option<Refusal> {
     (options.galera.mode == Some(GaleraMode::Replicate)).then(|| Refusal {
         reason: "--galera replicate: the server is no node of a Galera cluster, it has no wsrep_provider"
@@ -481,7 +489,7 @@ mod tests {
             (set.bytes, set.piece, set.rows),
             (1 << 16, 1 << 15, Some(875))
         );
-        // 5,000 rows in 1 MiB: 32 KiB of them are 156.
+        // 5,000 rows in 1 MiB: 156 rows in 32 KiB.
         assert_eq!(set.rows_of(5000, 1 << 20), Some(156));
         assert_eq!(set.rows_of(5000, 1 << 10), Some(875));
         let free = GaleraOptions {

@@ -1,9 +1,10 @@
-//! Settings of the other nodes of a cluster, for as long as rows are replicated to them.
+//! Settings of the other nodes of a cluster, changed while rows are replicated to them.
 //!
-//! A node that applies what a load writes has the same work as the node of the load, with one thread. With a redo log that is too small for
-//! it InnoDB looks before each row whether there is room in the log: a third of the applier's time (10.11.19, 32 MiB, two million rows), and the
-//! load ends when the slowest node has applied everything. So what is changed on the node of the load is changed on the others too, each with a
-//! journal of its own.
+//! A node that applies what a load writes does the same work as the target node, with one thread.
+//! If its redo log is too small, InnoDB checks before each row whether the log has room: a third of
+//! the applier's time (10.11.19, 32 MiB, two million rows). The load ends when the slowest node has
+//! applied everything. So what is changed on the target node is changed on the other nodes too,
+//! each with a journal of its own.
 
 use std::path::Path;
 
@@ -17,7 +18,7 @@ use crate::options::LoadOptions;
 use crate::preflight::{Preflight, is_near};
 use crate::{LoadError, connect_to, tuning};
 
-/// What the folders of these journals are called.
+/// Command name of the run folders that hold these journals.
 const COMMAND: &str = "load, another node";
 
 /// The other nodes of the cluster that a load is replicated in, and what is changed there.
@@ -37,8 +38,9 @@ struct Other {
 }
 
 impl Others {
-    /// Connects to those whose addresses are known. One that cannot be asked is left as it is, which is said. With a run, what dead runs have left
-    /// on them is put back first: it must not be taken for their own. Of the owner it is known that it has ended.
+    /// Connects to the nodes whose addresses are known. A node that cannot be queried is left as it
+    /// is, with a warning. If `clear` has a run, what dead runs left on a node is put back first,
+    /// so that it is not mistaken for the node's own. The owner in `clear` is known to have ended.
     ///
     /// # Errors
     /// The load is being stopped.
@@ -66,12 +68,12 @@ impl Others {
         Ok(Self { nodes })
     }
 
-    /// How many of them run on this machine, and share its memory.
+    /// How many of them run on this machine and share its memory.
     pub fn near(&self) -> usize {
         self.nodes.iter().filter(|node| node.near).count()
     }
 
-    /// Says what is to be changed on them.
+    /// Plans what to change on them.
     pub fn plan(
         &mut self,
         options: &LoadOptions,
@@ -79,7 +81,7 @@ impl Others {
         dump_bytes: Option<u64>,
         here: usize,
     ) {
-        // Whatever may be done to a server that holds nothing: a node belongs to a cluster.
+        // At most relaxed, even if the server holds nothing else: a node belongs to a cluster.
         let level = tuning::durability(options, preflight).min(Durability::Relaxed);
         for node in &mut self.nodes {
             let hints = tuning::hints(&node.facts, node.near, dump_bytes, here);
@@ -94,8 +96,8 @@ impl Others {
             .map(|node| (node.name.as_str(), &node.plan))
     }
 
-    /// Changes it, on all nodes at once, and does `beside` meanwhile. A node that goes away or refuses is said, and left as it is: its settings are a
-    /// matter of speed.
+    /// Applies the plans on all nodes at once, and runs `beside` meanwhile. A node that goes away
+    /// or refuses is left as it is, with a warning: its settings only affect speed.
     pub fn apply<T>(&mut self, run: &Run, beside: impl FnOnce() -> T) -> T {
         std::thread::scope(|scope| {
             for node in &mut self.nodes {
@@ -113,7 +115,7 @@ impl Others {
         })
     }
 
-    /// What is changed, in words.
+    /// What was changed, as text.
     pub fn changes(&self) -> Vec<String> {
         let changed = |node: &Other| -> Vec<String> {
             let changes = node.applied.as_ref().map_or(&[][..], |of| of.changes());
@@ -123,7 +125,8 @@ impl Others {
         self.nodes.iter().flat_map(changed).collect()
     }
 
-    /// Puts everything back, on all nodes at once, and does `beside` meanwhile. With what that gives, what is still to be put back.
+    /// Puts everything back on all nodes at once, and runs `beside` meanwhile. Returns the result
+    /// of `beside`, and what could not be put back.
     pub fn put_back<T>(&mut self, run: &Run, beside: impl FnOnce() -> T) -> (T, Vec<String>) {
         std::thread::scope(|scope| {
             let nodes: Vec<_> = self
@@ -177,14 +180,14 @@ impl Other {
         if self.plan.changes.is_empty() {
             return Ok(());
         }
-        // Kept before it is known how that ends: what was begun is put back.
+        // Store this before applying: a change that was begun must be put back.
         let applied = self.applied.insert(AppliedSettings::new(&begin(state)?));
         let shutdown = conn.shutdown_handle();
         let _stop = run.cancel.on_cancel(move || shutdown.shutdown());
         applied.apply(&mut conn, &self.plan, &run.events)
     }
 
-    /// Gives what is still to be put back, in words.
+    /// Puts the settings back. Returns what could not be, as text.
     fn put_back(&mut self, run: &Run) -> Vec<String> {
         let Some(applied) = &mut self.applied else {
             return Vec::new();
@@ -203,7 +206,7 @@ impl Other {
     }
 }
 
-/// A folder for the journal of one node.
+/// Creates a run folder for the journal of one node.
 fn begin(state_dir: &Path) -> Result<RunDir, SettingsError> {
     Ok(RunDir::create(state_dir, COMMAND)?)
 }

@@ -1,8 +1,9 @@
-//! Holding a load back before the other nodes of a cluster cannot follow.
+//! Holds a load back before other nodes of a cluster fall behind.
 //!
-//! Every node is asked some times a second how many write-sets wait there to be applied, and for how long flow control has stopped
-//! writers so far. A worker that is about to write waits while too many are waiting anywhere, or while writers were stopped for
-//! more of the last seconds than they may be.
+//! Every node is asked several times a second how many write-sets wait there to be applied, and how
+//! long flow control has stopped writers so far. A worker that is about to write waits while too
+//! many write-sets are waiting on any node, or while writers were stopped for more of the last
+//! seconds than is allowed.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,34 +15,37 @@ use refloat_run::{Cancel, Events};
 use refloat_wire::{CommitCounter, ConnectOptions, Connection, Error};
 use serde::Serialize;
 
-/// How often a node is asked.
+/// How often to query a node.
 const LOOK: Duration = Duration::from_millis(50);
-/// How often a node that does not answer is tried again.
+/// How often to retry a node that does not answer.
 const AGAIN: Duration = Duration::from_secs(2);
-/// How long a node may take to answer before it is left to itself.
+/// How long a node may take to answer before it is no longer waited for.
 const ANSWER: Duration = Duration::from_secs(2);
-/// Over how long the share of the time is counted that flow control stopped writers.
+/// The period over which to measure how long flow control stopped writers.
 const WINDOW: Duration = Duration::from_secs(5);
-/// Part of the share that is allowed from which on the load waits: what is on its way still comes on top.
+/// Part of the allowed share at which the load starts to wait, because what is in flight adds to
+/// it.
 const EARLY: f64 = 0.4;
-/// The same of the share since throttling began.
+/// The same for the share since throttling began.
 const EARLY_IN_ALL: f64 = 0.7;
-/// Part of it below which transactions may grow again.
+/// Part of the allowed share below which transactions may grow again.
 const EASY: f64 = 0.1;
-/// A share below this would not let anything through after the first pause.
+/// A share below this would let nothing through after the first pause.
 const SHARE_LEAST: f64 = 0.001;
-/// Time between two changes of the size of transactions, so that each shows what it does.
+/// Time between two changes of the transaction size, so that each shows its effect.
 const SETTLE: Duration = Duration::from_secs(2);
-/// Bytes of dump text below which transactions are not made smaller.
+/// Bytes of dump text below which transactions do not shrink.
 const BYTES_LEAST: usize = 64 << 10;
-/// A worker looks so often whether it may go on.
+/// How often a waiting worker checks whether it may continue.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Write-sets that may wait at a node. What waits there is what a commit on that node waits behind.
+/// Write-sets that may wait on a node. A commit on that node waits behind them.
 const WAITING_MOST: u64 = 2;
-/// A load that has waited so long writes one more transaction all the same: others may be the cause.
+/// A load that has waited this long writes one more transaction anyway: something else may be the
+/// cause.
 const HELD_MOST: Duration = Duration::from_secs(30);
-/// Write-sets within [`WINDOW`] that the load's node may send beside what the load has counted before somebody else is taken to write
-/// there: what was committed is counted when its answer is there, and a procedure may commit several times.
+/// Write-sets within [`WINDOW`] that the load's node may send beyond what the load has counted,
+/// before they are taken for writes by others. A commit is counted when its answer arrives, and a
+/// procedure may commit several times.
 const OWN_SLACK: u64 = 16;
 
 const STATUS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_flow_control_paused_ns', 'wsrep_local_recv_queue', 'wsrep_replicated')";
@@ -49,41 +53,41 @@ const STATUS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_flow_con
 /// What a load did to one node.
 #[derive(Debug, Clone, Serialize)]
 pub struct PacedNode {
-    /// Its address.
+    /// The node's address.
     pub node: String,
     /// Seconds that flow control stopped writers there while rows were written.
     pub paused_seconds: f64,
     /// The same as a share of the time, from 0 to 1.
     pub paused_share: f64,
-    /// Most write-sets that were seen waiting to be applied.
+    /// The most write-sets that were seen waiting to be applied.
     pub waiting_most: u64,
-    /// Whether it could not be asked at the end.
+    /// Whether the node did not answer at the end.
     pub silent: bool,
 }
 
-/// How a load is held back.
+/// How to hold a load back.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule {
-    /// Share of the time, from 0 to 1, that flow control may stop any node for.
+    /// Share of the time, from 0 to 1, that flow control may stop any node.
     pub max_paused: f64,
-    /// Bytes of dump text that a transaction may have beside applications, and without any.
+    /// Bytes of dump text that a transaction may have: with applications alongside, and without.
     pub bytes: (usize, usize),
-    /// When the load is held back.
+    /// When to hold the load back.
     pub when: When,
 }
 
-/// When a load is held back.
+/// When to hold a load back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
     /// From the beginning.
     Always,
-    /// From the moment on that somebody else writes, on whatever node.
+    /// From the moment others write, on any node.
     OthersWrite,
-    /// Never: nodes are watched for the report alone.
+    /// Never: nodes are watched only for the report.
     Never,
 }
 
-/// Holds workers back while a node cannot follow.
+/// Holds workers back while a node cannot keep up.
 pub struct Pace {
     nodes: Vec<Arc<Watched>>,
     watchers: Vec<JoinHandle<()>>,
@@ -108,7 +112,7 @@ struct Size {
 
 /// Why a worker waits.
 enum Reason {
-    /// Write-sets wait at a node.
+    /// Write-sets are waiting on a node.
     Waiting(String),
     /// Flow control has stopped a node for too long.
     Stopped(String),
@@ -116,33 +120,35 @@ enum Reason {
 
 struct Watched {
     name: String,
-    /// On the node of the load: what the load may have committed there so far. What another node sends is others' alone.
+    /// On the load's node: what the load may have committed there so far. Other nodes send only
+    /// writes by others.
     ours: Option<CommitCounter>,
     seen: Mutex<Seen>,
 }
 
 #[derive(Default)]
 struct Seen {
-    /// When, and nanoseconds that writers were stopped until then; no older than [`WINDOW`].
+    /// When, and nanoseconds that writers had been stopped by then. No older than [`WINDOW`].
     samples: VecDeque<(Instant, u64)>,
     first: Option<(Instant, u64)>,
-    /// From when on the load is held back, and nanoseconds that writers were stopped until then.
+    /// When throttling began, and nanoseconds that writers had been stopped by then.
     paced: Option<(Instant, u64)>,
-    /// When, and write-sets of others that it had sent until then; no older than [`WINDOW`]. Only differences mean something.
+    /// When, and write-sets by others that it had sent by then. No older than [`WINDOW`]. Only
+    /// differences have a meaning.
     sent: VecDeque<(Instant, i64)>,
     waiting: u64,
     waiting_most: u64,
     silent: bool,
 }
 
-/// What a node says.
+/// What a node answers.
 #[derive(Debug, Clone, Copy, Default)]
 struct Said {
-    /// Nanoseconds that flow control stopped writers there.
+    /// Nanoseconds that flow control has stopped writers there.
     paused: u64,
-    /// Write-sets that wait there.
+    /// Write-sets that are waiting there.
     waiting: u64,
-    /// Write-sets that it has sent, but for those of the load.
+    /// Write-sets that it has sent, without those of the load.
     sent: Option<i64>,
 }
 
@@ -175,7 +181,7 @@ impl Seen {
         self.waiting_most = self.waiting_most.max(waiting);
     }
 
-    /// Nothing is known of a node that does not answer: it is not waited for.
+    /// Marks the node as silent. Nothing is known about it, so nothing waits for it.
     fn lose(&mut self) {
         self.silent = true;
         self.waiting = 0;
@@ -183,7 +189,7 @@ impl Seen {
         self.sent.clear();
     }
 
-    /// Whether it has sent more write-sets of others than this within the last seconds.
+    /// Whether the node sent more than `slack` write-sets by others in the last seconds.
     fn writes(&self, slack: u64) -> bool {
         let ends = self.sent.front().zip(self.sent.back());
         ends.is_some_and(|((_, first), (_, last))| {
@@ -191,7 +197,8 @@ impl Seen {
         })
     }
 
-    /// Share of the last seconds that writers were stopped. The window counts whole from the beginning: a short pause is no large share.
+    /// Share of the last seconds that writers were stopped. It is always relative to the whole
+    /// window, so that a short pause at the beginning is not a large share.
     fn share(&self) -> f64 {
         match (self.samples.front(), self.samples.back()) {
             (Some((_, before)), Some((_, now))) => {
@@ -201,7 +208,7 @@ impl Seen {
         }
     }
 
-    /// The same since the load is held back.
+    /// The same since throttling began.
     fn share_in_all(&self) -> f64 {
         match (self.paced.or(self.first), self.samples.back()) {
             (Some((since, before)), Some((until, now))) => {
@@ -220,7 +227,7 @@ impl Watched {
 }
 
 impl Pace {
-    /// Begins to watch these nodes, the first of which is that of the load if `own_first`.
+    /// Starts watching these nodes. The first one is the load's if `own_first`.
     pub fn start(nodes: &[ConnectOptions], own_first: bool, rule: Rule, events: &Events) -> Self {
         let ended = Arc::new(AtomicBool::new(false));
         let (mut watched, mut watchers) = (Vec::new(), Vec::new());
@@ -256,7 +263,7 @@ impl Pace {
         }
     }
 
-    /// Whether writers are held back when a node cannot follow.
+    /// Whether writers are held back when a node cannot keep up.
     pub fn is_on(&self) -> bool {
         let on = self.on.load(Ordering::Relaxed);
         if on || self.when != When::OthersWrite {
@@ -270,7 +277,7 @@ impl Pace {
             return false;
         };
         if !self.on.swap(true, Ordering::Relaxed) {
-            // What was done to nobody until now does not count.
+            // Pauses until now affected nobody else, so they do not count.
             for node in &self.nodes {
                 let mut seen = node.seen();
                 seen.paced = seen.samples.back().copied();
@@ -295,8 +302,9 @@ impl Pace {
             .bytes
     }
 
-    /// Makes transactions smaller where flow control stops nodes, and larger again where nobody minds: a large one holds up everything that is
-    /// committed behind it on every node for as long as it is applied there.
+    /// Shrinks transactions while flow control stops nodes, and lets them grow again while there is
+    /// room. A large transaction delays every commit behind it, on every node, for as long as it is
+    /// applied there.
     fn resize(&self, stopped: bool) {
         let mut size = self.size.lock().unwrap_or_else(PoisonError::into_inner);
         if size.changed.elapsed() < SETTLE {
@@ -319,7 +327,7 @@ impl Pace {
         }
     }
 
-    /// Waits until the nodes follow. Returns at once when they do.
+    /// Waits until the nodes keep up. Returns at once if they do.
     pub fn wait(&self, cancel: &Cancel, is_over: impl Fn() -> bool) {
         if !self.is_on() {
             return;
@@ -384,12 +392,12 @@ impl Pace {
         })
     }
 
-    /// Seconds that writers were held back, all together.
+    /// Seconds that writers were held back, summed over all writers.
     pub fn held_seconds(&self) -> f64 {
         self.held_micros.load(Ordering::Relaxed) as f64 / 1e6
     }
 
-    /// What became of the nodes so far.
+    /// What the load did to the nodes so far.
     pub fn nodes(&self) -> Vec<PacedNode> {
         let report = |node: &Arc<Watched>| {
             let seen = node.seen();
@@ -418,7 +426,8 @@ impl Drop for Pace {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::Relaxed);
         for watcher in self.watchers.drain(..) {
-            // A panic of a watcher has been told; nothing depends on it any more.
+            // A panic of a watcher was reported already, and nothing depends on the watcher any
+            // more.
             let _ = watcher.join();
         }
     }
@@ -430,7 +439,7 @@ fn watch(node: &ConnectOptions, watched: &Watched, ended: &AtomicBool, events: &
         connect_timeout: node.connect_timeout.min(ANSWER),
         read_timeout: Some(ANSWER),
         write_timeout: Some(ANSWER),
-        // Looking commits nothing.
+        // These queries commit nothing.
         commits: None,
         ..node.clone()
     };

@@ -1,40 +1,42 @@
-//! What tells rows that are in from others in their place.
+//! Digests tell loaded rows from other rows in the same place.
 //!
-//! Where a load cuts the pieces of its source depends on options, on the rows before and on other writers; only the pieces
-//! themselves are the same each time. So the digest of a stretch is made of one number for each piece of the source, of what
-//! of it lies in the stretch: the hash of its text when that is all of it, else a sum over the rows. Parts of a piece that are
-//! written together have the number that all of them would have as one.
+//! Where a load cuts the pieces of its source depends on options, on earlier rows and on other
+//! writers. Only the pieces themselves are the same each time. So the digest of a stretch is made
+//! of one number for each piece of the source, for the part of it that lies in the stretch: the
+//! hash of the piece's text if that is all of it, else a sum over the rows. Parts of a piece that
+//! are written together have the number that all of them would have as one.
 
 use std::hash::Hasher as _;
 use std::ops::Range;
 
 use twox_hash::XxHash3_64;
 
-/// The digest of rows that no mark is made for.
+/// The digest of rows without a mark.
 pub const NO_DIGEST: u64 = 0;
 
-/// The digest of a piece, where the load keeps marks.
+/// The digest of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Digest {
-    /// It keeps none.
+    /// The load keeps no marks.
     None,
-    /// Of the text of a piece as the source has it.
+    /// The hash of the text of a piece as the source has it.
     Whole(u64),
-    /// Of some rows of such a piece.
+    /// Some rows of such a piece.
     Rows {
         /// See [`sum`].
         sum: u64,
-        /// Whether its first row is among them.
+        /// Whether the piece's first row is among them.
         first: bool,
-        /// Whether its last row is.
+        /// Whether the piece's last row is among them.
         last: bool,
-        /// The hash of its text.
+        /// The hash of the whole piece's text.
         whole: u64,
     },
 }
 
 impl Digest {
-    /// Of the rows `which` of a piece with this digest, whose rows are at `bounds` of its `text`, which begins at `offset`.
+    /// The digest of some rows (`which`) of a piece that has this digest. The piece's `text` begins
+    /// at `offset`, and `bounds` are its rows in `text`.
     pub fn of_rows(
         self,
         text: &[u8],
@@ -65,7 +67,8 @@ pub fn whole(text: &[u8]) -> u64 {
     XxHash3_64::oneshot(text)
 }
 
-/// The sum of the hashes of rows, each with its place: that of two runs of rows is the sum of theirs.
+/// The sum of the hashes of rows, each with its place. The sum of two runs of rows is the sum of
+/// both.
 pub fn sum(text: &[u8], bounds: &[Range<usize>], offset: u64) -> u64 {
     bounds.iter().fold(0, |sum, row| {
         let place = offset + row.start as u64;
@@ -73,7 +76,7 @@ pub fn sum(text: &[u8], bounds: &[Range<usize>], offset: u64) -> u64 {
     })
 }
 
-/// The digest of a stretch with these numbers of its pieces.
+/// The digest of a stretch, from the numbers of its pieces.
 pub fn chain(numbers: &[u64]) -> u64 {
     let mut hash = XxHash3_64::new();
     for number in numbers {
@@ -82,11 +85,11 @@ pub fn chain(numbers: &[u64]) -> u64 {
     hash.finish().max(NO_DIGEST + 1)
 }
 
-/// The numbers of a stretch, while it grows by pieces and parts of pieces.
+/// The numbers of a stretch, as pieces and parts of pieces are added.
 #[derive(Debug, Default)]
 pub struct Growing {
     numbers: Vec<u64>,
-    /// Rows of a piece of which more may come, and whether its first row is among them.
+    /// The sum of a piece of which more may come, and whether its first row is included.
     open: Option<(u64, bool)>,
     unknown: bool,
 }

@@ -1,4 +1,4 @@
-//! What an earlier process of the same load has done.
+//! What an earlier process of the same load did.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -12,30 +12,30 @@ use crate::table::TableDetail;
 /// Database and table.
 type Key = (String, String);
 
-/// The marks of a load that another process has begun.
+/// The marks of a load that another process began.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// Tables with rows, by database and name.
+    /// Tables with loaded rows, by database and name.
     pub tables: HashMap<Key, TableFound>,
-    /// Statements that were run alone, by their place: what is known of each.
+    /// Statements that ran alone, by place, with what is known about each.
     pub statements: BTreeMap<String, Vec<u8>>,
-    /// Databases, as they were before the load.
+    /// Databases as they were before the load.
     pub databases: HashMap<String, Vec<u8>>,
-    /// When the server was started, in its own seconds since 1970, on which definitions of statements that are done are not on the disk for
-    /// certain.
+    /// Set if definitions of statements that are done may not be on disk: when the server that ran
+    /// them was started, in its own seconds since 1970.
     pub unsettled: Option<i64>,
 }
 
-/// Rows of one table that are in.
+/// The loaded rows of one table.
 #[derive(Debug, Default)]
 pub struct TableFound {
-    /// What was said of it.
+    /// What the marks say about the table.
     pub detail: TableDetail,
-    /// By file, and the place of the first row.
+    /// By file, and offset of the first row.
     stretches: BTreeMap<(u64, u64), Done>,
 }
 
-/// A stretch of rows that is in.
+/// A stretch of loaded rows.
 #[derive(Debug, Clone)]
 struct Done {
     end: u64,
@@ -47,48 +47,49 @@ struct Done {
     seen: Seen,
 }
 
-/// How much of a stretch was met in the source.
+/// How much of a stretch the source has reached.
 #[derive(Debug, Clone, Default)]
 enum Seen {
     #[default]
     Nothing,
-    /// Pieces so far, by their numbers.
+    /// The numbers of its pieces so far.
     Pieces(Vec<u64>),
     /// All of it.
     Whole,
 }
 
-/// Rows that an earlier process has committed, met in the source for the first time.
+/// Rows that an earlier process committed, counted when the source first reaches them.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Counted {
     /// Rows of the source.
     pub sent: u64,
     /// Rows stored.
     pub stored: u64,
-    /// Rows that `INSERT IGNORE` left out.
+    /// Rows that `INSERT IGNORE` skipped.
     pub ignored: u64,
     /// Rows that the server refused.
     pub refused: u64,
 }
 
-/// What of a piece is in already.
+/// How much of a piece is already loaded.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Cover {
     /// Nothing.
     None,
     /// All of it.
     Whole(Counted),
-    /// Some of it: these bytes of the source, in their order.
+    /// Some of it: these bytes of the source, in order.
     Parts(Counted, Vec<Range<u64>>),
-    /// The rows in this place are not those that were here when the load began.
+    /// The rows here are not the ones that were here when the load began.
     Differs,
-    /// Whether they are those cannot be told, because the rows of these bytes of the source cannot be told apart.
+    /// Whether they are the same cannot be told: the rows in these bytes of the source cannot be
+    /// told apart.
     Unknown(Range<u64>),
 }
 
-/// A piece of the source, as it is met.
+/// A piece of the source, when it is reached.
 pub struct Met<'a> {
-    /// Where it is in its file.
+    /// Its byte range in its file.
     pub place: Range<u64>,
     /// Its text.
     pub text: &'a [u8],
@@ -97,7 +98,8 @@ pub struct Met<'a> {
 }
 
 impl Met<'_> {
-    /// The number of what of the piece lies in `bytes` of the file, as [`super::digest`] has it. `None`: its rows cannot be told apart.
+    /// The number of the part of the piece that lies in `bytes` of the file, as defined in
+    /// [`super::digest`]. `None`: its rows cannot be told apart.
     fn number(&self, bytes: &Range<u64>) -> Option<u64> {
         if *bytes == self.place {
             return Some(digest::whole(self.text));
@@ -109,7 +111,7 @@ impl Met<'_> {
         Some(if to.saturating_sub(from) == bounds.len() {
             digest::whole(self.text)
         } else {
-            // Bytes that hold no whole row are none that a mark was made for: the sum of no rows is that of no mark.
+            // No mark covers bytes without a whole row, so the sum of no rows matches no mark.
             digest::sum(self.text, bounds.get(from..to).unwrap_or_default(), start)
         })
     }
@@ -121,33 +123,33 @@ impl TableFound {
         self.stretches.insert((file, begin), done);
     }
 
-    /// Rows that are in.
+    /// Number of rows stored.
     pub fn stored(&self) -> u64 {
         self.stretches.values().map(|done| done.stored).sum()
     }
 
-    /// Whether rows behind this place of this file are in, or rows of another file.
+    /// Whether rows after this place in this file are loaded, or rows of another file.
     pub fn goes_beyond(&self, file: u64, offset: u64) -> bool {
         self.stretches
             .keys()
             .any(|(of, begin)| *of != file || *begin >= offset)
     }
 
-    /// Marks that nothing of the source was found for.
+    /// Whether there are marks whose rows the source has not fully reached.
     pub fn unmet(&self) -> bool {
         self.stretches
             .values()
             .any(|done| !matches!(done.seen, Seen::Whole))
     }
 
-    /// What of a piece of a file is in.
+    /// Finds how much of a piece of a file is loaded.
     pub fn cover(&mut self, file: u64, met: &Met<'_>) -> Cover {
         let place = &met.place;
         let before = self.stretches.range(..(file, place.start)).next_back();
         if before.is_some_and(|((of, _), done)| {
             *of == file && done.end <= place.start && matches!(done.seen, Seen::Pieces(_))
         }) {
-            // No piece has its end.
+            // The end of that stretch is in no piece.
             return Cover::Differs;
         }
         let first = self
@@ -181,8 +183,8 @@ impl TableFound {
 }
 
 impl Done {
-    /// A piece of the source that has these `bytes` of this stretch; `false` when its rows are others than those that are in, and `None`
-    /// when that cannot be told.
+    /// Meets a piece of the source that has these `bytes` of this stretch. `false`: its rows are
+    /// not the loaded ones. `None`: that cannot be told.
     fn meet(&mut self, begin: u64, bytes: &Range<u64>, met: &Met<'_>) -> Option<bool> {
         let mut numbers = match std::mem::take(&mut self.seen) {
             Seen::Nothing if bytes.start == begin => Vec::new(),
@@ -200,7 +202,7 @@ impl Done {
 }
 
 impl Found {
-    /// Loads that were begun and not ended, of this source, the latest first.
+    /// Loads of this source that began and have not ended, the latest first.
     pub fn loads(
         conn: &mut Connection,
         fingerprint: &Fingerprint,
@@ -212,7 +214,7 @@ impl Found {
         };
         let runs = (0..result.len()).filter_map(|row| {
             let run = String::from_utf8_lossy(result.bytes(row, 0)?).into_owned();
-            // A row that this version does not understand is of no load that it could go on with.
+            // A row that this version cannot read belongs to no load that it could resume.
             let about: About = serde_json::from_slice(result.bytes(row, 1)?).ok()?;
             (about.fingerprint == *fingerprint).then_some((run, about))
         });
@@ -259,25 +261,25 @@ impl Found {
             } else if kind == StepKind::Database.word().as_bytes() {
                 found.databases.insert(name, detail);
             } else if kind == StepKind::Unsettled.word().as_bytes() {
-                // What cannot be read is of no server that runs.
+                // A value that cannot be read matches no running server.
                 found.unsettled = Some(parsed(&detail).unwrap_or_default());
             }
         }
         Ok(found)
     }
 
-    /// Rows that are in.
+    /// Number of rows stored.
     pub fn stored(&self) -> u64 {
         self.tables.values().map(TableFound::stored).sum()
     }
 
-    /// Whether the load had done anything.
+    /// Whether the load had done nothing yet.
     pub fn is_empty(&self) -> bool {
         self.tables.is_empty() && self.statements.is_empty() && self.databases.is_empty()
     }
 }
 
-/// What a step or mark says, if this version understands it.
+/// What a step or mark says. `None` if this version does not understand it.
 pub fn parsed<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     serde_json::from_slice(bytes).ok()
 }
@@ -293,13 +295,13 @@ mod tests {
     use crate::marks::digest::NO_DIGEST;
     use crate::marks::{Digest, Stretch, stretches_of};
 
-    /// Bytes of a row; one of a separator stands between two.
+    /// Bytes of a row. A separator of one byte comes between two rows.
     const ROW: usize = 9;
-    /// Where rows of the pieces of the source begin and end, by their number: what stands between two pieces is a head of ten bytes.
+    /// Row numbers of the pieces of the source. A head of ten bytes comes before each piece.
     const PIECES: [Range<usize>; 3] = [0..5, 5..12, 12..20];
     const HEAD: u64 = 10;
 
-    /// A piece of the source, with the row `odd` different.
+    /// A piece of the source in which the row `odd` is different.
     fn source(at: usize, odd: usize) -> (u64, Vec<u8>) {
         let rows = PIECES[at].clone();
         let begin = (rows.start * (ROW + 1)) as u64 + (at as u64 + 1) * HEAD;
@@ -324,7 +326,7 @@ mod tests {
         (piece.hashed(&text), text)
     }
 
-    /// The rows of the source, cut behind each of these rows of it.
+    /// The rows of the source, cut after each of these rows.
     fn cut(behind: &[usize]) -> Vec<Piece> {
         let file: Arc<str> = "file".into();
         let mut parts = Vec::new();
@@ -391,7 +393,8 @@ mod tests {
         assert_eq!(cover(2, &mut table), Cover::None);
     }
 
-    /// Whatever cuts and transactions there were, the same rows are known again, and others are not.
+    /// However rows are cut and grouped into transactions, the same rows are recognized and others
+    /// are not.
     #[test]
     fn rows_are_compared_however_they_were_cut() {
         let ways: [&[usize]; 6] = [
@@ -438,7 +441,8 @@ mod tests {
         };
         assert_eq!((rows, bytes.len()), (counted(2), 1));
         assert_eq!(bytes[0], 30..49);
-        // What lies beside them is written, cut again, and known with them the next time.
+        // The rows next to them are written, cut again, and recognized together with them the next
+        // time.
         let (whole, text) = piece(0);
         let (mut before, _) = whole.part(&text, &bounds(&text), 0..2);
         let (mut behind, range) = whole.part(&text, &bounds(&text), 4..5);

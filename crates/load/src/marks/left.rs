@@ -5,20 +5,21 @@ use serde::{Deserialize, Serialize};
 
 use super::{ROWS, RUNS, SCHEMA, STEPS, hex, is_absent, log, sync_definitions, takeover};
 
-/// The marks of a load that is proven.
+/// The marks of a proven load.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftMarks {
-    /// The load that made them.
+    /// The id of the load that wrote them.
     pub run: String,
     /// Whether its rows were written to the binary log.
     pub rows_logged: bool,
-    /// Whether the tables of marks were made by statements that are in the binary log.
+    /// Whether the tables of marks were created by statements in the binary log.
     pub tables_logged: bool,
 }
 
 impl LeftMarks {
-    /// Removes what is kept of the load, and the schema when it holds nothing of another one. Where rows may be missing on a replica, their
-    /// removal is kept out of the binary log. What is gone already is no error.
+    /// Removes what is recorded about the load, and the schema if it holds nothing of another load.
+    /// Where replicas may lack the rows, their removal is kept out of the binary log. What is
+    /// already gone is not an error.
     ///
     /// # Errors
     /// Those of the server.
@@ -32,9 +33,9 @@ impl LeftMarks {
         if !rows_logged {
             log(conn, false);
         }
-        // Nobody goes on with a load without marks: what it did has to be on the disk before them.
+        // A load without marks is never resumed: what it did must be on disk before they go.
         sync_definitions(conn, SCHEMA)?;
-        // The row of the load goes first: without it its marks are those of no load.
+        // Delete the row of the load first: without it, the other marks belong to no load.
         for table in [RUNS, STEPS, ROWS] {
             match conn.exec(format!("DELETE FROM {table} WHERE run = {run}")) {
                 Err(error) if is_absent(&error) => return Ok(()),

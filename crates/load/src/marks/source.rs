@@ -1,4 +1,4 @@
-//! What tells one source from another.
+//! Fingerprints that tell one source from another.
 
 use std::fs::File;
 use std::io;
@@ -13,16 +13,17 @@ use twox_hash::XxHash3_128;
 use crate::error::LoadError;
 use crate::opened::{Opened, read_error};
 
-/// Bytes looked at, of both ends of a file.
+/// Bytes to hash at each end of a file.
 const ENDS: usize = 64 << 10;
 
-/// A source, by what is in it: it may have another name next time. What is between the ends of a file is compared when rows are
-/// passed over.
+/// Identifies a source by its content, or a folder by the names and sizes of its files. The source
+/// may have another name next time. What is between the ends of a file is compared when its loaded
+/// rows are skipped.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint(String);
 
 impl Fingerprint {
-    /// Looks at a source, without taking anything of it.
+    /// Fingerprints a source without consuming any of it.
     pub fn of(source: &mut Opened, path: &Path) -> Result<Self, LoadError> {
         let hash = match source {
             Opened::Stream(input) if input.rewindable() => {

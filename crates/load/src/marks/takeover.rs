@@ -1,7 +1,8 @@
-//! Making sure that nothing of the process that began a load is at work any more.
+//! Makes sure that nothing of the process that began a load is still at work.
 //!
-//! A process may be gone while its connections still are not: the server notices only when it reads from them or writes to them, and an
-//! index build may take an hour until then. So each connection of a load holds a lock of the server, which ends with it.
+//! A process may be gone while its connections are not. The server notices only when it reads from
+//! them or writes to them, and until then an index build may run for an hour. So each connection of
+//! a load holds a server lock, which ends with the connection.
 
 use std::time::Duration;
 
@@ -9,36 +10,38 @@ use refloat_wire::{Connection, Error};
 
 use super::About;
 
-/// Time that a connection gets to end after it was killed, in seconds.
+/// Seconds that a killed connection gets to end.
 const END_WAIT: u64 = 60;
-/// Time between the first look and the kill: a connection whose process has just ended may be about to end itself.
+/// Time between the first check and the kill: a connection whose process has just ended may be
+/// about to end by itself.
 const GRACE: Duration = Duration::from_millis(500);
 
-/// Who still works on a load.
+/// Whether everything that worked on a load is gone.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Gone {
-    /// Nobody.
+    /// Yes: this process may take the load over.
     Yes,
-    /// The process that began it lives, or nobody can tell that it does not; its first connection has this number.
+    /// The process that began it is alive, or cannot be proven dead.
     No {
-        /// Connection.
+        /// The id of its first connection.
         connection: String,
         /// The host that it ran on.
         host: String,
-        /// Process.
+        /// Its process id.
         pid: u32,
     },
-    /// A connection does not end, although it was killed.
+    /// This connection did not end although it was killed.
     Stays(String),
 }
 
-/// The name of the lock of a connection of a load: 0 is the one that began it.
+/// The name of the lock of a connection of a load. Slot 0 is the connection that began it.
 pub fn lock_name(run: &str, slot: usize) -> String {
     format!("{}.{run}.{slot}", super::SCHEMA)
 }
 
-/// Takes a lock for as long as the connection lives, waiting for `seconds`; whether it was given. Where the server has no such locks for this
-/// account or mode, it is taken for given: they protect, and are needed for nothing else.
+/// Takes a lock for as long as the connection lives, and waits up to `seconds` for it. Returns
+/// whether it was granted. If the server has no such locks for this account or mode, it counts as
+/// granted: the locks are only a safeguard.
 pub fn hold(conn: &mut Connection, run: &str, slot: usize, seconds: u64) -> Result<bool, Error> {
     let sql = format!("SELECT GET_LOCK('{}', {seconds})", lock_name(run, slot));
     match conn.query_value(sql) {
@@ -48,8 +51,8 @@ pub fn hold(conn: &mut Connection, run: &str, slot: usize, seconds: u64) -> Resu
     }
 }
 
-/// Does something while other loads are kept from making or removing the tables of marks; without the lock after a while, rather than not at
-/// all.
+/// Runs `work` while other loads are kept from creating or removing the tables of marks. After
+/// waiting [`END_WAIT`] seconds for the lock, runs it without.
 pub fn with_schema<T>(
     conn: &mut Connection,
     work: impl FnOnce(&mut Connection) -> Result<T, Error>,
@@ -61,25 +64,26 @@ pub fn with_schema<T>(
         return Err(error);
     }
     let done = work(conn);
-    // It ends with the connection in any case.
+    // The lock ends with the connection in any case.
     let _ = conn.query_value(format!("SELECT RELEASE_LOCK('{}')", super::SCHEMA));
     done
 }
 
-/// Takes a lock that an older connection of this process may still have, which is to end.
+/// Takes a lock that an older connection of this process may still hold, and ends that connection.
 pub fn hold_or_end(conn: &mut Connection, run: &str, slot: usize) -> Result<(), Error> {
     if hold(conn, run, slot, 0)? {
         return Ok(());
     }
     let holder = conn.query_value(format!("SELECT IS_USED_LOCK('{}')", lock_name(run, slot)))?;
     if let Some(holder) = holder {
-        // It may end by itself between the two.
+        // It may end by itself in between.
         let _ = conn.exec(format!("KILL {holder}"));
     }
     hold(conn, run, slot, END_WAIT).map(drop)
 }
 
-/// Ends what is left of the process that worked on a load, and takes its place: `conn` holds its first lock from then on.
+/// Ends what is left of the process that worked on a load, and takes its place: `conn` holds the
+/// first lock from then on.
 pub fn take_over(conn: &mut Connection, run: &str, about: &About) -> Result<Gone, Error> {
     let dead = about.owner.alive() == Some(false);
     for slot in 0..=about.slots {
@@ -100,7 +104,7 @@ pub fn take_over(conn: &mut Connection, run: &str, about: &About) -> Result<Gone
                     pid: about.owner.pid,
                 });
             }
-            // It may end by itself between the two.
+            // It may end by itself in between.
             let _ = conn.exec(format!("KILL {holder}"));
         }
         if !hold(conn, run, slot, END_WAIT)? {

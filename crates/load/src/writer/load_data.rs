@@ -5,11 +5,12 @@
 //! committed. A statement that was not exact is rolled back and written as the dump's own text,
 //! which the server refuses with a message for the row.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use refloat_schema::columns::{ColumnClass, Layout};
 use refloat_source::delimited::{Decode, Delimited, DelimitedRows};
-use refloat_sqltext::{InsertVerb, VisitError, quote_ident};
+use refloat_sqltext::{InsertVerb, LexMode, VisitError, quote_ident};
 use refloat_wire::{Connection, Vendor};
 
 use super::text::TextWriter;
@@ -120,24 +121,38 @@ fn told_only(conn: &mut Connection, warnings: u64) -> Result<bool, refloat_wire:
             .all(|warning| DEPRECATED.contains(&warning.code)))
 }
 
-/// Writes a chunk by one `LOAD DATA`; rows that it cannot express follow as the dump's own text.
-#[derive(Default)]
-pub struct LoadDataWriter;
+/// How a chunk is sent.
+struct Sending {
+    layout: Arc<Layout>,
+    /// The column that each field fills.
+    targets: Vec<usize>,
+    statement: String,
+    /// How to read the dump's text.
+    mode: LexMode,
+    /// Whether the text is in the old UTF-8.
+    old_utf8: bool,
+    /// Whether the text of a file is sent exactly as it is.
+    passes: bool,
+}
 
-impl ChunkWriter for LoadDataWriter {
-    fn write(&mut self, link: &mut Link, chunk: &Chunk) -> Result<Written, Attempt> {
-        let layout = chunk.table.layout();
-        let targets = layout
-            .as_ref()
-            .and_then(|layout| layout.targets(chunk.header.columns.as_deref()));
-        let (Some(layout), Some(targets)) = (layout, targets) else {
-            return TextWriter.write(link, chunk);
-        };
+/// The rows of a chunk that were sent, and those that follow as the dump's own text.
+#[derive(Default)]
+struct Sent {
+    rows: u64,
+    /// Index of the piece, the byte from which on its rows were not sent, and their number.
+    unfit: Vec<(usize, usize, u64)>,
+}
+
+impl Sending {
+    /// `None` if the rows have to be written as the dump's own text.
+    fn of(conn: &Connection, chunk: &Chunk) -> Option<Self> {
+        let layout = chunk.table.layout()?;
+        let targets = layout.targets(chunk.header.columns.as_deref())?;
         let unknown = chunk.header.verb != InsertVerb::Insert
             || layout.lacks_value(&targets)
             || targets.iter().any(|&index| layout.columns[index].generated);
         if unknown || targets.is_empty() {
-            return TextWriter.write(link, chunk);
+            return None;
         }
         // MySQL warns about each row if the old character set is named. Text without four-byte
         // characters is the same in both.
@@ -147,96 +162,134 @@ impl ChunkWriter for LoadDataWriter {
         // With a SET clause, MariaDB 10.11 generates a value for an AUTO_INCREMENT value of 0,
         // whatever the sql_mode.
         if converts
-            && link.conn.server().vendor == Vendor::MariaDb
+            && conn.server().vendor == Vendor::MariaDb
             && layout.columns.iter().any(|column| column.auto_increment)
         {
-            return TextWriter.write(link, chunk);
+            return None;
         }
-        link.conn.load_begin(statement)?;
-        let mut sender = Sender(&mut link.conn);
-        let mode = chunk.session.lex_mode();
-        let passes = chunk.form.delimited().is_some_and(is_ready);
-        let mut sent = 0;
-        let mut unfit = Vec::new();
+        Some(Self {
+            layout,
+            targets,
+            statement,
+            mode: chunk.session.lex_mode(),
+            old_utf8,
+            passes: chunk.form.delimited().is_some_and(is_ready),
+        })
+    }
+
+    /// Sends the rows of all pieces.
+    fn send(&self, link: &mut Link, chunk: &Chunk) -> Result<Sent, Attempt> {
+        let mut sent = Sent::default();
         link.text.clear();
         for (index, piece) in chunk.pieces.iter().enumerate() {
             // The statement has begun: an error here closes its connection, and the server rolls
             // everything back.
             let text = Link::read_piece(piece, &mut link.buffer)?;
-            if old_utf8 && text.iter().any(|&byte| byte >= FOUR_BYTES) {
-                unfit.push((index, 0, piece.rows));
+            if self.old_utf8 && text.iter().any(|&byte| byte >= FOUR_BYTES) {
+                sent.unfit.push((index, 0, piece.rows));
                 continue;
             }
-            if passes {
-                sender
-                    .0
+            if self.passes {
+                link.conn
                     .load_write(text)
-                    .and_then(|()| end_line(sender.0, text))?;
-                sent += piece.rows;
+                    .and_then(|()| end_line(&mut link.conn, text))?;
+                sent.rows += piece.rows;
                 continue;
             }
-            let mut sink = match &chunk.form {
-                Form::Tuples => TsvSink::new(&mut link.text, SEND_TARGET, text, mode, &mut sender),
-                Form::Delimited(_) => TsvSink::of_bytes(&mut link.text, SEND_TARGET, &mut sender),
-            };
-            let mut encoder = Encoder::new(&layout.columns, &targets, chunk.charset(), &mut sink);
-            let result = chunk.form.visit(text, mode, &mut encoder);
-            let (rows, encoder_row_start) = (encoder.rows, encoder.row_start());
-            sent += rows;
-            match result {
-                Ok(_) => {}
-                Err(VisitError::Visitor {
-                    error: Stop::Unfit(at) | Stop::Spelled(at),
-                    ..
-                }) => {
-                    sink.forget_row();
-                    unfit.push((index, at, piece.rows - rows));
-                }
-                Err(VisitError::Visitor {
-                    error: Stop::Flush(FlushError::Wire(error)),
-                    ..
-                }) => return Err(error.into()),
-                Err(VisitError::Visitor {
-                    error: Stop::Flush(FlushError::RowTooLarge { size }),
-                    ..
-                }) => {
-                    return Err(Attempt::RowTooLarge { size });
-                }
-                // The rows are counted again below: anything that the walker misread makes the
-                // counts differ.
-                Err(VisitError::Syntax { .. }) => {
-                    let at = encoder_row_start;
-                    sink.forget_row();
-                    unfit.push((index, at, piece.rows - rows));
-                }
+            let sender = Sender(&mut link.conn);
+            let (rows, unfit) = self.encode(sender, &mut link.text, chunk, text)?;
+            sent.rows += rows;
+            if let Some(at) = unfit {
+                sent.unfit.push((index, at, piece.rows - rows));
             }
         }
         if !link.text.is_empty() {
             link.conn.load_write(&link.text)?;
         }
-        let waiting = Instant::now();
-        let ok = link.conn.load_finish()?;
-        link.ctx.note_server_wait(waiting);
-        let count = |name| ok.info_count(name).unwrap_or(u64::MAX);
-        let (records, deleted, skipped, warnings) = (
-            count("Records"),
-            count("Deleted"),
-            count("Skipped"),
-            count("Warnings"),
-        );
-        let told = warnings == 0 || told_only(&mut link.conn, warnings)?;
-        if records != sent || deleted != 0 || skipped != 0 || !told {
-            return Err(Attempt::NotExact(format!(
-                "{sent} rows were sent; the server says: {}",
-                ok.info
-            )));
-        }
-        let mut total = Written {
-            rows: sent,
-            ignored: 0,
-            as_it_stands: if passes { sent } else { 0 },
+        Ok(sent)
+    }
+
+    /// Encodes the rows of a piece. Returns their number and, if it had to stop, where the first
+    /// row starts that was not sent.
+    fn encode(
+        &self,
+        mut sender: Sender,
+        lines: &mut Vec<u8>,
+        chunk: &Chunk,
+        text: &[u8],
+    ) -> Result<(u64, Option<usize>), Attempt> {
+        let mut sink = match &chunk.form {
+            Form::Tuples => TsvSink::new(lines, SEND_TARGET, text, self.mode, &mut sender),
+            Form::Delimited(_) => TsvSink::of_bytes(lines, SEND_TARGET, &mut sender),
         };
-        for (index, at, left) in unfit {
+        let columns = &self.layout.columns;
+        let mut encoder = Encoder::new(columns, &self.targets, chunk.charset(), &mut sink);
+        let result = chunk.form.visit(text, self.mode, &mut encoder);
+        let (rows, row_start) = (encoder.rows, encoder.row_start());
+        let unfit = match result {
+            Ok(_) => return Ok((rows, None)),
+            Err(VisitError::Visitor {
+                error: Stop::Unfit(at) | Stop::Spelled(at),
+                ..
+            }) => at,
+            Err(VisitError::Visitor {
+                error: Stop::Flush(FlushError::Wire(error)),
+                ..
+            }) => return Err(error.into()),
+            Err(VisitError::Visitor {
+                error: Stop::Flush(FlushError::RowTooLarge { size }),
+                ..
+            }) => return Err(Attempt::RowTooLarge { size }),
+            // The rows are counted again at the end: anything that the walker misread makes the
+            // counts differ.
+            Err(VisitError::Syntax { .. }) => row_start,
+        };
+        sink.forget_row();
+        Ok((rows, Some(unfit)))
+    }
+}
+
+/// Ends the statement, and compares what the server says about it with the number of rows that were
+/// sent.
+fn finish(link: &mut Link, sent: u64) -> Result<(), Attempt> {
+    let waiting = Instant::now();
+    let ok = link.conn.load_finish()?;
+    link.ctx.note_server_wait(waiting);
+    let count = |name| ok.info_count(name).unwrap_or(u64::MAX);
+    let (records, deleted, skipped, warnings) = (
+        count("Records"),
+        count("Deleted"),
+        count("Skipped"),
+        count("Warnings"),
+    );
+    let told = warnings == 0 || told_only(&mut link.conn, warnings)?;
+    if records != sent || deleted != 0 || skipped != 0 || !told {
+        return Err(Attempt::NotExact(format!(
+            "{sent} rows were sent; the server says: {}",
+            ok.info
+        )));
+    }
+    Ok(())
+}
+
+/// Writes a chunk by one `LOAD DATA`; rows that it cannot express follow as the dump's own text.
+#[derive(Default)]
+pub struct LoadDataWriter;
+
+impl ChunkWriter for LoadDataWriter {
+    fn write(&mut self, link: &mut Link, chunk: &Chunk) -> Result<Written, Attempt> {
+        let Some(sending) = Sending::of(&link.conn, chunk) else {
+            return TextWriter.write(link, chunk);
+        };
+        link.conn.load_begin(&sending.statement)?;
+        let sent = sending.send(link, chunk)?;
+        finish(link, sent.rows)?;
+        let mut total = Written {
+            rows: sent.rows,
+            ignored: 0,
+            as_it_stands: if sending.passes { sent.rows } else { 0 },
+        };
+        for (index, at, left) in sent.unfit {
             chunk.table.note_encode_failure();
             total.add(link.insert_rest(chunk, &chunk.pieces[index], at, left)?);
         }

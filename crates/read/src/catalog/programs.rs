@@ -55,6 +55,11 @@ impl Programs {
     pub fn len(&self) -> usize {
         self.routines.len() + self.views.len() + self.triggers.len() + self.events.len()
     }
+
+    /// Whether there are no programs and no views.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 }
 
 /// Reads the programs and views of all databases.

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ops::Range;
 
 use refloat_schema::definition::fingerprint;
 use refloat_source::delimited::DelimitedFile;
@@ -133,16 +134,38 @@ pub fn read_tables(
     database: &Database,
 ) -> Result<Vec<Table>, ReadError> {
     let schema = literal(&database.name);
-    let ask = |conn: &mut Connection, query: String| {
-        conn.query(query).map_err(|error| {
-            ReadError::server(
-                format!("reading the tables of database {}", database.name),
-                error,
-            )
-        })
-    };
     // Definitions come first: they are checked again once all rows of a table have been read, so
     // any change from here on is detected.
+    let creates = show_tables(conn, database)?;
+    let odd_keys = foreign::read(conn, &schema, &creates).map_err(|error| {
+        ReadError::server(
+            format!("reading the foreign keys of database {}", database.name),
+            error,
+        )
+    })?;
+    let listed = Listed::read(conn, &database.name)?;
+    let listed = listed.by_table();
+    let mut tables = Vec::with_capacity(database.tables.len());
+    for (name, create) in database.tables.iter().zip(creates) {
+        let written = odd_keys
+            .get(name)
+            .map_or(Cow::Borrowed(create.as_slice()), |keys| {
+                foreign::mended(&create, keys)
+            });
+        let names = (database.name.as_str(), name.as_str());
+        tables.push(read_table(
+            conn,
+            options,
+            &listed,
+            names,
+            (&create, &written),
+        )?);
+    }
+    Ok(tables)
+}
+
+/// The definitions of the listed tables as the server shows them.
+fn show_tables(conn: &mut Connection, database: &Database) -> Result<Vec<Vec<u8>>, ReadError> {
     let mut creates = Vec::with_capacity(database.tables.len());
     for name in &database.tables {
         let label = format!("table {}.{name}", database.name);
@@ -153,130 +176,220 @@ pub fn read_tables(
         );
         creates.push(show_create(conn, &label, &statement, &["Create Table"])?.text);
     }
-    let odd_keys = foreign::read(conn, &schema, &creates).map_err(|error| {
-        ReadError::server(
-            format!("reading the foreign keys of database {}", database.name),
-            error,
-        )
-    })?;
-    let facts = ask(
-        conn,
-        format!(
-            "SELECT TABLE_NAME, ENGINE, TABLE_ROWS, DATA_LENGTH, TABLE_TYPE, TABLE_COLLATION FROM information_schema.TABLES \
-             WHERE TABLE_SCHEMA = {schema}"
-        ),
-    )?;
-    let facts_of = by_name(&facts);
+    Ok(creates)
+}
+
+/// Puts together one table. `create` is its definition as the server shows it, `written` the same
+/// with all foreign keys quoted correctly.
+fn read_table(
+    conn: &mut Connection,
+    options: &ReadOptions,
+    listed: &ByTable,
+    (database, name): (&str, &str),
+    (create, written): (&[u8], &[u8]),
+) -> Result<Table, ReadError> {
+    let vendor = conn.server().vendor;
+    let all = listed.columns(name);
+    if all.is_empty() || !same_columns(written, &all) {
+        return Err(other_columns(conn, (database, name), create, &all));
+    }
+    let history = listed.is_versioned(name) && !options.no_history;
+    let kept = all.iter().filter(|column| column.stored(history));
+    let mut columns: Vec<Column> = kept.map(|column| column.column(vendor)).collect();
+    if history {
+        columns.extend(hidden_period(create, &all));
+    }
+    let generated = all.iter().filter(|column| column.generated());
+    let (key_name, key) = listed.key(name, &all, &columns, vendor);
+    let engine = listed.engine(name);
+    let rows = listed.rows(name);
+    Ok(Table {
+        unshown: unshown::of(conn, database, name, &all)?,
+        database: database.to_owned(),
+        name: name.to_owned(),
+        policy: policy(engine, create),
+        bytes: listed.bytes(name).max(rows * ROW_BYTES / 4),
+        rows,
+        engine: engine.to_owned(),
+        definition: collated::table(written, listed.collation(name), |name| {
+            Described::collation(&all, name)
+        }),
+        create: create.to_vec(),
+        columns,
+        generated: generated.map(|column| column.column(vendor)).collect(),
+        key,
+        key_name,
+        partitions: listed.partitions(name),
+        history,
+        numbered: history && all.iter().any(Described::numbers_transactions),
+    })
+}
+
+/// What `information_schema` says of all tables of a database. The first column of each result is
+/// the table name.
+struct Listed {
+    facts: ResultSet,
+    columns: ResultSet,
+    keys: ResultSet,
+    partitions: ResultSet,
+}
+
+impl Listed {
+    fn read(conn: &mut Connection, database: &str) -> Result<Self, ReadError> {
+        let schema = literal(database);
+        let ask = |conn: &mut Connection, query: String| {
+            conn.query(query).map_err(|error| {
+                ReadError::server(format!("reading the tables of database {database}"), error)
+            })
+        };
+        let facts = ask(
+            conn,
+            format!(
+                "SELECT TABLE_NAME, ENGINE, TABLE_ROWS, DATA_LENGTH, TABLE_TYPE, TABLE_COLLATION FROM information_schema.TABLES \
+                 WHERE TABLE_SCHEMA = {schema}"
+            ),
+        )?;
+        let expression = expression_column(conn);
+        let columns = ask(
+            conn,
+            format!(
+                "SELECT TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, EXTRA, {expression}, \
+                 CHARACTER_SET_NAME, COLLATION_NAME, COLUMN_DEFAULT FROM information_schema.COLUMNS \
+                 WHERE TABLE_SCHEMA = {schema} ORDER BY CAST(TABLE_NAME AS BINARY), ORDINAL_POSITION"
+            ),
+        )?;
+        let usable = usable_index(conn);
+        let keys = ask(
+            conn,
+            format!(
+                "SELECT TABLE_NAME, INDEX_NAME, NON_UNIQUE, SEQ_IN_INDEX, COLUMN_NAME, COLLATION, SUB_PART, NULLABLE \
+                 FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = {schema} AND NON_UNIQUE = 0{usable} \
+                 ORDER BY CAST(TABLE_NAME AS BINARY), INDEX_NAME = 'PRIMARY' DESC, INDEX_NAME, SEQ_IN_INDEX"
+            ),
+        )?;
+        let partitions = ask(
+            conn,
+            format!(
+                "SELECT TABLE_NAME, COALESCE(SUBPARTITION_NAME, PARTITION_NAME) FROM information_schema.PARTITIONS \
+                 WHERE TABLE_SCHEMA = {schema} AND PARTITION_NAME IS NOT NULL \
+                 ORDER BY CAST(TABLE_NAME AS BINARY), PARTITION_ORDINAL_POSITION, SUBPARTITION_ORDINAL_POSITION"
+            ),
+        )?;
+        Ok(Self {
+            facts,
+            columns,
+            keys,
+            partitions,
+        })
+    }
+
+    fn by_table(&self) -> ByTable<'_> {
+        ByTable {
+            facts: by_name(&self.facts),
+            columns: groups(&self.columns),
+            keys: groups(&self.keys),
+            partitions: groups(&self.partitions),
+            listed: self,
+        }
+    }
+}
+
+/// How to ask for the expression of a generated column.
+fn expression_column(conn: &Connection) -> &'static str {
     // The column exists since MariaDB 10.2.5 and MySQL 5.7.
     let server = conn.server();
     let has_expression = match server.vendor {
         Vendor::MariaDb => server.version >= (10, 2, 5),
         Vendor::MySql => server.version >= (5, 7, 0),
     };
-    let expression = if has_expression {
+    if has_expression {
         "COALESCE(GENERATION_EXPRESSION, '')"
     } else {
         "''"
-    };
-    // An index hidden from the optimizer cannot be forced either: MariaDB 10.6, MySQL 8.0.
-    let usable = match server.vendor {
+    }
+}
+
+/// The condition that leaves out indexes hidden from the optimizer, which cannot be forced either:
+/// MariaDB 10.6, MySQL 8.0.
+fn usable_index(conn: &Connection) -> &'static str {
+    let server = conn.server();
+    match server.vendor {
         Vendor::MariaDb if server.version >= (10, 6, 0) => " AND IGNORED = 'NO'",
         Vendor::MySql if server.version >= (8, 0, 0) => " AND IS_VISIBLE = 'YES'",
         _ => "",
-    };
-    let columns = ask(
-        conn,
-        format!(
-            "SELECT TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, EXTRA, {expression}, \
-             CHARACTER_SET_NAME, COLLATION_NAME, COLUMN_DEFAULT FROM information_schema.COLUMNS \
-             WHERE TABLE_SCHEMA = {schema} ORDER BY CAST(TABLE_NAME AS BINARY), ORDINAL_POSITION"
-        ),
-    )?;
-    let columns_of = groups(&columns);
-    let keys = ask(
-        conn,
-        format!(
-            "SELECT TABLE_NAME, INDEX_NAME, NON_UNIQUE, SEQ_IN_INDEX, COLUMN_NAME, COLLATION, SUB_PART, NULLABLE \
-             FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = {schema} AND NON_UNIQUE = 0{usable} \
-             ORDER BY CAST(TABLE_NAME AS BINARY), INDEX_NAME = 'PRIMARY' DESC, INDEX_NAME, SEQ_IN_INDEX"
-        ),
-    )?;
-    let keys_of = groups(&keys);
-    let partitions = ask(
-        conn,
-        format!(
-            "SELECT TABLE_NAME, COALESCE(SUBPARTITION_NAME, PARTITION_NAME) FROM information_schema.PARTITIONS \
-             WHERE TABLE_SCHEMA = {schema} AND PARTITION_NAME IS NOT NULL \
-             ORDER BY CAST(TABLE_NAME AS BINARY), PARTITION_ORDINAL_POSITION, SUBPARTITION_ORDINAL_POSITION"
-        ),
-    )?;
-    let partitions_of = groups(&partitions);
-    let vendor = conn.server().vendor;
-    let mut tables = Vec::with_capacity(database.tables.len());
-    for (name, create) in database.tables.iter().zip(creates) {
-        let name = name.as_str();
-        let mine = columns_of.get(name).cloned().unwrap_or(0..0);
-        let all: Vec<Described> = mine.map(|row| Described::read(&columns, row)).collect();
-        let written = odd_keys
-            .get(name)
-            .map_or(Cow::Borrowed(create.as_slice()), |keys| {
-                foreign::mended(&create, keys)
-            });
-        if all.is_empty() || !same_columns(&written, &all) {
-            return Err(other_columns(conn, (&database.name, name), &create, &all));
-        }
-        let fact = facts_of.get(name).copied();
-        let number = |column| fact.and_then(|row| facts.u64(row, column)).unwrap_or(0);
-        let engine = fact
-            .and_then(|row| facts.str(row, 1))
-            .unwrap_or_default()
-            .to_owned();
-        let versioned = fact.and_then(|row| facts.str(row, 4)) == Some("SYSTEM VERSIONED");
-        let history = versioned && !options.no_history;
-        let numbered = history && all.iter().any(Described::numbers_transactions);
-        let kept = all.iter().filter(|column| column.stored(history));
-        let mut read: Vec<Column> = kept.map(|column| column.column(vendor)).collect();
-        let generated = all.iter().filter(|column| column.generated());
-        let generated = generated.map(|column| column.column(vendor)).collect();
-        if history {
-            read.extend(hidden_period(&create, &all));
-        }
-        let (key_name, key) = keys_of
-            .get(name)
-            .map(|rows| usable_key(&keys, rows.clone(), &all, &read, vendor))
-            .unwrap_or_default();
-        let rows = number(2);
-        let unshown = unshown::of(conn, &database.name, name, &all)?;
-        tables.push(Table {
-            unshown,
-            database: database.name.clone(),
-            name: name.to_owned(),
-            policy: policy(&engine, &create),
-            bytes: number(3).max(rows * ROW_BYTES / 4),
-            rows,
-            engine,
-            definition: collated::table(&written, fact.and_then(|row| facts.str(row, 5)), |name| {
-                Described::collation(&all, name)
-            }),
-            create: create.clone(),
-            columns: read,
-            generated,
-            key,
-            key_name,
-            partitions: partitions_of
-                .get(name)
-                .map(|rows| {
-                    rows.clone()
-                        .filter_map(|row| partitions.str(row, 1))
-                        .map(str::to_owned)
-                        .collect()
-                })
-                .unwrap_or_default(),
-            history,
-            numbered,
-        });
     }
-    Ok(tables)
+}
+
+/// [`Listed`], and which of its rows belong to each table.
+struct ByTable<'a> {
+    listed: &'a Listed,
+    facts: HashMap<&'a str, usize>,
+    columns: HashMap<&'a str, Range<usize>>,
+    keys: HashMap<&'a str, Range<usize>>,
+    partitions: HashMap<&'a str, Range<usize>>,
+}
+
+impl ByTable<'_> {
+    fn fact(&self, table: &str, column: usize) -> Option<&str> {
+        self.listed.facts.str(*self.facts.get(table)?, column)
+    }
+
+    /// A number that `information_schema.TABLES` estimates; 0 if it does not.
+    fn estimate(&self, table: &str, column: usize) -> u64 {
+        let row = self.facts.get(table);
+        row.and_then(|row| self.listed.facts.u64(*row, column))
+            .unwrap_or(0)
+    }
+
+    fn engine(&self, table: &str) -> &str {
+        self.fact(table, 1).unwrap_or_default()
+    }
+
+    fn rows(&self, table: &str) -> u64 {
+        self.estimate(table, 2)
+    }
+
+    fn bytes(&self, table: &str) -> u64 {
+        self.estimate(table, 3)
+    }
+
+    /// Whether the server keeps its historical rows.
+    fn is_versioned(&self, table: &str) -> bool {
+        self.fact(table, 4) == Some("SYSTEM VERSIONED")
+    }
+
+    fn collation(&self, table: &str) -> Option<&str> {
+        self.fact(table, 5)
+    }
+
+    /// All of its columns.
+    fn columns(&self, table: &str) -> Vec<Described> {
+        let rows = self.columns.get(table).cloned().unwrap_or(0..0);
+        rows.map(|row| Described::read(&self.listed.columns, row))
+            .collect()
+    }
+
+    /// Name and columns of the key by which its rows can be cut into ranges.
+    fn key(
+        &self,
+        table: &str,
+        all: &[Described],
+        read: &[Column],
+        vendor: Vendor,
+    ) -> (String, Vec<KeyColumn>) {
+        self.keys
+            .get(table)
+            .map(|rows| usable_key(&self.listed.keys, rows.clone(), all, read, vendor))
+            .unwrap_or_default()
+    }
+
+    /// Its partitions or, if there are any, subpartitions.
+    fn partitions(&self, table: &str) -> Vec<String> {
+        let rows = self.partitions.get(table).cloned().unwrap_or(0..0);
+        rows.filter_map(|row| self.listed.partitions.str(row, 1))
+            .map(str::to_owned)
+            .collect()
+    }
 }
 
 /// Why the listed columns of a table differ from its definition: it changed in between, or some
@@ -341,8 +454,8 @@ fn by_name(result: &ResultSet) -> HashMap<&str, usize> {
 
 /// Row ranges of a sorted result by the table name in the first column. The result must be sorted
 /// by the bytes of that name: otherwise names that differ only in case come interleaved.
-fn groups(result: &ResultSet) -> HashMap<&str, std::ops::Range<usize>> {
-    let mut groups: HashMap<&str, std::ops::Range<usize>> = HashMap::new();
+fn groups(result: &ResultSet) -> HashMap<&str, Range<usize>> {
+    let mut groups: HashMap<&str, Range<usize>> = HashMap::new();
     for row in 0..result.len() {
         if let Some(name) = result.str(row, 0) {
             groups
@@ -357,7 +470,7 @@ fn groups(result: &ResultSet) -> HashMap<&str, std::ops::Range<usize>> {
 /// The first key whose order conditions can follow; the primary key comes first.
 fn usable_key(
     keys: &ResultSet,
-    rows: std::ops::Range<usize>,
+    rows: Range<usize>,
     all: &[Described],
     read: &[Column],
     vendor: Vendor,

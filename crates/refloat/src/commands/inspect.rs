@@ -28,7 +28,8 @@ The exit code is 0 when the source is whole, and 3 when something is missing.";
 
 /// Look at a dump: what it is, what is in it, and whether it is whole
 ///
-/// No server is needed, and nothing is changed. A folder is listed, an archive is unpacked into --scratch for that, and its definitions are read; a single file is read to its end.
+/// No server is needed, and nothing is changed. A folder is listed, an archive is unpacked into
+/// --scratch for that, and its definitions are read; a single file is read to its end.
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct InspectArgs {

@@ -311,6 +311,10 @@ pub fn of_copy(error: &CopyError) -> (Exit, Vec<String>) {
             }
             (exit, hints)
         }
+        // Everything is copied by then.
+        CopyError::Verify(VerifyError::Refused { hint, .. }) => {
+            (Exit::ProofFailed, vec![hint.clone()])
+        }
         CopyError::Verify(error) => of_verify(error),
         _ => (Exit::Failed, Vec::new()),
     }

@@ -57,12 +57,12 @@ fn packed(program: &str, bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// `head`, then so many parts of `filler`, compressed.
+/// `head`, then `parts` parts filled with `filler`, compressed.
 fn bomb(program: &str, head: &str, filler: u8, parts: usize) -> Vec<u8> {
     bomb_of(program, head, &[filler], parts)
 }
 
-/// `head`, then so many parts of repeated `filler`, compressed.
+/// `head`, then `parts` parts of repeated `filler`, compressed.
 fn bomb_of(program: &str, head: &str, filler: &[u8], parts: usize) -> Vec<u8> {
     let mut out = packed(program, head.as_bytes());
     let part = packed(program, &filler.repeat(PART / filler.len()));

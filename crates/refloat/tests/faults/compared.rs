@@ -63,7 +63,7 @@ fn a_dump_and_its_server_and_what_was_changed_since() {
             .exits(1)
             .says("the file is missing")
             .says(rows.file_name().unwrap().to_str().unwrap());
-        // Detected before any lock is taken: a lock of this session would be waited for.
+        // Detected before any lock is taken; otherwise it would wait for this session's lock.
         let mut other = servers::connect(server);
         other.exec(format!("LOCK TABLES {db}.t WRITE")).unwrap();
         finish(desk.refloat(["verify", &url, &url]))

@@ -18,7 +18,7 @@ pub struct Cutter {
     state: Arc<State>,
 }
 
-/// A protocol packet: length, sequence number, COM_QUERY, text.
+/// A protocol packet: length, sequence number, `COM_QUERY`, text.
 const ROLLBACK: &[u8] = b"\x09\x00\x00\x00\x03ROLLBACK";
 
 struct State {

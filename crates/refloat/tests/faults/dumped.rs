@@ -846,29 +846,28 @@ fn copy(from: &Path, to: &Path) {
     assert!(status.unwrap().success());
 }
 
+/// Loads the folder of a dump.
+fn load_folder(desk: &Desk, server: &Instance, folder: &Path, more: &[&str]) -> Run {
+    let mut command = desk.refloat(["load"]);
+    command.arg(folder).args(["--to", &server.url()]).args(more);
+    finish(command)
+}
+
+/// The file of the table `items` with this number.
+fn items_chunk(out: &Path, number: usize) -> PathBuf {
+    let manifest = read_manifest(out);
+    let path = table_of(&manifest, "items")["chunks"][number]["path"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    out.join(path)
+}
+
 /// What is done to a dump, then exit code and message of its load.
 type Damage<'a> = (&'a str, i32, &'a str, Box<dyn Fn(&Path) + 'a>);
 
-#[test]
-fn a_damaged_dump_is_never_loaded_as_whole() {
-    let server = shared(ServerKind::MariaDb1011);
-    let desk = Desk::new();
-    desk.load_text(
-        dump(&format!("{}{}", table("items", 2000), table("more", 300))),
-        server,
-        &[],
-    )
-    .exits(0);
-    let whole = some_dump(&desk, server, "whole");
-    let chunk = |out: &Path, number: usize| {
-        let manifest = read_manifest(out);
-        let path = table_of(&manifest, "items")["chunks"][number]["path"]
-            .as_str()
-            .unwrap()
-            .to_owned();
-        out.join(path)
-    };
-    let damages: Vec<Damage<'_>> = vec![
+fn damages(desk: &Desk) -> Vec<Damage<'_>> {
+    vec![
         (
             "no manifest",
             3,
@@ -898,7 +897,7 @@ fn a_damaged_dump_is_never_loaded_as_whole() {
             "a file less",
             3,
             "is missing",
-            Box::new(|out| fs::remove_file(chunk(out, 1)).unwrap()),
+            Box::new(|out| fs::remove_file(items_chunk(out, 1)).unwrap()),
         ),
         (
             "a file more",
@@ -911,7 +910,7 @@ fn a_damaged_dump_is_never_loaded_as_whole() {
             3,
             "bytes, and had",
             Box::new(|out| {
-                let path = chunk(out, 0);
+                let path = items_chunk(out, 0);
                 let bytes = fs::read(&path).unwrap();
                 fs::write(path, &bytes[..bytes.len() - 1]).unwrap();
             }),
@@ -956,50 +955,63 @@ fn a_damaged_dump_is_never_loaded_as_whole() {
                 fs::write(path, manifest::write(&found).unwrap()).unwrap();
             }),
         ),
-    ];
-    for (what, code, words, damage) in damages {
+    ]
+}
+
+#[test]
+fn a_damaged_dump_is_never_loaded_as_whole() {
+    let server = shared(ServerKind::MariaDb1011);
+    let desk = Desk::new();
+    desk.load_text(
+        dump(&format!("{}{}", table("items", 2000), table("more", 300))),
+        server,
+        &[],
+    )
+    .exits(0);
+    let whole = some_dump(&desk, server, "whole");
+    for (what, code, words, damage) in damages(&desk) {
         let out = desk.path(&what.replace(' ', "-"));
         copy(&whole, &out);
         damage(&out);
-        let mut command = desk.refloat(["load"]);
-        command.arg(&out).args(["--to", &server.url(), "--replace"]);
-        let run = finish(command);
+        let run = load_folder(&desk, server, &out, &["--replace"]);
         assert_eq!(run.code, Some(code), "{what}: {run:?}");
         run.says(words).never_says("done and proven");
     }
-    // Flipped bytes are caught by the frame's checksum, by the file's, or by a row that cannot be
-    // right.
     for at in [5, 40, 1000] {
-        let out = desk.path(&format!("flip-{at}"));
-        copy(&whole, &out);
-        let path = chunk(&out, 0);
-        let mut bytes = fs::read(&path).unwrap();
-        let at = at.min(bytes.len() - 1);
-        bytes[at] ^= 0x10;
-        fs::write(&path, bytes).unwrap();
-        let mut command = desk.refloat(["load"]);
-        command.arg(&out).args(["--to", &server.url(), "--replace"]);
-        finish(command)
-            .exits(1)
-            .says("tsv.zst")
-            .never_says("done and proven");
+        a_flipped_byte_is_caught(&desk, server, &whole, at);
     }
-    // The undamaged dump loads, and so does a part of it.
+    the_undamaged_dump_loads(&desk, server, &whole);
+}
+
+/// A flipped byte is caught by the frame's checksum, by the file's, or by a row that cannot be
+/// right.
+fn a_flipped_byte_is_caught(desk: &Desk, server: &Instance, whole: &Path, at: usize) {
+    let out = desk.path(&format!("flip-{at}"));
+    copy(whole, &out);
+    let path = items_chunk(&out, 0);
+    let mut bytes = fs::read(&path).unwrap();
+    let at = at.min(bytes.len() - 1);
+    bytes[at] ^= 0x10;
+    fs::write(&path, bytes).unwrap();
+    load_folder(desk, server, &out, &["--replace"])
+        .exits(1)
+        .says("tsv.zst")
+        .never_says("done and proven");
+}
+
+/// The undamaged dump loads, and so does a part of it.
+fn the_undamaged_dump_loads(desk: &Desk, server: &Instance, whole: &Path) {
     ask(server, &format!("DROP DATABASE {}", desk.db));
-    let mut command = desk.refloat(["load"]);
-    command
-        .arg(&whole)
-        .args(["--to", &server.url(), "--tables", "more"]);
-    finish(command).exits(0).says("done and proven");
+    load_folder(desk, server, whole, &["--tables", "more"])
+        .exits(0)
+        .says("done and proven");
     assert_eq!(
         (desk.rows(server, "more"), desk.rows(server, "items")),
         (Some(300), None)
     );
-    let mut command = desk.refloat(["load"]);
-    command
-        .arg(&whole)
-        .args(["--to", &server.url(), "--replace"]);
-    finish(command).exits(0).says("done and proven");
+    load_folder(desk, server, whole, &["--replace"])
+        .exits(0)
+        .says("done and proven");
     assert_eq!(desk.rows(server, "items"), Some(2000));
 }
 

@@ -12,8 +12,8 @@ use crate::support::{
     BOTH, Desk, Run, Running, ask, dump, finish_with_input, place, shared, table, wait_until,
 };
 
-/// A refused row stops the load, which says where and which rows may be in. With `--on-error
-/// continue` only that row is left out.
+/// A refused row stops the load, which says where and which rows may be in. With
+/// `--on-error continue` only that row is left out.
 #[test]
 fn a_refused_row_of_a_table_without_transactions_is_told() {
     let mut desk = Desk::new();

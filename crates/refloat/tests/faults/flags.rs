@@ -163,3 +163,16 @@ fn a_defaults_extra_file_is_read_besides_the_usual_ones() {
     assert_eq!(desk.rows(server, "items"), Some(10));
     ask(server, &format!("DROP USER {user}@'%'"));
 }
+
+/// A dump of SQL says its character set itself. An option that nobody reads would change rows in
+/// silence.
+#[test]
+fn a_character_set_for_a_dump_of_sql_is_refused() {
+    let desk = Desk::new();
+    let server = shared(ServerKind::MariaDb118);
+    let file = desk.file("dump.sql", dump(&table("items", 3)));
+    desk.load(&file, server, &["--charset", "latin1"])
+        .exits(3)
+        .says("is SQL, and options of delimited text were given");
+    assert_eq!(desk.tables(server), 0);
+}

@@ -5,6 +5,7 @@ use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use refloat_sandbox::Instance;
 use refloat_testkit::servers;
 
 use crate::support::{
@@ -32,158 +33,193 @@ fn plans(desk: &Desk, text: &str, url: &str, more: &[&str]) -> [Run; 3] {
     ]
 }
 
+/// Statements of a dump, more arguments, and what plan and load say about the two.
+type Refused = (&'static str, &'static [&'static str], &'static str);
+
+const REFUSED: &[Refused] = &[
+    (
+        "USE `elsewhere`;\nITEMS",
+        &[],
+        "names its own database elsewhere",
+    ),
+    (
+        "CREATE DATABASE `elsewhere`;\nITEMS",
+        &[],
+        "names its own database elsewhere",
+    ),
+    ("ITEMSCREATE USER evil@'%';\n", &[], "--allow accounts"),
+    (
+        "ITEMSSET GLOBAL max_connections=17;\n",
+        &[],
+        "--allow global",
+    ),
+    (
+        "ITEMSSET GLOBAL max_connections=17;\n",
+        &["--allow", "accounts"],
+        "--allow global",
+    ),
+    ("ITEMS\\! ls\n", &[], "client command"),
+    ("ITEMSsystem ls\n", &[], "client command"),
+    (
+        "ITEMSLOAD DATA INFILE '/etc/passwd' INTO TABLE items;\n",
+        &[],
+        "reads a file",
+    ),
+    (
+        "ITEMS",
+        &["--tables", "nothing"],
+        "no table of the dump is called nothing",
+    ),
+    (
+        "ITEMSPREPARE x FROM 'SELECT 1';\nEXECUTE x;\n",
+        &[],
+        "--skip dynamic-sql",
+    ),
+    (
+        "SET @@GLOBAL.GTID_PURGED=/*!80000 '+'*/ '3E11FA47-71CA-11E1-9E33-C80AA9429562:1-5';\nITEMS",
+        &[],
+        "--skip gtid-purged leaves it out",
+    ),
+    ("ITEMSROLLBACK;\n", &[], "rows before it are committed"),
+    (
+        "ITEMSCREATE TABLE late (a varchar(9) COLLATE nosuch_ci);\n",
+        &[],
+        "Unknown collation: 'nosuch_ci'",
+    ),
+    (
+        "ITEMSCREATE TABLE late (a varchar(9)) DEFAULT CHARSET=nosuch;\n",
+        &[],
+        "--map-collation nosuch=utf8mb4",
+    ),
+    (
+        "ITEMSCREATE TABLE late (a varchar(9) COLLATE nosuch_ci);\n",
+        &["--map-collation", "nosuch_ci=nosuch_either"],
+        "which --map-collation writes in the place of nosuch_ci",
+    ),
+    ("ITEMS", &["--write-path", "nonsense"], "nonsense"),
+];
+
 #[test]
 fn a_plan_is_refused_like_the_load() {
     let items = table("items", 20);
-    let cases: &[(&str, &[&str], &str)] = &[
-        (
-            "USE `elsewhere`;\nITEMS",
-            &[],
-            "names its own database elsewhere",
-        ),
-        (
-            "CREATE DATABASE `elsewhere`;\nITEMS",
-            &[],
-            "names its own database elsewhere",
-        ),
-        ("ITEMSCREATE USER evil@'%';\n", &[], "--allow accounts"),
-        (
-            "ITEMSSET GLOBAL max_connections=17;\n",
-            &[],
-            "--allow global",
-        ),
-        (
-            "ITEMSSET GLOBAL max_connections=17;\n",
-            &["--allow", "accounts"],
-            "--allow global",
-        ),
-        ("ITEMS\\! ls\n", &[], "client command"),
-        ("ITEMSsystem ls\n", &[], "client command"),
-        (
-            "ITEMSLOAD DATA INFILE '/etc/passwd' INTO TABLE items;\n",
-            &[],
-            "reads a file",
-        ),
-        (
-            "ITEMS",
-            &["--tables", "nothing"],
-            "no table of the dump is called nothing",
-        ),
-        (
-            "ITEMSPREPARE x FROM 'SELECT 1';\nEXECUTE x;\n",
-            &[],
-            "--skip dynamic-sql",
-        ),
-        (
-            "SET @@GLOBAL.GTID_PURGED=/*!80000 '+'*/ '3E11FA47-71CA-11E1-9E33-C80AA9429562:1-5';\nITEMS",
-            &[],
-            "--skip gtid-purged leaves it out",
-        ),
-        ("ITEMSROLLBACK;\n", &[], "rows before it are committed"),
-        (
-            "ITEMSCREATE TABLE late (a varchar(9) COLLATE nosuch_ci);\n",
-            &[],
-            "Unknown collation: 'nosuch_ci'",
-        ),
-        (
-            "ITEMSCREATE TABLE late (a varchar(9)) DEFAULT CHARSET=nosuch;\n",
-            &[],
-            "--map-collation nosuch=utf8mb4",
-        ),
-        (
-            "ITEMSCREATE TABLE late (a varchar(9) COLLATE nosuch_ci);\n",
-            &["--map-collation", "nosuch_ci=nosuch_either"],
-            "which --map-collation writes in the place of nosuch_ci",
-        ),
-        ("ITEMS", &["--write-path", "nonsense"], "nonsense"),
-    ];
     for kind in BOTH {
         let server = shared(kind);
         let mut desk = Desk::new();
-        for (body, more, says) in cases {
+        for case in REFUSED {
             desk.next();
+            let (body, more, _) = case;
             let text = dump(&body.replace("ITEMS", &items));
-            let code = if more.contains(&"nonsense") { 2 } else { 3 };
-            for run in plans(&desk, &text, &server.url(), more) {
-                run.exits(code).says(says);
+            refused_by_plan_and_load(&desk, server, &text, case);
+            if *body == "ITEMSSET GLOBAL max_connections=17;\n" {
+                stops_midway_from_a_pipe(&desk, server, &text, more);
             }
-            assert_eq!(desk.tables(server), 0, "a plan touches nothing");
-            // The load says the same before it touches anything, even if the source must be
-            // decompressed twice for that.
-            let plain = desk.file("load.sql", &text);
-            let packed = desk.file("load.sql.gz", Desk::compressed("gzip", &plain));
-            for source in [&plain, &packed] {
-                desk.load(source, server, more).exits(code).says(says);
-                let made = "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name IN ('@db', 'elsewhere')";
-                assert_eq!(desk.ask(server, made), "0", "{body} {more:?}");
-            }
-            if *body != "ITEMSSET GLOBAL max_connections=17;\n" {
-                continue;
-            }
-            // A pipe cannot be scanned in advance: the load stops midway.
-            let piped = desk.load_command(Path::new("-"), &server.url(), more);
-            let run = finish_with_input(piped, |stdin| {
-                let _ = stdin.write_all(text.as_bytes());
-            });
-            assert!(matches!(run.code, Some(1..=3)), "{body} {more:?}: {run:?}");
         }
-        // Everything at once, with one flag for each.
-        let many = format!(
-            "SET GLOBAL max_connections=17;\nCREATE USER evil@'%';\nGRANT SELECT ON *.* TO evil@'%';\n{items}PREPARE x FROM 'SELECT 1';\n"
-        );
-        desk.next();
-        let run = desk.load_text(dump(&many), server, &["--tables", "items,nothing"]);
-        let order = ["--skip global", "--skip accounts", "--skip dynamic-sql"];
-        assert!(
-            order.is_sorted_by_key(|flag| run.stderr.find(flag)),
-            "not in the order of their lines: {run:?}"
-        );
-        run.exits(3)
-            .says("--skip global")
-            .says("--skip accounts")
-            .says("(and 1 more of this class)")
-            .says("--skip dynamic-sql")
-            .says("no table of the dump is called nothing")
-            .never_says("--on-error");
-        desk.load_text(
-            dump(&many),
-            server,
-            &["--skip", "global,accounts,dynamic-sql"],
-        )
-        .exits(0);
-        desk.next();
-        desk.load_text(
-            dump(&format!(
-                "{items}PREPARE x FROM 'DELETE FROM items';\nEXECUTE x;\n"
-            )),
-            server,
-            &["--allow", "dynamic-sql"],
-        )
-        .exits(0);
-        assert_eq!(
-            desk.rows(server, "items"),
-            Some(0),
-            "what it did is counted"
-        );
-        let system = dump(&format!("USE `mysql`;\n{items}"));
-        let url = server.url();
-        let file = desk.file("system.sql", &system);
-        let plan = |more: &[&str]| {
-            let mut args = vec!["load", file.to_str().unwrap(), "--to", &url, "--plan"];
-            args.extend(more);
-            finish(desk.refloat(args))
-        };
-        plan(&[]).exits(3).says("--system-schema skip");
-        plan(&["--system-schema", "skip"])
-            .exits(0)
-            .says("0 in 0 tables")
-            .never_says("items");
-        let homeless = desk.file("homeless.sql", dump(&items));
-        let args = ["load", homeless.to_str().unwrap(), "--to", &url, "--plan"];
-        finish(desk.refloat(args))
-            .exits(3)
-            .says("names no database");
+        everything_at_once(&mut desk, server, &items);
+        dynamic_sql_is_allowed(&mut desk, server, &items);
+        system_schemas(&desk, server, &items);
+        no_database(&desk, server, &items);
     }
+}
+
+fn refused_by_plan_and_load(desk: &Desk, server: &Instance, text: &str, case: &Refused) {
+    let (body, more, says) = case;
+    let code = if more.contains(&"nonsense") { 2 } else { 3 };
+    for run in plans(desk, text, &server.url(), more) {
+        run.exits(code).says(says);
+    }
+    assert_eq!(desk.tables(server), 0, "a plan touches nothing");
+    // The load says the same before it touches anything, even if the source must be decompressed
+    // twice for that.
+    let plain = desk.file("load.sql", text);
+    let packed = desk.file("load.sql.gz", Desk::compressed("gzip", &plain));
+    for source in [&plain, &packed] {
+        desk.load(source, server, more).exits(code).says(says);
+        let made = "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name IN ('@db', 'elsewhere')";
+        assert_eq!(desk.ask(server, made), "0", "{body} {more:?}");
+    }
+}
+
+/// A pipe cannot be scanned in advance: the load stops midway.
+fn stops_midway_from_a_pipe(desk: &Desk, server: &Instance, text: &str, more: &[&str]) {
+    let piped = desk.load_command(Path::new("-"), &server.url(), more);
+    let run = finish_with_input(piped, |stdin| {
+        let _ = stdin.write_all(text.as_bytes());
+    });
+    assert!(matches!(run.code, Some(1..=3)), "{more:?}: {run:?}");
+}
+
+/// Everything at once, with one flag for each.
+fn everything_at_once(desk: &mut Desk, server: &Instance, items: &str) {
+    let many = format!(
+        "SET GLOBAL max_connections=17;\nCREATE USER evil@'%';\nGRANT SELECT ON *.* TO evil@'%';\n{items}PREPARE x FROM 'SELECT 1';\n"
+    );
+    desk.next();
+    let run = desk.load_text(dump(&many), server, &["--tables", "items,nothing"]);
+    let order = ["--skip global", "--skip accounts", "--skip dynamic-sql"];
+    assert!(
+        order.is_sorted_by_key(|flag| run.stderr.find(flag)),
+        "not in the order of their lines: {run:?}"
+    );
+    run.exits(3)
+        .says("--skip global")
+        .says("--skip accounts")
+        .says("(and 1 more of this class)")
+        .says("--skip dynamic-sql")
+        .says("no table of the dump is called nothing")
+        .never_says("--on-error");
+    desk.load_text(
+        dump(&many),
+        server,
+        &["--skip", "global,accounts,dynamic-sql"],
+    )
+    .exits(0);
+}
+
+fn dynamic_sql_is_allowed(desk: &mut Desk, server: &Instance, items: &str) {
+    desk.next();
+    desk.load_text(
+        dump(&format!(
+            "{items}PREPARE x FROM 'DELETE FROM items';\nEXECUTE x;\n"
+        )),
+        server,
+        &["--allow", "dynamic-sql"],
+    )
+    .exits(0);
+    assert_eq!(
+        desk.rows(server, "items"),
+        Some(0),
+        "what it did is counted"
+    );
+}
+
+fn system_schemas(desk: &Desk, server: &Instance, items: &str) {
+    let system = dump(&format!("USE `mysql`;\n{items}"));
+    let url = server.url();
+    let file = desk.file("system.sql", &system);
+    let plan = |more: &[&str]| {
+        let mut args = vec!["load", file.to_str().unwrap(), "--to", &url, "--plan"];
+        args.extend(more);
+        finish(desk.refloat(args))
+    };
+    plan(&[]).exits(3).says("--system-schema skip");
+    plan(&["--system-schema", "skip"])
+        .exits(0)
+        .says("0 in 0 tables")
+        .never_says("items");
+}
+
+fn no_database(desk: &Desk, server: &Instance, items: &str) {
+    let homeless = desk.file("homeless.sql", dump(items));
+    let args = [
+        "load",
+        homeless.to_str().unwrap(),
+        "--to",
+        &server.url(),
+        "--plan",
+    ];
+    finish(desk.refloat(args))
+        .exits(3)
+        .says("names no database");
 }
 
 /// For a plan, the server parses definitions without running them.

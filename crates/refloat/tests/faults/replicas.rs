@@ -12,7 +12,7 @@ use crate::support::{BOTH, Desk, ask, finish, wait_until};
 /// Rows of which every transaction of the writer changes one.
 const ACCOUNTS: u64 = 200;
 
-/// A server with this server_id and a binary log.
+/// A server with this `server_id` and a binary log.
 fn start(kind: ServerKind, number: u8) -> Ephemeral {
     let options = servers::quick(kind).option("server_id", number.to_string());
     servers::start(&if kind.is_mariadb() {

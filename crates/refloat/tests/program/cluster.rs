@@ -1,4 +1,5 @@
-//! `refloat cluster`: what is refused, and how a real cluster is shown. The cluster is the one of the sandbox's own test.
+//! `refloat cluster`: refusals, and how a real cluster is shown. The cluster is that of the
+//! sandbox's own test.
 
 use std::io::Read as _;
 use std::net::TcpStream;
@@ -57,7 +58,7 @@ fn lists_that_cannot_be_used_are_refused_with_what_is_wrong() {
         .says("between 0.1 and 3600");
 }
 
-/// A cluster of two that is well, as its list and as its first node show it.
+/// A healthy cluster of two, reached by its list and by its first node.
 pub fn is_shown(state: &Path, file: &str, first: &str) {
     let cluster = |args: &[&str]| Run::of(command(state).arg("cluster").args(args));
     let page = cluster(&["status", "--cluster", file]).exits(0).stdout;
@@ -103,7 +104,7 @@ pub fn is_shown(state: &Path, file: &str, first: &str) {
         watched.iter().all(|line| line.contains(r#""synced":2"#)),
         "{watched:?}"
     );
-    // The same for people: one page after the other.
+    // The same for people: one page after another.
     let lines = page.lines().count() + 5;
     let watched = ended_by_ctrl_c(
         command(state).args([
@@ -128,7 +129,7 @@ pub fn is_shown(state: &Path, file: &str, first: &str) {
     healthd_keeps_to_its_rules(state, file, first);
 }
 
-/// What healthd is told to allow counts: a donor may serve, until it is behind by more than it may be.
+/// healthd keeps to its options: a donor may serve until it is too far behind.
 fn healthd_keeps_to_its_rules(state: &Path, file: &str, first: &str) {
     let mut healthd = command(state);
     healthd.args(["cluster", "healthd", "--node", first]);
@@ -151,7 +152,7 @@ fn healthd_keeps_to_its_rules(state: &Path, file: &str, first: &str) {
         answer
     };
     assert_eq!(agent(), "ready up 100%\n");
-    // So the server calls itself a donor, and applies nothing.
+    // The server then calls itself a donor and applies nothing.
     let mut locked = connect_to(file, 0);
     locked.exec("FLUSH TABLES WITH READ LOCK").unwrap();
     healthd.says("donor: the node gives a copy to another one, and may serve meanwhile");
@@ -176,7 +177,8 @@ fn healthd_keeps_to_its_rules(state: &Path, file: &str, first: &str) {
     healthd.ends(0);
 }
 
-/// What is said of full copies to the nodes of that cluster, and written; nothing would make one fail.
+/// The advice on full copies to this cluster's nodes, as shown and as written; nothing would make a
+/// copy fail.
 fn is_advised(file: &str, cluster: &dyn Fn(&[&str]) -> Run) {
     let folder = tempfile::tempdir().unwrap();
     let tuned = folder.path().join("tuned.cnf");
@@ -205,7 +207,7 @@ fn is_advised(file: &str, cluster: &dyn Fn(&[&str]) -> Run) {
         .exits(2)
         .says("unknown unit `hours`; use s, m, h or d");
 
-    // One of them told to ask a node that there is not.
+    // One node is told to ask a donor that does not exist.
     let ask = |sql: &str| connect_to(file, 0).query_value(sql).unwrap();
     ask("SET GLOBAL wsrep_sst_donor = 'nobody'");
     let run = cluster(&["advise", "--cluster", file, "--json"]).exits(4);
@@ -224,7 +226,7 @@ fn is_advised(file: &str, cluster: &dyn Fn(&[&str]) -> Run) {
     );
 }
 
-/// Connects to a node of a list, by its place there.
+/// Connects to the node at index `at` of the list.
 fn connect_to(file: &str, at: usize) -> refloat_wire::Connection {
     let listed = std::fs::read_to_string(file).expect("the list is there");
     let url = listed
@@ -236,7 +238,7 @@ fn connect_to(file: &str, at: usize) -> refloat_wire::Connection {
     refloat_wire::Connection::connect(&options).unwrap()
 }
 
-/// So many lines of what a command says, which then gets Ctrl-C and ends well.
+/// The first `lines` lines of a command's output. The command then gets Ctrl-C and must end well.
 fn ended_by_ctrl_c(command: &mut Command, lines: usize) -> Vec<String> {
     let mut child = KillOnDrop::start(command.stdout(Stdio::piped()).stderr(Stdio::null()));
     let deadline = Instant::now() + LONG;
@@ -249,9 +251,9 @@ fn ended_by_ctrl_c(command: &mut Command, lines: usize) -> Vec<String> {
     said
 }
 
-/// A node of a cluster of two goes away and comes back, as a person does it: with a command, in two steps, and after kill -9.
+/// A node of a cluster of two goes away and comes back as a user would have it: with a command, in
+/// two steps, and after kill -9.
 pub fn is_maintained(state: &Path, file: &str, second: &str) {
-    let refloat = |args: &[&str]| Run::of(command(state).args(args));
     let maintain = |args: &[&str]| {
         let start = [
             "cluster",
@@ -262,8 +264,26 @@ pub fn is_maintained(state: &Path, file: &str, second: &str) {
             "--sample",
             "0.2s",
         ];
-        refloat(&[&start[..], args].concat())
+        Run::of(command(state).args(start).args(args))
     };
+    maintenance_that_cannot_be(state, file, second, &maintain);
+    a_node_comes_back_without_a_hold(&maintain);
+    maintenance_in_two_steps(state, &maintain);
+    // The change on c-1 can be reverted, and the node comes back anyway, with the hold or without.
+    for revert in [false, true] {
+        the_watching_process_is_killed(state, file, revert, &maintain);
+    }
+    maintain(&["--end"]).exits(3);
+}
+
+/// Refusals, and a plan.
+fn maintenance_that_cannot_be(
+    state: &Path,
+    file: &str,
+    second: &str,
+    maintain: &dyn Fn(&[&str]) -> Run,
+) {
+    let refloat = |args: &[&str]| Run::of(command(state).args(args));
     maintain(&[]).exits(2).says("--begin and later --end");
     refloat(&["cluster", "maintain", "c-9", "--cluster", file, "--plan"])
         .exits(2)
@@ -274,15 +294,17 @@ pub fn is_maintained(state: &Path, file: &str, second: &str) {
     maintain(&["--end"])
         .exits(3)
         .says("no maintenance of c-2 has been begun");
-    // The ring of these nodes has 8 MiB.
+    // These nodes have a ring of 8 MiB.
     let plan = maintain(&["--hold", "16M", "--plan"]).exits(0).stdout;
     assert!(
         plan.contains("kept by   c-1: is given 16.0 MiB of memory"),
         "{plan}"
     );
     assert!(plan.contains("c-1 is the only node that runs"), "{plan}");
+}
 
-    // No machine has so much left: what was told is taken back, and what is kept anyway is enough.
+/// No machine has that much memory left: the setting is reverted, and the ring alone is enough.
+fn a_node_comes_back_without_a_hold(maintain: &dyn Fn(&[&str]) -> Run) {
     let run = maintain(&[
         "--hold",
         "16M",
@@ -307,12 +329,16 @@ pub fn is_maintained(state: &Path, file: &str, second: &str) {
         "{}",
         run.stdout
     );
+}
 
-    let open = || {
-        let listed = refloat(&["settings", "list", "--json"]);
-        let listed: Value = serde_json::from_str(&listed.stdout).expect("JSON");
-        listed["open"].as_array().expect("a list").clone()
-    };
+/// Changes of servers that are not put back yet.
+fn open_changes(state: &Path) -> Vec<Value> {
+    let listed = Run::of(command(state).args(["settings", "list", "--json"]));
+    let listed: Value = serde_json::from_str(&listed.stdout).expect("JSON");
+    listed["open"].as_array().expect("a list").clone()
+}
+
+fn maintenance_in_two_steps(state: &Path, maintain: &dyn Fn(&[&str]) -> Run) {
     let begun = maintain(&["--hold", "16M", "--begin"]).exits(0);
     assert!(
         begun
@@ -322,7 +348,7 @@ pub fn is_maintained(state: &Path, file: &str, second: &str) {
         begun.stdout
     );
     assert_eq!(
-        open()[0]["journal"]["changes"][0]["name"],
+        open_changes(state)[0]["journal"]["changes"][0]["name"],
         "gcache.mem_size"
     );
     maintain(&["--", "true"])
@@ -335,47 +361,51 @@ pub fn is_maintained(state: &Path, file: &str, second: &str) {
         "{}",
         ended.stderr
     );
-    assert_eq!(open().len(), 0);
-
-    // Whoever watches is killed: what c-1 was told can be put back, and the node comes back all the same, with the hold or without.
-    for revert in [false, true] {
-        maintain(&["--hold", "16M", "--begin"]).exits(0);
-        let owner = open()[0]["journal"]["owner"]["pid"]
-            .as_u64()
-            .expect("a process");
-        signal("-KILL", owner);
-        let process = format!("/proc/{owner}/exe");
-        while std::fs::read_link(&process).is_ok() {
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
-        if revert {
-            let url = open()[0]["journal"]["server"]["peer"].clone();
-            let first = format!("mysql://{}/", url.as_str().expect("an address"));
-            let reverted = refloat(&["settings", "revert", "--to", &first]).exits(0);
-            assert!(
-                reverted.stdout.contains("gcache.mem_size: 0  put back"),
-                "{}",
-                reverted.stdout
-            );
-        }
-        refloat(&["cluster", "rejoin", "c-2", "--cluster", file])
-            .exits(3)
-            .says("the maintenance of c-2, begun at");
-        let back = maintain(&["--end"]).exits(0).says("going on in its place");
-        // What was put back while the node was away is kept again until it is there.
-        let again = "the others keep write-sets again until c-2 is back";
-        assert_eq!(back.stderr.contains(again), revert, "{}", back.stderr);
-        assert!(
-            back.stdout.starts_with("c-2 is back by IST"),
-            "{}",
-            back.stdout
-        );
-        assert_eq!(open().len(), 0);
-    }
-    maintain(&["--end"]).exits(3);
+    assert_eq!(open_changes(state).len(), 0);
 }
 
-/// Whoever is asked for copies first goes away last, and the page says who that is.
+fn the_watching_process_is_killed(
+    state: &Path,
+    file: &str,
+    revert: bool,
+    maintain: &dyn Fn(&[&str]) -> Run,
+) {
+    let refloat = |args: &[&str]| Run::of(command(state).args(args));
+    maintain(&["--hold", "16M", "--begin"]).exits(0);
+    let owner = open_changes(state)[0]["journal"]["owner"]["pid"]
+        .as_u64()
+        .expect("a process");
+    signal("-KILL", owner);
+    let process = format!("/proc/{owner}/exe");
+    while std::fs::read_link(&process).is_ok() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    if revert {
+        let url = open_changes(state)[0]["journal"]["server"]["peer"].clone();
+        let first = format!("mysql://{}/", url.as_str().expect("an address"));
+        let reverted = refloat(&["settings", "revert", "--to", &first]).exits(0);
+        assert!(
+            reverted.stdout.contains("gcache.mem_size: 0  put back"),
+            "{}",
+            reverted.stdout
+        );
+    }
+    refloat(&["cluster", "rejoin", "c-2", "--cluster", file])
+        .exits(3)
+        .says("the maintenance of c-2, begun at");
+    let back = maintain(&["--end"]).exits(0).says("going on in its place");
+    // A hold that was reverted while the node was away is set again until it is back.
+    let again = "the others keep write-sets again until c-2 is back";
+    assert_eq!(back.stderr.contains(again), revert, "{}", back.stderr);
+    assert!(
+        back.stdout.starts_with("c-2 is back by IST"),
+        "{}",
+        back.stdout
+    );
+    assert_eq!(open_changes(state).len(), 0);
+}
+
+/// The preferred donor goes away last, and the page names it.
 fn donors_come_last(file: &str, cluster: &dyn Fn(&[&str]) -> Run) {
     let list = std::fs::read_to_string(file).expect("a list");
     let urls = list.lines().filter_map(|line| line.strip_prefix("url = "));
@@ -401,11 +431,32 @@ fn donors_come_last(file: &str, cluster: &dyn Fn(&[&str]) -> Run) {
     }
 }
 
-/// Both nodes of a cluster go away in turn; a node that is down comes back, by IST without being asked, by a copy only when that is allowed.
+/// Both nodes go away in turn. A node that is down comes back by IST without further ado, by a full
+/// copy only if that is allowed.
 pub fn nodes_come_back(state: &Path, file: &str) {
     let refloat = |args: &[&str]| Run::of(command(state).args(args));
     let cluster = |args: &[&str]| refloat(&[&["cluster"], args, &["--cluster", file]].concat());
+    both_go_away_in_turn(state, file, &cluster);
+    let rejoin = |args: &[&str]| cluster(&[&["rejoin", "c-2"], args].concat());
+    one_that_was_stopped_comes_back(state, &cluster, &rejoin);
+    a_rejoin_is_killed(state, file);
 
+    // The node crashes, so what it misses is known only once its position is recovered. The other
+    // of the two has lost its majority.
+    refloat(&["sandbox", "node", "kill", "c-2"]).exits(0);
+    let first = Sandbox::new(state.join("sandbox"))
+        .node("c-1")
+        .expect("a node");
+    goes_on_alone(&first);
+    is_back("IST: ", rejoin(&[]));
+    one_that_forgot_its_place_takes_a_copy(state, &rejoin);
+    nobody_is_there_to_join(state, &rejoin);
+    what_only_tables_know_is_not_wiped(state, file);
+    a_cluster_beside_the_other_is_not_left(state, file);
+}
+
+fn both_go_away_in_turn(state: &Path, file: &str, cluster: &dyn Fn(&[&str]) -> Run) {
+    let refloat = |args: &[&str]| Run::of(command(state).args(args));
     cluster(&["rolling"])
         .exits(2)
         .says("what happens while a node is down");
@@ -416,7 +467,7 @@ pub fn nodes_come_back(state: &Path, file: &str) {
         "{}",
         plan.stdout
     );
-    donors_come_last(file, &cluster);
+    donors_come_last(file, cluster);
     let words = ["sh", "-c", "echo at $REFLOAT_NODE"];
     let all = refloat(
         &[
@@ -458,12 +509,20 @@ pub fn nodes_come_back(state: &Path, file: &str) {
         "{}",
         failed.stderr
     );
+}
 
-    let rejoin = |args: &[&str]| cluster(&[&["rejoin", "c-2"], args].concat());
-    let is_back = |by: &str, args: &[&str]| {
-        let said = rejoin(args).exits(0).stdout;
-        assert!(said.starts_with(&format!("c-2 is back by {by}")), "{said}");
-    };
+#[track_caller]
+fn is_back(by: &str, rejoined: Run) {
+    let said = rejoined.exits(0).stdout;
+    assert!(said.starts_with(&format!("c-2 is back by {by}")), "{said}");
+}
+
+fn one_that_was_stopped_comes_back(
+    state: &Path,
+    cluster: &dyn Fn(&[&str]) -> Run,
+    rejoin: &dyn Fn(&[&str]) -> Run,
+) {
+    let refloat = |args: &[&str]| Run::of(command(state).args(args));
     rejoin(&[])
         .exits(3)
         .says("c-2 is there, and in step with the others");
@@ -483,19 +542,12 @@ pub fn nodes_come_back(state: &Path, file: &str) {
         plan.contains("kept by   c-1: is given 64.0 MiB of memory"),
         "{plan}"
     );
-    is_back("IST: ", &[]);
+    is_back("IST: ", rejoin(&[]));
+}
 
-    a_rejoin_is_killed(state, file);
-
-    // It crashes, and what is missed is known only after its position was recovered. Of two nodes the other has lost its majority by that.
-    refloat(&["sandbox", "node", "kill", "c-2"]).exits(0);
-    let first = Sandbox::new(state.join("sandbox"))
-        .node("c-1")
-        .expect("a node");
-    goes_on_alone(&first);
-    is_back("IST: ", &[]);
-
-    // It has forgotten everything.
+/// Its grastate.dat has lost everything.
+fn one_that_forgot_its_place_takes_a_copy(state: &Path, rejoin: &dyn Fn(&[&str]) -> Run) {
+    let refloat = |args: &[&str]| Run::of(command(state).args(args));
     refloat(&["sandbox", "node", "stop", "c-2"]).exits(0);
     forget_the_place(state, "c-2");
     rejoin(&[])
@@ -506,9 +558,12 @@ pub fn nodes_come_back(state: &Path, file: &str) {
     let of_node = |line: &&str| line.starts_with("c-2 ");
     let line = listed.lines().find(of_node).expect("it is listed");
     assert!(line.contains("stopped"), "nothing was started: {line}");
-    is_back("a FULL COPY (SST)", &["--allow-sst"]);
+    is_back("a FULL COPY (SST)", rejoin(&["--allow-sst"]));
+}
 
-    // With the other node down there is nobody to join, and nothing is begun.
+/// With the other node down there is nothing to join, and nothing is started.
+fn nobody_is_there_to_join(state: &Path, rejoin: &dyn Fn(&[&str]) -> Run) {
+    let refloat = |args: &[&str]| Run::of(command(state).args(args));
     refloat(&["sandbox", "node", "stop", "c-2"]).exits(0);
     refloat(&["sandbox", "node", "stop", "c-1"]).exits(0);
     rejoin(&["--allow-sst"])
@@ -521,11 +576,9 @@ pub fn nodes_come_back(state: &Path, file: &str) {
         "{}",
         back.stdout
     );
-    what_only_tables_know_is_not_wiped(state, file);
-    a_cluster_beside_the_other_is_not_left(state, file);
 }
 
-/// What the page says of a cluster of two, of which the second one was stopped.
+/// The status page of a cluster of two whose second node was stopped.
 fn is_shown_without_one(state: &Path, page: &str) {
     let grastate = state.join("sandbox/instances/c-2/data/grastate.dat");
     let text = std::fs::read_to_string(&grastate).expect("the file is there");
@@ -545,7 +598,7 @@ fn is_shown_without_one(state: &Path, page: &str) {
         ", from c-1 (",
         &format!("    grastate.dat: {uuid}:{seqno}, safe_to_bootstrap 0\n"),
         "A transaction may hold 2.00 GiB in any number of rows\n",
-        // Its start was given the donor that it was to ask, which was put back when it was there.
+        // The donor that its start was given was put back once the node was up, so none is shown.
         "Full copies by rsync, without an account\n",
         "They are received by c-1 at 127.0.0.1:",
         "A full copy is of ",
@@ -555,14 +608,11 @@ fn is_shown_without_one(state: &Path, page: &str) {
     }
 }
 
-/// Whoever brings a node back is killed: what the other one was told stands where it can be put back.
+/// The process that brings a node back is killed: a journal holds what the other node was told, so
+/// that it can be reverted.
 fn a_rejoin_is_killed(state: &Path, file: &str) {
     let refloat = |args: &[&str]| Run::of(command(state).args(args));
-    let open = || {
-        let listed = refloat(&["settings", "list", "--json"]);
-        let listed: Value = serde_json::from_str(&listed.stdout).expect("JSON");
-        listed["open"].as_array().expect("a list").clone()
-    };
+    let open = || open_changes(state);
     assert_eq!(open().len(), 0);
     refloat(&["sandbox", "node", "stop", "c-2"]).exits(0);
     let rejoin = [
@@ -581,7 +631,7 @@ fn a_rejoin_is_killed(state: &Path, file: &str) {
     };
     let mut first = begin(Stdio::null());
     first.says("starting c-2");
-    // Its server hangs from its first moment on: it is surely not there when the program is killed.
+    // The server is frozen from its first moment, so it cannot be up when the program is killed.
     let node = Sandbox::new(state.join("sandbox")).node("c-2").unwrap();
     wait("it has begun", || node.pid().unwrap().is_some());
     node.freeze().unwrap();
@@ -590,7 +640,7 @@ fn a_rejoin_is_killed(state: &Path, file: &str) {
     let left = open();
     let changed = |at: usize| left[at]["journal"]["changes"][0].clone();
     assert_eq!(changed(0)["name"], "gcache.mem_size");
-    // Whom it asks first is told to its server by its command line, for this start only.
+    // The donor that it asks first is set on the server's command line, for this start only.
     let asks = ["name", "old", "new"].map(|field| changed(1)[field].clone());
     assert_eq!(asks, ["wsrep_sst_donor", "", "c-1,"]);
     refloat(&[&rejoin[..], &["--start-limit", "1s"]].concat())
@@ -613,7 +663,7 @@ fn a_rejoin_is_killed(state: &Path, file: &str) {
     let asked = || node.query("SELECT @@wsrep_sst_donor").ok();
     assert_eq!((open().len(), asked().as_deref()), (0, Some("")));
 
-    // The node goes on by itself when the program is killed, and is not to ask that one for ever.
+    // The node comes up by itself when the program is killed, and must not keep that donor forever.
     refloat(&["sandbox", "node", "stop", "c-2"]).exits(0);
     let mut killed = begin(Stdio::null());
     killed.says("starting c-2");
@@ -631,7 +681,7 @@ fn a_rejoin_is_killed(state: &Path, file: &str) {
     refloat(&["sandbox", "node", "stop", "c-2"]).exits(0);
     let back = refloat(&rejoin).exits(0).stdout;
     assert!(back.starts_with("c-2 is back by IST"), "{back}");
-    // The comparison of the rows is offered.
+    // The row comparison is offered.
     assert!(
         back.contains("  compare   refloat cluster verify "),
         "{back}"
@@ -639,11 +689,12 @@ fn a_rejoin_is_killed(state: &Path, file: &str) {
     assert_eq!(open().len(), 0);
 }
 
-/// One process changes a cluster at a time, whatever it is that it does; who comes second is told which one it is.
+/// Only one process changes a cluster at a time, whatever it does; the second is told which one
+/// that is.
 fn beside_a_rejoin(state: &Path, file: &str, process: u32) {
     let rejoin = ["rejoin", "c-2", "--cluster", file];
     let maintain = ["maintain", "c-1", "--cluster", file, "--", "true"];
-    // Each waits for a while: one that was killed may seem to be there for a moment still.
+    // Both wait for a while, because a process that was killed may seem alive for a moment.
     std::thread::scope(|scope| {
         for words in [&rejoin[..], &maintain] {
             scope.spawn(move || {
@@ -659,16 +710,16 @@ fn beside_a_rejoin(state: &Path, file: &str, process: u32) {
     });
 }
 
-/// A node that was told to begin a cluster does so, in the same history, beside the others.
+/// A node told to bootstrap does so in the same history, beside the other cluster.
 fn a_cluster_beside_the_other_is_not_left(state: &Path, file: &str) {
     let refloat = |args: &[&str]| Run::of(command(state).args(args));
-    // The last one that leaves may begin a cluster.
+    // Only the last node to leave may bootstrap.
     refloat(&["sandbox", "node", "stop", "c-2"]).exits(0);
     refloat(&["sandbox", "node", "stop", "c-1"]).exits(0);
     let folder = |node: &str| state.join(format!("sandbox/instances/{node}"));
     begin_with(state, "c-2");
     refloat(&["sandbox", "node", "start", "c-2", "--bootstrap"]).exits(0);
-    // Ahead of what the first begins with.
+    // Put it ahead of the position that c-1 starts from.
     let mut server = connect_to(file, 1);
     server.exec("CREATE DATABASE IF NOT EXISTS test").unwrap();
     for n in 0..20 {
@@ -699,7 +750,8 @@ fn a_cluster_beside_the_other_is_not_left(state: &Path, file: &str) {
         "{listed}"
     );
 
-    // As it is told to be mended. Its place is that of its own cluster, and was set aside.
+    // The option file is mended as advised. The position belonged to the node's own cluster and was
+    // set aside.
     std::fs::write(&path, options).expect("it can be written");
     let place = std::fs::read_to_string(folder("c-1").join("data/grastate.dat"));
     assert!(
@@ -718,7 +770,7 @@ fn a_cluster_beside_the_other_is_not_left(state: &Path, file: &str) {
     the_first_begins_anew(state, file, &uuid);
 }
 
-/// The file of a node's folder that names the other members.
+/// The option file in a node's folder.
 fn find_option_file(folder: &Path) -> std::path::PathBuf {
     let entries = std::fs::read_dir(folder).expect("the folder is there");
     let mut files = entries.map(|entry| entry.expect("an entry").path());
@@ -726,7 +778,8 @@ fn find_option_file(folder: &Path) -> std::path::PathBuf {
     found.expect("an option file")
 }
 
-/// Lets a node begin the cluster although another one was the last: Galera refuses that for good reason, and people insist.
+/// Lets a node bootstrap although another one left last. Galera refuses that for good reason, and
+/// people insist.
 fn begin_with(state: &Path, node: &str) {
     let grastate = state.join(format!("sandbox/instances/{node}/data/grastate.dat"));
     let text = std::fs::read_to_string(&grastate).expect("the file is there");
@@ -734,7 +787,8 @@ fn begin_with(state: &Path, node: &str) {
     std::fs::write(&grastate, insisted).expect("it can be written");
 }
 
-/// The first node begins a new history with what it has, and the second one takes a copy of that: two nodes as before.
+/// The first node bootstraps a new history with its data, and the second takes a copy: two nodes as
+/// before.
 fn the_first_begins_anew(state: &Path, file: &str, old: &str) {
     let refloat = |args: &[&str]| Run::of(command(state).args(args));
     refloat(&["sandbox", "node", "stop", "c-2"]).exits(0);
@@ -749,7 +803,7 @@ fn the_first_begins_anew(state: &Path, file: &str, old: &str) {
     assert!(said.starts_with("c-2 is back by a FULL COPY"), "{said}");
 }
 
-/// Has a node's file forget where it stands, as a start that fails late does.
+/// Erases the position in a node's grastate.dat, as a start that fails late does.
 fn forget_the_place(state: &Path, node: &str) {
     let grastate = state.join(format!("sandbox/instances/{node}/data/grastate.dat"));
     let text = std::fs::read_to_string(&grastate).expect("the file is there");
@@ -764,7 +818,8 @@ fn forget_the_place(state: &Path, node: &str) {
     std::fs::write(&grastate, nowhere).expect("it can be written");
 }
 
-/// The node that stopped last has more than the one that was begun with since, and its file has forgotten that.
+/// The node that stopped last has more than the one bootstrapped since, but its grastate.dat has
+/// lost its position.
 fn what_only_tables_know_is_not_wiped(state: &Path, file: &str) {
     let refloat = |args: &[&str]| Run::of(command(state).args(args));
     let ask = |sql: &str| connect_to(file, 0).query_value(sql).unwrap();

@@ -1,13 +1,13 @@
-//! Command lines in the pages and in the help are command lines: every one is given to the program.
+//! Gives every command line in the documentation and the help to the program.
 
 use std::path::{Path, PathBuf};
 
 use crate::help::COMMANDS;
 use crate::support::{Run, refloat};
 
-/// Where nothing answers: commands that need a server get as far as that.
+/// An address where nothing answers: commands that need a server get that far.
 const NOWHERE: &str = "mysql://root@127.0.0.1:1/";
-/// Pages with commands.
+/// Pages and folders of pages with commands.
 const PAGES: &[&str] = &["README.md", "CONTRIBUTING.md", "docs", "docs/design"];
 
 /// A command line, where it stands, and the exit code that the page gives.
@@ -15,7 +15,7 @@ struct Example {
     place: String,
     words: Vec<String>,
     code: Option<i32>,
-    /// What the page shows below it.
+    /// The output that the page shows below it.
     shown: Option<String>,
 }
 
@@ -39,7 +39,7 @@ fn pages() -> Vec<PathBuf> {
     found
 }
 
-/// Commands in the code of a page: fenced blocks, and lines that are indented by four.
+/// Commands in a page's code: fenced blocks, and lines indented by four.
 fn in_page(path: &Path) -> Vec<Example> {
     let text = std::fs::read_to_string(path).expect("the page can be read");
     let name = path
@@ -83,7 +83,8 @@ fn in_page(path: &Path) -> Vec<Example> {
     found
 }
 
-/// The commands of this program in a line of shell, as words. Variables and what other commands print are addresses of servers.
+/// This program's commands in a shell line, as words. Variables and command substitutions stand for
+/// server addresses.
 fn commands(line: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     for (at, _) in line.match_indices("refloat ") {
@@ -99,7 +100,7 @@ fn commands(line: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// Words as the shell divides them, up to the end of the command.
+/// Words as the shell splits them, up to the end of the command.
 fn words(text: &str) -> Vec<String> {
     let (mut words, mut word, mut begun) = (Vec::new(), String::new(), false);
     let mut quote = None;
@@ -136,7 +137,7 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// The same words with a server that does not answer in place of every server.
+/// The same words, with every server replaced by one that does not answer.
 fn led_nowhere(words: &[String]) -> Vec<String> {
     let address = |word: &String| word.contains("://") || word == "URL";
     let lead = |word: &String| {
@@ -156,18 +157,18 @@ fn run(words: &[String]) -> Run {
 fn check(example: &Example) {
     let Example { place, words, .. } = example;
     let line = words.join(" ");
-    // Parsed up to its end, and nothing else.
+    // Parse the whole line, and run nothing.
     let mut helped = words.clone();
-    // What stands behind `--` is for another program.
+    // What follows `--` is for another program.
     let end = words.iter().position(|word| word == "--");
     helped.insert(end.unwrap_or(words.len()), "--help".to_owned());
     let parsed = run(&helped);
     assert_eq!(parsed.code, 0, "{place}: refloat {line}\n{}", parsed.stderr);
-    // Those that start servers or write files go no further.
+    // Only these go further: the others may start servers or write files.
     if !["load", "settings"].contains(&words[0].as_str()) {
         return;
     }
-    // What it says of a whole command line, which `--help` does not look at.
+    // Next: checks of the whole command line, which `--help` skips.
     if words.iter().any(|word| word == "--help") {
         return;
     }

@@ -1,4 +1,5 @@
-//! Help is the manual: every command that can be seen has a long page with examples, and the pages fit 100 columns.
+//! Help is the manual: every visible command has a long page with examples, and the pages fit 100
+//! columns.
 
 use std::collections::BTreeSet;
 
@@ -68,7 +69,7 @@ fn every_page_has_examples_and_fits() {
                 line.chars().count()
             );
         }
-        // A command that a terminal of 80 columns would break cannot be pasted.
+        // A command that an 80-column terminal breaks cannot be pasted.
         let (_, examples) = run.stdout.split_once("EXAMPLES:").unwrap();
         let of_haproxy = |line: &&str| line.trim_start().starts_with("server ");
         let commands = examples.lines().filter(|line| line.starts_with("      "));
@@ -128,7 +129,7 @@ fn the_short_page_is_short() {
     );
 }
 
-/// The stock clients read `-h` as the host: a job that was ported from them must not report success.
+/// The stock clients read `-h` as the host: a job ported from them must not report success.
 #[test]
 fn the_short_flag_of_help_stands_alone() {
     for command in COMMANDS {
@@ -165,7 +166,8 @@ fn the_short_flag_of_help_stands_alone() {
     refloat(&["load", "/dump.sql", "--help"]).exits(0);
 }
 
-/// What a job that was ported from the stock clients says of the server is answered with what to say here.
+/// Server options of the stock clients, as a ported job has them, are answered with what to use
+/// here.
 #[test]
 fn options_of_the_stock_clients_are_answered_with_a_url() {
     for (args, says) in [
@@ -206,7 +208,8 @@ fn options_stand_in_groups() {
     }
 }
 
-/// Headings go on until the next one: an option behind those of a connection would stand among them.
+/// A heading extends to the next one: an option after the connection options would appear to be one
+/// of them.
 #[test]
 fn only_connections_stand_among_connections() {
     let of_connections = [
@@ -257,7 +260,7 @@ fn exit_codes_of_the_help_are_those_of_the_page() {
     }
 }
 
-/// Every option that a page of help, or of the documentation, names in passing is an option of some command.
+/// Every option that a help page or the documentation mentions is an option of some command.
 #[test]
 fn options_that_are_named_exist() {
     let mut help = String::new();
@@ -298,7 +301,7 @@ fn options_that_are_named_exist() {
     }
 }
 
-/// Options of other programs that the pages speak of.
+/// Options of other programs that the pages mention.
 const FOREIGN: &[&str] = &[
     "--wsrep-recover",
     "--skip-tz-utc",
@@ -314,7 +317,7 @@ const FOREIGN: &[&str] = &[
     "--rows",
 ];
 
-/// The long options that a text names.
+/// The long options in a text.
 fn options_in(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices("--")
         .filter(|(at, _)| !text[..*at].ends_with(|c: char| c == '-' || c.is_ascii_alphanumeric()))

@@ -1,5 +1,5 @@
-//! What dies while nodes go away and come back: donors and joiners in the middle of what is sent, the program between two nodes, a node that is
-//! to stop.
+//! Deaths while nodes go away and come back: of donors and joiners during IST, of the program
+//! between two nodes, of a node that is being stopped.
 
 use std::fs;
 use std::path::Path;
@@ -34,8 +34,8 @@ fn whoever_dies_while_a_node_goes_or_comes_nothing_is_missing() {
     assert_eq!(place.kept(), before);
 }
 
-/// A maintenance that has come as far as to receive what the node missed, which is too much to have arrived by then: the node lies frozen. And its
-/// donor.
+/// A maintenance whose node is receiving what it missed. That is too much to have arrived already,
+/// and the node is frozen. Returns the program and the index of the donor.
 fn receives(place: &Place, at: usize) -> (Running, usize) {
     let [here, go] = ["here", "go"].map(|name| place.state.path().join(name));
     let _ = (fs::remove_file(&here), fs::remove_file(&go));
@@ -60,7 +60,7 @@ fn receives(place: &Place, at: usize) -> (Running, usize) {
     let was = log(&node.error_log()).len();
     let since = || log(&node.error_log())[was..].to_owned();
     fs::write(&go, "").expect("a file");
-    // All of it comes within a fraction of a second: nobody sleeps for long meanwhile.
+    // The whole IST takes a fraction of a second, so poll often.
     let begun = Instant::now();
     while !since().contains("Receiving IST: ") {
         assert!(begun.elapsed() < LONG, "it does not receive");
@@ -79,10 +79,10 @@ fn log(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-/// The node dies in the middle of what it receives: somebody starts it again, and it goes on with what is kept for it.
+/// The node dies while it receives; it is started again, and continues with what is kept for it.
 fn a_joiner_is_killed_while_it_receives(place: &Place) {
     let (mut running, donor) = receives(place, 1);
-    // The one that keeps most is asked first.
+    // The node that keeps the most is asked first.
     let plan = running.said();
     let holder = plan
         .lines()
@@ -100,9 +100,9 @@ fn a_joiner_is_killed_while_it_receives(place: &Place) {
     place.all_are_in_step();
 }
 
-/// The donor dies in the middle of what it sends. Its joiner gives up for good and goes, which makes two of three: the last one has no majority, and
-/// rightly serves nobody until a person says that the others are gone. The node is started again by itself, as soon as somebody serves, and takes no
-/// full copy.
+/// The donor dies while it sends. Its joiner gives up for good and exits, so two of three are gone:
+/// the last node has no majority and rightly serves nobody until a person says that the others are
+/// gone. The joiner is restarted automatically as soon as a node serves, and takes no full copy.
 fn a_donor_is_killed_while_it_sends(place: &Place) {
     let (mut running, donor) = receives(place, 1);
     let third = (0..3).find(|&at| at != 1 && at != donor).expect("another");
@@ -111,7 +111,7 @@ fn a_donor_is_killed_while_it_sends(place: &Place) {
     running.says(&format!("{} has failed while it started: ", place.name(1)));
     running.says("Its server is ended, and it is started again; what it misses is kept on");
     goes_on_alone(place.node(third));
-    // The donor is down still: that is said, and the node is back without it.
+    // The donor is still down: that is reported, and the node is back without it.
     let said = running.ends(6);
     assert!(
         said.contains(&format!(
@@ -126,8 +126,9 @@ fn a_donor_is_killed_while_it_sends(place: &Place) {
     place.all_are_in_step();
 }
 
-/// What is to stop the node kills it, so that it does not write down where it stands: its tables know, and it comes back by what it misses. When it
-/// has forgotten its place altogether it is left down: it would take a full copy.
+/// The stop command kills the node, so it does not record its position: its tables know it, and the
+/// node comes back by IST. A node that has lost its position altogether stays down, because it
+/// would take a full copy.
 fn a_node_is_killed_by_what_is_to_stop_it(place: &Place) {
     let (node, name) = (place.node(1), place.name(1));
     let servers = std::env::var("REFLOAT_SERVERS").map_or_else(
@@ -178,7 +179,8 @@ fn a_node_is_killed_by_what_is_to_stop_it(place: &Place) {
     place.all_are_in_step();
 }
 
-/// A node is away when the program dies: it is found by the same command, and by no other one begun anew beside it.
+/// The program dies while a node is away: the same command finds that maintenance, and starts no
+/// other beside it.
 fn the_program_is_killed_between_two_nodes(place: &Place, before: &[String]) {
     let [here, both] = [
         place.state.path().join("rolled"),
@@ -193,7 +195,7 @@ fn the_program_is_killed_between_two_nodes(place: &Place, before: &[String]) {
             &["--", "sh", "-c", script],
         )
     };
-    // The second one is away.
+    // Sleeps only while the second node is away.
     let script = format!(
         "[ -e {0} ] && touch {1}; touch {0}; [ ! -e {1} ] || sleep 5",
         here.display(),
@@ -223,7 +225,8 @@ fn the_program_is_killed_between_two_nodes(place: &Place, before: &[String]) {
     place.all_are_in_step();
 }
 
-/// While the first node is away another one falls out of step: none goes away any more, and those that have not are named.
+/// Another node falls out of step while the first is away: no further node goes away, and those
+/// still to come are named.
 fn a_node_is_out_of_step_before_its_turn(place: &Place) {
     let [here, go] = ["first", "on"].map(|name| place.state.path().join(name));
     let script = format!(

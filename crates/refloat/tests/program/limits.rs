@@ -1,4 +1,4 @@
-//! Programs that tests start. None of them is waited for forever, and none outlives its test.
+//! Programs that tests start: none is waited for forever, and none outlives its test.
 
 use std::io::{self, BufRead as _, BufReader, Read};
 use std::ops::{Deref, DerefMut};
@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// No run in a test takes longer.
+/// Limit for every run of a program.
 pub const LIMIT: Duration = Duration::from_secs(600);
 
 const POLL: Duration = Duration::from_millis(5);
 
-/// A process that is killed as soon as nobody needs it, also if a test fails.
+/// A process that is killed on drop, so also when a test fails.
 pub struct KillOnDrop(Child);
 
 impl KillOnDrop {
@@ -57,7 +57,7 @@ impl Drop for KillOnDrop {
     }
 }
 
-/// Runs a program without input, and returns what it printed. Kills it if it takes too long.
+/// Runs a program without input and returns its output. Kills it if it takes too long.
 #[track_caller]
 pub fn output(command: &mut Command) -> Output {
     command
@@ -67,14 +67,14 @@ pub fn output(command: &mut Command) -> Output {
     output_of(KillOnDrop::start(command))
 }
 
-/// The same for a program that runs already, and whose stdout and stderr are pipes.
+/// Like [`output`], for a running program whose stdout and stderr are pipes.
 #[track_caller]
 pub fn output_of(mut child: KillOnDrop) -> Output {
     let stdout = Printed::by(child.stdout.take().expect("it is a pipe"));
     let stderr = Printed::by(child.stderr.take().expect("it is a pipe"));
     let deadline = Instant::now() + LIMIT;
     let status = child.ends_by(deadline);
-    // Processes that it has started may still hold its pipes open.
+    // Its child processes may still hold its pipes open.
     let is_whole = || stdout.is_whole() && stderr.is_whole();
     while !is_whole() && Instant::now() < deadline {
         thread::sleep(POLL);
@@ -94,7 +94,7 @@ pub fn output_of(mut child: KillOnDrop) -> Output {
     }
 }
 
-/// What came out of a pipe so far. A thread reads it.
+/// Output of a pipe so far, read by a thread.
 struct Printed {
     bytes: Arc<Mutex<Vec<u8>>>,
     reader: JoinHandle<()>,
@@ -126,7 +126,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The lines that come out of a pipe, each as soon as it is there. A thread reads them.
+/// The lines of a pipe as they arrive, read by a thread.
 pub struct Lines {
     told: Receiver<io::Result<String>>,
     deadline: Instant,
@@ -135,12 +135,12 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Panics at the deadline if there is no end by then.
+    /// The lines of `pipe`. Iterating panics if they have not ended by the deadline.
     pub fn of(pipe: impl Read + Send + 'static, deadline: Instant) -> Self {
         let (tell, told) = mpsc::channel();
         thread::spawn(move || {
             let lines = BufReader::new(pipe).lines();
-            // Nobody may listen any more.
+            // The receiver may be gone.
             let _ = lines.into_iter().try_for_each(|line| tell.send(line));
         });
         Self {

@@ -1,5 +1,6 @@
-//! Nodes that go away and come back while an application writes, and what is killed, cut off or full meanwhile: no acknowledged write is missing, no
-//! node begins a cluster of its own, and what the others were told is put back.
+//! Nodes go away and come back while an application writes, and things are killed, cut off or full:
+//! no acknowledged write is lost, no node bootstraps a cluster of its own, and what the others were
+//! told is reverted.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -16,9 +17,9 @@ use refloat_wire::{ConnectOptions, Connection};
 use crate::limits::KillOnDrop;
 use crate::support::{Run, command, signal, state_folder};
 
-/// Nothing here takes longer.
+/// Limit for every wait.
 pub const LONG: Duration = Duration::from_secs(120);
-/// Bytes that each node keeps by itself: little.
+/// Ring size of each node: small.
 const RING: &str = "8M";
 
 pub struct Place {
@@ -93,7 +94,7 @@ impl Place {
         Run::of(&mut self.cluster(words, more))
     }
 
-    /// What the nodes keep, and have been told to: all that a maintenance changes.
+    /// Everything that a maintenance changes: what each node keeps by itself or was told to keep.
     pub fn kept(&self) -> Vec<String> {
         (0..3).map(|at| self.kept_by(at)).collect()
     }
@@ -106,7 +107,7 @@ impl Place {
             .filter(|one| one.starts_with("gcache."))
             .collect();
         kept.sort_unstable();
-        // Whom it asks first for what it missed is for one start only.
+        // The donor that it asks first is for one start only.
         let asks = self.ask(at, "SELECT @@wsrep_sst_donor");
         format!("{}; asks '{asks}'", kept.join(";"))
     }
@@ -126,8 +127,8 @@ impl Place {
         }
     }
 
-    /// Runs `work` beside an application that writes one number after the other on the first node, and looks afterwards whether each that was
-    /// acknowledged is on every node.
+    /// Runs `work` beside an application that writes consecutive numbers on the first node, then
+    /// asserts that every acknowledged number is on every node.
     pub fn beside_an_application<T>(&self, work: impl FnOnce(&AtomicU64) -> T) -> T {
         let (acknowledged, end) = (AtomicU64::new(0), AtomicBool::new(false));
         self.ask(0, "TRUNCATE TABLE app.t");
@@ -159,7 +160,7 @@ impl Place {
     }
 }
 
-/// Ends the application also when the work beside it panics.
+/// Ends the application on drop, so also when the work beside it panics.
 struct Ending<'a>(&'a AtomicBool);
 
 impl Drop for Ending<'_> {
@@ -168,7 +169,8 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// Writes one number after the other. What has failed is tried again: when it is there after all it was not acknowledged, but not lost either.
+/// Writes consecutive numbers, and retries failures. A number that turns out to be there on the
+/// retry was not acknowledged, but not lost either.
 fn write(url: &str, acknowledged: &AtomicU64, end: &AtomicBool) {
     /// `ER_DUP_ENTRY`.
     const THERE: u16 = 1062;
@@ -220,13 +222,13 @@ fn is_primary(node: &GaleraNode) -> Option<bool> {
     Some(said.ends_with("\tPrimary"))
 }
 
-/// Waits until a node has lost its majority, and says in the place of a person that the others are gone.
+/// Waits until a node has lost its majority, then declares the others gone, as a person would.
 pub fn goes_on_alone(node: &GaleraNode) {
     wait("it has no majority", || is_primary(node) == Some(false));
     servers::tell_provider(node, "pc.bootstrap", "1");
 }
 
-/// A program that runs, and what it has said so far.
+/// A running program and what it has said so far.
 pub struct Running {
     child: KillOnDrop,
     said: std::sync::Arc<Mutex<String>>,
@@ -238,7 +240,7 @@ impl Running {
         Self::start_into(command, Stdio::null())
     }
 
-    /// The same, with a place for what it prints as its result.
+    /// Like `start`, with stdout, for its result, going to `stdout`.
     pub fn start_into(mut command: Command, stdout: Stdio) -> Self {
         let mut child = KillOnDrop::start(command.stdout(stdout).stderr(Stdio::piped()));
         let said = std::sync::Arc::new(Mutex::new(String::new()));
@@ -289,7 +291,7 @@ impl Running {
         self.until_read();
     }
 
-    /// Waits until all of its output is read. Processes that it has started may hold its pipe open.
+    /// Waits until all of its output is read. Its child processes may hold the pipe open.
     #[track_caller]
     fn until_read(&self) {
         wait("its output ends", || self.reader.is_finished());
@@ -300,7 +302,7 @@ impl Running {
         self.ends_within(LONG, code)
     }
 
-    /// Waits so long until it has ended with this code: what it said.
+    /// Waits up to `patience` for it to end with this code. Returns what it said.
     #[track_caller]
     pub fn ends_within(mut self, patience: Duration, code: i32) -> String {
         let begun = Instant::now();
@@ -336,7 +338,8 @@ fn whatever_is_killed_during_a_maintenance_nothing_is_missing() {
             let mut running = Running::start(away(&place, &second, &["--", "sleep", "1"]));
             running.says(&words);
             running.kill();
-            // A start or stop that was begun goes on without the program. One that is to stop answers for a moment still.
+            // A start or stop that has begun goes on without the program. A stopping node still
+            // answers for a moment, and `--end` must cope with that: no pause in that case.
             if !words.starts_with("stopping") {
                 std::thread::sleep(Duration::from_millis(300));
             }
@@ -354,7 +357,7 @@ fn whatever_is_killed_during_a_maintenance_nothing_is_missing() {
     assert_eq!(place.kept(), before);
 }
 
-/// Ends a maintenance whose program was killed. Its command may go on for a moment.
+/// Ends a maintenance whose program was killed. Its command may run on for a moment.
 fn end_when_its_command_has(place: &Place, node: &str) {
     wait("its command has ended", || {
         let run = place.run(&["maintain", node], &["--end"]);
@@ -366,12 +369,14 @@ fn end_when_its_command_has(place: &Place, node: &str) {
     });
 }
 
-/// The program is killed, and the command goes on with the files of the node: it is not started beside that, and status says where things stand.
+/// The program is killed while the command still works on the node's files: the node is not started
+/// beside it, and status says where things stand.
 fn its_command_goes_on(place: &Place, second: &str) {
     let [begun, gate] = ["begun", "gate"].map(|name| place.state.path().join(name));
     fs::write(&gate, "").expect("a file");
     let script = format!(
-        // It outlives the program, whose output is read to its end.
+        // The script outlives the program, whose output is read to its end, so it must not hold the
+        // pipe.
         "exec >/dev/null 2>&1; touch {}; while [ -e {} ]; do sleep 0.1; done",
         begun.display(),
         gate.display()
@@ -395,7 +400,7 @@ fn its_command_goes_on(place: &Place, second: &str) {
         .run(&["maintain", second], &["--end"])
         .exits(3)
         .says("still runs: process ");
-    // The one that is proposed can be given as it is.
+    // The proposed command works as printed.
     place
         .run(&["maintain", second, "--for", "1s"], &["--", "true"])
         .exits(3)
@@ -408,13 +413,13 @@ fn its_command_goes_on(place: &Place, second: &str) {
     place.all_are_in_step();
 }
 
-/// A maintenance for which the others are surely told to keep more, whatever they keep by themselves.
+/// A maintenance for which the others must be told to keep more than their rings hold.
 fn away(place: &Place, node: &str, more: &[&str]) -> Command {
     let words = ["maintain", node, "--for", "1m", "--hold", "64M"];
     place.cluster(&words, &[&["--sample", "1s"], more].concat())
 }
 
-/// The node has not been stopped yet, and is not.
+/// The node was not stopped yet, and is not stopped afterwards.
 fn killed_while_the_others_are_told(place: &Place, second: &str, before: &[String]) {
     let running = Running::start(away(place, second, &["--", "sleep", "1"]));
     let process = place.node(1).pid().expect("a state");
@@ -431,8 +436,8 @@ fn killed_while_the_others_are_told(place: &Place, second: &str, before: &[Strin
     assert_eq!(place.kept(), before);
 }
 
-/// The node is back, and what is kept for it is not needed any more. One of those that keep it writes nothing in that moment, so that the program is
-/// surely dead before all have let go.
+/// The node is back, and the hold is no longer needed. One holder takes no writes at that moment,
+/// so the program is certainly dead before all have let go.
 fn killed_while_the_others_are_told_to_let_go(place: &Place, second: &str, before: &[String]) {
     let mut running = Running::start(away(place, second, &["--", "true"]));
     running.says(&format!("starting {second}"));
@@ -456,7 +461,7 @@ fn killed_while_the_others_are_told_to_let_go(place: &Place, second: &str, befor
     assert_eq!(place.kept(), before);
 }
 
-/// The node dies while it comes back: what it misses is kept on until it is there.
+/// The node dies while it comes back: what it misses is kept until it is back.
 fn a_joiner_is_killed(place: &Place, second: &str) {
     let mut running = Running::start(away(place, second, &["--", "true"]));
     running.says(&format!("starting {second}"));
@@ -471,8 +476,8 @@ fn a_joiner_is_killed(place: &Place, second: &str) {
     place.all_are_in_step();
 }
 
-/// The node is away for longer than is allowed: that is told, nothing is kept for it from then on, and it comes back by a full copy. The application goes
-/// on all the time.
+/// The node is away for longer than allowed: that is reported, nothing more is kept for it, and it
+/// comes back by a full copy. The application keeps running.
 fn a_hold_runs_out(place: &Place, second: &str, before: &[String]) {
     const OTHERS: [usize; 2] = [0, 2];
     place.ask(
@@ -518,8 +523,9 @@ fn a_hold_runs_out(place: &Place, second: &str, before: &[String]) {
     place.ask(0, "DROP TABLE app.large");
 }
 
-/// While a node is maintained nothing else is begun by somebody with runs and locks of his own. Nobody was told to keep anything here: the word in the
-/// node's data directory is the only sign, and says nothing any more when its process is gone.
+/// Nothing else starts beside a maintenance, even with a state directory of its own. No node was
+/// told to keep anything here: the mark in the node's data directory is the only sign, and it no
+/// longer counts once its process is gone.
 fn nobody_begins_beside_it(place: &Place, second: &str) {
     let other = state_folder();
     let nodes = place.state.path().join("sandbox");
@@ -572,7 +578,8 @@ fn a_partition_during_rolling_maintenance_is_waited_for() {
         let down = (0..3)
             .find(|&at| place.node(at).pid().is_ok_and(|pid| pid.is_none()))
             .expect("one of them is down");
-        // Of the two that are left one is cut off: neither has a majority, and neither may go on by itself.
+        // One of the two nodes left is cut off: neither has a majority, and neither may carry on
+        // alone.
         let other = (0..3).rfind(|&at| at != down).expect("another");
         place.node(other).cut().expect("it can be cut off");
         let primary = |at: usize| is_primary(place.node(at)) == Some(true);
@@ -583,7 +590,7 @@ fn a_partition_during_rolling_maintenance_is_waited_for() {
         let stuck = acknowledged.load(Ordering::Relaxed);
         fs::write(&go, "").expect("a file");
         std::thread::sleep(Duration::from_secs(3));
-        // A look at the node that was cut off may take until its limit.
+        // Observing the node that was cut off may take until its limit.
         running.says("cannot be seen just now");
         assert!(
             !left.iter().any(|&at| primary(at)),
@@ -591,10 +598,10 @@ fn a_partition_during_rolling_maintenance_is_waited_for() {
         );
         assert!(acknowledged.load(Ordering::Relaxed) <= stuck + 1);
         place.node(other).heal().expect("it can be healed");
-        // What the node misses was kept all the time, and the others have their turn.
+        // The missed write-sets were kept throughout, and the other nodes get their turn.
         let said = running.ends_within(3 * LONG, 0);
         assert!(said.contains("cannot be seen just now"), "{said}");
-        // The one that the application writes to is the last.
+        // The node that the application writes to comes last.
         let order = said.lines().find(|line| line.starts_with("Order: "));
         let last = order.and_then(|order| order.rsplit(", ").next());
         assert_eq!(last, Some(place.name(0)), "{said}");
@@ -606,7 +613,7 @@ fn a_partition_during_rolling_maintenance_is_waited_for() {
 #[test]
 fn a_copy_that_fails_is_told_and_the_next_one_is_whole() {
     let place = Place::new(false);
-    // So much that a copy can be met at work, and that no node keeps it for those that miss it.
+    // Large enough to catch a copy at work, and more than any node keeps for those that miss it.
     place.ask(
         0,
         "CREATE TABLE app.large (id INT PRIMARY KEY, v LONGBLOB) ENGINE=InnoDB",
@@ -620,7 +627,7 @@ fn a_copy_that_fails_is_told_and_the_next_one_is_whole() {
 }
 
 impl Place {
-    /// Writes more than anybody keeps, while the third node is down.
+    /// Writes more than any node keeps while the third node is down.
     fn third_misses_too_much(&self) {
         self.node(2).stop().expect("it stops");
         for _ in 0..4 {
@@ -637,7 +644,8 @@ impl Place {
     }
 }
 
-/// The joiner's disk is too small for the copy: that is said before anything is begun, and found out when somebody insists.
+/// The joiner's disk is too small for the copy: that is said before anything starts, and shows when
+/// a user insists.
 fn a_joiner_has_no_room(place: &Place) {
     place.third_misses_too_much();
     let third = place.node(2);
@@ -660,7 +668,7 @@ fn a_joiner_has_no_room(place: &Place) {
     assert!(said.contains("is back by a FULL COPY (SST)"), "{said}");
 }
 
-/// The donor dies while it gives: both come back, one after the other.
+/// The donor dies during a copy: both nodes come back, one after the other.
 fn a_donor_is_killed(place: &Place) {
     place.third_misses_too_much();
     let running = Running::start(place.cluster(&["rejoin", place.name(2), "--allow-sst"], &[]));
@@ -676,7 +684,7 @@ fn a_donor_is_killed(place: &Place) {
         said.contains("Donor") && script().is_some()
     });
     let script = script().expect("the process of a script");
-    // It may wait for its server for ever; so that it surely does:
+    // The SST script may wait for its server forever. Stop it, so that it surely does.
     signal("-STOP", &script);
     let _ = place.node(donor).kill();
     let said = running.ends(1);
@@ -684,13 +692,14 @@ fn a_donor_is_killed(place: &Place) {
         said.contains("is not back: it has ended while it started"),
         "{said}"
     );
-    // Whoever starts the donor again waits for the script in vain.
+    // A new start of the donor would wait for the script in vain.
     let name = place.name(donor);
     place.run(&["rejoin", name], &[]).exits(3).says(&format!(
         "{name} would not come back: {name}: an earlier copy still runs (process {script}, "
     ));
     signal("-KILL", &script);
-    // Galera now and then begins an IST behind what a node expects that was killed, has the node give up, and sends it well the next time.
+    // Galera occasionally starts an IST beyond what a killed node expects. The node gives up, and
+    // the next IST works.
     let first = place.run(&["rejoin", name], &[]);
     if first.code != 0 {
         let first = first.exits(1).says("node restart required");

@@ -1,5 +1,5 @@
-//! What nodes hold is compared before they join: a history keeps its name, and its numbers are given twice, when somebody begins a cluster again with
-//! a node that did not hold the newest.
+//! What nodes hold is compared before they join. If somebody bootstraps a node that did not hold
+//! the newest data, the history keeps its UUID and seqnos are assigned twice.
 
 use std::fs;
 use std::process::Command;
@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use refloat_sandbox::{GaleraNode, NodeStart};
 
 use crate::maintained::{LONG, Place, Running, wait};
-use crate::support::Run;
+use crate::support::{Run, command};
 
-/// How often it is tried to catch a node in the middle of its start.
+/// Attempts at catching a node in the middle of its start.
 const ROUNDS: usize = 20;
-/// How long a node that starts is not asked whether it is there.
+/// How often a starting node is asked whether it is up.
 const RARELY: Duration = Duration::from_millis(500);
 
 #[test]
@@ -40,14 +40,14 @@ fn insert(place: &Place, at: usize, from: u32, to: u32) {
     }
 }
 
-/// Tables know all that was acknowledged, also when their server is killed.
+/// Makes every acknowledged write survive a kill of the server.
 fn lasts(place: &Place) {
     for at in 0..3 {
         place.ask(at, "SET GLOBAL innodb_flush_log_at_trx_commit = 1");
     }
 }
 
-/// Begins a cluster with a node by hand, whoever left last.
+/// Bootstraps a node by hand, whichever node left last.
 fn begin_by_hand(node: &GaleraNode) {
     let text = fs::read_to_string(node.grastate()).expect("a place");
     let insisted = text.replace("safe_to_bootstrap: 0", "safe_to_bootstrap: 1");
@@ -56,7 +56,7 @@ fn begin_by_hand(node: &GaleraNode) {
         .expect("it begins a cluster");
 }
 
-/// From its request on until it is answered its file says nothing of its place.
+/// From a joiner's request until the answer, its grastate.dat holds no position.
 fn a_joiner_that_dies_before_it_gets_anything_keeps_its_place(place: &Place) {
     let (node, name) = (place.node(2), place.name(2));
     let gets_it_back = "gets the place back that its grastate.dat has forgotten: ";
@@ -93,7 +93,8 @@ fn a_joiner_that_dies_before_it_gets_anything_keeps_its_place(place: &Place) {
     }
 }
 
-/// The third node is stopped, misses something, is started by hand, and dies when it has asked for that.
+/// The third node is stopped, misses something, is started by hand, and dies once it has asked for
+/// it.
 fn dies_early(place: &Place, stop: &dyn Fn()) {
     let (node, name) = (place.node(2), place.name(2));
     let mut seen = Vec::new();
@@ -123,7 +124,8 @@ fn dies_early(place: &Place, stop: &dyn Fn()) {
     panic!("never caught: {seen:#?}, now {grastate:?}");
 }
 
-/// Its file says for a moment only that it asks, and a look at the server takes longer than that.
+/// The file shows only for a moment that the node asks, and querying the server takes longer, so
+/// that is done rarely.
 fn until_it_asks_or_is_there(place: &Place) {
     let begun = Instant::now();
     let mut next_look = begun + RARELY;
@@ -139,7 +141,7 @@ fn until_it_asks_or_is_there(place: &Place) {
     }
 }
 
-/// The first node is killed, the others go on and are killed, and somebody begins with the first.
+/// The first node is killed, the others carry on and are killed, and somebody bootstraps the first.
 fn nodes_that_have_parted_are_told_apart(place: &Place) {
     lasts(place);
     place.node(0).kill().expect("it can be killed");
@@ -155,7 +157,7 @@ fn nodes_that_have_parted_are_told_apart(place: &Place) {
     place.node(1).kill().expect("it can be killed");
     place.node(2).kill().expect("it can be killed");
 
-    // As it would have been right.
+    // What should have been done.
     place
         .run(&["rejoin", place.name(1)], &[])
         .exits(3)
@@ -171,7 +173,7 @@ fn nodes_that_have_parted_are_told_apart(place: &Place) {
         "{plan}"
     );
 
-    // As it was.
+    // What was done instead.
     begin_by_hand(place.node(0));
     insert(place, 0, 200, 207);
     let history = uuid(place, 0);
@@ -240,7 +242,7 @@ fn nodes_that_differ_are_named(place: &Place) {
     gets_a_copy_all_the_same(place);
     verify(&["--quick"]).exits(0);
 
-    // Rows that no server can read have no checksum: NULL on both is no proof.
+    // Rows that no server can read have no checksum: NULL on both nodes proves nothing.
     place.ask(
         0,
         "CREATE TABLE app.torn (id INT PRIMARY KEY, v VARCHAR(50)) ENGINE=MyISAM",
@@ -255,9 +257,35 @@ fn nodes_that_differ_are_named(place: &Place) {
     assert!(said.stderr.contains("app.torn"), "{}", said.stderr);
     place.ask(0, "DROP TABLE app.torn");
     verify(&["--quick"]).exits(0);
+    what_an_account_does_not_see_is_not_the_same(place);
 }
 
-/// The others keep what it has missed, and that would leave it as it is.
+/// An account without SELECT sees no table, and so no difference.
+fn what_an_account_does_not_see_is_not_the_same(place: &Place) {
+    place.ask(
+        0,
+        "CREATE USER blind; GRANT PROCESS, REPLICATION CLIENT ON *.* TO blind",
+    );
+    let list = fs::read_to_string(place.cluster.toml()).expect("the list of nodes");
+    let blind = place.state.path().join("blind.toml");
+    fs::write(&blind, list.replace("root@", "blind@")).expect("it can be written");
+    let run = |words: &[&str]| {
+        let mut command = command(place.state.path());
+        command
+            .arg("cluster")
+            .args(words)
+            .arg("--cluster")
+            .arg(&blind);
+        Run::of(command.arg("--no-defaults"))
+    };
+    let said = run(&["verify", "--quick"]).exits(4).stdout;
+    assert!(said.contains("no SELECT on all databases"), "{said}");
+    let said = run(&["status", "--tables"]).stdout;
+    assert!(said.contains("no SELECT on all databases"), "{said}");
+    place.ask(0, "DROP USER blind");
+}
+
+/// The others still keep what it missed, so IST would work, but would leave its data as it is.
 fn gets_a_copy_all_the_same(place: &Place) {
     let name = place.name(2);
     let copy = format!("--allow-sst --discard {}", uuid(place, 0));
@@ -280,7 +308,7 @@ fn gets_a_copy_all_the_same(place: &Place) {
 }
 
 fn a_cluster_begins_again_where_all_is_held(place: &Place) {
-    // The third one goes on by itself, and the others without it.
+    // The third node carries on alone, and the others without it.
     place.node(2).stop().expect("it stops");
     insert(place, 0, 300, 303);
     place.node(1).stop().expect("it stops");
@@ -323,7 +351,7 @@ fn a_cluster_begins_again_where_all_is_held(place: &Place) {
     place.run(&["rejoin", place.name(2)], &discard).exits(0);
     place.all_are_in_step();
 
-    // All are killed, and then whoever begins the cluster again.
+    // All nodes are killed, and then the program that bootstraps the cluster.
     lasts(place);
     insert(place, 0, 500, 503);
     for at in 0..3 {
@@ -365,7 +393,8 @@ fn a_cluster_begins_again_where_all_is_held(place: &Place) {
     );
 }
 
-/// Where a node stands of which nothing can be seen is not known: nothing is begun beside it but when somebody says so.
+/// The position of a node that cannot be examined is unknown: nothing is bootstrapped beside it
+/// unless the user names it.
 fn what_cannot_be_seen_is_left_out_by_name(place: &Place) {
     let name = place.name(2);
     let listed = fs::read_to_string(place.cluster.toml()).expect("a list");

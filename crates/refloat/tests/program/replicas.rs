@@ -1,4 +1,5 @@
-//! Replicas of the nodes of a cluster that is restored: that of the node which is loaded into gets the rows, others are named.
+//! Replicas of the nodes of a restored cluster: the replica of the node that is loaded into gets
+//! the rows, others are named.
 
 use std::fs;
 use std::time::Instant;
@@ -78,7 +79,7 @@ fn a_replica_of_the_chosen_node_gets_the_rows_and_others_are_named() {
     let count = "SELECT COUNT(*), SUM(id) FROM small.t";
     let wanted = format!("{}\t{}", ROWS + 1, ROWS * (ROWS + 1) / 2);
     has(&replicas[0], count, &wanted);
-    // Nothing of the program's own is left there, or has stopped it.
+    // No database of refloat's own is left on the replica, and none has stopped it.
     has(&replicas[0], "SHOW DATABASES LIKE 'refloat%'", "");
     let state = ask(&replicas[0], "SHOW ALL SLAVES STATUS");
     assert!(state.contains("\tYes\tYes\t"), "{state}");

@@ -1,4 +1,5 @@
-//! Loads into a Galera cluster that runs: applications go on beside them, its limits hold, and nothing stays on one node unasked.
+//! Loads into a running Galera cluster: applications carry on beside them, limits hold, and nothing
+//! stays on one node unless asked for.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -18,9 +19,9 @@ use crate::limits::KillOnDrop;
 use crate::restore::{LONG, StopOnDrop};
 use crate::support::{Run, command, signal, state_folder};
 
-/// Rows of the large dump, some 16 MB.
+/// Rows of the large dump, about 16 MB.
 const ROWS: u64 = 160_000;
-/// What an application writes per transaction, and how long it rests after each.
+/// How long an application rests after each transaction.
 const THINKING: Duration = Duration::from_millis(5);
 
 /// A cluster with a load balancer, and a place for dumps and runs.
@@ -36,7 +37,7 @@ impl Place {
 
     fn with(more: impl FnOnce(GaleraOptions) -> GaleraOptions) -> Self {
         let state = state_folder();
-        // Flow control that begins early, as on a cluster whose nodes must not lag.
+        // Flow control sets in early, as on a cluster whose nodes must not lag.
         let options = GaleraOptions::new(servers::nodes(), 3)
             .provider_option("gcs.fc_limit", "4")
             .haproxy(HaproxyOptions::default());
@@ -66,7 +67,7 @@ impl Place {
         Run::of(&mut command)
     }
 
-    /// The outcome of a load that went well.
+    /// The outcome of a load that must succeed.
     #[track_caller]
     fn loads(&self, dump: &Path, url: &str, args: &[&str]) -> (Value, Run) {
         let run = self.load(dump, url, &[&["--json"], args].concat()).exits(0);
@@ -135,30 +136,41 @@ fn table(name: &str, options: &str) -> String {
     )
 }
 
+/// Two tables of so many rows each.
+fn two_tables(rows: u64) -> String {
+    format!(
+        "{}{}{}{}",
+        table("t", "ENGINE=InnoDB"),
+        rows_of("t", rows, 1000),
+        table("u", "ENGINE=InnoDB"),
+        rows_of("u", rows, 1000)
+    )
+}
+
 /// What an application has seen on one node.
 #[derive(Debug)]
 struct Application {
     commits: u64,
-    /// Seconds that commits took beyond what a person notices.
+    /// Seconds that commits took beyond [`NOTICED`].
     waited: f64,
     longest: f64,
     seconds: f64,
-    /// Commits per second in the half second before the work began, and beside it.
+    /// Commits per second in the half second before the work began; `beside` is the rate during it.
     alone: f64,
     beside: f64,
 }
 
-/// Longer commits than this are noticed.
+/// Seconds after which a person notices a slow commit.
 const NOTICED: f64 = 0.25;
 
-/// A connection on which no statement is waited for forever.
+/// A connection whose reads time out.
 fn connect(url: &str) -> Connection {
     let mut options = ConnectOptions::from_url(url).unwrap();
     options.read_timeout = Some(LONG);
     Connection::connect(&options).unwrap()
 }
 
-/// Writes one row per transaction, one number after the other, until told to end.
+/// Writes one row per transaction, with consecutive ids, until told to end.
 fn application(url: &str, table: &str, (count, end): (&AtomicU64, &AtomicBool)) -> Application {
     let mut conn = connect(url);
     let begun = Instant::now();
@@ -187,7 +199,8 @@ fn application(url: &str, table: &str, (count, end): (&AtomicU64, &AtomicBool)) 
 }
 
 impl Place {
-    /// Runs applications on all nodes beside `work`; what they saw, and the share of the time that flow control stopped each node.
+    /// Runs applications on all nodes beside `work`. Also returns what they saw, and each node's
+    /// share of time paused by flow control.
     fn beside_applications<T>(&self, work: impl FnOnce() -> T) -> (T, Vec<Application>, Vec<f64>) {
         self.ask(0, "CREATE DATABASE IF NOT EXISTS app");
         for at in 0..3 {
@@ -246,7 +259,7 @@ impl Place {
             (result, seen, paused)
         });
         for (at, one) in seen.iter().enumerate() {
-            // No acknowledged write is missing, on any node.
+            // No acknowledged write is missing on any node.
             for node in 0..3 {
                 let sql = format!(
                     "SET SESSION wsrep_sync_wait = 1; SELECT COUNT(*), MAX(id) FROM app.a{at}"
@@ -261,25 +274,28 @@ impl Place {
 #[test]
 fn applications_go_on_beside_a_load() {
     let place = Place::new();
-    let body = format!(
-        "{}{}{}{}",
-        table("t", "ENGINE=InnoDB"),
-        rows_of("t", ROWS / 2, 1000),
-        table("u", "ENGINE=InnoDB"),
-        rows_of("u", ROWS / 2, 1000)
-    );
-    let dump = place.dump("shop.sql", &dump_of("shop", &body));
     let url = place.cluster.url(0);
-    // Nodes of one machine, which does other things besides, stand still for reasons of their own now and then: not three times.
+    let (paused, shown) = a_load_leaves_them_their_rate(&place, &url);
+    a_load_without_limit_stalls_them(&place, &url, &paused, &shown);
+    let late = place.dump("late.sql", &dump_of("late", &two_tables(ROWS * 5 / 8)));
+    a_load_notices_who_begins_to_write(&place, &url, &late);
+    a_load_told_to_replicate_is_not_paced(&place, &url, &late);
+}
+
+/// Returns each node's share of time paused by flow control, and all that was measured.
+fn a_load_leaves_them_their_rate(place: &Place, url: &str) -> (Vec<f64>, String) {
+    let dump = place.dump("shop.sql", &dump_of("shop", &two_tables(ROWS / 2)));
+    // Nodes on one busy machine stall now and then for reasons of their own, but not in three runs.
     let mut shown = String::new();
     let mut loads = (0..3).map(|_| {
         let ((outcome, run), seen, paused) =
-            place.beside_applications(|| place.loads(&dump, &url, &[]));
+            place.beside_applications(|| place.loads(&dump, url, &[]));
         place.all_are_the_same();
         let _ = writeln!(shown, "{seen:?} {paused:?} {}", outcome["galera"]);
         let held = paused.iter().all(|share| *share <= 0.05)
             && seen.iter().all(|one| {
-                // It goes on, and not just a little. (More than half is usual, beside other tests on two cores.)
+                // The application keeps at least a quarter of its rate. (More than half is usual,
+                // even beside other tests on two cores.)
                 one.waited <= 0.05 * one.seconds && one.beside >= one.alone / 4.0
             });
         if !held {
@@ -294,23 +310,20 @@ fn applications_go_on_beside_a_load() {
     assert_eq!(galera["stalls"], 0, "{shown}");
     assert!(galera["held_seconds"].as_f64().unwrap() > 0.0, "{shown}");
     assert!(run.stdout.contains("--max-paused 5"), "{}", run.stdout);
+    (paused, shown)
+}
 
+fn a_load_without_limit_stalls_them(place: &Place, url: &str, paused: &[f64], shown: &str) {
     // Larger, so that indexes are built after the rows.
-    let body = format!(
-        "{}{}{}{}",
-        table("t", "ENGINE=InnoDB"),
-        rows_of("t", ROWS * 5 / 8, 1000),
-        table("u", "ENGINE=InnoDB"),
-        rows_of("u", ROWS * 5 / 8, 1000)
-    );
+    let body = two_tables(ROWS * 5 / 8);
     let again = place.dump("fast.sql", &dump_of("fast", &body));
     let ((fast, _), wild, stopped) =
-        place.beside_applications(|| place.loads(&again, &url, &["--max-paused", "100"]));
+        place.beside_applications(|| place.loads(&again, url, &["--max-paused", "100"]));
     let shown = format!("{shown}\n{wild:?} {stopped:?} {}", fast["galera"]);
     let most = |shares: &[f64]| shares.iter().copied().fold(0.0, f64::max);
-    assert!(most(&stopped) > most(&paused), "{shown}");
+    assert!(most(&stopped) > most(paused), "{shown}");
     assert!(fast["galera"]["stalls"].as_u64().unwrap() > 0, "{shown}");
-    // The longest of them is said, with its statement.
+    // The longest stall is reported with its statement.
     let (seconds, statement) = (
         &fast["galera"]["longest_stall"][0],
         &fast["galera"]["longest_stall"][1],
@@ -321,19 +334,13 @@ fn applications_go_on_beside_a_load() {
         "{shown}"
     );
     place.all_are_the_same();
+}
 
-    // Where nobody writes nothing is held back; from the moment on that somebody does, the rest is.
-    let late = place.dump("late.sql", &dump_of("late", &body));
-    // The second time on the node of the load, which sends the load's own write-sets too.
-    let longer = format!(
-        "{}{}{}{}",
-        table("t", "ENGINE=InnoDB"),
-        rows_of("t", ROWS * 2, 1000),
-        table("u", "ENGINE=InnoDB"),
-        rows_of("u", ROWS * 2, 1000)
-    );
-    let longer = place.dump("longer.sql", &dump_of("late", &longer));
-    for (at, dump) in [(1, &late), (0, &longer)] {
+/// While nobody writes, nothing is held back; as soon as somebody does, the rest of the load is.
+fn a_load_notices_who_begins_to_write(place: &Place, url: &str, late: &Path) {
+    // The second run writes on the load's own node, which also sends the load's write-sets.
+    let longer = place.dump("longer.sql", &dump_of("late", &two_tables(ROWS * 2)));
+    for (at, dump) in [(1, late), (0, &longer)] {
         let end = AtomicBool::new(false);
         let there = place.cluster.url(at);
         let (outcome, run) = std::thread::scope(|scope| {
@@ -346,7 +353,7 @@ fn applications_go_on_beside_a_load() {
                 place.ask(at, "TRUNCATE TABLE app.a1");
                 application(&there, "a1", (&AtomicU64::new(0), &end))
             });
-            let loaded = place.loads(dump, &url, &[]);
+            let loaded = place.loads(dump, url, &[]);
             end.store(true, Ordering::Relaxed);
             writer.join().expect("an application");
             loaded
@@ -360,9 +367,12 @@ fn applications_go_on_beside_a_load() {
         place.all_are_the_same();
         place.ask(0, "DROP DATABASE late");
     }
-    let (outcome, _) = place.loads(&late, &url, &["--galera", "replicate"]);
+}
+
+fn a_load_told_to_replicate_is_not_paced(place: &Place, url: &str, late: &Path) {
+    let (outcome, _) = place.loads(late, url, &["--galera", "replicate"]);
     assert_eq!(outcome["galera"]["paced"], false, "{outcome}");
-    // Estimates of restores learn from these.
+    // Restore estimates learn from these.
     assert_eq!(
         outcome["galera"]["cluster"],
         place.ask(0, "SELECT @@wsrep_cluster_name")
@@ -377,10 +387,10 @@ fn applications_go_on_beside_a_load() {
     place.all_are_the_same();
 }
 
-/// What is asked of a load into a node, and what is said about it.
+/// What a load into one node must be told, and what it says.
 #[test]
 fn nothing_stays_on_one_node_unasked() {
-    // A redo log that is too small for even these dumps.
+    // A redo log too small even for these dumps.
     let place = Place::with(|options| {
         options
             .option("innodb_log_file_size", "4M")
@@ -397,28 +407,35 @@ fn nothing_stays_on_one_node_unasked() {
             ),
         ),
     );
-    let url = place.cluster.url(0);
     through_a_load_balancer(&place, &small);
     limits_hold(&place);
     statements_that_were_cut_are_known_again(&place);
     goes_on_at_another_node(&place);
     settings_of_all_nodes(&place);
     without_a_key(&place);
+    what_would_stay_on_one_node_is_refused(&place, &small);
+    engines_that_are_not_replicated(&place);
+    a_node_that_has_left_its_cluster(&place, &small);
+}
 
-    let gone = |place: &Place| {
-        assert!(place.ask(0, "SHOW DATABASES LIKE 'small'").is_empty());
-    };
+#[track_caller]
+fn is_gone(place: &Place) {
+    assert!(place.ask(0, "SHOW DATABASES LIKE 'small'").is_empty());
+}
+
+fn what_would_stay_on_one_node_is_refused(place: &Place, small: &Path) {
+    let url = place.cluster.url(0);
     place
-        .load(&small, &url, &["--galera", "local"])
+        .load(small, &url, &["--galera", "local"])
         .exits(3)
         .says("Rows that are on this node alone make it differ from the others")
         .says("cluster restore");
     place
-        .load(&small, &url, &["--durability", "disposable"])
+        .load(small, &url, &["--durability", "disposable"])
         .exits(3)
         .says("would take it out of the cluster");
     place
-        .load(&small, &url, &["--binlog", "off"])
+        .load(small, &url, &["--binlog", "off"])
         .exits(3)
         .says("not written to the binary log");
     for (setting, back, words) in [
@@ -435,14 +452,18 @@ fn nothing_stays_on_one_node_unasked() {
         ),
     ] {
         place.ask(0, &format!("SET GLOBAL {setting}"));
-        let run = place.load(&small, &url, &[]);
-        // Who rejects every query rejects this one of the socket too, but not what gives it back.
+        let run = place.load(small, &url, &[]);
+        // A node that rejects all queries rejects those through the socket as well, but not the SET
+        // that ends it.
         place.ask(0, &format!("SET GLOBAL {back}"));
         assert_ne!(run.code, 0, "{setting}: {}", run.stderr);
         run.says(words);
     }
-    gone(&place);
+    is_gone(place);
+}
 
+fn engines_that_are_not_replicated(place: &Place) {
+    let url = place.cluster.url(0);
     let local = place.dump(
         "local.sql",
         &dump_of(
@@ -464,29 +485,32 @@ fn nothing_stays_on_one_node_unasked() {
     assert_eq!(place.ask(0, "SELECT COUNT(*) FROM local.t"), "3000");
     assert_eq!(place.ask(1, "SELECT COUNT(*) FROM local.t"), "0");
     place.ask(0, "DROP DATABASE local");
+}
 
-    // A server without a provider is no cluster, and a node that has left one must not be loaded as if it were whole.
+/// A server without a provider is no cluster, and a node that has left its cluster must not be
+/// loaded as if it were whole.
+fn a_node_that_has_left_its_cluster(place: &Place, small: &Path) {
     place.node(2).stop().unwrap();
     let alone = NodeStart::join().argument("wsrep_on", "OFF");
     place.node(2).start_with(&alone).unwrap();
     let left = place.node(2).url();
     place
-        .load(&small, &left, &[])
+        .load(small, &left, &[])
         .exits(3)
         .says("has left its Galera cluster")
         .says("--galera local");
     place
-        .load(&small, &left, &["--galera", "replicate"])
+        .load(small, &left, &["--galera", "replicate"])
         .exits(3)
         .says("has left its Galera cluster");
     let plain = servers::server(servers::nodes()).url();
     place
-        .load(&small, &plain, &["--galera", "replicate"])
+        .load(small, &plain, &["--galera", "replicate"])
         .exits(3)
         .says("is no node of a Galera cluster");
-    place.loads(&small, &left, &["--galera", "local"]);
+    place.loads(small, &left, &["--galera", "local"]);
     assert_eq!(place.ask(2, "SELECT COUNT(*) FROM small.t"), "3000");
-    gone(&place);
+    is_gone(place);
 }
 
 fn through_a_load_balancer(place: &Place, dump: &Path) {
@@ -499,7 +523,7 @@ fn through_a_load_balancer(place: &Place, dump: &Path) {
     ] {
         assert!(run.stdout.contains(words), "{words}: {}", run.stdout);
     }
-    // Each node once, at its own address.
+    // Each node is listed once, at its own address.
     let mut status = command(place.state.path());
     status.args(["cluster", "status", "--json", "--cluster", &proxy]);
     let status = Run::of(&mut status);
@@ -534,7 +558,8 @@ fn through_a_load_balancer(place: &Place, dump: &Path) {
     );
     place.all_are_the_same();
     place.ask(0, "DROP DATABASE small");
-    // Whoever insists goes through it, over several nodes at once, and finds what was written elsewhere.
+    // A user who insists loads through the proxy, over several nodes at once, and the load sees
+    // what it wrote on other nodes.
     for path in ["auto", "insert"] {
         let (outcome, run) = place.loads(
             dump,
@@ -552,7 +577,8 @@ fn through_a_load_balancer(place: &Place, dump: &Path) {
     }
 }
 
-/// Without any flag the statements of a dump are cut to pieces, and several of one are in a transaction: the next process has to know them again.
+/// Without any flag, a load cuts the dump's statements into pieces and commits several pieces of
+/// one statement per transaction. The next process must recognize them.
 fn statements_that_were_cut_are_known_again(place: &Place) {
     let mut body = String::new();
     for name in ["a", "b"] {
@@ -560,7 +586,7 @@ fn statements_that_were_cut_are_known_again(place: &Place) {
         body.push_str(&rows_of(name, 4000, 2000));
     }
     let good = dump_of("cut", &body);
-    // The last statement needs what is not there.
+    // The last statement needs a function that does not exist.
     let bad = good.replace("-- Dump completed", "DO cut.f();\n-- Dump completed");
     let dump = place.dump("cut.sql", &bad);
     let url = place.cluster.url(0);
@@ -570,7 +596,7 @@ fn statements_that_were_cut_are_known_again(place: &Place) {
     ] {
         place.load(&dump, &url, args).exits(1);
         let on = [args, &["--uncertain-statement", "done"]].concat();
-        // Other rows in their place are no rows that are in.
+        // Different rows in their place do not count as loaded.
         let other = bad.replacen("(1205,50,'0", "(1205,50,'1", 1);
         assert_ne!(other, bad);
         place.dump("cut.sql", &other);
@@ -579,7 +605,7 @@ fn statements_that_were_cut_are_known_again(place: &Place) {
             .exits(1)
             .says("are not those that were here when the load began");
         place.dump("cut.sql", &bad);
-        // Whatever a function may have done, nobody counts rows behind it.
+        // The function may have changed rows, so rows are not counted after it.
         place
             .load(&dump, &url, &on)
             .exits(4)
@@ -591,11 +617,11 @@ fn statements_that_were_cut_are_known_again(place: &Place) {
     }
 }
 
-/// A load that is at work in the background.
+/// A load that runs in the background.
 struct AtWork(KillOnDrop);
 
 impl AtWork {
-    /// Begins the load, and comes back when rows of it are on another node.
+    /// Starts the load and returns once another node has rows of it.
     fn begin(place: &Place, dump: &Path, args: &[&str], table: &str) -> Self {
         let mut load = command(place.state.path());
         load.arg("load")
@@ -625,7 +651,7 @@ impl AtWork {
     }
 }
 
-/// A dump of a table in which nothing but the marks keeps a row from coming twice.
+/// A dump of a table without keys, where only the marks prevent duplicate rows.
 fn keyless(place: &Place, database: &str) -> PathBuf {
     let body = format!(
         "{}{}",
@@ -635,7 +661,7 @@ fn keyless(place: &Place, database: &str) -> PathBuf {
     place.dump(&format!("{database}.sql"), &dump_of(database, &body))
 }
 
-/// The marks are on every node; what is still at work on one of them is seen from the others.
+/// Every node has the marks; a load that still runs on one node is seen from the others.
 fn goes_on_at_another_node(place: &Place) {
     let dump = keyless(place, "onward");
     let first = AtWork::begin(place, &dump, &[], "onward.t");
@@ -662,8 +688,8 @@ fn goes_on_at_another_node(place: &Place) {
     place.ask(0, "DROP DATABASE onward");
 }
 
-/// Nodes that apply what is loaded get the settings of the node of the load, and their own back: at the end, after a kill by the load that goes on
-/// at another node, or by hand.
+/// Nodes that apply the load get the loading node's settings. They get their own back at the end,
+/// after a kill by the load that resumes on another node, or by hand.
 fn settings_of_all_nodes(place: &Place) {
     const WATCHED: &str =
         "SELECT @@innodb_log_file_size, @@innodb_io_capacity, @@innodb_io_capacity_max";
@@ -682,7 +708,7 @@ fn settings_of_all_nodes(place: &Place) {
     };
     let none_left = || {
         assert_eq!(all(), before);
-        // The node that was told last has removed it; this one may not have applied that yet.
+        // The node told last has dropped it; this one may not have applied that yet.
         let left = "SET SESSION wsrep_sync_wait = 15; SHOW DATABASES LIKE 'refloat'";
         assert_eq!(place.ask(0, left), "");
     };
@@ -773,7 +799,7 @@ fn without_a_key(place: &Place) {
     );
     place.all_are_the_same();
     place.ask(0, "DROP DATABASE bare");
-    // The server takes a unique key of columns that hold no NULL for one, and nothing else.
+    // The server uses a unique key over NOT NULL columns as the primary key; no other key will do.
     let body = "CREATE TABLE whole (a INT NOT NULL, b VARCHAR(20) NOT NULL, UNIQUE KEY (b, a)) ENGINE=InnoDB;\nINSERT INTO whole VALUES (1,'x'),(2,'y');\n\
         CREATE TABLE part (a VARCHAR(20) NOT NULL, UNIQUE KEY (a(3))) ENGINE=InnoDB;\nINSERT INTO part VALUES ('x');\n\
         CREATE TABLE open (a INT, UNIQUE KEY (a)) ENGINE=InnoDB;\nINSERT INTO open VALUES (1);\n\
@@ -799,7 +825,7 @@ fn without_a_key(place: &Place) {
     place.ask(0, "DROP DATABASE bare");
 }
 
-/// Appliers that work at the same time, and others who write to the tables of the load.
+/// Parallel appliers, and other writers to the load's tables.
 #[test]
 fn no_row_is_lost_or_twice_when_commits_fail() {
     let place = Place::with(|options| options.option("wsrep_slave_threads", "8"));
@@ -811,16 +837,17 @@ fn no_row_is_lost_or_twice_when_commits_fail() {
 
 /// Rows of the table that others write to as well.
 const CONTENDED: u64 = 16_000;
-/// Rows that one of them writes and takes away again in each transaction.
+/// Rows that one of them inserts and deletes again per transaction.
 const SWEEP: u64 = 1000;
 
-/// Somebody on another node writes the load's own keys and takes them away in the same transaction, again and again: of two that have a key in
-/// common the later one is refused (1213), at its commit too. How many of these were not refused.
+/// Another node's client inserts the load's own keys and deletes them in the same transaction, over
+/// and over. Of two transactions with a common key the later one is refused (1213), possibly only
+/// at its commit. Returns how many of its own were not.
 fn contend(url: &str, end: &AtomicBool) -> u64 {
     let mut conn = connect(url);
     let mut done = 0;
     while !end.load(Ordering::Relaxed) {
-        // What is in already would be a duplicate.
+        // Keys that are already in would be duplicates.
         let last = conn.query("SELECT GREATEST(COALESCE(MAX(id), 0), 0) FROM both_.t");
         let Ok(last) = last else {
             std::thread::sleep(THINKING);
@@ -846,7 +873,8 @@ fn contend(url: &str, end: &AtomicBool) -> u64 {
     done
 }
 
-/// Somebody on a third node writes rows that stay, with numbers below those of the load: how many were acknowledged.
+/// A client on a third node inserts rows that stay, with ids below those of the load. Returns how
+/// many were acknowledged.
 fn keep(url: &str, end: &AtomicBool) -> u64 {
     let mut conn = connect(url);
     let mut kept = 0;
@@ -854,14 +882,15 @@ fn keep(url: &str, end: &AtomicBool) -> u64 {
         let id = kept + 1;
         match conn.exec(format!("INSERT INTO both_.t VALUES (-{id}, 0, 'kept')")) {
             Ok(_) => kept = id,
-            // Refused, or the table is not there yet.
+            // Refused, or the table does not exist yet.
             Err(_) => std::thread::sleep(THINKING),
         }
     }
     kept
 }
 
-/// By every write path. The count of rows tells that others have written as well, and that is no proof then.
+/// On every write path. The row count shows that others have written too, so it proves nothing
+/// here.
 fn commits_that_fail_are_done_again(place: &Place) {
     let body = format!(
         "{}{}",
@@ -910,7 +939,8 @@ fn commits_that_fail_are_done_again(place: &Place) {
     assert!(retries > 0, "no commit was refused");
 }
 
-/// Foreign keys over text whose characters take several bytes: appliers that took their keys for others would apply a child before its parent.
+/// Foreign keys over text with multi-byte characters: appliers that mistook the keys for others
+/// would apply a child before its parent.
 fn keys_of_several_bytes(place: &Place) {
     const PARENTS: u64 = 2000;
     const CHILDREN: u64 = 50_000;
@@ -950,8 +980,8 @@ fn keys_of_several_bytes(place: &Place) {
     }
 }
 
-/// A row in the middle of a chunk that the server refuses, with a key and without: nothing of the chunk stays, and nothing is missing or comes twice
-/// when the row is accepted.
+/// The server refuses a row in the middle of a chunk, with a key and without: nothing of the chunk
+/// stays, and once the row is accepted nothing is missing or duplicated.
 fn what_fails_in_the_middle_goes_on(place: &Place) {
     const ALL: u64 = 40_000;
     let tables = ["keyed", "bare"];
@@ -961,7 +991,7 @@ fn what_fails_in_the_middle_goes_on(place: &Place) {
             body,
             "CREATE TABLE {name} (id BIGINT NOT NULL, k TINYINT, v VARCHAR(100){key}) ENGINE=InnoDB;"
         );
-        // In the second chunk.
+        // The refused row, in the second chunk.
         body.push_str(&rows_of(name, ALL, ALL).replacen("(35000,42,", "(35000,1000,", 1));
     }
     assert_eq!(body.matches("(35000,1000,").count(), 2);
@@ -999,7 +1029,7 @@ fn what_fails_in_the_middle_goes_on(place: &Place) {
             already += rows;
             place.ask(0, &format!("ALTER TABLE middle.{name} MODIFY k INT"));
         }
-        // All rows are in, and what differs is what was altered by hand.
+        // All rows are in; the only difference is the manual ALTER.
         let run = place.load(&dump, &url, &args).exits(4);
         let run = run.says(&format!("{already} rows are in already"));
         for name in tables {
@@ -1017,8 +1047,8 @@ fn what_fails_in_the_middle_goes_on(place: &Place) {
     }
 }
 
-/// Two of three were changed in the same way without write-sets. By votes they would be right, and the next statement would put the third out; comparing
-/// each with each shows it before.
+/// Two of three nodes were changed alike without write-sets. By majority vote they would be right,
+/// and the next statement would evict the third; comparing each pair of nodes shows it first.
 fn two_nodes_that_are_wrong_alike(place: &Place) {
     let body = format!(
         "{}{}",

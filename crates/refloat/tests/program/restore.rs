@@ -1,4 +1,5 @@
-//! `refloat cluster restore` on real nodes: nothing is begun that must not be, and whatever ends the program, the same command goes on.
+//! `refloat cluster restore` on real nodes: nothing starts that must not, and whatever ends the
+//! program, the same command resumes.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -19,9 +20,9 @@ use crate::limits::{KillOnDrop, LIMIT, Lines};
 use crate::restored::some_rows_are_in;
 use crate::support::{Run, command, signal, state_folder};
 
-/// Rows of the dump: enough that a load can be caught at work.
+/// Rows of the dump: enough to catch a load at work.
 pub const ROWS: u64 = 200_000;
-/// Nothing here takes longer.
+/// Limit for every wait.
 pub const LONG: Duration = Duration::from_secs(120);
 
 /// A cluster, the state directory that knows its nodes, and a dump.
@@ -62,7 +63,7 @@ impl Place {
             .unwrap_or_else(|error| panic!("{}: {sql}: {error}", node.name()))
     }
 
-    /// What a restore changes for a while on the node that it loads into, and others.
+    /// Per node, settings that a restore changes temporarily, and others.
     pub fn settings(&self) -> [String; 3] {
         [0, 1, 2].map(|at| {
             self.ask(at, "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('innodb_flush_log_at_trx_commit', 'innodb_io_capacity', \
@@ -90,7 +91,7 @@ impl Place {
         self.node(at).name()
     }
 
-    /// The command for a dump, by whichever way it takes.
+    /// The command that restores `dump`, in whichever way `args` say.
     pub fn restore_of(&self, dump: &Path, file: &Path, args: &[&str]) -> Command {
         let mut command = command(self.state.path());
         command
@@ -113,13 +114,13 @@ impl Place {
         Run::of(&mut self.restore_by(&self.cluster.toml(), args))
     }
 
-    /// Starts it, and kills it when it has said this.
+    /// Starts a restore, and kills it when it says `words`.
     #[track_caller]
     fn killed_at(&self, words: &str) {
         kills_at(&mut self.restore_by(&self.cluster.toml(), &[]), words);
     }
 
-    /// Everything by which somebody could tell that something was touched.
+    /// Everything that would show that something was touched.
     fn traces(&self) -> Vec<String> {
         let nodes = self.cluster.nodes().iter();
         let mut traces: Vec<String> = nodes
@@ -142,7 +143,7 @@ impl Place {
         result
     }
 
-    /// All nodes are in step, and hold the same.
+    /// Asserts that all nodes are in step and hold the same.
     #[track_caller]
     pub fn is_whole(&self) {
         self.all_are_in_step();
@@ -161,7 +162,7 @@ impl Place {
     }
 }
 
-/// Starts the program, and kills it when it has said this.
+/// Starts the program, and kills it when it says `words`.
 #[track_caller]
 fn kills_at(command: &mut Command, words: &str) {
     let (ended, all) = at_words(command, words, |child| {
@@ -173,7 +174,8 @@ fn kills_at(command: &mut Command, words: &str) {
     );
 }
 
-/// Starts the program, and does something once when it has said this. Its exit code, none if it was killed, and all that it has said.
+/// Starts the program, and runs `work` once when it says `words`. Returns the exit code (`None`:
+/// killed by a signal) and all that it said.
 #[track_caller]
 pub fn at_words(
     command: &mut Command,
@@ -266,19 +268,20 @@ fn a_cluster_is_restored_whatever_ends_the_program() {
             .count();
         assert_eq!(aside, usize::from(at > 0), "{}", node.name());
     }
-    // It replicates, and the node that has begun it joins the others when it is started again: it begins no second one.
+    // It replicates, and the node that bootstrapped joins the others at its next start instead of
+    // bootstrapping again.
     place.node(0).stop().expect("it stops");
     place.ask(2, "INSERT INTO shop.t (k, v) VALUES (1, 'after')");
     place.node(0).start().expect("it joins");
     place.all_are_in_step();
     for at in 0..3 {
-        // The next number of AUTO_INCREMENT is each node's own: rows tell.
+        // Each node has its own next AUTO_INCREMENT value, so count rows.
         let rows = place.ask(at, "SET wsrep_sync_wait = 15; SELECT COUNT(*) FROM shop.t");
         assert_eq!(rows, (ROWS + 1).to_string(), "{}", place.name(at));
     }
 }
 
-/// A restore whose program is killed at every step.
+/// The program is killed at every step of a restore.
 fn restore_is_killed(place: &Place) {
     let cluster = &place.cluster;
     let (first, second, third) = (place.name(0), place.name(1), place.name(2));
@@ -318,7 +321,7 @@ fn restore_is_killed(place: &Place) {
         }
         place.killed_at(&words);
     }
-    // One takes its copy at a time.
+    // One node takes its copy at a time.
     let mut third_is_down = false;
     let mut restore = place.restore_by(&cluster.toml(), &[]);
     let (code, all) = at_words(&mut restore, &format!("starting {second}"), |child| {
@@ -327,7 +330,8 @@ fn restore_is_killed(place: &Place) {
     });
     assert!(third_is_down && code.is_none(), "{code:?}: {all}");
 
-    // A joiner that does not start: what runs goes on, and the same command goes on when it is mended.
+    // A joiner does not start: running nodes keep running, and the same command resumes once the
+    // joiner is mended.
     let config = fs::read_to_string(place.node(2).config()).expect("an option file");
     let broken = format!("{config}\n[mysqld]\nwsrep_provider=/no-such-provider.so\n");
     fs::write(place.node(2).config(), broken).expect("it can be written");
@@ -358,7 +362,7 @@ fn restore_is_killed(place: &Place) {
     place.killed_at(&format!("comparing {second}"));
     nodes_that_differ_are_told(place);
     place.killed_at(&format!("comparing {third}"));
-    // Applications write already: no two nodes are ever read at the same write-set.
+    // Applications already write, so no two nodes are ever read at the same write-set.
     let done = while_written_to(place, || place.restore(&["--resume"])).exits(0);
     assert!(done.stderr.contains("comparing again"), "{}", done.stderr);
     assert!(
@@ -372,7 +376,7 @@ fn restore_is_killed(place: &Place) {
     let plan = plan.exits(0).stdout;
     let rates = plan.lines().find(|line| line.starts_with("  by rates  "));
     let rates = rates.unwrap_or_default();
-    // Copies of so little show what starts take, and no rate.
+    // Copies of so little data measure starts, not a rate.
     assert_eq!(
         rates,
         "  by rates  load 1.00 MiB/s (as given), through replication not measured, full copies not measured",
@@ -380,7 +384,7 @@ fn restore_is_killed(place: &Place) {
     );
 }
 
-/// Somebody stops the program in the middle of a load. The loop of kills goes on from there.
+/// The program is stopped in the middle of a load. The loop of kills continues from there.
 fn a_load_is_stopped(place: &Place) {
     let mut restore = place.restore_by(&place.cluster.toml(), &[]);
     let (code, all) = at_words(&mut restore, "load of ", |child| {
@@ -395,13 +399,13 @@ fn a_load_is_stopped(place: &Place) {
     );
 }
 
-/// A program that is killed when all is loaded, and before that is written down.
+/// The program is killed when everything is loaded but not yet recorded as such.
 fn what_was_loaded_is_not_loaded_again(place: &Place) {
     place
         .restore(&["--stop-before", "bootstrap"])
         .exits(5)
         .says(" rows are in already");
-    // Others hold more in the old history, and must not begin it again.
+    // The other nodes hold more of the old history, and must not bootstrap it again.
     let mut shown = command(place.state.path());
     shown
         .args(["cluster", "status", "--no-defaults", "--cluster"])
@@ -416,7 +420,7 @@ fn what_was_loaded_is_not_loaded_again(place: &Place) {
         assert!(said.contains(words), "not {words:?}: {said}");
     }
     assert!(!said.contains("to begin the cluster with"), "{said}");
-    // Who knows nothing of the run sees what it has left.
+    // Without the run's own files, what it left on the nodes shows it.
     let (runs, away) = ["runs", "away"]
         .map(|name| place.state.path().join(name))
         .into();
@@ -440,7 +444,7 @@ fn what_was_loaded_is_not_loaded_again(place: &Place) {
         .says("a restore of the cluster that it belongs to has not ended, and process ");
     let _ = fs::remove_dir_all(&runs);
     fs::rename(&away, &runs).expect("it can be renamed");
-    // Others were given up.
+    // The open restore: earlier ones were given up.
     let open = entries(&runs).into_iter().find_map(|run| {
         let path = runs.join(run).join("restore.json");
         let text = fs::read_to_string(&path).ok()?;
@@ -455,7 +459,7 @@ fn what_was_loaded_is_not_loaded_again(place: &Place) {
     fs::write(&path, state.to_string()).expect("it can be written");
 }
 
-/// A row that one node alone has lost is found by the comparison, and nothing is called restored.
+/// The comparison finds a row that only one node has lost, and the restore does not end as done.
 fn nodes_that_differ_are_told(place: &Place) {
     place.restore(&["--stop-before", "verify"]).exits(5);
     let alone = |sql: &str| {
@@ -475,16 +479,16 @@ fn nodes_that_differ_are_told(place: &Place) {
     alone("INSERT INTO shop.t SELECT * FROM shop.kept; DROP TABLE shop.kept");
 }
 
-/// One number after the other, as an application writes them.
+/// Consecutive numbers, as an application writes them.
 pub struct Numbers {
     acknowledged: AtomicU64,
 }
 
 impl Numbers {
-    /// `ER_DUP_ENTRY`: an earlier try that nobody has acknowledged came through.
+    /// `ER_DUP_ENTRY`: an earlier, unacknowledged attempt was committed.
     const THERE: u16 = 1062;
 
-    /// Makes a place for them, on a cluster that serves.
+    /// Creates their table, on a cluster that serves.
     pub fn begin(place: &Place) -> Self {
         place.ask(
             0,
@@ -495,7 +499,7 @@ impl Numbers {
         }
     }
 
-    /// Does something while they are written through whichever node serves, for as long as one does.
+    /// Runs `work` while they are written through whichever node serves, for as long as one does.
     pub fn while_written(&self, place: &Place, work: impl FnOnce()) {
         let end = AtomicBool::new(false);
         let urls: Vec<String> = (0..3).map(|at| place.node(at).url()).collect();
@@ -531,7 +535,8 @@ impl Numbers {
         }
     }
 
-    /// Each that was acknowledged is on every node, and so many were at the least.
+    /// Asserts that every acknowledged number is on every node, and that there are more than
+    /// `at_least`.
     #[track_caller]
     pub fn are_there(&self, place: &Place, at_least: u64) {
         let last = self.acknowledged.load(Ordering::Relaxed);
@@ -553,7 +558,7 @@ impl Numbers {
     }
 }
 
-/// Does something while somebody writes rows through two nodes.
+/// Runs `work` while rows are written through two nodes.
 fn while_written_to<T>(place: &Place, work: impl FnOnce() -> T) -> T {
     place.ask(
         0,
@@ -569,7 +574,8 @@ fn while_written_to<T>(place: &Place, work: impl FnOnce() -> T) -> T {
                 let mut n = 0;
                 while !end.load(Ordering::Relaxed) {
                     n += 1;
-                    // A write may lose against one of the other node, and a node may be locked for a moment.
+                    // A write may lose against one of the other node, and a node may be locked for
+                    // a moment.
                     let _ = conn.exec(format!("INSERT INTO busy.t (n) VALUES ({n})"));
                     let _ = conn.exec(format!("UPDATE busy.t SET n = -n WHERE id = {}", n / 2));
                 }
@@ -578,12 +584,12 @@ fn while_written_to<T>(place: &Place, work: impl FnOnce() -> T) -> T {
         let _end = StopOnDrop(&end);
         work()
     });
-    // The next number of AUTO_INCREMENT is each node's own.
+    // Each node has its own next AUTO_INCREMENT value, so the nodes would differ.
     place.ask(0, "DROP DATABASE busy");
     result
 }
 
-/// Tells writers to stop, also when an assertion ends the test.
+/// Stops writers on drop, so also when an assertion ends the test.
 pub struct StopOnDrop<'a>(pub &'a AtomicBool);
 
 impl Drop for StopOnDrop<'_> {
@@ -592,7 +598,7 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// The words by which a node was started, but for those that begin a cluster.
+/// The command line of a running node, without the options that bootstrap a cluster.
 pub fn as_it_was_started(node: &GaleraNode) -> Vec<String> {
     let pid = node.pid().expect("a node").expect("it runs");
     let words = fs::read(format!("/proc/{pid}/cmdline")).expect("a process");
@@ -604,7 +610,7 @@ pub fn as_it_was_started(node: &GaleraNode) -> Vec<String> {
         .collect()
 }
 
-/// Words of a shell that wait until a process is gone, and fail after two minutes.
+/// Shell code that waits until a process is gone, and fails after two minutes.
 pub fn gone(pid: &str) -> String {
     format!(
         "tries=0; while readlink /proc/{pid}/exe >/dev/null; do \
@@ -612,7 +618,8 @@ pub fn gone(pid: &str) -> String {
     )
 }
 
-/// The list of a cluster whose nodes are started and stopped by commands; the machines of the first two are reached by ssh.
+/// A list whose nodes are started and stopped by commands; the machines of the first two are
+/// reached by ssh.
 fn by_commands(place: &Place) -> PathBuf {
     let mut text = "name = \"by commands\"\n".to_owned();
     let servers = std::env::var("REFLOAT_SERVERS");
@@ -670,7 +677,7 @@ fn nobody_joins_with_an_old_position() {
     let all = format!("{ROWS}\t{}", ROWS * (ROWS + 1) / 2);
     let at_start = "SELECT @@log_bin, @@innodb_autoinc_lock_mode, @@GLOBAL.wsrep_on";
     assert_eq!(place.ask(0, at_start), "1\t2\t1");
-    // By replication first, as the cluster runs.
+    // First by replication, into the running cluster.
     let file = by_commands(&place);
     let mut restore = command(place.state.path());
     restore
@@ -687,7 +694,7 @@ fn nobody_joins_with_an_old_position() {
     }
     place.ask(0, "DROP DATABASE shop");
 
-    // Then by one that stands alone; somebody takes it for a node of the cluster.
+    // Then through a standalone node, which somebody takes for a member of the cluster.
     let run = |args: &[&str]| Run::of(place.restore_by(&file, args).env("PATH", &path));
     let first = place.name(0);
     let disposable = [
@@ -707,10 +714,10 @@ fn nobody_joins_with_an_old_position() {
         alone.query("SELECT 1").is_err(),
         "applications reach the node that stands alone"
     );
-    // What only a start can change, for the load alone.
+    // Settings that only a start can change, changed for the load alone.
     assert_eq!(by_socket(&alone.datadir(), at_start), ["0", "2", "0"]);
     if servers::nodes() == ServerKind::MariaDb1011 {
-        // Later versions change it while they run: the load does.
+        // In later versions it is dynamic, and the load sets it.
         let twice = "SELECT @@innodb_doublewrite";
         assert_eq!(by_socket(&alone.datadir(), twice), ["0"]);
     }
@@ -720,7 +727,7 @@ fn nobody_joins_with_an_old_position() {
     something_starts_another_one(&place, &run);
     begun_without_the_program(&place, &file, &path);
     assert_eq!(rows(0), all);
-    // A node that is started with what it had before takes a copy all the same: it has no place in the new history.
+    // A node started with its old data takes a copy anyway: its position is not in the new history.
     let second = place.node(1);
     assert_eq!(uuid(second), old);
     assert!(
@@ -736,7 +743,8 @@ fn nobody_joins_with_an_old_position() {
         let names = entries(place.node(at).folder());
         names.iter().any(|name| name.starts_with("data.refloat-"))
     };
-    // What it had is lost, which is said; what the third one had is set aside before anything can start that one.
+    // Its old data are lost, which is reported; the third node's were set aside before anything
+    // could start it.
     assert_eq!([1, 2].map(aside), [false, true]);
     let lost = format!("{}  its old data are LOST", place.name(1));
     assert!(
@@ -759,7 +767,7 @@ fn nobody_joins_with_an_old_position() {
     one_that_is_given_up_leaves_nodes_that_start(&place, &run);
 }
 
-/// Nodes that commands start and stop come back by what they missed.
+/// Nodes that are controlled by commands come back by IST.
 fn one_comes_back_by_commands(place: &Place, file: &Path, path: &str) {
     let (first, second) = (place.name(0), place.name(1));
     let cluster = |words: &[&str], more: &[&str]| {
@@ -768,7 +776,7 @@ fn one_comes_back_by_commands(place: &Place, file: &Path, path: &str) {
         command.arg("--no-defaults").arg("--cluster").arg(file);
         Run::of(command.args(more)).exits(0)
     };
-    // The one that has begun the cluster is no other than the rest.
+    // The node that bootstrapped the cluster is like any other.
     place.node(0).stop().expect("it stops");
     place.ask(1, "INSERT INTO late.t VALUES (77)");
     let back = cluster(&["rejoin", first], &[]).stdout;
@@ -781,7 +789,7 @@ fn one_comes_back_by_commands(place: &Place, file: &Path, path: &str) {
     place.ask(0, "DELETE FROM late.t WHERE id = 77");
 }
 
-/// The program is killed when the first node is to begin the cluster, which that does all the same.
+/// The program is killed as the first node is to bootstrap the cluster; the node does so anyway.
 fn begun_without_the_program(place: &Place, file: &Path, path: &str) {
     let mut command = place.restore_by(file, &[]);
     kills_at(command.env("PATH", path), "begins the cluster");
@@ -798,12 +806,14 @@ fn begun_without_the_program(place: &Place, file: &Path, path: &str) {
     }
 }
 
-/// A supervisor starts a node again that has nobody to join. It does not answer, and commands cannot tell that it is there.
+/// A supervisor restarts a node that has nothing to join. It does not answer, and commands cannot
+/// tell that it runs.
 fn something_starts_another_one(place: &Place, run: &dyn Fn(&[&str]) -> Run) {
     let second = place.node(1);
     let text = fs::read_to_string(second.grastate()).expect("a state");
     second.begin(&NodeStart::join()).expect("it can be started");
-    // Servers of another Debian than this one's are run by its loader, whose name their processes have then.
+    // Servers of another Debian release run through its loader, so their processes have the
+    // loader's name.
     let reason = if servers::nodes() == ServerKind::MariaDb1011 {
         "it runs again"
     } else {
@@ -813,7 +823,7 @@ fn something_starts_another_one(place: &Place, run: &dyn Fn(&[&str]) -> Run) {
         .exits(1)
         .says(&format!("bootstrap {}: {reason}", second.name()));
     second.kill().expect("it can be killed");
-    // It forgets where it stood when it starts.
+    // A node that starts erases the position in its grastate.dat.
     let position = second.state().expect("a state").position;
     assert!(!position.is_known(), "{position}");
     run(&["--stop-before", "rejoin"])
@@ -822,7 +832,7 @@ fn something_starts_another_one(place: &Place, run: &dyn Fn(&[&str]) -> Run) {
     fs::write(second.grastate(), text).expect("it can be written");
 }
 
-/// Who gives a restore up has nodes that are down, and a program that knows where they were.
+/// A restore that is given up leaves nodes down, and the program knows their positions.
 fn one_that_is_given_up_leaves_nodes_that_start(place: &Place, run: &dyn Fn(&[&str]) -> Run) {
     let (first, second) = (place.name(0), place.name(1));
     let before = |step| {
@@ -853,13 +863,13 @@ fn one_that_is_given_up_leaves_nodes_that_start(place: &Place, run: &dyn Fn(&[&s
     run(&["--plan", "--node", second])
         .exits(3)
         .says(&format!("{second} does not hold what is newest"));
-    // It begins anew where it was, and comes to its end.
+    // The first node holds the newest data: a new restore begins there and completes.
     run(&["--node", first]).exits(0);
     place.is_whole();
     assert_eq!(place.ask(2, "SELECT COUNT(*) FROM late.t"), "2");
 }
 
-/// Stops a node that stands alone.
+/// Stops a standalone node.
 fn stop_alone(node: &GaleraNode) {
     let pid = fs::read_to_string(node.folder().join("run/server.pid")).expect("it runs");
     let stopped = Command::new("sh")
@@ -870,7 +880,8 @@ fn stop_alone(node: &GaleraNode) {
     assert!(stopped.expect("a shell").success(), "{name} does not end");
 }
 
-/// The others are down when an application writes once more. Who gives the restore up begins with none of those.
+/// An application writes once more when the other nodes are already down. A restart does not begin
+/// with one of those.
 fn what_was_written_last_is_not_left_behind(
     place: &Place,
     args: &[&str],
@@ -894,7 +905,8 @@ fn what_was_written_last_is_not_left_behind(
         .says(&format!("{second} does not hold what is newest"));
 }
 
-/// A server that looks much alike is where the node would stand alone: nothing is loaded into it, and the node goes on.
+/// A similar server listens where the node would stand alone: nothing is loaded into it, and the
+/// node keeps running.
 fn another_server_has_the_port(place: &Place, args: &[&str], run: &dyn Fn(&[&str]) -> Run) {
     let mut before = args.to_vec();
     *before.last_mut().expect("a step") = "stop";
@@ -906,7 +918,7 @@ fn another_server_has_the_port(place: &Place, args: &[&str], run: &dyn Fn(&[&str
     let mut way = Command::new("socat");
     way.arg(format!("TCP-LISTEN:{port},bind=127.0.0.1,fork,reuseaddr"))
         .arg(format!("TCP:127.0.0.1:{}", other.port()));
-    // scripts/install-servers galera installs it.
+    // socat comes with `scripts/install-servers galera`.
     let way = KillOnDrop::start(&mut way);
     let begun = Instant::now();
     while std::net::TcpStream::connect(("127.0.0.1", u16::try_from(port).expect("a port"))).is_err()
@@ -932,7 +944,7 @@ fn another_server_has_the_port(place: &Place, args: &[&str], run: &dyn Fn(&[&str
     );
 }
 
-/// The one row that a server which stands alone answers with.
+/// The single row that a standalone server answers with.
 fn by_socket(datadir: &Path, sql: &str) -> Vec<String> {
     let options = ConnectOptions {
         socket: Some(datadir.join("refloat-standalone.sock")),
@@ -947,7 +959,7 @@ fn by_socket(datadir: &Path, sql: &str) -> Vec<String> {
         .collect()
 }
 
-/// What a node that is down has written down; and why it cannot be read.
+/// The files of a down node are read by ssh, or the reason why they cannot be is shown.
 fn files_are_read_by_ssh(place: &Place, path: &str, file: &Path) {
     let status = |file: &Path| {
         let mut status = command(place.state.path());
@@ -972,7 +984,8 @@ fn files_are_read_by_ssh(place: &Place, path: &str, file: &Path) {
     assert!(!why.contains('\n'), "{why:?}");
 }
 
-/// Rates that nobody knows are measured on the cluster itself, of which nothing stays; not by a plan, and not for a dump that is loaded in a moment.
+/// Unknown rates are measured on the cluster itself, leaving nothing behind; not for a plan, and
+/// not for a dump that loads in a moment.
 fn rates_are_measured_before_a_way_is_chosen(place: &Place) {
     let large = place.state.path().join("large.sql");
     let mut text =
@@ -997,7 +1010,7 @@ fn rates_are_measured_before_a_way_is_chosen(place: &Place) {
         "{}",
         plan.stdout
     );
-    // What a measurement that was killed has left is no obstacle; a table of somebody is.
+    // Leftovers of a killed measurement do not get in the way; a foreign table does.
     place.ask(
         1,
         "CREATE DATABASE refloat_rates; CREATE TABLE refloat_rates.theirs (id INT PRIMARY KEY)",
@@ -1031,10 +1044,8 @@ fn rates_are_measured_before_a_way_is_chosen(place: &Place) {
     run(&small, &["--give-up"]).exits(0);
 }
 
-/// Plans, and what stands against one: nothing is touched by either.
+/// Plans and refusals touch nothing.
 fn what_must_not_be_is_refused(place: &Place) {
-    let cluster = &place.cluster;
-    let (first, third) = (place.name(0), place.name(2));
     let plan = place
         .touches_nothing(|| place.restore(&["--plan"]))
         .exits(0);
@@ -1051,10 +1062,24 @@ fn what_must_not_be_is_refused(place: &Place) {
         .touches_nothing(|| place.restore(&["--node", "nobody"]))
         .exits(3)
         .says("no node of the list is called nobody");
+    a_node_of_another_cluster_is_listed(place);
+    one_is_not_in_step(place);
+    for at in [2, 1, 0] {
+        place.node(at).stop().expect("it stops");
+    }
+    all_are_down_at_different_places(place);
+    the_newest_has_lost_its_place(place);
+    one_holds_data_of_another_history(place);
+    place.cluster.start().expect("it starts");
+    place.all_are_in_step();
+    a_stranger_has_joined_since(place);
+}
 
-    // A node of another cluster at a listed address.
+/// It is at a listed address.
+fn a_node_of_another_cluster_is_listed(place: &Place) {
+    let (first, third) = (place.name(0), place.name(2));
     let stranger = Cluster::start(servers::nodes(), 1);
-    let listed = fs::read_to_string(cluster.toml()).expect("a list");
+    let listed = fs::read_to_string(place.cluster.toml()).expect("a list");
     let (ours, theirs) = (place.node(2).url(), stranger.url(0));
     let file = place.state.path().join("mixed.toml");
     let mixed = listed.replace(&ours, &theirs);
@@ -1064,7 +1089,7 @@ fn what_must_not_be_is_refused(place: &Place) {
         .touches_nothing(|| Run::of(&mut place.restore_by(&file, &[])))
         .exits(3)
         .says("the nodes are not of one cluster: by history");
-    // Nor is anything else done with such a list.
+    // No other command accepts such a list either.
     let disagree = "the nodes disagree on who belongs to the cluster";
     for (words, more, told) in [
         (&["maintain", first][..], &["--", "true"][..], disagree),
@@ -1083,9 +1108,11 @@ fn what_must_not_be_is_refused(place: &Place) {
             .exits(3)
             .says(told);
     }
-    drop(stranger);
+}
 
-    // A node that keeps no pace, as a donor does.
+/// It is desynced, as a donor is.
+fn one_is_not_in_step(place: &Place) {
+    let third = place.name(2);
     place.ask(2, "SET GLOBAL wsrep_desync = ON");
     place
         .touches_nothing(|| place.restore(&[]))
@@ -1093,11 +1120,10 @@ fn what_must_not_be_is_refused(place: &Place) {
         .says(&format!("{third} is not in step: it is "));
     place.ask(2, "SET GLOBAL wsrep_desync = OFF");
     place.all_are_in_step();
+}
 
-    // All are down, and not at the same place.
-    for at in [2, 1, 0] {
-        place.node(at).stop().expect("it stops");
-    }
+fn all_are_down_at_different_places(place: &Place) {
+    let (first, third) = (place.name(0), place.name(2));
     let refused = place.touches_nothing(|| place.restore(&[])).exits(3);
     for at in 0..3 {
         let seqno = place.node(at).state().expect("a state").position.seqno;
@@ -1115,7 +1141,11 @@ fn what_must_not_be_is_refused(place: &Place) {
     place
         .touches_nothing(|| place.restore(&["--node", first, "--plan"]))
         .exits(0);
-    // A start that fails late forgets the place of the newest: its tables still know it.
+}
+
+/// A start that fails late erases the newest node's position, but its tables still know it.
+fn the_newest_has_lost_its_place(place: &Place) {
+    let first = place.name(0);
     let grastate = place.node(0).grastate();
     let text = fs::read_to_string(&grastate).expect("a state");
     let seqno = place.node(0).state().expect("a state").position.seqno;
@@ -1140,7 +1170,10 @@ fn what_must_not_be_is_refused(place: &Place) {
         plan.stdout
     );
     fs::write(&grastate, text).expect("it can be written");
-    // One of them has data of another history.
+}
+
+fn one_holds_data_of_another_history(place: &Place) {
+    let first = place.name(0);
     let grastate = place.node(2).grastate();
     let text = fs::read_to_string(&grastate).expect("a state");
     let other = text.replace(&uuid(place.node(2)), "0b2f7c0a-e706-11f1-bc0a-a7ea195e725e");
@@ -1150,12 +1183,9 @@ fn what_must_not_be_is_refused(place: &Place) {
         .exits(3)
         .says("the nodes are not of one cluster: by history");
     fs::write(&grastate, text).expect("it can be written");
-    cluster.start().expect("it starts");
-    place.all_are_in_step();
-    a_stranger_has_joined_since(place);
 }
 
-/// A node that nobody has listed would go on with the old history when all others are stopped.
+/// An unlisted node would carry on the old history once all others are stopped.
 fn a_stranger_has_joined_since(place: &Place) {
     let listed = fs::read_to_string(place.cluster.toml()).expect("a list");
     let (two, _) = listed.rsplit_once("[[node]]").expect("three nodes");

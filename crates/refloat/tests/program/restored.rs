@@ -1,4 +1,4 @@
-//! `refloat cluster restore` while nodes die, from a cluster that has crashed.
+//! `refloat cluster restore` of a crashed cluster while nodes die.
 
 use std::fs;
 use std::io::Write as _;
@@ -15,12 +15,12 @@ use refloat_wire::{ConnectOptions, Connection};
 use crate::restore::{LONG, Numbers, Place, ROWS, at_words};
 use crate::support::{Run, among_own_mounts, command, signal, state_folder};
 
-/// What has not ended by then waits for somebody.
+/// Limit for leftovers of a copy to end by themselves: later than that they are stuck.
 const STUCK: Duration = Duration::from_secs(15);
 
 #[test]
 fn a_cluster_that_crashed_is_restored_although_nodes_die() {
-    // What was committed outlives the crash of a node that serves alone.
+    // Commits survive the crash of a node that serves alone.
     let options = GaleraOptions::new(servers::nodes(), 3);
     let place = Place::with(&options.option("innodb_flush_log_at_trx_commit", "1"));
     let settings = place.settings();
@@ -51,7 +51,7 @@ fn a_cluster_that_crashed_is_restored_although_nodes_die() {
     assert_eq!(place.ask(1, "SELECT COUNT(*) FROM kept.k"), "2");
 }
 
-/// The one that is loaded into, the one that gives a copy, the one that takes it, and then the program too.
+/// Kills the node that is loaded into, the donor, the joiner, and then the program as well.
 fn nodes_die(place: &Place) {
     let (first, second) = (place.name(0), place.name(1));
     the_chosen_one_dies(place);
@@ -60,7 +60,7 @@ fn nodes_die(place: &Place) {
         .exits(5);
     let again = || place.restore_by(&place.cluster.toml(), &[]);
 
-    // When the plan was made nobody could be asked what makes a copy fail.
+    // At the time of the plan no node was up to be asked what would make a copy fail.
     let taken = TcpListener::bind(place.node(1).sst_address()).expect("the port is free");
     place
         .restore(&[])
@@ -72,7 +72,7 @@ fn nodes_die(place: &Place) {
     assert!(place.node(1).pid().expect("a node").is_none());
     drop(taken);
 
-    // The one that gives the copy dies in the middle of it, and then the one that takes it.
+    // The donor dies in the middle of the copy, and the next time the joiner.
     let words = format!("starting {second}");
     for at in [0, 1] {
         let (code, all) = at_words(&mut again(), &words, |_| dies_amid_a_copy(place, at));
@@ -84,12 +84,12 @@ fn nodes_die(place: &Place) {
             at == 1,
             "{all}"
         );
-        // What moves the files outlives its server, and the next copy would be told to wait for it.
+        // SST helpers outlive their server, and the next copy would be told to wait for them.
         for node in [0, 1].map(|at| place.node(at)) {
             end_all(&node.helpers());
         }
     }
-    // The program dies with the one that gives the copy: the one that takes it waits for ever.
+    // The program dies with the donor: the joiner waits forever.
     let (code, all) = at_words(&mut again(), &words, |child| {
         dies_amid_a_copy(place, 0);
         child.kill().expect("it can be killed");
@@ -98,7 +98,7 @@ fn nodes_die(place: &Place) {
     end_all(&place.node(0).helpers());
     let waits = place.node(1).pid().expect("a node");
     assert!(waits.is_some(), "{all}");
-    // All die that are back by then.
+    // The same command ends the waiting joiner, and is killed once the node is back.
     let begun = Instant::now();
     let (_, all) = at_words(
         &mut again(),
@@ -110,11 +110,12 @@ fn nodes_die(place: &Place) {
         all.contains(&format!("ending {second}: it waits for a copy")),
         "{all}"
     );
-    // Told to stop, it would wait for its copy first.
+    // A plain stop would first wait for the copy.
     assert!(begun.elapsed() < LONG, "{all}");
 }
 
-/// Kills a node while the first one gives a copy. What moves the files stands still until it is dead: a copy of so little is made in no time.
+/// Kills a node while the first one gives a copy. The SST helpers are stopped until it is dead,
+/// because copying so little takes no time.
 fn dies_amid_a_copy(place: &Place, at: usize) {
     let donor = place.node(0);
     let begun = Instant::now();
@@ -133,14 +134,14 @@ fn dies_amid_a_copy(place: &Place, at: usize) {
     signal_all("-CONT", &moves);
 }
 
-/// Sends a signal to those of these processes that are still there.
+/// Sends a signal to those of the processes that still exist.
 fn signal_all(which: &str, processes: &[u32]) {
     let processes = processes.iter().map(u32::to_string);
     let sent = Command::new("kill").arg(which).args(processes).output();
     sent.expect("kill is there");
 }
 
-/// Kills processes, and waits until they are gone.
+/// Kills processes and waits until they are gone.
 fn end_all(processes: &[u32]) {
     if processes.is_empty() {
         return;
@@ -155,7 +156,8 @@ fn end_all(processes: &[u32]) {
     }
 }
 
-/// The node that is loaded into dies in the middle of the load, and while it begins the cluster: the same command goes on.
+/// The node that is loaded into dies in the middle of the load, and while it bootstraps the
+/// cluster: the same command resumes.
 fn the_chosen_one_dies(place: &Place) {
     let first = place.name(0);
     let command = || place.restore_by(&place.cluster.toml(), &["--node", first]);
@@ -184,7 +186,7 @@ fn the_chosen_one_dies(place: &Place) {
     );
 }
 
-/// Waits for the first rows on the node that stands alone.
+/// Waits for the first rows on the standalone node.
 pub fn some_rows_are_in(place: &Place) {
     let options = ConnectOptions {
         socket: Some(place.node(0).datadir().join("refloat-standalone.sock")),
@@ -204,7 +206,7 @@ pub fn some_rows_are_in(place: &Place) {
     }
 }
 
-/// The node that gives copies is gone, and one that has taken one does not answer: it may serve alone.
+/// The donor is gone, and a node that has taken a copy is silent: it may serve alone.
 fn a_node_that_is_silent_is_not_taken_for_none(place: &Place) {
     let (first, second) = (place.name(0), place.node(1));
     let pid = second.pid().expect("a node");
@@ -220,7 +222,7 @@ fn a_node_that_is_silent_is_not_taken_for_none(place: &Place) {
     second.thaw().expect("it goes on");
 }
 
-/// A command as another machine runs it that sees the same nodes: what a state directory says of runs and locks is its own.
+/// Runs a command as from another machine that sees the same nodes, with runs and locks of its own.
 fn elsewhere(place: &Place, other: &Path, here: &Command) -> Run {
     among_own_mounts(
         "mount --bind \"$0/runs\" \"$1/runs\" && mount --bind \"$0/clusters\" \"$1/clusters\"",
@@ -229,7 +231,8 @@ fn elsewhere(place: &Place, other: &Path, here: &Command) -> Run {
     )
 }
 
-/// The run's folder is copied to another machine while its program stands still, and then has ended.
+/// The run's folder is copied to another machine while its program is stopped, and again used there
+/// once it has ended.
 fn on_two_machines(place: &Place) -> tempfile::TempDir {
     let other = state_folder();
     fs::create_dir(other.path().join("clusters")).expect("a folder");
@@ -253,7 +256,7 @@ fn on_two_machines(place: &Place) -> tempfile::TempDir {
             .says(&format!("process {pid} on "))
             .says(" drives a restore of ");
         nobody_else_starts_a_node(place, &pid);
-        // Of a process on a machine that cannot be seen nobody knows whether it has ended.
+        // Whether a process on an unreachable machine has ended is unknown.
         let claim = fs::read_to_string(&left).expect("who drives it");
         let field = |text: &str| format!("\"{text}\":\"");
         let (boot, host) = (field("boot_id"), field("host"));
@@ -269,16 +272,16 @@ fn on_two_machines(place: &Place) -> tempfile::TempDir {
         child.kill().expect("it can be killed");
     });
     assert_eq!(code, None, "{all}");
-    // Somebody knows that it has ended, and says so.
+    // A user knows that it has ended, and says so.
     elsewhere(&["--take-over"]).exits(0);
     assert!(!left.exists(), "who has driven it is there still");
-    // The folder that stayed behind knows nothing of that, and finds everything done.
+    // The folder left behind knows nothing of that, and finds everything done.
     let behind = place.restore(&[]).exits(0);
     assert!(!behind.stderr.contains("LOST"), "{}", behind.stderr);
     other
 }
 
-/// A machine that knows nothing of the restore sees that it goes on.
+/// A machine that knows nothing of the restore sees that it is under way.
 fn nobody_else_starts_a_node(place: &Place, pid: &str) {
     let other = state_folder();
     for folder in ["runs", "clusters"] {
@@ -295,7 +298,8 @@ fn nobody_else_starts_a_node(place: &Place, pid: &str) {
     }
 }
 
-/// A maintenance that another machine has begun has raised what a node keeps: that is no room of ours, and goes when it ends.
+/// A maintenance on another machine has raised what a node keeps: that is not ours to use, and goes
+/// when the maintenance ends.
 fn write_sets_are_kept_for_one(place: &Place, other: &Path) {
     let (second, third) = (place.name(1), place.name(2));
     let maintain = |node: &str, args: &[&str]| {
@@ -310,7 +314,8 @@ fn write_sets_are_kept_for_one(place: &Place, other: &Path) {
         .exits(3)
         .says("keeps write-sets for another run (");
     here(&["--end"]);
-    // What the ring keeps anyway nobody is told: the word that is left on the machine of the node is the only sign.
+    // The rings alone are enough, so no node is told anything: the mark on the node's machine is
+    // the only sign.
     here(&["--for", "1s", "--begin"]);
     let mut rejoin = command(place.state.path());
     rejoin.args(["cluster", "rejoin", second, "--no-defaults", "--cluster"]);
@@ -366,9 +371,10 @@ fn all_rows_are_there(place: &Place) {
     }
 }
 
-/// The program dies in the middle of a load into the cluster as it runs, and then one of those that receive the rows.
+/// The program dies in the middle of a load into the running cluster, and the next time one of the
+/// nodes that receive the rows.
 fn killed_while_rows_are_replicated(place: &Place) {
-    // By itself it takes the one with the most space, which on one disk may be any.
+    // Without `--node` the node with the most space is taken, which on one disk may be any.
     let args = ["--way", "replicate", "--node", place.name(0)];
     let again = || place.restore_of(&place.dump, &place.cluster.toml(), &args);
     let rows = |at: usize| {
@@ -405,7 +411,7 @@ fn killed_while_rows_are_replicated(place: &Place) {
     all_rows_are_there(place);
 }
 
-/// It has not written down where it stood: its tables know.
+/// It has not recorded its position, but its tables know it.
 fn one_dies_while_it_is_stopped(place: &Place) {
     let (first, second) = (place.name(0), place.name(1));
     let pid = place.node(1).pid().expect("a node").expect("it runs");
@@ -413,7 +419,7 @@ fn one_dies_while_it_is_stopped(place: &Place) {
         &place.cluster.toml(),
         &["--node", first, "--stop-before", "rejoin"],
     );
-    // A server ends within a second: nothing is to be started at that moment.
+    // A server stops within a second, so the killer must be running beforehand.
     let mut killer = Command::new("sh")
         .args(["-c", &format!("read _; kill -KILL {pid}")])
         .stdin(Stdio::piped())
@@ -431,8 +437,9 @@ fn one_dies_while_it_is_stopped(place: &Place) {
     );
 }
 
-/// The file system that a node takes its copy on is full: that is said before it is started, and when somebody insists by what it says itself. What it
-/// had before is set aside, and stays. With more room the same command goes on.
+/// The file system that a node takes its copy on is full. That is reported before the start, and by
+/// the node itself if a user insists. Its old data are set aside and stay. With more room the same
+/// command resumes.
 fn one_has_no_room_for_its_copy(place: &Place) -> SmallDisk {
     let second = place.name(1);
     let small = SmallDisk::mount_over(&place.node(1).datadir(), 60).expect("a small disk");
@@ -445,7 +452,7 @@ fn one_has_no_room_for_its_copy(place: &Place) -> SmallDisk {
         .says("there is too little space for a copy of ");
     assert!(place.node(1).pid().expect("a node").is_none());
     let failed = place.restore(&["--ignore-advice"]).exits(1);
-    // What moves files has it said by the one that sends.
+    // The receiving helper's error reaches us through the sender.
     let failed = failed
         .says(&format!(
             "{second} is not back: it has ended while it started"
@@ -462,7 +469,8 @@ fn one_has_no_room_for_its_copy(place: &Place) -> SmallDisk {
         "{aside:?}"
     );
     small.grow(1000);
-    // What waits for the rest of a copy may do so for ever, and the next one waits for that: it is named. Most of it ends by itself.
+    // A helper that waits for the rest of a copy may do so forever, and block the next copy: it is
+    // named. Most end by themselves.
     let begun = Instant::now();
     let mut left = place.node(1).helpers();
     while !left.is_empty() && begun.elapsed() < STUCK {
@@ -479,7 +487,7 @@ fn one_has_no_room_for_its_copy(place: &Place) -> SmallDisk {
     small
 }
 
-/// In the middle of its rows. One that has gone when it was compared already is found too.
+/// It dies while its rows are compared. A node that is gone after its comparison is found as well.
 fn one_dies_while_it_is_compared(place: &Place) {
     let second = place.name(1);
     let mut again = place.restore_by(&place.cluster.toml(), &[]);
@@ -493,7 +501,7 @@ fn one_dies_while_it_is_compared(place: &Place) {
         "{all}"
     );
     let mut done = place.restore(&[]);
-    // Galera now and then begins an IST behind what a node expects that was killed.
+    // Galera occasionally starts an IST beyond what a killed node expects.
     if done.code == 1 {
         done.says("node restart required");
         done = place.restore(&[]);

@@ -14,14 +14,14 @@ use tempfile::TempDir;
 use crate::limits::{KillOnDrop, output_of};
 use crate::support::{Run, command};
 
-/// A state directory whose servers go away with it, also when a test fails.
+/// A state directory whose servers are removed on drop, so also when a test fails.
 struct State(TempDir);
 
 impl State {
     fn new() -> Self {
         let folder = tempfile::Builder::new()
             .prefix("refloat-")
-            // Servers that root starts run as another user.
+            // Servers started by root run as another user.
             .permissions(std::fs::Permissions::from_mode(0o755))
             .tempdir()
             .expect("a temporary folder can be made");
@@ -42,13 +42,13 @@ impl State {
             .stderr(Stdio::piped());
         let mut child = KillOnDrop::start(&mut sandbox);
         let mut stdin = child.stdin.take().expect("stdin is piped");
-        // A command that reads nothing may be gone already.
+        // A command that reads nothing may have ended already.
         let _ = stdin.write_all(input.as_bytes());
         drop(stdin);
         Run::new(output_of(child))
     }
 
-    /// What a command prints with `--json`.
+    /// A command's output with `--json`.
     fn json(&self, args: &[&str]) -> Value {
         let args: Vec<&str> = args.iter().copied().chain(["--json"]).collect();
         let run = self.sandbox(&args).exits(0);
@@ -56,7 +56,7 @@ impl State {
         serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stdout))
     }
 
-    /// What the server's own client answers to statements on its standard input.
+    /// The answer of the server's own client to statements on its standard input.
     fn answer(&self, name: &str, sql: &str) -> String {
         let args = ["shell", name, "--", "--batch", "--skip-column-names"];
         let run = self.sandbox_with_input(&args, sql).exits(0);
@@ -94,7 +94,16 @@ fn a_server_lives_from_start_to_remove() {
     let state = State::new();
     let none = state.sandbox(&["list"]).exits(0);
     assert!(none.stdout.is_empty() && none.stderr.contains("sandbox start"));
+    let one = is_started_and_listed(&state);
+    tells_how_it_is_reached(&state, &one);
+    answers_its_client(&state, &one);
+    is_stopped(&state);
+    keeps_its_data_and_place(&state, &one);
+    is_removed(&state, &one);
+}
 
+/// Returns its entry in the list.
+fn is_started_and_listed(state: &State) -> Value {
     let start = ["start", "--server", "mariadb-10.11", "--name", "one"];
     let started = state
         .sandbox(&[&start[..], &["-o", "max_connections=33"]].concat())
@@ -120,7 +129,6 @@ fn a_server_lives_from_start_to_remove() {
         (&"one".into(), &"running".into())
     );
     assert_eq!(one["options"]["max_connections"], "33");
-    let port = one["port"].as_u64().expect("a port");
     let pid = one["pid"].as_u64().expect("a process");
     let url = one["url"].as_str().expect("a URL");
     assert!(started.stdout.contains(url), "{}", started.stdout);
@@ -135,8 +143,13 @@ fn a_server_lives_from_start_to_remove() {
         row,
         ["one", "mariadb-10.11", "running", &pid.to_string(), url]
     );
+    one.clone()
+}
 
-    // A name may be left out while there is one server.
+fn tells_how_it_is_reached(state: &State, one: &Value) {
+    let port = one["port"].as_u64().expect("a port");
+    let url = one["url"].as_str().expect("a URL");
+    // The name is optional while there is one server.
     assert_eq!(
         state.sandbox(&["env", "--url"]).exits(0).stdout.trim_end(),
         url
@@ -159,14 +172,19 @@ fn a_server_lives_from_start_to_remove() {
         shell,
         format!("{url} {port} {}", one["socket"].as_str().expect("a socket"))
     );
+}
 
+fn answers_its_client(state: &State, one: &Value) {
+    let port = &one["port"];
     let settings = format!("SELECT @@port, @@max_connections;\n{FILL}");
     assert_eq!(state.answer("one", &settings), format!("{port}\t33"));
     let refused = state
         .sandbox_with_input(&["shell", "one"], "SELECT FROM;\n")
         .exits(1);
     assert!(refused.stderr.contains("ERROR 1064"), "{}", refused.stderr);
+}
 
+fn is_stopped(state: &State) {
     assert_eq!(
         state.json(&["stop", "one"]),
         serde_json::json!({ "stopped": ["one"] })
@@ -185,25 +203,31 @@ fn a_server_lives_from_start_to_remove() {
         (&listed[0]["status"], &listed[0]["pid"]),
         (&"stopped".into(), &Value::Null)
     );
+}
 
+/// It is started again after a stop, and after a kill.
+fn keeps_its_data_and_place(state: &State, one: &Value) {
     for kill in [false, true] {
         let again = state.json(&["restart", "one"]);
-        assert_eq!((&again["port"], &again["url"]), (&port.into(), &url.into()));
-        assert_ne!(again["pid"], pid);
+        assert_eq!((&again["port"], &again["url"]), (&one["port"], &one["url"]));
+        assert_ne!(again["pid"], one["pid"]);
         assert_eq!(state.answer("one", "SELECT SUM(a) FROM kept.t;"), "3");
         if !kill {
             let killed = state.sandbox(&["stop", "one", "--kill"]).exits(0);
             assert_eq!(killed.stdout, "one: stopped\n");
         }
     }
+}
 
+fn is_removed(state: &State, one: &Value) {
+    let port = one["port"].as_u64().expect("a port");
     let removed = state.sandbox(&["remove", "one"]).exits(0);
     assert_eq!(removed.stdout, "one: removed\n");
-    // The kernel gives back what a killed process had a moment after its end.
+    // The kernel frees a killed process's port a moment after its end.
     crate::maintained::wait("nobody listens at its port", || {
         TcpStream::connect(("127.0.0.1", port as u16)).is_err()
     });
-    assert_nothing_left(&state);
+    assert_nothing_left(state);
     let gone = state.sandbox(&["remove", "one"]).exits(3);
     assert!(
         gone.stderr.contains("refloat sandbox list"),
@@ -212,7 +236,7 @@ fn a_server_lives_from_start_to_remove() {
     );
 }
 
-/// What stays of a server that was stopped or killed.
+/// Data that must survive a stop or a kill.
 const FILL: &str = "CREATE DATABASE kept;
 CREATE TABLE kept.t (a INT PRIMARY KEY) ENGINE=InnoDB;
 INSERT INTO kept.t VALUES (1), (2);
@@ -262,7 +286,8 @@ fn what_cannot_be_started_is_refused_and_leaves_nothing() {
     assert_nothing_left(&state);
 }
 
-/// No process, no instance, and nothing in the state directory but what later starts use again.
+/// Asserts that no process and no instance is left, and nothing in the state directory but what
+/// later starts reuse.
 fn assert_nothing_left(state: &State) {
     assert_eq!(processes_in(state.0.path()), [""; 0]);
     assert_eq!(state.json(&["list"]), serde_json::json!([]));
@@ -275,10 +300,26 @@ fn assert_nothing_left(state: &State) {
     }
 }
 
+const SIZE: &str = "SHOW STATUS LIKE 'wsrep_cluster_size'";
+
 /// One cluster for all commands: starting one takes seconds.
 #[test]
 fn a_cluster_lives_from_start_to_remove() {
     let state = State::new();
+    wrong_clusters_are_refused(&state);
+    let started = a_cluster_is_started(&state);
+    let file = started["file"].as_str().expect("a file");
+    let url_of = |at: usize| started["nodes"][at]["url"].as_str().expect("a URL");
+    crate::cluster::is_shown(state.0.path(), file, url_of(0));
+    crate::cluster::is_maintained(state.0.path(), file, url_of(1));
+    crate::cluster::nodes_come_back(state.0.path(), file);
+    a_cluster_tells_how_it_is_reached(&state, &started);
+    a_node_is_handled(&state);
+    a_cluster_is_stopped_and_removed(&state);
+    assert!(!Path::new(file).exists());
+}
+
+fn wrong_clusters_are_refused(state: &State) {
     let mysql = state.sandbox(&["start", "--galera", "3", "--server", "mysql-9.7"]);
     mysql.exits(2).says("mysql-9.7 has no Galera");
     for args in [
@@ -301,7 +342,9 @@ fn a_cluster_lives_from_start_to_remove() {
     ] {
         state.sandbox(args).exits(2);
     }
+}
 
+fn a_cluster_is_started(state: &State) -> Value {
     let start = ["start", "--galera", "2", "--name", "c", "--with-haproxy"];
     let options = [
         "-o",
@@ -321,8 +364,7 @@ fn a_cluster_lives_from_start_to_remove() {
         (&second["name"], &second["cluster"]),
         (&"c-2".into(), &"c".into())
     );
-    let size = "SHOW STATUS LIKE 'wsrep_cluster_size'";
-    assert_eq!(state.answer("c-1", size), "wsrep_cluster_size\t2");
+    assert_eq!(state.answer("c-1", SIZE), "wsrep_cluster_size\t2");
     assert_eq!(state.answer("c-2", "SELECT @@max_connections"), "44");
     let file = started["file"].as_str().expect("a file");
     let text = std::fs::read_to_string(file).expect("the file is there");
@@ -331,16 +373,10 @@ fn a_cluster_lives_from_start_to_remove() {
         text.contains(second["url"].as_str().expect("a URL")),
         "{text}"
     );
+    started
+}
 
-    crate::cluster::is_shown(
-        state.0.path(),
-        file,
-        nodes[0]["url"].as_str().expect("a URL"),
-    );
-    crate::cluster::is_maintained(state.0.path(), file, second["url"].as_str().expect("a URL"));
-
-    crate::cluster::nodes_come_back(state.0.path(), file);
-
+fn a_cluster_tells_how_it_is_reached(state: &State, started: &Value) {
     let proxy = started["haproxy"]["url"].as_str().expect("a URL");
     let url = state.sandbox(&["env", "c", "--url"]).exits(0).stdout;
     assert_eq!(url.trim_end(), proxy);
@@ -349,13 +385,11 @@ fn a_cluster_lives_from_start_to_remove() {
         exports.contains("REFLOAT_CLUSTER_FILE=") && exports.contains(proxy),
         "{exports}"
     );
+    let second = &started["nodes"][1];
     assert_eq!(&state.json(&["env", "c-2"])["url"], &second["url"]);
     state.sandbox(&["shell", "c"]).exits(2).says("c-1, c-2");
-    let rows = |of: &State| -> Vec<String> {
-        let table = of.sandbox(&["list"]).exits(0).stdout;
-        table.lines().skip(1).map(str::to_owned).collect()
-    };
-    let table = rows(&state);
+    let table = state.sandbox(&["list"]).exits(0).stdout;
+    let table: Vec<&str> = table.lines().skip(1).collect();
     assert!(
         table[0].starts_with("c ") && table[0].contains("2 of 2"),
         "{table:?}"
@@ -364,7 +398,10 @@ fn a_cluster_lives_from_start_to_remove() {
         table[2].starts_with("c-2 ") && table[2].contains("running"),
         "{table:?}"
     );
+}
 
+/// A node is frozen and thawed, killed, recovered and started again.
+fn a_node_is_handled(state: &State) {
     let node = |command: &str, status: &str| {
         let done = state.json(&["node", command, "c-2"]);
         assert_eq!(done, serde_json::json!({ "name": "c-2", "status": status }));
@@ -401,8 +438,10 @@ fn a_cluster_lives_from_start_to_remove() {
     let status = state.json(&["node", "start", "c-2", "--no-wait"])["status"].clone();
     assert!(status == "starting" || status == "running", "{status}");
     assert_eq!(state.json(&["node", "start", "c-2"])["status"], "running");
-    assert_eq!(state.answer("c-2", size), "wsrep_cluster_size\t2");
+    assert_eq!(state.answer("c-2", SIZE), "wsrep_cluster_size\t2");
+}
 
+fn a_cluster_is_stopped_and_removed(state: &State) {
     state
         .sandbox(&["remove", "c-2"])
         .exits(3)
@@ -412,16 +451,16 @@ fn a_cluster_lives_from_start_to_remove() {
     assert_eq!(stopped["stopped"], serde_json::json!(["c-2", "c-1"]));
     let again = state.json(&["restart", "c"]);
     assert_eq!(again["nodes"][1]["status"], "running");
-    assert_eq!(state.answer("c-1", size), "wsrep_cluster_size\t2");
+    assert_eq!(state.answer("c-1", SIZE), "wsrep_cluster_size\t2");
     assert_eq!(
         state.json(&["remove"]),
         serde_json::json!({ "removed": ["c"] })
     );
-    assert_nothing_left(&state);
-    assert!(!Path::new(file).exists());
+    assert_nothing_left(state);
 }
 
-/// Nodes that copy by mariadb-backup, each with a network of its own: a cable is pulled, and plugged in again.
+/// Nodes with mariadb-backup as SST method, each with its own network namespace: a cable is
+/// unplugged and plugged in again.
 #[test]
 fn a_node_of_a_cluster_is_cut_off_and_healed() {
     let state = State::new();
@@ -446,12 +485,11 @@ fn a_node_of_a_cluster_is_cut_off_and_healed() {
     let table = state.sandbox(&["list"]).exits(0).stdout;
     let line = table.lines().find(|line| line.starts_with("far-2 "));
     assert!(line.is_some_and(|line| line.contains(" cut ")), "{table}");
-    // Its unix socket is no cable.
+    // Its Unix socket does not go through the cable.
     assert_eq!(state.answer("far-2", "SELECT 1"), "1");
     node("heal", "running");
     crate::maintained::wait("it is reached, and is one of two", || {
-        let size = "SHOW STATUS LIKE 'wsrep_cluster_size'";
-        is_reached() && state.answer("far-2", size) == "wsrep_cluster_size\t2"
+        is_reached() && state.answer("far-2", SIZE) == "wsrep_cluster_size\t2"
     });
     state.json(&["remove", "far"]);
     assert_nothing_left(&state);

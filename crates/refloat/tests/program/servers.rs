@@ -1,4 +1,4 @@
-//! What the pages and the option files say, held against real servers.
+//! Checks what the documentation and option files say against real servers.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -20,7 +20,7 @@ fn settings_show(server: &Instance, account: &str, flags: &[&str], password: Opt
     Run::of(&mut program)
 }
 
-/// Which password wins, asked from the server's own client and from the program.
+/// Compares which password wins in the server's own client and in the program.
 #[test]
 fn a_password_in_an_option_file_wins_over_the_environment_as_in_the_stock_clients() {
     for kind in [ServerKind::MariaDb1011, ServerKind::MySql97] {

@@ -6,13 +6,13 @@ use std::process::{Command, Output, Stdio};
 
 use crate::limits::output;
 
-/// The program, with an empty environment, a state directory of its own and no terminal.
+/// Runs the program with an empty environment, a state directory of its own and no terminal.
 pub fn refloat(args: &[&str]) -> Run {
     let state = tempfile::tempdir().expect("a temporary folder can be made");
     Run::of(command(state.path()).args(args))
 }
 
-/// The same without arguments, with this state directory, to be started by the caller.
+/// The same, without arguments and with this state directory, for the caller to start.
 pub fn command(state: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_refloat"));
     command
@@ -22,18 +22,15 @@ pub fn command(state: &Path) -> Command {
         .env("REFLOAT_STATE_DIR", state)
         .env("COLUMNS", "100")
         .stdin(Stdio::null());
-    // Where the servers are is a matter of the machine.
+    // The location of the servers depends on the machine.
     command.envs(std::env::var_os("REFLOAT_SERVERS").map(|folder| ("REFLOAT_SERVERS", folder)));
     command
 }
 
-/// What a run of the program left behind.
+/// The result of a run of the program.
 pub struct Run {
-    /// The exit code.
     pub code: i32,
-    /// Standard output.
     pub stdout: String,
-    /// Standard error.
     pub stderr: String,
 }
 
@@ -44,7 +41,6 @@ impl Run {
         Self::new(output(command))
     }
 
-    /// What this output says.
     pub fn new(output: Output) -> Self {
         Self {
             code: output
@@ -56,14 +52,14 @@ impl Run {
         }
     }
 
-    /// Asserts that stderr has this text.
+    /// Asserts that stderr contains this text.
     #[track_caller]
     pub fn says(self, text: &str) -> Self {
         assert!(self.stderr.contains(text), "not {text:?}: {}", self.stderr);
         self
     }
 
-    /// Asserts the exit code, and shows everything when it is another.
+    /// Asserts the exit code, and shows all output if it differs.
     #[track_caller]
     pub fn exits(self, code: i32) -> Self {
         assert_eq!(
@@ -75,7 +71,8 @@ impl Run {
     }
 }
 
-/// Runs a command where these mounts (a shell's words) are made beforehand, which nobody else sees. `$0` and `$1` in them are the paths.
+/// Runs a command in a mount namespace of its own, after the shell commands `mounts`, in which `$0`
+/// and `$1` are the paths.
 pub fn among_own_mounts(mounts: &str, paths: [&Path; 2], here: &Command) -> Run {
     let script = format!("{mounts} && shift && exec \"$@\"");
     let mut there = Command::new("unshare");
@@ -87,7 +84,7 @@ pub fn among_own_mounts(mounts: &str, paths: [&Path; 2], here: &Command) -> Run 
     Run::of(&mut there)
 }
 
-/// A state directory whose servers may run as another user than root, who starts them.
+/// A state directory for servers that root starts and that run as another user.
 pub fn state_folder() -> tempfile::TempDir {
     tempfile::Builder::new()
         .prefix("refloat-")
@@ -96,7 +93,7 @@ pub fn state_folder() -> tempfile::TempDir {
         .expect("a temporary folder can be made")
 }
 
-/// Sends a signal (`-STOP`) to a process that is there.
+/// Sends a signal (such as `-STOP`) to a process that must exist.
 #[track_caller]
 pub fn signal(which: &str, process: impl std::fmt::Display) {
     let sent = Command::new("kill")

@@ -1,4 +1,4 @@
-//! Nodes that are units of a real systemd: restored, maintained and brought back by it.
+//! Nodes that are units of a real systemd are restored, maintained and brought back by it.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,11 +12,12 @@ use refloat_testkit::systemd::Systemd;
 use crate::restore::{Place, ROWS, as_it_was_started};
 use crate::support::{Run, command};
 
-/// Units as MariaDB's package has them: what a start has more than others comes by variables.
+/// Units like those of MariaDB's package: the extra options of a single start come in variables.
 fn units(place: &Place, systemd: &Systemd) -> PathBuf {
     let mut list = "name = \"units\"\n".to_owned();
     for (at, node) in place.cluster.nodes().iter().enumerate() {
-        // As MariaDB's package has it, what a server says goes to the journal. The chosen node has a file, as others have.
+        // As with MariaDB's package, servers log to the journal. The first node, which is loaded
+        // into, has a log file, as others configure it.
         let log = if at == 0 {
             let file = node.folder().join("tmp/unit.log");
             format!("--log-error={}", file.display())
@@ -25,7 +26,8 @@ fn units(place: &Place, systemd: &Systemd) -> PathBuf {
         };
         let words: Vec<String> = as_it_was_started(node)
             .into_iter()
-            // Numbers of its processes say nothing outside of it.
+            // PIDs of the units' namespace mean nothing outside, so each unit has a pid file of its
+            // own.
             .map(|word| match word.strip_prefix("--pid-file=") {
                 Some(path) => format!("--pid-file={path}.unit"),
                 None => word,
@@ -52,7 +54,7 @@ fn units(place: &Place, systemd: &Systemd) -> PathBuf {
     file
 }
 
-/// The same list for somebody on another machine.
+/// The same list for another machine.
 fn from_elsewhere(file: &Path) -> PathBuf {
     let list = fs::read_to_string(file).expect("a list");
     let list = list.replace("\ndatadir = ", "\nssh = \"machine\"\ndatadir = ");
@@ -61,7 +63,7 @@ fn from_elsewhere(file: &Path) -> PathBuf {
     file
 }
 
-/// Runs the program where the units are.
+/// Runs the program in the units' namespaces.
 #[track_caller]
 fn cluster(place: &Place, systemd: &Systemd, file: &Path, args: &[&str]) -> Run {
     let program = command(place.state.path());
@@ -73,7 +75,7 @@ fn cluster(place: &Place, systemd: &Systemd, file: &Path, args: &[&str]) -> Run 
             .filter_map(|(name, value)| Some((name, value?))),
     );
     let (verb, rest) = args.split_first().expect("a command");
-    // What is behind `--` is the last.
+    // What follows `--` must stay last.
     let own = rest.iter().take_while(|arg| **arg != "--").count();
     inside
         .args(["cluster", verb])
@@ -84,6 +86,81 @@ fn cluster(place: &Place, systemd: &Systemd, file: &Path, args: &[&str]) -> Run 
     Run::of(&mut inside)
 }
 
+/// Nodes that are units, and two ways to them.
+struct Units<'a> {
+    place: &'a Place,
+    systemd: &'a Systemd,
+    /// The list of the nodes.
+    file: PathBuf,
+    /// From another machine, ssh leads to the units, the files, and the journal with the servers'
+    /// messages.
+    ssh: &'a SshServer,
+    /// The list for that machine.
+    far: PathBuf,
+}
+
+impl Units<'_> {
+    #[track_caller]
+    fn run(&self, args: &[&str]) -> Run {
+        cluster(self.place, self.systemd, &self.file, args)
+    }
+
+    /// Runs the program on another machine.
+    #[track_caller]
+    fn run_far(&self, args: &[&str]) -> Run {
+        let (verb, rest) = args.split_first().expect("a command");
+        let path = format!("{}:/usr/bin:/bin", self.ssh.bin().display());
+        let mut program = command(self.place.state.path());
+        program.env("PATH", path).args(["cluster", verb]);
+        program.args(["--no-defaults", "--cluster"]).arg(&self.far);
+        Run::of(program.args(rest))
+    }
+
+    fn exists(&self, path: &str) -> bool {
+        let status = self.systemd.command("test").args(["-e", path]).status();
+        status.expect("test can be run").success()
+    }
+
+    /// Whether the first node's unit is told to start it standalone.
+    fn stands_alone(&self) -> bool {
+        let name = self.place.name(0);
+        self.exists(&format!(
+            "/run/systemd/system/db-{name}.service.d/zz-refloat-standalone.conf"
+        ))
+    }
+
+    /// A property of a unit.
+    fn property(&self, unit: &str, name: &str) -> String {
+        let property = format!("--property={name}");
+        let said = self.systemd.systemctl(["show", &property, "--value", unit]);
+        String::from_utf8_lossy(&said.stdout).trim().to_owned()
+    }
+
+    /// The command line of a unit's server.
+    fn words(&self, unit: &str) -> String {
+        let pid = self.property(unit, "MainPID");
+        let mut cat = self.systemd.command("cat");
+        let words = cat.arg(format!("/proc/{pid}/cmdline")).output();
+        let words = words.expect("cat can be run").stdout;
+        String::from_utf8_lossy(&words).replace('\0', " ")
+    }
+
+    #[track_caller]
+    fn tell(&self, verb: &str, unit: &str) {
+        let done = self.systemd.systemctl([verb, unit]);
+        assert!(done.status.success(), "{done:?}");
+    }
+
+    #[track_caller]
+    fn wait(&self, wanted: impl Fn() -> bool) {
+        let begun = std::time::Instant::now();
+        while !wanted() {
+            assert!(begun.elapsed().as_secs() < 60, "{}", self.systemd.log());
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+    }
+}
+
 #[test]
 fn nodes_that_are_units_are_restored_and_come_back() {
     let place = Place::new();
@@ -92,132 +169,123 @@ fn nodes_that_are_units_are_restored_and_come_back() {
     for at in (0..3).rev() {
         place.node(at).stop().expect("it stops");
     }
-    let (first, second) = (place.name(0).to_owned(), place.name(1).to_owned());
     let dump = place.dump.to_string_lossy().into_owned();
-    let restore = ["restore", &dump, "--way", "rebuild", "--node", &first];
-    let run = |args: &[&str]| cluster(&place, &systemd, &file, args);
-    // From another machine: units, files and the journal, in which the server's words are, by ssh.
+    let (first, second) = (place.name(0), place.name(1));
+    let restore = ["restore", &dump, "--way", "rebuild", "--node", first];
     let ssh = SshServer::as_unit_of(&systemd);
-    let far = from_elsewhere(&file);
-    let run_far = |args: &[&str]| {
-        let (verb, rest) = args.split_first().expect("a command");
-        let path = format!("{}:/usr/bin:/bin", ssh.bin().display());
-        let mut program = command(place.state.path());
-        program.env("PATH", path).args(["cluster", verb]);
-        program.args(["--no-defaults", "--cluster"]).arg(&far);
-        Run::of(program.args(rest))
+    let units = Units {
+        place: &place,
+        systemd: &systemd,
+        far: from_elsewhere(&file),
+        file,
+        ssh: &ssh,
     };
+    a_restore_is_given_up(&units, &restore);
+    a_server_that_stands_alone_crashes(&units, &restore);
+    a_restore_ends(&units, &restore);
+    a_node_is_maintained(&units, second);
+    a_stopped_node_comes_back(&units, second);
+    waits_for_copies(&systemd, second, &|args: &[&str]| units.run(args));
+    for at in (0..3).rev() {
+        units.tell("stop", &format!("db-{}", place.name(at)));
+    }
+}
 
-    let piece =
-        |name: &str| format!("/run/systemd/system/db-{name}.service.d/zz-refloat-standalone.conf");
-    let exists = |path: &str| {
-        let status = systemd.command("test").args(["-e", path]).status();
-        status.expect("test can be run").success()
-    };
+/// Nothing is left of it for the next start of the unit.
+fn a_restore_is_given_up(units: &Units<'_>, restore: &[&str]) {
+    units
+        .run(&[restore, &["--stop-before", "load"]].concat())
+        .exits(5);
+    assert!(units.stands_alone(), "it would come up as a member");
+    units.run(&[restore, &["--give-up"]].concat()).exits(0);
+    assert!(!units.stands_alone(), "it would stand alone");
+}
 
-    // Here first, and given up: nothing of it is there for whoever starts the unit next.
-    run(&[&restore[..], &["--stop-before", "load"]].concat()).exits(5);
-    assert!(exists(&piece(&first)), "it would come up as a member");
-    run(&[&restore[..], &["--give-up"]].concat()).exits(0);
-    assert!(!exists(&piece(&first)), "it would stand alone");
-
-    // All are down, so what would make copies fail cannot be seen.
-    let alone = run_far(&[&restore[..], &["--stop-before", "bootstrap"]].concat()).exits(5);
+/// Systemd restarts it, standalone again.
+fn a_server_that_stands_alone_crashes(units: &Units<'_>, restore: &[&str]) {
+    // All nodes are down, so what would make copies fail cannot be seen.
+    let alone = units
+        .run_far(&[restore, &["--stop-before", "bootstrap"]].concat())
+        .exits(5);
     assert!(
         alone.stderr.contains("has Restart=on-abnormal"),
         "{}",
         alone.stderr
     );
-    assert!(exists(&piece(&first)), "it would come up as a member");
-    assert!(place.node(0).query("SELECT 1").is_err());
-    // It crashes: systemd starts it again, and it stands alone again.
-    let pid = || {
-        let unit = format!("db-{first}.service");
-        let said = systemd.systemctl(["show", "--property=MainPID", "--value", &unit]);
-        String::from_utf8_lossy(&said.stdout).trim().to_owned()
-    };
+    assert!(units.stands_alone(), "it would come up as a member");
+    assert!(units.place.node(0).query("SELECT 1").is_err());
+    let unit = format!("db-{}.service", units.place.name(0));
+    let pid = || units.property(&unit, "MainPID");
     let before = pid();
-    let killed = systemd.systemctl([
-        "kill",
-        "--signal=KILL",
-        "--kill-whom=main",
-        &format!("db-{first}.service"),
-    ]);
+    let killed = units
+        .systemd
+        .systemctl(["kill", "--signal=KILL", "--kill-whom=main", &unit]);
     assert!(killed.status.success(), "{killed:?}");
-    let begun = std::time::Instant::now();
-    while pid() == before || pid() == "0" {
-        assert!(begun.elapsed().as_secs() < 60, "{}", systemd.log());
-        std::thread::sleep(std::time::Duration::from_millis(100));
-    }
+    units.wait(|| ![&before, "0"].contains(&pid().as_str()));
+}
 
-    run_far(&[&restore[..], &["--stop-before", "rejoin"]].concat()).exits(5);
-    // Copies are waited for here: each look by ssh takes its time.
-    run(&restore).exits(0);
+/// Nothing of one start is left for the next.
+fn a_restore_ends(units: &Units<'_>, restore: &[&str]) {
+    let place = units.place;
+    units
+        .run_far(&[restore, &["--stop-before", "rejoin"]].concat())
+        .exits(5);
+    // Wait for the copies from this machine: each look by ssh takes time.
+    units.run(restore).exits(0);
     place.is_whole();
     let rows = "SET wsrep_sync_wait = 15; SELECT COUNT(*), SUM(id) FROM shop.t";
     for at in 0..3 {
         let all = format!("{ROWS}\t{}", ROWS * (ROWS + 1) / 2);
         assert_eq!(place.ask(at, rows), all);
     }
-    // Nothing of one start is there for the next.
-    assert!(!exists(&piece(&first)));
-    let environment = systemd.systemctl(["show-environment"]);
+    assert!(!units.stands_alone());
+    let environment = units.systemd.systemctl(["show-environment"]);
     let environment = String::from_utf8_lossy(&environment.stdout).into_owned();
     assert!(!environment.contains("WSREP"), "{environment}");
-    let again = systemd.systemctl(["restart", &format!("db-{first}")]);
-    assert!(again.status.success(), "{again:?}");
+    units.tell("restart", &format!("db-{}", place.name(0)));
     place.all_are_in_step();
-
-    assert_eq!(place.ask(1, "SELECT @@log_error"), "");
-    let kept = run_far(&["maintain", &second, "--sample", "0.5s", "--", "true"]).exits(0);
-    let by_its_log = |run: &Run| {
-        let back = run.stdout.starts_with(&format!("{second} is back by IST"));
-        let known = run.stdout.contains("its log says that it went on from ");
-        assert!(back && known, "{}", run.stdout);
-    };
-    by_its_log(&kept);
-    let unit = format!("db-{second}.service");
-    let words = || {
-        let said = systemd.systemctl(["show", "--property=MainPID", "--value", &unit]);
-        let pid = String::from_utf8_lossy(&said.stdout).trim().to_owned();
-        let mut cat = systemd.command("cat");
-        let words = cat.arg(format!("/proc/{pid}/cmdline")).output();
-        let words = words.expect("cat can be run").stdout;
-        String::from_utf8_lossy(&words).replace('\0', " ")
-    };
-    // The donor of the plan was asked, and by this start alone.
-    let asked = words();
-    assert!(asked.contains(" --wsrep-sst-donor="), "{asked}");
-    let donor = format!("/run/systemd/system/{unit}.d/zz-refloat-donor.conf");
-    let begun = std::time::Instant::now();
-    let kept_for_the_next = || {
-        let said = systemd.systemctl(["show", "--property=Environment", "--value", &unit]);
-        exists(&donor) || String::from_utf8_lossy(&said.stdout).contains("wsrep-sst-donor")
-    };
-    while kept_for_the_next() {
-        assert!(begun.elapsed().as_secs() < 60, "{}", systemd.log());
-        std::thread::sleep(std::time::Duration::from_millis(100));
-    }
-    let again = systemd.systemctl(["restart", &unit]);
-    assert!(again.status.success(), "{again:?}");
-    assert!(!words().contains("--wsrep-sst-donor="), "{}", words());
-    let stopped = systemd.systemctl(["stop", &format!("db-{second}")]);
-    assert!(stopped.status.success(), "{stopped:?}");
-    place.ask(0, "UPDATE shop.t SET v = 'meanwhile' WHERE id = 1");
-    by_its_log(&run(&["rejoin", &second]).exits(0));
-    let stopped = systemd.systemctl(["stop", &format!("db-{second}")]);
-    assert!(stopped.status.success(), "{stopped:?}");
-    by_its_log(&run_far(&["rejoin", &second]).exits(0));
-    place.is_whole();
-    waits_for_copies(&systemd, &second, &run);
-    for at in (0..3).rev() {
-        let unit = format!("db-{}", place.name(at));
-        let stopped = systemd.systemctl(["stop", &unit]);
-        assert!(stopped.status.success(), "{stopped:?}");
-    }
 }
 
-/// Writes how long a start of a unit may take.
+#[track_caller]
+fn is_back_by_its_log(node: &str, run: &Run) {
+    let back = run.stdout.starts_with(&format!("{node} is back by IST"));
+    let known = run.stdout.contains("its log says that it went on from ");
+    assert!(back && known, "{}", run.stdout);
+}
+
+/// The plan's donor is asked, and by this start alone.
+fn a_node_is_maintained(units: &Units<'_>, node: &str) {
+    assert_eq!(units.place.ask(1, "SELECT @@log_error"), "");
+    let kept = units
+        .run_far(&["maintain", node, "--sample", "0.5s", "--", "true"])
+        .exits(0);
+    is_back_by_its_log(node, &kept);
+    let unit = format!("db-{node}.service");
+    let asked = units.words(&unit);
+    assert!(asked.contains(" --wsrep-sst-donor="), "{asked}");
+    let donor = format!("/run/systemd/system/{unit}.d/zz-refloat-donor.conf");
+    units.wait(|| {
+        let environment = units.property(&unit, "Environment");
+        !units.exists(&donor) && !environment.contains("wsrep-sst-donor")
+    });
+    units.tell("restart", &unit);
+    let words = units.words(&unit);
+    assert!(!words.contains("--wsrep-sst-donor="), "{words}");
+}
+
+/// From this machine, and from another one.
+fn a_stopped_node_comes_back(units: &Units<'_>, node: &str) {
+    units.tell("stop", &format!("db-{node}"));
+    units
+        .place
+        .ask(0, "UPDATE shop.t SET v = 'meanwhile' WHERE id = 1");
+    is_back_by_its_log(node, &units.run(&["rejoin", node]).exits(0));
+    units.tell("stop", &format!("db-{node}"));
+    is_back_by_its_log(node, &units.run_far(&["rejoin", node]).exits(0));
+    units.place.is_whole();
+}
+
+/// Limits how long a start of the unit may take.
 fn write_timeout(systemd: &Systemd, file: &str, limit: &str) {
     let script = "mkdir -p \"${1%/*}\" && printf '[Service]\\nTimeoutStartSec=%s\\n' \"$2\" >\"$1\" && systemctl daemon-reload";
     let mut shell = systemd.command("sh");
@@ -226,12 +294,13 @@ fn write_timeout(systemd: &Systemd, file: &str, limit: &str) {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// A unit that does not wait as long as copies may take is named, and what is said to be written helps.
+/// A unit that does not wait for as long as a copy may take is named, and the suggested remedy
+/// works.
 fn waits_for_copies(systemd: &Systemd, node: &str, run: &impl Fn(&[&str]) -> Run) {
     let unit = format!("db-{node}.service");
     let told = || run(&["advise", node, "--sample", "0.1"]).stdout;
     let words = format!("(TimeoutStartUSec of unit db-{node})");
-    // The server asks for more time, in time.
+    // The server asks systemd for more time before its limit.
     let usual = told();
     assert!(!usual.contains(&words), "{usual}");
     write_timeout(
@@ -253,13 +322,14 @@ fn waits_for_copies(systemd: &Systemd, node: &str, run: &impl Fn(&[&str]) -> Run
     assert!(!mended.contains(&words), "{mended}");
 }
 
-/// What the rules of `advise` rest on: a server asks systemd for more time while a copy comes, for the first time after half a minute.
+/// The fact that the rules of `advise` rest on: during a copy a server asks systemd for more time,
+/// for the first time after half a minute.
 #[test]
 #[ignore = "two minutes of waiting"]
 fn systemd_waits_for_a_slow_copy_unless_its_time_is_over_before_the_server_asks() {
     const SCRIPT: &str = "/usr/bin/wsrep_sst_rsync";
     if servers::nodes() != ServerKind::MariaDb1011 {
-        // Others have their script elsewhere.
+        // Other versions have their script elsewhere.
         return;
     }
     let place = Place::new();
@@ -267,7 +337,7 @@ fn systemd_waits_for_a_slow_copy_unless_its_time_is_over_before_the_server_asks(
     units(&place, &systemd);
     let unit = format!("db-{}.service", place.name(2));
     place.node(2).stop().expect("it stops");
-    // A script that is slow, where the units are.
+    // A slow script, mounted where the units are.
     let folder = tempfile::tempdir().expect("a folder");
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(folder.path(), open).expect("a folder for all");

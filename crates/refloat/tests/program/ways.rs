@@ -1,4 +1,5 @@
-//! By which way `refloat cluster restore` goes, beside applications, and where old data cannot be set aside; on MariaDB 11.8.
+//! Which way `refloat cluster restore` takes, beside applications and where old data cannot be set
+//! aside; on MariaDB 11.8.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -47,7 +48,7 @@ fn the_faster_way_is_taken(place: &Place) {
         replicate.ends_with("replicate: it takes less time, and the cluster goes on"),
         "{replicate}"
     );
-    // What nobody has measured decides nothing.
+    // A rate that was not measured decides nothing.
     let unknown = way(&["--load-rate", "100M", "--replicate-rate", "100K"]);
     assert!(
         unknown.contains("replicate: which way takes less time is not known"),
@@ -75,7 +76,8 @@ fn the_faster_way_is_taken(place: &Place) {
     place.all_are_in_step();
 }
 
-/// Loads of this machine that nobody has asked to be remembered: one into a server alone, one into the cluster.
+/// Earlier loads from this machine, recorded without being asked to: one into a standalone server,
+/// one into the cluster.
 fn chosen_by_what_loads_have_shown(place: &Place) {
     let load = |seconds: f64, cluster: Option<&str>| {
         let dir = RunDir::create(place.state.path(), "load").expect("a run");
@@ -105,7 +107,7 @@ fn chosen_by_what_loads_have_shown(place: &Place) {
         rebuild.contains("way       rebuild: it takes less time") && rebuild.contains(shown),
         "{rebuild}"
     );
-    // A server of its own may be any: what it has shown is no rate of this cluster.
+    // A standalone server may be any server: its rate says nothing about this cluster.
     let unknown = plan(&[]);
     assert!(
         unknown.contains("replicate: which way takes less time is not known")
@@ -124,7 +126,7 @@ fn chosen_by_what_loads_have_shown(place: &Place) {
     );
 }
 
-/// A node that is down does not say where it is: its option files do.
+/// A node that is down cannot say which segment it is in; its option files do.
 fn the_nearest_is_asked(place: &Place) {
     let mut rejoin = command(place.state.path());
     let args = ["cluster", "rejoin", place.name(2), "--plan"];
@@ -145,7 +147,7 @@ fn the_nearest_is_asked(place: &Place) {
     );
 }
 
-/// A dense sequence is written through every node while the rows come: nothing that was acknowledged is missing.
+/// A dense sequence is written through every node during the load: no acknowledged row is missing.
 fn applications_go_on(place: &Place) {
     place.ask(
         0,
@@ -201,7 +203,7 @@ fn applications_go_on(place: &Place) {
     );
 }
 
-/// The command where the data directories of the last two nodes are mount points.
+/// Runs the command where the data directories of the last two nodes are mount points.
 fn on_mount_points(place: &Place, here: &Command) -> Run {
     let folders = [1, 2].map(|at| place.node(at).datadir());
     among_own_mounts(
@@ -211,7 +213,7 @@ fn on_mount_points(place: &Place, here: &Command) -> Run {
     )
 }
 
-/// What the load would be refused for at the end of an hour is found before any node stops.
+/// What would make the load fail an hour later is found before any node stops.
 fn refused_while_the_cluster_serves(place: &Place) {
     let runs = || std::fs::read_dir(place.state.path().join("runs")).map_or(0, Iterator::count);
     let before = runs();
@@ -234,7 +236,7 @@ fn refused_while_the_cluster_serves(place: &Place) {
         .says("full copies to the others would fail: ")
         .says(place.name(1))
         .says("--ignore-advice");
-    // Its next start would fail, by whichever way it comes back.
+    // The node's next start would fail, whichever way it comes back.
     let maintain = |more: &[&str]| {
         let mut maintain = command(place.state.path());
         maintain.args(["cluster", "maintain", place.name(1)]);
@@ -259,7 +261,7 @@ fn refused_while_the_cluster_serves(place: &Place) {
     place.all_are_in_step();
 }
 
-/// What might start a server again, or stop it, is named in the plan of what stops them.
+/// Software that might start or stop a server again is named in a plan that stops servers.
 fn something_looks_after_servers(place: &Place, args: &[&str]) {
     let keeper = place.state.path().join("supervisord");
     std::fs::copy("/bin/sleep", &keeper).expect("a copy");
@@ -272,7 +274,8 @@ fn something_looks_after_servers(place: &Place, args: &[&str]) {
     std::fs::remove_file(&keeper).expect("it can be removed");
 }
 
-/// A dump that is larger than the file systems of all nodes: each that lacks room is named, with how much, by whichever way it goes.
+/// A dump larger than the file system of every node: each node that lacks room is named, with how
+/// much, whichever way the restore takes.
 fn nobody_has_room(place: &Place) {
     let huge = place.state.path().join("huge.sql");
     std::fs::copy(&place.dump, &huge).expect("a copy");
@@ -290,7 +293,7 @@ fn nobody_has_room(place: &Place) {
             assert!(told.contains(&format!("{} has ", place.name(at))), "{told}");
         }
     }
-    // Enough for each of them, and not for all: their data are on one disk.
+    // Room enough for each node, but not for all: their data share one disk.
     let free = Command::new("df")
         .args(["-B1", "--output=avail"])
         .arg(place.state.path())
@@ -318,7 +321,7 @@ fn nobody_has_room(place: &Place) {
     std::fs::remove_file(&huge).expect("it can be removed");
 }
 
-/// A list that says how nodes start and stop, and not how one begins the cluster or stands alone.
+/// A list that says how nodes start and stop, but not how one bootstraps or stands alone.
 fn nobody_can_start_it_alone(place: &Place, args: &[&str]) {
     let list = std::fs::read_to_string(place.cluster.toml()).expect("a list");
     let list: Vec<String> = list
@@ -352,7 +355,8 @@ fn old_data_that_cannot_be_set_aside_are_given_up(place: &Place) {
     dump.args(["--databases", "shop", "--out"]).arg(&dumped);
     run(dump).exits(0);
     let restore = |args: &[&str]| place.restore_of(&dumped, &place.cluster.toml(), args);
-    // Of nodes at one place any may be chosen: these others are those whose data are on mount points.
+    // Any node at the newest position may be chosen. With this one, the others are those whose data
+    // directories are mount points.
     let args = ["--way", "rebuild", "--replace", "--node", place.name(0)];
     let refused = on_mount_points(place, &restore(&args)).exits(3);
     assert!(

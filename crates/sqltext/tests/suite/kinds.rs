@@ -23,7 +23,7 @@ fn qualified(database: &str, name: &str) -> ObjectName {
 }
 
 #[test]
-fn statements_of_dump_programs() {
+fn settings() {
     assert_eq!(
         kind("/*!40101 SET @OLD_CHARACTER_SET_CLIENT=@@CHARACTER_SET_CLIENT */"),
         K::Set
@@ -38,6 +38,10 @@ fn statements_of_dump_programs() {
         K::SetGtidPurged
     );
     assert_eq!(kind("SET GLOBAL gtid_slave_pos='0-1-2'"), K::SetGlobal);
+}
+
+#[test]
+fn databases() {
     assert_eq!(
         kind(
             "CREATE DATABASE /*!32312 IF NOT EXISTS*/ `a``b` /*!40100 DEFAULT CHARACTER SET utf8mb4 */ /*!80016 DEFAULT ENCRYPTION='N' */"
@@ -62,6 +66,26 @@ fn statements_of_dump_programs() {
         );
     }
     assert_eq!(
+        kind("ALTER DATABASE `d` CHARACTER SET utf8mb4"),
+        K::AlterDatabase {
+            database: Some(b"d".to_vec())
+        }
+    );
+    assert_eq!(
+        kind("ALTER DATABASE CHARACTER SET utf8mb4"),
+        K::AlterDatabase { database: None }
+    );
+    assert_eq!(
+        kind("SET STATEMENT max_statement_time=1 FOR DROP DATABASE x"),
+        K::DropDatabase {
+            database: b"x".to_vec()
+        }
+    );
+}
+
+#[test]
+fn tables() {
+    assert_eq!(
         kind("DROP TABLE IF EXISTS `a`, b.c"),
         K::DropTable {
             tables: vec![name("a"), qualified("b", "c")]
@@ -84,6 +108,16 @@ fn statements_of_dump_programs() {
         kind("CREATE OR REPLACE TABLE t AS SELECT 1"),
         create(false, true)
     );
+    assert_eq!(
+        kind("CREATE TEMPORARY TABLE IF NOT EXISTS a.b (c int)"),
+        K::CreateTable {
+            table: qualified("a", "b"),
+            if_not_exists: true,
+            temporary: true,
+            like: false,
+            select: false
+        }
+    );
     assert_eq!(kind("LOCK TABLES `t` WRITE"), K::LockTables);
     assert_eq!(kind("UNLOCK TABLES"), K::UnlockTables);
     assert_eq!(
@@ -104,6 +138,26 @@ fn statements_of_dump_programs() {
         kind("ALTER TABLE t DISABLE KEYS, ADD x int"),
         K::AlterTable { table: name("t") }
     );
+    assert_eq!(
+        kind("TRUNCATE TABLE d.t"),
+        K::Truncate {
+            table: qualified("d", "t")
+        }
+    );
+    let ansi = LexMode {
+        ansi_quotes: true,
+        ..LexMode::default()
+    };
+    assert_eq!(
+        classify(b"DROP TABLE \"a\"\"b\"", ansi),
+        K::DropTable {
+            tables: vec![name("a\"b")]
+        }
+    );
+}
+
+#[test]
+fn programs() {
     let trigger = K::CreateTrigger {
         trigger: name("on"),
         table: qualified("d", "t"),
@@ -119,6 +173,10 @@ fn statements_of_dump_programs() {
             "/*!50106 CREATE*/ /*!50117 DEFINER=`a b`@`h`*/ /*!50106 EVENT `e` ON SCHEDULE EVERY 1 DAY DO SET @a=1 */"
         ),
         K::CreateEvent { event: name("e") }
+    );
+    assert_eq!(
+        kind("/*!50106 DROP EVENT IF EXISTS `e` */"),
+        K::DropEvent { event: name("e") }
     );
     let routine = |what| K::CreateRoutine {
         what,
@@ -142,6 +200,10 @@ fn statements_of_dump_programs() {
         kind("CREATE AGGREGATE FUNCTION IF NOT EXISTS p(a INT) RETURNS INT RETURN 1"),
         routine("FUNCTION")
     );
+}
+
+#[test]
+fn views_and_sequences() {
     let view = K::CreateView { view: name("v") };
     assert_eq!(
         kind(
@@ -162,60 +224,18 @@ fn statements_of_dump_programs() {
             sequence: name("s")
         }
     );
-    assert_eq!(
-        kind("/*!50106 DROP EVENT IF EXISTS `e` */"),
-        K::DropEvent { event: name("e") }
-    );
-    assert_eq!(
-        kind("ALTER DATABASE `d` CHARACTER SET utf8mb4"),
-        K::AlterDatabase {
-            database: Some(b"d".to_vec())
-        }
-    );
-    assert_eq!(
-        kind("ALTER DATABASE CHARACTER SET utf8mb4"),
-        K::AlterDatabase { database: None }
-    );
+}
+
+#[test]
+fn replication_transactions_and_the_rest() {
     assert_eq!(
         kind("CHANGE MASTER TO MASTER_LOG_FILE='x', MASTER_LOG_POS=4"),
         K::Replication
     );
     assert_eq!(kind("START SLAVE"), K::Replication);
     assert_eq!(kind("START TRANSACTION"), K::StartTransaction);
-    assert_eq!(
-        kind("TRUNCATE TABLE d.t"),
-        K::Truncate {
-            table: qualified("d", "t")
-        }
-    );
-    assert_eq!(
-        kind("CREATE TEMPORARY TABLE IF NOT EXISTS a.b (c int)"),
-        K::CreateTable {
-            table: qualified("a", "b"),
-            if_not_exists: true,
-            temporary: true,
-            like: false,
-            select: false
-        }
-    );
     assert_eq!(kind("/* nothing */ -- at all"), K::Empty);
     assert_eq!(kind("FROBNICATE x"), K::Other);
-    assert_eq!(
-        kind("SET STATEMENT max_statement_time=1 FOR DROP DATABASE x"),
-        K::DropDatabase {
-            database: b"x".to_vec()
-        }
-    );
-    let ansi = LexMode {
-        ansi_quotes: true,
-        ..LexMode::default()
-    };
-    assert_eq!(
-        classify(b"DROP TABLE \"a\"\"b\"", ansi),
-        K::DropTable {
-            tables: vec![name("a\"b")]
-        }
-    );
 }
 
 #[test]

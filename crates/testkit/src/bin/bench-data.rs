@@ -131,89 +131,112 @@ CREATE TABLE visits (id int NOT NULL AUTO_INCREMENT, emp_no int NOT NULL, page v
   agent varchar(60) NOT NULL, PRIMARY KEY (id), KEY emp_no (emp_no), KEY page (page, at), KEY at (at), UNIQUE KEY once (emp_no, at, id));
 ";
 
-fn employees(out: &mut impl Write, scale: u64) -> io::Result<()> {
+const DEPARTMENTS: [&str; 9] = [
+    "Development",
+    "Finance",
+    "Human Resources",
+    "Marketing",
+    "Production",
+    "Quality",
+    "Research",
+    "Sales",
+    "Service",
+];
+
+const FIRST_NAMES: [&str; 12] = [
+    "Georgi",
+    "Bezalel",
+    "Parto",
+    "Chirstian",
+    "Kyoichi",
+    "Anneke",
+    "Tzvetan",
+    "Saniya",
+    "Sumant",
+    "Duangkaew",
+    "Mary",
+    "Zo\u{eb}",
+];
+
+const LAST_NAMES: [&str; 12] = [
+    "Facello",
+    "Simmel",
+    "Bamford",
+    "Koblick",
+    "Maliniak",
+    "Preusig",
+    "Zielinski",
+    "Kalloufi",
+    "Peac",
+    "Piveteau",
+    "O\\'Brien",
+    "M\u{fc}ller",
+];
+
+const TITLES: [&str; 7] = [
+    "Engineer",
+    "Senior Engineer",
+    "Staff",
+    "Senior Staff",
+    "Assistant Engineer",
+    "Technique Leader",
+    "Manager",
+];
+
+const WORDS: [&str; 12] = [
+    "lorem",
+    "ipsum",
+    "dolor",
+    "sit",
+    "amet",
+    "consectetur",
+    "it\\'s",
+    "\u{e9}t\u{e9}",
+    "na\u{ef}ve",
+    "\\\"quoted\\\"",
+    "line\\nbreak",
+    "tab\\\\t",
+];
+
+/// The tables share one sequence of random numbers, so their order decides what each holds.
+fn employees_sample(out: &mut impl Write, scale: u64) -> io::Result<()> {
     let mut numbers = Numbers(0xe3b1);
     out.write_all(EMPLOYEES.as_bytes())?;
     let people = scale * 5000;
-    let departments = [
-        "Development",
-        "Finance",
-        "Human Resources",
-        "Marketing",
-        "Production",
-        "Quality",
-        "Research",
-        "Sales",
-        "Service",
-    ];
-    let first = [
-        "Georgi",
-        "Bezalel",
-        "Parto",
-        "Chirstian",
-        "Kyoichi",
-        "Anneke",
-        "Tzvetan",
-        "Saniya",
-        "Sumant",
-        "Duangkaew",
-        "Mary",
-        "Zo\u{eb}",
-    ];
-    let last = [
-        "Facello",
-        "Simmel",
-        "Bamford",
-        "Koblick",
-        "Maliniak",
-        "Preusig",
-        "Zielinski",
-        "Kalloufi",
-        "Peac",
-        "Piveteau",
-        "O\\'Brien",
-        "M\u{fc}ller",
-    ];
-    let titles = [
-        "Engineer",
-        "Senior Engineer",
-        "Staff",
-        "Senior Staff",
-        "Assistant Engineer",
-        "Technique Leader",
-        "Manager",
-    ];
-    let words = [
-        "lorem",
-        "ipsum",
-        "dolor",
-        "sit",
-        "amet",
-        "consectetur",
-        "it\\'s",
-        "\u{e9}t\u{e9}",
-        "na\u{ef}ve",
-        "\\\"quoted\\\"",
-        "line\\nbreak",
-        "tab\\\\t",
-    ];
+    departments(out)?;
+    employees(out, &mut numbers, people)?;
+    dept_emp(out, &mut numbers, people)?;
+    titles(out, &mut numbers, people)?;
+    salaries(out, &mut numbers, people)?;
+    documents(out, &mut numbers, scale * 600, people)?;
+    visits(out, &mut numbers, scale * 3000, people)?;
+    small_tables(out, &mut numbers)
+}
+
+fn departments(out: &mut impl Write) -> io::Result<()> {
     let mut inserts = Inserts::new(out, "departments");
-    for (index, name) in departments.iter().enumerate() {
+    for (index, name) in DEPARTMENTS.iter().enumerate() {
         inserts.row(&format!("'d{:03}','{name}'", index + 1))?;
     }
-    inserts.flush()?;
+    inserts.flush()
+}
+
+fn employees(out: &mut impl Write, numbers: &mut Numbers, people: u64) -> io::Result<()> {
     let mut inserts = Inserts::new(out, "employees");
     for id in 1..=people {
         let (birth, hire) = (numbers.date(1950, 20), numbers.date(1985, 16));
         inserts.row(&format!(
             "{},'{birth}','{}','{}','{}','{hire}'",
             10_000 + id,
-            numbers.pick(&first),
-            numbers.pick(&last),
+            numbers.pick(&FIRST_NAMES),
+            numbers.pick(&LAST_NAMES),
             numbers.pick(&["M", "F"])
         ))?;
     }
-    inserts.flush()?;
+    inserts.flush()
+}
+
+fn dept_emp(out: &mut impl Write, numbers: &mut Numbers, people: u64) -> io::Result<()> {
     let mut inserts = Inserts::new(out, "dept_emp");
     for id in 1..=people {
         let department = numbers.below(9);
@@ -226,7 +249,10 @@ fn employees(out: &mut impl Write, scale: u64) -> io::Result<()> {
             ))?;
         }
     }
-    inserts.flush()?;
+    inserts.flush()
+}
+
+fn titles(out: &mut impl Write, numbers: &mut Numbers, people: u64) -> io::Result<()> {
     let mut inserts = Inserts::new(out, "titles");
     for id in 1..=people {
         for step in 0..=(id % 2) {
@@ -238,12 +264,15 @@ fn employees(out: &mut impl Write, scale: u64) -> io::Result<()> {
             inserts.row(&format!(
                 "{},'{}','{}',{end}",
                 10_000 + id,
-                titles[((id + step) % 7) as usize],
+                TITLES[((id + step) % 7) as usize],
                 numbers.date(1985, 10)
             ))?;
         }
     }
-    inserts.flush()?;
+    inserts.flush()
+}
+
+fn salaries(out: &mut impl Write, numbers: &mut Numbers, people: u64) -> io::Result<()> {
     let mut inserts = Inserts::new(out, "salaries");
     for id in 1..=people {
         for year in 0..5 + id % 9 {
@@ -256,12 +285,20 @@ fn employees(out: &mut impl Write, scale: u64) -> io::Result<()> {
             ))?;
         }
     }
-    inserts.flush()?;
+    inserts.flush()
+}
+
+fn documents(
+    out: &mut impl Write,
+    numbers: &mut Numbers,
+    count: u64,
+    people: u64,
+) -> io::Result<()> {
     let mut inserts = Inserts::new(out, "documents");
-    for id in 1..=scale * 600 {
+    for id in 1..=count {
         let mut body = String::new();
         while body.len() < 300 + (id % 1200) as usize {
-            body.push_str(numbers.pick(&words));
+            body.push_str(numbers.pick(&WORDS));
             body.push(' ');
         }
         let digest: String = (0..4).fold(String::from("0x"), |text, _| {
@@ -270,7 +307,7 @@ fn employees(out: &mut impl Write, scale: u64) -> io::Result<()> {
         inserts.row(&format!(
             "{id},{},'{} {id}','{body}',{digest},{}.{:02},{}e-3,'{} 12:{:02}:{:02}'",
             10_001 + numbers.below(people),
-            numbers.pick(&words),
+            numbers.pick(&WORDS),
             numbers.below(1_000_000),
             numbers.below(100),
             numbers.below(100_000_000),
@@ -279,13 +316,16 @@ fn employees(out: &mut impl Write, scale: u64) -> io::Result<()> {
             numbers.below(60)
         ))?;
     }
-    inserts.flush()?;
+    inserts.flush()
+}
+
+fn visits(out: &mut impl Write, numbers: &mut Numbers, count: u64, people: u64) -> io::Result<()> {
     let mut inserts = Inserts::new(out, "visits");
-    for id in 1..=scale * 3000 {
+    for id in 1..=count {
         inserts.row(&format!(
             "{id},{},'/catalogue/{}/{}','{} {:02}:{:02}:{:02}',{},{},'agent {}'",
             10_001 + numbers.below(people),
-            numbers.pick(&titles),
+            numbers.pick(&TITLES),
             numbers.below(50_000),
             numbers.date(2015, 10),
             numbers.below(24),
@@ -296,7 +336,10 @@ fn employees(out: &mut impl Write, scale: u64) -> io::Result<()> {
             numbers.below(400)
         ))?;
     }
-    inserts.flush()?;
+    inserts.flush()
+}
+
+fn small_tables(out: &mut impl Write, numbers: &mut Numbers) -> io::Result<()> {
     for table in 0..100 {
         let name = format!("small_{table:03}");
         writeln!(
@@ -305,7 +348,7 @@ fn employees(out: &mut impl Write, scale: u64) -> io::Result<()> {
         )?;
         let mut inserts = Inserts::new(out, &name);
         for id in 0..50 + table * 5 {
-            inserts.row(&format!("{id},'{}'", numbers.pick(&first)))?;
+            inserts.row(&format!("{id},'{}'", numbers.pick(&FIRST_NAMES)))?;
         }
         inserts.flush()?;
     }
@@ -324,7 +367,7 @@ fn main() -> io::Result<()> {
         arguments.get(1).and_then(|text| text.parse().ok()),
     ) {
         (Some("sysbench"), Some(rows)) => sysbench(&mut out, rows)?,
-        (Some("employees"), Some(scale)) => employees(&mut out, scale)?,
+        (Some("employees"), Some(scale)) => employees_sample(&mut out, scale)?,
         _ => {
             eprintln!("usage: bench-data sysbench ROWS | employees SCALE");
             std::process::exit(2);

@@ -33,27 +33,94 @@ pub struct Table {
 
 /// Generates a table.
 pub fn table(rng: &mut Rng, server: &Server, number: usize, parents: &[Parent]) -> Table {
-    let mut columns = Vec::new();
-    for at in 0..rng.within(1, 9) {
-        let next = column(rng, server, at, &columns);
-        columns.push(next);
+    let mut draft = Draft::new(rng, server);
+    if draft.partitioned {
+        draft.columns.insert(0, plain(rng, "p", "INT NOT NULL"));
+    } else if draft.transactional() && rng.chance(25) && !parents.is_empty() {
+        draft.foreign_key(rng, number, parents);
     }
-    let engine = *rng.pick(&[
-        "", "", "", "", "", "InnoDB", "InnoDB", "MyISAM", "MEMORY", "Aria",
-    ]);
-    let transactional = matches!(engine, "" | "InnoDB");
-    let partitioned = transactional && rng.chance(12);
-    let mut lines = Vec::new();
+    let quoted = quote(&name(rng, number));
+    let usable: Vec<Column> = draft
+        .columns
+        .iter()
+        .filter(|column| column.key != InKey::Not)
+        .cloned()
+        .collect();
     let mut parent = None;
-    if partitioned {
-        columns.insert(0, plain(rng, "p", "INT NOT NULL"));
-    } else if transactional && rng.chance(25) && !parents.is_empty() {
+    if rng.chance(35) && !draft.partitioned {
+        let id = draft.primary_id(rng);
+        parent = draft.transactional().then(|| Parent {
+            table: quoted.clone(),
+            column: id,
+        });
+    } else if rng.chance(60) {
+        draft.primary_key(rng, server, &usable);
+    }
+    for at in 0..rng.below(4) {
+        if let Some(line) = key(rng, server, at, &usable, draft.partitioned) {
+            draft.lines.push(line);
+        }
+    }
+    if rng.chance(15) {
+        draft.check(rng, number);
+    }
+    let versioned = server.mariadb && draft.transactional() && !draft.partitioned && rng.chance(10);
+    let create = draft.create(rng, server, &quoted, versioned);
+    Table {
+        name: quoted,
+        create,
+        rows: if rng.chance(15) {
+            0
+        } else {
+            rng.within(1, ROWS)
+        },
+        columns: draft.columns,
+        versioned,
+        parent,
+    }
+}
+
+/// A table that is being put together.
+struct Draft {
+    columns: Vec<Column>,
+    engine: &'static str,
+    partitioned: bool,
+    /// Keys and constraints, which follow the columns.
+    lines: Vec<String>,
+}
+
+impl Draft {
+    fn new(rng: &mut Rng, server: &Server) -> Self {
+        let mut columns = Vec::new();
+        for at in 0..rng.within(1, 9) {
+            let next = column(rng, server, at, &columns);
+            columns.push(next);
+        }
+        let engine = *rng.pick(&[
+            "", "", "", "", "", "InnoDB", "InnoDB", "MyISAM", "MEMORY", "Aria",
+        ]);
+        let mut draft = Self {
+            columns,
+            engine,
+            partitioned: false,
+            lines: Vec::new(),
+        };
+        draft.partitioned = draft.transactional() && rng.chance(12);
+        draft
+    }
+
+    fn transactional(&self) -> bool {
+        matches!(self.engine, "" | "InnoDB")
+    }
+
+    /// Adds a foreign key, and the column that it is on.
+    fn foreign_key(&mut self, rng: &mut Rng, number: usize, parents: &[Parent]) {
         let target = rng.pick(parents);
         let mut pointing = target.column.clone();
         let own = name(rng, 70).trim_start().to_owned();
         pointing.definition = format!("{} NULL", target.column.definition);
         (pointing.name, pointing.nullable) = (own, true);
-        lines.push(format!(
+        self.lines.push(format!(
             "CONSTRAINT {} FOREIGN KEY ({}) REFERENCES {} ({}){}{}",
             quote(&without_quotes(&format!("{}_{number}", name(rng, 80)))),
             pointing.quoted(),
@@ -67,90 +134,77 @@ pub fn table(rng: &mut Rng, server: &Server, number: usize, parents: &[Parent]) 
             ]),
             rng.pick(&["", " ON UPDATE CASCADE", " ON UPDATE NO ACTION"]),
         ));
-        columns.push(pointing);
+        self.columns.push(pointing);
     }
-    let quoted = quote(&name(rng, number));
-    let usable: Vec<Column> = columns
-        .iter()
-        .filter(|column| column.key != InKey::Not)
-        .cloned()
-        .collect();
-    if rng.chance(35) && !partitioned {
+
+    /// Adds an integer column that is the primary key. Returns it with its bare type, which columns
+    /// of foreign keys repeat.
+    fn primary_id(&mut self, rng: &mut Rng) -> Column {
         let sign = *rng.pick(&["INT", "BIGINT UNSIGNED", "SMALLINT"]);
         let mut id = plain(rng, "id", &format!("{sign} NOT NULL"));
         id.name = without_quotes(&id.name);
-        lines.push(format!("PRIMARY KEY ({})", id.quoted()));
-        parent = transactional.then(|| Parent {
-            table: quoted.clone(),
-            column: Column {
-                definition: sign.to_owned(),
-                ..id.clone()
-            },
-        });
+        self.lines.push(format!("PRIMARY KEY ({})", id.quoted()));
+        let referenced = Column {
+            definition: sign.to_owned(),
+            ..id.clone()
+        };
         if rng.chance(60) {
             id.definition.push_str(" AUTO_INCREMENT");
         }
-        let at = rng.below(columns.len() + 1);
-        columns.insert(at, id);
-    } else if rng.chance(60) {
-        let also = if partitioned {
-            vec![columns[0].clone()]
+        let at = rng.below(self.columns.len() + 1);
+        self.columns.insert(at, id);
+        referenced
+    }
+
+    /// Adds a primary key on columns that are there, if some can be in one.
+    fn primary_key(&mut self, rng: &mut Rng, server: &Server, usable: &[Column]) {
+        let also = if self.partitioned {
+            vec![self.columns[0].clone()]
         } else {
             Vec::new()
         };
         let candidates: Vec<Column> = usable.iter().filter(|one| !one.nullable).cloned().collect();
         if let Some(parts) = parts(rng, &candidates, &also, server) {
-            lines.push(format!("PRIMARY KEY ({parts})"));
+            self.lines.push(format!("PRIMARY KEY ({parts})"));
         }
     }
-    for at in 0..rng.below(4) {
-        if let Some(line) = key(rng, server, at, &usable, partitioned) {
-            lines.push(line);
-        }
-    }
-    if rng.chance(15) {
+
+    fn check(&mut self, rng: &mut Rng, number: usize) {
         let odd = literal(&text(rng, 4));
-        let of = rng.pick(&columns).quoted();
-        lines.push(format!(
+        let of = rng.pick(&self.columns).quoted();
+        self.lines.push(format!(
             "CONSTRAINT {} CHECK ({of} IS NULL OR {odd} <> 'x')",
             quote(&format!("c{number}_{}", name(rng, 90)))
         ));
     }
-    // Comments of other columns may contain the word too.
-    let counts = columns
-        .iter()
-        .any(|one| one.definition.ends_with(" AUTO_INCREMENT"));
-    let versioned = server.mariadb && transactional && !partitioned && rng.chance(10);
-    let mut definitions: Vec<String> = columns
-        .iter()
-        .map(|one| format!("{} {}", one.quoted(), one.definition))
-        .collect();
-    definitions.extend(lines);
-    let mut create = format!(
-        "CREATE TABLE {quoted} (\n  {}\n)",
-        definitions.join(",\n  ")
-    );
-    if !engine.is_empty() {
-        let _ = write!(create, " ENGINE={engine}");
-    }
-    create.push_str(&options(rng, server, transactional, counts));
-    if versioned {
-        create.push_str(" WITH SYSTEM VERSIONING");
-    }
-    if partitioned {
-        create.push_str(&partitions(rng, &columns[0]));
-    }
-    Table {
-        name: quoted,
-        create,
-        rows: if rng.chance(15) {
-            0
-        } else {
-            rng.within(1, ROWS)
-        },
-        columns,
-        versioned,
-        parent,
+
+    /// The `CREATE TABLE` statement.
+    fn create(&self, rng: &mut Rng, server: &Server, quoted: &str, versioned: bool) -> String {
+        // Comments of other columns may contain the word too.
+        let counts = self
+            .columns
+            .iter()
+            .any(|one| one.definition.ends_with(" AUTO_INCREMENT"));
+        let columns = self
+            .columns
+            .iter()
+            .map(|one| format!("{} {}", one.quoted(), one.definition));
+        let definitions: Vec<String> = columns.chain(self.lines.iter().cloned()).collect();
+        let mut create = format!(
+            "CREATE TABLE {quoted} (\n  {}\n)",
+            definitions.join(",\n  ")
+        );
+        if !self.engine.is_empty() {
+            let _ = write!(create, " ENGINE={}", self.engine);
+        }
+        create.push_str(&options(rng, server, self.transactional(), counts));
+        if versioned {
+            create.push_str(" WITH SYSTEM VERSIONING");
+        }
+        if self.partitioned {
+            create.push_str(&partitions(rng, &self.columns[0]));
+        }
+        create
     }
 }
 

@@ -73,7 +73,7 @@ pub trait Walker {
 pub struct Dump {
     /// The folder or file.
     pub path: std::path::PathBuf,
-    /// The files of a folder; `None` for a single SQL file.
+    /// The files of a folder or of delimited text; `None` for a single SQL file.
     pub layout: Option<Layout>,
     /// The database of a dump that names none.
     pub database: Option<String>,
@@ -226,7 +226,7 @@ fn sql(
     let mut items = Items::new(input, ends);
     // The session of a folder may say how its files are lexed.
     items.set_mode(place.session.mode());
-    while let Some(item) = items.next().map_err(unreadable(&path))? {
+    while let Some(item) = items.next_item().map_err(unreadable(&path))? {
         check(cancel)?;
         let text = items.text(&item);
         match &item.kind {

@@ -48,7 +48,7 @@ impl Definitions {
             .any(|(kind, name)| !objects.contains(&kind) && within(name))
     }
 
-    /// Drops the definitions of Refloat's own databases, except those listed.
+    /// Removes the definitions of Refloat's own databases, except those listed.
     pub fn forget_own_beside(&mut self, databases: &[Database]) {
         self.all.retain(|(kind, name), _| {
             *kind != "database"

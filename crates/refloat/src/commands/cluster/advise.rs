@@ -60,7 +60,8 @@ pub struct AdviseArgs {
     #[command(flatten)]
     cluster: ClusterOf,
 
-    /// Write the settings as a commented piece of an option file; a file that is there is left alone
+    /// Write the settings as a commented piece of an option file; a file that is there is left
+    /// alone
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     write: Option<PathBuf>,
 

@@ -83,7 +83,8 @@ pub struct BootstrapArgs {
     #[arg(long)]
     allow_sst: bool,
 
-    /// How long each server may take from its start until its node is in step [default: 1h; none with --allow-sst]
+    /// How long each server may take from its start until its node is in step [default: 1h; none
+    /// with --allow-sst]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     start_limit: Option<Duration>,
 
@@ -398,8 +399,8 @@ impl Mark {
         }
     }
 
-    /// The plan of a bootstrap that ended before all nodes were back, if its node serves the
-    /// cluster it began or its server is running.
+    /// The plan of a bootstrap that ended before all nodes were back. Its node must serve the
+    /// cluster that it began or, if no node serves, its server must at least be running.
     fn goes_on(&self, nodes: &Nodes, view: &ClusterView) -> Option<BootstrapPlan> {
         let text = std::fs::read_to_string(&self.path).ok()?;
         let Marked { plan } = serde_json::from_str(&text).ok()?;

@@ -45,7 +45,8 @@ which. The account needs no right but to connect (USAGE). In HAProxy:
 
 /// Answer health checks of HAProxy and others (HTTP, agent check) for one node
 ///
-/// A node that gives a copy to another one, or lags behind, takes connections as always, and is slow or blocked: a check of its
+/// A node that gives a copy to another one, or lags behind, takes connections as always, and is
+/// slow or blocked: a check of its
 /// port cannot tell. This service asks the node, and answers for it.
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
@@ -72,7 +73,8 @@ pub struct HealthdArgs {
 
     /// The node
     ///
-    /// mysql://USER@HOST:PORT/, with ?socket=PATH for its unix socket, which is best on the node's own machine.
+    /// mysql://USER@HOST:PORT/, with ?socket=PATH for its unix socket, which is best on the node's
+    /// own machine.
     #[arg(long, value_name = "URL", help_heading = "Connection")]
     node: String,
 

@@ -78,7 +78,8 @@ pub struct HoldArgs {
     #[arg(long = "for", value_name = "TIME", default_value = "10m", value_parser = parse_time)]
     away: Duration,
 
-    /// Bytes that each of the others may use to keep write-sets [default: as needed, at most a quarter of its available memory, or 1G where that cannot be seen]
+    /// Bytes that each of the others may use to keep write-sets [default: as needed, at most a
+    /// quarter of its available memory, or 1G where that cannot be seen]
     #[arg(long = "hold", value_name = "SIZE", value_parser = parse_bytes)]
     bytes: Option<u64>,
 
@@ -94,7 +95,8 @@ pub struct HoldArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     limit: Option<Duration>,
 
-    /// How long a server may take from its start until the node is in step [default: 1h, and none with --allow-sst]
+    /// How long a server may take from its start until the node is in step [default: 1h, and none
+    /// with --allow-sst]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     start_limit: Option<Duration>,
 

@@ -18,14 +18,17 @@ use crate::context::Context;
 use crate::exit::{Exit, ProgramError};
 use crate::shell::word;
 
-/// `--cluster` and everything about the connections. It stands behind the options that are a command's own: its heading goes on.
+/// `--cluster` and everything about the connections. It stands behind the options that are a
+/// command's own: its heading goes on.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Connection")]
 pub struct ClusterOf {
     /// The cluster: a file that lists its nodes (cluster.toml), or the URL of one node
     ///
-    /// A node names the others, as far as they tell their addresses, and nothing is known of nodes that are down. A file
-    /// knows them all; `refloat cluster --help` shows one. Passwords stand in neither: they come from option files, from
+    /// A node names the others, as far as they tell their addresses, and nothing is known of nodes
+    /// that are down. A file
+    /// knows them all; `refloat cluster --help` shows one. Passwords stand in neither: they come
+    /// from option files, from
     /// `MYSQL_PWD` or from --ask-password, and are the same for all nodes.
     #[arg(long = "cluster", value_name = "FILE|URL")]
     pub cluster: String,

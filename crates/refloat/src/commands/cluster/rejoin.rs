@@ -91,11 +91,13 @@ pub struct RejoinArgs {
     #[arg(long)]
     ignore_advice: bool,
 
-    /// Bytes that each of the others may use to keep what it misses [default: as needed, at most a quarter of its available memory, or 1G where that cannot be seen]
+    /// Bytes that each of the others may use to keep what it misses [default: as needed, at most a
+    /// quarter of its available memory, or 1G where that cannot be seen]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     hold: Option<u64>,
 
-    /// How long a server may take from its start until the node is in step [default: 1h, and none with --allow-sst]
+    /// How long a server may take from its start until the node is in step [default: 1h, and none
+    /// with --allow-sst]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     start_limit: Option<Duration>,
 
@@ -127,7 +129,8 @@ struct CopyArgs {
 
     /// Give up what the node holds of this history (its UUID), which may be nowhere else
     ///
-    /// With the cluster's own history it takes a full copy even where the others keep what it missed: its rows differ, for example.
+    /// With the cluster's own history it takes a full copy even where the others keep what it
+    /// missed: its rows differ, for example.
     #[arg(long, value_name = "UUID", requires = "allow_sst")]
     discard: Option<String>,
 }

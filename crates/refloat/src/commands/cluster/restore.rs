@@ -83,7 +83,8 @@ pub struct RestoreArgs {
     #[arg(value_name = "SOURCE")]
     source: PathBuf,
 
-    /// The node that is loaded into [default: of those that hold what is newest, the one with the most space]
+    /// The node that is loaded into [default: of those that hold what is newest, the one with the
+    /// most space]
     #[arg(long, value_name = "NODE")]
     node: Option<String>,
 
@@ -103,13 +104,16 @@ pub struct RestoreArgs {
     #[arg(long)]
     restart: bool,
 
-    /// End a restore that has not ended: the node that stands alone is stopped, and starts as a node of the cluster again
+    /// End a restore that has not ended: the node that stands alone is stopped, and starts as a
+    /// node of the cluster again
     ///
-    /// Nothing else is started or stopped, and no data are touched. Where every node was is said, and what they hold.
+    /// Nothing else is started or stopped, and no data are touched. Where every node was is said,
+    /// and what they hold.
     #[arg(long, conflicts_with_all = ["resume", "restart", "stop_before"])]
     give_up: bool,
 
-    /// Go on although another machine may drive this restore still: say so only when you know that it does not
+    /// Go on although another machine may drive this restore still: say so only when you know that
+    /// it does not
     #[arg(long)]
     take_over: bool,
 
@@ -129,7 +133,8 @@ pub struct RestoreArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     replicate_rate: Option<u64>,
 
-    /// Bytes per second that a full copy moves [default: as in the last restore or rejoin, or measured]
+    /// Bytes per second that a full copy moves [default: as in the last restore or rejoin, or
+    /// measured]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     sst_rate: Option<u64>,
 
@@ -196,14 +201,27 @@ impl From<Step> for RestoreStep {
     }
 }
 
-pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
-    if args.source.as_os_str() == "-" {
-        return Err(ProgramError::usage(
-            "a restore reads its source again when it goes on, and standard input comes only once",
-        )
-        .hint("Write it to a file first.")
-        .into());
+/// What is asked for, and what it is asked of.
+struct Asked<'a> {
+    args: &'a RestoreArgs,
+    nodes: &'a Nodes,
+    controls: &'a [Option<&'a Control>],
+    load: &'a LoadOptions,
+    context: &'a Context,
+}
+
+impl Asked<'_> {
+    fn show(&self) -> Show {
+        if self.args.json {
+            Show::Json
+        } else {
+            Show::Lines
+        }
     }
+}
+
+pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
+    refuse_standard_input(args)?;
     let (nodes, candidates) = args.cluster.candidates(context)?;
     let candidates = if args.ignore_advice {
         Vec::new()
@@ -218,44 +236,33 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
         ConnectOptions::default(),
         (&args.what, &args.data, &args.how, &args.trouble),
     );
+    let asked = Asked {
+        args,
+        nodes: &nodes,
+        controls: &controls,
+        load: &load,
+        context,
+    };
     let open = unfinished_restore(&nodes.name, context)?;
     if let Some((dir, state)) = open.as_ref().filter(|_| args.what.plan && !args.restart) {
-        if args.json {
-            writeln!(std::io::stdout(), "{}", serde_json::to_string(state)?)?;
-        } else {
-            write!(
-                std::io::stdout(),
-                "Run {}, begun at {}, would go on. {}",
-                dir.id(),
-                dir.info().started,
-                face::progress(state)
-            )?;
-        }
+        print_open(dir, state, args.json)?;
         return Ok(Exit::Done);
     }
     if args.give_up {
-        return give_up(open, args, &nodes, &controls, &load, context);
+        return give_up(open, &asked);
     }
     let known = match &open {
         Some((_, state)) => places(state),
         None => given_up(&nodes.name, context)?.map_or_else(Vec::new, |state| places(&state)),
     };
     if args.what.plan {
-        let (plan, _) = planned(args, &nodes, &controls, &load, &known, context)?;
+        let (plan, _) = planned(&asked, &known)?;
         print_plan(&plan, face::plan, args.json)?;
         return Ok(Exit::Done);
     }
-    let show = if args.json { Show::Json } else { Show::Lines };
     let (watch, run, mut state) = match open {
         Some((dir, state)) if !args.restart => {
-            check_same(&state, &load, &nodes)?;
-            let (watch, run) = Watch::of(dir, show, context)?;
-            run.events.note(format!(
-                "resuming the restore that began at {} (run {}), at the step {}",
-                run.dir.info().started,
-                run.dir.id(),
-                state.step.word()
-            ));
+            let (watch, run) = resume(dir, &state, &asked)?;
             (watch, run, state)
         }
         _ if args.resume => {
@@ -266,25 +273,11 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
             .hint("Its run's folder has to be in the state directory (REFLOAT_STATE_DIR).")
             .into());
         }
-        earlier => {
-            let (plan, dir) = planned(args, &nodes, &controls, &load, &known, context)?;
-            if !args.json {
-                write!(std::io::stderr(), "{}", face::plan(&plan))?;
-            }
-            let (watch, run) = Watch::of(dir, show, context)?;
-            let restore = restore(&nodes, &controls, &load, &run, (args.start_limit, context));
-            let state = restore.begin(&nodes.name, plan, Some(command_to_go_on(args)))?;
-            if let Some((dir, mut old)) = earlier {
-                restore.forget_claim(&old, dir.id().as_str());
-                old.step = RestoreStep::Ended;
-                dir.write(refloat_cluster::RESTORE_STATE, &old)?;
-            }
-            (watch, run, state)
-        }
+        earlier => begin(earlier, &known, &asked)?,
     };
     let restore = Restore {
         candidates: &candidates,
-        ..restore(&nodes, &controls, &load, &run, (args.start_limit, context))
+        ..restore(&asked, &run)
     };
     let driving = match restore.drive(&state, args.take_over) {
         Ok(driving) => driving,
@@ -298,6 +291,68 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
         driving.end();
     }
     finish(result, &state, &run, watch, args.json, context)
+}
+
+fn refuse_standard_input(args: &RestoreArgs) -> anyhow::Result<()> {
+    if args.source.as_os_str() == "-" {
+        return Err(ProgramError::usage(
+            "a restore reads its source again when it goes on, and standard input comes only once",
+        )
+        .hint("Write it to a file first.")
+        .into());
+    }
+    Ok(())
+}
+
+/// Prints what would be resumed, in the place of a plan.
+fn print_open(dir: &RunDir, state: &RestoreState, json: bool) -> anyhow::Result<()> {
+    if json {
+        writeln!(std::io::stdout(), "{}", serde_json::to_string(state)?)?;
+    } else {
+        write!(
+            std::io::stdout(),
+            "Run {}, begun at {}, would go on. {}",
+            dir.id(),
+            dir.info().started,
+            face::progress(state)
+        )?;
+    }
+    Ok(())
+}
+
+/// Resumes the run of an unfinished restore, if the same is asked for as when it began.
+fn resume(dir: RunDir, state: &RestoreState, asked: &Asked<'_>) -> anyhow::Result<(Watch, Run)> {
+    check_same(state, asked.load, asked.nodes)?;
+    let (watch, run) = Watch::of(dir, asked.show(), asked.context)?;
+    run.events.note(format!(
+        "resuming the restore that began at {} (run {}), at the step {}",
+        run.dir.info().started,
+        run.dir.id(),
+        state.step.word()
+    ));
+    Ok((watch, run))
+}
+
+/// Plans a restore and begins its run, which takes the place of an unfinished earlier one.
+fn begin(
+    earlier: Option<(RunDir, RestoreState)>,
+    known: &[(String, (String, u64))],
+    asked: &Asked<'_>,
+) -> anyhow::Result<(Watch, Run, RestoreState)> {
+    let args = asked.args;
+    let (plan, dir) = planned(asked, known)?;
+    if !args.json {
+        write!(std::io::stderr(), "{}", face::plan(&plan))?;
+    }
+    let (watch, run) = Watch::of(dir, asked.show(), asked.context)?;
+    let restore = restore(asked, &run);
+    let state = restore.begin(&asked.nodes.name, plan, Some(command_to_go_on(args)))?;
+    if let Some((dir, mut old)) = earlier {
+        restore.forget_claim(&old, dir.id().as_str());
+        old.step = RestoreStep::Ended;
+        dir.write(refloat_cluster::RESTORE_STATE, &old)?;
+    }
+    Ok((watch, run, state))
 }
 
 /// The command that resumes the restore started by this process.
@@ -330,14 +385,8 @@ fn again(words: impl Iterator<Item = String>, (source, path): (&str, &str)) -> S
 }
 
 /// Abandons an unfinished restore and reports what is left.
-fn give_up(
-    open: Option<(RunDir, RestoreState)>,
-    args: &RestoreArgs,
-    nodes: &Nodes,
-    controls: &[Option<&Control>],
-    load: &LoadOptions,
-    context: &Context,
-) -> anyhow::Result<Exit> {
+fn give_up(open: Option<(RunDir, RestoreState)>, asked: &Asked<'_>) -> anyhow::Result<Exit> {
+    let (args, nodes) = (asked.args, asked.nodes);
     let Some((dir, mut state)) = open else {
         return Err(ProgramError::new(
             Exit::Refused,
@@ -346,10 +395,9 @@ fn give_up(
         .into());
     };
     check_list(&state, nodes)?;
-    let show = if args.json { Show::Json } else { Show::Lines };
-    let (watch, run) = Watch::of(dir, show, context)?;
+    let (watch, run) = Watch::of(dir, asked.show(), asked.context)?;
     let begun = state.step;
-    let restore = restore(nodes, controls, load, &run, (args.start_limit, context));
+    let restore = restore(asked, &run);
     let driving = restore.drive(&state, args.take_over);
     let result = driving.and_then(|driving| {
         restore.give_up(&mut state)?;
@@ -366,20 +414,14 @@ fn give_up(
     Ok(Exit::Done)
 }
 
-fn restore<'a>(
-    nodes: &'a Nodes,
-    controls: &'a [Option<&'a Control>],
-    load: &LoadOptions,
-    run: &'a Run,
-    (start_limit, context): (Duration, &'a Context),
-) -> Restore<'a> {
+fn restore<'a>(asked: &Asked<'a>, run: &'a Run) -> Restore<'a> {
     Restore {
-        members: &nodes.members,
-        controls,
-        load: load.clone(),
-        state_dir: context.state_dir(),
+        members: &asked.nodes.members,
+        controls: asked.controls,
+        load: asked.load.clone(),
+        state_dir: asked.context.state_dir(),
         run,
-        start_limit,
+        start_limit: asked.args.start_limit,
         candidates: &[],
     }
 }
@@ -471,13 +513,16 @@ fn rates(args: &RestoreArgs, cluster: &str, context: &Context) -> Rates {
 
 /// The plan, and the folder of its run, which names the data that is set aside.
 fn planned(
-    args: &RestoreArgs,
-    nodes: &Nodes,
-    controls: &[Option<&Control>],
-    load: &LoadOptions,
+    asked: &Asked<'_>,
     known: &[(String, (String, u64))],
-    context: &Context,
 ) -> anyhow::Result<(RestorePlan, RunDir)> {
+    let Asked {
+        args,
+        nodes,
+        controls,
+        load,
+        context,
+    } = *asked;
     // A node that is away for maintenance is down, and somebody may be working on its machine.
     refuse_held(nodes)?;
     let wish = RestoreWish {

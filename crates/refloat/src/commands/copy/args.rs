@@ -46,12 +46,16 @@ same values.";
 
 /// Copy a server into another, in parallel, and prove it
 ///
-/// A dump and a load as one stream: rows go from connections that read to connections that write, and nothing is stored
-/// between. The rows are of one moment, as those of `refloat dump`; they are written, counted and proven as `refloat load` does it. Source and
+/// A dump and a load as one stream: rows go from connections that read to connections that write,
+/// and nothing is stored
+/// between. The rows are of one moment, as those of `refloat dump`; they are written, counted and
+/// proven as `refloat load` does it. Source and
 /// target may be of different vendors and versions.
 ///
-/// A source that is faster than the target waits for it; memory stays bounded. When either server goes away, or somebody changes
-/// a definition on the source, the copy stops with the reason and says what is there. Settings of the target that are
+/// A source that is faster than the target waits for it; memory stays bounded. When either server
+/// goes away, or somebody changes
+/// a definition on the source, the copy stops with the reason and says what is there. Settings of
+/// the target that are
 /// changed to be faster are put back at the end, on Ctrl-C, or later by `refloat settings revert`.
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
@@ -59,7 +63,8 @@ pub struct CopyArgs {
     /// The server to read
     ///
     /// mysql://USER@HOST:PORT/ or mariadb://USER@HOST:PORT/, with options after a question mark:
-    /// ?socket=PATH for a unix socket, ?ssl-mode=MODE. A password in the URL is refused: it would show in the process list.
+    /// ?socket=PATH for a unix socket, ?ssl-mode=MODE. A password in the URL is refused: it would
+    /// show in the process list.
     #[arg(long, value_name = "URL")]
     pub from: String,
 
@@ -83,7 +88,8 @@ pub struct CopyArgs {
 
     /// Drop tables of the same name that are on the target already
     ///
-    /// Without --replace or --append a database that something is copied into must hold no table, view, routine or event, of
+    /// Without --replace or --append a database that something is copied into must hold no table,
+    /// view, routine or event, of
     /// whatever name; otherwise the copy is refused.
     #[arg(long, conflicts_with = "append", help_heading = "What to copy")]
     pub replace: bool,
@@ -110,7 +116,8 @@ pub struct CopyArgs {
 
     /// What proves the copy
     ///
-    /// For `digest` the snapshot of the source is kept until every row was compared: the source keeps old versions of rows for so long.
+    /// For `digest` the snapshot of the source is kept until every row was compared: the source
+    /// keeps old versions of rows for so long.
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Verify::Counts, help_heading = "Speed and safety")]
     pub verify: Verify,
 

@@ -47,19 +47,26 @@ written last, is on the disk.";
 
 /// Dump a server into a folder, in parallel, all of one moment
 ///
-/// All rows are of the moment at which the snapshot was opened, over all connections; the manifest holds the position of the
-/// binary log, the GTID and the place in the cluster that belong to it. Writers wait for the milliseconds in which the snapshots
-/// are opened: not at all with --threads 1 where MariaDB's binary log is on and all tables have transactions. The lock is never
+/// All rows are of the moment at which the snapshot was opened, over all connections; the manifest
+/// holds the position of the
+/// binary log, the GTID and the place in the cluster that belong to it. Writers wait for the
+/// milliseconds in which the snapshots
+/// are opened: not at all with --threads 1 where MariaDB's binary log is on and all tables have
+/// transactions. The lock is never
 /// waited for behind a long query without saying so.
 ///
-/// What the account may not do is not passed over in silence: a definition that is hidden from it stops the dump, and where it
-/// may take no lock the dump says that its rows may be of different moments, or is refused with --consistency require.
+/// What the account may not do is not passed over in silence: a definition that is hidden from it
+/// stops the dump, and where it
+/// may take no lock the dump says that its rows may be of different moments, or is refused with
+/// --consistency require.
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct DumpArgs {
-    /// The folder that the dump becomes; it must not exist yet, or be empty; - for one archive on standard output
+    /// The folder that the dump becomes; it must not exist yet, or be empty; - for one archive on
+    /// standard output
     ///
-    /// The archive is a tar of that folder, with the manifest as its last file. One that stopped in the middle has no end mark.
+    /// The archive is a tar of that folder, with the manifest as its last file. One that stopped in
+    /// the middle has no end mark.
     #[arg(long, short = 'o', value_name = "FOLDER")]
     pub out: PathBuf,
 
@@ -89,14 +96,16 @@ pub struct DumpArgs {
 pub struct WhatArgs {
     /// Only these databases
     ///
-    /// A list with commas; * and ? stand for any text and any one character. Without it: the one in the URL of the source, or all but
+    /// A list with commas; * and ? stand for any text and any one character. Without it: the one in
+    /// the URL of the source, or all but
     /// those of the server itself where it names none.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub databases: Vec<String>,
 
     /// Only these tables and views, and the triggers of those tables
     ///
-    /// A list with commas: `table` or `database.table`; * and ? stand for any text and any one character.
+    /// A list with commas: `table` or `database.table`; * and ? stand for any text and any one
+    /// character.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub tables: Vec<String>,
 
@@ -118,7 +127,8 @@ pub struct WhatArgs {
 
     /// Leave DEFINER out of views, routines, triggers and events
     ///
-    /// They then belong to the account that creates them again. So that nobody gains its rights, views and routines become
+    /// They then belong to the account that creates them again. So that nobody gains its rights,
+    /// views and routines become
     /// SQL SECURITY INVOKER.
     #[arg(long)]
     pub strip_definer: bool,
@@ -136,7 +146,8 @@ pub struct HowArgs {
 
     /// What the dump is written as
     ///
-    /// `sql` is one text that the stock client restores, with the rows of one moment, read by all connections: --out is a file, compressed
+    /// `sql` is one text that the stock client restores, with the rows of one moment, read by all
+    /// connections: --out is a file, compressed
     /// when its name ends with .gz or .zst, or - for standard output.
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Format::Refloat)]
     pub format: Format,
@@ -155,7 +166,8 @@ pub struct HowArgs {
 
     /// Let a node of a Galera cluster fall behind while it is read
     ///
-    /// `wsrep_desync` is ON until the dump is complete and the node has caught up: the other nodes are not held up by it.
+    /// `wsrep_desync` is ON until the dump is complete and the node has caught up: the other nodes
+    /// are not held up by it.
     #[arg(long)]
     pub desync: bool,
 }
@@ -176,7 +188,8 @@ pub struct ReadArgs {
 
     /// Do not look in JSON columns of MySQL for values of types that text cannot carry
     ///
-    /// Such values (DECIMAL, DATE, TIME, DATETIME, bytes) are noted; to find them every document is read once more.
+    /// Such values (DECIMAL, DATE, TIME, DATETIME, bytes) are noted; to find them every document is
+    /// read once more.
     #[arg(long)]
     pub no_json_types: bool,
 
@@ -190,7 +203,8 @@ pub struct ReadArgs {
 
     /// Give up when InnoDB's history list has more entries than this
     ///
-    /// While rows are read the server keeps their old versions, and everybody's reads get slower. Looked at once a second; it needs PROCESS on
+    /// While rows are read the server keeps their old versions, and everybody's reads get slower.
+    /// Looked at once a second; it needs PROCESS on
     /// MySQL.
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub max_history: Option<u64>,

@@ -60,20 +60,26 @@ row skipped. See `refloat --help` for the others.";
 
 /// Load a logical dump into a server, in parallel, and prove it
 ///
-/// Loads dumps of mysqldump, mariadb-dump and mydumper, and delimited text. The result is what the stock client would
-/// have produced, byte for byte: same rows, same schema. Rows take the fastest path that the server offers, over several
-/// connections; secondary indexes and foreign keys are built after the rows. A statement that refloat does not know runs
+/// Loads dumps of mysqldump, mariadb-dump and mydumper, and delimited text. The result is what the
+/// stock client would
+/// have produced, byte for byte: same rows, same schema. Rows take the fastest path that the server
+/// offers, over several
+/// connections; secondary indexes and foreign keys are built after the rows. A statement that
+/// refloat does not know runs
 /// by itself, once everything before it is done.
 ///
-/// Only data changes for good. Settings that are changed for speed are journalled first, and put back at the end, on
+/// Only data changes for good. Settings that are changed for speed are journalled first, and put
+/// back at the end, on
 /// Ctrl-C, or later by `refloat settings revert`.
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct LoadArgs {
     /// The dump: a file, a folder, or - for standard input
     ///
-    /// A file is .sql, .sql.gz, .sql.zst, .sql.xz or .sql.bz2, or delimited text with --table. A folder is one of refloat
-    /// dump, mydumper, MySQL Shell, mysqldump --tab or mariadb-dump --dir, or a tar archive of one, compressed or not. The
+    /// A file is .sql, .sql.gz, .sql.zst, .sql.xz or .sql.bz2, or delimited text with --table. A
+    /// folder is one of refloat
+    /// dump, mydumper, MySQL Shell, mysqldump --tab or mariadb-dump --dir, or a tar archive of one,
+    /// compressed or not. The
     /// kind is detected from the content, not from the name.
     #[arg(value_name = "SOURCE")]
     pub source: PathBuf,
@@ -115,7 +121,8 @@ pub struct LoadArgs {
 pub struct WhatArgs {
     /// Load into this database
     ///
-    /// For a dump that names no database itself (mysqldump NAME, without --databases). It is created if it is missing.
+    /// For a dump that names no database itself (mysqldump NAME, without --databases). It is
+    /// created if it is missing.
     #[arg(long, short = 'D', value_name = "NAME")]
     pub database: Option<String>,
 
@@ -131,7 +138,8 @@ pub struct WhatArgs {
 
     /// Replace tables of the same name that are already on the server
     ///
-    /// Without --replace or --append, a database that the dump loads into must be empty: no table, view, routine or event
+    /// Without --replace or --append, a database that the dump loads into must be empty: no table,
+    /// view, routine or event
     /// of any name. Otherwise the load is refused.
     #[arg(long, conflicts_with = "append")]
     pub replace: bool,
@@ -155,8 +163,10 @@ pub struct DataArgs {
 
     /// The table that a file of delimited text goes into, as `database.table` or `table`
     ///
-    /// The table must exist. By default the file is read as LOAD DATA reads one: fields end with a tab, lines with a
-    /// newline, a backslash escapes, \N is NULL. With --source-format csv, fields end with a comma and may be enclosed in
+    /// The table must exist. By default the file is read as LOAD DATA reads one: fields end with a
+    /// tab, lines with a
+    /// newline, a backslash escapes, \N is NULL. With --source-format csv, fields end with a comma
+    /// and may be enclosed in
     /// double quotes, which are doubled inside; nothing escapes.
     #[arg(long, value_name = "NAME")]
     pub table: Option<String>,
@@ -207,7 +217,8 @@ pub struct DataArgs {
 
     /// Character set of the text
     ///
-    /// Default: utf8mb4 for a single file, and what the dump says for a folder. `binary` means that each value has the
+    /// Default: utf8mb4 for a single file, and what the dump says for a folder. `binary` means that
+    /// each value has the
     /// very bytes that its column stores.
     #[arg(long, value_name = "NAME")]
     pub charset: Option<String>,
@@ -240,15 +251,18 @@ pub struct Delimiter(pub Vec<u8>);
 pub struct HowArgs {
     /// Connections that write rows
     ///
-    /// Default: one per processor of this machine, at least 2 and at most 32. The load opens a few more connections for
+    /// Default: one per processor of this machine, at least 2 and at most 32. The load opens a few
+    /// more connections for
     /// everything that is not rows, and does not look at the server's `max_connections`.
     #[arg(long, short = 't', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
     pub threads: Option<u16>,
 
     /// How much the server may risk while the load runs
     ///
-    /// Default: `relaxed` on a server that holds nothing else, `keep` on any other. What `relaxed` and `disposable` change
-    /// affects everybody on the server until the load ends; `refloat settings show` lists it for one server.
+    /// Default: `relaxed` on a server that holds nothing else, `keep` on any other. What `relaxed`
+    /// and `disposable` change
+    /// affects everybody on the server until the load ends; `refloat settings show` lists it for
+    /// one server.
     #[arg(long, value_name = "LEVEL", value_enum)]
     pub durability: Option<Durability>,
 
@@ -272,7 +286,8 @@ pub struct HowArgs {
 
     /// Writers into one table at the same time
     ///
-    /// Default: as many as there are threads. Where rows are wider than 96 bytes of dump text, MariaDB gets one per four
+    /// Default: as many as there are threads. Where rows are wider than 96 bytes of dump text,
+    /// MariaDB gets one per four
     /// processors of this machine: more writers of wide rows into one table gain little there.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
     pub table_threads: Option<u16>,
@@ -289,7 +304,8 @@ pub struct HowArgs {
 
     /// Whether the load is written to the server's binary log
     ///
-    /// `off` needs the privilege to set `sql_log_bin`, and is refused while a replica is connected, which would miss the rows.
+    /// `off` needs the privilege to set `sql_log_bin`, and is refused while a replica is connected,
+    /// which would miss the rows.
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Binlog::Auto)]
     pub binlog: Binlog,
 }
@@ -313,7 +329,8 @@ pub struct TroubleArgs {
 
     /// Take a dump that does not end with `-- Dump completed`
     ///
-    /// Without that line a dump may be truncated, and is refused. Dumps made with --skip-comments or --compact never have it.
+    /// Without that line a dump may be truncated, and is refused. Dumps made with --skip-comments
+    /// or --compact never have it.
     #[arg(long)]
     pub accept_missing_trailer: bool,
 }
@@ -324,7 +341,8 @@ pub struct TroubleArgs {
 pub struct ResumeArgs {
     /// Resume an unfinished load of this source; fail if there is none
     ///
-    /// Without this flag, an unfinished load of the same source with the same options is resumed too, and the output says so.
+    /// Without this flag, an unfinished load of the same source with the same options is resumed
+    /// too, and the output says so.
     /// Progress is kept on the target, so any machine that has the source can resume.
     #[arg(long, conflicts_with = "restart")]
     pub resume: bool,
@@ -337,7 +355,8 @@ pub struct ResumeArgs {
 
     /// Say whether a statement that was running when the load was interrupted took effect
     ///
-    /// Needed only when a load stops and asks for it. Rows are never in doubt: their progress mark commits with them.
+    /// Needed only when a load stops and asks for it. Rows are never in doubt: their progress mark
+    /// commits with them.
     #[arg(long, value_name = "WHAT", value_enum)]
     pub uncertain_statement: Option<Uncertain>,
 }
@@ -347,7 +366,8 @@ pub struct ResumeArgs {
 pub enum Verify {
     /// Rows are counted, definitions compared, programs looked for
     Counts,
-    /// Besides, every row is read back and compared with the dump, by code that shares nothing with the one that wrote it
+    /// Besides, every row is read back and compared with the dump, by code that shares nothing with
+    /// the one that wrote it
     Digest,
 }
 
@@ -372,7 +392,8 @@ pub struct FitArgs {
     #[arg(long, value_name = "FROM=TO", value_parser = parse_mapping)]
     pub map_collation: Vec<(String, String)>,
 
-    /// Write SQL mode NEW where the dump says MODE; an empty NEW leaves it out; may be given several times
+    /// Write SQL mode NEW where the dump says MODE; an empty NEW leaves it out; may be given
+    /// several times
     #[arg(long, value_name = "MODE=NEW", value_parser = parse_mapping_maybe_empty)]
     pub map_sql_mode: Vec<(String, String)>,
 }
@@ -408,10 +429,13 @@ impl OutputArgs {
 pub enum Durability {
     /// Change nothing but the session's own settings
     Keep,
-    /// Change global settings while the load runs: logs are flushed less often (a power cut costs the last seconds, of
-    /// everybody's data), the server may take more memory, redo log and disk, and LOAD DATA LOCAL is allowed
+    /// Change global settings while the load runs: logs are flushed less often (a power cut costs
+    /// the last seconds, of
+    /// everybody's data), the server may take more memory, redo log and disk, and LOAD DATA LOCAL
+    /// is allowed
     Relaxed,
-    /// The same, and redo log, binary log and doublewrite off where the server can: after a crash it has to be built again
+    /// The same, and redo log, binary log and doublewrite off where the server can: after a crash
+    /// it has to be built again
     /// from nothing
     Disposable,
 }
@@ -489,7 +513,8 @@ pub enum OnError {
 /// `--binlog`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Binlog {
-    /// Off with --durability disposable on a server without replicas, else as the server and the dump have it
+    /// Off with --durability disposable on a server without replicas, else as the server and the
+    /// dump have it
     Auto,
     /// As the server and the dump have it
     Keep,

@@ -41,9 +41,12 @@ pub struct GaleraArgs {
 
     /// Share of the time, in per cent, that flow control may stop any node
     ///
-    /// The load waits before the nodes that apply its rows fall behind. Transactions stay small and indexes are built with the rows, so that
-    /// applications go on beside it. With 100 it is held back by nothing: transactions are large, and each index build stops the writes
-    /// of all nodes for as long as it takes. Without it: 5 from the moment on that somebody else writes, 100 until then.
+    /// The load waits before the nodes that apply its rows fall behind. Transactions stay small and
+    /// indexes are built with the rows, so that
+    /// applications go on beside it. With 100 it is held back by nothing: transactions are large,
+    /// and each index build stops the writes
+    /// of all nodes for as long as it takes. Without it: 5 from the moment on that somebody else
+    /// writes, 100 until then.
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     pub max_paused: Option<f64>,
 
@@ -63,7 +66,8 @@ pub struct GaleraArgs {
 pub enum Galera {
     /// To all nodes, by replication
     Replicate,
-    /// To this node alone, which has left its cluster: the others have to be built from it afterwards
+    /// To this node alone, which has left its cluster: the others have to be built from it
+    /// afterwards
     Local,
 }
 

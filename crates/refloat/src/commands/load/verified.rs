@@ -4,7 +4,7 @@ use anyhow::Error;
 use refloat_load::LoadOptions;
 use refloat_run::Run;
 use refloat_verify::{
-    self, Compared, Endpoint, Relation, VerifyFailure, VerifyOptions, VerifyOutcome,
+    self, Compared, Endpoint, Relation, VerifyError, VerifyFailure, VerifyOptions, VerifyOutcome,
 };
 
 use super::args::LoadArgs;
@@ -26,6 +26,18 @@ pub fn refuse(args: &LoadArgs) -> anyhow::Result<()> {
         .into())
 }
 
+/// The rows are in by then: a comparison that is refused leaves them unproven, and refuses nothing
+/// else.
+fn not_compared(error: VerifyError) -> Error {
+    let VerifyError::Refused { reason, hint } = error else {
+        return Error::new(error);
+    };
+    let message = format!("everything is loaded, but not compared with the dump: {reason}");
+    ProgramError::new(Exit::ProofFailed, message)
+        .hint(hint)
+        .into()
+}
+
 /// Compares the rows of the target with those of the dump, with code independent of the load's.
 pub fn compare(
     options: &LoadOptions,
@@ -45,5 +57,5 @@ pub fn compare(
     asked.scratch.clone_from(&options.scratch);
     asked.compared = Compared::Rows;
     refloat_verify::verify(&asked, run)
-        .map_err(|VerifyFailure { error, outcome }| (Error::new(error), outcome))
+        .map_err(|VerifyFailure { error, outcome }| (not_compared(error), outcome))
 }

@@ -38,13 +38,19 @@ Nothing is written to either side.";
 
 /// Compare two servers, or a dump and a server: the same definitions, the same rows?
 ///
-/// A and B are each a server (mysql://USER@HOST:PORT/) or a dump: whatever `refloat load` reads. Each server is read in one
-/// consistent snapshot, over several connections; what is written between the two snapshots differs, so compare servers that
-/// rest, or a dump with a replica that stands at its position. The summary says of which moment each was.
+/// A and B are each a server (mysql://USER@HOST:PORT/) or a dump: whatever `refloat load` reads.
+/// Each server is read in one
+/// consistent snapshot, over several connections; what is written between the two snapshots
+/// differs, so compare servers that
+/// rest, or a dump with a replica that stands at its position. The summary says of which moment
+/// each was.
 ///
-/// Rows are compared by a 128-bit digest that does not cancel out and does not round; of a table that differs, the rows that do
-/// are looked for and shown. Of a dump of refloat every file is checked against the manifest as well; one of another
-/// tool is read as it stands, and a value of which it is not certain what a server makes of it is never called the same: its
+/// Rows are compared by a 128-bit digest that does not cancel out and does not round; of a table
+/// that differs, the rows that do
+/// are looked for and shown. Of a dump of refloat every file is checked against the manifest as
+/// well; one of another
+/// tool is read as it stands, and a value of which it is not certain what a server makes of it is
+/// never called the same: its
 /// table is named as not compared.
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
@@ -107,14 +113,16 @@ pub struct WhatArgs {
 
     /// Compare only these databases
     ///
-    /// A list with commas; * and ? stand for any text and any one character. Without it: all but those of the server
+    /// A list with commas; * and ? stand for any text and any one character. Without it: all but
+    /// those of the server
     /// itself; where one side is a dump, those of the dump.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub databases: Vec<String>,
 
     /// Compare only these tables and views, and the triggers of those tables
     ///
-    /// A list with commas: `table` or `database.table`; * and ? stand for any text and any one character.
+    /// A list with commas: `table` or `database.table`; * and ? stand for any text and any one
+    /// character.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub tables: Vec<String>,
 

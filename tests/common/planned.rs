@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use refloat_load::{LoadError, LoadPlan};
 use refloat_testkit::chain;
 
-/// In what a plan and its load disagree; `None` if they do not. Errors that only running a statement can
-/// bring (the server's own) are no business of a plan.
+/// In what a plan and its load disagree; `None` if they do not. Errors that only running a
+/// statement can bring (the server's own) are no business of a plan.
 pub fn disagreement(
     planned: &Result<LoadPlan, LoadError>,
     loaded: Option<&LoadError>,

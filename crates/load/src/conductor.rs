@@ -37,7 +37,7 @@ use refloat_run::cancel::HookGuard;
 use refloat_run::outcome::Bounded;
 use refloat_source::blocks::{Block, BlockPool};
 use refloat_source::cutter::Ends;
-use refloat_sqltext::{CommentKind, Item, ItemKind};
+use refloat_sqltext::{CommentKind, Frame, Item, ItemKind, StatementKind};
 use refloat_store::Input;
 use refloat_wire::Connection;
 
@@ -82,10 +82,8 @@ pub struct Postponed {
 /// What the dump's comments say about the dump: where it starts and ends, and its origin.
 #[derive(Default)]
 pub struct Marks {
-    /// The dump tool's header line was seen.
-    pub header: bool,
-    /// `-- Dump completed` was seen, and only comments since.
-    pub completed: bool,
+    /// How it begins and ends. It is not completed by a closing comment with more behind it.
+    pub frame: Frame,
     /// `-- Dump completed` was seen.
     pub closed: bool,
     /// The database that was dumped, if the header names one.
@@ -162,6 +160,13 @@ pub struct Conductor<'a> {
     pub(super) orphans: Vec<OrphanRows>,
     /// What an earlier process of the same load did.
     resume: Resume,
+}
+
+impl Marks {
+    /// Whether the file was cut. Behind the closing comment, dumps of `--tab` still have triggers.
+    pub fn is_cut(&self) -> bool {
+        !self.closed && self.frame.is_cut()
+    }
 }
 
 impl<'a> Conductor<'a> {
@@ -304,23 +309,26 @@ impl<'a> Conductor<'a> {
         }
         match &item.kind {
             ItemKind::Rows(rows) => {
-                self.marks.completed = false;
+                self.marks.frame.completed = false;
                 if rows.last {
                     self.check_terminated(item)?;
                 }
                 self.rows(block, at, item, rows)
             }
             ItemKind::Statement(kind) => {
-                self.marks.completed = false;
+                self.marks.frame.completed = false;
+                if matches!(kind, StatementKind::Set) {
+                    self.marks.frame.set(&block[text.clone()]);
+                }
                 self.check_terminated(item)?;
                 self.statement(kind, &block[text], item)
             }
             ItemKind::ClientCommand(command) => self.client_command(command, &block[text], item),
             ItemKind::Comment(kind) => {
                 match kind {
-                    CommentKind::DumpHeader => self.marks.header = true,
+                    CommentKind::DumpHeader => self.marks.frame.header = true,
                     CommentKind::DumpCompleted => {
-                        (self.marks.completed, self.marks.closed) = (true, true);
+                        (self.marks.frame.completed, self.marks.closed) = (true, true);
                     }
                     CommentKind::Plain => {
                         if let Some(name) = renamed::origin(&block[text]) {
@@ -344,14 +352,14 @@ impl<'a> Conductor<'a> {
         Err(LoadError::unterminated(&self.place.name, item))
     }
 
-    /// A dump with a header must have a trailer.
+    /// A dump that begins as tools begin it must end as they end it.
     fn check_marks(&self) -> Result<(), LoadError> {
         // A text without a single statement may have been cut in its first line.
-        let nothing = self.statements == 0 && self.entries.is_empty() && self.skipped.is_empty();
-        if (self.marks.header || nothing)
-            && !self.marks.completed
-            && !self.ctx.options.accept_missing_trailer
-        {
+        let nothing = self.statements == 0
+            && self.entries.is_empty()
+            && self.skipped.is_empty()
+            && !self.marks.frame.completed;
+        if (self.marks.frame.is_cut() || nothing) && !self.ctx.options.accept_missing_trailer {
             return Err(LoadError::MissingTrailer {
                 file: self.place.name.to_string(),
                 offset: self.bytes,

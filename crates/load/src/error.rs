@@ -238,7 +238,7 @@ pub enum LoadError {
     },
     /// The dump ended without its closing comment.
     #[error(
-        "{file}: the dump ends at byte {offset} without its closing line `-- Dump completed`, so it may be cut"
+        "{file}: the dump ends at byte {offset} without its closing line `-- Dump completed`, or without putting back the settings that it kept at its beginning, so it may be cut"
     )]
     MissingTrailer {
         /// The file of the dump.

@@ -18,7 +18,7 @@ use refloat_schema::pattern::{is_system_database, matches_any, may_match_in};
 use refloat_source::own::is_namesake;
 use refloat_source::stray::stray;
 use refloat_sqltext::ddl::parse_create_table;
-use refloat_sqltext::{Danger, LexMode, ObjectName, StatementKind};
+use refloat_sqltext::{Danger, Frame, LexMode, ObjectName, StatementKind};
 use refloat_store::{Input, InputError};
 
 use super::choice::{Choice, Whose};
@@ -56,10 +56,8 @@ pub struct Outline {
     pub definers: BTreeMap<Account, String>,
     /// The first function that does not declare what it does to data.
     pub undeclared: Option<String>,
-    /// Whether the dump program's header line was seen.
-    pub header: bool,
-    /// Whether the closing comment was seen.
-    pub completed: bool,
+    /// How it begins and ends.
+    pub frame: Frame,
     /// Tables of engines other than InnoDB: database if the dump names it, table, engine, and line
     /// of the definition.
     pub engines: Vec<(Option<String>, String, String, u64)>,
@@ -491,6 +489,9 @@ impl<'a> Gather<'a> {
                 self.matches(table.database.as_deref(), &table.name);
                 self.namesake(table, text, mode, line);
             }
+        }
+        if matches!(kind, StatementKind::Set) {
+            self.outline.frame.set(text);
         }
         self.outline.suspect |= self.is_suspect(kind, text, mode);
         if self.brings(kind) {

@@ -157,9 +157,11 @@ impl Earlier {
         let failed = |error| LoadError::server("looking for the marks of an earlier load", error);
         let loads = Found::loads(conn, &fingerprint).map_err(failed)?;
         let wanted = marks::deciding(options);
-        let (mut same, others): (Vec<_>, Vec<_>) = loads
-            .into_iter()
-            .partition(|(_, about)| about.options == wanted);
+        let (mut same, others): (Vec<_>, Vec<_>) = loads.into_iter().partition(|(_, about)| {
+            about.options == wanted
+                || (options.resume == ResumeMode::Restart
+                    && is_restarted_by(&about.options, &wanted))
+        });
         let begun = if same.is_empty() {
             None
         } else {
@@ -240,6 +242,17 @@ impl Earlier {
             hint: "Without --resume the load begins from the start.".to_owned(),
         }
     }
+}
+
+/// Whether a load that was begun with these options is the one that `--restart` means: `--replace`
+/// is what starting over takes where tables are there already.
+fn is_restarted_by(begun: &str, wanted: &str) -> bool {
+    let rest = |options: &str| {
+        let (before, behind) = options.split_once(", existing ")?;
+        let (_, behind) = behind.split_once(", collations ")?;
+        Some(format!("{before}, collations {behind}"))
+    };
+    rest(begun).is_some_and(|begun| Some(begun) == rest(wanted))
 }
 
 /// Whether the source is the same when it is read again. A server is not: its data keeps changing.

@@ -125,7 +125,7 @@ pub struct ConnectArgs {
     pub ask_password: bool,
 
     /// How far TLS is used and the server's certificate is checked
-    #[arg(long, value_name = "MODE", value_enum)]
+    #[arg(long, value_name = "MODE", value_enum, ignore_case = true)]
     pub ssl_mode: Option<SslMode>,
 
     /// File of the certificate authorities to trust, in PEM form
@@ -295,8 +295,10 @@ pub enum SslMode {
     /// Insist on TLS, without checking the certificate
     Required,
     /// Insist on TLS and on a certificate of an authority that is trusted
+    #[value(alias = "verify_ca")]
     VerifyCa,
     /// As verify-ca, and the certificate must name the host
+    #[value(alias = "verify_identity")]
     VerifyIdentity,
 }
 
@@ -349,6 +351,19 @@ mod tests {
         ] {
             let error = refuse_password_in_url(url).expect_err(url).to_string();
             assert!(!error.contains(url), "{error}");
+        }
+    }
+
+    #[test]
+    fn modes_of_tls_are_read_as_the_mysql_clients_write_them() {
+        for word in [
+            "REQUIRED",
+            "required",
+            "VERIFY_CA",
+            "verify-ca",
+            "VERIFY_IDENTITY",
+        ] {
+            assert!(SslMode::from_str(word, true).is_ok(), "{word}");
         }
     }
 

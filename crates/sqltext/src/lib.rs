@@ -9,6 +9,7 @@
 
 pub mod classify;
 pub mod ddl;
+pub mod frame;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod head;
@@ -22,6 +23,7 @@ pub mod values;
 
 pub use classify::{Danger, ObjectName, StatementKind, classify};
 pub use ddl::{CreateTable, DdlError, Element, parse_create_table, replace_collations};
+pub use frame::Frame;
 pub use head::head;
 pub use ident::{literal, quote_ident, quote_ident_bytes};
 pub use mode::{CharsetFamily, LexMode};

@@ -195,7 +195,7 @@ impl Conductor<'_> {
         while self.read_statements(&mut reader)? {}
         check(&reader.input, file.checksum.as_deref())?;
         // `--tab` dumps write triggers after the closing comment.
-        if self.marks.header && !self.marks.closed && !self.ctx.options.accept_missing_trailer {
+        if self.marks.is_cut() && !self.ctx.options.accept_missing_trailer {
             return Err(LoadError::MissingTrailer {
                 file: name,
                 offset: reader.read,

@@ -301,7 +301,7 @@ impl Conductor<'_> {
             return Ok(());
         }
         let (begun, reason) = (open.begun.clone(), open.reason());
-        if self.marks.header && !self.marks.closed {
+        if self.marks.is_cut() {
             // The file was cut, and the user accepts what there is of it.
             self.ctx
                 .events

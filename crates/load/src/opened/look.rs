@@ -34,8 +34,7 @@ pub fn at_stream(
         Outline::of_compressed(input, options, cancel)?
     };
     if let Some(outline) = &outline
-        && outline.header
-        && !outline.completed
+        && outline.frame.is_cut()
         && !options.accept_missing_trailer
     {
         let offset = input.total_bytes().unwrap_or(0);

@@ -60,7 +60,7 @@ pub fn read(
     // The last statement has no delimiter.
     walk.gather.outline().suspect |= walk.inside != Inside::Nothing;
     let mut outline = walk.gather.end();
-    outline.completed = memchr::memmem::find(&file_tail, b"-- Dump completed").is_some();
+    outline.frame.completed = memchr::memmem::find(&file_tail, b"-- Dump completed").is_some();
     Ok(Some(outline))
 }
 
@@ -147,7 +147,7 @@ impl<'a> Walk<'a> {
             Inside::Nothing => {
                 let line = self.head.trim_ascii_start();
                 if is_dump_header(line) {
-                    self.gather.outline().header = true;
+                    self.gather.outline().frame.header = true;
                 }
                 let plain_comment = line.starts_with(b"--")
                     || line.starts_with(b"#")

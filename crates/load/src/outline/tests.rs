@@ -35,7 +35,7 @@ fn an_outline_names_what_a_dump_brings() {
         let found = outline(&text, &options());
         assert_eq!(found.named, BTreeMap::from([("a`b".to_owned(), 2)]));
         assert_eq!(found.tables, 1);
-        assert!(found.header && found.completed);
+        assert!(found.frame.header && found.frame.completed);
         let own = &found.contents[&Some("a`b".to_owned())];
         assert_eq!(names(&own.created), ["t"]);
         assert_eq!(names(&own.filled), ["t"]);

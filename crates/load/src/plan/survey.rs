@@ -147,9 +147,10 @@ impl<'a> Survey<'a> {
     /// The result, or an error if the dump is incomplete.
     pub fn end(mut self) -> Result<Found, LoadError> {
         let outline = self.gather.end();
-        if (outline.header || self.items == 0)
+        // A text without a single statement may have been cut in its first line.
+        let nothing = self.items == 0 && !outline.frame.completed;
+        if (outline.frame.is_cut() || nothing)
             && !self.several
-            && !outline.completed
             && !self.options.accept_missing_trailer
         {
             return Err(LoadError::MissingTrailer {
@@ -248,7 +249,7 @@ impl<'a> Survey<'a> {
             match &item.kind {
                 ItemKind::Rows(rows) => {
                     let header = &rows.header;
-                    self.gather.outline().completed = false;
+                    self.gather.outline().frame.completed = false;
                     self.items += 1;
                     self.rows(
                         header.database.as_deref(),
@@ -258,7 +259,7 @@ impl<'a> Survey<'a> {
                     );
                 }
                 ItemKind::Statement(kind) => {
-                    self.gather.outline().completed = false;
+                    self.gather.outline().frame.completed = false;
                     self.follow(kind, text, item.line, item.offset);
                     let mode = matches!(kind, StatementKind::Set).then(|| self.modes.set(text));
                     if !matches!(kind, StatementKind::Empty) {
@@ -271,10 +272,10 @@ impl<'a> Survey<'a> {
                 }
                 ItemKind::ClientCommand(command) => self.command(command, text, item.line),
                 ItemKind::Comment(CommentKind::DumpHeader) => {
-                    self.gather.outline().header = true;
+                    self.gather.outline().frame.header = true;
                 }
                 ItemKind::Comment(CommentKind::DumpCompleted) => {
-                    self.gather.outline().completed = true;
+                    self.gather.outline().frame.completed = true;
                 }
                 ItemKind::Comment(_) => self.gather.comment(text),
                 ItemKind::Blank => {}
@@ -301,7 +302,7 @@ impl<'a> Survey<'a> {
     fn refuse_open(&mut self) {
         let transaction = std::mem::take(&mut self.transaction);
         let outline = self.gather.outline();
-        let cut = outline.header && !outline.completed;
+        let cut = outline.frame.is_cut();
         if let Some(open) = transaction.open().filter(|_| !cut) {
             let head = open.begun.head.as_bytes();
             self.refuse(&open.reason(), OPEN_HINT.to_owned(), head, open.begun.line);

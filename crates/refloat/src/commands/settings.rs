@@ -4,8 +4,9 @@ use std::io::Write as _;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
+use refloat_run::own::{JOURNAL_SCHEMA, JOURNAL_TABLE};
 use refloat_run::settings::{
-    self, Durability, Hints, OpenRun, RevertReport, RevertResult, ServerMark,
+    self, Durability, Grants, Hints, OpenRun, RevertReport, RevertResult, ServerMark,
 };
 use refloat_run::{Events, RunDir};
 use refloat_wire::Connection;
@@ -123,6 +124,9 @@ fn list(args: &ListArgs, context: &Context) -> anyhow::Result<Exit> {
             {
                 open.push(run);
             }
+        }
+        if open.is_empty() {
+            sees_journal(&mut conn)?;
         }
     }
     print_list(&open, args.json)?;
@@ -267,6 +271,9 @@ fn revert(args: &ServerArgs, context: &Context) -> anyhow::Result<Exit> {
             Err(error) => refused.push(error),
         }
     }
+    if reports.is_empty() && refused.is_empty() {
+        sees_journal(&mut conn)?;
+    }
     print_reports(&reports, args.json)?;
     let mut said = Vec::new();
     for error in &refused {
@@ -282,6 +289,22 @@ fn revert(args: &ServerArgs, context: &Context) -> anyhow::Result<Exit> {
     } else {
         Exit::SettingsPending
     })
+}
+
+/// Refuses to say that nothing is left where the account could not see it.
+fn sees_journal(conn: &mut Connection) -> anyhow::Result<()> {
+    let grants = Grants::read(conn).context("cannot read the account's privileges")?;
+    if grants.on_table("SELECT", JOURNAL_SCHEMA, JOURNAL_TABLE) {
+        return Ok(());
+    }
+    Err(ProgramError::new(
+        Exit::Refused,
+        format!("the account may not read {JOURNAL_SCHEMA}.{JOURNAL_TABLE}, so it cannot see whether settings are left to be put back"),
+    )
+    .hint(format!(
+        "Give it that right (GRANT SELECT ON {JOURNAL_SCHEMA}.* TO …), or use an account that has it."
+    ))
+    .into())
 }
 
 fn print_reports(reports: &[RevertReport], json: bool) -> anyhow::Result<()> {

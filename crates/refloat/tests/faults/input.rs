@@ -5,8 +5,8 @@ use std::path::Path;
 use refloat_sandbox::ServerKind;
 
 use crate::support::{
-    BOTH, Desk, Running, assert_same_settings, dump, finish, finish_with_input, place, settings,
-    shared, table,
+    BOTH, Desk, Running, ask, assert_same_settings, dump, finish, finish_with_input, place,
+    settings, shared, table,
 };
 
 /// Rows of the dump that is cut: three statements.
@@ -152,6 +152,40 @@ fn cut_or_flipped_bytes_in_compressed_dumps_are_found() {
             .says("without its closing line");
         assert_eq!(desk.tables(shared(kind)), 0, "it is seen beforehand");
         desk.next();
+    }
+}
+
+/// What `--skip-comments` leaves: settings are kept at the beginning, and put back at the end.
+#[test]
+fn a_dump_without_comments_that_was_cut_is_noticed() {
+    let whole = format!(
+        "/*!40101 SET NAMES utf8mb4 */;\n/*!40111 SET @OLD_SQL_NOTES=@@SQL_NOTES, SQL_NOTES=0 */;\n{}{}/*!40111 SET SQL_NOTES=@OLD_SQL_NOTES */;\n",
+        table("one", 30),
+        table("two", 30)
+    );
+    let cut = whole
+        .find("DROP TABLE IF EXISTS `two`")
+        .or_else(|| whole.find("CREATE TABLE `two`"));
+    let cut = &whole[..cut.expect("the second table")];
+    for kind in BOTH {
+        let mut desk = Desk::new();
+        let server = shared(kind);
+        let named =
+            |text: &str, desk: &Desk| format!("CREATE DATABASE {0};\nUSE {0};\n{text}", desk.db);
+        desk.load_text(named(cut, &desk), server, &[])
+            .exits(1)
+            .says("without putting back the settings");
+        assert_eq!(desk.tables(server), 0, "it is seen beforehand");
+        let piped = desk.file("piped.sql", cut);
+        ask(server, &format!("CREATE DATABASE {}", desk.db));
+        desk.load_stream(&piped, server, &desk.db)
+            .exits(1)
+            .says("without putting back the settings");
+        desk.next();
+        let more = ["--accept-missing-trailer"];
+        desk.load_text(named(cut, &desk), server, &more).exits(0);
+        desk.next();
+        desk.load_text(named(&whole, &desk), server, &[]).exits(0);
     }
 }
 

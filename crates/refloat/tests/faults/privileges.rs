@@ -377,3 +377,23 @@ fn a_digest_that_the_account_may_not_make_is_no_refusal() {
         assert_eq!(desk.rows(&server, "items"), Some(600));
     }
 }
+
+/// An account that cannot see the journal must not hear that nothing is left.
+#[test]
+fn settings_that_an_account_cannot_see_are_not_called_none() {
+    let server = servers::start(&servers::quick(ServerKind::MariaDb118));
+    account(&server, "blind", &[]);
+    account(&server, "seer", &["SELECT ON *.*"]);
+    let desk = Desk::new();
+    for command in ["list", "revert"] {
+        let settings = |user: &str| {
+            let url = url_of(&server, user);
+            finish(desk.refloat(["settings", command, "--to", &url]))
+        };
+        settings("blind")
+            .exits(3)
+            .says("cannot see whether settings are left")
+            .never_says("no setting is left");
+        settings("seer").exits(0).says("no setting is left");
+    }
+}

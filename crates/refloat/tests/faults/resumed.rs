@@ -593,3 +593,24 @@ fn a_server_lost_without_its_redo_log_is_told() {
         .says("its redo log was off")
         .says("initialise a new data directory");
 }
+
+/// The hint of a load that failed says `--restart --replace`; the load was begun without either.
+#[test]
+fn starting_over_with_replace_forgets_what_was_begun_without() {
+    for kind in BOTH {
+        let server = servers::start(&servers::quick(kind));
+        let desk = Desk::new();
+        let twice = "CREATE TABLE bad (a INT PRIMARY KEY);\nINSERT INTO bad VALUES (1),(1);\n";
+        let file = desk.file("dump.sql", dump(&format!("{}{twice}", table("items", 600))));
+        desk.load(&file, &server, &[]).exits(1);
+        let kept =
+            "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'refloat_load'";
+        assert_ne!(ask(&server, kept), "0", "{kind}: the load can be resumed");
+        let over = ["--restart", "--replace", "--on-error", "continue"];
+        desk.load(&file, &server, &over)
+            .says("is forgotten")
+            .says("the load went on without");
+        assert_eq!(desk.rows(&server, "items"), Some(600));
+        assert_eq!(ask(&server, kept), "0", "{kind}: marks are left");
+    }
+}

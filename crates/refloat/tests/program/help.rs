@@ -290,6 +290,17 @@ fn options_that_are_named_exist() {
             include_str!("../../../../docs/exit-codes.md"),
         ),
         ("README.md", include_str!("../../../../README.md")),
+        ("recipes.md", include_str!("../../../../docs/recipes.md")),
+        (
+            "privileges.md",
+            include_str!("../../../../docs/privileges.md"),
+        ),
+        (
+            "troubleshooting.md",
+            include_str!("../../../../docs/troubleshooting.md"),
+        ),
+        ("install.md", include_str!("../../../../docs/install.md")),
+        ("state.md", include_str!("../../../../docs/state.md")),
     ];
     for (name, page) in pages {
         for option in options_in(page) {
@@ -315,6 +326,13 @@ const FOREIGN: &[&str] = &[
     "--no-schemas",
     "--chunk-filesize",
     "--rows",
+    "--socket",
+    "--user",
+    "--events",
+    "--routines",
+    "--hostname",
+    "--locked",
+    "--release",
 ];
 
 /// The long options in a text.

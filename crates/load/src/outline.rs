@@ -41,10 +41,6 @@ const DEFINERS_MAX: usize = 100;
 
 /// What a dump seems to contain of what the options ask for.
 #[derive(Debug, Default, Clone)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "independent facts about a dump"
-)]
 pub struct Outline {
     /// What it brings into each database; `None` is the target database that the caller chooses.
     pub contents: BTreeMap<Option<String>, Content>,

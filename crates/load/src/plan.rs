@@ -103,7 +103,7 @@ pub fn refused(options: &LoadOptions, alone: bool) -> Result<(), LoadError> {
     let mut conn = super::connect(options, &cancel)?;
     let facts = Facts::read(&mut conn)?;
     let stops = stops(options, &source, outline.as_ref(), &mut conn, &cancel)?;
-    let earlier = Earlier::look(options, &mut source, &mut conn)?;
+    let earlier = Earlier::look(options, &mut source, &mut conn)?.without_forgotten(options);
     let node = if alone {
         None
     } else {
@@ -138,7 +138,7 @@ pub fn plan_from(
     let facts = Facts::read(&mut conn)?;
     let (name, compression) = (source.name(), source.compression());
     let mut advice = source.notes();
-    let earlier = Earlier::look(options, &mut source, &mut conn)?;
+    let earlier = Earlier::look(options, &mut source, &mut conn)?.without_forgotten(options);
     let mut survey = Survey::new(options, &name, cancel);
     match source {
         Opened::Stream(mut input) => survey.read(&mut input, Ends::Client)?,

@@ -13,7 +13,7 @@ use refloat_wire::{ConnectOptions, Connection};
 use super::error::{LoadError, Refusal, START_OVER};
 use super::marks::{self, About, Fingerprint, Found, Gone, Marks, take_over};
 use super::opened::Opened;
-use super::options::{LoadOptions, ResumeMode};
+use super::options::{ExistingPolicy, LoadOptions, ResumeMode};
 use super::own::refuse_on_target;
 
 /// Connections besides the writers that hold a lock: the catalogue's, and one for triggers and
@@ -66,13 +66,18 @@ impl Begun {
         Err(LoadError::Refused(vec![Refusal { reason, hint }]))
     }
 
-    /// The same load without its findings.
-    fn shell(&self) -> Self {
+    /// A load of which nothing was read yet.
+    fn of(run: String, about: About) -> Self {
         Self {
-            run: self.run.clone(),
-            about: self.about.clone(),
+            run,
+            about,
             found: Found::default(),
         }
+    }
+
+    /// The same load without what was found of it.
+    fn shell(&self) -> Self {
+        Self::of(self.run.clone(), self.about.clone())
     }
 
     /// Does the same on the other nodes of a cluster: the marks are on all of them, and the process
@@ -98,6 +103,29 @@ impl Begun {
                 )),
             }
         }
+        Ok(())
+    }
+
+    /// Ends what is left of the load, and removes its marks.
+    fn forget(
+        &self,
+        options: &LoadOptions,
+        conn: &mut Connection,
+        source: &Opened,
+        run: &Run,
+    ) -> Result<(), LoadError> {
+        let failed = |error| LoadError::server("taking over an earlier load", error);
+        self.end_elsewhere(options, run)?;
+        self.end_on(conn, "this server")?;
+        // Includes what the process did between the first look and its end.
+        let found = Found::read(conn, &self.run).map_err(failed)?;
+        let marks = Marks::new(&self.run, self.about.clone(), &source.root());
+        marks.left(false, true).remove(conn).map_err(failed)?;
+        run.events.note(format!(
+            "the load that began at {} is forgotten; {} rows of it are on the server",
+            self.about.begun,
+            found.stored()
+        ));
         Ok(())
     }
 
@@ -136,6 +164,8 @@ pub struct Earlier {
     pub begun: Option<Begun>,
     /// Loads of the same source with other options.
     pub others: Vec<(String, About)>,
+    /// Those of them that `--restart --replace` forgets too: they were begun without `--replace`.
+    forgotten: Vec<(String, About)>,
 }
 
 impl Earlier {
@@ -151,17 +181,21 @@ impl Earlier {
                 fingerprint: Fingerprint::default(),
                 begun: None,
                 others: Vec::new(),
+                forgotten: Vec::new(),
             });
         }
         let fingerprint = Fingerprint::of(source, &options.source)?;
         let failed = |error| LoadError::server("looking for the marks of an earlier load", error);
         let loads = Found::loads(conn, &fingerprint).map_err(failed)?;
         let wanted = marks::deciding(options);
-        let (mut same, others): (Vec<_>, Vec<_>) = loads.into_iter().partition(|(_, about)| {
-            about.options == wanted
-                || (options.resume == ResumeMode::Restart
-                    && is_restarted_by(&about.options, &wanted))
-        });
+        let (mut same, others): (Vec<_>, Vec<_>) = loads
+            .into_iter()
+            .partition(|(_, about)| about.options == wanted);
+        let over =
+            options.resume == ResumeMode::Restart && options.existing == ExistingPolicy::Replace;
+        let (forgotten, others) = others
+            .into_iter()
+            .partition(|(_, about)| over && is_the_same_but_existing(&about.options, &wanted));
         let begun = if same.is_empty() {
             None
         } else {
@@ -176,6 +210,7 @@ impl Earlier {
             fingerprint,
             begun,
             others,
+            forgotten,
         })
     }
 
@@ -188,27 +223,24 @@ impl Earlier {
         run: &Run,
     ) -> Result<(), LoadError> {
         let events = &run.events;
+        for (earlier, about) in std::mem::take(&mut self.forgotten) {
+            Begun::of(earlier, about).forget(options, conn, source, run)?;
+        }
         let Some(begun) = self.begun.take() else {
             return match options.resume {
                 ResumeMode::Require => Err(LoadError::Refused(vec![self.nothing_to_resume()])),
                 ResumeMode::Auto | ResumeMode::Restart => Ok(()),
             };
         };
+        if options.resume == ResumeMode::Restart {
+            return begun.forget(options, conn, source, run);
+        }
         let failed = |error| LoadError::server("taking over an earlier load", error);
         begun.end_elsewhere(options, run)?;
         begun.end_on(conn, "this server")?;
         // Includes what the process did between the first look and its end.
         let found = Found::read(conn, &begun.run).map_err(failed)?;
         let marks = Marks::new(&begun.run, begun.about.clone(), &source.root());
-        if options.resume == ResumeMode::Restart {
-            marks.left(false, true).remove(conn).map_err(failed)?;
-            events.note(format!(
-                "the load that began at {} is forgotten; {} rows of it are on the server",
-                begun.about.begun,
-                found.stored()
-            ));
-            return Ok(());
-        }
         if !found.tables.is_empty() && all_gone(&found, conn).map_err(failed)? {
             marks.left(false, true).remove(conn).map_err(failed)?;
             events.note(format!(
@@ -229,6 +261,15 @@ impl Earlier {
         Ok(())
     }
 
+    /// The same for a plan: what a restart will forget is not resumed.
+    #[must_use]
+    pub fn without_forgotten(mut self, options: &LoadOptions) -> Self {
+        if options.resume == ResumeMode::Restart {
+            self.begun = None;
+        }
+        self
+    }
+
     fn nothing_to_resume(&self) -> Refusal {
         let reason = match self.others.first() {
             None => "there is no unfinished load of this source on this server".to_owned(),
@@ -244,9 +285,9 @@ impl Earlier {
     }
 }
 
-/// Whether a load that was begun with these options is the one that `--restart` means: `--replace`
-/// is what starting over takes where tables are there already.
-fn is_restarted_by(begun: &str, wanted: &str) -> bool {
+/// Whether two loads differ at most in what they do with tables that exist: starting over takes
+/// `--replace` where an earlier load has made some.
+fn is_the_same_but_existing(begun: &str, wanted: &str) -> bool {
     let rest = |options: &str| {
         let (before, behind) = options.split_once(", existing ")?;
         let (_, behind) = behind.split_once(", collations ")?;

@@ -15,33 +15,35 @@ pub struct Frame {
     pub header: bool,
     /// The closing comment was seen.
     pub completed: bool,
-    /// Settings of the session were kept.
+    /// Settings of the session are kept, and were not put back yet.
     pub kept: bool,
-    /// They were put back afterwards.
-    pub put_back: bool,
 }
 
 impl Frame {
     /// Tracks a `SET` statement.
     pub fn set(&mut self, text: &[u8]) {
-        let text = text.to_ascii_uppercase();
+        let mut text = text.to_ascii_uppercase();
+        text.retain(|byte| !byte.is_ascii_whitespace() && *byte != b':');
         let has = |word: &str| memchr::memmem::find(&text, word.as_bytes()).is_some();
         for name in KEPT {
-            if !has(&format!("@OLD_{name}")) {
-                continue;
+            if has(&format!("@OLD_{name}")) {
+                let keeps = has(&format!("@OLD_{name}=@@"));
+                self.kept = keeps;
             }
-            let keeps = has(&format!("@@{name}"));
-            (self.kept, self.put_back) = (true, !keeps);
+        }
+    }
+
+    /// Looks at the last bytes of a file whose statements were not all read: a line there that names
+    /// a kept setting says whether it is put back.
+    pub fn tail(&mut self, bytes: &[u8]) {
+        for line in bytes.split(|byte| *byte == b'\n') {
+            self.set(line);
         }
     }
 
     /// Whether the dump begins as tools begin it, and does not end as they end it.
     pub fn is_cut(&self) -> bool {
-        if self.header {
-            !self.completed
-        } else {
-            self.kept && !self.put_back
-        }
+        !self.completed && (self.header || self.kept)
     }
 }
 
@@ -73,8 +75,19 @@ mod tests {
             "/*M!100616 SET NOTE_VERBOSITY=@OLD_NOTE_VERBOSITY */",
         ];
         assert!(after(&maria[..1]).is_cut() && !after(&maria).is_cut());
-        // HeidiSQL.
-        assert!(!after(&[keeps, "/*!40111 SET SQL_NOTES=IFNULL(@OLD_SQL_NOTES, 1) */"]).is_cut());
+        // HeidiSQL, and others by hand.
+        for back in [
+            "/*!40111 SET SQL_NOTES=IFNULL(@OLD_SQL_NOTES, 1) */",
+            "SET SQL_NOTES = COALESCE(@OLD_SQL_NOTES, @@SQL_NOTES)",
+        ] {
+            assert!(!after(&[keeps, back]).is_cut(), "{back}");
+        }
+        assert!(after(&["set @old_sql_notes := @@session.sql_notes"]).is_cut());
+        let mut frame = after(&[keeps]);
+        frame.tail(b"(1),(2);\n/*!40111 SET SQL_NOTES=@OLD_SQL_NOTES */; -- end\n");
+        assert!(!frame.is_cut());
+        frame.tail(b"(1),(2);\n");
+        assert!(!frame.is_cut());
     }
 
     #[test]

@@ -60,6 +60,7 @@ pub fn read(
     // The last statement has no delimiter.
     walk.gather.outline().suspect |= walk.inside != Inside::Nothing;
     let mut outline = walk.gather.end();
+    outline.frame.tail(&file_tail);
     outline.frame.completed = memchr::memmem::find(&file_tail, b"-- Dump completed").is_some();
     Ok(Some(outline))
 }

@@ -13,8 +13,8 @@ use refloat_source::items::{Items, ItemsError, Runs};
 use refloat_source::layout::{Layout, RowForm};
 use refloat_source::stray::stray;
 use refloat_sqltext::{
-    ClientCommand, CommentKind, Danger, ItemKind, LexMode, Modes, SqlMode, StatementKind, head,
-    parse_set,
+    ClientCommand, CommentKind, Danger, Frame, ItemKind, LexMode, Modes, SqlMode, StatementKind,
+    head, parse_set,
 };
 use refloat_store::Input;
 
@@ -213,6 +213,7 @@ impl<'a> Survey<'a> {
         self.source = path.display().to_string();
         self.modes = Modes::default();
         self.gather.enter(database);
+        self.gather.outline().frame = Frame::default();
     }
 
     /// Fails once the run is cancelled.

@@ -1,9 +1,9 @@
 //! How a dump begins and ends: what tells whether it was cut.
 //!
-//! Dump tools begin with a header comment and end with a closing one, unless `--skip-comments` leaves
-//! both out. They also keep settings of the session in user variables at the beginning and put them
-//! back at the end, unless `--compact` leaves that out too. The last setting that they put back is
-//! `SQL_NOTES`, or `NOTE_VERBOSITY` (MariaDB since 10.6.16).
+//! Dump tools begin with a header comment and end with a closing one, unless `--skip-comments`
+//! leaves both out. They also keep settings of the session in user variables at the beginning and
+//! put them back at the end, unless `--compact` leaves that out too. The last setting that they put
+//! back is `SQL_NOTES`, or `NOTE_VERBOSITY` (MariaDB since 10.6.16).
 
 /// The settings that a dump keeps first and puts back last.
 const KEPT: [&str; 2] = ["SQL_NOTES", "NOTE_VERBOSITY"];
@@ -33,8 +33,8 @@ impl Frame {
         }
     }
 
-    /// Looks at the last bytes of a file whose statements were not all read: a line there that names
-    /// a kept setting says whether it is put back.
+    /// Looks at the last bytes of a file whose statements were not all read: a line there that
+    /// names a kept setting says whether it is put back.
     pub fn tail(&mut self, bytes: &[u8]) {
         for line in bytes.split(|byte| *byte == b'\n') {
             self.set(line);

@@ -7,8 +7,6 @@
 #[path = "nodes/looking.rs"]
 mod looking;
 mod nodes;
-#[path = "nodes/stop.rs"]
-mod stop;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -17,10 +15,10 @@ use std::time::{Duration, Instant};
 use refloat_cluster::{ClusterView, Member, RejoinKind, WantedTables};
 use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, ServerKind};
 use refloat_testkit::servers;
+use refloat_testkit::stop::StopOnDrop;
 
 use looking::{look_for, until};
 use nodes::{connect, members};
-use stop::StopOnDrop;
 
 /// Sample time where the rates do not matter.
 const BRIEF: Duration = Duration::from_millis(100);

@@ -3,8 +3,6 @@
 
 #[path = "nodes/slow.rs"]
 mod slow;
-#[path = "nodes/stop.rs"]
-mod stop;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,10 +19,10 @@ use refloat_cluster::{Host, Member, Observation, observe};
 use refloat_run::{Cancel, CancelReason};
 use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, HaproxyOptions, NodeStart};
 use refloat_testkit::servers;
+use refloat_testkit::stop::StopOnDrop;
 use refloat_wire::{ConnectOptions, Connection};
 
 use slow::others_take_long;
-use stop::StopOnDrop;
 
 /// Limit for every wait.
 const LONG: Duration = Duration::from_secs(90);

@@ -15,6 +15,7 @@ pub mod oracle;
 pub mod random;
 pub mod servers;
 pub mod ssh;
+pub mod stop;
 pub mod systemd;
 
 /// Formats an error and its causes on one line.

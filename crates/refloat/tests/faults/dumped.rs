@@ -12,12 +12,13 @@ use refloat_sandbox::{Ephemeral, Instance, ServerKind};
 use refloat_source::manifest;
 use refloat_testkit::disk::SmallDisk;
 use refloat_testkit::servers;
+use refloat_testkit::stop::StopOnDrop;
 use serde_json::Value;
 
 use crate::large::peak_kib;
 use crate::support::{
-    BOTH, Desk, Run, Running, StopOnDrop, ask, dump, edit_manifest, finish, kill_sessions, shared,
-    table, wait_until,
+    BOTH, Desk, Run, Running, ask, dump, edit_manifest, finish, kill_sessions, shared, table,
+    wait_until,
 };
 
 /// Concurrent writers.

@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use refloat_sandbox::{GaleraOptions, Instance, ServerKind};
 use refloat_testkit::cluster::Cluster;
+use refloat_testkit::stop::StopOnDrop;
 use refloat_testkit::{oracle, servers};
 use serde_json::Value;
 
 use crate::support::{
-    Desk, Running, StopOnDrop, ask, assert_same_settings, dump, finish, settings, shared,
-    wait_until,
+    Desk, Running, ask, assert_same_settings, dump, finish, settings, shared, wait_until,
 };
 use crate::viewed;
 

@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use refloat_sandbox::{Ephemeral, Instance, ServerKind};
 use refloat_testkit::servers;
+use refloat_testkit::stop::StopOnDrop;
 use serde_json::Value;
 
-use crate::support::{BOTH, Desk, Run, StopOnDrop, ask, dump, finish, table, wait_until};
+use crate::support::{BOTH, Desk, Run, ask, dump, finish, table, wait_until};
 
 /// A server with rows that a dump at `SLOW` reads for about six seconds.
 fn filled(kind: ServerKind, desk: &Desk) -> Ephemeral {

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use refloat_sandbox::{Instance, ServerKind};
@@ -512,14 +512,5 @@ pub fn kill_sessions(server: &Instance) {
     for id in ask(server, all).lines() {
         // It may have ended by itself.
         let _ = server.query(&format!("KILL {id}"));
-    }
-}
-
-/// Stops writers, even if an assertion fails.
-pub struct StopOnDrop<'a>(pub &'a AtomicBool);
-
-impl Drop for StopOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, Sandbox};
 use refloat_testkit::disk::SmallDisk;
+use refloat_testkit::stop::StopOnDrop;
 use refloat_testkit::{oracle, servers};
 use refloat_wire::{ConnectOptions, Connection};
 
@@ -135,7 +136,7 @@ impl Place {
         let url = self.node(0).url();
         let result = std::thread::scope(|scope| {
             let application = scope.spawn(|| write(&url, &acknowledged, &end));
-            let _end = Ending(&end);
+            let _end = StopOnDrop(&end);
             let result = work(&acknowledged);
             end.store(true, Ordering::Relaxed);
             application.join().expect("an application");
@@ -157,15 +158,6 @@ impl Place {
         }
         self.all_are_the_same();
         result
-    }
-}
-
-/// Ends the application on drop, so also when the work beside it panics.
-struct Ending<'a>(&'a AtomicBool);
-
-impl Drop for Ending<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }
 

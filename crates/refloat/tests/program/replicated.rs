@@ -11,12 +11,13 @@ use std::time::{Duration, Instant};
 
 use refloat_sandbox::{GaleraNode, GaleraOptions, HaproxyOptions, NodeStart};
 use refloat_testkit::cluster::Cluster;
+use refloat_testkit::stop::StopOnDrop;
 use refloat_testkit::{oracle, servers};
 use refloat_wire::{ConnectOptions, Connection};
 use serde_json::Value;
 
 use crate::limits::KillOnDrop;
-use crate::restore::{LONG, StopOnDrop};
+use crate::restore::LONG;
 use crate::support::{Run, command, signal, state_folder};
 
 /// Rows of the large dump, about 16 MB.

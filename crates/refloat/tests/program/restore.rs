@@ -13,6 +13,7 @@ use refloat_sandbox::{
 };
 use refloat_testkit::cluster::Cluster;
 use refloat_testkit::ssh::SshServer;
+use refloat_testkit::stop::StopOnDrop;
 use refloat_testkit::{oracle, servers};
 use refloat_wire::{ConnectOptions, Connection};
 
@@ -587,15 +588,6 @@ fn while_written_to<T>(place: &Place, work: impl FnOnce() -> T) -> T {
     // Each node has its own next AUTO_INCREMENT value, so the nodes would differ.
     place.ask(0, "DROP DATABASE busy");
     result
-}
-
-/// Stops writers on drop, so also when an assertion ends the test.
-pub struct StopOnDrop<'a>(pub &'a AtomicBool);
-
-impl Drop for StopOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// The command line of a running node, without the options that bootstrap a cluster.

@@ -10,9 +10,10 @@ use refloat_run::RunDir;
 use refloat_run::events::{Outcome, RunResult};
 use refloat_sandbox::{GaleraOptions, ServerKind};
 use refloat_testkit::servers;
+use refloat_testkit::stop::StopOnDrop;
 
 use crate::limits::KillOnDrop;
-use crate::restore::{Place, ROWS, StopOnDrop};
+use crate::restore::{Place, ROWS};
 use crate::support::{Run, among_own_mounts, command};
 
 /// The command without `--way`.

@@ -155,27 +155,27 @@ fn tables(
     }
     match view.serving().next() {
         Some((at, _)) => {
-            let (tables, reads_all) =
-                look_through(&members[at], wanted).map_err(|error| chain(&error))?;
-            if wanted == WantedTables::Always && !reads_all {
-                return Err("the account has no SELECT on all databases".to_owned());
-            }
-            Ok(Some(tables))
+            let tables = look_through(&members[at], wanted).map_err(|error| chain(&error))?;
+            tables
+                .map(Some)
+                .ok_or_else(|| "the account has no SELECT on all databases".to_owned())
         }
         None if wanted == WantedTables::Always => Err("no node serves".to_owned()),
         None => Ok(None),
     }
 }
 
-/// Also returns whether the account reads every table.
-fn look_through(member: &Member, wanted: WantedTables) -> Result<(Tables, bool), Error> {
+/// `None`: all tables are wanted, and the account does not read them all.
+fn look_through(member: &Member, wanted: WantedTables) -> Result<Option<Tables>, Error> {
     const OURS: &str = "TABLE_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema') AND TABLE_TYPE = 'BASE TABLE'";
     let mut connect = impatient(&member.connect);
     if wanted == WantedTables::Always {
         connect.read_timeout = Some(member.connect.read_timeout.unwrap_or(TABLES_PATIENCE));
     }
     let mut server = Connection::connect(&connect)?;
-    let reads_all = Grants::read(&mut server)?.may(&["SELECT"]);
+    if wanted == WantedTables::Always && !Grants::read(&mut server)?.may(&["SELECT"]) {
+        return Ok(None);
+    }
     let all = format!("SELECT COUNT(*) FROM information_schema.TABLES WHERE {OURS}");
     let all = server.query(all)?.u64(0, 0).unwrap_or(0);
     let mut tables = Tables {
@@ -184,7 +184,7 @@ fn look_through(member: &Member, wanted: WantedTables) -> Result<(Tables, bool),
         ..Tables::default()
     };
     if all > TABLES_LOOKED_THROUGH && wanted == WantedTables::WhereCheap {
-        return Ok((tables, reads_all));
+        return Ok(Some(tables));
     }
     let without_key = format!(
         "FROM information_schema.TABLES t WHERE {OURS} AND NOT EXISTS (SELECT 1 FROM information_schema.STATISTICS s \
@@ -208,5 +208,5 @@ fn look_through(member: &Member, wanted: WantedTables) -> Result<(Tables, bool),
     (tables.without_key, tables.without_key_names) = list(&without_key)?;
     (tables.other_engine, tables.other_engine_names) = list(&other_engines)?;
     tables.looked_through = true;
-    Ok((tables, reads_all))
+    Ok(Some(tables))
 }

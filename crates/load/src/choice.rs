@@ -25,9 +25,6 @@ const MODIFIERS: &[&str] = &[
     "FROM",
 ];
 
-/// The reason for refusing a statement that is [`Whose::Unclear`].
-pub const UNCLEAR: &str = "refused: with --tables it is not clear whether it changes only tables that are chosen (choose them all, or the whole database as db.*)";
-
 /// Which tables a statement concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whose {

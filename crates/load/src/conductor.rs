@@ -37,7 +37,7 @@ use refloat_run::cancel::HookGuard;
 use refloat_run::outcome::Bounded;
 use refloat_source::blocks::{Block, BlockPool};
 use refloat_source::cutter::Ends;
-use refloat_sqltext::{CommentKind, Frame, Item, ItemKind, StatementKind};
+use refloat_sqltext::{Item, ItemKind};
 use refloat_store::Input;
 use refloat_wire::Connection;
 
@@ -49,7 +49,6 @@ use super::marks::{Counted, Found};
 use super::outcome::{LoadOutcome, OrphanRows, TableOutcome};
 use super::programs::Created;
 use super::queue::Queue;
-use super::renamed;
 use super::session::{Session, Tracker};
 use place::{Place, SqlReader};
 pub use registry::{Entry, SHOW_SESSION, TableKey};
@@ -77,17 +76,6 @@ pub struct Postponed {
     object: Created,
     /// The collation of its database at this place of the dump, if the dump changes it.
     collation: Option<String>,
-}
-
-/// What the dump's comments say about the dump: where it starts and ends, and its origin.
-#[derive(Default)]
-pub struct Marks {
-    /// How it begins and ends. It is not completed by a closing comment with more behind it.
-    pub frame: Frame,
-    /// `-- Dump completed` was seen.
-    pub closed: bool,
-    /// The database that was dumped, if the header names one.
-    pub origin: Option<String>,
 }
 
 /// Reads the dump and keeps its order.
@@ -153,20 +141,12 @@ pub struct Conductor<'a> {
     own_left_out: HashSet<TableKey>,
     /// Bytes of text read.
     pub(super) bytes: u64,
-    marks: Marks,
     /// Whether the queue knows how much index builds may sort at the same time.
     pub(super) sort_budget_set: bool,
     /// Orphan rows found so far.
     pub(super) orphans: Vec<OrphanRows>,
     /// What an earlier process of the same load did.
     resume: Resume,
-}
-
-impl Marks {
-    /// Whether the file was cut. Behind the closing comment, dumps of `--tab` still have triggers.
-    pub fn is_cut(&self) -> bool {
-        !self.closed && self.frame.is_cut()
-    }
 }
 
 impl<'a> Conductor<'a> {
@@ -222,7 +202,6 @@ impl<'a> Conductor<'a> {
             accounts_left: Vec::new(),
             own_left_out: HashSet::new(),
             bytes: 0,
-            marks: Marks::default(),
             sort_budget_set: false,
             orphans: Vec::new(),
             resume,
@@ -234,7 +213,7 @@ impl<'a> Conductor<'a> {
         let pool = Arc::new(BlockPool::default());
         let mut reader = SqlReader::new(input, Ends::Client, &pool);
         while self.read_statements(&mut reader)? {}
-        self.check_marks()?;
+        self.check_whole(self.place.script.is_cut(), self.bytes)?;
         self.end()?;
         self.check_committed()
     }
@@ -307,39 +286,20 @@ impl<'a> Conductor<'a> {
         if !may_stay_unsettled(&item.kind) {
             self.settle_definitions()?;
         }
+        self.place.script.item(item, &block[text.clone()]);
         match &item.kind {
             ItemKind::Rows(rows) => {
-                self.marks.frame.completed = false;
                 if rows.last {
                     self.check_terminated(item)?;
                 }
                 self.rows(block, at, item, rows)
             }
             ItemKind::Statement(kind) => {
-                self.marks.frame.completed = false;
-                if matches!(kind, StatementKind::Set) {
-                    self.marks.frame.set(&block[text.clone()]);
-                }
                 self.check_terminated(item)?;
                 self.statement(kind, &block[text], item)
             }
             ItemKind::ClientCommand(command) => self.client_command(command, &block[text], item),
-            ItemKind::Comment(kind) => {
-                match kind {
-                    CommentKind::DumpHeader => self.marks.frame.header = true,
-                    CommentKind::DumpCompleted => {
-                        (self.marks.frame.completed, self.marks.closed) = (true, true);
-                    }
-                    CommentKind::Plain => {
-                        if let Some(name) = renamed::origin(&block[text]) {
-                            self.marks.origin = Some(name);
-                        }
-                    }
-                    CommentKind::SandboxMode => {}
-                }
-                Ok(())
-            }
-            ItemKind::Blank => Ok(()),
+            ItemKind::Comment(_) | ItemKind::Blank => Ok(()),
         }
     }
 
@@ -353,16 +313,11 @@ impl<'a> Conductor<'a> {
     }
 
     /// A dump that begins as tools begin it must end as they end it.
-    fn check_marks(&self) -> Result<(), LoadError> {
-        // A text without a single statement may have been cut in its first line.
-        let nothing = self.statements == 0
-            && self.entries.is_empty()
-            && self.skipped.is_empty()
-            && !self.marks.frame.completed;
-        if (self.marks.frame.is_cut() || nothing) && !self.ctx.options.accept_missing_trailer {
+    fn check_whole(&self, cut: bool, offset: u64) -> Result<(), LoadError> {
+        if cut && !self.ctx.options.accept_missing_trailer {
             return Err(LoadError::MissingTrailer {
                 file: self.place.name.to_string(),
-                offset: self.bytes,
+                offset,
             });
         }
         Ok(())

@@ -5,6 +5,7 @@ use std::fmt;
 use refloat_run::Cancel;
 use refloat_run::settings::SettingsError;
 use refloat_source::cutter::ITEM_MAX;
+use refloat_source::items::ItemsError;
 use refloat_sqltext::Item;
 use refloat_store::InputError;
 
@@ -388,6 +389,25 @@ impl From<refloat_source::SourceError> for LoadError {
 }
 
 impl LoadError {
+    /// The error of a file that cannot be read to its end.
+    pub fn of_items(file: &str, error: ItemsError) -> Self {
+        let file = file.to_owned();
+        match error {
+            ItemsError::Input(error) => error.into(),
+            ItemsError::Scan(source) => Self::Scan { file, source },
+            ItemsError::Text {
+                line,
+                offset,
+                message,
+            } => Self::Text {
+                file,
+                line,
+                offset,
+                message,
+            },
+        }
+    }
+
     /// The error of a cancelled run.
     pub fn interrupted(cancel: &Cancel) -> Self {
         Self::Interrupted(

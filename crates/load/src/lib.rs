@@ -36,6 +36,7 @@ mod session;
 mod table;
 mod transaction;
 mod tuning;
+mod verdict;
 mod worker;
 mod writer;
 

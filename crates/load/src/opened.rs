@@ -8,11 +8,11 @@ use std::sync::atomic::AtomicU64;
 
 use refloat_run::Cancel;
 use refloat_run::cancel::abandonable;
-use refloat_source::cutter::{Cutter, fill_target};
 use refloat_source::folder::plain_name;
+use refloat_source::items::Items;
 use refloat_source::layout::{Layout, SqlFile};
 use refloat_source::{SourceFormat, archive};
-use refloat_sqltext::{ItemKind, Modes, StatementKind, Step};
+use refloat_sqltext::{ItemKind, StatementKind};
 use refloat_store::{Compression, Input, InputError};
 
 use super::chunk::PlainFile;
@@ -23,8 +23,6 @@ pub use look::not_whole;
 
 /// Assumed ratio of text to compressed bytes until the dump has been read.
 const COMPRESSION_GUESS: u64 = 4;
-/// Bytes read at a time.
-const BLOCK: usize = 1 << 20;
 
 /// An opened source.
 pub enum Opened {
@@ -292,48 +290,15 @@ pub fn each_statement(
         return Ok(());
     }
     let mut input = file.open()?;
-    let mut cutter = Cutter::new(file.ends);
-    let mut modes = Modes::default();
-    let mut buffer: Vec<u8> = Vec::new();
-    let mut eof = false;
+    let mut items = Items::new(&mut input, file.ends);
     loop {
-        let want = fill_target(buffer.len(), BLOCK);
-        while !eof && buffer.len() < want {
-            let missing = want - buffer.len();
-            eof = input.read_block(&mut buffer, missing)? == 0;
+        let mode = items.script().mode();
+        let next = items.next_item();
+        let Some(item) = next.map_err(|error| LoadError::of_items(&name, error))? else {
+            return Ok(());
+        };
+        if let ItemKind::Statement(kind) = &item.kind {
+            found(kind, items.text(&item), mode, item.line);
         }
-        let mut at = 0;
-        loop {
-            let step = cutter
-                .next(&buffer[at..], eof)
-                .map_err(|source| LoadError::Scan {
-                    file: name.clone(),
-                    source,
-                })?;
-            let item = match step {
-                Step::Item(item) => item,
-                Step::NeedMore => break,
-                Step::End => return Ok(()),
-            };
-            if let ItemKind::Statement(kind) = &item.kind {
-                let text = &buffer[at..][item.text.clone()];
-                if !item.terminated {
-                    return Err(LoadError::Text {
-                        file: name,
-                        line: item.line,
-                        offset: item.offset,
-                        message:
-                            "the file ends in the middle of a statement: no delimiter follows it"
-                                .to_owned(),
-                    });
-                }
-                if matches!(kind, StatementKind::Set) {
-                    cutter.set_mode(modes.set(text));
-                }
-                found(kind, text, modes.now(), item.line);
-            }
-            at += item.len;
-        }
-        buffer.drain(..at);
     }
 }

@@ -32,7 +32,7 @@ pub struct TableOutcome {
 }
 
 /// A statement or row that the server refused.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct StatementFailure {
     /// The file of the dump.
     pub file: String,
@@ -46,6 +46,9 @@ pub struct StatementFailure {
     pub code: u16,
     /// The server's message, with its error code.
     pub message: String,
+    /// What to do about it, where Refloat itself refused the statement.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub hint: String,
     /// Database and table, if the statement belongs to one.
     pub table: Option<String>,
 }
@@ -217,7 +220,7 @@ mod tests {
             head: "ALTER TABLE t".to_owned(),
             code: 1061,
             message: "Duplicate key name".to_owned(),
-            table: None,
+            ..StatementFailure::default()
         };
         assert_eq!(failure.to_string(), "Duplicate key name: ALTER TABLE t");
         (failure.line, failure.offset) = (3, 40);

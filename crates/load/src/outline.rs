@@ -14,17 +14,17 @@ use std::path::Path;
 
 use refloat_run::Cancel;
 use refloat_run::own::is_own_table;
-use refloat_schema::pattern::{is_system_database, matches_any, may_match_in};
+use refloat_schema::pattern::{is_system_database, matches_any};
 use refloat_source::own::is_namesake;
-use refloat_source::stray::stray;
+use refloat_source::script::origin;
 use refloat_sqltext::ddl::parse_create_table;
-use refloat_sqltext::{Danger, Frame, LexMode, ObjectName, StatementKind};
+use refloat_sqltext::{Frame, LexMode, ObjectName, StatementKind};
 use refloat_store::{Input, InputError};
 
-use super::choice::{Choice, Whose};
+use super::choice::Choice;
 use super::error::LoadError;
-use super::options::{LoadOptions, StatementClass, SystemSchemaMode};
-use super::renamed;
+use super::options::{LoadOptions, SystemSchemaMode};
+use super::verdict::{Facts, Fate, verdict};
 
 pub use charsets::Named;
 pub use program::Account;
@@ -66,9 +66,6 @@ pub struct Outline {
     pub suspect: bool,
     /// Whether some pattern of `--tables` matched nothing.
     pub unmatched: bool,
-    /// If the dump goes into another database: definitions that name the original one, with their
-    /// line and first characters.
-    pub old_database: Vec<(u64, String)>,
 }
 
 /// Where a collation or character set is first named.
@@ -285,6 +282,8 @@ pub struct Gather<'a> {
     origin: Option<String>,
     /// For each pattern of `--tables`, whether it has matched something.
     matched: Vec<bool>,
+    /// Whether the current file may only contain rows.
+    rows_only: bool,
 }
 
 impl<'a> Gather<'a> {
@@ -296,29 +295,15 @@ impl<'a> Gather<'a> {
             database: None,
             origin: None,
             matched: vec![false; options.tables.len()],
+            rows_only: false,
         }
     }
 
     /// Reads a comment between statements.
     pub fn comment(&mut self, text: &[u8]) {
-        if let Some(name) = renamed::origin(text) {
+        if let Some(name) = origin(text) {
             self.origin = Some(name);
         }
-    }
-
-    /// Whether a statement defines something that names the database that was dumped, when the dump
-    /// goes into another one.
-    pub fn names_origin(&self, kind: &StatementKind, text: &[u8], mode: LexMode) -> bool {
-        let defines = matches!(
-            kind,
-            StatementKind::CreateTable { .. }
-                | StatementKind::CreateView { .. }
-                | StatementKind::CreateTrigger { .. }
-                | StatementKind::CreateRoutine { .. }
-                | StatementKind::CreateEvent { .. }
-        );
-        let origin = renamed::other_origin(self.options, self.origin.as_deref());
-        defines && origin.is_some_and(|origin| renamed::names(text, mode, origin))
     }
 
     /// Enters a database, for a file of a folder whose name gives it.
@@ -327,6 +312,11 @@ impl<'a> Gather<'a> {
         if let Some(name) = database {
             self.outline.named.entry(name.to_owned()).or_insert(1);
         }
+    }
+
+    /// Whether the files from here on may only contain rows.
+    pub fn rows_only(&mut self, rows_only: bool) {
+        self.rows_only = rows_only;
     }
 
     /// The outline so far.
@@ -373,29 +363,17 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// Whether a load may stop at this statement.
-    fn is_suspect(&self, kind: &StatementKind, text: &[u8], mode: LexMode) -> bool {
-        let class = match kind {
-            StatementKind::Insert
-            | StatementKind::Update
-            | StatementKind::Delete
-            | StatementKind::AlterTable { .. }
-            | StatementKind::RenameTable
-            | StatementKind::DropTable { .. }
-            | StatementKind::Call
-            | StatementKind::CreateTable { like: true, .. }
-            | StatementKind::CreateTable { select: true, .. } => {
-                return self.choice.is_partial() && self.whose(kind, text, mode) == Whose::Unclear;
-            }
-            StatementKind::Dangerous(Danger::DynamicSql) => StatementClass::DynamicSql,
-            StatementKind::Dangerous(_) | StatementKind::Rollback => return true,
-            StatementKind::Other => return stray(kind, text).is_some(),
-            kind => match StatementClass::of(kind) {
-                Some(class) => class,
-                None => return false,
-            },
+    /// What a load does with a statement.
+    pub fn fate(&self, kind: &StatementKind, text: &[u8], mode: LexMode) -> Fate {
+        let facts = Facts {
+            options: self.options,
+            choice: &self.choice,
+            database: self.database(),
+            origin: self.origin.as_deref(),
+            mode,
+            rows_only: self.rows_only,
         };
-        !self.options.allow.contains(&class) && !self.options.skip.contains(&class)
+        verdict(kind, text, &facts)
     }
 
     /// The current database: the one that the dump chose, or else the caller's.
@@ -411,18 +389,6 @@ impl<'a> Gather<'a> {
         let database = database.as_deref().or(self.database()).unwrap_or_default();
         let table = shown(table);
         self.choice.has(database, &table) && !is_own_table(database, &table)
-    }
-
-    /// Whether a routine or event is included, which it is only with its whole database.
-    pub fn wants_program(&self, name: &ObjectName) -> bool {
-        let database = name.database.as_deref().map(shown);
-        let database = database.as_deref().or(self.database()).unwrap_or_default();
-        self.choice.has_all_of(database)
-    }
-
-    /// Which tables a statement concerns that is not about a single table.
-    pub fn whose(&self, kind: &StatementKind, text: &[u8], mode: LexMode) -> Whose {
-        self.choice.whose(kind, text, mode, self.database())
     }
 
     fn note(&mut self, database: Option<&[u8]>, table: &[u8]) {
@@ -471,106 +437,71 @@ impl<'a> Gather<'a> {
         self.outline.named.entry(shown(database)).or_insert(line);
     }
 
-    /// Records a statement; for a long one its beginning is enough.
-    pub fn statement(&mut self, kind: &StatementKind, text: &[u8], mode: LexMode, line: u64) {
-        if self.is_for_old_database(kind, text, mode, line) {
-            return;
-        }
-        if let StatementKind::CreateTable {
-            table, temporary, ..
-        } = kind
-        {
-            self.note(table.database.as_deref(), &table.name);
-            if !temporary {
-                self.matches(table.database.as_deref(), &table.name);
-                self.namesake(table, text, mode, line);
-            }
-        }
-        if matches!(kind, StatementKind::Set) {
-            self.outline.frame.set(text);
-        }
-        self.outline.suspect |= self.is_suspect(kind, text, mode);
-        if self.brings(kind) {
-            self.charsets(kind, text, mode, line);
-        }
-        self.by_kind(kind, text, mode, line);
-    }
-
-    /// Records a definition that names the database that was dumped. Whether it is left out for
-    /// that.
-    fn is_for_old_database(
+    /// Records a statement, and returns what a load does with it. Of a long one the beginning is
+    /// enough.
+    pub fn statement(
         &mut self,
         kind: &StatementKind,
         text: &[u8],
         mode: LexMode,
         line: u64,
-    ) -> bool {
-        let all = self.options.tables.is_empty();
-        let left_out = self.options.skip.contains(&StatementClass::OldDatabase);
-        if all && left_out && self.names_origin(kind, text, mode) {
-            return true;
+    ) -> Fate {
+        match kind {
+            StatementKind::CreateTable {
+                table, temporary, ..
+            } => {
+                self.note(table.database.as_deref(), &table.name);
+                if !temporary {
+                    self.matches(table.database.as_deref(), &table.name);
+                    self.namesake(table, text, mode, line);
+                }
+            }
+            StatementKind::CreateView { view: name }
+            | StatementKind::CreateSequence { sequence: name } => {
+                self.matches(name.database.as_deref(), &name.name);
+            }
+            StatementKind::Use { database }
+            | StatementKind::CreateDatabase { database, .. }
+            | StatementKind::DropDatabase { database }
+            | StatementKind::AlterDatabase {
+                database: Some(database),
+            } => self.name_database(database, line),
+            _ => {}
         }
-        if all
-            && self.outline.old_database.len() < DEFINERS_MAX
-            && self.names_origin(kind, text, mode)
-        {
-            let found = (line, refloat_sqltext::head(text));
-            self.outline.old_database.push(found);
+        let fate = self.fate(kind, text, mode);
+        self.outline.suspect |= matches!(fate, Fate::Refused(_));
+        if fate == Fate::Runs {
+            self.charsets(kind, text, mode, line);
+            self.by_kind(kind, text, mode, line);
         }
-        false
+        fate
     }
 
-    /// Records what a statement creates, changes or drops.
+    /// Records what a statement that runs creates, changes or drops.
     fn by_kind(&mut self, kind: &StatementKind, text: &[u8], mode: LexMode, line: u64) {
         let all = self.options.tables.is_empty();
         match kind {
-            StatementKind::Use { database } => {
-                self.name_database(database, line);
-                self.database = Some(shown(database));
-            }
+            StatementKind::Use { database } => self.database = Some(shown(database)),
             StatementKind::CreateDatabase { database, .. } => {
-                self.name_database(database, line);
-                if all || may_match_in(&self.options.tables, &shown(database)) {
-                    let content = self.content(Some(database));
-                    (content.defines, content.database) = (all, true);
-                }
+                let content = self.content(Some(database));
+                (content.defines, content.database) = (all, true);
             }
             StatementKind::DropDatabase { database }
             | StatementKind::AlterDatabase {
                 database: Some(database),
-            } => {
-                self.name_database(database, line);
-                self.content(Some(database)).defines |= all;
-            }
+            } => self.content(Some(database)).defines |= all,
             StatementKind::AlterDatabase { database: None } => self.content(None).defines |= all,
             StatementKind::CreateTable {
                 temporary: true, ..
             } => {}
-            StatementKind::CreateTable {
-                table,
-                like,
-                select,
-                ..
-            } if self.wants_name(table)
-                && (all
-                    || !(*like || *select)
-                    || self.whose(kind, text, mode) == Whose::Chosen) =>
-            {
+            StatementKind::CreateTable { table, .. } => {
                 self.create(table);
                 self.engine(table, text, mode, line);
             }
-            StatementKind::CreateSequence { sequence } if self.wants_name(sequence) => {
-                self.create(sequence);
-            }
-            StatementKind::DropTable { tables }
-            | StatementKind::DropSequence { sequences: tables }
-                if tables.iter().all(|table| self.wants_name(table)) =>
-            {
-                self.define(tables);
-            }
-            StatementKind::DropView { views } if views.iter().all(|view| self.wants_name(view)) => {
-                self.define(views);
-            }
+            StatementKind::CreateSequence { sequence } => self.create(sequence),
+            StatementKind::DropTable { tables: names }
+            | StatementKind::DropSequence { sequences: names }
+            | StatementKind::DropView { views: names } => self.define(names),
             StatementKind::CreateView { view } => self.create_view(view, text, mode),
             StatementKind::CreateRoutine { what, routine } => {
                 self.create_routine(what, routine, text, mode);
@@ -579,9 +510,7 @@ impl<'a> Gather<'a> {
                 self.create_trigger(trigger, table, text, mode);
             }
             StatementKind::CreateEvent { event } => self.create_event(event, text, mode),
-            StatementKind::AlterTable { table } | StatementKind::Truncate { table }
-                if self.whose(kind, text, mode) == Whose::Chosen =>
-            {
+            StatementKind::AlterTable { table } | StatementKind::Truncate { table } => {
                 self.change(table.database.as_deref(), text, line);
             }
             StatementKind::Index
@@ -590,34 +519,24 @@ impl<'a> Gather<'a> {
             | StatementKind::Delete
             | StatementKind::Update
             | StatementKind::Do
-            | StatementKind::Call
-                if self.whose(kind, text, mode) == Whose::Chosen =>
-            {
-                self.change(None, text, line);
-            }
+            | StatementKind::Call => self.change(None, text, line),
             _ => {}
         }
     }
 
     fn create_view(&mut self, view: &ObjectName, text: &[u8], mode: LexMode) {
-        let wanted = self.wants_name(view);
         let content = self.content(view.database.as_deref());
-        content.defines |= wanted;
-        content.views |= wanted;
-        if wanted {
-            content.viewed.add(shown(&view.name));
-        }
-        self.program(wanted, "view", view, text, mode);
+        (content.defines, content.views) = (true, true);
+        content.viewed.add(shown(&view.name));
+        self.program("view", view, text, mode);
     }
 
     fn create_routine(&mut self, what: &str, routine: &ObjectName, text: &[u8], mode: LexMode) {
-        let wanted = self.wants_program(routine);
-        let function = wanted && what == "FUNCTION";
+        let function = what == "FUNCTION";
         let content = self.content(routine.database.as_deref());
-        content.defines |= wanted;
-        content.routines |= wanted;
+        (content.defines, content.routines) = (true, true);
         content.functions |= function;
-        self.program(wanted, &what.to_ascii_lowercase(), routine, text, mode);
+        self.program(&what.to_ascii_lowercase(), routine, text, mode);
         if function && self.outline.undeclared.is_none() && program::is_undeclared(text, mode) {
             self.outline.undeclared = Some(shown(&routine.name));
         }
@@ -630,47 +549,15 @@ impl<'a> Gather<'a> {
         text: &[u8],
         mode: LexMode,
     ) {
-        let wanted = self.wants_name(table);
         let content = self.content(table.database.as_deref());
-        content.defines |= wanted;
-        content.triggers |= wanted;
-        self.program(wanted, "trigger", trigger, text, mode);
+        (content.defines, content.triggers) = (true, true);
+        self.program("trigger", trigger, text, mode);
     }
 
     fn create_event(&mut self, event: &ObjectName, text: &[u8], mode: LexMode) {
-        let wanted = self.wants_program(event);
         let content = self.content(event.database.as_deref());
-        content.defines |= wanted;
-        content.events |= wanted;
-        self.program(wanted, "event", event, text, mode);
-    }
-
-    /// Whether a statement that may name collations is going to run.
-    fn brings(&self, kind: &StatementKind) -> bool {
-        let (place, table) = match kind {
-            StatementKind::CreateTable { table, .. } | StatementKind::AlterTable { table } => {
-                (table.database.as_deref(), Some(table))
-            }
-            StatementKind::CreateTrigger { table, .. } => (table.database.as_deref(), Some(table)),
-            StatementKind::CreateDatabase { database, .. } => (Some(database.as_slice()), None),
-            StatementKind::AlterDatabase { database } => (database.as_deref(), None),
-            StatementKind::CreateView { view: name }
-            | StatementKind::CreateRoutine { routine: name, .. }
-            | StatementKind::CreateEvent { event: name } => {
-                if !self.options.tables.is_empty() {
-                    return false;
-                }
-                (name.database.as_deref(), None)
-            }
-            _ => (None, None),
-        };
-        let place = place.map(shown);
-        table.is_none_or(|table| self.wants_name(table))
-            && !self.leaves_out(place.as_deref().or(self.database()))
-    }
-
-    fn wants_name(&self, name: &ObjectName) -> bool {
-        self.wants(name.database.as_deref(), &name.name)
+        (content.defines, content.events) = (true, true);
+        self.program("event", event, text, mode);
     }
 
     fn create(&mut self, table: &ObjectName) {
@@ -701,7 +588,9 @@ impl<'a> Gather<'a> {
 
     fn define(&mut self, names: &[ObjectName]) {
         for name in names {
-            self.content(name.database.as_deref()).defines = true;
+            if self.wants(name.database.as_deref(), &name.name) {
+                self.content(name.database.as_deref()).defines = true;
+            }
         }
     }
 
@@ -714,9 +603,8 @@ impl<'a> Gather<'a> {
     }
 
     /// Records the account that a program will run as.
-    fn program(&mut self, wanted: bool, what: &str, name: &ObjectName, text: &[u8], mode: LexMode) {
-        let left_out = self.leaves_out(self.database());
-        if !wanted || left_out || self.outline.definers.len() >= DEFINERS_MAX {
+    fn program(&mut self, what: &str, name: &ObjectName, text: &[u8], mode: LexMode) {
+        if self.outline.definers.len() >= DEFINERS_MAX {
             return;
         }
         if let Some(account) = program::definer(text, mode) {

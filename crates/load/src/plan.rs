@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use refloat_run::Cancel;
 use refloat_run::outcome::Bounded;
 use refloat_run::settings::{Durability, Facts, SettingsPlan};
-use refloat_source::cutter::Ends;
 use serde::Serialize;
 
 use super::error::LoadError;
@@ -141,10 +140,10 @@ pub fn plan_from(
     let earlier = Earlier::look(options, &mut source, &mut conn)?.without_forgotten(options);
     let mut survey = Survey::new(options, &name, cancel);
     match source {
-        Opened::Stream(mut input) => survey.read(&mut input, Ends::Client)?,
+        Opened::Stream(mut input) => survey.file(&mut input)?,
         Opened::Layout(layout) => survey.layout(&layout)?,
     }
-    let mut found = survey.end()?;
+    let mut found = survey.end();
     let stops = stops::of_found(options, &mut found, &mut conn)?;
     let appended = preflight::not_appended(options, &mut conn, &found.outline)
         .map_err(|error| LoadError::server("looking at the server", error))?;

@@ -12,7 +12,7 @@ use refloat_wire::Connection;
 use super::context::init_session;
 use super::error::{LoadError, Refusal};
 use super::galera::{self, Node};
-use super::options::{LoadOptions, OnError, StatementClass, SystemSchemaMode, WritePath};
+use super::options::{LoadOptions, SystemSchemaMode, WritePath};
 use super::outline::Outline;
 use super::own;
 use super::resume::{Begun, Earlier};
@@ -207,17 +207,6 @@ fn places(options: &LoadOptions, outline: &Outline) -> Vec<Refusal> {
     }
     let namesakes = outline.namesakes.iter();
     refusals.extend(namesakes.map(|(table, line)| own::refused_in_dump(table, *line)));
-    let class = StatementClass::OldDatabase;
-    if !options.allow.contains(&class)
-        && !options.skip.contains(&class)
-        && options.on_error == OnError::Stop
-    {
-        let reason = class.reason();
-        refusals.extend(outline.old_database.iter().map(|(line, head)| Refusal {
-            reason: format!("line {line}: {reason}: {head}"),
-            hint: class.hint(),
-        }));
-    }
     if let Some(table) = outline.homeless(options) {
         refusals.push(Refusal {
             reason: format!("the dump names no database for table {table}"),

@@ -25,16 +25,6 @@ const BEFORE_OBJECTS: &[&str] = &[
     "USING",
 ];
 
-/// The database that was dumped, from a comment in the dump's head:
-/// `-- Host: localhost    Database: shop`.
-pub fn origin(comment: &[u8]) -> Option<String> {
-    let rest = comment.strip_prefix(b"-- Host: ")?;
-    let word = b"    Database: ";
-    let at = memchr::memmem::find(rest, word)?;
-    let name = String::from_utf8_lossy(rest[at + word.len()..].trim_ascii()).into_owned();
-    (!name.is_empty()).then_some(name)
-}
-
 /// The database that was dumped, if the dump goes into another one.
 pub fn other_origin<'a>(options: &LoadOptions, origin: Option<&'a str>) -> Option<&'a str> {
     let wanted = options
@@ -88,17 +78,6 @@ mod tests {
 
     fn found(text: &str) -> bool {
         names(text.as_bytes(), LexMode::default(), "shop")
-    }
-
-    #[test]
-    fn heads_of_dumps() {
-        let parse = |text: &str| origin(text.as_bytes());
-        assert_eq!(
-            parse("-- Host: localhost    Database: my shop"),
-            Some("my shop".to_owned())
-        );
-        assert_eq!(parse("-- Host: localhost    Database: "), None);
-        assert_eq!(parse("-- Server version\t9.7"), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use refloat_sqltext::{CommentKind, ItemKind, Modes, ObjectName, StatementKind};
+use refloat_sqltext::{ItemKind, ObjectName, StatementKind};
 use refloat_store::{Input, InputError, LooksLike, file_checksum};
 use serde::Serialize;
 
@@ -15,6 +15,10 @@ use super::error::SourceError;
 use super::items::Items;
 use super::layout::{Layout, SourceFormat};
 use super::options::DelimitedOptions;
+use super::script::Script;
+
+/// The fault of a file that was cut.
+const CUT: &str = "its closing line `-- Dump completed` is missing, or it does not put back the settings that it keeps at its beginning";
 
 /// The result of an inspection.
 #[derive(Debug, Clone, Serialize)]
@@ -174,31 +178,13 @@ impl Gathered {
     }
 }
 
-/// What was seen at the start and end of a SQL file.
-#[derive(Default)]
-struct Marks {
-    header: Option<String>,
-    closed: bool,
-    statements: u64,
-}
-
-fn walk(input: &mut Input, ends: Ends, gathered: &mut Gathered) -> Result<Marks, String> {
-    let mut marks = Marks::default();
-    let mut modes = Modes::default();
+/// Reads a SQL file to its end.
+fn walk(input: &mut Input, ends: Ends, gathered: &mut Gathered) -> Result<Script, String> {
     let mut items = Items::new(input, ends);
     while let Some(item) = items.next_item().map_err(|error| error.to_string())? {
-        let text = items.text(&item);
         match &item.kind {
-            ItemKind::Statement(kind) => {
-                let mode = matches!(kind, StatementKind::Set).then(|| modes.set(text));
-                marks.statements += u64::from(!matches!(kind, StatementKind::Empty));
-                gathered.statement(kind);
-                if let Some(mode) = mode {
-                    items.set_mode(mode);
-                }
-            }
+            ItemKind::Statement(kind) => gathered.statement(kind),
             ItemKind::Rows(rows) => {
-                marks.statements += 1;
                 let header = &rows.header;
                 let table =
                     gathered.table(header.database.as_deref().map(shown), shown(&header.table));
@@ -206,15 +192,10 @@ fn walk(input: &mut Input, ends: Ends, gathered: &mut Gathered) -> Result<Marks,
                 table.bytes += rows.rows.len() as u64;
                 *table.rows.get_or_insert(0) += rows.row_count;
             }
-            ItemKind::Comment(CommentKind::DumpHeader) => {
-                let line = shown(text);
-                marks.header = Some(line.trim_start_matches(['-', ' ']).trim_end().to_owned());
-            }
-            ItemKind::Comment(CommentKind::DumpCompleted) => marks.closed = true,
             _ => {}
         }
     }
-    Ok(marks)
+    Ok(items.into_script())
 }
 
 fn of_file(mut input: Input) -> Result<Inspection, SourceError> {
@@ -229,11 +210,9 @@ fn of_file(mut input: Input) -> Result<Inspection, SourceError> {
     let mut faults = Vec::new();
     let mut written_by = None;
     match walk(&mut input, Ends::Client, &mut gathered) {
-        Ok(marks) => {
-            if (marks.header.is_some() || marks.statements == 0) && !marks.closed {
-                faults.push("its closing line `-- Dump completed` is missing".to_owned());
-            }
-            written_by = marks.header;
+        Ok(script) => {
+            faults.extend(script.is_cut().then(|| CUT.to_owned()));
+            written_by = script.header().map(str::to_owned);
         }
         Err(words) => faults.push(words),
     }
@@ -290,10 +269,9 @@ fn of_layout(layout: &Layout, checksums: bool) -> Result<Inspection, SourceError
             Err(error) => return Err(error.into()),
         };
         match walk(&mut input, file.ends, &mut gathered) {
-            Ok(marks) if marks.header.is_some() && !marks.closed => faults.push(format!(
-                "{}: its closing line `-- Dump completed` is missing",
-                file.path.display()
-            )),
+            Ok(script) if script.is_cut_part() => {
+                faults.push(format!("{}: {CUT}", file.path.display()));
+            }
             Ok(_) => {}
             Err(words) => faults.push(format!("{}: {words}", file.path.display())),
         }

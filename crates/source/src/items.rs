@@ -1,10 +1,11 @@
-//! Splits files into statements or runs of rows, without a server.
+//! Reads files statement by statement, or in runs of rows, without a server.
 
-use refloat_sqltext::{Item, ItemKind, LexMode, RowVisitor, ScanError, Step};
+use refloat_sqltext::{Item, ItemKind, RowVisitor, ScanError, Step};
 use refloat_store::{Input, InputError};
 
 use super::cutter::{Cutter, Ends, ITEM_MAX, fill_target};
 use super::delimited::Delimited;
+use super::script::Script;
 use crate::delimited::DelimitedFile;
 
 /// Bytes read at a time.
@@ -72,10 +73,11 @@ impl<'i> Text<'i> {
     }
 }
 
-/// Splits a file into statements and pieces of rows.
+/// Walks over the statements and pieces of rows of a file, in order.
 pub struct Items<'i> {
     text: Text<'i>,
     cutter: Cutter,
+    script: Script,
     /// Length of the current item in bytes.
     len: usize,
     /// Whether a final statement without a delimiter is returned.
@@ -88,6 +90,7 @@ impl<'i> Items<'i> {
         Self {
             text: Text::new(input),
             cutter: Cutter::new(ends),
+            script: Script::default(),
             len: 0,
             takes_unterminated: false,
         }
@@ -103,9 +106,19 @@ impl<'i> Items<'i> {
         self.text.bytes
     }
 
-    /// Sets the mode for the following statements.
-    pub fn set_mode(&mut self, mode: LexMode) {
-        self.cutter.set_mode(mode);
+    /// Applies a `SET` that the file starts with, although it stands elsewhere in the source.
+    pub fn start_with(&mut self, text: &[u8]) {
+        self.script.set(text);
+    }
+
+    /// What the file has said about itself.
+    pub fn into_script(self) -> Script {
+        self.script
+    }
+
+    /// What the file has said about itself so far, the current item included.
+    pub fn script(&self) -> &Script {
+        &self.script
     }
 
     /// The next item. Its text is available from [`Items::text`] until the next call.
@@ -114,6 +127,7 @@ impl<'i> Items<'i> {
     /// The file cannot be read, or ends in the middle of a statement.
     pub fn next_item(&mut self) -> Result<Option<Item>, ItemsError> {
         self.text.at += std::mem::take(&mut self.len);
+        self.cutter.set_mode(self.script.mode());
         loop {
             let item = match self.cutter.next(self.text.rest(), self.text.eof)? {
                 Step::Item(item) => item,
@@ -137,6 +151,8 @@ impl<'i> Items<'i> {
                 });
             }
             self.len = item.len;
+            self.script
+                .item(&item, &self.text.rest()[item.text.clone()]);
             return Ok(Some(item));
         }
     }

@@ -22,6 +22,7 @@ mod mydumper;
 pub mod native;
 mod options;
 pub mod own;
+pub mod script;
 mod shell;
 pub mod stray;
 pub mod stream;

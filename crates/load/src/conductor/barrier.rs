@@ -14,7 +14,6 @@ use super::registry::TableKey;
 use super::resume::{Step, is_change_of_table};
 use super::statements::{judge_definition, may_define};
 use super::{Conductor, Postponed};
-use crate::choice::{UNCLEAR, Whose};
 use crate::error::LoadError;
 use crate::outcome::StatementFailure;
 use crate::programs::Kind;
@@ -116,9 +115,6 @@ impl Conductor<'_> {
     /// Runs a statement that may depend on anything before it, or that anything after it may depend
     /// on.
     pub(super) fn barrier(&mut self, text: &[u8], item: &Item) -> Result<(), LoadError> {
-        if self.leaves_statement_out(text, item)? {
-            return Ok(());
-        }
         self.settle()?;
         let session_only = matches!(item.kind, ItemKind::Statement(StatementKind::Set))
             && memchr::memmem::find(&text.to_ascii_uppercase(), b"STATEMENT").is_none();
@@ -155,9 +151,6 @@ impl Conductor<'_> {
         text: &[u8],
         item: &Item,
     ) -> Result<(), LoadError> {
-        if self.leaves_statement_out(text, item)? {
-            return Ok(());
-        }
         self.settle()?;
         let passed = self.passed(text, item)?;
         let begun = Instant::now();
@@ -261,26 +254,6 @@ impl Conductor<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Whether a statement is not for this load: it is about tables that are not chosen, or a
-    /// schema that is left out.
-    fn leaves_statement_out(&mut self, text: &[u8], item: &Item) -> Result<bool, LoadError> {
-        match self.chosen_or_not(text, item)? {
-            Whose::Chosen => {}
-            Whose::Others => {
-                self.leave_out(text, item);
-                return Ok(true);
-            }
-            Whose::Unclear => {
-                self.refuse_statement(UNCLEAR, text, item)?;
-                return Ok(true);
-            }
-        }
-        match self.session()?.database.clone() {
-            Some(database) => self.leaves_out(&database),
-            None => Ok(false),
-        }
     }
 
     /// Runs a statement by itself. If it was `begun` only a moment ago, marking it done is left to
@@ -472,6 +445,7 @@ impl Conductor<'_> {
                         code: error.server_code().unwrap_or(0),
                         message: error.to_string(),
                         table: one.table.as_ref().map(|key| format!("{}.{}", key.0, key.1)),
+                        ..StatementFailure::default()
                     })?;
                 }
                 Err(error) => {

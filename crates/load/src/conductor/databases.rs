@@ -1,6 +1,5 @@
 //! Creates, alters and drops databases.
 
-use refloat_run::own::is_own_schema;
 use refloat_schema::definition::as_seen_by;
 use refloat_schema::pattern::may_match_in;
 use refloat_sqltext::{Item, TokenKind, literal, quote_ident, tokens};
@@ -18,18 +17,15 @@ impl Conductor<'_> {
         patterns.is_empty() || may_match_in(patterns, database)
     }
 
-    /// Checks the database that a statement creates or drops. `None` if it is left out.
-    fn own_database(&mut self, database: &[u8], item: &Item) -> Result<Option<String>, LoadError> {
+    /// Checks the database that a statement creates, alters or drops.
+    fn own_database(&mut self, database: &[u8], item: &Item) -> Result<String, LoadError> {
         let name = String::from_utf8_lossy(database).into_owned();
         self.refuse_other_database(&name, item)?;
-        if self.leaves_out(&name)? || !self.chooses_in(&name) {
-            return Ok(None);
-        }
         // With `--tables`, the tables' own definitions are checked against what exists.
         if self.ctx.options.tables.is_empty() {
             self.touch(&name, Touch::Define)?;
         }
-        Ok(Some(name))
+        Ok(name)
     }
 
     pub(super) fn create_database(
@@ -38,9 +34,7 @@ impl Conductor<'_> {
         text: &[u8],
         item: &Item,
     ) -> Result<(), LoadError> {
-        let Some(name) = self.own_database(database, item)? else {
-            return Ok(());
-        };
+        let name = self.own_database(database, item)?;
         self.note_name(&(name.clone(), String::new()))?;
         // An existing database stays, whether or not the dump says IF NOT EXISTS.
         let keeps = self.place.keeps_databases
@@ -75,9 +69,7 @@ impl Conductor<'_> {
             // Let the server report that no database is selected.
             (None, None) => return self.execute(text, item, None).map(drop),
         };
-        let Some(name) = self.own_database(&name, item)? else {
-            return Ok(());
-        };
+        let name = self.own_database(&name, item)?;
         if self.ctx.options.existing == ExistingPolicy::Append && self.held_anything(&name) {
             self.leave_out(text, item);
             return Ok(());
@@ -121,23 +113,11 @@ impl Conductor<'_> {
         text: &[u8],
         item: &Item,
     ) -> Result<(), LoadError> {
-        let Some(name) = self.own_database(database, item)? else {
-            return Ok(());
-        };
+        let name = self.own_database(database, item)?;
         self.refuse_same_name(&(name.clone(), String::new()))?;
-        // With --append nothing is dropped, with --replace only what the dump recreates. Refloat's
-        // own tables always stay.
-        let keeps = match self.ctx.options.existing {
-            _ if is_own_schema(&name) => true,
-            ExistingPolicy::Append => true,
-            ExistingPolicy::Replace => self.held_anything(&name),
-            ExistingPolicy::Refuse => false,
-        };
-        // Dropping the database would take more than the chosen tables.
-        if keeps || !self.ctx.options.tables.is_empty() {
-            if self.ctx.options.existing == ExistingPolicy::Replace {
-                self.undropped.insert(name);
-            }
+        // With --replace, only what the dump recreates is dropped.
+        if self.ctx.options.existing == ExistingPolicy::Replace && self.held_anything(&name) {
+            self.undropped.insert(name);
             self.leave_out(text, item);
             return Ok(());
         }

@@ -22,15 +22,6 @@ impl Conductor<'_> {
         self.ctx.options.existing == ExistingPolicy::Append && self.existed_program(kind, key)
     }
 
-    /// Whether a view, routine, sequence or event is chosen. Views and sequences are chosen by
-    /// name, as tables are; the others only with their whole database.
-    fn wants_object(&mut self, kind: Option<Kind>, key: &TableKey) -> bool {
-        match kind {
-            Some(Kind::View | Kind::Sequence) => self.wanted(key),
-            _ => self.choice.has_all_of(&key.0),
-        }
-    }
-
     /// Runs a statement about a view, routine or sequence. It needs the definitions before it, but
     /// not the rows. Returns whether it ran.
     fn define(
@@ -41,19 +32,12 @@ impl Conductor<'_> {
         text: &[u8],
         item: &Item,
     ) -> Result<bool, LoadError> {
-        if self.leaves_out(&key.0)? {
-            return Ok(false);
-        }
-        if !self.wants_object(kind, key) {
-            self.leave_out(text, item);
-            return Ok(false);
+        if matches!(kind, Some(Kind::View | Kind::Sequence)) {
+            self.wanted(key);
         }
         self.touch(&key.0, Touch::Define)?;
         if kind.is_some_and(|kind| self.keeps(kind, key)) {
             self.leave_out(text, item);
-            return Ok(false);
-        }
-        if creates && !self.may_name_origin(text, item)? {
             return Ok(false);
         }
         if let Some(kind) = kind.filter(|_| creates && !self.in_past()) {
@@ -99,7 +83,7 @@ impl Conductor<'_> {
         if kind != Some(Kind::Sequence) && self.lacks_session(text, item)? {
             return Ok(());
         }
-        if matches!(kind, Some(Kind::View | Kind::Sequence)) && self.choice.has(&key.0, &key.1) {
+        if matches!(kind, Some(Kind::View | Kind::Sequence)) {
             self.note_name(&key)?;
         }
         if self.define(kind, true, &key, text, item)?
@@ -178,32 +162,20 @@ impl Conductor<'_> {
         text: &[u8],
         item: &Item,
     ) -> Result<(), LoadError> {
-        let wanted = if let Some(key) = &table {
-            self.wanted(key) && !self.leaves_out(&key.0)?
-        } else {
-            let key = self.resolve(name)?;
-            self.choice.has_all_of(&key.0)
-        };
+        if let Some(key) = &table
+            && !self.wanted(key)
+        {
+            // A dropped trigger goes with its table, which is not chosen.
+            return Ok(());
+        }
         let session = self.session()?;
         if let Some(database) = &session.database {
-            if self.leaves_out(database)? {
-                return Ok(());
-            }
-            if wanted {
-                self.touch(database, Touch::Define)?;
-            }
+            self.touch(database, Touch::Define)?;
         }
         let key = self.resolve(name)?;
-        if !wanted {
-            // A trigger goes with its table, which is not chosen either.
-            if table.is_none() && creates {
-                self.leave_out(text, item);
-            }
-        } else if self.keeps(kind, &key) {
+        if self.keeps(kind, &key) {
             self.leave_out(text, item);
-        } else if !creates
-            || (!self.lacks_session(text, item)? && self.may_name_origin(text, item)?)
-        {
+        } else if !creates || !self.lacks_session(text, item)? {
             let collation = self.altered_collation(session.database.as_deref())?;
             let mut object = created(kind, &key);
             if creates && kind == Kind::Trigger {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use refloat_source::blocks::{Block, BlockPool};
 use refloat_source::cutter::{Cutter, Ends, fill_target};
+use refloat_source::script::Script;
 use refloat_sqltext::{InsertHeader, Scanner};
 use refloat_store::Input;
 
@@ -40,6 +41,8 @@ pub struct Place {
     pub keeps_databases: bool,
     /// Rows read from it so far.
     pub rows: u64,
+    /// What it says about itself.
+    pub script: Script,
     /// The transaction that its session would be in.
     pub transaction: Transaction,
 }
@@ -59,6 +62,7 @@ impl Place {
             enters: false,
             keeps_databases: false,
             rows: 0,
+            script: Script::default(),
             transaction: Transaction::default(),
         }
     }

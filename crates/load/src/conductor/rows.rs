@@ -205,6 +205,7 @@ impl Conductor<'_> {
                     code: source.server_code().unwrap_or(0),
                     message: source.to_string(),
                     table: Some(format!("{}.{}", key.0, key.1)),
+                    ..StatementFailure::default()
                 })?;
                 Ok(None)
             }

@@ -14,6 +14,7 @@ use refloat_source::blocks::BlockPool;
 use refloat_source::cutter::Ends;
 use refloat_source::folder::plain_name;
 use refloat_source::layout::{Layout, RowFile, RowForm, Segment, SqlFile, TableRows};
+use refloat_source::script::Script;
 use refloat_sqltext::{Item, ItemKind, StatementKind, quote_ident};
 use refloat_store::{Input, OpenOptions};
 
@@ -106,6 +107,9 @@ impl Conductor<'_> {
 
     /// Creates a database that no file of the source creates, unless it exists.
     fn own_create_database(&mut self, name: &str) -> Result<(), LoadError> {
+        if self.leaves_out(name)? || !self.chooses_in(name) {
+            return Ok(());
+        }
         // An account that may fill a database may lack the right to create it.
         self.place.keeps_databases = true;
         let text = format!("CREATE DATABASE IF NOT EXISTS {}", quote_ident(name));
@@ -191,16 +195,9 @@ impl Conductor<'_> {
         let mut input = file.open()?;
         input.cancel_flag(self.ctx.cancel.flag());
         let mut reader = SqlReader::new(input, file.ends, pool);
-        self.marks = super::Marks::default();
         while self.read_statements(&mut reader)? {}
         check(&reader.input, file.checksum.as_deref())?;
-        // `--tab` dumps write triggers after the closing comment.
-        if self.marks.is_cut() && !self.ctx.options.accept_missing_trailer {
-            return Err(LoadError::MissingTrailer {
-                file: name,
-                offset: reader.read,
-            });
-        }
+        self.check_whole(self.place.script.is_cut_part(), reader.read)?;
         position.fetch_add(reader.position(), Ordering::Relaxed);
         self.finish_current()?;
         self.check_committed()
@@ -322,6 +319,7 @@ impl Conductor<'_> {
                 });
             }
             self.place.name = Arc::from(next.path.display().to_string());
+            self.place.script = Script::default();
             let after = reader.rows.files.get(reader.next);
             let stop = self.ctx.cancel.flag();
             reader.ahead.check(next, after, &stop)?;
@@ -346,6 +344,9 @@ impl Conductor<'_> {
                 FileReader::Delimited(text) => &text.input,
             };
             check(input, read.checksum.as_deref())?;
+            if let FileReader::Sql(sql) = &file {
+                self.check_whole(self.place.script.is_cut_part(), sql.read)?;
+            }
             self.check_committed()?;
             if let (FileReader::Delimited(found), Some((expected, by))) = (&file, &read.text) {
                 found.check_bytes(*expected, by, &self.place.name)?;

@@ -3,23 +3,22 @@
 use refloat_run::own::is_own_table;
 use refloat_schema::definition::as_seen_by;
 use refloat_schema::pattern::matches_any;
-use refloat_source::stray::{Stray, stray};
 use refloat_sqltext::{
-    ClientCommand, Danger, InsertVerb, Item, ItemKind, ObjectName, StatementKind, head, tokens,
+    ClientCommand, InsertVerb, Item, ItemKind, ObjectName, StatementKind, head, tokens,
 };
 use refloat_wire::{Connection, OkInfo};
 
 use super::Conductor;
 use super::registry::{TableKey, Touch};
-use crate::choice::{Whose, table_of_index};
+use crate::choice::table_of_index;
 use crate::collation::mapped;
 use crate::context::{Context, DEPRECATED, DUPLICATE_ENTRY};
 use crate::error::LoadError;
-use crate::options::{ExistingPolicy, OnError, StatementClass, SystemSchemaMode};
+use crate::options::{ExistingPolicy, OnError};
 use crate::outcome::{LoadWarning, StatementFailure};
 use crate::programs::Kind;
-use crate::renamed;
 use crate::transaction::OPEN_HINT;
+use crate::verdict::{Facts, Fate, Reason, database_of, is_about_database, verdict};
 
 /// `ER_NO_DEFAULT_FOR_FIELD`.
 const NO_DEFAULT: u16 = 1364;
@@ -34,9 +33,6 @@ const HARMLESS_WARNINGS: &[u16] = &[
     4005, 4079, 4092, 6016,
 ];
 
-/// A global variable that a dump of MySQL's own schema changes for a while.
-const STATS_AUTO_RECALC: &[u8] = b"SET GLOBAL INNODB_STATS_AUTO_RECALC";
-
 impl Conductor<'_> {
     pub(super) fn statement(
         &mut self,
@@ -50,12 +46,23 @@ impl Conductor<'_> {
         if needs_database(kind) {
             self.ensure_database()?;
         }
-        if self.place.rows_only && !goes_with_rows(kind) {
-            return self.refuse_statement(
-                "refused: a file of rows holds rows and the settings that they need, nothing else",
-                text,
-                item,
-            );
+        if let StatementKind::CreateTable { table, .. } = kind {
+            self.meet_table(table, text, item)?;
+        }
+        let transaction = &mut self.place.transaction;
+        transaction.statement(kind, text, item.line, item.offset);
+        match self.fate(kind, text)? {
+            Fate::Runs => {}
+            Fate::Silent => return Ok(()),
+            Fate::LeftOut => {
+                self.leave_out(text, item);
+                return Ok(());
+            }
+            Fate::Refused(reason) => return self.refuse(reason, text, item),
+        }
+        if is_about_database(kind) {
+            let named = database_of(kind).or_else(|| self.session.as_ref()?.database.clone());
+            named.map_or(Ok(false), |database| self.leaves_out(&database))?;
         }
         if defines_unchanged(kind) {
             self.tell_lost_of(text, item)?;
@@ -63,19 +70,27 @@ impl Conductor<'_> {
         if may_define(kind) && !runs_alone(kind) {
             self.note_defined();
         }
-        let transaction = &mut self.place.transaction;
-        transaction.statement(kind, text, item.line, item.offset);
-        if let Some(class) = StatementClass::of(kind) {
-            if *kind == StatementKind::Account && self.alters_left_account(text)? {
-                self.leave_out(text, item);
-                return Ok(());
-            }
-            return self.class(class, text, item);
-        }
         self.by_kind(kind, text, item)
     }
 
-    /// Runs a statement that is in no class, as its kind requires.
+    /// What becomes of a statement.
+    fn fate(&mut self, kind: &StatementKind, text: &[u8]) -> Result<Fate, LoadError> {
+        if *kind == StatementKind::Account && self.alters_left_account(text)? {
+            return Ok(Fate::LeftOut);
+        }
+        let session = self.session()?;
+        let facts = Facts {
+            options: &self.ctx.options,
+            choice: &self.choice,
+            database: session.database.as_deref(),
+            origin: self.place.script.origin(),
+            mode: session.lex_mode(),
+            rows_only: self.place.rows_only,
+        };
+        Ok(verdict(kind, text, &facts))
+    }
+
+    /// Runs a statement as its kind requires.
     fn by_kind(&mut self, kind: &StatementKind, text: &[u8], item: &Item) -> Result<(), LoadError> {
         match kind {
             StatementKind::Empty => Ok(()),
@@ -95,8 +110,6 @@ impl Conductor<'_> {
                 like,
                 select,
             } => {
-                let key = self.resolve(table)?;
-                self.choice.note(&key.0, &key.1);
                 if *temporary {
                     self.create_temporary(table, text, item)
                 } else if *like || *select {
@@ -111,12 +124,6 @@ impl Conductor<'_> {
             StatementKind::LockTables | StatementKind::StartTransaction | StatementKind::Commit => {
                 Ok(())
             }
-            // Rows are committed chunk by chunk and cannot be rolled back here.
-            StatementKind::Rollback => self.refuse_statement(
-                "refused: rows before it are committed already, in transactions of their own",
-                text,
-                item,
-            ),
             StatementKind::UnlockTables => self.finish_current(),
             StatementKind::AlterTableKeys { table, enable } => {
                 self.alter_keys(table, *enable, text, item)
@@ -144,16 +151,21 @@ impl Conductor<'_> {
             StatementKind::DropEvent { event } => {
                 self.postpone((Kind::Event, event), None, false, text, item)
             }
-            StatementKind::Dangerous(danger) => {
-                self.refuse_statement(danger_reason(*danger), text, item)
+            // Of the dangerous ones only this kind can be allowed. It may do anything: change rows,
+            // definitions or the session.
+            StatementKind::Dangerous(_) => {
+                self.change(None, text, item)?;
+                self.session = None;
+                Ok(())
             }
-            StatementKind::Select | StatementKind::Maintenance => self.barrier(text, item),
+            StatementKind::Account
+            | StatementKind::Replication
+            | StatementKind::SetGlobal
+            | StatementKind::SetGtidPurged
+            | StatementKind::Select
+            | StatementKind::Maintenance => self.barrier(text, item),
             StatementKind::AlterTable { table } => self.alter_table(table, text, item),
             StatementKind::Index => self.change_index(text, item),
-            StatementKind::Other if stray(kind, text).is_some() => {
-                let reason = stray(kind, text).map_or("", Stray::reason);
-                self.refuse_statement(&format!("refused: {reason}"), text, item)
-            }
             StatementKind::Truncate { table } => self.change(Some(table), text, item),
             _ => self.change(None, text, item),
         }
@@ -230,10 +242,6 @@ impl Conductor<'_> {
         text: &[u8],
         item: &Item,
     ) -> Result<bool, LoadError> {
-        if self.chosen_or_not(text, item)? != Whose::Chosen {
-            // It is left out or refused later.
-            return Ok(true);
-        }
         let database = match table {
             Some(table) => Some(self.resolve(table)?.0),
             None => self.session()?.database.clone(),
@@ -246,11 +254,8 @@ impl Conductor<'_> {
         }
         self.touch(&database, Touch::Define)?;
         if self.ctx.options.existing == ExistingPolicy::Append && self.held_tables(&database) {
-            self.refuse_statement(
-                "refused with --append: it may change or remove rows that were there before the load",
-                text,
-                item,
-            )?;
+            let message = "refused with --append: it may change or remove rows that were there before the load";
+            self.fail(self.failure(message.to_owned(), text, item))?;
             return Ok(false);
         }
         Ok(true)
@@ -263,32 +268,29 @@ impl Conductor<'_> {
         text: &[u8],
         item: &Item,
     ) -> Result<(), LoadError> {
-        let what = match command {
-            ClientCommand::Delimiter(_) => return Ok(()),
-            ClientCommand::System | ClientCommand::Pager => "runs a program on this machine",
-            ClientCommand::Source => "reads another file",
-            ClientCommand::Tee => "writes a file",
-            ClientCommand::Charset => "changes how the client reads the rest of the dump",
-            ClientCommand::Other(_) => "is for the stock client, not for the server",
-        };
-        self.refuse_statement(&format!("refused: this client command {what}"), text, item)
+        match Reason::of_command(command) {
+            Some(reason) => self.refuse(reason, text, item),
+            None => Ok(()),
+        }
     }
 
-    pub(super) fn refuse_statement(
-        &mut self,
-        reason: &str,
-        text: &[u8],
-        item: &Item,
-    ) -> Result<(), LoadError> {
+    fn refuse(&mut self, reason: Reason, text: &[u8], item: &Item) -> Result<(), LoadError> {
         self.fail(StatementFailure {
+            hint: reason.hint(),
+            ..self.failure(format!("refused: {reason}"), text, item)
+        })
+    }
+
+    /// The failure of a statement, with its place in the dump.
+    pub(super) fn failure(&self, message: String, text: &[u8], item: &Item) -> StatementFailure {
+        StatementFailure {
             file: self.place.name.to_string(),
             line: item.line,
             offset: item.offset,
             head: head(text),
-            code: 0,
-            message: reason.to_owned(),
-            table: None,
-        })
+            message,
+            ..StatementFailure::default()
+        }
     }
 
     /// Refuses a file that ends in a transaction that nothing commits.
@@ -301,7 +303,7 @@ impl Conductor<'_> {
             return Ok(());
         }
         let (begun, reason) = (open.begun.clone(), open.reason());
-        if self.marks.is_cut() {
+        if self.place.script.is_cut_part() {
             // The file was cut, and the user accepts what there is of it.
             self.ctx
                 .events
@@ -313,9 +315,9 @@ impl Conductor<'_> {
             line: begun.line,
             offset: begun.offset,
             head: begun.head,
-            code: 0,
-            message: format!("refused: {reason}. {OPEN_HINT}"),
-            table: None,
+            message: format!("refused: {reason}"),
+            hint: OPEN_HINT.to_owned(),
+            ..StatementFailure::default()
         })
     }
 
@@ -329,57 +331,6 @@ impl Conductor<'_> {
             file: failure.file.clone(),
             failure: Box::new(failure),
         })
-    }
-
-    /// Whether a definition may run although it may name the database that was dumped, in a load
-    /// into another database. By default it may not.
-    pub(super) fn may_name_origin(&mut self, text: &[u8], item: &Item) -> Result<bool, LoadError> {
-        let class = StatementClass::OldDatabase;
-        let options = &self.ctx.options;
-        let Some(origin) = renamed::other_origin(options, self.marks.origin.as_deref()) else {
-            return Ok(true);
-        };
-        let origin = origin.to_owned();
-        let (allowed, left_out) = (
-            options.allow.contains(&class),
-            options.skip.contains(&class),
-        );
-        if allowed || !renamed::names(text, self.session()?.lex_mode(), &origin) {
-            return Ok(true);
-        }
-        if left_out {
-            self.leave_out(text, item);
-        } else {
-            self.refuse_statement(&refused(class), text, item)?;
-        }
-        Ok(false)
-    }
-
-    /// Runs a statement that reaches beyond the dump's databases only if its class is allowed.
-    fn class(&mut self, class: StatementClass, text: &[u8], item: &Item) -> Result<(), LoadError> {
-        // mysqldump sets this before the server's own statistics tables and resets it after them:
-        // it belongs to them.
-        let of_system_schema = memchr::memmem::find(text, STATS_AUTO_RECALC).is_some();
-        let schema = self.ctx.options.system_schema;
-        if self.ctx.options.allow.contains(&class)
-            || (of_system_schema && schema == SystemSchemaMode::Load)
-        {
-            if class != StatementClass::DynamicSql {
-                return self.barrier(text, item);
-            }
-            // It may do anything: change rows, definitions or the session.
-            self.change(None, text, item)?;
-            self.session = None;
-            return Ok(());
-        }
-        if self.ctx.options.skip.contains(&class)
-            || (of_system_schema && schema == SystemSchemaMode::Skip)
-        {
-            self.skipped
-                .push(format!("line {}: {}", item.line, head(text)));
-            return Ok(());
-        }
-        self.refuse_statement(&refused(class), text, item)
     }
 
     /// [`Conductor::run_statement`] for a statement that may change the server.
@@ -455,13 +406,9 @@ impl Conductor<'_> {
                     return Err(self.ctx.interrupted());
                 }
                 self.fail(StatementFailure {
-                    file: self.place.name.to_string(),
-                    line: item.line,
-                    offset: item.offset,
-                    head: head(text),
                     code: error.server_code().unwrap_or(0),
-                    message: error.to_string(),
                     table: table.map(|key| format!("{}.{}", key.0, key.1)),
+                    ..self.failure(error.to_string(), text, item)
                 })?;
                 Ok(None)
             }
@@ -471,28 +418,6 @@ impl Conductor<'_> {
                 error,
             )),
         }
-    }
-
-    /// Whose tables a statement is about, if only some are chosen.
-    pub(super) fn chosen_or_not(&mut self, text: &[u8], item: &Item) -> Result<Whose, LoadError> {
-        let ItemKind::Statement(kind) = &item.kind else {
-            return Ok(Whose::Chosen);
-        };
-        // Statements about no table run, or are refused by their class.
-        let of_tables = !matches!(
-            kind,
-            StatementKind::Set
-                | StatementKind::SetGlobal
-                | StatementKind::SetGtidPurged
-                | StatementKind::Account
-                | StatementKind::Replication
-        );
-        if !of_tables || !self.choice.is_partial() {
-            return Ok(Whose::Chosen);
-        }
-        let session = self.session()?;
-        let database = session.database.as_deref();
-        Ok(self.choice.whose(kind, text, session.lex_mode(), database))
     }
 
     /// Whether `--tables` selects this table. Refloat's own tables are never loaded: on the target
@@ -546,12 +471,6 @@ impl Conductor<'_> {
     }
 }
 
-/// Why a statement of this class is not run, and how to choose.
-fn refused(class: StatementClass) -> String {
-    let (reason, word) = (class.reason(), class.word());
-    format!("refused: {reason} (--allow {word} runs it, --skip {word} leaves it out)")
-}
-
 /// Whether a statement runs in the target database, if the dump has chosen none itself.
 fn needs_database(kind: &StatementKind) -> bool {
     !matches!(
@@ -573,20 +492,6 @@ fn defines_unchanged(kind: &StatementKind) -> bool {
             | StatementKind::AlterDatabase { .. }
             | StatementKind::AlterTable { .. }
             | StatementKind::Index
-    )
-}
-
-/// Whether a statement may be in a file of rows, which is read alongside other files.
-fn goes_with_rows(kind: &StatementKind) -> bool {
-    matches!(
-        kind,
-        StatementKind::Empty
-            | StatementKind::Set
-            | StatementKind::LockTables
-            | StatementKind::UnlockTables
-            | StatementKind::StartTransaction
-            | StatementKind::Commit
-            | StatementKind::AlterTableKeys { .. }
     )
 }
 
@@ -667,20 +572,4 @@ pub(super) fn judge_definition(
         }
     }
     Ok(codes)
-}
-
-/// Why a dangerous statement is not run.
-fn danger_reason(danger: Danger) -> &'static str {
-    match danger {
-        Danger::LoadData => "refused: it reads a file of this machine or of the server",
-        Danger::OutFile => "refused: it writes a file on the server",
-        Danger::Plugin => "refused: it installs or removes a plugin or component",
-        Danger::LoadableFunction => "refused: it runs a shared library in the server",
-        Danger::Instance => {
-            "refused: it stops or locks the server, or ends other people's connections"
-        }
-        Danger::LowLevel => "refused: it goes around the tables' definitions",
-        Danger::DynamicSql => "refused: what it runs cannot be seen",
-        Danger::Ambiguous => "refused: different servers would run different statements",
-    }
 }

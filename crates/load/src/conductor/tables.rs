@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use refloat_schema::columns;
 use refloat_schema::definition::{Lost, OtherDefault, differences, other_defaults, written_for};
-use refloat_schema::pattern::matches_any;
 use refloat_source::own::is_namesake;
 use refloat_sqltext::{Item, ObjectName, head};
 
@@ -37,14 +36,7 @@ impl Conductor<'_> {
         item: &Item,
     ) -> Result<(), LoadError> {
         let key = self.resolve(table)?;
-        self.refuse_namesake(&key, text, item)?;
-        if !self.wanted(&key) || self.leaves_out(&key.0)? {
-            return Ok(());
-        }
         self.finish_current()?;
-        if !self.may_name_origin(text, item)? {
-            return Ok(());
-        }
         self.note_name(&key)?;
         self.touch(&key.0, Touch::Define)?;
         if self.keeps(Kind::View, &key) {
@@ -103,17 +95,18 @@ impl Conductor<'_> {
         self.compare_definition(&label, &written.text, &session, &create)
     }
 
-    /// Refuses a table that has the name of one of Refloat's own but is not one.
-    fn refuse_namesake(
+    /// Notes that the dump has this table, and refuses one that has the name of one of Refloat's own
+    /// but is not one.
+    pub(super) fn meet_table(
         &mut self,
-        key: &TableKey,
+        table: &ObjectName,
         text: &[u8],
         item: &Item,
     ) -> Result<(), LoadError> {
-        let patterns = &self.ctx.options.tables;
-        let asked = patterns.is_empty() || matches_any(patterns, &key.0, &key.1);
+        let key = self.resolve(table)?;
+        self.wanted(&key);
         let mode = self.session()?.lex_mode();
-        if asked && is_namesake(&key.0, &key.1, text, mode) {
+        if self.choice.has(&key.0, &key.1) && is_namesake(&key.0, &key.1, text, mode) {
             let label = format!("{}.{}", key.0, key.1);
             return Err(LoadError::Refused(vec![refused_in_dump(&label, item.line)]));
         }
@@ -361,9 +354,6 @@ impl Conductor<'_> {
         item: &Item,
     ) -> Result<(), LoadError> {
         let key = self.resolve(table)?;
-        if !self.wanted(&key) || self.leaves_out(&key.0)? {
-            return Ok(());
-        }
         self.finish_current()?;
         let Some(index) = self.known(&key) else {
             return Ok(());

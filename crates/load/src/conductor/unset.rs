@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use refloat_sqltext::{CharsetFamily, Item, LexMode, SetAssignment, SetScope, head};
+use refloat_sqltext::{CharsetFamily, Item, LexMode, SetAssignment, SetScope};
 
 use super::Conductor;
 use super::registry::TableKey;
@@ -93,6 +93,7 @@ impl Conductor<'_> {
             code: 0,
             message: "no row of this table is loaded, because it was not created".to_owned(),
             table: Some(table),
+            ..StatementFailure::default()
         })
     }
 
@@ -103,18 +104,11 @@ impl Conductor<'_> {
             return Ok(false);
         }
         let names: Vec<&str> = self.unset.names.iter().map(String::as_str).collect();
-        self.fail(StatementFailure {
-            file: self.place.name.to_string(),
-            line: item.line,
-            offset: item.offset,
-            head: head(text),
-            code: 0,
-            message: format!(
-                "not created: the server refused the {} that it was made with",
-                names.join(", ")
-            ),
-            table: None,
-        })?;
+        let message = format!(
+            "not created: the server refused the {} that it was made with",
+            names.join(", ")
+        );
+        self.fail(self.failure(message, text, item))?;
         Ok(true)
     }
 }

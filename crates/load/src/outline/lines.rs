@@ -235,6 +235,7 @@ impl<'a> Walk<'a> {
         let mode = self.modes.now();
         if matches!(kind, StatementKind::Set) {
             self.modes.set(text);
+            self.gather.outline().frame.set(text);
         }
         if matches!(kind, StatementKind::Use { .. }) {
             // After this, the same insert may mean another table.

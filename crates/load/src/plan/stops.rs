@@ -2,7 +2,6 @@
 
 use refloat_run::Cancel;
 use refloat_schema::definition::{as_seen_by, written_for};
-use refloat_source::cutter::Ends;
 use refloat_sqltext::ddl::parse_create_table;
 use refloat_sqltext::token::{Token, tokens};
 use refloat_sqltext::{LexMode, SqlMode, StatementKind, classify, head, quote_ident};
@@ -53,11 +52,11 @@ pub fn stops(
             let Some(mut input) = input.reopen()? else {
                 return Ok(Vec::new());
             };
-            survey.read(&mut input, Ends::Client)?;
+            survey.file(&mut input)?;
         }
         Opened::Layout(layout) => survey.layout(layout)?,
     }
-    let mut found = survey.end()?;
+    let mut found = survey.end();
     of_found(options, &mut found, conn)
 }
 

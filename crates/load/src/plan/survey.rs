@@ -5,26 +5,22 @@ use std::path::Path;
 
 use refloat_run::Cancel;
 use refloat_run::outcome::Bounded;
-use refloat_run::own::{is_own_schema, is_own_table};
+use refloat_run::own::is_own_table;
 use refloat_schema::pattern::matches_any;
 use refloat_source::cutter::Ends;
 use refloat_source::delimited::DelimitedFile;
-use refloat_source::items::{Items, ItemsError, Runs};
+use refloat_source::items::{Items, Runs};
 use refloat_source::layout::{Layout, RowForm};
-use refloat_source::stray::stray;
-use refloat_sqltext::{
-    ClientCommand, CommentKind, Danger, Frame, ItemKind, LexMode, Modes, SqlMode, StatementKind,
-    head, parse_set,
-};
+use refloat_sqltext::{Item, ItemKind, LexMode, SqlMode, StatementKind, head, parse_set};
 use refloat_store::Input;
 
 use super::PlannedTable;
-use crate::choice::{UNCLEAR, Whose};
 use crate::error::{LoadError, Refusal};
-use crate::options::{ExistingPolicy, LoadOptions, OnError, StatementClass, SystemSchemaMode};
+use crate::options::{LoadOptions, OnError, StatementClass};
 use crate::outline::{Gather, Outline};
 use crate::table::is_transactional;
 use crate::transaction::{Begun, OPEN_HINT, Transaction, autocommit_by};
+use crate::verdict::{Fate, Reason};
 
 /// Bytes of rows that are cut at a time.
 const BLOCK: usize = 4 << 20;
@@ -32,9 +28,6 @@ const BLOCK: usize = 4 << 20;
 const STOPS_MAX: usize = 100;
 /// Bytes of definitions that are kept: those of some 50,000 tables.
 const DEFINITIONS_MAX: usize = 64 << 20;
-/// The global variable that a dump of MySQL's own schema changes temporarily; it counts as part of
-/// that schema.
-const STATS_AUTO_RECALC: &[u8] = b"SET GLOBAL INNODB_STATS_AUTO_RECALC";
 
 /// The result of the walk.
 pub struct Found {
@@ -64,9 +57,7 @@ pub struct Survey<'a> {
     cancel: &'a Cancel,
     source: String,
     gather: Gather<'a>,
-    modes: Modes,
     matched: Vec<bool>,
-    items: u64,
     /// The transaction that the file's session would be in.
     transaction: Transaction,
     /// Whether the source has several files, which are not expected to end in a closing comment.
@@ -81,40 +72,6 @@ pub struct Survey<'a> {
     definition_bytes: usize,
 }
 
-/// What a load does with a statement.
-enum Fate {
-    /// It runs, and is counted under this word.
-    Runs(&'static str),
-    /// It runs after everything before it is done.
-    Alone,
-    /// It is left out and listed.
-    LeftOut,
-    /// It is left out with the table or schema that it belongs to, or there is nothing to do.
-    Silent,
-    /// It is refused because its class is not allowed.
-    Class(StatementClass),
-    /// It is refused, with reason and hint.
-    Refused(String, String),
-}
-
-impl Fate {
-    fn runs_or_left_out(wanted: bool, word: &'static str) -> Self {
-        if wanted {
-            Self::Runs(word)
-        } else {
-            Self::LeftOut
-        }
-    }
-
-    fn runs_or_silent(wanted: bool, word: &'static str) -> Self {
-        if wanted {
-            Self::Runs(word)
-        } else {
-            Self::Silent
-        }
-    }
-}
-
 impl<'a> Survey<'a> {
     pub fn new(options: &'a LoadOptions, source: &str, cancel: &'a Cancel) -> Self {
         Self {
@@ -122,9 +79,7 @@ impl<'a> Survey<'a> {
             cancel,
             source: source.to_owned(),
             gather: Gather::new(options),
-            modes: Modes::default(),
             matched: vec![false; options.tables.len()],
-            items: 0,
             transaction: Transaction::default(),
             several: false,
             places: HashMap::new(),
@@ -144,20 +99,9 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// The result, or an error if the dump is incomplete.
-    pub fn end(mut self) -> Result<Found, LoadError> {
+    /// The result.
+    pub fn end(mut self) -> Found {
         let outline = self.gather.end();
-        // A text without a single statement may have been cut in its first line.
-        let nothing = self.items == 0 && !outline.frame.completed;
-        if (outline.frame.is_cut() || nothing)
-            && !self.several
-            && !self.options.accept_missing_trailer
-        {
-            return Err(LoadError::MissingTrailer {
-                file: self.source,
-                offset: self.found.bytes,
-            });
-        }
         let unmatched = self.options.tables.iter().zip(&self.matched);
         for (pattern, _) in unmatched.filter(|(_, matched)| !**matched) {
             self.found.stops.push(Refusal {
@@ -170,7 +114,7 @@ impl<'a> Survey<'a> {
             self.found.stops[stop].reason.push_str(&words);
         }
         self.found.outline = outline;
-        Ok(self.found)
+        self.found
     }
 
     /// Reads all files of a layout to their ends.
@@ -179,9 +123,11 @@ impl<'a> Survey<'a> {
         for file in layout.statements() {
             self.enter(&file.path, file.database.as_deref());
             if !file.bytes().is_ok_and(|bytes| bytes == 0) {
-                self.read(&mut file.open()?, file.ends)?;
+                let session = [&layout.session[..], &file.session].concat();
+                self.read(&mut file.open()?, file.ends, &session)?;
             }
         }
+        self.gather.rows_only(true);
         for table in layout.tables() {
             for file in &table.files {
                 self.enter(&file.path, table.database.as_deref());
@@ -190,11 +136,10 @@ impl<'a> Survey<'a> {
                 }
                 let mut input = Input::open(&file.path)?;
                 match &file.form {
-                    RowForm::Sql => self.read(&mut input, Ends::Client)?,
+                    RowForm::Sql => self.read(&mut input, Ends::Client, &layout.session)?,
                     RowForm::Delimited(form) => {
                         let name = form.table.as_ref().unwrap_or(&table.table);
                         let (rows, bytes) = self.lines(&mut input, form)?;
-                        self.items += 1;
                         self.rows(None, name.as_bytes(), rows, bytes);
                     }
                 }
@@ -211,9 +156,7 @@ impl<'a> Survey<'a> {
     /// Starts a file of several.
     fn enter(&mut self, path: &Path, database: Option<&str>) {
         self.source = path.display().to_string();
-        self.modes = Modes::default();
         self.gather.enter(database);
-        self.gather.outline().frame = Frame::default();
     }
 
     /// Fails once the run is cancelled.
@@ -228,7 +171,10 @@ impl<'a> Survey<'a> {
     fn lines(&mut self, input: &mut Input, form: &DelimitedFile) -> Result<(u64, u64), LoadError> {
         let mut runs = Runs::new(input, form);
         let mut rows = 0;
-        while let Some(run) = runs.next(BLOCK).map_err(|error| self.unreadable(error))? {
+        while let Some(run) = runs
+            .next(BLOCK)
+            .map_err(|error| LoadError::of_items(&self.source, error))?
+        {
             self.goes_on()?;
             rows += run.rows;
         }
@@ -236,22 +182,35 @@ impl<'a> Survey<'a> {
         Ok((rows, runs.bytes()))
     }
 
-    /// Reads the dump to its end.
-    pub fn read(&mut self, input: &mut Input, ends: Ends) -> Result<(), LoadError> {
+    /// Reads a single file to its end.
+    pub fn file(&mut self, input: &mut Input) -> Result<(), LoadError> {
+        self.read(input, Ends::Client, &[])
+    }
+
+    /// Reads a file to its end, which starts with this session.
+    fn read(&mut self, input: &mut Input, ends: Ends, session: &[String]) -> Result<(), LoadError> {
         let before = self.found.bytes;
         let mut items = Items::new(input, ends);
+        for text in session {
+            items.start_with(text.as_bytes());
+        }
         if self.options.accept_missing_trailer {
             items.take_unterminated();
         }
-        while let Some(item) = items.next_item().map_err(|error| self.unreadable(error))? {
+        loop {
+            let mode = items.script().mode();
+            let Some(item) = items
+                .next_item()
+                .map_err(|error| LoadError::of_items(&self.source, error))?
+            else {
+                break;
+            };
             self.goes_on()?;
             self.found.bytes = before + items.bytes();
             let text = items.text(&item);
             match &item.kind {
                 ItemKind::Rows(rows) => {
                     let header = &rows.header;
-                    self.gather.outline().frame.completed = false;
-                    self.items += 1;
                     self.rows(
                         header.database.as_deref(),
                         &header.table,
@@ -259,42 +218,50 @@ impl<'a> Survey<'a> {
                         rows.rows.len() as u64,
                     );
                 }
+                ItemKind::Statement(StatementKind::Empty) => {}
                 ItemKind::Statement(kind) => {
-                    self.gather.outline().frame.completed = false;
-                    self.follow(kind, text, item.line, item.offset);
-                    let mode = matches!(kind, StatementKind::Set).then(|| self.modes.set(text));
-                    if !matches!(kind, StatementKind::Empty) {
-                        self.items += 1;
-                        self.statement(kind, text, item.line);
-                    }
-                    if let Some(mode) = mode {
-                        items.set_mode(mode);
-                    }
+                    self.follow(kind, text, mode, &item);
+                    let sql_mode = items.script().sql_mode();
+                    self.statement(kind, text, item.line, (mode, sql_mode));
                 }
-                ItemKind::ClientCommand(command) => self.command(command, text, item.line),
-                ItemKind::Comment(CommentKind::DumpHeader) => {
-                    self.gather.outline().frame.header = true;
-                }
-                ItemKind::Comment(CommentKind::DumpCompleted) => {
-                    self.gather.outline().frame.completed = true;
+                ItemKind::ClientCommand(command) => {
+                    if let Some(reason) = Reason::of_command(command) {
+                        self.refuse(reason, text, item.line);
+                    }
                 }
                 ItemKind::Comment(_) => self.gather.comment(text),
                 ItemKind::Blank => {}
             }
         }
         self.found.bytes = before + items.bytes();
-        self.refuse_open();
+        let script = items.into_script();
+        let cut = if self.several {
+            script.is_cut_part()
+        } else {
+            script.is_cut()
+        };
+        if cut && !self.options.accept_missing_trailer {
+            return Err(LoadError::MissingTrailer {
+                file: self.source.clone(),
+                offset: self.found.bytes - before,
+            });
+        }
+        if !cut {
+            self.refuse_open();
+        }
+        self.transaction = Transaction::default();
         Ok(())
     }
 
     /// Tracks the transaction that the file's session would be in.
-    fn follow(&mut self, kind: &StatementKind, text: &[u8], line: u64, offset: u64) {
+    fn follow(&mut self, kind: &StatementKind, text: &[u8], mode: LexMode, item: &Item) {
         if !matches!(kind, StatementKind::Set) {
-            return self.transaction.statement(kind, text, line, offset);
+            let transaction = &mut self.transaction;
+            return transaction.statement(kind, text, item.line, item.offset);
         }
-        let set = parse_set(text, self.modes.now()).unwrap_or_default();
+        let set = parse_set(text, mode).unwrap_or_default();
         if let Some(on) = set.iter().rev().find_map(autocommit_by) {
-            let begun = Begun::new(text, line, offset);
+            let begun = Begun::new(text, item.line, item.offset);
             self.transaction.autocommit(on, begun);
         }
     }
@@ -302,30 +269,9 @@ impl<'a> Survey<'a> {
     /// Refuses a file that ends in an open transaction, as a load does.
     fn refuse_open(&mut self) {
         let transaction = std::mem::take(&mut self.transaction);
-        let outline = self.gather.outline();
-        let cut = outline.frame.is_cut();
-        if let Some(open) = transaction.open().filter(|_| !cut) {
+        if let Some(open) = transaction.open() {
             let head = open.begun.head.as_bytes();
-            self.refuse(&open.reason(), OPEN_HINT.to_owned(), head, open.begun.line);
-        }
-    }
-
-    /// The error of a file that cannot be read to its end.
-    fn unreadable(&self, error: ItemsError) -> LoadError {
-        let file = self.source.clone();
-        match error {
-            ItemsError::Input(error) => error.into(),
-            ItemsError::Scan(source) => LoadError::Scan { file, source },
-            ItemsError::Text {
-                line,
-                offset,
-                message,
-            } => LoadError::Text {
-                file,
-                line,
-                offset,
-                message,
-            },
+            self.stop(&open.reason(), OPEN_HINT.to_owned(), head, open.begun.line);
         }
     }
 
@@ -386,262 +332,127 @@ impl<'a> Survey<'a> {
         self.places.insert(key, tables.len() - 1);
     }
 
-    fn statement(&mut self, kind: &StatementKind, text: &[u8], line: u64) {
-        let fate = self.fate(kind, text);
-        if let StatementKind::CreateTable { table, .. } = kind
-            && matches!(fate, Fate::Runs(_))
-        {
-            let database = table.database.as_deref().map(shown);
-            let database = database.or_else(|| self.gather.database().map(str::to_owned));
-            self.count(database, shown(&table.name), 0, 0);
-            self.define(text, line);
-        }
-        let mode = self.modes.now();
-        self.gather.statement(kind, text, mode, line);
+    fn statement(
+        &mut self,
+        kind: &StatementKind,
+        text: &[u8],
+        line: u64,
+        (mode, sql_mode): (LexMode, &SqlMode),
+    ) {
+        self.match_names(kind);
         let listed = || format!("line {line}: {}", head(text));
-        let word = match fate {
+        let word = match self.gather.statement(kind, text, mode, line) {
             Fate::Silent => return,
-            Fate::Runs(word) => word,
-            Fate::Alone => {
-                self.found.alone.push(listed());
-                "other, run alone"
+            Fate::Runs => {
+                let Some(word) = counted_as(kind) else { return };
+                if word == ALONE {
+                    self.found.alone.push(listed());
+                } else if let StatementKind::CreateTable { table, .. } = kind {
+                    let database = table.database.as_deref().map(shown);
+                    let database = database.or_else(|| self.gather.database().map(str::to_owned));
+                    self.count(database, shown(&table.name), 0, 0);
+                    self.define(text, line, (mode, sql_mode));
+                }
+                word
             }
             Fate::LeftOut => {
                 self.found.left_out.push(listed());
                 "left out"
             }
-            Fate::Class(class) => {
-                self.refuse_class(class, text, line);
-                "refused"
-            }
-            Fate::Refused(reason, hint) => {
-                self.refuse(&reason, hint, text, line);
+            Fate::Refused(reason) => {
+                self.refuse(reason, text, line);
                 "refused"
             }
         };
         *self.found.statements.entry(word.to_owned()).or_insert(0) += 1;
     }
 
+    /// Notes which patterns match what a statement creates.
+    fn match_names(&mut self, kind: &StatementKind) {
+        if let StatementKind::CreateTable { table: name, .. }
+        | StatementKind::CreateView { view: name }
+        | StatementKind::CreateSequence { sequence: name } = kind
+        {
+            self.wants(name.database.as_deref(), &name.name);
+        }
+    }
+
     /// Keeps the definition of a table.
-    fn define(&mut self, text: &[u8], line: u64) {
+    fn define(&mut self, text: &[u8], line: u64, (mode, sql_mode): (LexMode, &SqlMode)) {
         self.definition_bytes += text.len();
         if self.definition_bytes <= DEFINITIONS_MAX {
             self.found.definitions.push(Definition {
                 line,
                 text: text.to_vec(),
-                mode: self.modes.now(),
-                sql_mode: self.modes.sql_mode().clone(),
+                mode,
+                sql_mode: sql_mode.clone(),
             });
         }
     }
 
-    /// Adds one refusal for all statements of a class: a dump of accounts has hundreds.
-    fn refuse_class(&mut self, class: StatementClass, text: &[u8], line: u64) {
-        if self.options.on_error == OnError::Continue {
-            return self.refuse(class.reason(), class.hint(), text, line);
+    /// Adds a refusal; one for all statements of a class: a dump of accounts has hundreds.
+    fn refuse(&mut self, reason: Reason, text: &[u8], line: u64) {
+        let Reason::Class(class) = reason else {
+            self.stop(&reason.to_string(), reason.hint(), text, line);
+            return;
+        };
+        if let Some((_, more)) = self.classes.get_mut(&class) {
+            *more += 1;
+        } else if self.stop(class.reason(), class.hint(), text, line) {
+            self.classes.insert(class, (self.found.stops.len() - 1, 0));
         }
-        let stops = &mut self.found.stops;
-        let known = self.classes.entry(class);
-        known.and_modify(|(_, more)| *more += 1).or_insert_with(|| {
-            stops.push(Refusal {
-                reason: format!("line {line}: {}: {}", class.reason(), head(text)),
-                hint: class.hint(),
-            });
-            (stops.len() - 1, 0)
-        });
     }
 
-    fn refuse(&mut self, reason: &str, hint: String, text: &[u8], line: u64) {
+    /// Lists a refusal. Whether the load would stop at it and there is room to say so.
+    fn stop(&mut self, reason: &str, hint: String, text: &[u8], line: u64) -> bool {
         let reason = format!("line {line}: {reason}: {}", head(text));
         if self.options.on_error == OnError::Continue {
             self.found.refused.push(reason);
-        } else if self.found.stops.len() < STOPS_MAX {
+            return false;
+        }
+        let room = self.found.stops.len() < STOPS_MAX;
+        if room {
             self.found.stops.push(Refusal { reason, hint });
         }
-    }
-
-    fn command(&mut self, command: &ClientCommand, text: &[u8], line: u64) {
-        let what = match command {
-            ClientCommand::Delimiter(_) => return,
-            ClientCommand::System | ClientCommand::Pager => "runs a program on this machine",
-            ClientCommand::Source => "reads another file",
-            ClientCommand::Tee => "writes a file",
-            ClientCommand::Charset => "changes how the client reads the rest of the dump",
-            ClientCommand::Other(_) => "is for the stock client, not for the server",
-        };
-        let hint = "Commands of the stock client are never run: take the line out of the dump, or list it with --on-error continue.";
-        self.refuse(
-            &format!("this client command {what}"),
-            hint.to_owned(),
-            text,
-            line,
-        );
-    }
-
-    /// What a load does with a statement.
-    fn fate(&mut self, kind: &StatementKind, text: &[u8]) -> Fate {
-        let place = database_of(kind).or_else(|| self.gather.database().map(str::to_owned));
-        let beyond = matches!(
-            kind,
-            StatementKind::Account
-                | StatementKind::Replication
-                | StatementKind::SetGlobal
-                | StatementKind::SetGtidPurged
-                | StatementKind::Dangerous(_)
-        );
-        if !beyond && self.gather.leaves_out(place.as_deref()) {
-            return Fate::Silent;
-        }
-        let class = StatementClass::OldDatabase;
-        if self.options.tables.is_empty()
-            && !self.options.allow.contains(&class)
-            && self.gather.names_origin(kind, text, self.modes.now())
-        {
-            return self.class(class, text);
-        }
-        if let Some(class) = StatementClass::of(kind) {
-            return self.class(class, text);
-        }
-        if let Some(stray) = stray(kind, text) {
-            return Fate::Refused(stray.reason().to_owned(), stray.hint().to_owned());
-        }
-        self.fate_by_kind(kind, text)
-    }
-
-    /// What a load does with a statement that is in no class.
-    fn fate_by_kind(&mut self, kind: &StatementKind, text: &[u8]) -> Fate {
-        let chosen = !self.options.tables.is_empty();
-        let append = self.options.existing == ExistingPolicy::Append;
-        match kind {
-            StatementKind::Set
-            | StatementKind::LockTables
-            | StatementKind::UnlockTables
-            | StatementKind::StartTransaction
-            | StatementKind::Commit
-            | StatementKind::AlterTableKeys { .. }
-            | StatementKind::Use { .. }
-            | StatementKind::Empty => Fate::Silent,
-            StatementKind::CreateDatabase { .. } => Fate::Runs("create database"),
-            StatementKind::AlterDatabase { .. } => Fate::Runs("alter database"),
-            StatementKind::DropDatabase { database }
-                if append || is_own_schema(&shown(database)) =>
-            {
-                Fate::LeftOut
-            }
-            StatementKind::DropDatabase { .. } => Fate::Runs("drop database"),
-            StatementKind::CreateTable {
-                table,
-                temporary,
-                like,
-                select,
-                ..
-            } => {
-                let wanted = self.wants(table.database.as_deref(), &table.name);
-                if *temporary || *like || *select {
-                    return self.alone(kind, text);
-                }
-                Fate::runs_or_silent(wanted, "create table")
-            }
-            StatementKind::DropTable { tables }
-            | StatementKind::DropSequence { sequences: tables } => {
-                let wanted = tables
-                    .iter()
-                    .any(|table| self.gather.wants(table.database.as_deref(), &table.name));
-                Fate::runs_or_silent(wanted, "drop table")
-            }
-            StatementKind::CreateTrigger { table, .. } => {
-                let wanted = self.gather.wants(table.database.as_deref(), &table.name);
-                Fate::runs_or_silent(wanted, "create trigger (after the rows)")
-            }
-            StatementKind::DropView { .. }
-            | StatementKind::DropTrigger { .. }
-            | StatementKind::DropEvent { .. }
-            | StatementKind::DropRoutine { .. } => {
-                Fate::runs_or_silent(!chosen, "drop view, routine, trigger or event")
-            }
-            StatementKind::CreateView { view: name } => {
-                let wanted = self.wants(name.database.as_deref(), &name.name);
-                Fate::runs_or_left_out(wanted, "create view")
-            }
-            StatementKind::CreateSequence { sequence: name } => {
-                let wanted = self.wants(name.database.as_deref(), &name.name);
-                Fate::runs_or_left_out(wanted, "create sequence")
-            }
-            StatementKind::CreateRoutine { routine: name, .. } => {
-                Fate::runs_or_left_out(self.gather.wants_program(name), "create routine")
-            }
-            StatementKind::CreateEvent { event: name } => {
-                let wanted = self.gather.wants_program(name);
-                Fate::runs_or_left_out(wanted, "create event (after the rows)")
-            }
-            StatementKind::Rollback => Fate::Refused(
-                "rows before it are committed already, in transactions of their own".to_owned(),
-                String::new(),
-            ),
-            StatementKind::Dangerous(danger) => Fate::Refused(
-                format!("it is never run ({})", danger_word(*danger)),
-                "Take the statement out of the dump, or list it with --on-error continue."
-                    .to_owned(),
-            ),
-            _ => self.alone(kind, text),
-        }
-    }
-
-    /// A statement that runs alone, if it concerns nothing but chosen tables.
-    fn alone(&self, kind: &StatementKind, text: &[u8]) -> Fate {
-        match self.gather.whose(kind, text, self.modes.now()) {
-            Whose::Chosen => Fate::Alone,
-            Whose::Others => Fate::LeftOut,
-            Whose::Unclear => Fate::Refused(
-                UNCLEAR.trim_start_matches("refused: ").to_owned(),
-                "Choose all tables that it names, or the whole database, as --tables 'db.*'."
-                    .to_owned(),
-            ),
-        }
-    }
-
-    fn class(&self, class: StatementClass, text: &[u8]) -> Fate {
-        let schema = memchr::memmem::find(text, STATS_AUTO_RECALC)
-            .is_some()
-            .then_some(self.options.system_schema);
-        if self.options.allow.contains(&class) || schema == Some(SystemSchemaMode::Load) {
-            return Fate::Alone;
-        }
-        if self.options.skip.contains(&class) || schema == Some(SystemSchemaMode::Skip) {
-            return Fate::LeftOut;
-        }
-        Fate::Class(class)
+        room
     }
 }
 
-/// The database of what a statement creates, changes or drops, if it names one.
-fn database_of(kind: &StatementKind) -> Option<String> {
-    let named = |database: &Option<Vec<u8>>| database.as_deref().map(shown);
-    match kind {
-        StatementKind::CreateTable { table: name, .. }
-        | StatementKind::CreateTrigger { table: name, .. }
-        | StatementKind::CreateView { view: name }
-        | StatementKind::CreateRoutine { routine: name, .. }
-        | StatementKind::CreateEvent { event: name } => named(&name.database),
-        StatementKind::CreateDatabase { database, .. }
-        | StatementKind::DropDatabase { database } => Some(shown(database)),
-        StatementKind::AlterDatabase { database } => named(database),
-        _ => None,
-    }
-}
+/// The word for statements that run alone.
+const ALONE: &str = "other, run alone";
 
-/// What a dangerous statement would do.
-fn danger_word(danger: Danger) -> &'static str {
-    match danger {
-        Danger::LoadData => "it reads a file of this machine or of the server",
-        Danger::OutFile => "it writes a file on the server",
-        Danger::Plugin => "it installs or removes a plugin or component",
-        Danger::LoadableFunction => "it runs a shared library in the server",
-        Danger::Instance => "it stops or locks the server, or ends other people's connections",
-        Danger::LowLevel => "it goes around the tables' definitions",
-        Danger::DynamicSql => "what it runs cannot be seen",
-        Danger::Ambiguous => "different servers would run different statements",
-    }
+/// The word that a statement which runs is counted under, if it is.
+fn counted_as(kind: &StatementKind) -> Option<&'static str> {
+    Some(match kind {
+        StatementKind::Set
+        | StatementKind::LockTables
+        | StatementKind::UnlockTables
+        | StatementKind::StartTransaction
+        | StatementKind::Commit
+        | StatementKind::AlterTableKeys { .. }
+        | StatementKind::Use { .. }
+        | StatementKind::Empty => return None,
+        StatementKind::CreateDatabase { .. } => "create database",
+        StatementKind::AlterDatabase { .. } => "alter database",
+        StatementKind::DropDatabase { .. } => "drop database",
+        StatementKind::CreateTable {
+            temporary: false,
+            like: false,
+            select: false,
+            ..
+        } => "create table",
+        StatementKind::DropTable { .. } | StatementKind::DropSequence { .. } => "drop table",
+        StatementKind::CreateTrigger { .. } => "create trigger (after the rows)",
+        StatementKind::DropView { .. }
+        | StatementKind::DropTrigger { .. }
+        | StatementKind::DropEvent { .. }
+        | StatementKind::DropRoutine { .. } => "drop view, routine, trigger or event",
+        StatementKind::CreateView { .. } => "create view",
+        StatementKind::CreateSequence { .. } => "create sequence",
+        StatementKind::CreateRoutine { .. } => "create routine",
+        StatementKind::CreateEvent { .. } => "create event (after the rows)",
+        _ => ALONE,
+    })
 }
 
 fn shown(name: &[u8]) -> String {

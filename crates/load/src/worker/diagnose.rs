@@ -310,5 +310,6 @@ fn failure(
         code,
         message,
         table: Some(chunk.table.label()),
+        ..StatementFailure::default()
     }
 }

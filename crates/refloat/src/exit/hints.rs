@@ -370,8 +370,8 @@ pub fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
         }
         LoadError::Statement { failure, .. } => {
             let mut hints: Vec<String> = failure_hint(failure).into_iter().collect();
-            if failure.message.contains("--skip ") {
-                // The message says how to choose; skipping is a choice.
+            if failure.hint.contains("--skip ") {
+                // Skipping is a choice, too.
                 return (Exit::Failed, hints);
             }
             hints.push("With --on-error continue the load goes on after a refused statement, lists all of them and exits with 1.".to_owned());
@@ -423,6 +423,9 @@ fn is_cut(error: &ScanError) -> bool {
 
 /// What the user can do about a refused statement or row.
 pub fn failure_hint(failure: &StatementFailure) -> Option<String> {
+    if !failure.hint.is_empty() {
+        return Some(failure.hint.clone());
+    }
     let quoted = failure.message.rsplit('\'').nth(1).unwrap_or_default();
     match failure.code {
         UNKNOWN_COLLATION => {
@@ -439,8 +442,6 @@ pub fn failure_hint(failure: &StatementFailure) -> Option<String> {
              they leave such columns out."
                 .to_owned(),
         ),
-        0 if failure.message.contains("message of the program") => Some(Stray::Message.hint().to_owned()),
-        0 if failure.message.contains("byte order mark") => Some(Stray::Mark.hint().to_owned()),
         WRONG_VALUE if failure.message.contains("sql_mode") => Some(format!(
             "Leave the word out with --map-sql-mode {quoted}=, or write another after the =."
         )),

@@ -173,6 +173,7 @@ fn long_lists_are_cut_and_counted() {
     for line in 0..5_000 {
         let (code, head) = (1062, "INSERT INTO `t` VALUES".to_owned());
         outcome.failures.push(StatementFailure {
+            hint: String::new(),
             file: "shop.sql".into(),
             line,
             offset: 0,

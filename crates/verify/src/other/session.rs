@@ -48,8 +48,8 @@ impl Session {
         self.charset = Some(charset.to_ascii_lowercase());
     }
 
-    /// Applies a `SET` statement; returns how statements are lexed from then on.
-    pub fn set(&mut self, text: &[u8]) -> LexMode {
+    /// Applies a `SET` statement.
+    pub fn set(&mut self, text: &[u8]) {
         for one in parse_set(text, self.modes.now()).unwrap_or_default() {
             if one.scope == SetScope::User {
                 let name = one.name.to_ascii_lowercase();
@@ -83,7 +83,7 @@ impl Session {
                 _ => {}
             }
         }
-        self.modes.set(text)
+        self.modes.set(text);
     }
 }
 

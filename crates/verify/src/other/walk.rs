@@ -11,7 +11,7 @@ use refloat_source::cutter::Ends;
 use refloat_source::delimited::DelimitedFile;
 use refloat_source::items::{Items, ItemsError, Runs};
 use refloat_source::layout::{Layout, RowForm, Segment, TableRows};
-use refloat_sqltext::{CommentKind, InsertHeader, Item, ItemKind, StatementKind};
+use refloat_sqltext::{InsertHeader, Item, ItemKind, StatementKind};
 use refloat_store::Input;
 
 use super::session::Session;
@@ -95,7 +95,7 @@ impl Dump {
             self.progress.set_source(input.total_bytes(), position);
             let mut place = self.place(&self.path, None);
             walker.file(&place);
-            return sql(&mut input, Ends::Client, &mut place, cancel, walker).map(drop);
+            return sql(&mut input, (Ends::Client, &[]), &mut place, cancel, walker).map(drop);
         };
         let done = Arc::new(AtomicU64::new(0));
         self.progress
@@ -106,12 +106,14 @@ impl Dump {
                 Segment::Sql(file) => {
                     let mut place = self.place(&file.path, file.database.as_deref());
                     place.programs = file.ends == Ends::Line;
-                    enter(&mut place, layout.session.iter().chain(&file.session));
+                    let session = [&layout.session[..], &file.session].concat();
+                    enter(&mut place, session.iter());
                     walker.file(&place);
                     let empty = file.bytes().is_ok_and(|bytes| bytes == 0);
                     if !empty {
                         let mut input = file.open().map_err(SourceError::from)?;
-                        let flow = sql(&mut input, file.ends, &mut place, cancel, walker)?;
+                        let from = (file.ends, &session[..]);
+                        let flow = sql(&mut input, from, &mut place, cancel, walker)?;
                         done.fetch_add(file.bytes().unwrap_or(0), Ordering::Relaxed);
                         if flow.is_break() {
                             return Ok(());
@@ -165,7 +167,8 @@ impl Dump {
             let mut input = Input::open(&file.path).map_err(SourceError::from)?;
             let form = match &file.form {
                 RowForm::Sql => {
-                    if sql(&mut input, Ends::Client, &mut place, cancel, walker)?.is_break() {
+                    let from = (Ends::Client, &layout.session[..]);
+                    if sql(&mut input, from, &mut place, cancel, walker)?.is_break() {
                         return Ok(ControlFlow::Break(()));
                     }
                     continue;
@@ -210,68 +213,58 @@ fn enter<'s>(place: &mut Place, session: impl Iterator<Item = &'s String>) {
     }
 }
 
+/// Reads a file of SQL to its end, which starts with this session.
 fn sql(
     input: &mut Input,
-    ends: Ends,
+    (ends, session): (Ends, &[String]),
     place: &mut Place,
     cancel: &Cancel,
     walker: &mut dyn Walker,
 ) -> Result<ControlFlow<()>, VerifyError> {
     input.cancel_flag(cancel.flag());
     let path = std::path::PathBuf::from(&*place.file);
-    // A dump with a header also has a trailer. In a folder, some tools write more after the
-    // trailer.
-    let in_folder = place.in_folder;
-    let (mut header, mut completed) = (false, false);
     let mut items = Items::new(input, ends);
-    // The session of a folder may say how its files are lexed.
-    items.set_mode(place.session.mode());
+    for text in session {
+        items.start_with(text.as_bytes());
+    }
     while let Some(item) = items.next_item().map_err(unreadable(&path))? {
         check(cancel)?;
         let text = items.text(&item);
-        match &item.kind {
+        let flow = match &item.kind {
             ItemKind::Rows(rows) => {
-                completed &= in_folder;
                 let rows = (&rows.header, items.rows(&rows.rows));
-                let flow = walker.tuples(place, item.line, rows)?;
-                if flow.is_break() {
-                    return Ok(flow);
-                }
+                walker.tuples(place, item.line, rows)?
             }
             ItemKind::Statement(kind) => {
-                completed &= in_folder || matches!(kind, StatementKind::Empty);
-                let mut mode = None;
                 match kind {
-                    StatementKind::Set => mode = Some(place.session.set(text)),
+                    StatementKind::Set => place.session.set(text),
                     StatementKind::Use { database } => {
                         place.database = Some(String::from_utf8_lossy(database).into_owned());
                     }
                     _ => {}
                 }
-                let flow = walker.statement(place, &item, kind, text)?;
-                if flow.is_break() {
-                    return Ok(flow);
-                }
-                if let Some(mode) = mode {
-                    items.set_mode(mode);
-                }
+                walker.statement(place, &item, kind, text)?
             }
-            ItemKind::Comment(CommentKind::DumpHeader) => {
-                header = true;
+            ItemKind::Comment(_) => {
                 walker.comment(text);
+                ControlFlow::Continue(())
             }
-            ItemKind::Comment(CommentKind::DumpCompleted) => {
-                completed = true;
-                walker.comment(text);
-            }
-            ItemKind::Comment(_) => walker.comment(text),
-            ItemKind::ClientCommand(_) | ItemKind::Blank => {}
+            ItemKind::ClientCommand(_) | ItemKind::Blank => ControlFlow::Continue(()),
+        };
+        if flow.is_break() {
+            return Ok(flow);
         }
     }
-    if header && !completed && !place.may_be_open {
+    let script = items.into_script();
+    let cut = if place.in_folder {
+        script.is_cut_part()
+    } else {
+        script.is_cut()
+    };
+    if cut && !place.may_be_open {
         return Err(VerifyError::damaged(
             &path,
-            "the dump is not whole: its last line, «-- Dump completed», is missing",
+            "the dump is not whole: its last line, «-- Dump completed», is missing, or it does not put back the settings that it keeps at its beginning",
         ));
     }
     Ok(ControlFlow::Continue(()))

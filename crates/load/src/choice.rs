@@ -42,6 +42,8 @@ pub struct Choice {
     patterns: Vec<String>,
     /// Tables that the dump has mentioned so far, in lower case.
     seen: HashSet<(String, String)>,
+    /// Whether each pattern has matched something.
+    matched: Vec<bool>,
 }
 
 impl Choice {
@@ -50,6 +52,7 @@ impl Choice {
         Self {
             patterns: patterns.to_vec(),
             seen: HashSet::new(),
+            matched: vec![false; patterns.len()],
         }
     }
 
@@ -58,12 +61,27 @@ impl Choice {
         !self.patterns.is_empty()
     }
 
-    /// Records that the dump contains a table.
-    pub fn note(&mut self, database: &str, table: &str) {
-        if self.is_partial() {
-            self.seen
-                .insert((database.to_lowercase(), table.to_lowercase()));
+    /// Records that the dump contains a table or view. Whether it is chosen.
+    pub fn meet(&mut self, database: &str, table: &str) -> bool {
+        if !self.is_partial() {
+            return true;
         }
+        self.seen
+            .insert((database.to_lowercase(), table.to_lowercase()));
+        let mut chosen = false;
+        for (pattern, matched) in self.patterns.iter().zip(&mut self.matched) {
+            let matches = matches_any(std::slice::from_ref(pattern), database, table);
+            *matched |= matches;
+            chosen |= matches;
+        }
+        chosen
+    }
+
+    /// The patterns that have matched nothing. Each must: one that does not is a typing error.
+    pub fn unmatched(&self) -> impl Iterator<Item = &String> {
+        let all = self.patterns.iter().zip(&self.matched);
+        all.filter(|(_, matched)| !**matched)
+            .map(|(pattern, _)| pattern)
     }
 
     fn has_seen(&self, (database, table): &(String, String)) -> bool {
@@ -311,9 +329,9 @@ mod tests {
         let patterns: Vec<String> = patterns.iter().map(|one| (*one).to_owned()).collect();
         let mut choice = Choice::new(&patterns);
         for table in ["item", "cat", "log"] {
-            choice.note("shop", table);
+            choice.meet("shop", table);
         }
-        choice.note("other", "thing");
+        choice.meet("other", "thing");
         let mode = LexMode::default();
         choice.whose(
             &classify(text.as_bytes(), mode),

@@ -10,12 +10,18 @@ mod ahead;
 mod barrier;
 mod databases;
 mod delimited;
+mod dialogue;
+mod entry;
+mod findings;
 mod folded;
 mod foreign_keys;
 mod indexes;
+mod ledger;
+mod name;
 mod objects;
 mod parents;
 mod place;
+mod postponed;
 mod proof;
 mod registry;
 mod resume;
@@ -29,12 +35,10 @@ mod unset;
 mod variables;
 mod views;
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use refloat_run::cancel::HookGuard;
-use refloat_run::outcome::Bounded;
 use refloat_source::blocks::{Block, BlockPool};
 use refloat_source::cutter::Ends;
 use refloat_sqltext::{Item, ItemKind};
@@ -46,12 +50,16 @@ use super::chunk::PlainFile;
 use super::context::Context;
 use super::error::LoadError;
 use super::marks::{Counted, Found};
-use super::outcome::{LoadOutcome, OrphanRows, TableOutcome};
-use super::programs::Created;
+use super::outcome::{LoadOutcome, TableOutcome};
 use super::queue::Queue;
 use super::session::{Session, Tracker};
+use dialogue::Dialogue;
+use findings::Findings;
+use folded::Folded;
+use ledger::Ledger;
 use place::{Place, SqlReader};
-pub use registry::{Entry, SHOW_SESSION, TableKey};
+use postponed::Postponed;
+pub use registry::SHOW_SESSION;
 use resume::{Resume, may_stay_unsettled};
 
 /// Bytes of decompressed text to read at a time.
@@ -61,92 +69,31 @@ const PIECE_BYTES: usize = 1 << 20;
 /// Bytes of rows in one piece if the dump's inserts end with a clause that changes what they do:
 /// such a statement must be seen whole.
 const PIECE_BYTES_WHOLE: usize = 64 << 20;
-/// A definition that runs after the rows, with the session state at its place in the dump.
-pub struct Postponed {
-    /// Where the statement comes from, for messages.
-    file: Arc<str>,
-    session: Arc<Session>,
-    text: Vec<u8>,
-    line: u64,
-    offset: u64,
-    /// The trigger's table. `None` for events, and for a dropped trigger whose table is unknown.
-    table: Option<TableKey>,
-    /// Whether it creates the object, which the proof then looks for, or drops it.
-    creates: bool,
-    object: Created,
-    /// The collation of its database at this place of the dump, if the dump changes it.
-    collation: Option<String>,
-}
 
 /// Reads the dump and keeps its order.
 pub struct Conductor<'a> {
     pub(super) ctx: Arc<Context>,
     pub(super) queue: &'a Queue,
-    /// Runs the dump's own statements, in the dump's own session.
-    control: Connection,
-    /// The database of `--database`, until something goes into it.
-    pending_database: Option<String>,
     /// Which tables of the dump to load.
     choice: Choice,
-    /// The dump's current database, if `--tables` selects nothing in it and it does not exist.
-    unchosen: Option<String>,
-    /// Databases that the dump drops but that were kept.
-    undropped: HashSet<String>,
-    /// Whether each pattern of `--tables` has matched a table.
-    matched: Vec<bool>,
+    /// The dump's own session.
+    dialogue: Dialogue,
     /// Queries the server and changes definitions without touching the dump's session.
     pub(super) catalog: Connection,
     pub(super) catalog_session: Option<Arc<Session>>,
-    tracker: Tracker,
-    session: Option<Arc<Session>>,
-    /// Rows must run on the control connection, whose state decides their values.
-    control_only: bool,
-    /// Something on the server was created, changed or removed: a refusal from now on leaves part
-    /// of the dump behind.
-    pub(super) touched: bool,
-    /// Tables with triggers that the dump created, and the names of these triggers. Later rows must
-    /// fire them, one row after another.
-    triggered: HashMap<TableKey, HashSet<String>>,
-    /// How many collations differ here because the dump names only their character sets.
-    other_defaults: u32,
-    /// Temporary tables, which only the control connection sees.
-    temporary: HashSet<TableKey>,
-    /// Settings of the dump's session that the server refused.
-    unset: unset::Unset,
-    /// Tables whose definition was refused in a load that continued.
-    refused: HashSet<TableKey>,
-    /// Tables counted because of statements that may change any rows.
-    recounted: usize,
-    pub(super) entries: Vec<Entry>,
-    by_name: HashMap<TableKey, usize>,
-    databases: HashMap<String, registry::Database>,
-    folded: folded::Folded,
+    /// Databases, tables and programs.
+    pub(super) ledger: Ledger,
     /// State of the file being read.
     place: Place,
     /// Bytes of a plain file that are processed.
     done: Arc<AtomicU64>,
+    /// Definitions that run after the rows.
     postponed: Vec<Postponed>,
-    /// Databases whose character set the dump changes in between, as dump tools do around stored
-    /// programs.
-    altered: HashSet<String>,
-    /// Views and stored programs that the dump has created and not dropped since.
-    created: Vec<Created>,
-    /// Statements run on the control connection.
-    pub(super) statements: u64,
-    /// Statements left out on purpose.
-    pub(super) skipped: Bounded<String>,
-    /// Accounts that existed and were left unchanged, named as in the dump.
-    accounts_left: Vec<String>,
-    /// Refloat's own tables in the dump, which are not loaded.
-    own_left_out: HashSet<TableKey>,
-    /// Bytes of text read.
-    pub(super) bytes: u64,
     /// Whether the queue knows how much index builds may sort at the same time.
     pub(super) sort_budget_set: bool,
-    /// Orphan rows found so far.
-    pub(super) orphans: Vec<OrphanRows>,
     /// What an earlier process of the same load did.
     resume: Resume,
+    pub(super) findings: Findings,
 }
 
 impl<'a> Conductor<'a> {
@@ -163,48 +110,28 @@ impl<'a> Conductor<'a> {
         let mut catalog = ctx.connect("for the catalogue")?;
         // Slot 0 is the control connection's; the writers' come next.
         ctx.hold(&mut catalog, ctx.options.threads.max(1) + 1)?;
-        let folded = folded::Folded::ask(&mut catalog)?;
+        let folded = Folded::ask(&mut catalog)?;
         let resume = Resume::of(found);
         let tracker = Tracker::new(&mut catalog)
             .map_err(|error| LoadError::server("reading session variables", error))?;
+        let findings = Findings {
+            touched: resume.has_begun(),
+            ..Findings::default()
+        };
         Ok(Self {
             ctx: Arc::clone(ctx),
             queue,
-            control,
-            pending_database: ctx.options.database.clone(),
             choice: Choice::new(&ctx.options.tables),
-            unchosen: None,
-            undropped: HashSet::new(),
-            matched: vec![false; ctx.options.tables.len()],
+            dialogue: Dialogue::new(control, tracker, ctx.options.database.clone()),
             catalog,
             catalog_session: None,
-            tracker,
-            session: None,
-            control_only: false,
-            touched: resume.has_begun(),
-            triggered: HashMap::new(),
-            other_defaults: 0,
-            temporary: HashSet::new(),
-            unset: unset::Unset::default(),
-            refused: HashSet::new(),
-            recounted: 0,
-            entries: Vec::new(),
-            by_name: HashMap::new(),
-            databases: HashMap::new(),
-            folded,
+            ledger: Ledger::new(folded),
             place,
             done: Arc::clone(&ctx.done_bytes),
             postponed: Vec::new(),
-            altered: HashSet::new(),
-            created: Vec::new(),
-            statements: 0,
-            skipped: Bounded::default(),
-            accounts_left: Vec::new(),
-            own_left_out: HashSet::new(),
-            bytes: 0,
             sort_budget_set: false,
-            orphans: Vec::new(),
             resume,
+            findings,
         })
     }
 
@@ -213,7 +140,7 @@ impl<'a> Conductor<'a> {
         let pool = Arc::new(BlockPool::default());
         let mut reader = SqlReader::new(input, Ends::Client, &pool);
         while self.read_statements(&mut reader)? {}
-        self.check_whole(self.place.script.is_cut(), self.bytes)?;
+        self.check_whole(self.place.script.is_cut(), self.findings.bytes)?;
         self.end()?;
         self.check_committed()
     }
@@ -231,7 +158,7 @@ impl<'a> Conductor<'a> {
     /// Kills what the control and catalogue connections are running when the run is cancelled.
     pub fn kill_on_cancel(&self) -> [HookGuard; 2] {
         [
-            self.ctx.kill_on_cancel(&self.control),
+            self.ctx.kill_on_cancel(&self.dialogue.control),
             self.ctx.kill_on_cancel(&self.catalog),
         ]
     }
@@ -244,17 +171,27 @@ impl<'a> Conductor<'a> {
     /// Adds what was and was not done to the outcome.
     pub fn report(&self, outcome: &mut LoadOutcome) {
         let tally = self.ctx.tally();
-        outcome.bytes = self.bytes;
-        outcome.statements = self.statements;
-        outcome.skipped = self.skipped.clone();
-        outcome.rows = self.entries.iter().map(|entry| entry.table.rows()).sum();
-        outcome.ignored_rows = self.entries.iter().map(|entry| entry.table.ignored()).sum();
+        outcome.bytes = self.findings.bytes;
+        outcome.statements = self.findings.statements;
+        outcome.skipped = self.findings.skipped.clone();
+        outcome.rows = self
+            .ledger
+            .entries
+            .iter()
+            .map(|entry| entry.table.rows())
+            .sum();
+        outcome.ignored_rows = self
+            .ledger
+            .entries
+            .iter()
+            .map(|entry| entry.table.ignored())
+            .sum();
         outcome.chunk_bytes = self.ctx.chunk_size.current() as u64;
         outcome.chunk_rows = tally.rows.checked_div(tally.chunks).unwrap_or(0);
         outcome.write_paths = tally.paths;
         outcome.as_it_stands_rows = tally.as_it_stands;
         outcome.retries = tally.retries;
-        outcome.other_collations = u64::from(self.other_defaults);
+        outcome.other_collations = u64::from(self.findings.other_defaults);
         outcome.warnings = tally.warnings;
         outcome.failures = tally.failures;
         // Only the number of an earlier process's failures is known; that process listed them.
@@ -262,6 +199,7 @@ impl<'a> Conductor<'a> {
         // Writers report failures in any order.
         outcome.failures.first.sort_by_key(|failure| failure.offset);
         outcome.tables = self
+            .ledger
             .entries
             .iter()
             .filter(|entry| !entry.dropped)
@@ -339,29 +277,7 @@ impl<'a> Conductor<'a> {
 
     /// The dump's current session state, read again after a statement that may have changed it.
     pub(super) fn session(&mut self) -> Result<Arc<Session>, LoadError> {
-        if let Some(session) = &self.session {
-            return Ok(Arc::clone(session));
-        }
-        let mut session = self
-            .tracker
-            .read(&mut self.control, self.ctx.binlog_off)
-            .map_err(|error| LoadError::server("reading the state of the session", error))?;
-        if let Some(name) = &self.unchosen {
-            session.database = Some(name.clone());
-        }
-        // Equal states share one identity, so chunks before and after a `SET` that changed nothing
-        // can be merged.
-        let session = match self
-            .entries
-            .last()
-            .and_then(|entry| entry.session.as_ref())
-            .filter(|last| ***last == session)
-        {
-            Some(last) => Arc::clone(last),
-            None => Arc::new(session),
-        };
-        self.session = Some(Arc::clone(&session));
-        Ok(session)
+        self.dialogue.session(self.ctx.binlog_off)
     }
 }
 

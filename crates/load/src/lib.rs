@@ -305,7 +305,9 @@ fn with_settings(
         Err(_) if run.cancel.is_cancelled() => Err(ctx.interrupted()),
         // A worker's own error says more than the queue having ended.
         Err(error) => match queue.take_error().unwrap_or(error) {
-            LoadError::Refused(refusals) if conductor.touched => Err(LoadError::Stopped(refusals)),
+            LoadError::Refused(refusals) if conductor.findings.touched => {
+                Err(LoadError::Stopped(refusals))
+            }
             error => Err(error),
         },
     }

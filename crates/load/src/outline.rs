@@ -14,7 +14,7 @@ use std::path::Path;
 
 use refloat_run::Cancel;
 use refloat_run::own::is_own_table;
-use refloat_schema::pattern::{is_system_database, matches_any};
+use refloat_schema::pattern::is_system_database;
 use refloat_source::own::is_namesake;
 use refloat_source::script::origin;
 use refloat_sqltext::ddl::parse_create_table;
@@ -280,8 +280,6 @@ pub struct Gather<'a> {
     database: Option<String>,
     /// The database that was dumped.
     origin: Option<String>,
-    /// For each pattern of `--tables`, whether it has matched something.
-    matched: Vec<bool>,
     /// Whether the current file may only contain rows.
     rows_only: bool,
 }
@@ -294,7 +292,6 @@ impl<'a> Gather<'a> {
             choice: Choice::new(&options.tables),
             database: None,
             origin: None,
-            matched: vec![false; options.tables.len()],
             rows_only: false,
         }
     }
@@ -326,24 +323,22 @@ impl<'a> Gather<'a> {
 
     /// The finished outline.
     pub fn end(mut self) -> Outline {
-        self.outline.unmatched = self.matched.contains(&false);
+        self.outline.unmatched = self.choice.unmatched().next().is_some();
         self.outline
     }
 
-    /// Records which patterns of `--tables` match this table.
-    fn matches(&mut self, database: Option<&[u8]>, table: &[u8]) {
+    /// Records that the dump contains a table or view. Whether it is to be loaded; never one of
+    /// Refloat's own.
+    fn meet(&mut self, database: Option<&[u8]>, table: &[u8]) -> bool {
         let database = database.map(shown);
-        let database = database.as_deref().or(self.database.as_deref());
-        let database = database.or(default_database(self.options));
-        let table = shown(table);
-        for (pattern, matched) in self.options.tables.iter().zip(&mut self.matched) {
-            *matched = *matched
-                || matches_any(
-                    std::slice::from_ref(pattern),
-                    database.unwrap_or_default(),
-                    &table,
-                );
-        }
+        let database = database.or_else(|| self.database().map(str::to_owned));
+        let (database, table) = (database.unwrap_or_default(), shown(table));
+        !is_own_table(&database, &table) && self.choice.meet(&database, &table)
+    }
+
+    /// The patterns of `--tables` that have matched nothing.
+    pub fn unmatched(&self) -> impl Iterator<Item = &String> {
+        self.choice.unmatched()
     }
 
     /// Records the collations and character sets that a statement names.
@@ -391,29 +386,19 @@ impl<'a> Gather<'a> {
         self.choice.has(database, &table) && !is_own_table(database, &table)
     }
 
-    fn note(&mut self, database: Option<&[u8]>, table: &[u8]) {
-        if self.choice.is_partial() {
-            let database = database.map(shown);
-            let database = database.or_else(|| self.database().map(str::to_owned));
-            self.choice
-                .note(&database.unwrap_or_default(), &shown(table));
-        }
-    }
-
     /// Whether the contents of this database are left out.
     pub fn leaves_out(&self, database: Option<&str>) -> bool {
         self.options.system_schema == SystemSchemaMode::Skip
             && database.is_some_and(is_system_database)
     }
 
-    /// Records rows for a table.
-    pub fn rows(&mut self, database: Option<&[u8]>, table: &[u8]) {
-        self.note(database, table);
-        self.matches(database, table);
-        if self.wants(database, table) {
-            let name = shown(table);
-            self.content(database).filled.add(name);
+    /// Records rows for a table. Whether they are to be loaded.
+    pub fn rows(&mut self, database: Option<&[u8]>, table: &[u8]) -> bool {
+        let wanted = self.meet(database, table);
+        if wanted {
+            self.content(database).filled.add(shown(table));
         }
+        wanted
     }
 
     fn content(&mut self, database: Option<&[u8]>) -> &mut Content {
@@ -450,15 +435,14 @@ impl<'a> Gather<'a> {
             StatementKind::CreateTable {
                 table, temporary, ..
             } => {
-                self.note(table.database.as_deref(), &table.name);
+                self.meet(table.database.as_deref(), &table.name);
                 if !temporary {
-                    self.matches(table.database.as_deref(), &table.name);
                     self.namesake(table, text, mode, line);
                 }
             }
             StatementKind::CreateView { view: name }
             | StatementKind::CreateSequence { sequence: name } => {
-                self.matches(name.database.as_deref(), &name.name);
+                self.meet(name.database.as_deref(), &name.name);
             }
             StatementKind::Use { database }
             | StatementKind::CreateDatabase { database, .. }

@@ -19,8 +19,10 @@ impl Script {
     /// Takes the next item of the file into account.
     pub fn item(&mut self, item: &Item, text: &[u8]) {
         match &item.kind {
+            ItemKind::Statement(StatementKind::Empty)
+            | ItemKind::ClientCommand(_)
+            | ItemKind::Blank => {}
             ItemKind::Rows(_) => self.statement(),
-            ItemKind::Statement(StatementKind::Empty) => {}
             ItemKind::Statement(kind) => {
                 self.statement();
                 if matches!(kind, StatementKind::Set) {
@@ -37,7 +39,6 @@ impl Script {
                 (self.frame.completed, self.closed) = (true, true);
             }
             ItemKind::Comment(_) => self.origin = origin(text).or(self.origin.take()),
-            ItemKind::ClientCommand(_) | ItemKind::Blank => {}
         }
     }
 

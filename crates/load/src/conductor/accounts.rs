@@ -58,11 +58,11 @@ impl Conductor<'_> {
     /// Whether a statement changes an account that existed and was left unchanged: the second half
     /// of a definition that takes two statements.
     pub(super) fn alters_left_account(&mut self, text: &[u8]) -> Result<bool, LoadError> {
-        if self.accounts_left.is_empty() {
+        if self.findings.accounts_left.is_empty() {
             return Ok(false);
         }
         let mode = self.session()?.lex_mode();
-        Ok(altered(text, mode).is_some_and(|name| self.accounts_left.contains(&name)))
+        Ok(altered(text, mode).is_some_and(|name| self.findings.accounts_left.contains(&name)))
     }
 
     /// Warns about an existing account that may differ from the dump's. The statement is not shown,
@@ -94,8 +94,8 @@ impl Conductor<'_> {
             message: "was there already and was left as it is: its password, plugin, locks or limits may be others than those of the dump"
                 .to_owned(),
         });
-        if !self.accounts_left.contains(&account) {
-            self.accounts_left.push(account);
+        if !self.findings.accounts_left.contains(&account) {
+            self.findings.accounts_left.push(account);
         }
     }
 }

@@ -1,22 +1,17 @@
 //! Barriers: statements that run only after everything before them is finished.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use refloat_run::progress::Phase;
-use refloat_sqltext::{Item, ItemKind, StatementKind, head};
-use refloat_wire::Connection;
+use refloat_sqltext::{Item, ItemKind, StatementKind};
 
-use super::databases::default_collation;
+use super::Conductor;
+use super::name::TableKey;
 use super::proof::{count_rows, wrong_count};
-use super::registry::TableKey;
 use super::resume::{Step, is_change_of_table};
-use super::statements::{judge_definition, may_define};
-use super::{Conductor, Postponed};
+use super::statements::may_define;
 use crate::error::LoadError;
-use crate::outcome::StatementFailure;
-use crate::programs::Kind;
 use crate::table::Table;
 
 /// How many tables to count in all because of statements that may change any rows. Beyond this a
@@ -50,67 +45,6 @@ impl Counted {
     }
 }
 
-/// Database collations changed so that stored programs are created under the collation that the
-/// dump had at that place: a trigger or event keeps the one its database had when it was created.
-#[derive(Default)]
-struct Collations {
-    /// By database: the collation to restore, and the current one.
-    changed: BTreeMap<String, (String, String)>,
-}
-
-impl Collations {
-    fn set(
-        &mut self,
-        conn: &mut Connection,
-        database: &str,
-        wanted: &str,
-    ) -> Result<(), LoadError> {
-        let now = match self.changed.get(database) {
-            Some((_, now)) => Some(now.clone()),
-            None => default_collation(conn, database)?,
-        };
-        let Some(now) = now.filter(|now| now != wanted) else {
-            return Ok(());
-        };
-        alter(conn, database, wanted)?;
-        let entry = self
-            .changed
-            .entry(database.to_owned())
-            .or_insert((now, String::new()));
-        wanted.clone_into(&mut entry.1);
-        Ok(())
-    }
-
-    fn restore(self, conn: &mut Connection) -> Result<(), LoadError> {
-        for (database, (original, now)) in self.changed {
-            if original != now {
-                alter(conn, &database, &original)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-pub(super) fn alter(
-    conn: &mut Connection,
-    database: &str,
-    collation: &str,
-) -> Result<(), LoadError> {
-    let name = refloat_sqltext::quote_ident(database);
-    conn.exec(format!("ALTER DATABASE {name} COLLATE {collation}"))
-        .map(drop)
-        .map_err(|error| {
-            LoadError::server(
-                format!("changing the collation of database {database}"),
-                error,
-            )
-        })
-}
-
-/// `ER_EVENT_EXEC_TIME_IN_THE_PAST`, `ER_EVENT_CANNOT_CREATE_IN_THE_PAST`: the server drops such an
-/// event at once.
-const EVENT_IS_OVER: &[u16] = &[1544, 1588];
-
 impl Conductor<'_> {
     /// Runs a statement that may depend on anything before it, or that anything after it may depend
     /// on.
@@ -130,7 +64,7 @@ impl Conductor<'_> {
             )
         );
         if repeatable {
-            self.session = None;
+            self.dialogue.session = None;
             self.execute(text, item, None)?;
             return self.after_alone(item);
         }
@@ -166,7 +100,7 @@ impl Conductor<'_> {
         }
         if only.is_none() {
             // Its effects on views and programs are unknown.
-            self.created.clear();
+            self.ledger.created.clear();
         }
         self.look_again(only)?;
         if let Some(step) = passed {
@@ -182,8 +116,8 @@ impl Conductor<'_> {
 
     /// Notes that `only`, or any table, may hold rows that no foreign key was checked for.
     pub(super) fn note_unchecked(&mut self, only: Option<&TableKey>) {
-        for table in self.tables_of(only) {
-            let entry = &mut self.entries[table.id];
+        for table in self.ledger.tables_of(only) {
+            let entry = &mut self.ledger.entries[table.id];
             entry.unchecked |= entry.text_bytes > 0 || table.expected() > 0 || table.is_uncounted();
         }
     }
@@ -191,7 +125,7 @@ impl Conductor<'_> {
     /// `only` or all tables, without counting them: an earlier process did.
     fn not_counted(&self, only: Option<&TableKey>) -> Counted {
         Counted {
-            tables: self.tables_of(only),
+            tables: self.ledger.tables_of(only),
             countable: false,
         }
     }
@@ -200,7 +134,7 @@ impl Conductor<'_> {
     fn counts_of(&self, counted: &Counted) -> Step {
         let tables = counted.tables.iter().filter(|table| {
             let key = (table.db.clone(), table.name.clone());
-            counted.countable && self.known(&key) == Some(table.id)
+            counted.countable && self.ledger.known(&key) == Some(table.id)
         });
         Step {
             counts: tables
@@ -213,11 +147,11 @@ impl Conductor<'_> {
     /// Compares the rows of `only`, or of all tables, with what was sent, before a statement whose
     /// effects are not tracked.
     pub(super) fn count_before(&mut self, only: Option<&TableKey>) -> Result<Counted, LoadError> {
-        let tables = self.tables_of(only);
+        let tables = self.ledger.tables_of(only);
         if only.is_none() {
-            self.recounted += tables.len();
+            self.ledger.recounted += tables.len();
         }
-        let countable = only.is_some() || self.recounted <= RECOUNTS_MAX;
+        let countable = only.is_some() || self.ledger.recounted <= RECOUNTS_MAX;
         for table in tables.iter().filter(|_| countable) {
             let count = count_rows(&mut self.catalog, table)?;
             if !table.counts(count) {
@@ -227,28 +161,12 @@ impl Conductor<'_> {
         Ok(Counted { tables, countable })
     }
 
-    fn tables_of(&self, only: Option<&TableKey>) -> Vec<Arc<Table>> {
-        match only {
-            Some(key) => self
-                .known(key)
-                .map(|index| Arc::clone(&self.entries[index].table))
-                .into_iter()
-                .collect(),
-            None => self
-                .entries
-                .iter()
-                .filter(|entry| !entry.dropped && !entry.table.is_view())
-                .map(|entry| Arc::clone(&entry.table))
-                .collect(),
-        }
-    }
-
     /// Accepts the current row counts as correct.
     pub(super) fn count_after(&mut self, counted: &Counted) -> Result<(), LoadError> {
         for table in &counted.tables {
             if !counted.countable {
                 table.note_uncounted();
-            } else if self.known(&(table.db.clone(), table.name.clone())) == Some(table.id) {
+            } else if self.ledger.known(&(table.db.clone(), table.name.clone())) == Some(table.id) {
                 let count = count_rows(&mut self.catalog, table)?;
                 table.rebase(count);
             }
@@ -271,13 +189,13 @@ impl Conductor<'_> {
             return self.after_alone(item);
         }
         self.about_to_run(text, item)?;
-        let left = self.accounts_left.len();
+        let left = self.findings.accounts_left.len();
         self.execute(text, item, None)?;
         if matches!(&item.kind, ItemKind::Statement(kind) if may_define(kind)) {
             self.note_defined();
         }
         let step = Step {
-            left_account: self.accounts_left.get(left).cloned(),
+            left_account: self.findings.accounts_left.get(left).cloned(),
             ..Step::default()
         };
         if begun.is_none_or(|begun| begun.elapsed() > A_MOMENT) {
@@ -289,10 +207,10 @@ impl Conductor<'_> {
     /// What must be done after a statement whose effects are not tracked.
     fn after_alone(&mut self, item: &Item) -> Result<(), LoadError> {
         if !is_change_of_table(&item.kind) {
-            self.session = None;
+            self.dialogue.session = None;
         }
         // It may have changed any table: columns are read again before more rows arrive.
-        for entry in &mut self.entries {
+        for entry in &mut self.ledger.entries {
             entry.table.set_layout(None);
             entry.shown = None;
             entry.foreign_keys = None;
@@ -306,18 +224,18 @@ impl Conductor<'_> {
     /// that no longer exists drops out of the proof.
     pub(super) fn look_again(&mut self, only: Option<&TableKey>) -> Result<(), LoadError> {
         let indexes = match only {
-            Some(key) => self.known(key).into_iter().collect(),
-            None => (0..self.entries.len()).collect::<Vec<_>>(),
+            Some(key) => self.ledger.known(key).into_iter().collect(),
+            None => (0..self.ledger.entries.len()).collect::<Vec<_>>(),
         };
         for index in indexes {
-            if self.entries[index].dropped {
+            if self.ledger.entries[index].dropped {
                 continue;
             }
-            let table = Arc::clone(&self.entries[index].table);
-            self.entries[index].shown = None;
+            let table = Arc::clone(&self.ledger.entries[index].table);
+            self.ledger.entries[index].shown = None;
             match self.show_create(&table) {
-                Ok((_, print)) if self.entries[index].definition.is_some() => {
-                    self.entries[index].definition = Some(print);
+                Ok((_, print)) if self.ledger.entries[index].definition.is_some() => {
+                    self.ledger.entries[index].definition = Some(print);
                 }
                 Ok(_) => {}
                 // ER_NO_SUCH_TABLE: it has another name now.
@@ -343,7 +261,7 @@ impl Conductor<'_> {
 
     /// Reports loaded tables as finished.
     fn show_loaded(&self) {
-        for entry in &self.entries {
+        for entry in &self.ledger.entries {
             if let Some(seconds) = entry.table.shown_loaded() {
                 self.ctx.events.emit(refloat_run::Event::TableFinished {
                     table: entry.table.label(),
@@ -358,13 +276,14 @@ impl Conductor<'_> {
     /// A dump that disabled keys and never enabled them (it may have been cut) must not leave them
     /// disabled.
     fn enable_keys(&mut self) -> Result<(), LoadError> {
-        for index in 0..self.entries.len() {
-            if std::mem::take(&mut self.entries[index].keys_disabled)
-                && !self.entries[index].dropped
+        for index in 0..self.ledger.entries.len() {
+            if std::mem::take(&mut self.ledger.entries[index].keys_disabled)
+                && !self.ledger.entries[index].dropped
                 && !self.in_past()
             {
-                let table = Arc::clone(&self.entries[index].table);
-                self.control
+                let table = Arc::clone(&self.ledger.entries[index].table);
+                self.dialogue
+                    .control
                     .exec(format!("ALTER TABLE {} ENABLE KEYS", table.quoted()))
                     .map_err(|error| {
                         LoadError::server(
@@ -375,108 +294,5 @@ impl Conductor<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Runs the postponed definitions, each in the session state of its place in the dump.
-    pub(super) fn run_postponed(&mut self) -> Result<(), LoadError> {
-        if self.in_past() {
-            for one in std::mem::take(&mut self.postponed) {
-                self.note_program(one, &[]);
-            }
-        }
-        if self.postponed.is_empty() {
-            return Ok(());
-        }
-        self.ctx.phases.enter(Phase::Programs);
-        let mut conn = self.ctx.connect("for triggers and events")?;
-        let _kill = self.ctx.kill_on_cancel(&conn);
-        let mut collations = Collations::default();
-        let result = self.run_each(&mut conn, &mut collations);
-        let restored = collations.restore(&mut conn);
-        result.and(restored)
-    }
-
-    fn run_each(
-        &mut self,
-        conn: &mut Connection,
-        collations: &mut Collations,
-    ) -> Result<(), LoadError> {
-        let server =
-            |error| LoadError::server("preparing the session for triggers and events", error);
-        let mut current = None;
-        for one in std::mem::take(&mut self.postponed) {
-            self.check_cancel()?;
-            if current
-                .as_ref()
-                .is_none_or(|current| !Arc::ptr_eq(current, &one.session))
-            {
-                conn.exec(one.session.exact_set()).map_err(server)?;
-                if let Some(database) = &one.session.database {
-                    conn.exec(format!("USE {}", refloat_sqltext::quote_ident(database)))
-                        .map_err(server)?;
-                }
-                current = Some(Arc::clone(&one.session));
-            }
-            if let (Some(database), Some(collation)) = (&one.session.database, &one.collation) {
-                collations.set(conn, database, collation)?;
-            }
-            if one.creates {
-                let key = (one.object.database.clone(), one.object.name.clone());
-                self.replace_program(one.object.kind, &key)?;
-                self.remove_leftover(one.object.kind, &key)?;
-            }
-            self.statements += 1;
-            match conn.exec(&one.text) {
-                Ok(ok) => {
-                    self.touched = true;
-                    let codes = judge_definition(&self.ctx, conn, &ok, one.line, &one.text, &[])?;
-                    self.note_program(one, &codes);
-                }
-                Err(_) if self.ctx.cancel.is_cancelled() => return Err(self.ctx.interrupted()),
-                Err(error)
-                    if error.server_code().is_some()
-                        && (one.creates || !error.is_lost_connection()) =>
-                {
-                    self.fail(StatementFailure {
-                        file: one.file.to_string(),
-                        line: one.line,
-                        offset: one.offset,
-                        head: head(&one.text),
-                        code: error.server_code().unwrap_or(0),
-                        message: error.to_string(),
-                        table: one.table.as_ref().map(|key| format!("{}.{}", key.0, key.1)),
-                        ..StatementFailure::default()
-                    })?;
-                }
-                Err(error) => {
-                    return Err(LoadError::server(
-                        format!("line {}: running {}", one.line, head(&one.text)),
-                        error,
-                    ));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Keeps track of a trigger or event that was created or dropped with these warnings.
-    fn note_program(&mut self, one: Postponed, warnings: &[u16]) {
-        let key = (one.object.database.clone(), one.object.name.clone());
-        if !one.creates {
-            self.forget_created(one.object.kind, &key);
-            if one.object.kind == Kind::Trigger {
-                self.forget_trigger(&key);
-            }
-        } else if warnings.iter().any(|code| EVENT_IS_OVER.contains(code)) {
-            self.ctx.events.note(format!(
-                "event {}.{} is over, and the server keeps no events that are",
-                key.0, key.1
-            ));
-        } else {
-            self.created.push(one.object);
-            if let Some(table) = one.table {
-                self.note_trigger(table, key.1);
-            }
-        }
     }
 }

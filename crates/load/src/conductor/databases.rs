@@ -6,7 +6,7 @@ use refloat_sqltext::{Item, TokenKind, literal, quote_ident, tokens};
 use refloat_wire::Connection;
 
 use super::Conductor;
-use super::registry::{TableKey, Touch};
+use super::registry::Touch;
 use crate::error::LoadError;
 use crate::options::ExistingPolicy;
 
@@ -42,13 +42,14 @@ impl Conductor<'_> {
             || self.ctx.options.existing != ExistingPolicy::Refuse
             || !self.ctx.options.tables.is_empty();
         let kept = keeps && default_collation(&mut self.catalog, &name)?.is_some();
-        if kept && self.undropped.remove(&name) {
+        if kept && self.ledger.undropped.remove(&name) {
             self.alter_undropped(&name, database, text, item)?;
         }
         let created = kept || self.execute(text, item, None)?.is_some();
         if created && self.place.enters {
-            self.session = None;
-            self.control
+            self.dialogue.session = None;
+            self.dialogue
+                .control
                 .exec(format!("USE {}", refloat_sqltext::quote_ident(&name)))
                 .map_err(|error| LoadError::server(format!("going into database {name}"), error))?;
         }
@@ -70,12 +71,12 @@ impl Conductor<'_> {
             (None, None) => return self.execute(text, item, None).map(drop),
         };
         let name = self.own_database(&name, item)?;
-        if self.ctx.options.existing == ExistingPolicy::Append && self.held_anything(&name) {
+        if self.ctx.options.existing == ExistingPolicy::Append && self.ledger.held_anything(&name) {
             self.leave_out(text, item);
             return Ok(());
         }
         self.note_collation(&name)?;
-        self.altered.insert(name);
+        self.ledger.altered.insert(name);
         self.execute(text, item, None).map(drop)
     }
 
@@ -116,27 +117,23 @@ impl Conductor<'_> {
         let name = self.own_database(database, item)?;
         self.refuse_same_name(&(name.clone(), String::new()))?;
         // With --replace, only what the dump recreates is dropped.
-        if self.ctx.options.existing == ExistingPolicy::Replace && self.held_anything(&name) {
-            self.undropped.insert(name);
+        if self.ctx.options.existing == ExistingPolicy::Replace && self.ledger.held_anything(&name)
+        {
+            self.ledger.undropped.insert(name);
             self.leave_out(text, item);
             return Ok(());
         }
         self.settle()?;
-        self.databases.remove(&name);
-        self.created.retain(|one| one.database != name);
-        let gone: Vec<TableKey> = self
-            .entries
-            .iter()
-            .filter(|entry| !entry.dropped && entry.table.db == name)
-            .map(|entry| (entry.table.db.clone(), entry.table.name.clone()))
-            .collect();
+        self.ledger.databases.remove(&name);
+        self.ledger.created.retain(|one| one.database != name);
+        let gone = self.ledger.tables_in(&name);
         for key in &gone {
             self.forget(key);
         }
         if self.database_begun_behind(&name, item) {
             return Ok(());
         }
-        self.session = None;
+        self.dialogue.session = None;
         self.execute(text, item, None).map(drop)
     }
 
@@ -145,7 +142,7 @@ impl Conductor<'_> {
         &mut self,
         database: Option<&str>,
     ) -> Result<Option<String>, LoadError> {
-        match database.filter(|database| self.altered.contains(*database)) {
+        match database.filter(|database| self.ledger.altered.contains(*database)) {
             Some(database) => default_collation(&mut self.catalog, database),
             None => Ok(None),
         }

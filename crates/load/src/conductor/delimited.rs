@@ -10,7 +10,8 @@ use refloat_source::items;
 use refloat_sqltext::{CharsetFamily, InsertHeader, InsertVerb, quote_ident};
 use refloat_store::Input;
 
-use super::registry::{TableKey, Touch};
+use super::name::TableKey;
+use super::registry::Touch;
 use super::{BLOCK_BYTES, Conductor, PIECE_BYTES};
 use crate::chunk::Head;
 use crate::error::LoadError;
@@ -89,7 +90,7 @@ impl Conductor<'_> {
         while !reader.eof && rest.len() < want {
             let before = rest.len();
             reader.eof = reader.input.read_block(&mut rest, want - before)? == 0;
-            self.bytes += (rest.len() - before) as u64;
+            self.findings.bytes += (rest.len() - before) as u64;
         }
         let block = Arc::new(Block::new(rest, Arc::clone(pool)));
         let format = &reader.file.format;
@@ -178,12 +179,12 @@ impl Conductor<'_> {
         let index = self.table_for_rows(&key)?;
         if self.place.current != Some(index) {
             self.finish_current()?;
-            if self.entries[index].build_begun {
+            if self.ledger.entries[index].build_begun {
                 self.queue.wait_key(index)?;
             }
             self.place.current = Some(index);
         }
-        let table = Arc::clone(&self.entries[index].table);
+        let table = Arc::clone(&self.ledger.entries[index].table);
         let wrong = |message: String| LoadError::Fields {
             file: self.place.name.to_string(),
             line,
@@ -238,7 +239,7 @@ impl Conductor<'_> {
         });
         if numbered_column.is_some() && numbered.is_none() {
             // The server assigns the numbers, in the order of the rows.
-            self.entries[index].ordered = true;
+            self.ledger.entries[index].ordered = true;
         }
         // A row that has not ended carries its server's end of time, which is different before
         // MariaDB 11.5.
@@ -279,7 +280,7 @@ impl Conductor<'_> {
         let index = target.index;
         let text = &block[range.clone()];
         if let Some(position) = target.numbered
-            && !self.entries[index].ordered
+            && !self.ledger.entries[index].ordered
         {
             let session = &target.head.session;
             let zero = !session.has_mode("NO_AUTO_VALUE_ON_ZERO");
@@ -290,12 +291,12 @@ impl Conductor<'_> {
                 // The server assigns numbers in the order of the rows, after those already there.
                 self.queue.flush(index, None)?;
                 self.queue.wait_key(index)?;
-                self.entries[index].ordered = true;
+                self.ledger.entries[index].ordered = true;
             }
         }
-        self.touched = true;
+        self.findings.touched = true;
         self.place.rows += rows;
-        let entry = &mut self.entries[index];
+        let entry = &mut self.ledger.entries[index];
         entry.session = Some(Arc::clone(&target.head.session));
         entry.note_session(&target.head.session, false);
         entry.text_bytes += text.len() as u64;

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use refloat_wire::Connection;
 
 use super::Conductor;
-use super::registry::TableKey;
+use super::name::TableKey;
 use crate::error::{LoadError, Refusal};
 
 /// What a dump has created, for servers with case-insensitive names.
@@ -52,7 +52,7 @@ impl Conductor<'_> {
     /// Refuses a name that means something the dump created under another name: the second would
     /// take the first one's place and rows.
     pub(super) fn refuse_same_name(&self, key: &TableKey) -> Result<(), LoadError> {
-        match self.folded.other(key) {
+        match self.ledger.folded.other(key) {
             Some(first) => Err(LoadError::Refused(vec![Refusal::same_name(
                 &shown(first),
                 &shown(key),
@@ -65,8 +65,8 @@ impl Conductor<'_> {
     /// now on.
     pub(super) fn note_name(&mut self, key: &TableKey) -> Result<(), LoadError> {
         self.refuse_same_name(key)?;
-        if self.folded.on {
-            self.folded.spelled.insert(folded(key), key.clone());
+        if self.ledger.folded.on {
+            self.ledger.folded.spelled.insert(folded(key), key.clone());
         }
         Ok(())
     }

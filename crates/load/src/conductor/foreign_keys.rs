@@ -8,7 +8,7 @@ use refloat_sqltext::ddl::ForeignKey;
 use refloat_sqltext::{InsertVerb, Item, quote_ident};
 
 use super::Conductor;
-use super::registry::ForeignKeys;
+use super::entry::ForeignKeys;
 use super::resume::Step;
 use crate::error::LoadError;
 use crate::link::Link;
@@ -34,7 +34,7 @@ impl Conductor<'_> {
         index: usize,
         verb: InsertVerb,
     ) -> Result<bool, LoadError> {
-        let entry = &self.entries[index];
+        let entry = &self.ledger.entries[index];
         let always = verb == InsertVerb::InsertIgnore || !entry.table.created || entry.unchecked;
         Ok(match self.foreign_keys(index)? {
             ForeignKeys::Read(keys) => always && !keys.is_empty(),
@@ -50,22 +50,22 @@ impl Conductor<'_> {
     }
 
     fn foreign_keys(&mut self, index: usize) -> Result<&ForeignKeys, LoadError> {
-        if self.entries[index].foreign_keys.is_none() {
-            let table = Arc::clone(&self.entries[index].table);
+        if self.ledger.entries[index].foreign_keys.is_none() {
+            let table = Arc::clone(&self.ledger.entries[index].table);
             let (create, _) = self.show_create(&table)?;
             // Deferred keys are not shown.
             let put_off = table.deferral().foreign_keys.clone();
             let found = ForeignKeys::of(&create).and(&put_off);
-            self.entries[index].foreign_keys = Some(found);
+            self.ledger.entries[index].foreign_keys = Some(found);
         }
-        let found = self.entries[index].foreign_keys.as_ref();
+        let found = self.ledger.entries[index].foreign_keys.as_ref();
         Ok(found.unwrap_or(&ForeignKeys::Unreadable))
     }
 
     /// Looks for the parents of rows whose session checks foreign keys. Writers do not check,
     /// because the parents of a row may be in flight beside it.
     pub(super) fn look_for_parents(&mut self) -> Result<(), LoadError> {
-        let entries = self.entries.iter_mut().enumerate();
+        let entries = self.ledger.entries.iter_mut().enumerate();
         let asked: Vec<usize> = entries
             .filter_map(|(index, entry)| {
                 (std::mem::take(&mut entry.wants_parents) && !entry.dropped).then_some(index)
@@ -80,9 +80,10 @@ impl Conductor<'_> {
             return Err(LoadError::Orphans(found));
         }
         for one in found {
-            self.orphans
+            self.findings
+                .orphans
                 .retain(|other| (&other.table, &other.constraint) != (&one.table, &one.constraint));
-            self.orphans.push(one);
+            self.findings.orphans.push(one);
         }
         Ok(())
     }
@@ -99,9 +100,9 @@ impl Conductor<'_> {
         if !checked || !alone || self.session()?.foreign_key_checks() {
             return Ok(());
         }
-        let wanted = self.entries.iter().any(|entry| entry.wants_parents);
+        let wanted = self.ledger.entries.iter().any(|entry| entry.wants_parents);
         if self.passed(text, item)?.is_some() {
-            for entry in &mut self.entries {
+            for entry in &mut self.ledger.entries {
                 entry.wants_parents = false;
             }
         } else if wanted {
@@ -117,11 +118,11 @@ impl Conductor<'_> {
         if self.ctx.options.foreign_keys != ForeignKeyMode::Checked {
             return Ok(());
         }
-        let entries = self.entries.iter().enumerate();
+        let entries = self.ledger.entries.iter().enumerate();
         let all: Vec<usize> = entries
             .filter_map(|(index, entry)| (!entry.dropped).then_some(index))
             .collect();
-        self.orphans = self.orphans_of(&all)?;
+        self.findings.orphans = self.orphans_of(&all)?;
         Ok(())
     }
 
@@ -129,7 +130,7 @@ impl Conductor<'_> {
     fn orphans_of(&mut self, tables: &[usize]) -> Result<Vec<OrphanRows>, LoadError> {
         let found: Arc<Mutex<Vec<OrphanRows>>> = Arc::default();
         for &index in tables {
-            let table = Arc::clone(&self.entries[index].table);
+            let table = Arc::clone(&self.ledger.entries[index].table);
             let keys = match self.foreign_keys(index)? {
                 ForeignKeys::Read(keys) => keys.clone(),
                 ForeignKeys::Unreadable => {

@@ -15,7 +15,7 @@ use refloat_sqltext::{InsertVerb, literal};
 use refloat_wire::Vendor;
 
 use super::Conductor;
-use super::registry::Entry;
+use super::entry::Entry;
 use crate::deferral::{Deferral, split};
 use crate::error::LoadError;
 use crate::link::Link;
@@ -33,8 +33,10 @@ impl Conductor<'_> {
     /// Drops what can be deferred from a table that is still empty: secondary indexes and foreign
     /// keys.
     pub(super) fn defer(&mut self, index: usize) -> Result<(), LoadError> {
-        let table = Arc::clone(&self.entries[index].table);
-        if !self.entries[index].engine.eq_ignore_ascii_case("innodb")
+        let table = Arc::clone(&self.ledger.entries[index].table);
+        if !self.ledger.entries[index]
+            .engine
+            .eq_ignore_ascii_case("innodb")
             || !table.created
             || table.rows() > 0
         {
@@ -91,7 +93,7 @@ impl Conductor<'_> {
 
     /// Adds what was deferred for one table, before rows arrive that need it.
     pub(super) fn build_now(&mut self, index: usize) -> Result<(), LoadError> {
-        let table = Arc::clone(&self.entries[index].table);
+        let table = Arc::clone(&self.ledger.entries[index].table);
         let deferral = table.deferral().clone();
         if deferral.clauses().is_empty() {
             return Ok(());
@@ -117,7 +119,7 @@ impl Conductor<'_> {
 
     /// The task that follows the rows of a table: building its indexes, if they were deferred.
     pub(super) fn build_task(&mut self, index: usize) -> Result<Option<Task>, LoadError> {
-        let entry = &mut self.entries[index];
+        let entry = &mut self.ledger.entries[index];
         let deferral = entry.table.deferral().clone();
         let builds = (deferral.keys.len() + deferral.fulltext.len()) as u64;
         if builds == 0 {
@@ -144,13 +146,13 @@ impl Conductor<'_> {
     /// Waits for the index builds, adds foreign keys once all tables have their indexes, and looks
     /// for the parents of rows whose session asks for that.
     pub(super) fn finish_builds(&mut self) -> Result<(), LoadError> {
-        if self.entries.iter().any(|entry| entry.build_begun) {
+        if self.ledger.entries.iter().any(|entry| entry.build_begun) {
             self.ctx.phases.enter(Phase::Indexes);
             self.note_defined();
         }
         self.queue.wait_all()?;
         self.add_foreign_keys()?;
-        for entry in &mut self.entries {
+        for entry in &mut self.ledger.entries {
             entry.build_begun = false;
             entry.complete = true;
         }
@@ -175,8 +177,8 @@ impl Conductor<'_> {
 
     /// Adds foreign keys one table at a time: parents and children lock each other's definitions.
     fn add_foreign_keys(&mut self) -> Result<(), LoadError> {
-        for index in 0..self.entries.len() {
-            if self.entries[index].waits_for_foreign_keys() {
+        for index in 0..self.ledger.entries.len() {
+            if self.ledger.entries[index].waits_for_foreign_keys() {
                 self.ctx.phases.enter(Phase::ForeignKeys);
                 self.add_foreign_keys_of(index)?;
             }
@@ -186,7 +188,7 @@ impl Conductor<'_> {
 
     /// Adds the deferred foreign keys of one table, if any.
     fn add_foreign_keys_of(&mut self, index: usize) -> Result<(), LoadError> {
-        let table = Arc::clone(&self.entries[index].table);
+        let table = Arc::clone(&self.ledger.entries[index].table);
         let deferral = table.deferral().clone();
         if deferral.foreign_keys.is_empty() {
             return Ok(());
@@ -225,16 +227,21 @@ impl Conductor<'_> {
         if verb != InsertVerb::Replace || !self.session()?.foreign_key_checks() {
             return Ok(false);
         }
-        if self.entries.iter().any(Entry::waits_for_foreign_keys) {
+        if self
+            .ledger
+            .entries
+            .iter()
+            .any(Entry::waits_for_foreign_keys)
+        {
             return Ok(true);
         }
-        let tables = self.entries.len();
-        if let Some((then, is)) = self.entries[index].is_referred_to
+        let tables = self.ledger.entries.len();
+        if let Some((then, is)) = self.ledger.entries[index].is_referred_to
             && then == tables
         {
             return Ok(is);
         }
-        let table = Arc::clone(&self.entries[index].table);
+        let table = Arc::clone(&self.ledger.entries[index].table);
         let sql = format!(
             "SELECT COUNT(*) FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE UNIQUE_CONSTRAINT_SCHEMA = {} AND REFERENCED_TABLE_NAME = {}",
             literal(&table.db),
@@ -247,7 +254,7 @@ impl Conductor<'_> {
             )
         })?;
         let is = found.u64(0, 0).unwrap_or(0) > 0;
-        self.entries[index].is_referred_to = Some((tables, is));
+        self.ledger.entries[index].is_referred_to = Some((tables, is));
         Ok(is)
     }
 }

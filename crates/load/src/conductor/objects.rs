@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use refloat_sqltext::{Item, ObjectName, head};
 
-use super::registry::{TableKey, Touch, quoted_name};
-use super::{Conductor, Postponed};
+use super::Conductor;
+use super::name::{TableKey, quoted_name};
+use super::postponed::Postponed;
+use super::registry::Touch;
 use crate::error::LoadError;
 use crate::options::ExistingPolicy;
 use crate::programs::{Created, Kind, TriggerFor};
@@ -13,13 +15,15 @@ use crate::programs::{Created, Kind, TriggerFor};
 impl Conductor<'_> {
     /// Lists a statement that is left out on purpose.
     pub(super) fn leave_out(&mut self, text: &[u8], item: &Item) {
-        self.skipped
+        self.findings
+            .skipped
             .push(format!("line {}: {}", item.line, head(text)));
     }
 
     /// Whether a program stays as it is, because it existed before and `--append` only adds.
     pub(super) fn keeps(&self, kind: Kind, key: &TableKey) -> bool {
-        self.ctx.options.existing == ExistingPolicy::Append && self.existed_program(kind, key)
+        self.ctx.options.existing == ExistingPolicy::Append
+            && self.ledger.existed_program(kind, key)
     }
 
     /// Runs a statement about a view, routine or sequence. It needs the definitions before it, but
@@ -53,7 +57,7 @@ impl Conductor<'_> {
         let replaces = self.ctx.options.existing == ExistingPolicy::Replace
             && !matches!(kind, Kind::Sequence | Kind::Trigger)
             && !Self::is_system(&key.0);
-        if !replaces || !self.existed_program(kind, key) {
+        if !replaces || !self.ledger.existed_program(kind, key) {
             return Ok(());
         }
         let quoted = quoted_name(key);
@@ -63,11 +67,11 @@ impl Conductor<'_> {
             .map_err(|error| {
                 LoadError::server(format!("dropping {kind} {}.{}", key.0, key.1), error)
             })?;
-        self.touched = true;
+        self.findings.touched = true;
         if kind == Kind::View {
             self.forget(key);
         }
-        self.forget_program(kind, key);
+        self.ledger.forget_program(kind, key);
         Ok(())
     }
 
@@ -90,7 +94,7 @@ impl Conductor<'_> {
             && let Some(kind) = kind
         {
             self.look_at_view_again(&key);
-            self.created.push(created(kind, &key));
+            self.ledger.created.push(created(kind, &key));
         }
         Ok(())
     }
@@ -106,8 +110,8 @@ impl Conductor<'_> {
         if self.define(kind, false, &key, text, item)?
             && let Some(kind) = kind
         {
-            self.forget_program(kind, &key);
-            self.forget_created(kind, &key);
+            self.ledger.forget_program(kind, &key);
+            self.ledger.forget_created(kind, &key);
         }
         Ok(())
     }
@@ -137,20 +141,13 @@ impl Conductor<'_> {
             return Ok(());
         }
         for key in &keys {
-            self.forget_created(Kind::View, key);
+            self.ledger.forget_created(Kind::View, key);
             // A table of this name is not a view, and still exists.
-            if self.known(key).is_none() || self.is_known_view(key) {
+            if self.ledger.known(key).is_none() || self.ledger.is_known_view(key) {
                 self.forget(key);
             }
         }
         Ok(())
-    }
-
-    /// Takes a program off the list of those that must exist at the end.
-    pub(super) fn forget_created(&mut self, kind: Kind, key: &TableKey) {
-        self.created.retain(|one| {
-            one.kind != kind || one.database != key.0 || !one.name.eq_ignore_ascii_case(&key.1)
-        });
     }
 
     /// Postpones a trigger or event until the rows are in: they must not fire it.

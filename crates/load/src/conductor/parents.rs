@@ -21,10 +21,10 @@ impl Conductor<'_> {
         let mode = self.session()?.lex_mode();
         let parsed = parse_create_table(create, mode).ok();
         let keys: Vec<&ForeignKey> = parsed.iter().flat_map(CreateTable::foreign_keys).collect();
-        for index in 0..self.entries.len() {
-            let table = &self.entries[index].table;
+        for index in 0..self.ledger.entries.len() {
+            let table = &self.ledger.entries[index].table;
             let put_off = table.deferral().keys.clone();
-            if put_off.is_empty() || self.entries[index].dropped {
+            if put_off.is_empty() || self.ledger.entries[index].dropped {
                 continue;
             }
             let named = |key: &&&ForeignKey| {

@@ -113,7 +113,7 @@ impl Conductor<'_> {
     /// Reads one block of a file of statements and runs it. `false` at the end of the file.
     pub(super) fn read_statements(&mut self, reader: &mut SqlReader) -> Result<bool, LoadError> {
         let session = self.session()?;
-        let mut mode = self.unset.mode_or(session.lex_mode());
+        let mut mode = self.dialogue.unset.mode_or(session.lex_mode());
         reader.cutter.set_mode(mode);
         // A row larger than a block doubles the next block, so that its start is not copied over
         // and over.
@@ -124,7 +124,7 @@ impl Conductor<'_> {
             if reader.input.read_block(&mut rest, want - before)? == 0 {
                 reader.eof = true;
             }
-            self.bytes += (rest.len() - before) as u64;
+            self.findings.bytes += (rest.len() - before) as u64;
             reader.read += (rest.len() - before) as u64;
         }
         if !reader.whole && has_tail(&rest) {
@@ -153,10 +153,7 @@ impl Conductor<'_> {
                         .fetch_add((len - rows) as u64, std::sync::atomic::Ordering::Relaxed);
                     self.item(&block, at, &item)?;
                     at += len;
-                    let now = self
-                        .session
-                        .as_ref()
-                        .map_or(mode, |session| self.unset.mode_or(session.lex_mode()));
+                    let now = self.dialogue.lex_mode().unwrap_or(mode);
                     if now != mode {
                         reader.cutter.set_mode(now);
                         mode = now;

@@ -22,7 +22,7 @@ impl Conductor<'_> {
     pub(crate) fn prove(&mut self) -> Result<Proof, LoadError> {
         self.ctx.phases.enter(Phase::Proof);
         let found: Arc<Mutex<Proof>> = Arc::default();
-        for entry in self.entries.iter().filter(|entry| !entry.dropped) {
+        for entry in self.ledger.entries.iter().filter(|entry| !entry.dropped) {
             let (table, definition, found) = (
                 Arc::clone(&entry.table),
                 entry.definition,
@@ -52,15 +52,15 @@ impl Conductor<'_> {
         self.queue.wait_all()?;
         let mut proof = std::mem::take(&mut *found.lock().unwrap_or_else(PoisonError::into_inner));
         proof.done = true;
-        proof.programs_checked = self.created.len() as u64;
+        proof.programs_checked = self.ledger.created.len() as u64;
         for difference in programs {
             proof.differences.push(difference);
         }
-        let compared = self.entries.iter().filter(|entry| !entry.dropped);
+        let compared = self.ledger.entries.iter().filter(|entry| !entry.dropped);
         let compared = compared.filter(|entry| entry.table.compared().any);
         proof.first_rows_compared = compared.count() as u64;
         proof.first_rows_not_compared = self.ctx.tally().not_compared;
-        proof.orphans = std::mem::take(&mut self.orphans);
+        proof.orphans = std::mem::take(&mut self.findings.orphans);
         let early: Bounded<Difference> = self.ctx.tally().differences;
         proof.differences.total += early.total;
         proof.differences.first.extend(early.first);
@@ -77,7 +77,7 @@ impl Conductor<'_> {
         self.catalog
             .exec("SET NAMES utf8mb4")
             .map_err(|error| LoadError::server("preparing the session for the proof", error))?;
-        missing(&mut self.catalog, &self.created)
+        missing(&mut self.catalog, &self.ledger.created)
     }
 }
 

@@ -1,142 +1,27 @@
 //! What is known about the target: databases as they were found, and tables as the dump brings
 //! them.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use refloat_read::{columns, foreign};
 use refloat_run::Event;
 use refloat_run::progress::TableState;
-use refloat_schema::columns::{Column, Layout};
+use refloat_schema::columns::Layout;
 use refloat_schema::pattern::is_system_database;
-use refloat_sqltext::ddl::{ForeignKey, parse_create_table};
-use refloat_sqltext::{LexMode, ObjectName, literal, quote_ident};
+use refloat_sqltext::{ObjectName, literal, quote_ident};
 
 use super::Conductor;
+use super::ledger::Database;
+use super::name::{TableKey, quoted_name};
 use super::resume::DatabaseStep;
 use crate::error::{LoadError, Refusal};
 use crate::options::{ExistingPolicy, SystemSchemaMode};
-use crate::programs::{Contents, Kind};
-use crate::session::Session;
+use crate::programs::Contents;
 use crate::table::{Table, TableDetail, is_transactional};
 
 /// Run before reading a definition to compare it. The server shows `TIMESTAMP` defaults in the
 /// session's time zone and names in the quotes of its `sql_mode`, and some modes leave options out.
 pub const SHOW_SESSION: &str = "SET SESSION time_zone = _utf8mb4'+00:00', SESSION sql_mode = ''";
-
-/// Database and name.
-pub type TableKey = (String, String);
-
-/// Quotes a table, view or routine: `` `database`.`name` ``.
-pub fn quoted_name(key: &TableKey) -> String {
-    format!("{}.{}", quote_ident(&key.0), quote_ident(&key.1))
-}
-
-/// A table of the dump, and how far its load has got.
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "independent facts about one table, each read by itself"
-)]
-pub struct Entry {
-    /// Shared with the workers.
-    pub table: Arc<Table>,
-    /// Session state of its latest rows.
-    pub session: Option<Arc<Session>>,
-    /// Whether its rows must be written in dump order, by one worker at a time.
-    pub ordered: bool,
-    /// Whether it was decided to defer its indexes or not.
-    pub decided: bool,
-    /// Whether the index build after its rows has started.
-    pub build_begun: bool,
-    /// Bytes of row text seen so far.
-    pub text_bytes: u64,
-    /// Rows cut so far into chunks of a fixed number of rows.
-    pub cut_rows: u64,
-    /// Fingerprint of `SHOW CREATE TABLE` before its rows, without the next `AUTO_INCREMENT` value.
-    pub definition: Option<u128>,
-    /// Its columns, if the definition just shown could be parsed.
-    pub shown: Option<Vec<Column>>,
-    /// Storage engine.
-    pub engine: String,
-    /// Whether the table is system-versioned.
-    pub versioned: bool,
-    /// Whether `DISABLE KEYS` was run for it.
-    pub keys_disabled: bool,
-    /// Its foreign keys, once they were read. Reset when the dump may have changed the table.
-    pub foreign_keys: Option<ForeignKeys>,
-    /// Whether it may hold rows that no foreign key was checked for: rows of a session without
-    /// checks, or rows older than the key.
-    pub unchecked: bool,
-    /// Whether it has rows of a session with checks whose parents were not looked for yet.
-    pub wants_parents: bool,
-    /// Whether foreign keys refer to it, with the number of known tables when that was looked up.
-    /// Reset when the dump may have changed the table.
-    pub is_referred_to: Option<(usize, bool)>,
-    /// Whether its indexes and foreign keys are all in place.
-    pub complete: bool,
-    /// Whether the dump dropped it again.
-    pub dropped: bool,
-}
-
-impl Entry {
-    /// Notes that rows of this session follow. `compared`: the server itself looks for their
-    /// parents.
-    pub fn note_session(&mut self, session: &Session, compared: bool) {
-        let checks = session.foreign_key_checks();
-        self.unchecked |= !checks;
-        self.wants_parents |= checks && !compared && !self.table.is_view();
-    }
-
-    /// Whether it has deferred foreign keys to add.
-    pub fn waits_for_foreign_keys(&self) -> bool {
-        !self.dropped && !self.table.deferral().foreign_keys.is_empty()
-    }
-}
-
-/// Foreign keys of a table.
-pub enum ForeignKeys {
-    /// All of them.
-    Read(Vec<ForeignKey>),
-    /// The definition that the server shows cannot be parsed.
-    Unreadable,
-}
-
-impl ForeignKeys {
-    /// The keys in a `SHOW CREATE TABLE` text.
-    pub fn of(create: &str) -> Self {
-        if !create.contains(" FOREIGN KEY (") {
-            return Self::Read(Vec::new());
-        }
-        let Ok(parsed) = parse_create_table(create.as_bytes(), LexMode::default()) else {
-            return Self::Unreadable;
-        };
-        Self::Read(parsed.foreign_keys().cloned().collect())
-    }
-
-    /// Adds deferred keys, given as the clauses that add them.
-    pub fn and(self, put_off: &[String]) -> Self {
-        let elements: Vec<&str> = put_off
-            .iter()
-            .map(|clause| clause.strip_prefix("ADD ").unwrap_or(clause))
-            .collect();
-        let others = match elements.as_slice() {
-            [] => return self,
-            elements => Self::of(&format!("CREATE TABLE t ({})", elements.join(", "))),
-        };
-        match (self, others) {
-            (Self::Read(shown), Self::Read(others)) => Self::Read([shown, others].concat()),
-            _ => Self::Unreadable,
-        }
-    }
-}
-
-/// A database as it was found.
-pub struct Database {
-    /// What it held then and still holds.
-    pub contents: Contents,
-    /// Whether its contents were checked against the policy for existing objects.
-    judged: bool,
-}
 
 /// What a statement does in a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -188,18 +73,18 @@ impl Conductor<'_> {
     /// something.
     pub(super) fn touch(&mut self, database: &str, touch: Touch) -> Result<(), LoadError> {
         if let Some(wanted) = &self.ctx.options.database
-            && !self.folded.same(wanted, database)
+            && !self.ledger.folded.same(wanted, database)
             && !Self::is_system(database)
         {
             let refusal = Refusal::other_database(database, None, wanted);
             return Err(LoadError::Refused(vec![refusal]));
         }
-        if !self.databases.contains_key(database) {
+        if !self.ledger.databases.contains_key(database) {
             let found = self.first_look(database)?;
-            self.databases.insert(database.to_owned(), found);
+            self.ledger.databases.insert(database.to_owned(), found);
         }
         let policy = self.ctx.options.existing;
-        let Some(found) = self.databases.get_mut(database) else {
+        let Some(found) = self.ledger.databases.get_mut(database) else {
             return Ok(());
         };
         if touch == Touch::Rows
@@ -256,57 +141,6 @@ impl Conductor<'_> {
         })
     }
 
-    /// Whether a database had tables before the run and still has some of them.
-    pub(super) fn held_tables(&self, database: &str) -> bool {
-        self.databases
-            .get(database)
-            .is_some_and(|found| !found.contents.tables.is_empty())
-    }
-
-    /// Whether a base table of this name existed before the run and still does.
-    pub(super) fn existed(&self, key: &TableKey) -> bool {
-        self.databases
-            .get(&key.0)
-            .is_some_and(|database| self.holds(&database.contents.tables, &key.1))
-    }
-
-    /// Whether a list of the server's names contains this one, compared as the server does.
-    fn holds(&self, names: &HashSet<String>, name: &str) -> bool {
-        names.contains(name)
-            || self.folded.on && names.iter().any(|one| self.folded.same(one, name))
-    }
-
-    /// Whether a database held anything before the run and still holds some of it.
-    pub(super) fn held_anything(&self, database: &str) -> bool {
-        self.databases
-            .get(database)
-            .is_some_and(|found| !found.contents.names().is_empty())
-    }
-
-    /// Whether a view or program of this name existed before the run and still does.
-    pub(super) fn existed_program(&self, kind: Kind, key: &TableKey) -> bool {
-        self.databases
-            .get(&key.0)
-            .is_some_and(|database| match kind {
-                Kind::View => self.holds(&database.contents.views, &key.1),
-                Kind::Sequence => self.holds(&database.contents.tables, &key.1),
-                _ => database
-                    .contents
-                    .programs
-                    .contains(&(kind, key.1.to_lowercase())),
-            })
-    }
-
-    /// Forgets a program that existed before, after it was dropped.
-    pub(super) fn forget_program(&mut self, kind: Kind, key: &TableKey) {
-        if let Some(database) = self.databases.get_mut(&key.0) {
-            database
-                .contents
-                .programs
-                .remove(&(kind, key.1.to_lowercase()));
-        }
-    }
-
     /// Whether a table of this name exists now.
     pub(super) fn is_there(&mut self, key: &TableKey) -> Result<bool, LoadError> {
         match self
@@ -323,70 +157,16 @@ impl Conductor<'_> {
         }
     }
 
-    /// Forgets what existed before, after the dump dropped it.
+    /// Forgets what had a name, after the dump dropped it, and its postponed triggers.
     pub(super) fn forget(&mut self, key: &TableKey) {
-        if let Some(database) = self.databases.get_mut(&key.0) {
-            let contents = &mut database.contents;
-            contents.tables.remove(&key.1);
-            contents.views.remove(&key.1);
-            if self.folded.on {
-                let other = |name: &String| !self.folded.same(name, &key.1);
-                contents.tables.retain(other);
-                contents.views.retain(other);
-            }
-        }
-        if let Some(index) = self.by_name.remove(key) {
-            self.entries[index].dropped = true;
-        }
-        // Its triggers go with it, including postponed ones.
-        self.triggered.remove(key);
+        self.ledger.forget(key);
         self.postponed.retain(|one| one.table.as_ref() != Some(key));
-        self.created.retain(|one| {
-            one.database != key.0
-                || one
-                    .trigger
-                    .as_ref()
-                    .is_none_or(|trigger| trigger.table != key.1)
-        });
-    }
-
-    /// Adds a table, which is the one of this name from now on.
-    pub(super) fn register(&mut self, key: TableKey, created: bool, rows_before: u64) -> usize {
-        let index = self.entries.len();
-        let table = Table::new(index, key.0.clone(), key.1.clone(), created, rows_before);
-        self.entries.push(Entry {
-            table: Arc::new(table),
-            session: None,
-            ordered: false,
-            decided: !created,
-            build_begun: false,
-            text_bytes: 0,
-            cut_rows: 0,
-            definition: None,
-            shown: None,
-            engine: String::new(),
-            versioned: false,
-            keys_disabled: false,
-            foreign_keys: None,
-            unchecked: false,
-            wants_parents: false,
-            is_referred_to: None,
-            complete: false,
-            dropped: false,
-        });
-        self.by_name.insert(key, index);
-        index
-    }
-
-    /// The table of this name, if the run has seen it.
-    pub(super) fn known(&self, key: &TableKey) -> Option<usize> {
-        self.by_name.get(key).copied()
     }
 
     /// The table that rows are for. It is examined before its first rows.
     pub(super) fn table_for_rows(&mut self, key: &TableKey) -> Result<usize, LoadError> {
-        if let Some(index) = self.known(key) {
-            if self.entries[index].table.layout().is_none() {
+        if let Some(index) = self.ledger.known(key) {
+            if self.ledger.entries[index].table.layout().is_none() {
                 self.read_layout(index)?;
             }
             return Ok(index);
@@ -398,9 +178,9 @@ impl Conductor<'_> {
             return Ok(index);
         }
         if let Some(detail) = self.appended_to(key)? {
-            let index = self.register(key.clone(), false, detail.rows_before);
+            let index = self.ledger.register(key.clone(), false, detail.rows_before);
             self.read_layout(index)?;
-            let table = &self.entries[index].table;
+            let table = &self.ledger.entries[index].table;
             table.describe(detail);
             table.note_described();
             return Ok(index);
@@ -418,7 +198,7 @@ impl Conductor<'_> {
         if before.as_deref() != Some("0") {
             // Rows in a table that did not exist before are the dump's own, from a statement that
             // is not tracked in detail.
-            if self.ctx.options.existing != ExistingPolicy::Append && self.existed(key) {
+            if self.ctx.options.existing != ExistingPolicy::Append && self.ledger.existed(key) {
                 return Err(LoadError::Refused(vec![Refusal {
                     reason: format!(
                         "table {}.{} already holds rows, and the dump would add to them",
@@ -430,7 +210,7 @@ impl Conductor<'_> {
             rows_before = self.count(&quoted)?;
         }
         self.refuse_triggers(key)?;
-        let index = self.register(key.clone(), false, rows_before);
+        let index = self.ledger.register(key.clone(), false, rows_before);
         self.read_layout(index)?;
         Ok(index)
     }
@@ -487,17 +267,17 @@ impl Conductor<'_> {
 
     /// Reads the columns of a table and shows it as being loaded.
     fn read_layout(&mut self, index: usize) -> Result<(), LoadError> {
-        let table = Arc::clone(&self.entries[index].table);
+        let table = Arc::clone(&self.ledger.entries[index].table);
         let server = |error| {
             LoadError::server(
                 format!("reading the columns of table {}", table.label()),
                 error,
             )
         };
-        if self.entries[index].engine.is_empty() {
+        if self.ledger.entries[index].engine.is_empty() {
             let (create, _) = self.show_create(&table)?;
-            self.entries[index].versioned = is_versioned(&create);
-            self.entries[index].engine = engine_of(&create);
+            self.ledger.entries[index].versioned = is_versioned(&create);
+            self.ledger.entries[index].engine = engine_of(&create);
         }
         let ctx = Arc::clone(&self.ctx);
         if let Some(cluster) = &ctx.cluster
@@ -505,14 +285,14 @@ impl Conductor<'_> {
         {
             let keyless = !has_primary_key(&self.show_create(&table)?.0)
                 && !self.has_key_in_its_place(&table).map_err(server)?;
-            let engine = &self.entries[index].engine;
+            let engine = &self.ledger.entries[index].engine;
             cluster.admit(&ctx.options, &ctx.events, &table.label(), engine, keyless)?;
         }
-        let transactional = is_transactional(&self.entries[index].engine);
-        let versioned = self.entries[index].versioned;
+        let transactional = is_transactional(&self.ledger.entries[index].engine);
+        let versioned = self.ledger.entries[index].versioned;
         let history = versioned && self.session()?.writes_history();
         let catalog = &mut self.catalog;
-        let mut layout = match self.entries[index].shown.take() {
+        let mut layout = match self.ledger.entries[index].shown.take() {
             Some(columns) => Layout::of(columns, transactional, versioned),
             None => columns::read(catalog, &table.db, &table.name, transactional, versioned)
                 .map_err(server)?,
@@ -540,13 +320,13 @@ impl Conductor<'_> {
             table: table.label(),
         });
         if numbered {
-            self.entries[index].ordered = true;
+            self.ledger.entries[index].ordered = true;
         }
         if !transactional {
             // Rows cannot be rolled back, so they must not be written twice: write them one after
             // another, in dump order.
-            self.entries[index].ordered = true;
-            self.entries[index].decided = true;
+            self.ledger.entries[index].ordered = true;
+            self.ledger.entries[index].decided = true;
         }
         Ok(())
     }

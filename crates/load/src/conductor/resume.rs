@@ -126,7 +126,7 @@ impl Conductor<'_> {
         if self.resume.found.tables.is_empty() {
             return Ok(vec![(piece, 0..text.len())]);
         }
-        let table = &self.entries[index].table;
+        let table = &self.ledger.entries[index].table;
         let key = (table.db.clone(), table.name.clone());
         let file = self.file();
         let place = piece.offset..piece.offset + text.len() as u64;
@@ -188,7 +188,7 @@ impl Conductor<'_> {
 
     /// Refuses loaded rows of a table without transactions, unless a later statement is done.
     fn refuse_rows_changed_since(&self, index: usize, line: u64) -> Result<(), LoadError> {
-        let table = &self.entries[index].table;
+        let table = &self.ledger.entries[index].table;
         if self.in_past() || table.is_transactional() {
             return Ok(());
         }
@@ -220,13 +220,13 @@ impl Conductor<'_> {
             file: self.place.name.to_string(),
             line,
             offset,
-            table: self.entries[index].table.label(),
+            table: self.ledger.entries[index].table.label(),
         }
     }
 
     /// Adds rows of an earlier process to the counts of their table.
     fn count_found(&mut self, index: usize, counted: Counted) {
-        let table = &self.entries[index].table;
+        let table = &self.ledger.entries[index].table;
         table.note_sent(counted.sent);
         table.taken_over(counted.stored, counted.ignored);
         table.note_refused(counted.refused);

@@ -12,7 +12,8 @@ use refloat_sqltext::{
 };
 
 use super::Conductor;
-use super::registry::{TableKey, Touch};
+use super::name::TableKey;
+use super::registry::Touch;
 use crate::chunk::{Head, Piece};
 use crate::error::{LoadError, Refusal};
 use crate::form::Form;
@@ -65,7 +66,7 @@ impl Conductor<'_> {
     /// Refuses current rows that carry another server's end of time. This server would store them
     /// as history, and no row count would show it.
     fn refuse_other_never(&self, index: usize, text: &[u8]) -> Result<(), LoadError> {
-        let table = &self.entries[index].table;
+        let table = &self.ledger.entries[index].table;
         let layout = table.layout();
         let end = layout
             .as_ref()
@@ -120,7 +121,7 @@ impl Conductor<'_> {
         if Self::is_system(&key.0) {
             return self.rows_of_system(&key, &here);
         }
-        if self.temporary.contains(&key) {
+        if self.ledger.temporary.contains(&key) {
             self.finish_current()?;
             self.queue.wait_rows()?;
             return self.rows_on_control(None, &here);
@@ -135,7 +136,7 @@ impl Conductor<'_> {
         self.refuse_other_never(index, here.text)?;
         self.note_rows(index, &here);
         let head = Head {
-            table: Arc::clone(&self.entries[index].table),
+            table: Arc::clone(&self.ledger.entries[index].table),
             session: Arc::clone(&here.session),
             header: Arc::clone(header),
             form: Form::Tuples,
@@ -143,7 +144,7 @@ impl Conductor<'_> {
         let piece = self.piece(block, range, here.count, here.offset, here.line);
         let checks = here.session.foreign_key_checks();
         let orphans = checks && !gone && self.leaves_parents_to_server(index, header.verb)?;
-        self.entries[index].note_session(&here.session, orphans);
+        self.ledger.entries[index].note_session(&here.session, orphans);
         let missing = self.missing_rows(index, &head, piece, here.text)?;
         if missing.is_empty() {
             return Ok(());
@@ -153,11 +154,15 @@ impl Conductor<'_> {
         }
         self.meet_triggers(index, &key)?;
         let effects = Effects {
-            triggered: self.triggered.contains_key(&key),
-            through_view: self.entries[index].table.is_view(),
+            triggered: self.ledger.has_triggers(&key),
+            through_view: self.ledger.entries[index].table.is_view(),
             children: self.takes_children_away(index, header.verb)?,
         };
-        if self.control_only || orphans || effects.any() || self.depend_on_others(index, &here) {
+        if self.dialogue.control_only
+            || orphans
+            || effects.any()
+            || self.depend_on_others(index, &here)
+        {
             return self.rows_in_order(index, &here, &missing, &effects);
         }
         self.add_missing(index, &head, missing, here.text)
@@ -185,9 +190,9 @@ impl Conductor<'_> {
                     && source
                         .server_code()
                         .is_some_and(|code| GONE.contains(&code))
-                    && self.known(key).is_some() =>
+                    && self.ledger.known(key).is_some() =>
             {
-                let index = self.known(key).unwrap_or_default();
+                let index = self.ledger.known(key).unwrap_or_default();
                 Ok(Some(Destination { index, gone: true }))
             }
             Err(LoadError::Server { source, .. })
@@ -219,7 +224,7 @@ impl Conductor<'_> {
             return Ok(());
         }
         self.finish_current()?;
-        if self.entries[index].build_begun {
+        if self.ledger.entries[index].build_begun {
             // The rows of this table seemed complete, and its indexes are being built.
             self.queue.wait_key(index)?;
         }
@@ -240,10 +245,10 @@ impl Conductor<'_> {
 
     /// Notes that rows of a table were met, whether they are loaded already or not.
     fn note_rows(&mut self, index: usize, here: &RowsHere) {
-        let entry = &mut self.entries[index];
+        let entry = &mut self.ledger.entries[index];
         entry.session = Some(Arc::clone(&here.session));
         entry.text_bytes += here.text.len() as u64;
-        self.touched = true;
+        self.findings.touched = true;
         self.place.rows += here.count;
         if entry.table.is_transactional() || entry.table.is_view() {
             self.place.transaction.rows(here.count);
@@ -338,10 +343,13 @@ impl Conductor<'_> {
     fn leaves_unset(&self, index: usize, session: &Session, header: &InsertHeader) -> bool {
         let lenient = !session.is_strict() || header.verb == InsertVerb::InsertIgnore;
         lenient
-            && self.entries[index].table.layout().is_some_and(|layout| {
-                let targets = layout.targets(header.columns.as_deref());
-                targets.is_some_and(|targets| layout.lacks_value(&targets))
-            })
+            && self.ledger.entries[index]
+                .table
+                .layout()
+                .is_some_and(|layout| {
+                    let targets = layout.targets(header.columns.as_deref());
+                    targets.is_some_and(|targets| layout.lacks_value(&targets))
+                })
     }
 
     /// Whether a row of this piece leaves an `AUTO_INCREMENT` or sequence number to the server. The
@@ -354,7 +362,7 @@ impl Conductor<'_> {
         header: &InsertHeader,
         text: &[u8],
     ) -> bool {
-        let Some(layout) = self.entries[index].table.layout() else {
+        let Some(layout) = self.ledger.entries[index].table.layout() else {
             return false;
         };
         let numbered = |column: &Column| column.auto_increment || column.from_sequence;
@@ -398,7 +406,7 @@ impl Conductor<'_> {
 
     /// Decides from the verb of a table's rows whether their order matters.
     fn begin_rows(&mut self, index: usize, header: &InsertHeader) -> Result<(), LoadError> {
-        let entry = &self.entries[index];
+        let entry = &self.ledger.entries[index];
         if header.verb == InsertVerb::Replace {
             entry.table.note_replaced();
         }
@@ -407,12 +415,12 @@ impl Conductor<'_> {
             self.push_waiting(index)?;
             self.queue.flush(index, None)?;
             self.queue.wait_key(index)?;
-            self.entries[index].ordered = true;
+            self.ledger.entries[index].ordered = true;
         }
         if header.verb != InsertVerb::Insert {
             // Every unique key decides which rows are duplicates, so none may be missing.
             self.build_now(index)?;
-            self.entries[index].decided = true;
+            self.ledger.entries[index].decided = true;
         }
         Ok(())
     }
@@ -420,15 +428,19 @@ impl Conductor<'_> {
     /// Hands a piece to the workers, or keeps it until it is decided whether the table's indexes
     /// are deferred.
     pub(super) fn add(&mut self, index: usize, head: &Head, piece: Piece) -> Result<(), LoadError> {
-        if self.entries[index].decided {
-            return self.queue.push(head, piece, self.entries[index].ordered);
+        if self.ledger.entries[index].decided {
+            return self
+                .queue
+                .push(head, piece, self.ledger.entries[index].ordered);
         }
         if let Some(size) = self.place.size_known {
             // Several tables are read at once, and none may hold rows in memory just to find out
             // whether it is large.
             self.decide(index, size >= self.ctx.options.defer_min_bytes as u64)?;
-            self.entries[index].decided = true;
-            return self.queue.push(head, piece, self.entries[index].ordered);
+            self.ledger.entries[index].decided = true;
+            return self
+                .queue
+                .push(head, piece, self.ledger.entries[index].ordered);
         }
         self.place.waiting_bytes += piece.len();
         self.place.waiting.push((head.clone(), piece));
@@ -442,7 +454,8 @@ impl Conductor<'_> {
     fn push_waiting(&mut self, index: usize) -> Result<(), LoadError> {
         self.place.waiting_bytes = 0;
         for (head, piece) in std::mem::take(&mut self.place.waiting) {
-            self.queue.push(&head, piece, self.entries[index].ordered)?;
+            self.queue
+                .push(&head, piece, self.ledger.entries[index].ordered)?;
         }
         Ok(())
     }
@@ -463,11 +476,11 @@ impl Conductor<'_> {
         }
         let mut from = 0;
         while from < bounds.len() {
-            let room = limit - self.entries[index].cut_rows % limit;
+            let room = limit - self.ledger.entries[index].cut_rows % limit;
             let take = usize::try_from(room)
                 .unwrap_or(usize::MAX)
                 .clamp(1, bounds.len() - from);
-            self.entries[index].cut_rows += take as u64;
+            self.ledger.entries[index].cut_rows += take as u64;
             let (mut part, _) = piece.part(text, &bounds, from..from + take);
             part.after_gap = piece.after_gap && from == 0;
             from += take;
@@ -479,10 +492,10 @@ impl Conductor<'_> {
     /// Decides whether the table's indexes and foreign keys are deferred: only if it is known to be
     /// `large`.
     fn decide(&mut self, index: usize, large: bool) -> Result<(), LoadError> {
-        if self.entries[index].decided {
+        if self.ledger.entries[index].decided {
             return Ok(());
         }
-        self.entries[index].decided = true;
+        self.ledger.entries[index].decided = true;
         if large && self.ctx.puts_indexes_off() {
             self.defer(index)?;
         }
@@ -523,7 +536,7 @@ impl Conductor<'_> {
         self.end_on_control(index, &stretches, written)?;
         if let Some(written) = written {
             let bytes = here.text.len() as u64;
-            let table = &self.entries[index].table;
+            let table = &self.ledger.entries[index].table;
             table.note_sent(written.rows + written.ignored);
             table.committed(written.rows, bytes, written.ignored);
             table.note_described();
@@ -534,13 +547,13 @@ impl Conductor<'_> {
 
     /// Begins the transaction of rows on the control connection, with their mark.
     fn begin_on_control(&mut self, index: usize, piece: &Piece) -> Result<Vec<Stretch>, LoadError> {
-        let table = Arc::clone(&self.entries[index].table);
+        let table = Arc::clone(&self.ledger.entries[index].table);
         let Some(marks) = &self.ctx.marks else {
             return Ok(Vec::new());
         };
         let stretches = marks.stretches(std::slice::from_ref(piece));
         marks
-            .open(&mut self.control, &table, &stretches)
+            .open(&mut self.dialogue.control, &table, &stretches)
             .map_err(not_marked)?;
         Ok(stretches)
     }
@@ -556,16 +569,16 @@ impl Conductor<'_> {
         let (Some(marks), Some(first)) = (&self.ctx.marks, stretches.first()) else {
             return Ok(());
         };
-        let label = self.entries[index].table.label();
+        let label = self.ledger.entries[index].table.label();
         let refused = if written.is_some() { 0 } else { first.rows };
         let written = written.unwrap_or_default();
         marks
-            .correct(&mut self.control, stretches, written, refused)
+            .correct(&mut self.dialogue.control, stretches, written, refused)
             .map_err(not_marked)?;
-        self.control.exec("COMMIT").map_err(not_marked)?;
+        self.dialogue.control.exec("COMMIT").map_err(not_marked)?;
         // Workers check this too. Here nothing is written again, because later statements may need
         // these rows.
-        match marks.committed(&mut self.control, stretches) {
+        match marks.committed(&mut self.dialogue.control, stretches) {
             Ok(None) => Err(LoadError::CommitLost { table: label }),
             Err(error) if error.is_lost_connection() => Err(not_marked(error)),
             Ok(Some(_)) | Err(_) => Ok(()),

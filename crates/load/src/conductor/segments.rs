@@ -20,8 +20,8 @@ use refloat_store::{Input, OpenOptions};
 
 use super::ahead::Ahead;
 use super::delimited::DelimitedReader;
+use super::name::TableKey;
 use super::place::{Place, SqlReader};
-use super::registry::TableKey;
 use super::{Conductor, PIECE_BYTES};
 use crate::chunk::PlainFile;
 use crate::error::LoadError;
@@ -122,9 +122,9 @@ impl Conductor<'_> {
         start: &Arc<Session>,
         database: Option<&str>,
     ) -> Result<(), LoadError> {
-        self.control_only = false;
+        self.dialogue.control_only = false;
         self.place.transaction = Transaction::default();
-        self.unset = super::unset::Unset::default();
+        self.dialogue.unset = super::unset::Unset::default();
         self.ensure_database()?;
         let mut wanted = (**start).clone();
         wanted.database = database
@@ -140,27 +140,9 @@ impl Conductor<'_> {
 
     /// Gives the control connection this state.
     pub(super) fn resume(&mut self, wanted: &Arc<Session>) -> Result<(), LoadError> {
-        if self
-            .session
-            .as_ref()
-            .is_some_and(|now| Arc::ptr_eq(now, wanted) || **now == **wanted)
-        {
-            return Ok(());
-        }
-        let failed = |error| LoadError::server("preparing the session of a file", error);
-        if let Some(reset) = self.tracker.reset(wanted) {
-            // Variables without a default keep their value.
-            let _ = self.control.exec(reset);
-        }
-        self.control.exec(wanted.exact_set()).map_err(failed)?;
-        if let Some(database) = &wanted.database
-            && !self.skips_database(database)
-        {
-            self.control
-                .exec(format!("USE {}", quote_ident(database)))
-                .map_err(failed)?;
-        }
-        self.session = None;
+        let database = wanted.database.as_deref();
+        let enters = database.is_some_and(|database| !self.skips_database(database));
+        self.dialogue.resume(wanted, enters)?;
         self.session().map(drop)
     }
 
@@ -252,7 +234,7 @@ impl Conductor<'_> {
         if !self.wanted(&key) || self.leaves_out(&key.0)? {
             return Ok(None);
         }
-        if self.refused.contains(&key) {
+        if self.ledger.refused.contains(&key) {
             let file = rows.files.first();
             let file = file.map_or_else(|| rows.label(), |file| file.path.display().to_string());
             self.list_rows_of_refused(&key, file)?;
@@ -290,7 +272,7 @@ impl Conductor<'_> {
     ) -> Result<bool, LoadError> {
         std::mem::swap(&mut self.place, &mut reader.place);
         let result = self.step_here(reader, start, pool, position);
-        self.place.session.clone_from(&self.session);
+        self.place.session.clone_from(&self.dialogue.session);
         std::mem::swap(&mut self.place, &mut reader.place);
         result
     }

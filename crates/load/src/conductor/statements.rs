@@ -2,14 +2,14 @@
 
 use refloat_run::own::is_own_table;
 use refloat_schema::definition::as_seen_by;
-use refloat_schema::pattern::matches_any;
 use refloat_sqltext::{
     ClientCommand, InsertVerb, Item, ItemKind, ObjectName, StatementKind, head, tokens,
 };
 use refloat_wire::{Connection, OkInfo};
 
 use super::Conductor;
-use super::registry::{TableKey, Touch};
+use super::name::TableKey;
+use super::registry::Touch;
 use crate::choice::table_of_index;
 use crate::collation::mapped;
 use crate::context::{Context, DEPRECATED, DUPLICATE_ENTRY};
@@ -61,7 +61,8 @@ impl Conductor<'_> {
             Fate::Refused(reason) => return self.refuse(reason, text, item),
         }
         if is_about_database(kind) {
-            let named = database_of(kind).or_else(|| self.session.as_ref()?.database.clone());
+            let named =
+                database_of(kind).or_else(|| self.dialogue.session.as_ref()?.database.clone());
             named.map_or(Ok(false), |database| self.leaves_out(&database))?;
         }
         if defines_unchanged(kind) {
@@ -155,7 +156,7 @@ impl Conductor<'_> {
             // definitions or the session.
             StatementKind::Dangerous(_) => {
                 self.change(None, text, item)?;
-                self.session = None;
+                self.dialogue.session = None;
                 Ok(())
             }
             StatementKind::Account
@@ -253,7 +254,8 @@ impl Conductor<'_> {
             return Ok(true);
         }
         self.touch(&database, Touch::Define)?;
-        if self.ctx.options.existing == ExistingPolicy::Append && self.held_tables(&database) {
+        if self.ctx.options.existing == ExistingPolicy::Append && self.ledger.held_tables(&database)
+        {
             let message = "refused with --append: it may change or remove rows that were there before the load";
             self.fail(self.failure(message.to_owned(), text, item))?;
             return Ok(false);
@@ -345,7 +347,7 @@ impl Conductor<'_> {
         }
         let text = self.map_collations(text)?;
         let ok = self.run_statement(&text, item, table, &[])?;
-        self.touched |= ok.is_some();
+        self.findings.touched |= ok.is_some();
         Ok(ok)
     }
 
@@ -362,7 +364,7 @@ impl Conductor<'_> {
             _ => &[NO_DEFAULT],
         };
         let ok = self.run_statement(text, item, None, expected)?;
-        self.touched |= ok.is_some();
+        self.findings.touched |= ok.is_some();
         Ok(ok)
     }
 
@@ -375,7 +377,7 @@ impl Conductor<'_> {
         table: Option<&TableKey>,
         expected: &[u16],
     ) -> Result<Option<OkInfo>, LoadError> {
-        self.statements += 1;
+        self.findings.statements += 1;
         let ctx = std::sync::Arc::clone(&self.ctx);
         let changes = matches!(
             &item.kind,
@@ -388,9 +390,9 @@ impl Conductor<'_> {
             .filter(|_| changes)
             .map(|cluster| cluster.stall(&words));
         let met = self.meets_account(text, item)?;
-        match self.control.exec(text) {
+        match self.dialogue.control.exec(text) {
             Ok(ok) => {
-                let (ctx, conn) = (&self.ctx, &mut self.control);
+                let (ctx, conn) = (&self.ctx, &mut self.dialogue.control);
                 let notes = judge_definition(ctx, conn, &ok, item.line, text, expected)?;
                 if let Some(met) = met {
                     self.tell_account(&met, &notes, item);
@@ -424,34 +426,18 @@ impl Conductor<'_> {
     /// they record what was changed there.
     pub(super) fn wanted(&mut self, key: &TableKey) -> bool {
         if is_own_table(&key.0, &key.1) {
-            if self.own_left_out.insert(key.clone()) {
-                self.skipped
+            if self.findings.own_left_out.insert(key.clone()) {
+                self.findings
+                    .skipped
                     .push(format!("table {}.{}: it is Refloat's own", key.0, key.1));
             }
             return false;
         }
-        self.choice.note(&key.0, &key.1);
-        let patterns = &self.ctx.options.tables;
-        let mut wanted = patterns.is_empty();
-        for (pattern, matched) in patterns.iter().zip(&mut self.matched) {
-            let matches = matches_any(std::slice::from_ref(pattern), &key.0, &key.1);
-            *matched |= matches;
-            wanted |= matches;
-        }
-        wanted
+        self.choice.meet(&key.0, &key.1)
     }
 
-    /// Every pattern of `--tables` must match something: one that does not is a typing error.
     pub(super) fn check_patterns(&self) -> Result<(), LoadError> {
-        let patterns: Vec<String> = self
-            .ctx
-            .options
-            .tables
-            .iter()
-            .zip(&self.matched)
-            .filter(|(_, matched)| !**matched)
-            .map(|(pattern, _)| pattern.clone())
-            .collect();
+        let patterns: Vec<String> = self.choice.unmatched().cloned().collect();
         if patterns.is_empty() {
             return Ok(());
         }

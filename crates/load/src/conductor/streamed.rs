@@ -12,8 +12,8 @@ use refloat_source::stream::{Arrival, RowStream, StreamedTable};
 
 use super::Conductor;
 use super::delimited::Target;
+use super::name::TableKey;
 use super::place::Place;
-use super::registry::TableKey;
 use crate::error::LoadError;
 use crate::session::Session;
 
@@ -50,7 +50,7 @@ impl Conductor<'_> {
             match arrival {
                 Arrival::Rows { table, text, rows } => {
                     let turn = turn_of(&mut turns, table)?;
-                    if self.refused.contains(&turn.key) {
+                    if self.ledger.refused.contains(&turn.key) {
                         if !std::mem::replace(&mut turn.told, true) {
                             self.list_rows_of_refused(&turn.key, stream_name(turn.of))?;
                         }
@@ -64,7 +64,7 @@ impl Conductor<'_> {
                 Arrival::TableEnd { table, rows } => {
                     let turn = turn_of(&mut turns, table)?;
                     turn.ended = true;
-                    if self.refused.contains(&turn.key) {
+                    if self.ledger.refused.contains(&turn.key) {
                         continue;
                     }
                     self.in_place_of(turn, |this, turn| this.end_streamed(turn, rows))?;
@@ -108,7 +108,7 @@ impl Conductor<'_> {
             );
             return Err(LoadError::Defect(what));
         }
-        self.bytes += block.len() as u64;
+        self.findings.bytes += block.len() as u64;
         let (offset, line) = (turn.bytes, self.place.rows + 1);
         let target = if let Some(target) = &turn.target {
             target.clone()
@@ -118,7 +118,7 @@ impl Conductor<'_> {
                 self.own_set(text)?;
             }
             let target = self.target(&turn.of.form, None, &turn.key, block, (offset, line))?;
-            self.place.session.clone_from(&self.session);
+            self.place.session.clone_from(&self.dialogue.session);
             turn.target.insert(target).clone()
         };
         turn.bytes += block.len() as u64;

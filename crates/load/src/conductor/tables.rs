@@ -8,8 +8,10 @@ use refloat_source::own::is_namesake;
 use refloat_sqltext::{Item, ObjectName, head};
 
 use super::Conductor;
+use super::entry::ForeignKeys;
+use super::name::{TableKey, quoted_name};
 use super::objects::chosen_only;
-use super::registry::{ForeignKeys, TableKey, Touch, quoted_name};
+use super::registry::Touch;
 use crate::error::{LoadError, Refusal, START_OVER};
 use crate::options::ExistingPolicy;
 use crate::outcome::LoadWarning;
@@ -44,23 +46,24 @@ impl Conductor<'_> {
             self.leave_out(text, item);
             return Ok(());
         }
-        let appends = self.existed(&key) && self.ctx.options.existing == ExistingPolicy::Append;
+        let appends =
+            self.ledger.existed(&key) && self.ctx.options.existing == ExistingPolicy::Append;
         if self.resumes() && !appends && !Self::is_system(&key.0) && self.stays(&key, item)? {
-            if if_not_exists && self.known(&key).is_some() {
+            if if_not_exists && self.ledger.known(&key).is_some() {
                 return Ok(());
             }
             return self.take_up(&key, text, item);
         }
         // A table may be the placeholder for a view that existed.
         self.replace_program(Kind::View, &key)?;
-        if self.existed(&key) {
+        if self.ledger.existed(&key) {
             match self.ctx.options.existing {
                 ExistingPolicy::Append => return self.check_same_definition(&key, text, item),
                 ExistingPolicy::Replace if !Self::is_system(&key.0) => self.drop_existing(&key)?,
                 _ => {}
             }
         }
-        let known = self.known(&key);
+        let known = self.ledger.known(&key);
         if if_not_exists && known.is_none() && self.is_there(&key)? {
             // A statement whose effects are not tracked created it, and it stays as it is.
             return self.execute(text, item, Some(&key)).map(drop);
@@ -73,7 +76,7 @@ impl Conductor<'_> {
         let session = self.session()?;
         let written = written_for(text, session.lex_mode(), self.catalog.server().into());
         if self.execute(&written.text, item, Some(&key))?.is_none() {
-            self.refused.insert(key);
+            self.ledger.refused.insert(key);
             return Ok(());
         }
         if Self::is_system(&key.0) {
@@ -86,17 +89,17 @@ impl Conductor<'_> {
             }
             self.forget(&key);
         }
-        let index = self.register(key, true, 0);
+        let index = self.ledger.register(key, true, 0);
         let Some(create) = self.read_back(index)? else {
             return Ok(());
         };
-        let label = self.entries[index].table.label();
+        let label = self.ledger.entries[index].table.label();
         self.tell_lost(&format!("table {label}"), &written.lost, item);
         self.compare_definition(&label, &written.text, &session, &create)
     }
 
-    /// Notes that the dump has this table, and refuses one that has the name of one of Refloat's own
-    /// but is not one.
+    /// Notes that the dump has this table, and refuses one that has the name of one of Refloat's
+    /// own but is not one.
     pub(super) fn meet_table(
         &mut self,
         table: &ObjectName,
@@ -116,19 +119,19 @@ impl Conductor<'_> {
     /// Asks how the server understood the definition of a new table. `None` if it does not show
     /// that yet.
     fn read_back(&mut self, index: usize) -> Result<Option<String>, LoadError> {
-        let shown = Arc::clone(&self.entries[index].table);
+        let shown = Arc::clone(&self.ledger.entries[index].table);
         let (create, print) = match self.show_create(&shown) {
             // The definition is accepted. It can be shown once its underlying tables exist too.
             Err(LoadError::Server { source, .. })
                 if source.server_code() == Some(MERGE_OF_NONE) =>
             {
-                MERGE.clone_into(&mut self.entries[index].engine);
+                MERGE.clone_into(&mut self.ledger.entries[index].engine);
                 shown.note_elsewhere();
                 return Ok(None);
             }
             other => other?,
         };
-        let entry = &mut self.entries[index];
+        let entry = &mut self.ledger.entries[index];
         entry.definition = Some(print);
         entry.shown = columns::columns(&create);
         entry.engine = super::registry::engine_of(&create);
@@ -175,11 +178,11 @@ impl Conductor<'_> {
     /// and sorts differently, and a unique key may treat other values as equal. Nothing is lost by
     /// it, so the load still counts as proven.
     fn tell_other_default(&mut self, table: &str, other: &OtherDefault) {
-        self.other_defaults += 1;
+        self.findings.other_defaults += 1;
         let column = other.column.as_ref();
         let column = column.map_or(String::new(), |name| format!(" column {name}"));
         let (old, new) = (&other.old, &other.new);
-        match self.other_defaults.cmp(&OTHER_DEFAULTS_TOLD) {
+        match self.findings.other_defaults.cmp(&OTHER_DEFAULTS_TOLD) {
             std::cmp::Ordering::Less => self.ctx.events.note(format!(
                 "table {table}:{column} gets collation {new}; on the source server it was probably {old}"
             )),
@@ -225,7 +228,7 @@ impl Conductor<'_> {
         let found = differences(server, &probe.label(), &text, mode, &create);
         match found.into_iter().next() {
             None => {
-                self.skipped.push(format!("line {}: CREATE TABLE {}.{}, which is there with the same definition", item.line, key.0, key.1));
+                self.findings.skipped.push(format!("line {}: CREATE TABLE {}.{}, which is there with the same definition", item.line, key.0, key.1));
                 Ok(())
             }
             Some(difference) => Err(LoadError::Refused(vec![Refusal {
@@ -247,14 +250,17 @@ impl Conductor<'_> {
         let checks = self.session()?.foreign_key_checks();
         let set = |on: bool| format!("SET SESSION foreign_key_checks = {}", u8::from(on));
         if checks {
-            self.control.exec(set(false)).map_err(server)?;
+            self.dialogue.control.exec(set(false)).map_err(server)?;
         }
-        let dropped = self.control.exec(format!("DROP TABLE IF EXISTS {quoted}"));
+        let dropped = self
+            .dialogue
+            .control
+            .exec(format!("DROP TABLE IF EXISTS {quoted}"));
         if checks {
-            self.control.exec(set(true)).map_err(server)?;
+            self.dialogue.control.exec(set(true)).map_err(server)?;
         }
         dropped.map_err(server)?;
-        self.touched = true;
+        self.findings.touched = true;
         self.forget(key);
         Ok(())
     }
@@ -279,7 +285,7 @@ impl Conductor<'_> {
         let mut temporaries = Vec::new();
         for table in tables {
             let key = self.resolve(table)?;
-            if self.temporary.contains(&key) {
+            if self.ledger.temporary.contains(&key) {
                 temporaries.push(key);
             }
         }
@@ -287,7 +293,7 @@ impl Conductor<'_> {
             // A permanent table of that name stays.
             self.barrier(text, item)?;
             for key in temporaries {
-                self.temporary.remove(&key);
+                self.ledger.temporary.remove(&key);
             }
             return self.look_again(None);
         }
@@ -299,11 +305,11 @@ impl Conductor<'_> {
             }
             self.refuse_same_name(&key)?;
             self.touch(&key.0, Touch::Define)?;
-            if self.existed(&key) && self.ctx.options.existing == ExistingPolicy::Append {
+            if self.ledger.existed(&key) && self.ctx.options.existing == ExistingPolicy::Append {
                 self.leave_out(text, item);
                 return Ok(());
             }
-            if let Some(index) = self.known(&key) {
+            if let Some(index) = self.ledger.known(&key) {
                 self.queue.wait_key(index)?;
             }
             keys.push(key);
@@ -311,14 +317,14 @@ impl Conductor<'_> {
         if keys.is_empty() {
             return Ok(());
         }
-        if keys.iter().any(|key| self.existed(key)) {
+        if keys.iter().any(|key| self.ledger.existed(key)) {
             self.end_own_transactions()?;
         }
         let chosen = chosen_only("TABLE", tables, &keys);
         if self.drop_unbegun(&keys, chosen.as_deref().unwrap_or(text), item)? {
             for key in &keys {
                 self.forget(key);
-                self.forget_created(Kind::Sequence, key);
+                self.ledger.forget_created(Kind::Sequence, key);
             }
         }
         Ok(())
@@ -355,16 +361,19 @@ impl Conductor<'_> {
     ) -> Result<(), LoadError> {
         let key = self.resolve(table)?;
         self.finish_current()?;
-        let Some(index) = self.known(&key) else {
+        let Some(index) = self.ledger.known(&key) else {
             return Ok(());
         };
         // InnoDB has nothing to disable. Other engines sort their keys at once instead of row by
         // row.
-        if self.entries[index].engine.eq_ignore_ascii_case("innodb") {
+        if self.ledger.entries[index]
+            .engine
+            .eq_ignore_ascii_case("innodb")
+        {
             return Ok(());
         }
         self.queue.wait_key(index)?;
-        self.entries[index].keys_disabled = !enable;
+        self.ledger.entries[index].keys_disabled = !enable;
         self.execute(text, item, Some(&key)).map(drop)
     }
 
@@ -386,7 +395,7 @@ impl Conductor<'_> {
             }]));
         }
         self.barrier(text, item)?;
-        self.temporary.insert(key);
+        self.ledger.temporary.insert(key);
         Ok(())
     }
 }

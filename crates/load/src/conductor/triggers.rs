@@ -8,8 +8,9 @@
 use refloat_sqltext::{Item, LexMode, ObjectName};
 use refloat_wire::Vendor;
 
-use super::registry::{TableKey, quoted_name};
-use super::{Conductor, Postponed};
+use super::Conductor;
+use super::name::{TableKey, quoted_name};
+use super::postponed::Postponed;
 use crate::error::LoadError;
 use crate::programs::{Kind, TriggerFor};
 
@@ -61,9 +62,7 @@ impl Conductor<'_> {
         if let Some(table) = self.postponed.iter().rev().find(waits) {
             return Ok(table.table.clone().map_or(Whose::Unknown, Whose::Of));
         }
-        let mut triggered = self.triggered.iter();
-        let known = triggered.find(|(table, names)| names.iter().any(|name| same(&table.0, name)));
-        if let Some((table, _)) = known {
+        if let Some(table) = self.ledger.table_of_trigger(key) {
             return Ok(Whose::Of(table.clone()));
         }
         self.ask_whose(key)
@@ -135,27 +134,10 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Notes that rows of `table` fire a trigger from now on.
-    pub(super) fn note_trigger(&mut self, table: TableKey, name: String) {
-        self.triggered.entry(table).or_default().insert(name);
-    }
-
     /// Notes that a trigger was dropped, if it existed: rows of its table no longer fire it.
     pub(super) fn forget_trigger(&mut self, key: &TableKey) {
         // MariaDB keeps each trigger in a file of its name.
         let exact = self.catalog.server().vendor == Vendor::MariaDb;
-        let other = |name: &String| {
-            if exact {
-                *name != key.1
-            } else {
-                !name.eq_ignore_ascii_case(&key.1)
-            }
-        };
-        self.triggered.retain(|table, names| {
-            if table.0 == key.0 {
-                names.retain(other);
-            }
-            !names.is_empty()
-        });
+        self.ledger.forget_trigger(key, exact);
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use refloat_sqltext::{CharsetFamily, Item, LexMode, SetAssignment, SetScope};
 
 use super::Conductor;
-use super::registry::TableKey;
+use super::name::TableKey;
 use crate::error::LoadError;
 use crate::outcome::StatementFailure;
 
@@ -100,10 +100,16 @@ impl Conductor<'_> {
     /// Whether a program or view is not created because the server refused the session that it
     /// belongs to. If so, it is reported.
     pub(super) fn lacks_session(&mut self, text: &[u8], item: &Item) -> Result<bool, LoadError> {
-        if self.unset.names.is_empty() {
+        if self.dialogue.unset.names.is_empty() {
             return Ok(false);
         }
-        let names: Vec<&str> = self.unset.names.iter().map(String::as_str).collect();
+        let names: Vec<&str> = self
+            .dialogue
+            .unset
+            .names
+            .iter()
+            .map(String::as_str)
+            .collect();
         let message = format!(
             "not created: the server refused the {} that it was made with",
             names.join(", ")

@@ -6,13 +6,13 @@ use refloat_wire::Vendor;
 use super::Conductor;
 use super::databases::default_collation;
 use crate::error::{LoadError, Refusal, START_OVER};
-use crate::session::{Tracker, VariableEffect};
+use crate::session::VariableEffect;
 use crate::transaction::Begun;
 
 impl Conductor<'_> {
     pub(super) fn set(&mut self, text: &[u8], item: &Item) -> Result<(), LoadError> {
         let session = self.session()?;
-        let mode = self.unset.mode_or(session.lex_mode());
+        let mode = self.dialogue.unset.mode_or(session.lex_mode());
         let Some(assignments) = parse_set(text, mode) else {
             // SET ROLE, SET TRANSACTION, SET STATEMENT … FOR do more than set variables.
             return self.barrier(text, item);
@@ -37,29 +37,30 @@ impl Conductor<'_> {
         let mapped = self.map_sql_mode(text, &assignments);
         let text = self.map_collations(mapped.as_deref().unwrap_or(text))?;
         if self.run_statement(&text, item, None, &[])?.is_none() {
-            self.unset.refused(&assignments, mode);
+            self.dialogue.unset.refused(&assignments, mode);
             return Ok(());
         }
-        self.unset.taken(&assignments);
+        self.dialogue.unset.taken(&assignments);
         let mut autocommit = false;
         for assignment in &assignments {
             match assignment.scope {
                 SetScope::User => {}
                 SetScope::Names | SetScope::CharacterSet => {
-                    self.session = None;
-                    self.keep_own("names")?;
+                    self.dialogue.session = None;
+                    self.dialogue.keep_own("names")?;
                 }
                 _ => {
                     let name = String::from_utf8_lossy(&assignment.name).into_owned();
                     autocommit |= name == "autocommit";
-                    self.keep_own(&name)?;
+                    self.dialogue.keep_own(&name)?;
                     let effect = self
+                        .dialogue
                         .tracker
-                        .note_set(&mut self.control, &name)
+                        .note_set(&mut self.dialogue.control, &name)
                         .map_err(|error| LoadError::server("reading a variable", error))?;
                     match effect {
-                        VariableEffect::Tracked => self.session = None,
-                        VariableEffect::ControlOnly => self.control_only = true,
+                        VariableEffect::Tracked => self.dialogue.session = None,
+                        VariableEffect::ControlOnly => self.dialogue.control_only = true,
                         VariableEffect::None => {}
                     }
                 }
@@ -67,6 +68,7 @@ impl Conductor<'_> {
         }
         if autocommit {
             let value = self
+                .dialogue
                 .control
                 .query_value("SELECT @@SESSION.autocommit")
                 .map_err(|error| LoadError::server("reading a variable", error))?;
@@ -75,26 +77,13 @@ impl Conductor<'_> {
             self.place.transaction.autocommit(on, begun);
             // A transaction left open here would lock the tables that workers write to and build
             // indexes on.
-            self.control
+            self.dialogue
+                .control
                 .exec("SET SESSION autocommit = 1")
                 .map_err(|error| LoadError::server("setting autocommit", error))?;
         }
         // The new state may change how the following text must be read.
         self.session().map(drop)
-    }
-
-    /// Undoes what the dump's `SET` of a variable must not do to the loader's own queries.
-    fn keep_own(&mut self, name: &str) -> Result<(), LoadError> {
-        let Some(set) = Tracker::kept(name) else {
-            return Ok(());
-        };
-        match self.control.exec(set) {
-            // MySQL requires a privilege for some of these variables.
-            Err(error) if error.server_code().is_none() => {
-                Err(LoadError::server("setting a variable", error))
-            }
-            _ => Ok(()),
-        }
     }
 
     /// The statement with words of `sql_mode` replaced as the user asked. `None` if nothing
@@ -143,24 +132,24 @@ impl Conductor<'_> {
         self.ensure_database()?;
         self.finish_current()?;
         if self.leaves_out(&name)? {
-            self.skipped.push(format!(
+            self.findings.skipped.push(format!(
                 "line {}: everything about schema {name}",
                 item.line
             ));
         }
-        self.session = None;
+        self.dialogue.session = None;
         let gone =
             !self.chooses_in(&name) && default_collation(&mut self.catalog, &name)?.is_none();
         if gone {
             // Nothing in this database is loaded, so it was not created. The statements that follow
             // must not go into the previous database.
-            self.unchosen = Some(name);
+            self.dialogue.unchosen = Some(name);
             return Ok(());
         }
-        self.unchosen = None;
+        self.dialogue.unchosen = None;
         let plain =
             |byte: &u8| byte.is_ascii_alphanumeric() || b"_$".contains(byte) || !byte.is_ascii();
-        if self.control.server().vendor == Vendor::MariaDb && !database.iter().all(plain) {
+        if self.dialogue.control.server().vendor == Vendor::MariaDb && !database.iter().all(plain) {
             // MariaDB's client accepts the name unquoted, too.
             let text = format!("USE {}", quote_ident(&name));
             return self
@@ -173,19 +162,23 @@ impl Conductor<'_> {
     /// Creates the database of `--database` when something is about to go into it, and not earlier:
     /// a dump that names its own databases is refused and must not leave an empty database behind.
     pub(super) fn ensure_database(&mut self) -> Result<(), LoadError> {
-        let Some(database) = self.pending_database.take() else {
+        let Some(database) = self.dialogue.pending_database.take() else {
             return Ok(());
         };
         let name = refloat_sqltext::quote_ident(&database);
         let failed = |error| LoadError::server(format!("creating database {database}"), error);
         if default_collation(&mut self.catalog, &database)?.is_none() {
-            self.control
+            self.dialogue
+                .control
                 .exec(format!("CREATE DATABASE IF NOT EXISTS {name}"))
                 .map_err(failed)?;
-            self.touched = true;
+            self.findings.touched = true;
         }
-        self.control.exec(format!("USE {name}")).map_err(failed)?;
-        self.session = None;
+        self.dialogue
+            .control
+            .exec(format!("USE {name}"))
+            .map_err(failed)?;
+        self.dialogue.session = None;
         Ok(())
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use refloat_sqltext::literal;
 
 use super::Conductor;
-use super::registry::TableKey;
+use super::name::TableKey;
 use crate::error::{LoadError, Refusal, START_OVER};
 
 /// Takes the place of an engine, which a view does not have.
@@ -43,8 +43,8 @@ impl Conductor<'_> {
             }]));
         }
         self.admit_view(key)?;
-        let index = self.register(key.clone(), false, 0);
-        let entry = &mut self.entries[index];
+        let index = self.ledger.register(key.clone(), false, 0);
+        let entry = &mut self.ledger.entries[index];
         entry.table.note_view();
         NO_ENGINE.clone_into(&mut entry.engine);
         Ok(index)
@@ -74,18 +74,12 @@ impl Conductor<'_> {
         cluster.admit_view(&ctx.options, &ctx.events, &label, &tables)
     }
 
-    /// Whether the run knows this name as a view.
-    pub(super) fn is_known_view(&self, key: &TableKey) -> bool {
-        self.known(key)
-            .is_some_and(|index| self.entries[index].table.is_view())
-    }
-
     /// Forgets the columns of a view that was created again.
     pub(super) fn look_at_view_again(&mut self, key: &TableKey) {
-        if let Some(index) = self.known(key)
-            && self.entries[index].table.is_view()
+        if let Some(index) = self.ledger.known(key)
+            && self.ledger.entries[index].table.is_view()
         {
-            self.entries[index].table.set_layout(None);
+            self.ledger.entries[index].table.set_layout(None);
             self.place.last_header = None;
         }
     }

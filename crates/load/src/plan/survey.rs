@@ -5,8 +5,6 @@ use std::path::Path;
 
 use refloat_run::Cancel;
 use refloat_run::outcome::Bounded;
-use refloat_run::own::is_own_table;
-use refloat_schema::pattern::matches_any;
 use refloat_source::cutter::Ends;
 use refloat_source::delimited::DelimitedFile;
 use refloat_source::items::{Items, Runs};
@@ -57,7 +55,6 @@ pub struct Survey<'a> {
     cancel: &'a Cancel,
     source: String,
     gather: Gather<'a>,
-    matched: Vec<bool>,
     /// The transaction that the file's session would be in.
     transaction: Transaction,
     /// Whether the source has several files, which are not expected to end in a closing comment.
@@ -79,7 +76,6 @@ impl<'a> Survey<'a> {
             cancel,
             source: source.to_owned(),
             gather: Gather::new(options),
-            matched: vec![false; options.tables.len()],
             transaction: Transaction::default(),
             several: false,
             places: HashMap::new(),
@@ -101,14 +97,13 @@ impl<'a> Survey<'a> {
 
     /// The result.
     pub fn end(mut self) -> Found {
-        let outline = self.gather.end();
-        let unmatched = self.options.tables.iter().zip(&self.matched);
-        for (pattern, _) in unmatched.filter(|(_, matched)| !**matched) {
+        for pattern in self.gather.unmatched() {
             self.found.stops.push(Refusal {
                 reason: format!("no table of the dump is called {pattern}"),
                 hint: "--tables takes names of tables, as table or database.table; * and ? stand for other characters.".to_owned(),
             });
         }
+        let outline = self.gather.end();
         for (stop, more) in self.classes.into_values().filter(|(_, more)| *more > 0) {
             let words = format!(" (and {more} more of this class)");
             self.found.stops[stop].reason.push_str(&words);
@@ -218,7 +213,7 @@ impl<'a> Survey<'a> {
                         rows.rows.len() as u64,
                     );
                 }
-                ItemKind::Statement(StatementKind::Empty) => {}
+                ItemKind::Statement(StatementKind::Empty) | ItemKind::Blank => {}
                 ItemKind::Statement(kind) => {
                     self.follow(kind, text, mode, &item);
                     let sql_mode = items.script().sql_mode();
@@ -230,7 +225,6 @@ impl<'a> Survey<'a> {
                     }
                 }
                 ItemKind::Comment(_) => self.gather.comment(text),
-                ItemKind::Blank => {}
             }
         }
         self.found.bytes = before + items.bytes();
@@ -275,30 +269,14 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Whether `--tables` includes a table; records which pattern matched.
-    fn wants(&mut self, database: Option<&[u8]>, table: &[u8]) -> bool {
-        let database = database.map(shown);
-        let database = database
-            .as_deref()
-            .or(self.gather.database())
-            .unwrap_or_default();
-        let table = shown(table);
-        for (pattern, matched) in self.options.tables.iter().zip(&mut self.matched) {
-            *matched |= matches_any(std::slice::from_ref(pattern), database, &table);
-        }
-        let asked =
-            self.options.tables.is_empty() || matches_any(&self.options.tables, database, &table);
-        asked && !is_own_table(database, &table)
-    }
-
     fn rows(&mut self, database: Option<&[u8]>, table: &[u8], rows: u64, bytes: u64) {
         let place = database
             .map(shown)
             .or_else(|| self.gather.database().map(str::to_owned));
-        if !self.wants(database, table) || self.gather.leaves_out(place.as_deref()) {
+        let left_out = self.gather.leaves_out(place.as_deref());
+        if left_out || !self.gather.rows(database, table) {
             return;
         }
-        self.gather.rows(database, table);
         if self.rolls_back(place.as_deref(), table) {
             self.transaction.rows(rows);
         }
@@ -339,7 +317,6 @@ impl<'a> Survey<'a> {
         line: u64,
         (mode, sql_mode): (LexMode, &SqlMode),
     ) {
-        self.match_names(kind);
         let listed = || format!("line {line}: {}", head(text));
         let word = match self.gather.statement(kind, text, mode, line) {
             Fate::Silent => return,
@@ -365,16 +342,6 @@ impl<'a> Survey<'a> {
             }
         };
         *self.found.statements.entry(word.to_owned()).or_insert(0) += 1;
-    }
-
-    /// Notes which patterns match what a statement creates.
-    fn match_names(&mut self, kind: &StatementKind) {
-        if let StatementKind::CreateTable { table: name, .. }
-        | StatementKind::CreateView { view: name }
-        | StatementKind::CreateSequence { sequence: name } = kind
-        {
-            self.wants(name.database.as_deref(), &name.name);
-        }
     }
 
     /// Keeps the definition of a table.

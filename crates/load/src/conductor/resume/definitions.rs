@@ -7,7 +7,8 @@ use refloat_sqltext::Item;
 
 use super::super::Conductor;
 use super::super::databases::default_collation;
-use super::super::registry::{TableKey, engine_of, is_versioned, quoted_name};
+use super::super::name::{TableKey, quoted_name};
+use super::super::registry::{engine_of, is_versioned};
 use super::DatabaseStep;
 use crate::error::{LoadError, Refusal, START_OVER};
 use crate::marks::{Found, TableFound};
@@ -48,11 +49,13 @@ impl Conductor<'_> {
             |table| table.detail.clone(),
         );
         let described = found.is_some();
-        if self.known(key).is_some() {
+        if self.ledger.known(key).is_some() {
             self.forget(key);
         }
-        let index = self.register(key.clone(), detail.created, detail.rows_before);
-        let table = Arc::clone(&self.entries[index].table);
+        let index = self
+            .ledger
+            .register(key.clone(), detail.created, detail.rows_before);
+        let table = Arc::clone(&self.ledger.entries[index].table);
         let (create, _) = match self.show_create(&table) {
             Ok(shown) => shown,
             // ER_NO_SUCH_TABLE.
@@ -73,7 +76,7 @@ impl Conductor<'_> {
             Err(error) => return Err(error),
         };
         let original = detail.definition.clone().unwrap_or_else(|| create.clone());
-        let entry = &mut self.entries[index];
+        let entry = &mut self.ledger.entries[index];
         entry.definition = Some(fingerprint(&original));
         entry.engine = engine_of(&create);
         entry.versioned = is_versioned(&create);
@@ -131,7 +134,7 @@ impl Conductor<'_> {
             })?;
             self.resume.found.tables.remove(key);
         }
-        if self.existed(key) {
+        if self.ledger.existed(key) {
             return Ok(false);
         }
         // The view that this table is a placeholder for may exist already.
@@ -247,15 +250,15 @@ impl Conductor<'_> {
         if now.as_deref().is_none_or(|now| now == wanted) {
             return Ok(());
         }
-        super::super::barrier::alter(&mut self.catalog, database, wanted)
+        super::super::postponed::alter(&mut self.catalog, database, wanted)
     }
 
     /// Records the collation of a database before the dump changes it.
     pub(in crate::conductor) fn note_collation(&mut self, database: &str) -> Result<(), LoadError> {
-        if self.ctx.marks.is_none() || self.in_past() || self.altered.contains(database) {
+        if self.ctx.marks.is_none() || self.in_past() || self.ledger.altered.contains(database) {
             return Ok(());
         }
-        let Some(found) = self.databases.get(database) else {
+        let Some(found) = self.ledger.databases.get(database) else {
             return Ok(());
         };
         let contents = found.contents.clone();
@@ -273,7 +276,7 @@ impl Conductor<'_> {
         kind: Kind,
         key: &TableKey,
     ) -> Result<(), LoadError> {
-        if !self.resumes() || self.in_past() || self.existed_program(kind, key) {
+        if !self.resumes() || self.in_past() || self.ledger.existed_program(kind, key) {
             return Ok(());
         }
         self.enter_catalog()?;

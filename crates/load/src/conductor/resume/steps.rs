@@ -322,7 +322,7 @@ impl Conductor<'_> {
         if self.ctx.marks.is_none() {
             return false;
         }
-        if self.touched {
+        if self.findings.touched {
             // If the connection is lost, the next load finds out.
             let _ = self.settle_definitions();
             return true;

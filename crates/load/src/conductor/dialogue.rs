@@ -1,0 +1,114 @@
+//! The dump's own session: the connection that its statements run on, and what is known about its
+//! state.
+
+use std::sync::Arc;
+
+use refloat_sqltext::{LexMode, quote_ident};
+use refloat_wire::Connection;
+
+use super::unset::Unset;
+use crate::error::LoadError;
+use crate::session::{Session, Tracker};
+
+/// The dump's own session.
+pub struct Dialogue {
+    /// Runs the dump's statements as they stand.
+    pub control: Connection,
+    /// Follows the variables that the dump sets.
+    pub tracker: Tracker,
+    /// The state, unless a statement may have changed it since it was read.
+    pub session: Option<Arc<Session>>,
+    /// The state when it was read last.
+    latest: Option<Arc<Session>>,
+    /// Rows must run here, because the state of this very connection decides their values.
+    pub control_only: bool,
+    /// Settings that the server refused.
+    pub unset: Unset,
+    /// The current database, if `--tables` selects nothing in it and it does not exist.
+    pub unchosen: Option<String>,
+    /// The database of `--database`, until something goes into it.
+    pub pending_database: Option<String>,
+}
+
+impl Dialogue {
+    /// A session that has not begun. `database` is the one of `--database`.
+    pub fn new(control: Connection, tracker: Tracker, database: Option<String>) -> Self {
+        Self {
+            control,
+            tracker,
+            session: None,
+            latest: None,
+            control_only: false,
+            unset: Unset::default(),
+            unchosen: None,
+            pending_database: database,
+        }
+    }
+
+    /// The current state, read again after a statement that may have changed it.
+    pub fn session(&mut self, binlog_off: bool) -> Result<Arc<Session>, LoadError> {
+        if let Some(session) = &self.session {
+            return Ok(Arc::clone(session));
+        }
+        let mut read = self
+            .tracker
+            .read(&mut self.control, binlog_off)
+            .map_err(|error| LoadError::server("reading the state of the session", error))?;
+        if let Some(name) = &self.unchosen {
+            read.database = Some(name.clone());
+        }
+        // Equal states share one identity, so chunks before and after a `SET` that changed nothing
+        // can be merged.
+        let session = match self.latest.take().filter(|latest| **latest == read) {
+            Some(latest) => latest,
+            None => Arc::new(read),
+        };
+        self.latest = Some(Arc::clone(&session));
+        self.session = Some(Arc::clone(&session));
+        Ok(session)
+    }
+
+    /// How the next statement is lexed, if the state is known.
+    pub fn lex_mode(&self) -> Option<LexMode> {
+        let session = self.session.as_ref()?;
+        Some(self.unset.mode_or(session.lex_mode()))
+    }
+
+    /// Gives the session this state, and enters its database if it `enters` one.
+    pub fn resume(&mut self, wanted: &Arc<Session>, enters: bool) -> Result<(), LoadError> {
+        if self
+            .session
+            .as_ref()
+            .is_some_and(|now| Arc::ptr_eq(now, wanted) || **now == **wanted)
+        {
+            return Ok(());
+        }
+        let failed = |error| LoadError::server("preparing the session of a file", error);
+        if let Some(reset) = self.tracker.reset(wanted) {
+            // Variables without a default keep their value.
+            let _ = self.control.exec(reset);
+        }
+        self.control.exec(wanted.exact_set()).map_err(failed)?;
+        if let Some(database) = wanted.database.as_ref().filter(|_| enters) {
+            self.control
+                .exec(format!("USE {}", quote_ident(database)))
+                .map_err(failed)?;
+        }
+        self.session = None;
+        Ok(())
+    }
+
+    /// Undoes what the dump's `SET` of a variable must not do to the loader's own queries.
+    pub fn keep_own(&mut self, name: &str) -> Result<(), LoadError> {
+        let Some(set) = Tracker::kept(name) else {
+            return Ok(());
+        };
+        match self.control.exec(set) {
+            // MySQL requires a privilege for some of these variables.
+            Err(error) if error.server_code().is_none() => {
+                Err(LoadError::server("setting a variable", error))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! What the report says about statements: how many ran, and what was left out or found.
+
+use std::collections::HashSet;
+
+use refloat_run::outcome::Bounded;
+
+use super::name::TableKey;
+use crate::outcome::OrphanRows;
+
+/// What was run, left out and found so far.
+#[derive(Default)]
+pub struct Findings {
+    /// Bytes of text read.
+    pub bytes: u64,
+    /// Statements run in the dump's session.
+    pub statements: u64,
+    /// Statements left out on purpose.
+    pub skipped: Bounded<String>,
+    /// Accounts that existed and were left unchanged, named as in the dump.
+    pub accounts_left: Vec<String>,
+    /// Refloat's own tables in the dump, which are not loaded.
+    pub own_left_out: HashSet<TableKey>,
+    /// How many collations differ here because the dump names only their character sets.
+    pub other_defaults: u32,
+    /// Rows whose parents do not exist.
+    pub orphans: Vec<OrphanRows>,
+    /// Something on the server was created, changed or removed: a refusal from now on leaves part
+    /// of the dump behind.
+    pub touched: bool,
+}

@@ -2,10 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use refloat_schema::columns::{
-    Column, ColumnClass, Layout, NEVER_2038, NEVER_2106, PeriodEnd, charset_of,
-};
-use refloat_schema::members::has_empty_member;
+use refloat_schema::columns::{Column, Layout, NEVER_2038, NEVER_2106, PeriodEnd};
 use refloat_sqltext::{literal, quote_ident};
 use refloat_wire::{Connection, Error, ResultSet};
 
@@ -31,33 +28,18 @@ pub fn read(
                 .and_then(|cell| cell.as_deref())
                 .map(|cell| String::from_utf8_lossy(cell).into_owned())
         };
-        let (field, type_text, collation, extra) = (
-            cell(0).unwrap_or_default(),
-            cell(1).unwrap_or_default(),
-            cell(2),
-            cell(6).unwrap_or_default().to_ascii_uppercase(),
-        );
+        let text = |index: usize| cell(index).unwrap_or_default();
+        let default = cell(5).map(|default| default.to_ascii_lowercase());
+        let column = Column::listed(&text(0), &text(1), cell(2).as_deref(), &text(6));
         columns.push(Column {
-            class: ColumnClass::of(&type_text, collation.as_deref()),
-            // A member `''` is stored without a warning, so with one, warnings do not reveal
-            // invalid values.
-            is_enum: type_text.starts_with("enum(") && !has_empty_member(&type_text),
-            charset: collation.as_deref().map(charset_of),
-            // `DEFAULT_GENERATED` does not mean a generated column: match only the whole words.
-            generated: extra.contains("VIRTUAL GENERATED")
-                || extra.contains("STORED GENERATED")
-                || extra.contains("PERSISTENT"),
-            invisible: extra.contains("INVISIBLE"),
-            auto_increment: extra.contains("AUTO_INCREMENT"),
-            from_sequence: cell(5).is_some_and(|default| {
-                let default = default.to_ascii_lowercase();
+            from_sequence: default.as_deref().is_some_and(|default| {
                 default.contains("nextval(") || default.contains("next value for")
             }),
-            needs_value: cell(3).as_deref() == Some("NO")
-                && cell(5).is_none()
-                && !extra.contains("AUTO_INCREMENT")
-                && !extra.contains("GENERATED"),
-            name: field,
+            needs_value: text(3) == "NO"
+                && default.is_none()
+                && !column.auto_increment
+                && !text(6).to_ascii_uppercase().contains("GENERATED"),
+            ..column
         });
     }
     Ok(Layout::of(columns, transactional, versioned))
@@ -122,19 +104,10 @@ pub fn with_period(
     });
     if named.is_empty() {
         // The definition names no period columns: they exist, but no listing shows them.
-        layout
-            .columns
-            .extend(["row_start", "row_end"].map(|name| Column {
-                class: ColumnClass::of("timestamp(6)", None),
-                is_enum: false,
-                charset: None,
-                generated: false,
-                invisible: true,
-                auto_increment: false,
-                from_sequence: false,
-                needs_value: false,
-                name: name.to_owned(),
-            }));
+        layout.columns.extend(
+            ["row_start", "row_end"]
+                .map(|name| Column::listed(name, "timestamp(6)", None, "INVISIBLE")),
+        );
     }
     Ok(())
 }

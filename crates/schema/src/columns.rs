@@ -1,8 +1,10 @@
-//! The columns of a table, as far as they decide how a value may be sent.
+//! The columns of a table: one description for what a server lists and what a definition says.
 
 mod shown;
 
-pub use shown::{TEXTS, charset_of, columns};
+pub use shown::{columns, defined};
+
+use crate::members::has_empty_member;
 
 /// Character sets in which some ASCII character has different bytes.
 pub const NOT_ASCII: &[&str] = &["ucs2", "utf16", "utf16le", "utf32", "swe7", "sjis", "cp932"];
@@ -39,14 +41,9 @@ pub enum ColumnClass {
 }
 
 impl ColumnClass {
-    /// Classifies a column by `Type` and `Collation` of `SHOW FULL COLUMNS`.
-    pub fn of(type_text: &str, collation: Option<&str>) -> Self {
-        let word: String = type_text
-            .chars()
-            .take_while(char::is_ascii_alphanumeric)
-            .collect::<String>()
-            .to_ascii_lowercase();
-        match word.as_str() {
+    /// Classifies a column by its type's first word in lower case, and its character set.
+    fn of(data_type: &str, type_text: &str, charset: Option<&str>) -> Self {
+        match data_type {
             "tinyint" | "smallint" | "mediumint" | "int" | "bigint" => Self::Integer {
                 unsigned: type_text.contains("unsigned"),
             },
@@ -56,27 +53,35 @@ impl ColumnClass {
             "date" => Self::Date,
             "datetime" | "timestamp" => Self::DateTime,
             "time" => Self::Time,
-            "char" | "varchar" | "tinytext" | "text" | "mediumtext" | "longtext"
-                if collation != Some("binary") =>
-            {
-                Self::Text
-            }
             "enum" | "set" | "json" | "uuid" | "inet4" | "inet6" => Self::Text,
-            "binary" | "varbinary" | "tinyblob" | "blob" | "mediumblob" | "longblob" | "vector" => {
+            // Text in the character set `binary` is bytes.
+            text if TEXTS.contains(&text) && charset != Some("binary") => Self::Text,
+            text if TEXTS.contains(&text) => Self::Bytes,
+            "binary" | "varbinary" | "tinyblob" | "blob" | "mediumblob" | "longblob" | "vector"
+            | "geometry" | "point" | "linestring" | "polygon" | "multipoint"
+            | "multilinestring" | "multipolygon" | "geometrycollection" | "geomcollection" => {
                 Self::Bytes
             }
-            // Text types in the character set `binary`, and geometry types, which have none.
-            "char" | "varchar" | "tinytext" | "text" | "mediumtext" | "longtext" | "geometry"
-            | "point" | "linestring" | "polygon" | "multipoint" | "multilinestring"
-            | "multipolygon" | "geometrycollection" | "geomcollection" => Self::Bytes,
             "bit" => Self::Bit,
             _ => Self::Unknown,
         }
     }
 }
 
-/// A column of the target table.
-#[derive(Debug, Clone)]
+/// Types with a character set, as servers print them.
+pub const TEXTS: &[&str] = &[
+    "char",
+    "varchar",
+    "tinytext",
+    "text",
+    "mediumtext",
+    "longtext",
+    "enum",
+    "set",
+];
+
+/// A column of a table, as a server or a definition describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "independent attributes of one column"
@@ -84,12 +89,16 @@ impl ColumnClass {
 pub struct Column {
     /// Name of the column.
     pub name: String,
+    /// First word of its type, in lower case.
+    pub data_type: String,
+    /// Its type as it is shown, with length or members: `varchar(20)`, `enum('a','b')`.
+    pub type_text: String,
     /// What it accepts.
     pub class: ColumnClass,
-    /// Whether it is an `ENUM` without an empty member.
-    pub is_enum: bool,
-    /// Character set of a text column; `None` for types that have none.
+    /// Character set of a text column; `None` for types that have none, or if it is unknown.
     pub charset: Option<String>,
+    /// Collation of a text column; `None` for types that have none, or if it is unknown.
+    pub collation: Option<String>,
     /// Whether the server computes it.
     pub generated: bool,
     /// Whether `SELECT *` and an `INSERT` without a column list leave it out.
@@ -100,6 +109,54 @@ pub struct Column {
     pub from_sequence: bool,
     /// Whether a row must give it a value: it takes no NULL and has no default.
     pub needs_value: bool,
+}
+
+impl Column {
+    /// A column of this type and nothing else.
+    pub fn new(name: &str, type_text: &str, charset: Option<String>) -> Self {
+        let word = type_text.chars().take_while(char::is_ascii_alphanumeric);
+        let data_type = word.collect::<String>().to_ascii_lowercase();
+        Self {
+            class: ColumnClass::of(&data_type, type_text, charset.as_deref()),
+            name: name.to_owned(),
+            data_type,
+            type_text: type_text.to_owned(),
+            charset,
+            collation: None,
+            generated: false,
+            invisible: false,
+            auto_increment: false,
+            from_sequence: false,
+            needs_value: false,
+        }
+    }
+
+    /// From `Type`, `Collation` and `Extra` of `SHOW FULL COLUMNS`, or from the same columns of
+    /// `information_schema.COLUMNS`.
+    pub fn listed(name: &str, type_text: &str, collation: Option<&str>, extra: &str) -> Self {
+        let extra = extra.to_ascii_uppercase();
+        // MySQL's DEFAULT_GENERATED means an expression as default. MariaDB before 10.2 says only
+        // VIRTUAL.
+        let computed = ["VIRTUAL", "STORED GENERATED", "PERSISTENT"];
+        Self {
+            collation: collation.map(str::to_owned),
+            generated: computed.iter().any(|word| extra.contains(word)),
+            invisible: extra.contains("INVISIBLE"),
+            auto_increment: extra.contains("AUTO_INCREMENT"),
+            ..Self::new(name, type_text, collation.map(charset_of))
+        }
+    }
+
+    /// Whether it is an `ENUM` without an empty member. With one, the server stores `''` without a
+    /// warning, so warnings do not reveal invalid values.
+    pub fn is_enum(&self) -> bool {
+        self.data_type == "enum" && !has_empty_member(&self.type_text)
+    }
+}
+
+/// The character set that a collation belongs to: the first word of its name.
+pub fn charset_of(collation: &str) -> String {
+    collation.split('_').next().unwrap_or(collation).to_owned()
 }
 
 /// The column of a system-versioned table that says when a row ended, and the time that means it
@@ -185,25 +242,41 @@ mod tests {
 
     #[test]
     fn classes_follow_type_and_collation() {
+        let class = |text, collation| Column::listed("c", text, collation, "").class;
+        let integer = |unsigned| ColumnClass::Integer { unsigned };
+        assert_eq!(class("int(10) unsigned zerofill", None), integer(true));
+        assert_eq!(class("bigint", None), integer(false));
         assert_eq!(
-            ColumnClass::of("int(10) unsigned zerofill", None),
-            ColumnClass::Integer { unsigned: true }
-        );
-        assert_eq!(
-            ColumnClass::of("bigint", None),
-            ColumnClass::Integer { unsigned: false }
-        );
-        assert_eq!(
-            ColumnClass::of("varchar(20)", Some("latin1_swedish_ci")),
+            class("varchar(20)", Some("latin1_swedish_ci")),
             ColumnClass::Text
         );
-        assert_eq!(ColumnClass::of("varbinary(20)", None), ColumnClass::Bytes);
+        assert_eq!(class("varchar(20)", Some("binary")), ColumnClass::Bytes);
+        assert_eq!(class("varbinary(20)", None), ColumnClass::Bytes);
         assert_eq!(
-            ColumnClass::of("enum('blob','int')", Some("utf8mb4_bin")),
+            class("enum('blob','int')", Some("utf8mb4_bin")),
             ColumnClass::Text
         );
-        assert_eq!(ColumnClass::of("timestamp(6)", None), ColumnClass::DateTime);
-        assert_eq!(ColumnClass::of("vector(3)", None), ColumnClass::Bytes);
-        assert_eq!(ColumnClass::of("some_new_type", None), ColumnClass::Unknown);
+        assert_eq!(class("timestamp(6)", None), ColumnClass::DateTime);
+        assert_eq!(class("vector(3)", None), ColumnClass::Bytes);
+        assert_eq!(class("some_new_type", None), ColumnClass::Unknown);
+    }
+
+    #[test]
+    fn what_extra_says() {
+        let flags = |extra| {
+            let column = Column::listed("c", "int", None, extra);
+            (column.generated, column.invisible, column.auto_increment)
+        };
+        for computed in [
+            "VIRTUAL",
+            "VIRTUAL GENERATED",
+            "STORED GENERATED",
+            "PERSISTENT",
+        ] {
+            assert_eq!(flags(computed), (true, false, false), "{computed}");
+        }
+        assert_eq!(flags("DEFAULT_GENERATED"), (false, false, false));
+        assert_eq!(flags("auto_increment"), (false, false, true));
+        assert_eq!(flags("STORED GENERATED, INVISIBLE"), (true, true, false));
     }
 }

@@ -191,26 +191,12 @@ mod tests {
 
     use super::*;
 
-    fn column(name: &str, class: ColumnClass, charset: Option<&str>) -> Column {
-        Column {
-            name: name.to_owned(),
-            class,
-            is_enum: false,
-            charset: charset.map(str::to_owned),
-            generated: false,
-            invisible: false,
-            auto_increment: false,
-            from_sequence: false,
-            needs_value: false,
-        }
-    }
-
     fn converted(charset: &str, text: &[u8]) -> Result<String, String> {
         let layout = Layout {
             columns: vec![
-                column("n", ColumnClass::Integer { unsigned: false }, None),
-                column("t", ColumnClass::Text, Some("latin1")),
-                column("b", ColumnClass::Bytes, None),
+                Column::new("n", "int", None),
+                Column::new("t", "text", Some("latin1".to_owned())),
+                Column::new("b", "blob", None),
             ],
             transactional: true,
             versioned: false,

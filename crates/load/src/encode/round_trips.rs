@@ -214,15 +214,9 @@ fn rows() -> impl Strategy<Value = (LexMode, Vec<Row>)> {
 
 fn columns() -> Vec<Column> {
     let of = |(at, class): (usize, ColumnClass)| Column {
-        name: format!("c{at}"),
         charset: (class == ColumnClass::Text).then(|| "utf8mb4".to_owned()),
         class,
-        is_enum: false,
-        generated: false,
-        invisible: false,
-        auto_increment: false,
-        from_sequence: false,
-        needs_value: false,
+        ..Column::new(&format!("c{at}"), "", None)
     };
     CLASSES.into_iter().enumerate().map(of).collect()
 }

@@ -5,7 +5,7 @@
 //! of a table with such columns is written again as the dump's session would, and kept only if the
 //! server gives exactly one warning for each such value and none for anything else.
 
-use refloat_schema::columns::Layout;
+use refloat_schema::columns::{Column, Layout};
 use refloat_sqltext::{InsertVerb, RowVisitor, StrLit};
 use refloat_wire::{Error, RetryStatus};
 
@@ -57,7 +57,7 @@ fn empty_enums(chunk: &Chunk, layout: &Layout, text: &[u8]) -> u64 {
     };
     let is_enum: Vec<bool> = targets
         .iter()
-        .map(|&index| layout.columns[index].is_enum)
+        .map(|&index| layout.columns[index].is_enum())
         .collect();
     if !is_enum.contains(&true) {
         return 0;
@@ -138,7 +138,7 @@ impl Link {
         };
         let warnings = self.conn.warnings()?;
         let of_enum = |message: &str| {
-            let mut enums = layout.columns.iter().filter(|column| column.is_enum);
+            let mut enums = layout.columns.iter().filter(|column| column.is_enum());
             enums.any(|column| message.contains(&format!("'{}'", column.name)))
         };
         let other = warnings
@@ -168,7 +168,7 @@ impl Link {
         let layout = chunk.table.layout();
         let Some(layout) = layout.filter(|layout| {
             chunk.header.verb == InsertVerb::Insert
-                && (layout.computes() || layout.columns.iter().any(|column| column.is_enum))
+                && (layout.computes() || layout.columns.iter().any(Column::is_enum))
         }) else {
             return Ok(None);
         };

@@ -1,6 +1,7 @@
 //! Columns: what the server reports about them, how their values are read, and how conditions spell
 //! them.
 
+use refloat_schema::columns::Column as Listed;
 use refloat_schema::members::{has_empty_member, has_equal_members};
 use refloat_sqltext::quote_ident;
 use refloat_wire::{ResultSet, Vendor};
@@ -44,38 +45,33 @@ pub enum KeyLiteral {
 
 /// A column as `information_schema.COLUMNS` describes it.
 pub(super) struct Described {
-    pub(super) name: String,
-    pub(super) data_type: String,
-    pub(super) column_type: String,
+    pub(super) column: Listed,
     pub(super) nullable: bool,
-    extra: String,
     expression: String,
-    pub(super) charset: String,
-    collation: String,
     /// As the server writes it; empty when there is none.
     pub(super) default: String,
 }
 
 impl Described {
     pub(super) fn read(columns: &ResultSet, row: usize) -> Self {
-        let text = |column| columns.str(row, column).unwrap_or_default().to_owned();
+        let text = |column| columns.str(row, column).unwrap_or_default();
+        let collation = columns.str(row, 6);
         Self {
-            name: text(1),
-            data_type: text(2).to_ascii_lowercase(),
-            column_type: text(3).to_ascii_lowercase(),
-            nullable: text(4) == "YES",
-            extra: text(5).to_ascii_uppercase(),
-            expression: text(6),
-            charset: text(7),
-            collation: text(8),
-            default: text(9),
+            column: Listed::listed(text(1), text(2), collation, text(4)),
+            nullable: text(3) == "YES",
+            expression: text(5).to_owned(),
+            default: text(7).to_owned(),
         }
     }
 
+    pub(super) fn name(&self) -> &str {
+        &self.column.name
+    }
+
     /// The collation of the named column.
-    pub(super) fn collation<'a>(all: &'a [Self], name: &[u8]) -> Option<&'a str> {
-        let column = all.iter().find(|column| column.name.as_bytes() == name)?;
-        (!column.collation.is_empty()).then_some(column.collation.as_str())
+    pub(super) fn collation_of<'a>(all: &'a [Self], name: &[u8]) -> Option<&'a str> {
+        let named = |one: &&Self| one.name().as_bytes() == name;
+        all.iter().find(named)?.column.collation.as_deref()
     }
 
     /// Whether the dump must hold its values.
@@ -93,64 +89,58 @@ impl Described {
 
     /// Whether its period is measured in transaction IDs rather than timestamps.
     pub(super) fn numbers_transactions(&self) -> bool {
-        self.period() && self.data_type == "bigint"
+        self.period() && self.column.data_type == "bigint"
     }
 
-    /// Whether its values are generated from other columns. MySQL's `DEFAULT_GENERATED` is not
-    /// that.
+    /// Whether its values are generated from other columns.
     pub(super) fn generated(&self) -> bool {
-        // MariaDB before 10.2 says only `VIRTUAL`.
-        let words = ["VIRTUAL", "STORED GENERATED", "PERSISTENT"];
-        !self.period()
-            && (!self.expression.is_empty() || words.iter().any(|word| self.extra.contains(word)))
+        !self.period() && (!self.expression.is_empty() || self.column.generated)
+    }
+
+    fn collation(&self) -> &str {
+        self.column.collation.as_deref().unwrap_or_default()
+    }
+
+    /// Whether its members look the same as text: index 0 and `''`, or two of the same name.
+    fn has_members_alike(&self) -> bool {
+        has_empty_member(&self.column.type_text)
+            || has_equal_members(&self.column.type_text, self.collation())
     }
 
     pub(super) fn column(&self, vendor: Vendor) -> Column {
-        let quoted = quote_ident(&self.name);
-        let (select, load) = match self.data_type.as_str() {
+        let quoted = quote_ident(self.name());
+        let (select, load) = match self.column.data_type.as_str() {
             // As text a `FLOAT` has only six digits. Multiplied, it becomes a `DOUBLE` with all of
             // them, and keeps the sign of a zero.
             "float" => (format!("{quoted} * 1E0"), None),
-            // Index 0 and the member `''` look the same as text, and so do two members of the same
-            // name.
-            "enum"
-                if has_empty_member(&self.column_type)
-                    || has_equal_members(&self.column_type, &self.collation) =>
-            {
+            "enum" if self.has_members_alike() => {
                 (format!("{quoted} + 0"), Some(FieldLoad::Number))
             }
-            // The text of a `SET` does not show whether the member `''` is in it, nor which of two
-            // members of the same name.
-            "set"
-                if has_empty_member(&self.column_type)
-                    || has_equal_members(&self.column_type, &self.collation) =>
-            {
-                (
-                    format!("CAST({quoted} AS UNSIGNED)"),
-                    Some(FieldLoad::Number),
-                )
-            }
+            "set" if self.has_members_alike() => (
+                format!("CAST({quoted} AS UNSIGNED)"),
+                Some(FieldLoad::Number),
+            ),
             "json" if vendor == Vendor::MySql => (quoted, Some(FieldLoad::Utf8)),
             "uuid" | "inet4" | "inet6" | "xmltype" => (quoted, Some(FieldLoad::Utf8)),
             _ => (quoted, None),
         };
         Column {
-            name: self.name.clone(),
+            name: self.name().to_owned(),
             select,
             load,
-            data_type: self.data_type.clone(),
-            charset: self.charset.clone(),
+            data_type: self.column.data_type.clone(),
+            charset: self.column.charset.clone().unwrap_or_default(),
         }
     }
 
     /// Whether its collation compares without padding (NO PAD).
     fn is_padded_unlike_compared(&self) -> bool {
-        self.collation.contains("nopad") || self.collation.contains("_0900_")
+        self.collation().contains("nopad") || self.collation().contains("_0900_")
     }
 
     /// How conditions spell its values; `None` if conditions do not follow the order of the key.
     pub(super) fn literal(&self, vendor: Vendor) -> Option<KeyLiteral> {
-        Some(match self.data_type.as_str() {
+        Some(match self.column.data_type.as_str() {
             "tinyint" | "smallint" | "mediumint" | "int" | "integer" | "bigint" => {
                 KeyLiteral::Integer
             }
@@ -161,8 +151,8 @@ impl Described {
             // 11.8.6).
             "char" if vendor == Vendor::MariaDb && self.is_padded_unlike_compared() => return None,
             "char" | "varchar" => KeyLiteral::Text {
-                charset: self.charset.clone(),
-                collation: self.collation.clone(),
+                charset: self.column.charset.clone().unwrap_or_default(),
+                collation: self.collation().to_owned(),
             },
             "binary" | "varbinary" => KeyLiteral::Binary,
             // `ENUM` and `SET` sort by number but compare as text; `FLOAT` and `DOUBLE` do not

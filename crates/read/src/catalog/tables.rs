@@ -212,7 +212,7 @@ fn read_table(
         rows,
         engine: engine.to_owned(),
         definition: collated::table(written, listed.collation(name), |name| {
-            Described::collation(&all, name)
+            Described::collation_of(&all, name)
         }),
         create: create.to_vec(),
         columns,
@@ -253,8 +253,8 @@ impl Listed {
         let columns = ask(
             conn,
             format!(
-                "SELECT TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, EXTRA, {expression}, \
-                 CHARACTER_SET_NAME, COLLATION_NAME, COLUMN_DEFAULT FROM information_schema.COLUMNS \
+                "SELECT TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, EXTRA, {expression}, \
+                 COLLATION_NAME, COLUMN_DEFAULT FROM information_schema.COLUMNS \
                  WHERE TABLE_SCHEMA = {schema} ORDER BY CAST(TABLE_NAME AS BINARY), ORDINAL_POSITION"
             ),
         )?;
@@ -420,7 +420,7 @@ fn other_columns(
     };
     let print = |text: &[u8]| fingerprint(&String::from_utf8_lossy(text));
     let again = (0..shown.len()).map(|row| shown.str(row, 0).unwrap_or_default());
-    if print(&now) == print(create) && again.eq(listed.iter().map(|column| column.name.as_str())) {
+    if print(&now) == print(create) && again.eq(listed.iter().map(Described::name)) {
         hidden_columns(&label)
     } else {
         ReadError::Changed { what: label }
@@ -441,7 +441,7 @@ fn same_columns(create: &[u8], listed: &[Described]) -> bool {
         table
             .columns()
             .map(|column| column.name.as_slice())
-            .eq(listed.iter().map(|column| column.name.as_bytes()))
+            .eq(listed.iter().map(|column| column.name().as_bytes()))
     })
 }
 
@@ -485,7 +485,7 @@ fn usable_key(
     }
     let column = |row: usize| -> Option<KeyColumn> {
         let name = keys.str(row, 4)?;
-        let described = all.iter().find(|column| column.name == name)?;
+        let described = all.iter().find(|column| column.name() == name)?;
         if described.nullable || keys.bytes(row, 6).is_some() {
             return None;
         }

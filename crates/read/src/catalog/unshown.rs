@@ -25,21 +25,25 @@ pub fn of(
     columns: &[Described],
 ) -> Result<Vec<String>, ReadError> {
     let mut told = Vec::new();
-    let wide = columns
-        .iter()
-        .filter(|column| WIDE.contains(&column.charset.as_str()));
-    for column in wide {
+    for described in columns {
+        let column = &described.column;
+        if !WIDE
+            .iter()
+            .any(|wide| column.charset.as_deref() == Some(wide))
+        {
+            continue;
+        }
         let place = format!("table {database}.{table}: column {}", column.name);
         let lists = matches!(column.data_type.as_str(), "enum" | "set");
-        if lists && column.column_type.contains(INSTEAD) {
+        if lists && column.type_text.contains(INSTEAD) {
             told.push(format!(
                 "{place}: the server shows a member with ?, which may stand for a character beyond U+FFFF that it cannot show; the dump has the definition as it is \
                  shown, and a load will refuse rows with that member"
             ));
         }
         // MySQL shows such a default in hexadecimal.
-        if column.default.starts_with('\'') && column.default.contains(INSTEAD) {
-            let shown = unquoted(&column.default);
+        if described.default.starts_with('\'') && described.default.contains(INSTEAD) {
+            let shown = unquoted(&described.default);
             let Some(real) = default_of(conn, database, table, &column.name)? else {
                 continue;
             };

@@ -6,43 +6,30 @@ use refloat_sqltext::ddl::Column as Defined;
 use refloat_sqltext::token::tokens;
 use refloat_sqltext::{Element, LexMode, parse_create_table};
 
-use super::{Column, ColumnClass};
-use crate::members::has_empty_member;
+use super::{Column, TEXTS, charset_of};
 
 /// Types without a character set.
 const PLAIN: &[&str] = &[
-    "TINYINT",
-    "SMALLINT",
-    "MEDIUMINT",
-    "INT",
-    "BIGINT",
-    "DECIMAL",
-    "FLOAT",
-    "DOUBLE",
-    "DATE",
-    "TIME",
-    "DATETIME",
-    "TIMESTAMP",
-    "YEAR",
-    "BINARY",
-    "VARBINARY",
-    "TINYBLOB",
-    "BLOB",
-    "MEDIUMBLOB",
-    "LONGBLOB",
+    "tinyint",
+    "smallint",
+    "mediumint",
+    "int",
+    "bigint",
+    "decimal",
+    "float",
+    "double",
+    "date",
+    "time",
+    "datetime",
+    "timestamp",
+    "year",
+    "binary",
+    "varbinary",
+    "tinyblob",
+    "blob",
+    "mediumblob",
+    "longblob",
 ];
-/// Types with a character set.
-pub const TEXTS: &[&str] = &[
-    "CHAR",
-    "VARCHAR",
-    "TINYTEXT",
-    "TEXT",
-    "MEDIUMTEXT",
-    "LONGTEXT",
-    "ENUM",
-    "SET",
-];
-
 /// The columns of a table, from the server's own definition. `None` if it contains anything but
 /// plain columns: generated or invisible columns, sequences, conditional comments, other types.
 pub fn columns(create: &str) -> Option<Vec<Column>> {
@@ -68,61 +55,64 @@ pub fn columns(create: &str) -> Option<Vec<Column>> {
     (!columns.is_empty()).then_some(columns)
 }
 
-fn column(create: &str, mode: LexMode, defined: &Defined, charset: Option<&str>) -> Option<Column> {
-    let text = create.get(defined.range.clone())?;
-    let kind = std::str::from_utf8(&defined.type_name).ok()?;
-    let is_text = TEXTS.contains(&kind);
-    let plain = defined.generated.is_none()
-        && !defined.invisible
-        && !defined.references
-        && defined.inline_key.is_none()
-        && (is_text || PLAIN.contains(&kind))
+fn column(create: &str, mode: LexMode, said: &Defined, charset: Option<&str>) -> Option<Column> {
+    let text = create.get(said.range.clone())?;
+    let column = defined(create.as_bytes(), said);
+    let is_text = TEXTS.contains(&column.data_type.as_str());
+    let plain = !column.generated
+        && !column.invisible
+        && !said.references
+        && said.inline_key.is_none()
+        && (is_text || PLAIN.contains(&column.data_type.as_str()))
         && !text.contains("/*")
         // `nextval(…)`, `NEXT VALUE FOR …`
         && !text.to_ascii_lowercase().contains("next");
     if !plain {
         return None;
     }
-    let own = |name: &Vec<u8>| String::from_utf8_lossy(name).into_owned();
     let charset = if is_text {
-        let own = defined.charset.as_ref().map(own).or_else(|| {
-            let collation = defined.collation.as_ref()?;
-            Some(charset_of(&String::from_utf8_lossy(collation)))
-        });
-        let charset = own.or_else(|| charset.map(str::to_owned))?;
-        // Text in `binary` is bytes, and collations named without their character set are MariaDB's
-        // new ones.
-        if charset == "binary" || charset == "uca1400" {
-            return None;
-        }
-        Some(charset)
+        Some(column.charset.or_else(|| charset.map(str::to_owned))?)
     } else {
         None
     };
-    let type_text = create.get(defined.type_range.clone())?;
-    let unsigned = if defined.unsigned { " unsigned" } else { "" };
+    // Text in `binary` is bytes, and collations named without their character set are MariaDB's new
+    // ones.
+    if matches!(charset.as_deref(), Some("binary" | "uca1400")) {
+        return None;
+    }
     let mut words = tokens(text.as_bytes(), mode).code();
     let has_default = words.any(|word| word.is(text.as_bytes(), "DEFAULT"));
     Some(Column {
-        name: String::from_utf8_lossy(&defined.name).into_owned(),
-        class: ColumnClass::of(&format!("{type_text}{unsigned}"), charset.as_deref()),
-        is_enum: kind == "ENUM" && !has_empty_member(type_text),
+        needs_value: said.not_null && !has_default && !said.auto_increment,
         charset,
-        generated: false,
-        invisible: false,
-        auto_increment: defined.auto_increment,
-        from_sequence: false,
-        needs_value: defined.not_null && !has_default && !defined.auto_increment,
+        ..column
     })
 }
 
-/// The character set that a collation belongs to.
-pub fn charset_of(collation: &str) -> String {
-    collation.split('_').next().unwrap_or(collation).to_owned()
+/// What a definition says about one of its columns. The table's character set is not applied, and
+/// defaults are not read.
+pub fn defined(create: &[u8], said: &Defined) -> Column {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let lower = |bytes: &Vec<u8>| text(bytes).to_ascii_lowercase();
+    let collation = said.collation.as_ref().map(lower);
+    let charset = said.charset.as_ref().map(lower);
+    let charset = charset.or_else(|| collation.as_deref().map(charset_of));
+    let mut type_text = text(create.get(said.type_range.clone()).unwrap_or_default());
+    if said.unsigned {
+        type_text += " unsigned";
+    }
+    Column {
+        collation,
+        generated: said.generated.is_some(),
+        invisible: said.invisible,
+        auto_increment: said.auto_increment,
+        ..Column::new(&text(&said.name), &type_text, charset)
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::ColumnClass;
     use super::*;
 
     fn read(body: &str) -> Option<Vec<Column>> {
@@ -145,7 +135,7 @@ mod tests {
                 column.name.as_str(),
                 column.charset.as_deref(),
                 column.needs_value,
-                column.is_enum,
+                column.is_enum(),
             )
         };
         assert_eq!(of(0), ("id", None, false, false));

@@ -1,5 +1,7 @@
 //! Character sets and collations of tables and columns.
 
+use crate::columns::charset_of;
+
 /// What a table or column says about the encoding of its text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Collated {
@@ -36,7 +38,7 @@ impl Collated {
             && charset.is_none()
             && !name.starts_with("uca1400_")
         {
-            charset = Some(charset_of(name).to_owned());
+            charset = Some(charset_of(name));
         }
         Self {
             charset,
@@ -97,11 +99,6 @@ impl Collated {
 
 /// Character sets whose default collation changes between versions of a server.
 const UNICODE: &[&str] = &["utf8mb3", "utf8mb4", "ucs2", "utf16", "utf16le", "utf32"];
-
-/// The character set that a collation belongs to: the first word of its name.
-fn charset_of(collation: &str) -> &str {
-    collation.split('_').next().unwrap_or(collation)
-}
 
 /// MariaDB (from 11.4.5) accepts MySQL's newer collations as other names of its own.
 fn is_alias(dump: &str, server: &str) -> bool {

@@ -3,6 +3,7 @@
 use refloat_sqltext::{LexMode, TokenKind};
 
 use super::words::{Words, agree, split_commas};
+use crate::columns::TEXTS;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Type {
@@ -102,16 +103,7 @@ impl Type {
 
     /// Whether it has a character set.
     pub fn is_text(&self) -> bool {
-        self.is(&[
-            "char",
-            "varchar",
-            "tinytext",
-            "text",
-            "mediumtext",
-            "longtext",
-            "enum",
-            "set",
-        ])
+        self.is(TEXTS)
     }
 
     /// Whether it holds numbers.

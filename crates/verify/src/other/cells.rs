@@ -361,7 +361,7 @@ fn unescape(literal: &StrLit<'_>, out: &mut Vec<u8>) {
 }
 
 /// Whether ASCII characters take more than one byte in this character set.
-fn is_wide(charset: &str) -> bool {
+pub(super) fn is_wide(charset: &str) -> bool {
     let charset = charset.to_ascii_lowercase();
     ["ucs2", "utf16", "utf32"]
         .iter()

@@ -1,7 +1,9 @@
 //! A table of a dump, and how it changes while the dump is read.
 
+use refloat_schema::columns::Column;
+
 use super::cells::{Domain, OtherColumn};
-use super::described::Described;
+use super::described::compared;
 use super::session::Session;
 use crate::digest::Digest;
 
@@ -29,7 +31,7 @@ pub struct OtherTable {
     /// It is a sequence: what looks like its row is its state.
     pub sequence: bool,
     /// All its columns; empty while they are unknown.
-    pub described: Vec<Described>,
+    pub described: Vec<Column>,
     /// Names of the columns in a row that does not list any, as the dump creates the table; empty
     /// if it does not create it.
     pub listed: Vec<String>,
@@ -116,7 +118,7 @@ impl OtherTable {
         self.decided = Some((charset.to_owned(), zone.map(str::to_owned)));
         let label = self.label();
         for name in names.unwrap_or(&self.listed) {
-            let known = |column: &Described| column.name.eq_ignore_ascii_case(name);
+            let known = |column: &Column| column.name.eq_ignore_ascii_case(name);
             if !self.described.iter().any(known) {
                 let note = format!("column {name} of table {label}: only the dump has it");
                 self.notes.push(note);
@@ -126,13 +128,13 @@ impl OtherTable {
             let is_own = |name: &String| name.eq_ignore_ascii_case(&column.name);
             let told = match names {
                 Some(names) => names.iter().any(is_own),
-                None if self.listed.is_empty() => column.visible,
+                None if self.listed.is_empty() => !column.invisible,
                 None => self.listed.iter().any(is_own),
             };
             if column.generated || !told {
                 continue;
             }
-            match column.compared(charset, zone) {
+            match compared(column, charset, zone) {
                 Ok(compared) => self.columns.push(compared),
                 Err(why) => self
                     .notes
@@ -161,7 +163,7 @@ impl OtherTable {
             let mut columns = self.columns.iter();
             columns.position(|column| column.name.eq_ignore_ascii_case(name))
         };
-        let visible = self.described.iter().filter(|column| column.visible);
+        let visible = self.described.iter().filter(|column| !column.invisible);
         let targets: Vec<Option<usize>> = match names {
             Some(names) => names.iter().map(place).collect(),
             None if self.listed.is_empty() => visible.map(|column| place(&column.name)).collect(),

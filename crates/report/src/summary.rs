@@ -20,7 +20,7 @@ mod dump;
 mod verify;
 
 /// Width of the label column.
-const LABEL_WIDTH: usize = 12;
+const LABEL_WIDTH: usize = 11;
 /// Maximum number of list entries printed. The JSON outcome has more.
 const SHOWN: usize = 10;
 /// Maximum width of a list entry, in cells.
@@ -539,7 +539,7 @@ impl Page {
     fn line(&mut self, label: &str, text: &str) {
         let _ = writeln!(
             self.text,
-            "  {label:LABEL_WIDTH$}{}",
+            "  {label:LABEL_WIDTH$} {}",
             fit(text, ENTRY_WIDTH)
         );
     }

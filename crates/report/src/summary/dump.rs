@@ -119,3 +119,19 @@ pub fn cost(page: &mut Page, cost: &SnapshotCost) {
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use refloat_dump::FlowControl;
+
+    use super::*;
+
+    #[test]
+    fn a_label_as_wide_as_its_column_stands_apart_from_what_follows() {
+        let mut page = Page::default();
+        let mut of = SnapshotCost::default();
+        of.flow_control = Some(FlowControl::default());
+        cost(&mut page, &of);
+        assert!(page.text.contains("flow control 0 pauses"), "{}", page.text);
+    }
+}

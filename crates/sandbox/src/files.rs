@@ -17,18 +17,33 @@ const ERROR_BYTES: u64 = 1024 * 1024;
 /// about 20 KiB between its start and being synced.
 const LAST_BYTES: u64 = 40 * 1024;
 
+/// Modes of directories: what all may read, what only its owner lists, what is its owner's alone.
+const OPEN: u32 = 0o755;
+const PASSABLE: u32 = 0o711;
+const CLOSED: u32 = 0o700;
+
 const LOCK_POLL: Duration = Duration::from_millis(50);
 
 /// Creates a directory and its parents, readable by all whatever the umask: servers run as another
 /// user.
 pub fn make_folder(path: &Path) -> Result<()> {
+    make_folders(path, OPEN)
+}
+
+/// Creates the state directory and its parents. Only the owner lists them; other accounts pass
+/// through on their way to a server's files if `passable`.
+pub fn make_state(path: &Path, passable: bool) -> Result<()> {
+    make_folders(path, if passable { PASSABLE } else { CLOSED })
+}
+
+fn make_folders(path: &Path, mode: u32) -> Result<()> {
     if path.is_dir() {
         return Ok(());
     }
     if let Some(parent) = path.parent() {
-        make_folder(parent)?;
+        make_folders(parent, mode)?;
     }
-    match make_new_folder(path) {
+    match make_with(path, mode) {
         Err(Error::Io { source, .. })
             if source.kind() == io::ErrorKind::AlreadyExists && path.is_dir() =>
         {
@@ -40,11 +55,16 @@ pub fn make_folder(path: &Path) -> Result<()> {
 
 /// Creates one directory, which must not exist yet.
 pub fn make_new_folder(path: &Path) -> Result<()> {
+    make_with(path, OPEN)
+}
+
+/// Creates one directory with this mode, whatever the umask.
+fn make_with(path: &Path, mode: u32) -> Result<()> {
     DirBuilder::new()
-        .mode(0o755)
+        .mode(mode)
         .create(path)
         .map_err(Error::io("create", path))?;
-    fs::set_permissions(path, Permissions::from_mode(0o755))
+    fs::set_permissions(path, Permissions::from_mode(mode))
         .map_err(Error::io("set the permissions of", path))
 }
 
@@ -144,4 +164,22 @@ fn read_from(path: &Path, from: u64, most: u64) -> io::Result<String> {
     let mut bytes = Vec::new();
     file.take(most).read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_else_lists_the_state_directory() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, passable, mode) in [("own", false, 0o700), ("of-root", true, 0o711)] {
+            let made = folder.path().join(name).join("sandbox");
+            make_state(&made, passable).unwrap();
+            for path in [made.as_path(), made.parent().unwrap()] {
+                let is = fs::metadata(path).unwrap().permissions().mode() & 0o777;
+                assert_eq!(is, mode, "{}", path.display());
+            }
+        }
+    }
 }

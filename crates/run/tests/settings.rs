@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use refloat_run::events::{EventSink, Record};
 use refloat_run::settings::{
-    AppliedSettings, Durability, Hints, Journal, RevertReport, RevertResult, SettingsError,
-    SettingsPlan, list, list_on_server, plan, revert_on_server, revert_run,
+    AppliedSettings, Durability, Hints, Journal, JournalEntry, RevertReport, RevertResult,
+    SST_DONOR, ServerMark, SettingsError, SettingsPlan, list, list_on_server, list_readable, plan,
+    revert_on_server, revert_run, write_down_start,
 };
 use refloat_run::{Event, Events, RunDir};
 use refloat_sandbox::{Ephemeral, Sandbox, ServerKind, StartOptions};
@@ -675,4 +676,35 @@ fn path_count(dir: &RunDir) -> usize {
         std::fs::read_dir(path).unwrap().count()
     }
     count(dir.path())
+}
+
+#[test]
+fn a_journal_that_is_damaged_hides_no_other() {
+    let state = tempfile::tempdir().unwrap();
+    let [good, bad] = [(); 2].map(|()| RunDir::create(state.path(), "load").unwrap());
+    let server = ServerMark {
+        peer: "root@db1:3306".to_owned(),
+        uuid: None,
+        hostname: "db1".to_owned(),
+        port: 3306,
+        datadir: "/var/lib/mysql/".to_owned(),
+        version: String::new(),
+        started: 0,
+    };
+    let entry = JournalEntry {
+        name: SST_DONOR.to_owned(),
+        old: String::new(),
+        new: "db2,".to_owned(),
+        applied: None,
+        reason: String::new(),
+    };
+    write_down_start(&good, server, entry).unwrap();
+    let damaged = bad.path().join(RunDir::SETTINGS);
+    std::fs::write(&damaged, "{").unwrap();
+    let (open, errors) = list_readable(state.path()).unwrap();
+    assert_eq!(open[0].journal.run, *good.id());
+    assert_eq!((open.len(), errors.len()), (1, 1));
+    let said = errors[0].to_string();
+    assert!(said.contains(&damaged.display().to_string()), "{said}");
+    assert!(list(state.path()).is_err());
 }

@@ -129,7 +129,8 @@ fn lost_without_redo_log(
     let left = |run: &settings::OpenRun| {
         run.journal.server.peer == outcome.target && run.journal.redo_log_off()
     };
-    lost && settings::list(context.state_dir()).is_ok_and(|runs| runs.iter().any(left))
+    lost && settings::list_readable(context.state_dir())
+        .is_ok_and(|(runs, _)| runs.iter().any(left))
 }
 
 /// The error that stopped the load, also within a copy.

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use refloat_run::own::{JOURNAL_SCHEMA, JOURNAL_TABLE};
 use refloat_run::settings::{
-    self, Durability, Grants, Hints, OpenRun, RevertReport, RevertResult, ServerMark,
+    self, Durability, Grants, Hints, OpenRun, RevertReport, RevertResult, ServerMark, SettingsError,
 };
 use refloat_run::{Events, RunDir};
 use refloat_wire::Connection;
@@ -109,8 +109,9 @@ pub fn run(args: SettingsArgs, context: &Context) -> anyhow::Result<Exit> {
 
 /// Lists what the journals of this machine still hold, and those of one server if it is named.
 fn list(args: &ListArgs, context: &Context) -> anyhow::Result<Exit> {
-    let mut open =
-        settings::list(context.state_dir()).context("cannot read the journals of settings")?;
+    let (mut open, damaged) = settings::list_readable(context.state_dir())
+        .context("cannot read the journals of settings")?;
+    warn_of(&damaged, context);
     if let Some(url) = &args.to {
         let mut conn = connect(url, &args.options, context)?;
         let server = mark(&conn);
@@ -129,15 +130,27 @@ fn list(args: &ListArgs, context: &Context) -> anyhow::Result<Exit> {
             sees_journal(&mut conn)?;
         }
     }
-    print_list(&open, args.json)?;
-    Ok(if open.is_empty() {
+    print_list(&open, &damaged, args.json)?;
+    Ok(if open.is_empty() && damaged.is_empty() {
         Exit::Done
     } else {
         Exit::SettingsPending
     })
 }
 
-fn print_list(open: &[OpenRun], json: bool) -> anyhow::Result<()> {
+/// Warns, once each, of what is not put back or cannot be read.
+fn warn_of(errors: &[SettingsError], context: &Context) {
+    let mut said = Vec::new();
+    for error in errors {
+        let text = error.to_string();
+        if !said.contains(&text) {
+            exit::print_line("warning", &text, context.colour());
+            said.push(text);
+        }
+    }
+}
+
+fn print_list(open: &[OpenRun], damaged: &[SettingsError], json: bool) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     if json {
         let runs: Vec<_> = open
@@ -147,11 +160,14 @@ fn print_list(open: &[OpenRun], json: bool) -> anyhow::Result<()> {
         writeln!(
             out,
             "{}",
-            serde_json::to_string_pretty(&json!({ "open": runs }))?
+            serde_json::to_string_pretty(&json!({
+                "open": runs,
+                "damaged": damaged.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            }))?
         )?;
         return Ok(());
     }
-    if open.is_empty() {
+    if open.is_empty() && damaged.is_empty() {
         writeln!(out, "no setting is left to be put back")?;
     }
     for run in open {
@@ -232,9 +248,13 @@ fn show(args: &ShowArgs, context: &Context) -> anyhow::Result<Exit> {
 
 /// Puts back what a server's own journal and the journals of this machine hold.
 fn revert(args: &ServerArgs, context: &Context) -> anyhow::Result<Exit> {
-    let open =
-        settings::list(context.state_dir()).context("cannot read the journals of settings")?;
+    let (open, damaged) = settings::list_readable(context.state_dir())
+        .context("cannot read the journals of settings")?;
     let Some(url) = &args.to else {
+        warn_of(&damaged, context);
+        if open.is_empty() && !damaged.is_empty() {
+            return Ok(Exit::SettingsPending);
+        }
         if open.is_empty() {
             print_reports(&[], args.json)?;
             return Ok(Exit::Done);
@@ -271,18 +291,12 @@ fn revert(args: &ServerArgs, context: &Context) -> anyhow::Result<Exit> {
             Err(error) => refused.push(error),
         }
     }
+    refused.extend(damaged);
     if reports.is_empty() && refused.is_empty() {
         sees_journal(&mut conn)?;
     }
     print_reports(&reports, args.json)?;
-    let mut said = Vec::new();
-    for error in &refused {
-        let text = error.to_string();
-        if !said.contains(&text) {
-            exit::print_line("warning", &text, context.colour());
-            said.push(text);
-        }
-    }
+    warn_of(&refused, context);
     let complete = refused.is_empty() && reports.iter().all(|report| report.complete);
     Ok(if complete {
         Exit::Done

@@ -1,6 +1,6 @@
 //! Exit codes and messages for command lines that are refused.
 
-use crate::support::refloat;
+use crate::support::{Run, command, refloat};
 
 #[test]
 fn wrong_command_lines_exit_with_2_and_say_why() {
@@ -225,6 +225,22 @@ fn a_server_that_does_not_answer_is_named_once() {
         assert!(
             run.stderr.to_lowercase().contains("connection refused"),
             "{}",
+            run.stderr
+        );
+    }
+}
+
+#[test]
+fn one_damaged_journal_is_named_and_the_rest_is_listed() {
+    let state = tempfile::tempdir().expect("a temporary folder can be made");
+    let run = refloat_run::RunDir::create(state.path(), "load").expect("a run");
+    let file = run.path().join("settings.json");
+    std::fs::write(&file, "{").expect("the file can be written");
+    for what in ["list", "revert"] {
+        let run = Run::of(command(state.path()).args(["settings", what])).exits(6);
+        assert!(
+            run.stderr.contains(&file.display().to_string()),
+            "{what}: {}",
             run.stderr
         );
     }

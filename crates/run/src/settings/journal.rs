@@ -142,16 +142,26 @@ impl OpenRun {
 /// Runs under a state directory whose settings are not back yet, oldest first. A journal that
 /// cannot be read is an error: it may be the only trace of a change.
 pub fn list(state_dir: &Path) -> Result<Vec<OpenRun>, SettingsError> {
-    let mut open = Vec::new();
+    let (open, damaged) = list_readable(state_dir)?;
+    damaged.into_iter().next().map_or(Ok(open), Err)
+}
+
+/// Like [`list`], with the errors of journals that cannot be read beside those that can.
+pub fn list_readable(
+    state_dir: &Path,
+) -> Result<(Vec<OpenRun>, Vec<SettingsError>), SettingsError> {
+    let (mut open, mut damaged) = (Vec::new(), Vec::new());
     for dir in RunDir::list(state_dir)? {
-        if dir.has(RunDir::SETTINGS) {
-            let journal: Journal = dir.read(RunDir::SETTINGS)?;
-            if !journal.closed {
-                open.push(OpenRun::of(journal));
-            }
+        if !dir.has(RunDir::SETTINGS) {
+            continue;
+        }
+        match dir.read::<Journal>(RunDir::SETTINGS) {
+            Ok(journal) if journal.closed => {}
+            Ok(journal) => open.push(OpenRun::of(journal)),
+            Err(error) => damaged.push(error.into()),
         }
     }
-    Ok(open)
+    Ok((open, damaged))
 }
 
 /// Runs whose settings on this server are not back yet, according to the server's own rows, oldest

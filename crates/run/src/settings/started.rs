@@ -114,7 +114,7 @@ pub fn was_started(state_dir: &Path, name: &str) -> bool {
 
 /// Journals of starts by this process, and by processes that have ended.
 fn of_starts(state_dir: &Path, name: &str) -> Result<Vec<OpenRun>, SettingsError> {
-    let mut open = journal::list(state_dir)?;
+    let (mut open, _) = journal::list_readable(state_dir)?;
     open.retain(|open| {
         let is_start = matches!(&open.journal.changes[..], [one] if one.name == name);
         let is_ours = open.alive == Some(false) || open.journal.owner == Owner::this();

@@ -307,8 +307,8 @@ pub fn is_left(context: &Context) -> bool {
         );
         journal.owner == Owner::this() && !on_its_way
     };
-    settings::list(context.state_dir())
-        .is_ok_and(|open| open.iter().any(|open| left(&open.journal)))
+    settings::list_readable(context.state_dir())
+        .is_ok_and(|(open, _)| open.iter().any(|open| left(&open.journal)))
 }
 
 /// Whether a node came back in the way that was planned, and is known to hold what the others hold.

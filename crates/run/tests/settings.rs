@@ -590,7 +590,21 @@ fn privileges(lab: &mut Lab) {
         .unwrap()
         .unwrap();
     assert!(report.complete, "{report:?}");
+    a_row_that_stays(lab, &mut root);
     root.exec("DROP USER plain@'127.0.0.1'").unwrap();
+}
+
+/// The account `plain` may put everything back and not remove the row: the report says why.
+fn a_row_that_stays(lab: &mut Lab, root: &mut Connection) {
+    let dir = abandoned(lab);
+    kill_owner(lab, &dir);
+    let mut conn = lab.connect_as("plain");
+    let (reports, refused) = revert_on_server(&mut conn, None, &quiet(), false).unwrap();
+    assert!(refused.is_empty() && !reports[0].complete, "{reports:?}");
+    let reason = reports[0].row_left.as_deref().unwrap_or_default();
+    assert!(reason.contains("denied"), "{reports:?}");
+    let report = revert_run(&dir, root, &quiet(), false).unwrap().unwrap();
+    assert!(report.complete && report.row_left.is_none(), "{report:?}");
 }
 
 fn wrong_server(lab: &mut Lab) {

@@ -354,6 +354,12 @@ fn print_reports(reports: &[RevertReport], json: bool) -> anyhow::Result<()> {
             };
             writeln!(out, "  {}: {}  {what}", setting.name, setting.now)?;
         }
+        if let Some(reason) = &report.row_left {
+            writeln!(
+                out,
+                "  the settings are back, but their row in {JOURNAL_SCHEMA}.{JOURNAL_TABLE} stays: {reason}"
+            )?;
+        }
     }
     Ok(())
 }

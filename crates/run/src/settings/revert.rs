@@ -89,6 +89,9 @@ pub struct RevertReport {
     pub restarted: bool,
     /// The settings in the order they were put back.
     pub settings: Vec<RevertedSetting>,
+    /// Why the run's row stays on the server, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub row_left: Option<String>,
     /// Whether nothing is left to do, so that the journal is closed.
     pub complete: bool,
 }
@@ -185,6 +188,7 @@ pub(super) fn revert_journal(
         server: here.peer.clone(),
         restarted,
         settings: Vec::new(),
+        row_left: None,
         complete: true,
     };
     for entry in journal.changes.iter().rev() {
@@ -214,6 +218,7 @@ pub(super) fn revert_journal(
                 events.warn(format!(
                     "the settings are back, but their row on the server stays: {e}"
                 ));
+                report.row_left = Some(e.to_string());
                 report.complete = false;
             }
         }

@@ -245,3 +245,18 @@ fn one_damaged_journal_is_named_and_the_rest_is_listed() {
         );
     }
 }
+
+#[test]
+fn a_restore_that_is_not_open_is_neither_resumed_nor_planned_anew() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let list = folder.path().join("c.toml");
+    let text = "name = \"c\"\n[[node]]\nname = \"n1\"\nurl = \"mysql://root@127.0.0.1:1/\"\n";
+    std::fs::write(&list, text).expect("the list can be written");
+    let list = list.to_str().expect("the path is UTF-8");
+    let line = ["cluster", "restore", "x.sql", "--cluster", list, "--resume"];
+    for more in [&[][..], &["--plan"]] {
+        refloat(&[&line[..], more].concat())
+            .exits(3)
+            .says("no restore of c is open on this machine");
+    }
+}

@@ -244,6 +244,14 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
         context,
     };
     let open = unfinished_restore(&nodes.name, context)?;
+    if args.resume && open.is_none() {
+        return Err(ProgramError::new(
+            Exit::Refused,
+            format!("no restore of {} is open on this machine", nodes.name),
+        )
+        .hint("Its run's folder has to be in the state directory (REFLOAT_STATE_DIR).")
+        .into());
+    }
     if let Some((dir, state)) = open.as_ref().filter(|_| args.what.plan && !args.restart) {
         print_open(dir, state, args.json)?;
         return Ok(Exit::Done);
@@ -264,14 +272,6 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
         Some((dir, state)) if !args.restart => {
             let (watch, run) = resume(dir, &state, &asked)?;
             (watch, run, state)
-        }
-        _ if args.resume => {
-            return Err(ProgramError::new(
-                Exit::Refused,
-                format!("no restore of {} is open on this machine", nodes.name),
-            )
-            .hint("Its run's folder has to be in the state directory (REFLOAT_STATE_DIR).")
-            .into());
         }
         earlier => begin(earlier, &known, &asked)?,
     };

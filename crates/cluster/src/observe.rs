@@ -173,7 +173,7 @@ fn look_through(member: &Member, wanted: WantedTables) -> Result<Option<Tables>,
         connect.read_timeout = Some(member.connect.read_timeout.unwrap_or(TABLES_PATIENCE));
     }
     let mut server = Connection::connect(&connect)?;
-    if wanted == WantedTables::Always && !Grants::read(&mut server)?.may(&["SELECT"]) {
+    if wanted == WantedTables::Always && !Grants::read(&mut server)?.reads_everything() {
         return Ok(None);
     }
     let all = format!("SELECT COUNT(*) FROM information_schema.TABLES WHERE {OURS}");

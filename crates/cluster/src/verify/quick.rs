@@ -63,7 +63,7 @@ impl Verifying<'_> {
         })?;
         let [ours, theirs] = on_both(members, &mut conns, tables)?;
         let reads_all = on_both(members, &mut conns, |conn| {
-            Grants::read(conn).map(|grants| grants.may(&["SELECT"]))
+            Grants::read(conn).map(|grants| grants.reads_everything())
         })?;
         let mut looked = Looked {
             reads_all: reads_all == [true, true],

@@ -137,6 +137,11 @@ impl Grants {
             })
     }
 
+    /// Whether the account reads every table of every database.
+    pub fn reads_everything(&self) -> bool {
+        self.revoked.is_empty() && self.may(&["SELECT"])
+    }
+
     /// Whether the account sees the names of all databases. A global SELECT shows them too, except
     /// those of databases on which it was revoked.
     pub fn sees_all_databases(&self) -> bool {
@@ -316,6 +321,7 @@ mod tests {
         assert!(!found.on_database("INSERT", "shop"));
         assert!(!found.on_table("SELECT", "shop", "t"));
         assert!(!found.sees_all_databases() && grants(&lines[..2]).sees_all_databases());
+        assert!(!found.reads_everything() && grants(&lines[..2]).reads_everything());
         let only = grants(&lines[1..2]).with_names(true, false);
         assert!(only.on_database("SELECT", "x_y") && !only.on_database("SELECT", "x1y"));
         assert!(grants(&lines[1..2]).on_database("SELECT", "x1y"));

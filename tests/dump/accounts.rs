@@ -123,7 +123,7 @@ fn run_in(state: &Path, name: &str) -> Run {
 fn dumped(server: &Ephemeral, state: &Path) -> PathBuf {
     let out = state.join("out");
     let mut options = DumpOptions::new(servers::target(server), &out);
-    options.users = true;
+    options.read.accounts = true;
     dump(&options, &run_in(state, "dump")).unwrap_or_else(|failure| {
         panic!("{}", chain(&failure.error));
     });

@@ -426,7 +426,7 @@ fn accounts_of_the_other_vendor() {
         conn.exec(create).unwrap();
         let out = source.path("accounts");
         let mut options = DumpOptions::new(servers::target(source.server), &out);
-        options.users = true;
+        options.read.accounts = true;
         let made = dump(&options, &a_run(source, "dump")).map_err(|failure| chain(&failure.error));
         conn.exec("DROP USER refloat_across").unwrap();
         made.unwrap();

@@ -33,7 +33,7 @@ impl CopyOptions {
     /// do not change.
     pub(super) fn agreed(&self) -> Self {
         let mut agreed = self.clone();
-        agreed.dump.users = false;
+        agreed.dump.read.accounts = false;
         agreed.load.source = agreed.dump.read.source.describe().into();
         agreed.load.source_format = None;
         agreed.load.database = None;

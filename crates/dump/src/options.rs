@@ -45,7 +45,6 @@ pub enum DumpFormat {
 /// Options of a dump. [`DumpOptions::new`] sets the defaults.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct DumpOptions {
     /// The server to read, and what to read of it.
     pub read: ReadOptions,
@@ -57,8 +56,6 @@ pub struct DumpOptions {
     pub format: DumpFormat,
     /// Search MySQL's JSON columns for values of types that text cannot carry, and note them.
     pub json_types: bool,
-    /// Also write accounts, roles and grants.
-    pub users: bool,
     /// Strip `DEFINER` from views and programs, and make them `SQL SECURITY INVOKER`.
     pub strip_definer: bool,
     /// Compression of the files that hold rows.
@@ -95,7 +92,6 @@ impl DumpOptions {
             read: ReadOptions::new(source),
             out: out.into(),
             format: DumpFormat::Refloat,
-            users: false,
             json_types: true,
             strip_definer: false,
             compression: RowCompression::Zstd { level: ZSTD_LEVEL },

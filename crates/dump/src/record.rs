@@ -61,7 +61,7 @@ pub fn write_definitions(
     if let Some(sql) = schema::of_programs(options, &plan.collations, &plan.programs) {
         definitions.programs = Some(file(folder.write("programs.sql", &sql)?));
     }
-    if options.users {
+    if options.read.accounts {
         let (sql, notes) = accounts::read(control)?;
         definitions.users = Some(file(folder.write("users.sql", &sql)?));
         definitions.notes.extend(notes);

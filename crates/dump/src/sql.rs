@@ -140,7 +140,7 @@ pub fn write(
     if let Some(text) = schema::of_programs(options, &plan.collations, &plan.programs) {
         out.write(&text)?;
     }
-    if options.users {
+    if options.read.accounts {
         let (text, notes) = accounts::read(control)?;
         out.write(&text)?;
         outcome.notes.extend(notes);

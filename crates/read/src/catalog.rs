@@ -37,6 +37,8 @@ pub struct Database {
     pub views: Vec<String>,
     /// Leftovers of the server's own work, which no tool may touch.
     pub leftovers: Vec<String>,
+    /// Whether the account may list nothing in it (MySQL).
+    pub hidden: bool,
 }
 
 impl Database {
@@ -58,18 +60,20 @@ pub fn list(conn: &mut Connection, options: &ReadOptions) -> Result<Vec<Database
     let mut listed = Vec::with_capacity(databases.len());
     for name in databases {
         let theirs = namesakes(conn, &name).map_err(failed)?;
-        let query = format!("SHOW FULL TABLES FROM {}", quote_ident(&name));
+        let mut database = Database {
+            name,
+            ..Database::default()
+        };
+        let query = format!("SHOW FULL TABLES FROM {}", quote_ident(&database.name));
         let found = match conn.query(query) {
             // Dropped in the meantime.
             Err(error) if error.server_code() == Some(1049) => continue,
+            Err(error) if error.is_access_denied() => {
+                database.hidden = true;
+                listed.push(database);
+                continue;
+            }
             other => other.map_err(failed)?,
-        };
-        let mut database = Database {
-            name,
-            tables: Vec::new(),
-            sequences: Vec::new(),
-            views: Vec::new(),
-            leftovers: Vec::new(),
         };
         let (names, kinds) = (texts(&found, 0)?, texts(&found, 1)?);
         for (name, kind) in names.into_iter().zip(kinds) {
@@ -102,7 +106,8 @@ pub fn list(conn: &mut Connection, options: &ReadOptions) -> Result<Vec<Database
     }
     if !options.tables.is_empty() {
         listed.retain(|database| {
-            !database.tables.is_empty()
+            database.hidden
+                || !database.tables.is_empty()
                 || !database.views.is_empty()
                 || !database.sequences.is_empty()
         });

@@ -1,7 +1,7 @@
 //! Everything that was selected, at one moment of the server.
 
 use refloat_run::Run;
-use refloat_run::settings::{Facts, SettingsError};
+use refloat_run::settings::{Facts, Grants, SettingsError};
 use refloat_wire::Connection;
 
 use crate::catalog::{self, DataPolicy, Database, Programs, Table};
@@ -124,29 +124,28 @@ fn refuse_numbered<'a>(tables: impl Iterator<Item = &'a Table>) -> Result<(), Re
     })
 }
 
+/// Why patterns match nothing: there is nothing of that name, or the account does not see it.
+fn not_found(unmatched: &[String], grants: &Grants) -> ReadError {
+    let unseen = if grants.reads_everything() {
+        ""
+    } else {
+        ", or the account may not see it"
+    };
+    ReadError::Refused {
+        reason: format!(
+            "nothing on the server is called {}{unseen}",
+            unmatched.join(", ")
+        ),
+        hint: catalog::NAMES_HINT.to_owned(),
+    }
+}
+
 /// Lists and reads everything that was selected, outside of any snapshot.
 pub fn look(
     options: &ReadOptions,
     control: &mut Connection,
     complete: bool,
 ) -> Result<Plan, ReadError> {
-    let databases = catalog::list(control, options)?;
-    let mut unmatched = catalog::unmatched(options, &databases);
-    if complete {
-        unmatched.extend(catalog::unmatched_exclusions(control, options)?);
-    }
-    if complete && !unmatched.is_empty() {
-        return Err(ReadError::Refused {
-            reason: format!("nothing on the server is called {}", unmatched.join(", ")),
-            hint: catalog::NAMES_HINT.to_owned(),
-        });
-    }
-    if complete && databases.is_empty() {
-        return Err(ReadError::Refused {
-            reason: "there is nothing to dump: the account sees no database but those of the server itself".to_owned(),
-            hint: "A server that was just installed has none. Otherwise the account lacks privileges: SHOW GRANTS lists them.".to_owned(),
-        });
-    }
     let facts = Facts::read(control).map_err(|error| match error {
         SettingsError::Server(error) => ReadError::server("asking for privileges", error),
         other => ReadError::Refused {
@@ -154,6 +153,20 @@ pub fn look(
             hint: String::new(),
         },
     })?;
+    let databases = catalog::list(control, options)?;
+    let mut unmatched = catalog::unmatched(options, &databases);
+    if complete {
+        unmatched.extend(catalog::unmatched_exclusions(control, options)?);
+    }
+    if complete && !unmatched.is_empty() {
+        return Err(not_found(&unmatched, &facts.grants));
+    }
+    if complete && databases.is_empty() {
+        return Err(ReadError::Refused {
+            reason: "there is nothing to dump: the account sees no database but those of the server itself".to_owned(),
+            hint: "A server that was just installed has none. Otherwise the account lacks privileges: SHOW GRANTS lists them.".to_owned(),
+        });
+    }
     let mut notes = privileges::check(options, &facts, &databases)?;
     notes.extend(catalog::own_left_out(control, &databases)?);
     if complete {
@@ -219,4 +232,22 @@ fn read_programs(
         .exec("SET SESSION character_set_results = utf8mb4")
         .map_err(failed)?;
     programs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_not_found_may_be_one_that_is_not_seen() {
+        let says = |rights: &[&str]| {
+            let grants = Grants::on_everything(rights.iter().copied());
+            not_found(&["shop".to_owned()], &grants).to_string()
+        };
+        assert_eq!(
+            says(&["SHOW DATABASES"]),
+            "nothing on the server is called shop, or the account may not see it"
+        );
+        assert_eq!(says(&["SELECT"]), "nothing on the server is called shop");
+    }
 }

@@ -51,6 +51,11 @@ pub struct ReadOptions {
     pub exclude: Vec<String>,
     /// Kinds of objects to leave out.
     pub skip: Vec<Kind>,
+    /// The flag that leaves kinds of objects out, for hints; `None` for a comparison, which has
+    /// none.
+    pub skip_flag: Option<&'static str>,
+    /// Accounts, roles and grants are read too.
+    pub accounts: bool,
     /// Read definitions only, no rows.
     pub no_data: bool,
     /// Leave historical rows out of system-versioned tables.
@@ -73,6 +78,8 @@ impl ReadOptions {
             tables: Vec::new(),
             exclude: Vec::new(),
             skip: Vec::new(),
+            skip_flag: Some("--skip"),
+            accounts: false,
             no_data: false,
             no_history: false,
             consistency: Consistency::Best,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use refloat_read::ReadOptions;
+use refloat_read::{Kind, ReadOptions};
 use refloat_wire::ConnectOptions;
 
 use refloat_source::{DelimitedOptions, SCRATCH_DEFAULT, SourceFormat};
@@ -126,5 +126,9 @@ pub fn asked(options: &VerifyOptions, source: &ConnectOptions) -> ReadOptions {
     asked.exclude.clone_from(&options.exclude);
     asked.no_data = options.compared == Compared::Schema;
     asked.no_history = options.no_history;
+    asked.skip_flag = None;
+    if options.compared == Compared::Rows {
+        asked.skip = vec![Kind::Views, Kind::Routines, Kind::Triggers, Kind::Events];
+    }
     asked
 }

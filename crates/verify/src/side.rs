@@ -190,6 +190,7 @@ impl Side {
                         sequences: entry.sequences.clone(),
                         views: entry.views.clone(),
                         leftovers: Vec::new(),
+                        hidden: false,
                     })
                     .collect()
             }

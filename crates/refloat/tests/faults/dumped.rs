@@ -526,6 +526,16 @@ fn what_the_account_cannot_see_is_not_left_out_in_silence() {
         let url = server.url().replace("root@", &format!("u_{}@", desk.db));
         let out = desk.path("out");
         let mut lacking = vec!["SELECT", "TRIGGER", "SHOW VIEW", "EVENT"];
+        // MySQL lists nothing of a database that it only names.
+        ask(
+            server,
+            &format!("GRANT SHOW DATABASES ON *.* TO u_{}@'%'", desk.db),
+        );
+        let mut run = finish(dump_command(&desk, &url, &out, &["--users"])).exits(3);
+        for privilege in &lacking {
+            run = run.says(&format!("lacks {privilege} on database {}", desk.db));
+        }
+        run.says("lacks SELECT on database mysql, so accounts cannot be read");
         lacking.reverse();
         ask(
             server,

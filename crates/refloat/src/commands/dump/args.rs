@@ -268,7 +268,7 @@ impl DumpArgs {
         }
         self.what.apply(&mut options)?;
         self.read.apply(&mut options);
-        options.users = self.users;
+        options.read.accounts = self.users;
         options.format = match self.how.format {
             Format::Refloat => DumpFormat::Refloat,
             Format::Sql => DumpFormat::Sql,

@@ -133,12 +133,17 @@ impl Desync {
 
     /// Puts the setting back on a new connection to the node that `control` reached, because Ctrl-C
     /// may have killed the others. Returns the settings that could not be put back.
-    pub fn end(&mut self, run: &Run, control: &Connection) -> (Vec<String>, Result<(), DumpError>) {
+    pub fn end(
+        &mut self,
+        options: &DumpOptions,
+        run: &Run,
+        control: &Connection,
+    ) -> (Vec<String>, Result<(), DumpError>) {
         self.applied.put_back(run, || {
             let mut tries = 0;
             loop {
                 tries += 1;
-                match session::another(control) {
+                match session::another(control, &options.read) {
                     // A load balancer may lead to another node.
                     Err(Error::WrongServer { .. }) if tries < NODES_MAX => {}
                     other => {

@@ -113,7 +113,7 @@ fn run_dump(
     if outcome.complete {
         desync.catch_up(run, &mut control);
     }
-    let (left, back) = desync.end(run, &control);
+    let (left, back) = desync.end(options, run, &control);
     outcome.settings_left = left;
     if let Err(error) = back {
         // The dump is still good. Only warn about what is left to do.
@@ -297,9 +297,9 @@ impl Reading<'_> {
         control: &mut Connection,
     ) -> Result<Read, DumpError> {
         let options = self.options;
-        let checker = Mutex::new(again(control)?);
+        let checker = Mutex::new(again(control, options)?);
         let watcher = match options.max_running {
-            Some(_) => Some(again(control)?),
+            Some(_) => Some(again(control, options)?),
             None => None,
         };
         let throttle = Throttle::new(
@@ -308,7 +308,12 @@ impl Reading<'_> {
             options.read.threads,
             watcher,
         );
-        let watcher = Watcher::begin(again(control)?, options, snapshot.opened, self.shown)?;
+        let watcher = Watcher::begin(
+            again(control, options)?,
+            options,
+            snapshot.opened,
+            self.shown,
+        )?;
         // Stops the readers of this snapshot. Ctrl-C triggers it too.
         let stop = Cancel::new();
         let also = |hard: bool| {
@@ -400,6 +405,7 @@ fn read_rows(
     work::read_all(work, &mut snapshot.readers, &with(DataPolicy::Snapshot))
 }
 
-fn again(control: &Connection) -> Result<Connection, DumpError> {
-    session::another(control).map_err(|error| DumpError::server("connecting once more", error))
+fn again(control: &Connection, options: &DumpOptions) -> Result<Connection, DumpError> {
+    session::another(control, &options.read)
+        .map_err(|error| DumpError::server("connecting once more", error))
 }

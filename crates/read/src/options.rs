@@ -62,7 +62,8 @@ pub struct ReadOptions {
     pub no_history: bool,
     /// What to do when one consistent moment cannot be guaranteed.
     pub consistency: Consistency,
-    /// How long to keep trying to take the snapshot lock.
+    /// How long to keep trying to take the snapshot lock, and at most how long one statement waits
+    /// for a table that another session has locked.
     pub lock_patience: Duration,
 }
 

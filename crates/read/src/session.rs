@@ -1,5 +1,7 @@
 //! Sessions that read: they inherit no setting that would change what is read.
 
+use std::time::Duration;
+
 use refloat_run::Cancel;
 use refloat_run::cancel::abandonable;
 use refloat_wire::{Connection, Error, Vendor};
@@ -13,7 +15,9 @@ use super::options::ReadOptions;
 const COMMON: &str = "SET NAMES utf8mb4, SESSION autocommit = 1, SESSION sql_mode = 'ALLOW_INVALID_DATES', SESSION time_zone = '+00:00', \
      SESSION wait_timeout = 86400, SESSION net_read_timeout = 3600, SESSION net_write_timeout = 3600, \
      SESSION sql_select_limit = 18446744073709551615, SESSION sql_quote_show_create = 1, SESSION big_tables = 0, \
-     SESSION lock_wait_timeout = 60, SESSION sql_safe_updates = 0, SESSION group_concat_max_len = 1048576";
+     SESSION sql_safe_updates = 0, SESSION group_concat_max_len = 1048576";
+/// At most how many seconds a statement waits for a table that another session has locked.
+const LOCK_WAIT_MAX: u64 = 60;
 /// Variables that not every version has.
 const MYSQL: &[&str] = &[
     "max_execution_time = 0",
@@ -38,10 +42,10 @@ const UNKNOWN_VARIABLE: u16 = 1193;
 
 /// Opens the first connection to the server; [`another`] opens more.
 pub fn connect(options: &ReadOptions, cancel: &Cancel) -> Result<Connection, ReadError> {
-    let source = options.source.clone();
+    let (source, patience) = (options.source.clone(), options.lock_patience);
     let connected = abandonable(cancel, move || {
         let mut conn = Connection::connect(&source)?;
-        prepare(&mut conn)?;
+        prepare(&mut conn, patience)?;
         Ok(conn)
     });
     match connected {
@@ -56,14 +60,17 @@ pub fn connect(options: &ReadOptions, cancel: &Cancel) -> Result<Connection, Rea
 }
 
 /// Opens another connection to the server that `first` reached.
-pub fn another(first: &Connection) -> Result<Connection, Error> {
+pub fn another(first: &Connection, options: &ReadOptions) -> Result<Connection, Error> {
     let mut conn = first.reconnect()?;
-    prepare(&mut conn)?;
+    prepare(&mut conn, options.lock_patience)?;
     Ok(conn)
 }
 
-fn prepare(conn: &mut Connection) -> Result<(), Error> {
-    conn.exec(COMMON)?;
+fn prepare(conn: &mut Connection, patience: Duration) -> Result<(), Error> {
+    conn.exec(format!(
+        "{COMMON}, SESSION lock_wait_timeout = {}",
+        lock_wait(patience)
+    ))?;
     let own = match conn.server().vendor {
         Vendor::MySql => MYSQL,
         Vendor::MariaDb => MARIADB,
@@ -82,6 +89,11 @@ fn prepare(conn: &mut Connection) -> Result<(), Error> {
     Ok(())
 }
 
+/// Seconds that one statement may wait for a lock, of the patience that the user has.
+fn lock_wait(patience: Duration) -> u64 {
+    patience.as_secs().clamp(1, LOCK_WAIT_MAX)
+}
+
 /// Prepares a connection for reading rows: column bytes arrive as they are stored, in a transaction
 /// that sees one moment.
 ///
@@ -94,4 +106,16 @@ pub fn prepare_reader(conn: &mut Connection) -> Result<(), Error> {
     // example.
     conn.exec(format!("SET SESSION net_write_timeout = {WRITE_TIMEOUT}"))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_statement_waits_longer_than_the_user_does() {
+        for (patience, waits) in [(0, 1), (3, 3), (120, 60)] {
+            assert_eq!(lock_wait(Duration::from_secs(patience)), waits);
+        }
+    }
 }

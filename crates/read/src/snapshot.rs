@@ -77,7 +77,7 @@ impl Snapshot {
     ) -> Result<(Self, T), ReadError> {
         let mut readers = Vec::with_capacity(wanted.readers);
         for _ in 0..wanted.readers.max(1) {
-            let mut reader = session::another(control)
+            let mut reader = session::another(control, options)
                 .map_err(|error| ReadError::server("connecting a reader", error))?;
             session::prepare_reader(&mut reader)
                 .map_err(|error| ReadError::server("preparing a reader's session", error))?;

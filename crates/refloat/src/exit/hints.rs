@@ -28,6 +28,8 @@ const TABLESPACE_EXISTS: u16 = 1813;
 const UNKNOWN_CHARSET: u16 = 1115;
 /// `ER_NON_DEFAULT_VALUE_FOR_GENERATED_COLUMN` (MySQL).
 const GENERATED: u16 = 3105;
+/// `ER_LOCK_WAIT_TIMEOUT`.
+const LOCK_WAIT: u16 = 1205;
 /// `ER_WRONG_VALUE_FOR_VAR`.
 const WRONG_VALUE: u16 = 1231;
 /// Errors for values that do not fit: out of range, truncated, not a number or date, not valid
@@ -248,6 +250,9 @@ fn of_read(error: &ReadError) -> (Exit, Vec<String>) {
             );
         }
         ReadError::Interrupted(_) => return (Exit::Interrupted, Vec::new()),
+        ReadError::Server { source, .. } if source.server_code() == Some(LOCK_WAIT) => {
+            "Another session has locked that table, or waits to lock it: SHOW PROCESSLIST shows it. --lock-wait has a dump or copy wait longer, up to a minute for each statement."
+        }
         ReadError::Server { source, .. } => return (Exit::Failed, wire_hints(source)),
         ReadError::Behind => {
             "Take another node, or wait until `refloat cluster status` shows that it keeps pace; SET GLOBAL wsrep_provider_options = 'repl.causal_read_timeout=PT10M' has it wait longer (where the plugin wsrep_provider is loaded, as in MariaDB 11.8: SET GLOBAL wsrep_provider_repl_causal_read_timeout = 600)."

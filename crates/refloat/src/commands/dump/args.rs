@@ -182,7 +182,8 @@ pub struct ReadArgs {
 
     /// Seconds for which the lock of the snapshot is waited for
     ///
-    /// In attempts of two seconds each, because everybody else waits behind a lock that waits.
+    /// In attempts of two seconds each, because everybody else waits behind a lock that waits. A
+    /// statement waits as long for a table that another session has locked, up to a minute.
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = parse_count)]
     pub lock_wait: u64,
 

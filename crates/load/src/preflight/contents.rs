@@ -38,6 +38,7 @@ pub fn not_empty(
     for (database, content) in outline.by_database(options) {
         if !content.defines
             || is_system_database(database)
+            || is_elsewhere(options, database)
             || ours.iter().any(|one| same(one, database))
         {
             continue;
@@ -57,6 +58,13 @@ pub fn not_empty(
         }
     }
     Ok(refusals)
+}
+
+/// Whether the dump itself names a database that is not the one of `--database`. It is refused for
+/// that, and what the other one holds does not matter: to replace it is not what was asked for.
+fn is_elsewhere(options: &LoadOptions, database: &str) -> bool {
+    let wanted = options.database.as_deref();
+    wanted.is_some_and(|wanted| wanted != database)
 }
 
 /// Refuses names in the dump that differ only in case, for a server that ignores case.
@@ -148,4 +156,20 @@ pub fn holds_nothing_else(
         }
     }
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use refloat_wire::ConnectOptions;
+
+    use super::*;
+
+    #[test]
+    fn what_a_database_holds_that_the_dump_does_not_go_into_is_no_reason_to_replace_it() {
+        let target = ConnectOptions::tcp("127.0.0.1", 3306, "root");
+        let mut options = LoadOptions::new("dump.sql", target);
+        assert!(!is_elsewhere(&options, "shop"));
+        options.database = Some("other".to_owned());
+        assert!(is_elsewhere(&options, "shop") && !is_elsewhere(&options, "other"));
+    }
 }

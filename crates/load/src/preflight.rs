@@ -1,6 +1,7 @@
 //! Checks before anything is changed.
 
 mod contents;
+mod definers;
 mod privileges;
 mod wishes;
 

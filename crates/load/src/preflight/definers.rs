@@ -90,6 +90,57 @@ pub fn others(
     }))
 }
 
+/// Refuses programs of accounts with `SYSTEM_USER` (MySQL), for which that privilege is needed
+/// besides those of [`definer_privileges`] (1227).
+pub fn system_users(
+    conn: &mut Connection,
+    facts: &Facts,
+    outline: &Outline,
+) -> Result<Option<Refusal>, refloat_wire::Error> {
+    let nobody = outline.definers.is_empty();
+    if nobody || !facts.mysql_since((8, 0, 16)) || facts.may(&["SYSTEM_USER"]) {
+        return Ok(None);
+    }
+    let query = "SELECT USER, HOST FROM mysql.global_grants WHERE PRIV = 'SYSTEM_USER'";
+    let found = match conn.query(query) {
+        // The account may not read who has it, so this is unknown.
+        Err(error) if error.is_access_denied() => return Ok(None),
+        found => found?,
+    };
+    let text = |row, column| found.str(row, column).unwrap_or_default().to_owned();
+    let system: Vec<Account> = (0..found.len())
+        .map(|row| Account {
+            user: text(row, 0),
+            host: text(row, 1),
+        })
+        .collect();
+    Ok(of_system_users(facts, outline, &system))
+}
+
+fn of_system_users(facts: &Facts, outline: &Outline, system: &[Account]) -> Option<Refusal> {
+    let is_system = |account: &Account| {
+        let host = Some(account.host.as_str()).filter(|host| !host.is_empty());
+        system
+            .iter()
+            .any(|one| one.user == account.user && one.host == host.unwrap_or("%"))
+    };
+    let theirs: Vec<(&Account, &String)> = outline
+        .definers
+        .iter()
+        .filter(|(account, _)| is_system(account) && !is_own(facts, account))
+        .collect();
+    let account = facts.grants.account();
+    (!theirs.is_empty()).then(|| Refusal {
+        reason: format!(
+            "the account {account} lacks SYSTEM_USER, which programs of accounts that have it need: {}",
+            listed(&theirs)
+        ),
+        hint: format!(
+            "GRANT SYSTEM_USER ON *.* TO {account}; or load as an account that has it."
+        ),
+    })
+}
+
 fn is_own(facts: &Facts, account: &Account) -> bool {
     let no_host = account.host.is_empty();
     facts.grants.is_own(&account.user, &account.host)
@@ -106,4 +157,44 @@ fn listed(foreign: &[(&Account, &String)]) -> String {
         list.push("…".to_owned());
     }
     list.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use refloat_run::settings::Grants;
+
+    use super::*;
+
+    #[test]
+    fn programs_of_accounts_with_system_user_are_named() {
+        let facts = Facts {
+            vendor: Vendor::MySql,
+            version: (9, 7, 4),
+            variables: BTreeMap::new(),
+            startup_only: BTreeSet::new(),
+            grants: Grants::on_everything(["SET_ANY_DEFINER"]),
+            redo_enabled: None,
+            replicas: None,
+        };
+        let account = |user: &str, host: &str| Account {
+            user: user.to_owned(),
+            host: host.to_owned(),
+        };
+        let mut outline = Outline::default();
+        for (user, what) in [("root", "view v"), ("app", "procedure p")] {
+            let definer = account(user, "localhost");
+            outline.definers.insert(definer, what.to_owned());
+        }
+        let refusal = |system: &[Account]| of_system_users(&facts, &outline, system);
+        assert_eq!(refusal(&[account("root", "%")]), None);
+        let said = refusal(&[account("root", "localhost")]).unwrap();
+        assert!(said.reason.contains("lacks SYSTEM_USER"), "{}", said.reason);
+        assert!(
+            said.reason.ends_with("view v of 'root'@'localhost'"),
+            "{}",
+            said.reason
+        );
+    }
 }

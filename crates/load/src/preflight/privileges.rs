@@ -47,6 +47,7 @@ pub fn missing(
         refusals.extend(lacks(facts, database, &lacking));
     }
     refusals.extend(definers::others(conn, facts, outline)?);
+    refusals.extend(definers::system_users(conn, facts, outline)?);
     refusals.extend(creators(options, facts, outline));
     Ok(refusals)
 }

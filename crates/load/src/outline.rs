@@ -8,6 +8,7 @@
 mod charsets;
 mod lines;
 mod program;
+mod spaces;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -28,6 +29,7 @@ use super::verdict::{Facts, Fate, verdict};
 
 pub use charsets::Named;
 pub use program::Account;
+pub use spaces::Spaces;
 
 /// Plain files up to this size are scanned; for larger ones, a second read from disk costs too
 /// much.
@@ -57,6 +59,8 @@ pub struct Outline {
     /// Tables of engines other than InnoDB: database if the dump names it, table, engine, and line
     /// of the definition.
     pub engines: Vec<(Option<String>, String, String, u64)>,
+    /// General tablespaces that its tables are in.
+    pub spaces: Spaces,
     /// Tables that have the name of one of Refloat's own but are not one, and the line of the
     /// definition.
     pub namesakes: Vec<(String, u64)>,
@@ -481,6 +485,7 @@ impl<'a> Gather<'a> {
             StatementKind::CreateTable { table, .. } => {
                 self.create(table);
                 self.engine(table, text, mode, line);
+                self.outline.spaces.table(text, mode, line);
             }
             StatementKind::CreateSequence { sequence } => self.create(sequence),
             StatementKind::DropTable { tables: names }
@@ -504,6 +509,7 @@ impl<'a> Gather<'a> {
             | StatementKind::Update
             | StatementKind::Do
             | StatementKind::Call => self.change(None, text, line),
+            StatementKind::Other => self.outline.spaces.other(text, mode),
             _ => {}
         }
     }

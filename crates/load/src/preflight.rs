@@ -158,6 +158,7 @@ pub fn judge_server(
         if folds {
             refusals.extend(contents::same_names(options, outline));
         }
+        refusals.extend(contents::no_spaces(options, conn, facts, outline).map_err(server)?);
         let not_empty = contents::not_empty(options, conn, outline, earlier, folds);
         refusals.extend(not_empty.map_err(server)?);
     }

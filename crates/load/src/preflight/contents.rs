@@ -4,14 +4,14 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 use refloat_run::own::is_own_table;
-use refloat_run::settings::Grants;
+use refloat_run::settings::{Facts, Grants};
 use refloat_schema::pattern::is_system_database;
 use refloat_sqltext::quote_ident;
-use refloat_wire::{Connection, ResultSet};
+use refloat_wire::{Connection, ResultSet, Vendor};
 
 use crate::error::Refusal;
 use crate::options::{ExistingPolicy, LoadOptions, OnError};
-use crate::outline::Outline;
+use crate::outline::{Outline, Spaces};
 use crate::programs::Contents;
 use crate::resume::{Begun, Earlier};
 
@@ -65,6 +65,49 @@ pub fn not_empty(
 fn is_elsewhere(options: &LoadOptions, database: &str) -> bool {
     let wanted = options.database.as_deref();
     wanted.is_some_and(|wanted| wanted != database)
+}
+
+/// Refuses general tablespaces that the server does not have: MySQL creates no table in one (3510).
+/// An account without `PROCESS` does not see them.
+pub fn no_spaces(
+    options: &LoadOptions,
+    conn: &mut Connection,
+    facts: &Facts,
+    outline: &Outline,
+) -> Result<Vec<Refusal>, refloat_wire::Error> {
+    let asked = outline.spaces.needed().next().is_some();
+    // MariaDB passes over the clause; tables that rows are added to are there already.
+    if !asked || facts.vendor != Vendor::MySql || options.existing == ExistingPolicy::Append {
+        return Ok(Vec::new());
+    }
+    let list = if facts.mysql_since((8, 0, 0)) {
+        "INNODB_TABLESPACES"
+    } else {
+        "INNODB_SYS_TABLESPACES"
+    };
+    let found = match conn.query(format!("SELECT NAME FROM information_schema.{list}")) {
+        Err(error) if error.is_access_denied() => return Ok(Vec::new()),
+        found => found?,
+    };
+    let there: HashSet<&str> = found.texts(0).collect();
+    Ok(spaces_that_lack(&outline.spaces, &there))
+}
+
+fn spaces_that_lack(spaces: &Spaces, there: &HashSet<&str>) -> Vec<Refusal> {
+    let lacking = spaces
+        .needed()
+        .filter(|(name, _)| !there.contains(name.as_str()));
+    lacking
+        .map(|(name, line)| Refusal {
+            reason: format!(
+                "line {line}: a table of the dump is in tablespace {name}, which the server does not have"
+            ),
+            hint: format!(
+                "CREATE TABLESPACE {0} ADD DATAFILE '{name}.ibd'; or take TABLESPACE {0} out of the dump.",
+                quote_ident(name)
+            ),
+        })
+        .collect()
 }
 
 /// Refuses names in the dump that differ only in case, for a server that ignores case.
@@ -160,6 +203,7 @@ pub fn holds_nothing_else(
 
 #[cfg(test)]
 mod tests {
+    use refloat_sqltext::LexMode;
     use refloat_wire::ConnectOptions;
 
     use super::*;
@@ -171,5 +215,20 @@ mod tests {
         assert!(!is_elsewhere(&options, "shop"));
         options.database = Some("other".to_owned());
         assert!(is_elsewhere(&options, "shop") && !is_elsewhere(&options, "other"));
+    }
+
+    #[test]
+    fn a_tablespace_that_is_not_there_is_named() {
+        let mut spaces = Spaces::default();
+        let text = b"CREATE TABLE t (a INT) /*!50100 TABLESPACE `ts` */ ENGINE=InnoDB";
+        spaces.table(text, LexMode::default(), 7);
+        assert!(spaces_that_lack(&spaces, &HashSet::from(["mysql", "ts"])).is_empty());
+        let refusals = spaces_that_lack(&spaces, &HashSet::from(["mysql"]));
+        assert_eq!(refusals.len(), 1);
+        assert!(
+            refusals[0]
+                .reason
+                .starts_with("line 7: a table of the dump is in tablespace ts,")
+        );
     }
 }

@@ -397,3 +397,34 @@ fn settings_that_an_account_cannot_see_are_not_called_none() {
         settings("seer").exits(0).says("no setting is left");
     }
 }
+
+#[test]
+fn what_mysql_would_refuse_after_rows_is_refused_before_them() {
+    let server = servers::start(&servers::quick(ServerKind::MySql97));
+    let desk = Desk::new();
+    account(
+        &server,
+        "d",
+        &[
+            &format!("{LOADER} ON *.*"),
+            "CREATE VIEW, SET_ANY_DEFINER, PROCESS ON *.*",
+        ],
+    );
+    let text = format!(
+        "CREATE TABLE spaced (a INT) /*!50100 TABLESPACE `nowhere` */ ENGINE=InnoDB;\n{}\
+         CREATE DEFINER=`root`@`localhost` SQL SECURITY DEFINER VIEW v AS SELECT 1 AS a;\n",
+        table("items", 20)
+    );
+    let file = desk.file("dump.sql", dump(&text));
+    finish(desk.load_command(&file, &url_of(&server, "d"), &[]))
+        .exits(3)
+        .says("lacks SYSTEM_USER, which programs of accounts that have it need: view v")
+        .says("is in tablespace nowhere, which the server does not have");
+    assert_eq!(desk.tables(&server), 0, "it was touched");
+    ask(&server, "GRANT SYSTEM_USER ON *.* TO d@'%'");
+    ask(
+        &server,
+        "CREATE TABLESPACE nowhere ADD DATAFILE 'nowhere.ibd'",
+    );
+    finish(desk.load_command(&file, &url_of(&server, "d"), &[])).exits(0);
+}

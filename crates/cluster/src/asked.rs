@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use refloat_run::settings::{self, JournalEntry, SST_DONOR, ServerMark};
+use refloat_run::settings::{self, Grants, JournalEntry, SST_DONOR, ServerMark};
 use refloat_run::{Run, RunDir};
 use refloat_wire::{Connection, Target};
 
@@ -22,6 +22,8 @@ const LOOK: &str = concat!(include_str!("server.sh"), include_str!("asked.sh"));
 /// One start of a node that joins its cluster.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Start<'a> {
+    /// All nodes of the cluster.
+    pub members: &'a [Member],
     pub member: &'a Member,
     pub control: &'a Control,
     /// Where runs keep their folders.
@@ -44,8 +46,15 @@ impl Start<'_> {
     /// [`ControlError`]: the node could not be started.
     pub fn begin(&self, donor: Option<&str>) -> Result<(), ControlError> {
         let mut donor = donor.filter(|donor| !donor.is_empty());
+        let told = |name| {
+            if self.may_put_back() {
+                self.write_down(&given(name))
+            } else {
+                Err("the account lacks SUPER".to_owned())
+            }
+        };
         if let Some(name) = donor
-            && let Err(reason) = self.write_down(&given(name))
+            && let Err(reason) = told(name)
         {
             self.run.events.note(format!(
                 "{} is not told to ask {name} first, because that could not be put back: {reason}",
@@ -54,6 +63,17 @@ impl Start<'_> {
             donor = None;
         }
         self.control.start(StartAs::Member, donor.as_slice())
+    }
+
+    /// Whether the account may set the donors once the node is up. The others are asked, because
+    /// accounts are the same on all nodes and this one is down; unknown counts as yes.
+    fn may_put_back(&self) -> bool {
+        let others = self.members.iter();
+        let mut grants = others.filter_map(|one| {
+            let mut conn = Connection::connect(&impatient(&one.connect)).ok()?;
+            Grants::read(&mut conn).ok()
+        });
+        grants.next().is_none_or(|grants| grants.may(&["SUPER"]))
     }
 
     fn write_down(&self, donors: &str) -> Result<(), String> {

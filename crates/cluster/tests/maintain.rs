@@ -271,6 +271,28 @@ fn a_node_that_goes_away_comes_back_by_what_it_missed() {
     a_hold_runs_out(&cluster, state.path());
     nothing_is_begun_where_it_would_not_last(&cluster, state.path());
     a_machine_has_little_left(&cluster, state.path());
+    an_account_without_super(&cluster, state.path());
+}
+
+/// What could not be put back is not changed: the node is not told whom to ask first.
+fn an_account_without_super(cluster: &EphemeralCluster, state: &Path) {
+    let mut root = connect(&cluster.nodes()[0]);
+    root.exec("CREATE USER plain@'%'").unwrap();
+    root.exec("GRANT PROCESS, SELECT ON *.* TO plain@'%'")
+        .unwrap();
+    let mut place = Place::new(cluster, state);
+    for member in &mut place.members {
+        "plain".clone_into(&mut member.connect.user);
+    }
+    let plan = place.plan(2, Some(1));
+    assert!(plan.holders.iter().all(|one| one.way == Way::Unchanged));
+    place.comes_back(2, &plan, &mut Doing(|| ()));
+    let said = place.said.0.lock().unwrap();
+    assert!(
+        said.iter().any(|one| one.contains("is not told to ask")),
+        "{said:#?}"
+    );
+    root.exec("DROP USER plain@'%'").unwrap();
 }
 
 /// Waiting for a node that does not stop can be ended.

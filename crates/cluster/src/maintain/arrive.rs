@@ -138,6 +138,7 @@ impl Maintenance<'_> {
 
     fn start_of(&self, state: &MaintainState) -> Start<'_> {
         Start {
+            members: self.members,
             member: self.member(state.plan.at),
             control: self.control,
             state_dir: self.state_dir,

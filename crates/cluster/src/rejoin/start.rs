@@ -210,6 +210,7 @@ impl Rejoining<'_> {
 
     fn start_of(&self, plan: &RejoinPlan) -> Start<'_> {
         Start {
+            members: self.members,
             member: &self.members[plan.at],
             control: self.control,
             state_dir: self.state_dir,

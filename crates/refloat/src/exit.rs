@@ -278,6 +278,18 @@ mod tests {
     }
 
     #[test]
+    fn a_copy_that_may_not_be_compared_is_not_proven() {
+        let error = CopyError::Verify(VerifyError::Refused {
+            reason: "the account lacks EVENT".to_owned(),
+            hint: "Grant it.".to_owned(),
+        });
+        assert_eq!(
+            of_copy(&error),
+            (Exit::ProofFailed, vec!["Grant it.".to_owned()])
+        );
+    }
+
+    #[test]
     fn a_password_in_a_url_is_never_repeated() {
         assert_eq!(
             redact("bad 'mysql://u:s3cret@h:3306/db' here"),

@@ -10,6 +10,7 @@
 //! | `expect` | `same` (default), `warns` (the same, with a warning in the outcome), `fails` (the stock client fails too) or `refused`; words after a colon must be in the error |
 //! | `servers` | `skip <server>: reason`, one per line |
 //! | `sources` | if present, the first dump is also loaded in every compression format and through a pipe |
+//! | `hazards` | what it covers, one a line, for `docs/hazards-covered.md` (`scripts/hazards`) |
 //! | `history` | if present, all rows of system-versioned tables are compared with their times |
 
 use std::fs;

@@ -377,6 +377,9 @@ fn come_back(kind: ServerKind) {
     }
 }
 
+// Hazard of dumps: L-86 accounts of every sort come back in a fresh server: passwords, locks,
+//   expiry, certificates, roles, grants on names with wildcards, columns and routines, partial
+//   revokes, `PUBLIC`, two passwords of one account; who could log in can
 #[test]
 fn accounts_of_mariadb_10_11_come_back() {
     come_back(ServerKind::MariaDb1011);
@@ -392,6 +395,8 @@ fn accounts_of_mysql_9_7_come_back() {
     come_back(ServerKind::MySql97);
 }
 
+// Hazard of dumps: L-86 an account that is on the target already with another password or lock:
+//   left as it is and told, also where the dump switches notes off
 #[test]
 fn an_account_that_is_there_is_left_and_told() {
     for kind in ServerKind::ALL {

@@ -1,6 +1,8 @@
 //! A dump holds what the server held: the source of each case is dumped, restored by hand with
 //! nothing but the stock client, and compared with the original.
 
+// Hazard of dumps: L-09, L-22, L-120 borders of chunks for every kind of key | , case `ranges`
+
 mod accounts;
 mod runner;
 

@@ -1,5 +1,11 @@
 //! Dump directories of mydumper 1.x, which is not installed here: written after its source code.
 
+// Hazard of sources: L-70 fewer rows than the dump counts | , `shell`
+// Hazard of sources: L-12 escapes, terminators and NULL in delimited rows; L-73 other delimiters
+//   than the dump's | , `tab`, `delimited`
+// Hazard of sources: L-11, L-131 rows that do not fit: fields, values, keys, each named by file,
+//   line and byte | , `delimited`
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

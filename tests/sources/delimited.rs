@@ -1,5 +1,7 @@
 //! Single files of delimited text.
 
+// Hazard of sources: L-139 rows added to others only when asked to
+
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

@@ -1,6 +1,9 @@
 //! Dump directories of mydumper 1.x with every kind of file that it writes, and of the versions
 //! before it.
 
+// Hazard of sources: Views, sequences, triggers, programs, names that are replaced, `ANSI_QUOTES`,
+//   parts, streams and counts of mydumper 0.12 and 1.x
+
 use std::fs;
 use std::path::Path;
 

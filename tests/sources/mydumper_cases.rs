@@ -1,6 +1,9 @@
 //! Dumps the source of each case with mydumper 0.10 and loads it. The result is the same as the
 //! source, or the same as mydumper's own loader makes of it where mydumper loses something.
 
+// Hazard of sources: Every case above with a `setup.sql`, dumped by mydumper: the same as the
+//   source, or refused, or as little as after its own loader, which is run too
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;

@@ -2,6 +2,10 @@
 //! after its source code: `dumper.cc` (contents of each file), `dump_writer.cc` (indexes),
 //! `text_dump_writer.cc` (rows), `common/dump/utils.cc` (names).
 
+// Hazard of sources: MySQL Shell's three commands: several databases, accounts, partitions, with
+//   chunks and without, programs in files of their own; an index or a count of bytes that is not
+//   the file's
+
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -2,6 +2,9 @@
 //! its source code (`dumper.cc`, `schema_dumper.cc`) and its documentation of the contents of a
 //! dump.
 
+// Hazard of sources: MariaDB Shell: sequences, packages, rows that their own `CHECK` does not
+//   allow, periods, types that only MariaDB has
+
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};

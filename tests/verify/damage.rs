@@ -1,5 +1,9 @@
 //! A dump that does not match its manifest causes an error that names the file.
 
+// Hazard of comparisons: V-11 which server, and of which moment
+// Hazard of comparisons: A flipped byte, a cut file, a file that is longer or missing, a count of
+//   rows that is wrong, a name that leads out of the folder
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,14 @@
 //! One thing changes on a copy: `verify` finds and names it, and nothing else.
 
+// Hazard of comparisons: V-2 a pair of equal rows replaced by another pair, in a table without a
+//   key; a row missing, a row twice
+// Hazard of comparisons: V-3, L-20 FLOAT and DOUBLE that differ in the last bit
+// Hazard of comparisons: V-4 `('a#','b')` and `('a','#b')` | , unit tests of `verify::digest`
+// Hazard of comparisons: V-5 `A` and `a` in values and keys, trailing space, NULL and the empty
+//   text
+// Hazard of comparisons: V-6, V-7 length, default, NOT NULL, keys, generated columns, triggers and
+//   their order, views, routines and their sql_mode, events, sequences, databases
+
 use std::path::Path;
 
 use refloat_sandbox::ServerKind;

@@ -1,5 +1,7 @@
 //! Comparisons between vendors, and between ways of storing the same text.
 
+// Hazard of comparisons: FLOAT, JSON and text of two vendors; text in two character sets
+
 use refloat_sandbox::ServerKind;
 use refloat_testkit::servers;
 use refloat_verify::Compared;

@@ -53,6 +53,8 @@ fn what_is_advised_is_applied_and_not_asked_for_again() {
     applied::applied();
 }
 
+// Hazard of copies: G-26 methods, stream format, encryption, programs that differ or are missing |
+//   , `tools`, `streams`, `rsync`
 fn compressors(pair: &Pair) {
     let _packs = Lines::add(pair.donor, "[sst]\ncompressor=gzip -1");
     let one = pair.finds(
@@ -134,6 +136,7 @@ fn streams(pair: &Pair) {
 }
 
 /// Logs in at the donor with the account that the option file names.
+// Hazard of copies: Wrong credentials, missing rights, an account in no file
 fn accounts(pair: &Pair) {
     let config = fs::read_to_string(pair.donor.config()).unwrap();
     let password = config
@@ -176,6 +179,7 @@ fn accounts(pair: &Pair) {
     pair.finds_nothing_that_fails();
 }
 
+// Hazard of copies: A port that a donor does not reach
 fn ports(pair: &Pair) {
     // Another process listens at the port.
     let listen = format!(
@@ -270,6 +274,8 @@ fn donors(pair: &Pair) {
     exec(pair.joiner, "SET GLOBAL wsrep_sst_donor = ''");
 }
 
+// Hazard of copies: G-12 leftovers and scripts of an earlier copy; the port taken; too little
+//   space, on a small file system | , `ports`, `down`
 fn leftovers(pair: &Pair) {
     let datadir = pair.joiner.datadir();
     fs::write(datadir.join("sst_in_progress"), "").unwrap();
@@ -342,6 +348,8 @@ fn rsync(pair: &Pair) {
 }
 
 /// For a joiner that is down, its option file and file system have the answers.
+// Hazard of copies: G-26 page size, data file path, names' case, cluster name, of a node that is
+//   down too
 fn down(pair: &Pair) {
     pair.joiner.stop().unwrap();
     let advice = pair.advise();
@@ -386,6 +394,7 @@ fn down(pair: &Pair) {
 
 /// The SST scripts understand the suggestions: a copy succeeds with them, compressed if both nodes
 /// have a compressor.
+// Hazard of copies: What is suggested works: a copy is made with it
 fn a_copy_with_what_is_suggested_works(pair: &Pair) {
     let advice = pair.advise();
     let decided = |one: &&Suggestion| one.sure || one.option.ends_with("compressor");
@@ -427,6 +436,8 @@ fn a_copy_with_what_is_suggested_works(pair: &Pair) {
 
 /// Proves the finding: a copy with the mistake fails. (Without it one worked: the joiner joined its
 /// cluster by one.)
+// Hazard of copies: G-12 a donor that still sends what was meant for a copy that failed
+// Hazard of copies: A finding is true: the copy really fails
 fn a_copy_with_a_compressor_on_one_side_fails(pair: &Pair) {
     let folder = tempfile::tempdir().unwrap();
     let open = |path: &Path| fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();

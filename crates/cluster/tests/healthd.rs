@@ -1,6 +1,8 @@
 //! A real proxy runs health checks against real nodes: a donor drains and comes back, and the
 //! application does not notice.
 
+// Hazard of clusters: G-28 a donor gets no traffic, and sessions that stay open on it do not fail
+
 #[path = "nodes/slow.rs"]
 mod slow;
 

@@ -2,6 +2,11 @@
 //!
 //! `REFLOAT_MAINTAIN_ROUNDS` sets how often a node goes away under steady load.
 
+// Hazard of clusters: G-08 the gap of IST: held, proven, given up in time; also while a node that
+//   is down comes back | , `cluster/rejoin.rs`
+// Hazard of clusters: G-09, G-10 the only copy is not wiped, the direction is said; old data are
+//   set aside | , `program/restore.rs`
+
 #[path = "nodes/application.rs"]
 mod application;
 mod nodes;
@@ -506,6 +511,7 @@ fn a_node_does_not_start_until_it_is_mended(cluster: &EphemeralCluster, state: &
 
 /// Holders are told to stop when others need the memory. They still have what they had kept by
 /// then.
+// Hazard of clusters: A machine that keeps write-sets has little memory left
 fn a_machine_has_little_left(cluster: &EphemeralCluster, state: &Path) {
     let place = Place::new(cluster, state);
     let plan = place.plan(1, Some(64 << 20));
@@ -721,6 +727,8 @@ fn nothing_is_begun_where_it_would_not_last(cluster: &EphemeralCluster, state: &
 
 /// A provider that can freeze purging is told to. What it keeps then grows beside its data: within
 /// the allowed bytes, as long as there is room and someone watches.
+// Hazard of clusters: A provider that throws nothing away (`gcache.freeze_purge_at_seqno`): within
+//   its budget, while there is room, and while somebody watches | (by hand: `make test-freeze`)
 #[test]
 #[ignore = "needs a provider that can freeze its cache: make test-freeze PROVIDER=FILE"]
 fn a_provider_that_can_freeze_is_told_to() {

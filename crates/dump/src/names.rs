@@ -1,5 +1,7 @@
 //! File names for databases and tables.
 
+// Hazard of dumps: L-61 names that collide on disk
+
 use std::collections::HashSet;
 use std::fmt::Write as _;
 

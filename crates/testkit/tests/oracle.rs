@@ -1,5 +1,7 @@
 //! Checks that the oracle sees every kind of change, on every server.
 
+// Hazard of results: V-2 to V-5, V-7 the oracle sees each kind of change
+
 use refloat_sandbox::ServerKind;
 use refloat_testkit::oracle::{Scope, Snapshot, differences};
 use refloat_testkit::servers;

@@ -1,5 +1,7 @@
 //! Advice that follows from facts written by hand.
 
+// Hazard of copies: G-26 versions of servers and tools
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

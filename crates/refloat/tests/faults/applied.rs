@@ -1,6 +1,10 @@
 //! Dumps taken on a replica: the positions they give in the logs of its sources must be those of
 //! their rows.
 
+// Hazard of dumps: L-117 where a replica stood in its sources' logs: parallel appliers with and
+//   without gaps, several sources, what it does not log itself; a replica attached there ends up
+//   equal
+
 use refloat_sandbox::{Ephemeral, Instance, ServerKind, StartOptions};
 use refloat_testkit::{oracle, servers};
 use serde_json::Value;

@@ -1,6 +1,10 @@
 //! Dumps in tar archives: they are loaded, inspected and compared like folders. Archives that are
 //! truncated, lead outside or do not fit are refused.
 
+// Hazard of faults: S-06, S-04 names in archives, streams and folders that lead out of them,
+//   links; what looks like a header of a stream | , `folders`; unit tests of `archive` in
+//   `crates/store`
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

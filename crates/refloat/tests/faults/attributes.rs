@@ -1,5 +1,10 @@
 //! Engines and table attributes that a server does not have: none is replaced or dropped silently.
 
+// Hazard of faults: L-07 characters beyond U+FFFF in members of `ENUM` and `SET` and in defaults,
+//   which servers show as `?`: a dump says so
+// Hazard of faults: L-101, L-102 engines, `ROW_FORMAT`, `KEY_BLOCK_SIZE` and encryption that a
+//   lenient server would exchange or drop
+
 use std::fs;
 
 use refloat_sandbox::ServerKind;
@@ -63,6 +68,8 @@ fn what_the_server_does_not_have_is_named() {
 
 /// Tables whose rows are elsewhere: a dump takes the definition and says so, and neither a dump nor
 /// a load writes to the other server.
+// Hazard of dumps: L-100 `FEDERATED` and `MERGE`: definition only, nothing is written where their
+//   rows are (MariaDB)
 #[test]
 fn rows_that_are_elsewhere_are_neither_read_nor_written() {
     let server = servers::start(&servers::quick(ServerKind::MariaDb1011));
@@ -128,6 +135,9 @@ fn port(url: &str) -> String {
 }
 
 /// Prepared transactions, and files in a database's folder that are not tables.
+// Hazard of dumps: L-53 files that are no tables, tables whose names look like such files
+// Hazard of dumps: L-88, L-118 what a dump of a server does not hold: loadable functions, servers,
+//   plugins, components, resource groups, reference systems, histograms, prepared XA transactions
 #[test]
 fn what_is_not_in_a_dump_is_said() {
     for kind in BOTH {

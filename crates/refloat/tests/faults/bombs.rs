@@ -2,6 +2,11 @@
 //! metadata, frames that ask for a giant window. Each is refused with its file and the limit, in
 //! bounded memory.
 
+// Hazard of faults: S-13 some kilobytes that stand for gigabytes: a row, statement, program or
+//   delimited row that does not end (1 GiB is the most), metadata without end (256 MiB), frames
+//   with a window of 2 GiB (128 MiB), in loads, plans, `inspect` and `verify`; the memory that
+//   each takes
+
 use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,5 +1,7 @@
 //! Accounts that require a client certificate.
 
+// Hazard of faults: S-02 accounts that require a certificate of the client, of version 1 too
+
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;

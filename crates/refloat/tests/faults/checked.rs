@@ -1,6 +1,8 @@
 //! `--foreign-keys checked`: rows that point at nothing are listed, and the load does not count as
 //! proven.
 
+// Hazard of faults: L-91 orphans are listed with `--foreign-keys checked`, exit code 4
+
 use std::io::Write as _;
 use std::path::Path;
 use std::process::Stdio;

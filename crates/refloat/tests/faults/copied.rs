@@ -384,6 +384,7 @@ fn from_one_vendor_to_the_other_and_back() {
     assert_eq!(desk.ask(&mysql, all), wanted);
 }
 
+// Hazard of dumps: L-10 A collation that the server does not show because it is the default there
 #[test]
 fn text_keeps_its_collation_where_another_one_is_the_default() {
     // MySQL prints no collation for what uses the default of utf8mb3; MariaDB 11.8 has another

@@ -1,5 +1,8 @@
 //! Full disks: one for the server's data, and one for its temporary files.
 
+// Hazard of faults: L-141 disk full (MariaDB, MySQL); folder of temporary files full during an
+//   index build (MariaDB)
+
 use std::os::unix::fs::PermissionsExt;
 
 use refloat_sandbox::{Instance, Sandbox, ServerKind, StartOptions};

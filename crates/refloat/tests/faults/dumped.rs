@@ -1,5 +1,10 @@
 //! Dumps: one moment for all rows, and what happens if that, or anything else, cannot be had.
 
+// Hazard of faults: S-15 secrets of a dump: accounts and their hashes come with `--users` alone,
+//   in a file of their own; servers of `CREATE SERVER` and of replication are not in it; a
+//   `FEDERATED` table's definition with its `CONNECTION` is, and named; all of it for its owner
+//   alone | (`accounts_and_definers`), `everything`, `attributes`, `private`
+
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -204,6 +209,8 @@ fn bank_of(
     });
 }
 
+// Hazard of dumps: L-103, L-111, L-112, L-113 one moment, other engines beside, position equal to
+//   the rows, isolation of the server
 #[test]
 fn every_dump_of_a_busy_mariadb_is_of_one_moment() {
     bank(ServerKind::MariaDb118, "", "BACKUP STAGE BLOCK_COMMIT");
@@ -303,6 +310,7 @@ fn every_dump_of_a_busy_mysql_is_of_one_moment() {
     bank(ServerKind::MySql97, "", "FLUSH TABLES WITH READ LOCK");
 }
 
+// Hazard of dumps: L-115 a lock behind a long query
 #[test]
 fn a_long_query_is_not_waited_behind_in_silence() {
     let server = servers::start(&servers::quick(ServerKind::MySql97));
@@ -332,6 +340,8 @@ fn a_long_query_is_not_waited_behind_in_silence() {
     dump_it(&desk, &server, "out", &[]).0.exits(0);
 }
 
+// Hazard of dumps: L-110 DDL meanwhile; at random, in many dumps (`REFLOAT_DDL_DUMPS`) | ,
+//   `faults/changing.rs`
 #[test]
 fn definitions_that_change_meanwhile_are_noticed_or_cannot_change() {
     for kind in BOTH {
@@ -378,6 +388,7 @@ fn definitions_that_change_meanwhile_are_noticed_or_cannot_change() {
     }
 }
 
+// Hazard of dumps: L-116 limits of the server
 #[test]
 fn limits_of_the_server_do_not_cut_rows_off() {
     for kind in BOTH {
@@ -507,6 +518,7 @@ fn columns_that_the_account_cannot_see_are_not_left_out_in_silence() {
     }
 }
 
+// Hazard of dumps: L-87 what the account cannot see
 #[test]
 fn what_the_account_cannot_see_is_not_left_out_in_silence() {
     for kind in BOTH {
@@ -591,6 +603,7 @@ fn what_the_account_cannot_see_is_not_left_out_in_silence() {
     }
 }
 
+// Hazard of dumps: L-114 lost connections
 #[test]
 fn connections_that_are_lost_end_the_dump() {
     for kind in BOTH {
@@ -795,6 +808,7 @@ fn the_obvious_mistakes_are_told() {
         .says("making the folder failed");
 }
 
+// Hazard of dumps: L-81, L-86 definers and accounts
 #[test]
 fn accounts_and_definers() {
     for kind in BOTH {
@@ -1026,6 +1040,8 @@ fn the_undamaged_dump_loads(desk: &Desk, server: &Instance, whole: &Path) {
     assert_eq!(desk.rows(server, "items"), Some(2000));
 }
 
+// Hazard of dumps: Files of rows in each other's place, of one table and of two | ,
+//   `no_row_of_a_file_…`
 #[test]
 fn two_files_of_rows_in_each_others_place_are_found_before_the_load_has_ended() {
     for kind in BOTH {

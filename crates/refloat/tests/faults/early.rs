@@ -1,5 +1,8 @@
 //! Ctrl-C before the first row: while the server is examined, and while its settings are changed.
 
+// Hazard of faults: L-160 Ctrl-C while another run holds the settings, while a backup keeps the
+//   journal from being written, while nothing answers
+
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};

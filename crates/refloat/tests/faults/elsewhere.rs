@@ -1,5 +1,8 @@
 //! Dumps loaded under another name: nothing in them may still refer to the old database.
 
+// Hazard of faults: L-74 a dump under another name whose programs, defaults or rows name the old
+//   database
+
 use std::path::Path;
 
 use refloat_sandbox::Instance;

@@ -1,5 +1,10 @@
 //! Dumps of a whole server: its system schema, accounts, replication coordinates, GTIDs.
 
+// Hazard of faults: L-86, S-08 a dump of everything: the server's own schema refused, left out,
+//   loaded (all three servers)
+// Hazard of faults: L-138 coordinates as comment and as statement, GTID_PURGED, nothing beside it
+//   in the binary log
+
 use std::path::Path;
 use std::process::Stdio;
 

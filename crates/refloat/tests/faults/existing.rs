@@ -1,6 +1,8 @@
 //! Objects that already exist, apart from tables: views, routines, events, triggers, and the
 //! databases themselves.
 
+// Hazard of faults: L-45 columns of the same types in another order
+
 use std::path::Path;
 
 use refloat_sandbox::ServerKind;

@@ -1,5 +1,8 @@
 //! Servers that ignore the case of names (`lower_case_table_names = 1`).
 
+// Hazard of faults: L-72 names that differ only in case, on servers that read them as one; a dump
+//   of such a server
+
 use refloat_sandbox::Instance;
 use refloat_testkit::servers;
 

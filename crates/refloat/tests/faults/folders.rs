@@ -1,6 +1,9 @@
 //! Folders and data files: what the program says about them, how it exits, and what it leaves
 //! behind.
 
+// Hazard of faults: Folders: planned, inspected, refused when not whole, links and names that lead
+//   out of them
+
 use std::path::PathBuf;
 
 use refloat_sandbox::{Instance, ServerKind};

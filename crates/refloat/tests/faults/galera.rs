@@ -1,5 +1,7 @@
 //! Galera clusters: loads into a node, and dumps of one.
 
+// Hazard of clusters: G-20 foreign keys after the rows on a cluster too
+
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
@@ -160,6 +162,7 @@ fn of_cluster(node: &Instance, name: &str) -> String {
     )
 }
 
+// Hazard of dumps: G-19 desync is put back, also after `kill -9`
 #[test]
 fn a_node_may_fall_behind_while_it_is_dumped() {
     let cluster = Cluster::start(servers::nodes(), 2);
@@ -237,6 +240,7 @@ fn a_node_may_fall_behind_while_it_is_dumped() {
 }
 
 /// Each write-set adds one row, so a dump's seqno determines its number of rows.
+// Hazard of clusters: The position of a dump of a node that is written to
 #[test]
 fn the_seqno_of_a_dump_is_that_of_its_rows() {
     for logged in [false, true] {

@@ -1,5 +1,8 @@
 //! What an open snapshot costs its server: it is reported, and a limit ends it.
 
+// Hazard of dumps: L-119 the history list and flow control are shown, limits end the dump or copy
+//   | , `faults/galera.rs`
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -190,6 +193,7 @@ fn held_to_rate(seconds: f64, bytes: u64, what: &str) {
     );
 }
 
+// Hazard of dumps: The highest rate (`--max-rate`) holds
 #[test]
 fn row_text_goes_no_faster_than_the_highest_rate_over_all_connections() {
     let rate = RATE.to_string();

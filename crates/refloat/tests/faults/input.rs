@@ -1,5 +1,8 @@
 //! Sources that are truncated, damaged, or not dumps at all.
 
+// Hazard of faults: L-70 cut anywhere, flipped bytes, bytes behind the end, plain and in each
+//   compression; no dump at all
+
 use std::path::Path;
 
 use refloat_sandbox::ServerKind;

@@ -1,5 +1,7 @@
 //! `--json`: scripts get what `docs/json.md` describes.
 
+// Hazard of faults: JSON that is not as documented
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use refloat_sandbox::StartOptions;

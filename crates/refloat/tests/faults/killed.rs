@@ -4,6 +4,12 @@
 //! `REFLOAT_KILLS` sets the number of kills for each kind of server, `REFLOAT_KILL_SEED` the seed
 //! of their moments.
 
+// Hazard of faults: L-98, L-133, L-135 kills of program and server at random moments, with and
+//   without keys, with other engines; a commit whose answer is lost; a writer that loses its
+//   connection (all three servers) | , `resumed`
+// Hazard of faults: L-80, L-82 programs of a killed load are created again; its index builds are
+//   ended and done again; statements in doubt are left to people | , `resumed`
+
 use std::fmt::Write as _;
 use std::fs::File;
 use std::path::Path;

@@ -1,5 +1,7 @@
 //! Statements and dumps larger than memory, and dumps of very many tables.
 
+// Hazard of faults: S-13 one statement larger than memory, very many tables
+
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;

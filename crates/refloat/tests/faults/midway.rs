@@ -1,5 +1,8 @@
 //! Problems that occur, or are discovered, when part of the dump is already loaded.
 
+// Hazard of faults: A file that is written to while it is loaded; a refusal in the middle; a lock
+//   met while a refused row is searched
+
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;

@@ -1,5 +1,8 @@
 //! Settings of both servers that change the meaning of text: none is inherited.
 
+// Hazard of dumps: L-15, L-50 every `sql_mode` and both rules for `TIMESTAMP` as the server's own,
+//   of a dump and of the load of it
+
 use refloat_sandbox::ServerKind;
 use refloat_testkit::oracle::{Scope, Snapshot, differences};
 use refloat_testkit::servers;

@@ -1,6 +1,9 @@
 //! Rows and statements around `max_allowed_packet`, and the search for refused rows in multi-row
 //! statements.
 
+// Hazard of faults: L-30 rows and statements larger than `max_allowed_packet`; L-137
+//   `max_binlog_cache_size` at its minimum
+
 use std::fmt::Write as _;
 
 use refloat_sandbox::{Ephemeral, ServerKind};

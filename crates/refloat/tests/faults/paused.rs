@@ -1,6 +1,9 @@
 //! The program is stopped (`SIGSTOP`) while reading, for longer than the server waits for clients.
 //! What it reads afterwards is complete, or it says that it is not.
 
+// Hazard of dumps: L-116 the program is stopped for longer than `net_write_timeout`, while it
+//   dumps, copies, compares; its connections are killed meanwhile
+
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;

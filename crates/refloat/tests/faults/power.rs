@@ -5,6 +5,9 @@
 //! have written to disk: how far the redo log is synced, and which writes to the binary log were
 //! followed by a sync. Their timers are kept from syncing by chance.
 
+// Hazard of faults: L-163 power cuts: what is done is synced, redo log and binary log, by the
+//   servers' own account of their files (all three servers)
+
 use refloat_sandbox::{Instance, ServerKind, StartOptions};
 use refloat_testkit::servers;
 

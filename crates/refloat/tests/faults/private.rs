@@ -1,6 +1,8 @@
 //! What a dump writes is readable by its owner only, whatever the umask: it contains rows and
 //! accounts.
 
+// Hazard of faults: S-09 what a dump writes is readable by its owner alone, whatever the umask
+
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;

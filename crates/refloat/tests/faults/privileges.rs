@@ -1,6 +1,8 @@
 //! Accounts with limited privileges: what they lack is named before anything is touched, what they
 //! have is enough, and what they cannot see is not taken to be absent.
 
+// Hazard of faults: S-14 what an account needs, named before anything is touched | , `target`
+
 use std::path::Path;
 
 use refloat_sandbox::{Instance, ServerKind, StartOptions};

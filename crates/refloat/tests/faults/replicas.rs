@@ -1,6 +1,8 @@
 //! Replication: a replica built from a dump or a copy continues from the position of its rows, and
 //! a copy notices if either end replicates.
 
+// Hazard of dumps: L-113 a replica attached at the position misses nothing and repeats nothing
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use refloat_sandbox::{Ephemeral, Instance, ServerKind};

@@ -1,5 +1,7 @@
 //! Resuming where a load ended: what is kept, what is refused, and what the marks decide.
 
+// Hazard of faults: L-161 a server lost with its redo log off is told (MySQL)
+
 use std::io::Write as _;
 use std::path::Path;
 use std::process::Stdio;

@@ -1,5 +1,13 @@
 //! A password must not appear in any argument, message, event or record.
 
+// Hazard of faults: S-01 a password by variable, option file or terminal is in no argument,
+//   message, event or record
+// Hazard of faults: S-16 passwords and hashes of accounts in messages, events and records:
+//   statements about accounts are quoted up to there (the server's own words, of a syntax error
+//   say, are shown as they are). A row or another statement that is refused is quoted by its first
+//   120 bytes, values included, so that it can be found: there is no redaction of rows | , unit
+//   tests of `sqltext::head`, `tests/dump/accounts.rs`
+
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::path::Path;

@@ -1,5 +1,10 @@
 //! Statements and rows that a server refuses, and those that are never sent to one.
 
+// Hazard of faults: L-68, S-04 client commands, files, plugins, accounts, replication, SET GLOBAL
+//   in a dump
+// Hazard of faults: L-130, L-131 rows that the server refuses: each is named by its place, none is
+//   missing in silence
+
 use crate::support::{
     BOTH, Desk, Run, ask, assert_same_settings, dump, place, settings, shared, table,
 };

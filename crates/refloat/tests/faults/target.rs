@@ -1,6 +1,10 @@
 //! Servers that keep a load from starting: privileges, existing objects, read-only mode, the wrong
 //! server.
 
+// Hazard of faults: L-139 a target that is not empty; statements that would take its rows away | ,
+//   `midway`
+// Hazard of faults: L-142 read-only servers; missing privileges, all named at once
+
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

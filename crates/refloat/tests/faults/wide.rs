@@ -1,6 +1,9 @@
 //! Rows larger than the source's own `max_allowed_packet`: each column fits, but neither all of
 //! them together nor the text form of some.
 
+// Hazard of dumps: L-30 a row larger than the source's `max_allowed_packet`, values whose text is:
+//   dumped, as SQL, copied, compared
+
 use refloat_sandbox::{Instance, ServerKind};
 use refloat_testkit::oracle::{Scope, Snapshot, differences};
 use refloat_testkit::servers;

@@ -691,6 +691,7 @@ fn a_rejoin_is_killed(state: &Path, file: &str) {
 
 /// Only one process changes a cluster at a time, whatever it does; the second is told which one
 /// that is.
+// Hazard of clusters: A maintenance or rejoin beside a rejoin on one machine
 fn beside_a_rejoin(state: &Path, file: &str, process: u32) {
     let rejoin = ["rejoin", "c-2", "--cluster", file];
     let maintain = ["maintain", "c-1", "--cluster", file, "--", "true"];
@@ -711,6 +712,8 @@ fn beside_a_rejoin(state: &Path, file: &str, process: u32) {
 }
 
 /// A node told to bootstrap does so in the same history, beside the other cluster.
+// Hazard of clusters: G-05 a bootstrap beside a live cluster is noticed, and no part of a divided
+//   one goes on by itself | ; `program/maintained.rs`: `a_partition_during_rolling_…`
 fn a_cluster_beside_the_other_is_not_left(state: &Path, file: &str) {
     let refloat = |args: &[&str]| Run::of(command(state).args(args));
     // Only the last node to leave may bootstrap.

@@ -1,6 +1,10 @@
 //! What nodes hold is compared before they join. If somebody bootstraps a node that did not hold
 //! the newest data, the history keeps its UUID and seqnos are assigned twice.
 
+// Hazard of clusters: G-03, G-04 positions after a total outage: recovered, compared, two
+//   candidates and what cannot be seen refused; a node whose history has parted from the cluster's
+//   is told so before it joins, and nodes that differ are named
+
 use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};

@@ -1,6 +1,9 @@
 //! Replicas of the nodes of a restored cluster: the replica of the node that is loaded into gets
 //! the rows, others are named.
 
+// Hazard of clusters: G-27 replicas of nodes of a cluster that is restored: that of the node which
+//   is loaded into gets the rows, others are named in the plan
+
 use std::fs;
 use std::time::Instant;
 

@@ -272,6 +272,8 @@ impl Place {
     }
 }
 
+// Hazard of clusters: G-18, G-19 definitions and flow control stop applications for no more than
+//   is allowed
 #[test]
 fn applications_go_on_beside_a_load() {
     let place = Place::new();
@@ -389,6 +391,9 @@ fn a_load_told_to_replicate_is_not_paced(place: &Place, url: &str, late: &Path) 
 }
 
 /// What a load into one node must be told, and what it says.
+// Hazard of clusters: G-02 `wsrep_on` off, globally; a node that has left its cluster; `--galera
+//   local`
+// Hazard of clusters: G-17 engines that are not replicated
 #[test]
 fn nothing_stays_on_one_node_unasked() {
     // A redo log too small even for these dumps.
@@ -757,6 +762,7 @@ fn settings_of_all_nodes(place: &Place) {
     place.ask(0, "DROP DATABASE tuned");
 }
 
+// Hazard of clusters: G-13 `wsrep_max_ws_size`, `wsrep_max_ws_rows`
 fn limits_hold(place: &Place) {
     let body = format!(
         "{}{}",
@@ -788,6 +794,8 @@ fn limits_hold(place: &Place) {
     place.ask(0, "DROP DATABASE wide");
 }
 
+// Hazard of clusters: G-16 tables without a primary key: named, refused where the cluster refuses
+//   them
 fn without_a_key(place: &Place) {
     let body = "CREATE TABLE bare (a INT, b VARCHAR(20)) ENGINE=InnoDB;\nINSERT INTO bare VALUES (1,'x'),(1,'x'),(2,NULL);\n";
     let dump = place.dump("bare.sql", &dump_of("bare", body));
@@ -827,6 +835,12 @@ fn without_a_key(place: &Place) {
 }
 
 /// Parallel appliers, and other writers to the load's tables.
+// Hazard of clusters: G-14, G-15, G-22 commits that are refused, by every write path, beside
+//   writers on two other nodes; a chunk that fails in its middle: no row is lost or comes twice
+// Hazard of clusters: G-21 foreign keys over text of several bytes a character, appliers in
+//   parallel: all nodes are equal
+// Hazard of clusters: G-31 two of three nodes changed alike without write-sets: comparing each
+//   with each shows it, with the rows, before a statement has them vote
 #[test]
 fn no_row_is_lost_or_twice_when_commits_fail() {
     let place = Place::with(|options| options.option("wsrep_slave_threads", "8"));

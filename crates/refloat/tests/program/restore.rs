@@ -1,6 +1,11 @@
 //! `refloat cluster restore` on real nodes: nothing starts that must not, and whatever ends the
 //! program, the same command resumes.
 
+// Hazard of clusters: G-06 nothing of a bootstrap stays in a configuration: the node that has
+//   begun the cluster joins it when it is started again | , `program/units.rs`
+// Hazard of clusters: G-30 comparisons wait for what was committed elsewhere | : the proof of each
+//   node
+
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -283,6 +288,9 @@ fn a_cluster_is_restored_whatever_ends_the_program() {
 }
 
 /// The program is killed at every step of a restore.
+// Hazard of clusters: `kill -9` of a restore at every step, Ctrl-C in its load; it is gone on with
+//   from another machine, and taken over from one that nobody can see | , `program/restored.rs`:
+//   `on_two_machines`
 fn restore_is_killed(place: &Place) {
     let cluster = &place.cluster;
     let (first, second, third) = (place.name(0), place.name(1), place.name(2));
@@ -401,6 +409,8 @@ fn a_load_is_stopped(place: &Place) {
 }
 
 /// The program is killed when everything is loaded but not yet recorded as such.
+// Hazard of clusters: The program ends when all is loaded and that is not written down: nothing is
+//   loaded twice
 fn what_was_loaded_is_not_loaded_again(place: &Place) {
     place
         .restore(&["--stop-before", "bootstrap"])
@@ -461,6 +471,7 @@ fn what_was_loaded_is_not_loaded_again(place: &Place) {
 }
 
 /// The comparison finds a row that only one node has lost, and the restore does not end as done.
+// Hazard of clusters: Nodes that differ at the end are told, and nothing is called restored
 fn nodes_that_differ_are_told(place: &Place) {
     place.restore(&["--stop-before", "verify"]).exits(5);
     let alone = |sql: &str| {
@@ -481,6 +492,8 @@ fn nodes_that_differ_are_told(place: &Place) {
 }
 
 /// Consecutive numbers, as an application writes them.
+// Hazard of clusters: Each write that was acknowledged, while what must not be is refused, and
+//   before, during and after a rebuild, is on every node
 pub struct Numbers {
     acknowledged: AtomicU64,
 }
@@ -654,6 +667,7 @@ fn by_commands(place: &Place) -> PathBuf {
     file
 }
 
+// Hazard of clusters: G-01 rows that came without write-sets, and nodes that would join "in sync"
 #[test]
 fn nobody_joins_with_an_old_position() {
     let options = GaleraOptions::new(servers::nodes(), 3).option("log_bin", "binary-log");
@@ -1037,6 +1051,8 @@ fn rates_are_measured_before_a_way_is_chosen(place: &Place) {
 }
 
 /// Plans and refusals touch nothing.
+// Hazard of clusters: G-03, G-04 a crashed node, positions that differ: all are shown, only the
+//   newest may be taken
 fn what_must_not_be_is_refused(place: &Place) {
     let plan = place
         .touches_nothing(|| place.restore(&["--plan"]))
@@ -1178,6 +1194,8 @@ fn one_holds_data_of_another_history(place: &Place) {
 }
 
 /// An unlisted node would carry on the old history once all others are stopped.
+// Hazard of clusters: A node or arbitrator that nobody has listed joins before the others are
+//   stopped
 fn a_stranger_has_joined_since(place: &Place) {
     let listed = fs::read_to_string(place.cluster.toml()).expect("a list");
     let (two, _) = listed.rsplit_once("[[node]]").expect("three nodes");

@@ -1,5 +1,8 @@
 //! `refloat cluster restore` of a crashed cluster while nodes die.
 
+// Hazard of clusters: G-12 a full copy that cannot work, of a cluster that was down when the plan
+//   was made
+
 use std::fs;
 use std::io::Write as _;
 use std::net::TcpListener;
@@ -116,6 +119,8 @@ fn nodes_die(place: &Place) {
 
 /// Kills a node while the first one gives a copy. The SST helpers are stopped until it is dead,
 /// because copying so little takes no time.
+// Hazard of clusters: The node that gives the copy of a restore dies in the middle of it, the one
+//   that takes it, and the one that gives it with the program
 fn dies_amid_a_copy(place: &Place, at: usize) {
     let donor = place.node(0);
     let begun = Instant::now();
@@ -158,6 +163,8 @@ fn end_all(processes: &[u32]) {
 
 /// The node that is loaded into dies in the middle of the load, and while it bootstraps the
 /// cluster: the same command resumes.
+// Hazard of clusters: The chosen node dies in the middle of the load, and while it begins the
+//   cluster
 fn the_chosen_one_dies(place: &Place) {
     let first = place.name(0);
     let command = || place.restore_by(&place.cluster.toml(), &["--node", first]);
@@ -207,6 +214,8 @@ pub fn some_rows_are_in(place: &Place) {
 }
 
 /// The donor is gone, and a node that has taken a copy is silent: it may serve alone.
+// Hazard of clusters: A node of the new history that does not answer is not taken for none, nor
+//   the history begun again beside it
 fn a_node_that_is_silent_is_not_taken_for_none(place: &Place) {
     let (first, second) = (place.name(0), place.node(1));
     let pid = second.pid().expect("a node");
@@ -300,6 +309,8 @@ fn nobody_else_starts_a_node(place: &Place, pid: &str) {
 
 /// A maintenance on another machine has raised what a node keeps: that is not ours to use, and goes
 /// when the maintenance ends.
+// Hazard of clusters: Two maintenances, or one and a rejoin, a rolling maintenance or a restore,
+//   from two machines | , `program/maintained.rs`: `nobody_begins_beside_it`
 fn write_sets_are_kept_for_one(place: &Place, other: &Path) {
     let (second, third) = (place.name(1), place.name(2));
     let maintain = |node: &str, args: &[&str]| {
@@ -373,6 +384,8 @@ fn all_rows_are_there(place: &Place) {
 
 /// The program dies in the middle of a load into the running cluster, and the next time one of the
 /// nodes that receive the rows.
+// Hazard of clusters: `kill -9` of a restore that replicates rows, and of a node that receives
+//   them: no row twice, none missing
 fn killed_while_rows_are_replicated(place: &Place) {
     // Without `--node` the node with the most space is taken, which on one disk may be any.
     let args = ["--way", "replicate", "--node", place.name(0)];
@@ -412,6 +425,8 @@ fn killed_while_rows_are_replicated(place: &Place) {
 }
 
 /// It has not recorded its position, but its tables know it.
+// Hazard of clusters: A node that is killed while a restore stops it, and while it is compared | ,
+//   `one_dies_while_it_is_compared`
 fn one_dies_while_it_is_stopped(place: &Place) {
     let (first, second) = (place.name(0), place.name(1));
     let pid = place.node(1).pid().expect("a node").expect("it runs");
@@ -440,6 +455,8 @@ fn one_dies_while_it_is_stopped(place: &Place) {
 /// The file system that a node takes its copy on is full. That is reported before the start, and by
 /// the node itself if a user insists. Its old data are set aside and stay. With more room the same
 /// command resumes.
+// Hazard of clusters: A joiner's disk that fills up with the copy of a restore: told before, and
+//   with its donor's words; half of a copy is no reason to give up
 fn one_has_no_room_for_its_copy(place: &Place) -> SmallDisk {
     let second = place.name(1);
     let small = SmallDisk::mount_over(&place.node(1).datadir(), 60).expect("a small disk");

@@ -277,6 +277,8 @@ fn something_looks_after_servers(place: &Place, args: &[&str]) {
 
 /// A dump larger than the file system of every node: each node that lacks room is named, with how
 /// much, whichever way the restore takes.
+// Hazard of clusters: Too little space for a dump, by either way: each node that lacks it is
+//   named, and nodes that share a disk are added up
 fn nobody_has_room(place: &Place) {
     let huge = place.state.path().join("huge.sql");
     std::fs::copy(&place.dump, &huge).expect("a copy");

@@ -1,6 +1,9 @@
 //! Tests against a hostile server. It does not imitate a database: it speaks just enough of the
 //! protocol to ask for what it must not get.
 
+// Hazard of servers: S-02, S-18 passwords in clear text or as old hashes, TLS taken out of the
+//   greeting, words before TLS
+
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread::JoinHandle;
@@ -72,6 +75,8 @@ fn serve<T: Send + 'static>(
     (options, thread)
 }
 
+// Hazard of servers: S-03 a server that asks for a file on a statement or in a load: nothing but
+//   the rows that were announced is sent | , `load.rs`
 #[test]
 fn a_file_that_nobody_offered_is_not_sent() {
     let (options, thread) = serve(|mut peer| {
@@ -194,6 +199,7 @@ fn a_server_that_says_nothing_times_out() {
     thread.join().unwrap();
 }
 
+// Hazard of servers: S-13 lengths and counts that cannot be | , property tests of `frame`
 #[test]
 fn impossible_results_are_errors() {
     let answers: [&[&[u8]]; 5] = [

@@ -107,6 +107,8 @@ fn another_thread_can_close_the_socket() {
 
 /// A server that waits for its client to read probes for room less and less often. It must not have
 /// to wait for a probe to notice the end.
+// Hazard of faults: A server that waits for a client which ends lets go at once, and does not hold
+//   its locks until it asks again whether there is room | , `copied`
 #[test]
 fn a_server_that_waits_for_its_client_learns_of_the_end_at_once() {
     std::thread::scope(|scope| {

@@ -9,16 +9,16 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, IpAddr, PrivateKeyDer, ServerName};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use x509_cert::SubjectPublicKeyInfo;
+use x509_cert::der::Decode;
 
 use crate::error::{Error, Phase};
 use crate::options::{ConnectOptions, SslMode};
 use crate::transport::Socket;
 
-mod der;
 mod verify;
 
-use der::{Certificate, PublicKey};
-use verify::{Trust, Verifier};
+use verify::{Certificate, Trust, Verifier};
 
 /// The configuration of one connection. It names its crypto provider: a process-wide one could be
 /// missing or belong to someone else.
@@ -61,10 +61,12 @@ fn own_certificate(cert: &Path, key: &Path, keys: &dyn KeyProvider) -> Result<Ce
     let secret = keys
         .load_private_key(secret)
         .map_err(|e| unreadable("ssl-key", key, &e))?;
-    let certified = chain.first().and_then(|first| Certificate::parse(first));
-    let public = secret.public_key();
+    let certified = (chain.first()).and_then(|first| Certificate::from_der(first).ok());
+    let public =
+        (secret.public_key()).and_then(|key| SubjectPublicKeyInfo::from_der(&key).ok()?.into());
     let belongs = certified.zip(public).is_none_or(|(certified, public)| {
-        PublicKey::of(&public).is_none_or(|key| key.bits == certified.key.bits)
+        let of_certificate = certified.tbs_certificate().subject_public_key_info();
+        of_certificate.subject_public_key == public.subject_public_key
     });
     if !belongs {
         return Err(wrong(format!(
@@ -176,5 +178,5 @@ fn wrong(reason: String) -> Error {
 
 /// Whether these bytes parse as a certificate; for the fuzz target.
 pub(crate) fn certificate_is_read(bytes: &[u8]) -> bool {
-    Certificate::parse(bytes).is_some()
+    Certificate::from_der(bytes).is_ok()
 }

@@ -8,13 +8,23 @@
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
 use rustls::crypto::WebPkiSupportedAlgorithms;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, ServerName, SignatureVerificationAlgorithm, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{
     CertificateError, DigitallySignedStruct, Error as TlsError, RootCertStore, SignatureScheme,
 };
 
-use super::der::{Certificate, PublicKey};
+use x509_cert::certificate::{CertificateInner, Raw};
+use x509_cert::der::asn1::AnyRef;
+use x509_cert::der::oid::AssociatedOid;
+use x509_cert::der::oid::db::rfc4519::COMMON_NAME;
+use x509_cert::der::{Choice, Decode, DecodeValue, Header, Reader, SliceReader, Tag};
+use x509_cert::ext::pkix::SubjectAltName;
+use x509_cert::{AlgorithmIdentifier, SubjectPublicKeyInfo, Version};
+
+/// A certificate, parsed but not verified. `Raw` accepts what RFC 5280 forbids and servers have,
+/// such as long serial numbers.
+pub(super) type Certificate = CertificateInner<Raw>;
 
 /// Which certificates are trusted.
 #[derive(Debug)]
@@ -49,8 +59,8 @@ impl ServerCertVerifier for Verifier {
         if let Trust::These { roots, pinned } = &self.trust {
             if pinned.iter().any(|known| known == end_entity) {
                 check_dates(&fields, now)?;
-            } else if fields.is_v1 {
-                self.check_v1(&fields, roots, now)?;
+            } else if is_v1(&fields) {
+                self.check_v1(end_entity, &fields, roots, now)?;
             } else {
                 let parsed = ParsedCertificate::try_from(end_entity)?;
                 verify_server_cert_signed_by_trust_anchor(
@@ -107,18 +117,15 @@ impl Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, TlsError> {
-        let key = parse(cert)?.key;
+        let fields = parse(cert)?;
+        let key = fields.tbs_certificate().subject_public_key_info();
         let of_scheme = self
             .algorithms
             .mapping
             .iter()
             .find(|(scheme, _)| *scheme == dss.scheme);
         for algorithm in of_scheme.map_or(&[][..], |(_, list)| list) {
-            if algorithm.public_key_alg_id().as_ref() == key.algorithm
-                && algorithm
-                    .verify_signature(key.bits, message, dss.signature())
-                    .is_ok()
-            {
+            if verifies(*algorithm, key, message, dss.signature()) {
                 return Ok(HandshakeSignatureValid::assertion());
             }
         }
@@ -128,26 +135,26 @@ impl Verifier {
     /// Checks a version 1 certificate, which a root itself must have issued.
     fn check_v1(
         &self,
-        fields: &Certificate<'_>,
+        cert: &[u8],
+        fields: &Certificate,
         roots: &RootCertStore,
         now: UnixTime,
     ) -> Result<(), TlsError> {
         check_dates(fields, now)?;
+        let signed = signed_part(cert).ok_or(CertificateError::BadEncoding)?;
+        let signature = fields.signature().as_bytes().unwrap_or_default();
         let issuers = roots
             .roots
             .iter()
-            .filter(|root| root.subject.as_ref() == fields.issuer);
+            .filter(|root| of(&root.subject).as_ref() == Some(fields.tbs_certificate().issuer()));
         let mut error = CertificateError::UnknownIssuer;
         for root in issuers {
-            let Some(key) = PublicKey::parse(root.subject_public_key_info.as_ref()) else {
+            let Some(key) = of::<SubjectPublicKeyInfo>(&root.subject_public_key_info) else {
                 continue;
             };
             for algorithm in self.algorithms.all {
-                if algorithm.signature_alg_id().as_ref() == fields.signature_algorithm
-                    && algorithm.public_key_alg_id().as_ref() == key.algorithm
-                    && algorithm
-                        .verify_signature(key.bits, fields.signed, fields.signature)
-                        .is_ok()
+                if of(&algorithm.signature_alg_id()).as_ref() == Some(fields.signature_algorithm())
+                    && verifies(*algorithm, &key, signed, signature)
                 {
                     return Ok(());
                 }
@@ -158,40 +165,92 @@ impl Verifier {
     }
 }
 
-fn parse<'a>(cert: &'a CertificateDer<'_>) -> Result<Certificate<'a>, TlsError> {
-    Certificate::parse(cert.as_ref()).ok_or_else(|| CertificateError::BadEncoding.into())
+fn parse(cert: &[u8]) -> Result<Certificate, TlsError> {
+    Certificate::from_der(cert).map_err(|_| CertificateError::BadEncoding.into())
 }
 
-fn check_dates(fields: &Certificate<'_>, now: UnixTime) -> Result<(), TlsError> {
-    let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
-    if now < fields.not_before {
+/// The part of a certificate that its signature covers, as it came.
+fn signed_part(cert: &[u8]) -> Option<&[u8]> {
+    let mut reader = SliceReader::new(cert).ok()?;
+    Header::decode(&mut reader).ok()?;
+    reader.tlv_bytes().ok()
+}
+
+/// Parses the content of a sequence, which is all that webpki keeps of names, keys and algorithms.
+fn of<'a, T: Choice<'a> + DecodeValue<'a>>(content: &'a [u8]) -> Option<T> {
+    AnyRef::new(Tag::Sequence, content).ok()?.decode_as().ok()
+}
+
+/// Whether an algorithm is that of a key, and the key made the signature.
+fn verifies(
+    algorithm: &dyn SignatureVerificationAlgorithm,
+    key: &SubjectPublicKeyInfo,
+    message: &[u8],
+    signature: &[u8],
+) -> bool {
+    let bits = key.subject_public_key.as_bytes();
+    of::<AlgorithmIdentifier>(&algorithm.public_key_alg_id()).as_ref() == Some(&key.algorithm)
+        && bits.is_some_and(|bits| algorithm.verify_signature(bits, message, signature).is_ok())
+}
+
+/// Version 1 has no extensions, and webpki rejects it.
+fn is_v1(fields: &Certificate) -> bool {
+    fields.tbs_certificate().version() == Version::V1
+}
+
+fn check_dates(fields: &Certificate, now: UnixTime) -> Result<(), TlsError> {
+    let validity = fields.tbs_certificate().validity();
+    if now.as_secs() < validity.not_before.to_unix_duration().as_secs() {
         return Err(CertificateError::NotValidYet.into());
     }
-    if now > fields.not_after {
+    if now.as_secs() > validity.not_after.to_unix_duration().as_secs() {
         return Err(CertificateError::Expired.into());
     }
     Ok(())
 }
 
 /// The name must be among the alternative names. A certificate without any is compared by common
-/// name, as in the stock clients.
+/// name (the last, if there are several), as in the stock clients.
 fn check_name(
     cert: &CertificateDer<'_>,
-    fields: &Certificate<'_>,
+    fields: &Certificate,
     name: &ServerName<'_>,
 ) -> Result<(), TlsError> {
-    if fields.has_alt_names && !fields.is_v1 {
+    let mut extensions = fields.tbs_certificate().extensions().into_iter().flatten();
+    if !is_v1(fields) && extensions.any(|one| one.extn_id == SubjectAltName::OID) {
         return verify_server_name(&ParsedCertificate::try_from(cert)?, name);
     }
-    if fields
-        .common_name
-        .is_some_and(|found| found.eq_ignore_ascii_case(&name.to_str()))
-    {
+    let subject = fields.tbs_certificate().subject();
+    let common_names = subject.iter().filter(|part| part.oid == COMMON_NAME);
+    let found = common_names
+        .last()
+        .and_then(|part| str::from_utf8(part.value.value()).ok());
+    if found.is_some_and(|found| found.eq_ignore_ascii_case(&name.to_str())) {
         return Ok(());
     }
     Err(CertificateError::NotValidForNameContext {
         expected: name.to_owned(),
-        presented: fields.common_name.map(str::to_owned).into_iter().collect(),
+        presented: found.map(str::to_owned).into_iter().collect(),
     }
     .into())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let mut wrapped = vec![0x30, 0x82, (bytes.len() >> 8) as u8, bytes.len() as u8];
+            wrapped.extend_from_slice(&bytes);
+            for hostile in [bytes, wrapped] {
+                let _ = parse(&hostile);
+                let _ = signed_part(&hostile);
+                let _ = of::<SubjectPublicKeyInfo>(&hostile);
+            }
+        }
+    }
 }

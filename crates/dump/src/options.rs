@@ -33,12 +33,15 @@ pub enum RowCompression {
 
 /// Format of a dump.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 pub enum DumpFormat {
-    /// A folder, or an archive of one: see `docs/format.md`.
+    /// A folder of files, the fastest to write and to load.
+    ///
+    /// Or an archive of one: see `docs/format.md`.
     #[default]
     Refloat,
-    /// One SQL text that the stock client restores.
+    /// One text of SQL, for the stock client.
     Sql,
 }
 

@@ -24,17 +24,24 @@ pub const DEFER_MIN_BYTES: usize = 8 << 20;
 
 /// How rows are written to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum WritePath {
-    /// The fastest path that the server, the table and the values allow.
+    /// The fastest that was measured for this server and that it allows.
     #[default]
     Auto,
-    /// MariaDB's array-bound prepared insert (`COM_STMT_BULK_EXECUTE`).
+    /// Array-bound prepared inserts (MariaDB).
+    ///
+    /// The server knows them as `COM_STMT_BULK_EXECUTE`.
     Bulk,
-    /// `LOAD DATA LOCAL INFILE`; each statement's information line is checked before its commit.
+    /// LOAD DATA LOCAL INFILE, audited.
+    ///
+    /// Each statement's information line is checked before its commit.
     LoadData,
-    /// The dump's own multi-row `INSERT` text.
+    /// Multi-row INSERT statements.
+    ///
+    /// Their text is the dump's own.
     Insert,
 }
 
@@ -58,28 +65,33 @@ impl std::fmt::Display for WritePath {
 
 /// When secondary indexes are built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum IndexMode {
-    /// After the rows; with the rows in a Galera cluster whose applications keep running.
+    /// Deferred; inline in a Galera cluster that applications write to.
     #[default]
     Auto,
-    /// After the rows, for every table large enough to gain from it.
+    /// After the rows, in parallel.
+    ///
+    /// Only tables that are large enough to gain from it.
     Deferred,
-    /// With the rows, as in the dump's `CREATE TABLE`.
+    /// With the table, as the dump says.
     Inline,
 }
 
 /// How foreign keys are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum ForeignKeyMode {
-    /// As the dump's own session does: with `foreign_key_checks=0`, which the dump tools set, they
-    /// are not validated.
+    /// As the stock client would: trust the dump.
+    ///
+    /// With `foreign_key_checks=0`, which the dump tools set, they are not validated.
     #[default]
     AsDump,
-    /// Every foreign key of a loaded table is checked after the rows, and orphan rows are listed.
+    /// Check every row, and list those that point at nothing.
     Checked,
 }
 
@@ -100,61 +112,67 @@ pub enum ExistingPolicy {
 
 /// What to do when the server refuses a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum OnError {
     /// Stop at the first one.
     #[default]
     Stop,
-    /// Continue without the refused statement or row, list all of them at the end, and fail then.
+    /// Go on, list them all at the end, and exit with 1.
     Continue,
 }
 
 /// Whether the sessions of the load write to the binary log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum BinlogMode {
-    /// Off with [`Durability::Disposable`] on a server without replicas, otherwise as
-    /// [`BinlogMode::Keep`].
+    /// Off with --durability disposable on a server without replicas, else as the server and the
+    /// dump have it.
     #[default]
     Auto,
     /// As the server and the dump have it.
     Keep,
-    /// `sql_log_bin=0` in every session of the load.
+    /// Not for the sessions of this load.
+    ///
+    /// They set `sql_log_bin=0`.
     Off,
 }
 
 /// What to do with the server's own schema (`mysql`) if the dump contains it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum SystemSchemaMode {
-    /// Refuse at the first statement, and name the choices.
+    /// Stop at the first statement about them.
     #[default]
     Refuse,
-    /// Leave out every statement that concerns it.
+    /// Leave them out, and say so.
     Skip,
-    /// Run its statements as they are, one after the other, like the stock client.
+    /// Run their statements as the stock client would: accounts and grants are replaced.
     Load,
 }
 
 /// A class of statements that reach beyond the dump's databases, and run only if allowed by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum StatementClass {
-    /// `CREATE USER`, `GRANT`, `SET PASSWORD` and the like.
+    /// CREATE USER, GRANT, SET PASSWORD and their like.
     Accounts,
-    /// `CHANGE MASTER`, `RESET`, `PURGE BINARY LOGS`, `START REPLICA` and the like.
+    /// CHANGE MASTER, RESET, PURGE BINARY LOGS and their like.
     Replication,
-    /// `SET GLOBAL`, `SET PERSIST`.
+    /// SET GLOBAL, SET PERSIST.
     Global,
-    /// `SET @@GLOBAL.GTID_PURGED`.
+    /// SET `@@GLOBAL.GTID_PURGED`.
     GtidPurged,
-    /// `PREPARE`, `EXECUTE` and the like, which run text that the dump assembles.
+    /// PREPARE, EXECUTE and their like: what they run cannot be seen beforehand.
     DynamicSql,
-    /// Definitions that name the dump's original database, when it is loaded into another one.
+    /// With --database: definitions that name the database which the dump was made of.
     OldDatabase,
 }
 

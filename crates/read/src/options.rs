@@ -10,12 +10,15 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(120);
 
 /// What to do when one consistent moment cannot be guaranteed for all rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 pub enum Consistency {
-    /// Take the best lock that the account may take. The manifest states what is not guaranteed.
+    /// The best that the account may do; what is not promised is said.
+    ///
+    /// The manifest says it too.
     #[default]
     Best,
-    /// Refuse to run.
+    /// Refuse.
     Require,
     /// Take no lock at all.
     None,
@@ -23,6 +26,7 @@ pub enum Consistency {
 
 /// Kinds of objects that can be left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// Views.

@@ -11,9 +11,9 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use refloat_wire::options::{ParsedUrl, UrlError, load_option_files, user_info};
-use refloat_wire::{ConnectOptions, Secret};
+use refloat_wire::{ConnectOptions, Secret, SslMode};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use crate::context::Context;
 use crate::exit::ProgramError;
@@ -74,8 +74,8 @@ impl ConnectArgs {
                 given.push((flag, Some(path.display().to_string())));
             }
         }
-        if let Some(mode) = self.ssl_mode.and_then(|mode| mode.to_possible_value()) {
-            given.push(("ssl-mode", Some(mode.get_name().to_owned())));
+        if let Some(mode) = self.ssl_mode {
+            given.push(("ssl-mode", Some(mode.to_string())));
         }
         for (flag, is_set) in [
             ("no-defaults", self.no_defaults),
@@ -222,10 +222,10 @@ impl ConnectArgs {
             }
         }
         if let Some(mode) = self.ssl_mode {
-            options.ssl_mode = mode.into();
+            options.ssl_mode = mode;
         } else if self.ssl_ca.is_some() {
             // As in the stock clients: naming a CA means that the certificate is to be verified.
-            options.ssl_mode = options.ssl_mode.max(refloat_wire::SslMode::VerifyCa);
+            options.ssl_mode = options.ssl_mode.max(SslMode::VerifyCa);
         }
     }
 }
@@ -271,35 +271,6 @@ fn url_names(url: &str, key: &str) -> bool {
     query
         .split('&')
         .any(|pair| pair.split('=').next().unwrap_or("").replace('_', "-") == key)
-}
-
-impl From<SslMode> for refloat_wire::SslMode {
-    fn from(mode: SslMode) -> Self {
-        match mode {
-            SslMode::Disabled => Self::Disabled,
-            SslMode::Preferred => Self::Preferred,
-            SslMode::Required => Self::Required,
-            SslMode::VerifyCa => Self::VerifyCa,
-            SslMode::VerifyIdentity => Self::VerifyIdentity,
-        }
-    }
-}
-
-/// The modes that the stock clients know.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum SslMode {
-    /// Never use TLS
-    Disabled,
-    /// Use TLS where the server has it, without checking its certificate
-    Preferred,
-    /// Insist on TLS, without checking the certificate
-    Required,
-    /// Insist on TLS and on a certificate of an authority that is trusted
-    #[value(alias = "verify_ca")]
-    VerifyCa,
-    /// As verify-ca, and the certificate must name the host
-    #[value(alias = "verify_identity")]
-    VerifyIdentity,
 }
 
 /// Refuses a command-line URL that contains a password, without repeating it.
@@ -363,7 +334,8 @@ mod tests {
             "verify-ca",
             "VERIFY_IDENTITY",
         ] {
-            assert!(SslMode::from_str(word, true).is_ok(), "{word}");
+            let read = <SslMode as clap::ValueEnum>::from_str(word, true);
+            assert!(read.is_ok(), "{word}");
         }
     }
 
@@ -388,14 +360,14 @@ mod tests {
         };
         let file = || ConnectOptions {
             user: "file".to_owned(),
-            ssl_mode: refloat_wire::SslMode::Disabled,
+            ssl_mode: SslMode::Disabled,
             ssl_ca: Some("file.pem".into()),
             ssl_cert: Some("file-cert.pem".into()),
             ..ConnectOptions::default()
         };
         let options = resolved("mysql://h/", &flags, file());
         assert_eq!(options.user, "file");
-        assert_eq!(options.ssl_mode, refloat_wire::SslMode::Required);
+        assert_eq!(options.ssl_mode, SslMode::Required);
         assert_eq!(options.ssl_ca, Some("flag.pem".into()));
         assert_eq!(options.ssl_cert, Some("file-cert.pem".into()));
         let options = resolved(
@@ -404,10 +376,10 @@ mod tests {
             file(),
         );
         assert_eq!(options.user, "u");
-        assert_eq!(options.ssl_mode, refloat_wire::SslMode::Disabled);
+        assert_eq!(options.ssl_mode, SslMode::Disabled);
         assert_eq!(options.ssl_ca, Some("url.pem".into()));
         let options = resolved("mysql://u@h/", &ConnectArgs::default(), file());
-        assert_eq!(options.ssl_mode, refloat_wire::SslMode::Disabled);
+        assert_eq!(options.ssl_mode, SslMode::Disabled);
     }
 
     #[test]

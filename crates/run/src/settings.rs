@@ -51,16 +51,18 @@ pub use started::{forget_start, put_back_start, was_started, write_down_start};
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
-    /// No global setting is touched.
+    /// Change nothing but the session's own settings.
     #[default]
     Keep,
-    /// Dynamic settings may be relaxed: if the machine crashes, the whole server may lose its last
-    /// second of commits.
+    /// Change global settings while the load runs: logs are flushed less often (a power cut costs
+    /// the last seconds, of everybody's data), the server may take more memory, redo log and disk,
+    /// and LOAD DATA LOCAL is allowed.
     Relaxed,
-    /// The server holds nothing else: redo log, doublewrite and binary log may be off, and after a
-    /// crash the server is set up from scratch.
+    /// The same, and redo log, binary log and doublewrite off where the server can: after a crash
+    /// it has to be built again from nothing.
     Disposable,
 }
 

@@ -36,16 +36,20 @@ const AT_INITIALISATION: [&str; 4] = [
 
 /// Which certificates the server has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum Tls {
-    /// The server's own default. `MySQL`: a self-signed CA and certificate in files. `MariaDB`
-    /// 11.8: a certificate in memory, and no CA file. `MariaDB` 10.11 has no default, and gets
-    /// `Generated`.
+    /// What the server makes by itself; on MariaDB 10.11, which makes none, the same as generated.
+    ///
+    /// MySQL: a self-signed CA and certificate in files. MariaDB 11.8: a certificate in memory, and
+    /// no CA file.
     #[default]
     Usual,
-    /// The sandbox's own CA, and a certificate for `localhost`, 127.0.0.1 and `::1`.
+    /// A CA of the sandbox, and a certificate for localhost and 127.0.0.1.
+    ///
+    /// It names `::1` too.
     Generated,
-    /// None: the server does not offer TLS.
+    /// None: the server offers no TLS.
     Off,
 }
 

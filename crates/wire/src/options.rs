@@ -29,17 +29,26 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How strictly TLS is required; named like the values of MySQL's `--ssl-mode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum SslMode {
-    /// No TLS.
+    /// Never use TLS.
     Disabled,
-    /// TLS if the server offers it, without checking its identity; never on a unix socket.
+    /// Use TLS where the server has it, without checking its certificate.
+    ///
+    /// Never on a unix socket.
     #[default]
     Preferred,
-    /// TLS or an error, also without checking the server's identity.
+    /// Insist on TLS, without checking the certificate.
     Required,
-    /// The certificate must chain to `ssl-ca`, or to the system's roots if none is given.
+    /// Insist on TLS and on a certificate of an authority that is trusted.
+    ///
+    /// That is one of `ssl-ca`, or of the system if none is given.
+    #[cfg_attr(feature = "clap", value(alias = "verify_ca"))]
     VerifyCa,
-    /// As `VerifyCa`, and the certificate must carry the host name or address used to connect.
+    /// As verify-ca, and the certificate must name the host.
+    ///
+    /// Or the address, if that was used to connect.
+    #[cfg_attr(feature = "clap", value(alias = "verify_identity"))]
     VerifyIdentity,
 }
 

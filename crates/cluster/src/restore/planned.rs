@@ -13,11 +13,12 @@ const TEXT_LEAST: u64 = 16 << 20;
 
 /// How the rows reach all nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "snake_case")]
 pub enum RestoreWay {
-    /// They are loaded into one standalone node, and the others take a full copy of it.
+    /// Load into one node that stands alone, and full copies to the others.
     Rebuild,
-    /// They are loaded into one node of the running cluster, which replicates them.
+    /// Load into one node of the cluster as it runs.
     Replicate,
 }
 

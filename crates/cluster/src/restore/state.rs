@@ -19,21 +19,29 @@ pub(super) const FORMAT: u32 = 1;
 
 /// The next step of a restore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "snake_case")]
 pub enum RestoreStep {
     /// Stop the other nodes, one by one.
+    #[cfg_attr(feature = "clap", value(help = "Before anything is stopped"))]
     Stop,
     /// Stop the chosen node, give up its place in the cluster, and start it standalone.
+    #[cfg_attr(feature = "clap", value(help = "Before the chosen node is stopped"))]
     Standalone,
     /// Load the dump into it.
+    #[cfg_attr(feature = "clap", value(help = "Before anything is loaded"))]
     Load,
     /// Stop it and bootstrap the cluster from it, with a new history.
+    #[cfg_attr(feature = "clap", value(help = "Before the cluster is begun anew"))]
     Bootstrap,
     /// Have the other nodes take a full copy, one at a time.
+    #[cfg_attr(feature = "clap", value(help = "Before the others take full copies"))]
     Rejoin,
     /// Compare every node with the chosen one.
+    #[cfg_attr(feature = "clap", value(help = "Before the nodes are compared"))]
     Verify,
     /// Nothing is left to do.
+    #[cfg_attr(feature = "clap", value(skip))]
     Ended,
 }
 

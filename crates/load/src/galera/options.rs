@@ -8,12 +8,14 @@ pub const MAX_PAUSED_DEFAULT: f64 = 0.05;
 
 /// Where the rows of a load into a cluster node go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum GaleraMode {
     /// To all nodes, by replication.
     Replicate,
-    /// To this node alone, which has left its cluster. The other nodes are to be built from it.
+    /// To this node alone, which has left its cluster: the others have to be built from it
+    /// afterwards.
     Local,
 }
 

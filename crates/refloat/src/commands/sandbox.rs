@@ -9,12 +9,12 @@ use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 
 use anyhow::Context as _;
-use refloat_sandbox::{ClusterEntry, Entry, Instance, Sandbox, StartOptions, Status, Tls};
+use refloat_sandbox::{ClusterEntry, Entry, Instance, Sandbox, StartOptions, Status};
 
 pub use args::SandboxArgs;
 use args::{
     EnvArgs, ListArgs, RemoveArgs, RestartArgs, SandboxCommand, ShellArgs, StartArgs, StopArgs,
-    TlsChoice, Which,
+    Which,
 };
 
 use refusal::refusal;
@@ -47,19 +47,11 @@ fn start(sandbox: &Sandbox, args: StartArgs) -> anyhow::Result<Exit> {
     let options = StartOptions {
         name: args.name,
         options: args.options,
-        tls: args.tls.map_or(Tls::Usual, tls),
+        tls: args.tls.unwrap_or_default(),
         ..StartOptions::new(args.server)
     };
     let instance = sandbox.start(&options).map_err(refusal)?;
     print_instance(&instance, args.json)
-}
-
-const fn tls(choice: TlsChoice) -> Tls {
-    match choice {
-        TlsChoice::Usual => Tls::Usual,
-        TlsChoice::Generated => Tls::Generated,
-        TlsChoice::Off => Tls::Off,
-    }
 }
 
 fn list(sandbox: &Sandbox, args: &ListArgs) -> anyhow::Result<Exit> {

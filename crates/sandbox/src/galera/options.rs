@@ -30,12 +30,13 @@ pub type ServerOptions = Vec<(String, Option<String>)>;
 
 /// How a node gets a full copy of the data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum SstMethod {
-    /// With rsync; the donor accepts no writes meanwhile.
+    /// By rsync; the node that gives takes no writes meanwhile.
     #[default]
     Rsync,
-    /// With mariadb-backup; the donor keeps working.
+    /// By mariadb-backup; the node that gives goes on.
     Mariabackup,
 }
 

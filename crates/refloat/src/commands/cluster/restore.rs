@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use refloat_cluster::advise::{Advice, Mistake};
 use refloat_cluster::{
     Control, Rate, Rates, Restore, RestoreError, RestorePlan, RestoreState, RestoreStep,
@@ -90,11 +90,11 @@ pub struct RestoreArgs {
 
     /// By which way the rows come to all nodes [default: the faster one]
     #[arg(long, value_name = "WAY", value_enum)]
-    way: Option<Way>,
+    way: Option<RestoreWay>,
 
     /// Stop before this step; the same command without it goes on
     #[arg(long, value_name = "STEP", value_enum)]
-    stop_before: Option<Step>,
+    stop_before: Option<RestoreStep>,
 
     /// Go on with a restore that has not ended, and refuse if there is none
     #[arg(long, conflicts_with = "restart")]
@@ -160,45 +160,6 @@ pub struct RestoreArgs {
     /// Print events and the result as JSON lines on stdout
     #[arg(long, help_heading = "Output")]
     json: bool,
-}
-
-/// `--way`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Way {
-    /// Load into one node that stands alone, and full copies to the others
-    Rebuild,
-    /// Load into one node of the cluster as it runs
-    Replicate,
-}
-
-/// `--stop-before`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Step {
-    /// Before anything is stopped
-    Stop,
-    /// Before the chosen node is stopped
-    Standalone,
-    /// Before anything is loaded
-    Load,
-    /// Before the cluster is begun anew
-    Bootstrap,
-    /// Before the others take full copies
-    Rejoin,
-    /// Before the nodes are compared
-    Verify,
-}
-
-impl From<Step> for RestoreStep {
-    fn from(step: Step) -> Self {
-        match step {
-            Step::Stop => Self::Stop,
-            Step::Standalone => Self::Standalone,
-            Step::Load => Self::Load,
-            Step::Bootstrap => Self::Bootstrap,
-            Step::Rejoin => Self::Rejoin,
-            Step::Verify => Self::Verify,
-        }
-    }
 }
 
 /// What is asked for, and what it is asked of.
@@ -286,7 +247,7 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
             return Err(anyhow::Error::new(error));
         }
     };
-    let result = restore.run(&mut state, args.stop_before.map(RestoreStep::from));
+    let result = restore.run(&mut state, args.stop_before);
     if state.step == RestoreStep::Ended {
         driving.end();
     }
@@ -527,10 +488,7 @@ fn planned(
     refuse_held(nodes)?;
     let wish = RestoreWish {
         node: args.node.clone(),
-        way: args.way.map(|way| match way {
-            Way::Rebuild => RestoreWay::Rebuild,
-            Way::Replicate => RestoreWay::Replicate,
-        }),
+        way: args.way,
         rates: rates(args, &nodes.name, context),
         measure: !args.what.plan,
         discard_old: args.discard_old,

@@ -115,7 +115,7 @@ pub struct WhatArgs {
 
     /// Leave objects of these kinds out
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
-    pub skip: Vec<SkipArg>,
+    pub skip: Vec<Kind>,
 
     /// Only definitions, no rows
     #[arg(long)]
@@ -149,8 +149,8 @@ pub struct HowArgs {
     /// `sql` is one text that the stock client restores, with the rows of one moment, read by all
     /// connections: --out is a file, compressed
     /// when its name ends with .gz or .zst, or - for standard output.
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Format::Refloat)]
-    pub format: Format,
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = DumpFormat::Refloat)]
+    pub format: DumpFormat,
 
     /// How files with rows are compressed
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Compress::Zstd)]
@@ -177,8 +177,8 @@ pub struct HowArgs {
 #[command(next_help_heading = "Reading")]
 pub struct ReadArgs {
     /// What to do where it cannot be promised that all rows are of one moment
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = ConsistencyArg::Best)]
-    pub consistency: ConsistencyArg,
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Consistency::Best)]
+    pub consistency: Consistency,
 
     /// Seconds for which the lock of the snapshot is waited for
     ///
@@ -215,45 +215,12 @@ pub struct ReadArgs {
     pub max_age: Option<u64>,
 }
 
-/// `--skip`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum SkipArg {
-    /// Views
-    Views,
-    /// Functions, procedures, packages and libraries
-    Routines,
-    /// Triggers
-    Triggers,
-    /// Events
-    Events,
-}
-
-/// `--format`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// A folder of files, the fastest to write and to load
-    Refloat,
-    /// One text of SQL, for the stock client
-    Sql,
-}
-
 /// `--compress`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Compress {
     /// In independent frames: any of them can be read alone
     Zstd,
     /// Not at all
-    None,
-}
-
-/// `--consistency`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ConsistencyArg {
-    /// The best that the account may do; what is not promised is said
-    Best,
-    /// Refuse
-    Require,
-    /// Take no lock at all
     None,
 }
 
@@ -270,10 +237,7 @@ impl DumpArgs {
         self.what.apply(&mut options)?;
         self.read.apply(&mut options);
         options.read.accounts = self.users;
-        options.format = match self.how.format {
-            Format::Refloat => DumpFormat::Refloat,
-            Format::Sql => DumpFormat::Sql,
-        };
+        options.format = self.how.format;
         options.compression = match self.how.compress {
             Compress::Zstd => RowCompression::Zstd {
                 level: self.how.level,
@@ -304,16 +268,7 @@ impl WhatArgs {
         }
         options.read.tables.clone_from(&self.tables);
         options.read.exclude.clone_from(&self.exclude);
-        options.read.skip = self
-            .skip
-            .iter()
-            .map(|skip| match skip {
-                SkipArg::Views => Kind::Views,
-                SkipArg::Routines => Kind::Routines,
-                SkipArg::Triggers => Kind::Triggers,
-                SkipArg::Events => Kind::Events,
-            })
-            .collect();
+        options.read.skip.clone_from(&self.skip);
         options.read.no_data = self.no_data;
         options.read.no_history = self.no_history;
         options.strip_definer = self.strip_definer;
@@ -324,11 +279,7 @@ impl WhatArgs {
 impl ReadArgs {
     /// Applies these flags.
     pub fn apply(&self, options: &mut DumpOptions) {
-        options.read.consistency = match self.consistency {
-            ConsistencyArg::Best => Consistency::Best,
-            ConsistencyArg::Require => Consistency::Require,
-            ConsistencyArg::None => Consistency::None,
-        };
+        options.read.consistency = self.consistency;
         options.read.lock_patience = Duration::from_secs(self.lock_wait);
         options.json_types = !self.no_json_types;
         options.max_rate = self.max_rate;

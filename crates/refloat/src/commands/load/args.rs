@@ -3,6 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use refloat_load::{
+    BinlogMode, ForeignKeyMode, IndexMode, OnError, StatementClass, SystemSchemaMode, WritePath,
+};
+use refloat_run::settings::Durability;
 
 use super::galera::GaleraArgs;
 use crate::connect::TargetArgs;
@@ -133,8 +137,8 @@ pub struct WhatArgs {
     pub tables: Vec<String>,
 
     /// What to do with the server's own schema (mysql) in a dump of everything
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = SystemSchema::Refuse)]
-    pub system_schema: SystemSchema,
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = SystemSchemaMode::Refuse)]
+    pub system_schema: SystemSchemaMode,
 
     /// Replace tables of the same name that are already on the server
     ///
@@ -271,12 +275,12 @@ pub struct HowArgs {
     pub write_path: WritePath,
 
     /// When secondary indexes are built
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Indexes::Auto)]
-    pub indexes: Indexes,
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = IndexMode::Auto)]
+    pub indexes: IndexMode,
 
     /// How far foreign keys are checked
-    #[arg(long, value_name = "HOW", value_enum, default_value_t = ForeignKeys::AsDump)]
-    pub foreign_keys: ForeignKeys,
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = ForeignKeyMode::AsDump)]
+    pub foreign_keys: ForeignKeyMode,
 
     /// Rows in one transaction
     ///
@@ -306,8 +310,8 @@ pub struct HowArgs {
     ///
     /// `off` needs the privilege to set `sql_log_bin`, and is refused while a replica is connected,
     /// which would miss the rows.
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Binlog::Auto)]
-    pub binlog: Binlog,
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = BinlogMode::Auto)]
+    pub binlog: BinlogMode,
 }
 
 /// What happens when something does not fit.
@@ -422,104 +426,6 @@ impl OutputArgs {
             Show::Best
         }
     }
-}
-
-/// `--durability`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Durability {
-    /// Change nothing but the session's own settings
-    Keep,
-    /// Change global settings while the load runs: logs are flushed less often (a power cut costs
-    /// the last seconds, of
-    /// everybody's data), the server may take more memory, redo log and disk, and LOAD DATA LOCAL
-    /// is allowed
-    Relaxed,
-    /// The same, and redo log, binary log and doublewrite off where the server can: after a crash
-    /// it has to be built again
-    /// from nothing
-    Disposable,
-}
-
-/// `--write-path`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum WritePath {
-    /// The fastest that was measured for this server and that it allows
-    Auto,
-    /// Array-bound prepared inserts (MariaDB)
-    Bulk,
-    /// LOAD DATA LOCAL INFILE, audited
-    LoadData,
-    /// Multi-row INSERT statements
-    Insert,
-}
-
-/// `--indexes`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Indexes {
-    /// Deferred; inline in a Galera cluster that applications write to
-    Auto,
-    /// After the rows, in parallel
-    Deferred,
-    /// With the table, as the dump says
-    Inline,
-}
-
-/// `--foreign-keys`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ForeignKeys {
-    /// As the stock client would: trust the dump
-    AsDump,
-    /// Check every row, and list those that point at nothing
-    Checked,
-}
-
-/// `--system-schema`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum SystemSchema {
-    /// Stop at the first statement about them
-    Refuse,
-    /// Leave them out, and say so
-    Skip,
-    /// Run their statements as the stock client would: accounts and grants are replaced
-    Load,
-}
-
-/// `--allow` and `--skip`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum StatementClass {
-    /// CREATE USER, GRANT, SET PASSWORD and their like
-    Accounts,
-    /// CHANGE MASTER, RESET, PURGE BINARY LOGS and their like
-    Replication,
-    /// SET GLOBAL, SET PERSIST
-    Global,
-    /// SET `@@GLOBAL.GTID_PURGED`
-    GtidPurged,
-    /// PREPARE, EXECUTE and their like: what they run cannot be seen beforehand
-    DynamicSql,
-    /// With --database: definitions that name the database which the dump was made of
-    OldDatabase,
-}
-
-/// `--on-error`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum OnError {
-    /// Stop at the first one
-    Stop,
-    /// Go on, list them all at the end, and exit with 1
-    Continue,
-}
-
-/// `--binlog`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Binlog {
-    /// Off with --durability disposable on a server without replicas, else as the server and the
-    /// dump have it
-    Auto,
-    /// As the server and the dump have it
-    Keep,
-    /// Not for the sessions of this load
-    Off,
 }
 
 fn parse_delimiter(text: &str) -> Result<Delimiter, String> {

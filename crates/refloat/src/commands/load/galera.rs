@@ -1,8 +1,8 @@
 //! Flags for loading into a Galera cluster, and the choice of the node to load through.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use refloat_cluster::Entrance;
-use refloat_load::LoadOptions;
+use refloat_load::{GaleraMode, LoadOptions};
 use refloat_run::cancel::abandonable;
 use refloat_run::{Cancel, Events};
 
@@ -37,7 +37,7 @@ pub fn by_lines(context: &Context) -> impl Fn(bool, String) + '_ {
 pub struct GaleraArgs {
     /// Where the rows go on a node of a Galera cluster
     #[arg(long, value_name = "WHERE", value_enum)]
-    pub galera: Option<Galera>,
+    pub galera: Option<GaleraMode>,
 
     /// Share of the time, in per cent, that flow control may stop any node
     ///
@@ -61,26 +61,13 @@ pub struct GaleraArgs {
     pub local_engines: bool,
 }
 
-/// `--galera`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Galera {
-    /// To all nodes, by replication
-    Replicate,
-    /// To this node alone, which has left its cluster: the others have to be built from it
-    /// afterwards
-    Local,
-}
-
 impl GaleraArgs {
     /// Applies the flags, chooses a node to load through, and reports what it found.
     ///
     /// # Errors
     /// The load balancer leads to several nodes, none of which can be reached directly.
     pub fn enter(&self, options: &mut LoadOptions, run: &Cancel, say: &Say) -> anyhow::Result<()> {
-        options.galera.mode = self.galera.map(|place| match place {
-            Galera::Replicate => refloat_load::GaleraMode::Replicate,
-            Galera::Local => refloat_load::GaleraMode::Local,
-        });
+        options.galera.mode = self.galera;
         options.galera.max_paused = self.max_paused.map(|percent| percent / 100.0);
         options.galera.local_engines = self.local_engines;
         // If the server cannot be queried, leave it to the load to report that.

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use refloat_load::LoadOptions;
-use refloat_run::settings::Durability;
 use refloat_source::{DelimitedOptions, SourceFormat};
 use refloat_wire::ConnectOptions;
 
@@ -56,10 +55,7 @@ fn resume(options: &mut LoadOptions, args: &args::ResumeArgs) {
 /// Applies the flags that are the same for every kind of source.
 pub fn apply(options: &mut LoadOptions, args: &args::HowArgs, fit: &args::FitArgs) {
     how(options, args);
-    options.on_error = match fit.on_error {
-        args::OnError::Stop => refloat_load::OnError::Stop,
-        args::OnError::Continue => refloat_load::OnError::Continue,
-    };
+    options.on_error = fit.on_error;
     options.map_collation = fit.map_collation.iter().cloned().collect();
     options.map_sql_mode = fit.map_sql_mode.iter().cloned().collect();
 }
@@ -71,11 +67,7 @@ fn what(options: &mut LoadOptions, args: &args::WhatArgs) {
         .map(|name| name.trim().to_owned())
         .filter(|name| !name.is_empty())
         .collect();
-    options.system_schema = match args.system_schema {
-        args::SystemSchema::Refuse => refloat_load::SystemSchemaMode::Refuse,
-        args::SystemSchema::Skip => refloat_load::SystemSchemaMode::Skip,
-        args::SystemSchema::Load => refloat_load::SystemSchemaMode::Load,
-    };
+    options.system_schema = args.system_schema;
     options.existing = match (args.replace, args.append) {
         (true, _) => refloat_load::ExistingPolicy::Replace,
         (_, true) => refloat_load::ExistingPolicy::Append,
@@ -121,54 +113,23 @@ fn how(options: &mut LoadOptions, args: &args::HowArgs) {
     if let Some(threads) = args.threads {
         options.threads = usize::from(threads);
     }
-    options.durability = args.durability.map(|level| match level {
-        args::Durability::Keep => Durability::Keep,
-        args::Durability::Relaxed => Durability::Relaxed,
-        args::Durability::Disposable => Durability::Disposable,
-    });
-    options.write_path = match args.write_path {
-        args::WritePath::Auto => refloat_load::WritePath::Auto,
-        args::WritePath::Bulk => refloat_load::WritePath::Bulk,
-        args::WritePath::LoadData => refloat_load::WritePath::LoadData,
-        args::WritePath::Insert => refloat_load::WritePath::Insert,
-    };
-    options.indexes = match args.indexes {
-        args::Indexes::Auto => refloat_load::IndexMode::Auto,
-        args::Indexes::Deferred => refloat_load::IndexMode::Deferred,
-        args::Indexes::Inline => refloat_load::IndexMode::Inline,
-    };
-    options.foreign_keys = match args.foreign_keys {
-        args::ForeignKeys::AsDump => refloat_load::ForeignKeyMode::AsDump,
-        args::ForeignKeys::Checked => refloat_load::ForeignKeyMode::Checked,
-    };
+    options.durability = args.durability;
+    options.write_path = args.write_path;
+    options.indexes = args.indexes;
+    options.foreign_keys = args.foreign_keys;
     options.chunk_rows = args.chunk_rows;
     options.table_threads = args.table_threads.map(usize::from);
     options.chunk_bytes = args.chunk_bytes.map(saturating);
     if let Some(memory) = args.max_memory {
         options.max_memory = saturating(memory);
     }
-    options.binlog = match args.binlog {
-        args::Binlog::Auto => refloat_load::BinlogMode::Auto,
-        args::Binlog::Keep => refloat_load::BinlogMode::Keep,
-        args::Binlog::Off => refloat_load::BinlogMode::Off,
-    };
+    options.binlog = args.binlog;
 }
 
 fn trouble(options: &mut LoadOptions, args: &args::TroubleArgs) {
-    options.allow = args.allow.iter().copied().map(class).collect();
-    options.skip = args.skip.iter().copied().map(class).collect();
+    options.allow.clone_from(&args.allow);
+    options.skip.clone_from(&args.skip);
     options.accept_missing_trailer = args.accept_missing_trailer;
-}
-
-fn class(class: args::StatementClass) -> refloat_load::StatementClass {
-    match class {
-        args::StatementClass::Accounts => refloat_load::StatementClass::Accounts,
-        args::StatementClass::Replication => refloat_load::StatementClass::Replication,
-        args::StatementClass::Global => refloat_load::StatementClass::Global,
-        args::StatementClass::GtidPurged => refloat_load::StatementClass::GtidPurged,
-        args::StatementClass::DynamicSql => refloat_load::StatementClass::DynamicSql,
-        args::StatementClass::OldDatabase => refloat_load::StatementClass::OldDatabase,
-    }
 }
 
 /// More than the machine can address means all of it.

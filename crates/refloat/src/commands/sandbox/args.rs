@@ -5,8 +5,8 @@ mod node;
 pub use node::{NodeArgs, NodeCommand, NodeKillArgs, NodeName, NodeStartArgs};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
-use clap::{Args, Subcommand, ValueEnum};
-use refloat_sandbox::{Error, ServerKind};
+use clap::{Args, Subcommand};
+use refloat_sandbox::{Error, ServerKind, SstMethod, Tls};
 
 const AFTER_HELP: &str = "\
 EXAMPLES:
@@ -177,15 +177,15 @@ pub struct StartArgs {
 
     /// Which certificates the server has [default: usual; off for nodes of a cluster]
     #[arg(long, value_name = "WHICH", value_enum)]
-    pub tls: Option<TlsChoice>,
+    pub tls: Option<Tls>,
 
     /// Start a Galera cluster of so many nodes, 1 to 9
     #[arg(long, value_name = "NODES", help_heading = "Clusters")]
     pub galera: Option<u32>,
 
     /// How nodes get a whole copy of the data
-    #[arg(long, value_name = "WAY", value_enum, default_value_t = SstChoice::Rsync, requires = "galera", help_heading = "Clusters")]
-    pub sst: SstChoice,
+    #[arg(long, value_name = "WAY", value_enum, default_value_t = SstMethod::Rsync, requires = "galera", help_heading = "Clusters")]
+    pub sst: SstMethod,
 
     /// Give every node a network of its own, for `node cut` and `node heal`; takes root
     #[arg(long, requires = "galera", help_heading = "Clusters")]
@@ -206,24 +206,6 @@ pub struct StartArgs {
 
 /// Number of a node, and an option for it.
 pub type NodeOption = (u32, (String, Option<String>));
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum SstChoice {
-    /// By rsync; the node that gives takes no writes meanwhile
-    Rsync,
-    /// By mariadb-backup; the node that gives goes on
-    Mariabackup,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum TlsChoice {
-    /// What the server makes by itself; on MariaDB 10.11, which makes none, the same as generated
-    Usual,
-    /// A CA of the sandbox, and a certificate for localhost and 127.0.0.1
-    Generated,
-    /// None: the server offers no TLS
-    Off,
-}
 
 #[derive(Debug, Args)]
 pub struct ListArgs {

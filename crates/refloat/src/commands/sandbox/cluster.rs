@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 use std::io::Write as _;
 
-use refloat_sandbox::{
-    Error, GaleraCluster, GaleraOptions, HaproxyOptions, Sandbox, SstMethod, Status, Tls,
-};
+use refloat_sandbox::{Error, GaleraCluster, GaleraOptions, HaproxyOptions, Sandbox, Status, Tls};
 
-use super::args::{EnvArgs, SstChoice, StartArgs};
-use super::{as_json, print_json, refusal, tls};
+use super::args::{EnvArgs, StartArgs};
+use super::{as_json, print_json, refusal};
 use crate::exit::{Exit, ProgramError};
 use crate::shell::quoted;
 
@@ -22,11 +20,8 @@ pub fn start(sandbox: &Sandbox, nodes: u32, args: StartArgs) -> anyhow::Result<E
         name: args.name,
         options: args.options,
         node_options,
-        sst: match args.sst {
-            SstChoice::Rsync => SstMethod::Rsync,
-            SstChoice::Mariabackup => SstMethod::Mariabackup,
-        },
-        tls: args.tls.map_or(Tls::Off, tls),
+        sst: args.sst,
+        tls: args.tls.unwrap_or(Tls::Off),
         isolated: args.isolated,
         haproxy: args.with_haproxy.then(HaproxyOptions::default),
         ..GaleraOptions::new(args.server, nodes)

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use refloat_dump::{DumpError, DumpFormat, DumpOptions, dump};
 use refloat_load::WritePath;
 use refloat_read::ReadError;
-use refloat_run::{Cancel, Events, Progress, Run, RunDir};
+use refloat_run::{Cancel, Events, Progress, Refusal, Run, RunDir};
 use refloat_sandbox::ServerKind;
 use refloat_testkit::{chain, servers};
 use refloat_verify::{Endpoint, VerifyOptions, VerifyOutcome, verify};
@@ -122,7 +122,7 @@ fn a_past_that_no_server_takes_back_is_not_dumped() {
     let out = source.path("numbered");
     let mut options = DumpOptions::new(servers::target(source.server), &out);
     let refused = dump(&options, &a_run(&source, "dump")).unwrap_err().error;
-    let DumpError::Read(ReadError::Refused { reason, hint }) = refused else {
+    let DumpError::Read(ReadError::Refused(Refusal { reason, hint })) = refused else {
         panic!("{}", chain(&refused));
     };
     assert!(

@@ -2,6 +2,7 @@
 
 use refloat_dump::DumpError;
 use refloat_load::LoadError;
+use refloat_run::Refusal;
 use refloat_verify::VerifyError;
 
 use super::outcome::CopyOutcome;
@@ -11,13 +12,8 @@ use super::outcome::CopyOutcome;
 #[non_exhaustive]
 pub enum CopyError {
     /// Refused before anything was touched.
-    #[error("{reason}")]
-    Refused {
-        /// What is wrong.
-        reason: String,
-        /// What to do about it.
-        hint: String,
-    },
+    #[error("{0}")]
+    Refused(Refusal),
     /// The source could not be read to the end.
     #[error("the source, {server}")]
     Source {

@@ -2,6 +2,7 @@
 
 use refloat_read::snapshot::position;
 use refloat_read::snapshot::position::any_of;
+use refloat_run::Refusal;
 use refloat_wire::Connection;
 
 use super::CopyError;
@@ -50,10 +51,10 @@ pub fn refuse_related(source: &mut Connection, target: &mut Connection) -> Resul
 }
 
 fn refused(reason: String, hint: &str) -> Result<(), CopyError> {
-    Err(CopyError::Refused {
+    Err(CopyError::Refused(Refusal {
         reason,
         hint: hint.to_owned(),
-    })
+    }))
 }
 
 /// Cluster UUID of a Galera node; `None` for other servers.

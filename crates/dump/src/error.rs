@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use refloat_read::ReadError;
-use refloat_run::Cancel;
 use refloat_run::settings::SettingsError;
+use refloat_run::{Cancel, Refusal};
 use refloat_wire::Error as WireError;
 
 use super::outcome::DumpOutcome;
@@ -59,7 +59,7 @@ impl DumpError {
     /// A refusal: what is wrong, and what to do about it.
     pub(crate) fn refused(reason: impl Into<String>, hint: impl Into<String>) -> Self {
         let (reason, hint) = (reason.into(), hint.into());
-        ReadError::Refused { reason, hint }.into()
+        ReadError::Refused(Refusal { reason, hint }).into()
     }
 
     pub(crate) fn server(doing: impl Into<String>, source: WireError) -> Self {

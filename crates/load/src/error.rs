@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use refloat_run::Cancel;
 use refloat_run::settings::SettingsError;
+use refloat_run::{Cancel, Refusal};
 use refloat_source::cutter::ITEM_MAX;
 use refloat_source::items::ItemsError;
 use refloat_sqltext::Item;
@@ -15,71 +15,6 @@ use super::outcome::{LoadOutcome, OrphanRows, StatementFailure};
 /// Advice for a load that cannot be resumed.
 pub const START_OVER: &str =
     "Start over with --restart (and --replace for the tables that are there).";
-
-/// One reason why a load was refused, and what to do about it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
-    /// What is wrong, as a sentence for the user.
-    pub reason: String,
-    /// What the user can do about it.
-    pub hint: String,
-}
-
-/// How many names to show of a database that is not empty.
-const NAMES_SHOWN: usize = 5;
-
-impl Refusal {
-    /// A database is not empty (it holds `names`), and no option says what to do with that.
-    pub(super) fn not_empty(database: &str, names: &[String]) -> Self {
-        let more = if names.len() > NAMES_SHOWN {
-            ", …"
-        } else {
-            ""
-        };
-        let shown = names
-            .iter()
-            .take(NAMES_SHOWN)
-            .map(String::as_str)
-            .collect::<Vec<_>>()
-            .join(", ");
-        Self {
-            reason: format!(
-                "database {database} is not empty: {} tables, views, routines and events ({shown}{more})",
-                names.len()
-            ),
-            hint: "Use --replace to let the dump's tables replace those of the same name, --append to add rows to them, or another --database.".to_owned(),
-        }
-    }
-
-    /// The dump names another database than the target database: in this line, or in statements for
-    /// tables.
-    pub(super) fn other_database(name: &str, line: Option<u64>, wanted: &str) -> Self {
-        let names = match line {
-            Some(line) => format!("the dump names its own database {name} (line {line})"),
-            None => format!("the dump has statements for tables of database {name}"),
-        };
-        Self {
-            reason: format!("{names}, and it is to go into database {wanted}"),
-            hint: "Leave out --database, and the database in the URL, to load into the databases that the dump names; renaming a database is not done.".to_owned(),
-        }
-    }
-
-    /// Two names in the dump are the same name to the server.
-    pub(super) fn same_name(first: &str, second: &str) -> Self {
-        Self {
-            reason: format!("{first} and {second} are different names in the dump, and one to this server (lower_case_table_names is not 0)"),
-            hint: "Load into a server with lower_case_table_names = 0, or rename one of them at the source and dump again.".to_owned(),
-        }
-    }
-
-    /// The dump contains one of the server's own schemas, and no option says what to do with it.
-    pub(super) fn system_schema(database: &str) -> Self {
-        Self {
-            reason: format!("the dump holds the server's own schema {database}: accounts, privileges and other things of the whole server"),
-            hint: "Leave it out with --system-schema skip, or run it as it stands with --system-schema load.".to_owned(),
-        }
-    }
-}
 
 /// A value that a write path stores differently from what the dump has.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use refloat_run::Events;
 use refloat_run::outcome::Bounded;
 use refloat_wire::{ConnectOptions, Connection};
 
-use super::error::{LoadError, Refusal};
+use super::error::LoadError;
 use super::options::LoadOptions;
 pub use node::{
     CHUNK_BYTES_PACED, Node, WriteSet, advice, local_engine, refuse_elsewhere, settle,
@@ -26,6 +26,8 @@ pub use node::{
 };
 pub use options::{GaleraMode, GaleraOptions, MAX_PAUSED_DEFAULT};
 pub use outcome::GaleraOutcome;
+use refloat_run::Refusal;
+
 use pace::{Pace, Rule};
 
 /// What a load does to the cluster that it is replicated in.

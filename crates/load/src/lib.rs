@@ -29,6 +29,7 @@ mod plan;
 mod preflight;
 mod programs;
 mod queue;
+mod refusals;
 mod renamed;
 mod resume;
 mod rows;
@@ -53,7 +54,7 @@ use refloat_run::{Cancel, Event, Run};
 use refloat_wire::{CommitCounter, ConnectOptions, Connection};
 
 pub use collation::other_collation;
-pub use error::{LoadError, LoadFailure, Refusal};
+pub use error::{LoadError, LoadFailure};
 pub use galera::pace::PacedNode;
 pub use galera::{GaleraMode, GaleraOptions, GaleraOutcome, MAX_PAUSED_DEFAULT};
 pub use marks::LeftMarks;
@@ -67,6 +68,7 @@ pub use outcome::{
 };
 pub use plan::plan_from;
 pub use plan::{LoadPlan, PlannedTable, looks_whole, plan, refused};
+pub use refloat_run::Refusal;
 pub use refloat_source::stray::Stray;
 
 use refloat_run::kill_on_cancel;

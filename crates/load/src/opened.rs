@@ -16,10 +16,11 @@ use refloat_sqltext::{ItemKind, StatementKind};
 use refloat_store::{Compression, Input, InputError};
 
 use super::chunk::PlainFile;
-use super::error::{LoadError, Refusal};
+use super::error::LoadError;
 use super::options::LoadOptions;
 use super::outline::{Gather, Outline};
 pub use look::not_whole;
+use refloat_run::Refusal;
 
 /// Assumed ratio of text to compressed bytes until the dump has been read.
 const COMPRESSION_GUESS: u64 = 4;

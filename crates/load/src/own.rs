@@ -1,10 +1,11 @@
 //! Refuses other tables that have the name of one of Refloat's own: they would leave no place for
 //! the marks of a load.
 
+use refloat_run::Refusal;
 use refloat_run::own::all_namesakes;
 use refloat_wire::Connection;
 
-use super::error::{LoadError, Refusal};
+use super::error::LoadError;
 
 /// The refusal of a dump that creates such a table.
 pub fn refused_in_dump(table: &str, line: u64) -> Refusal {

@@ -5,18 +5,20 @@ mod definers;
 mod privileges;
 mod wishes;
 
+use refloat_run::Refusal;
 use refloat_run::probe::ServerProbe;
 use refloat_run::settings::{Facts, SettingsPlan};
 use refloat_schema::pattern::is_system_database;
 use refloat_wire::Connection;
 
 use super::context::init_session;
-use super::error::{LoadError, Refusal};
+use super::error::LoadError;
 use super::galera::{self, Node};
 use super::options::{LoadOptions, SystemSchemaMode, WritePath};
 use super::outline::Outline;
 use super::own;
 use super::resume::{Begun, Earlier};
+use crate::refusals;
 
 pub use contents::not_appended;
 pub use wishes::left_out;
@@ -202,10 +204,10 @@ fn places(options: &LoadOptions, outline: &Outline) -> Vec<Refusal> {
         wanted.is_some_and(|wanted| wanted != *name) && !outline.named.contains_key(*name)
     });
     if let (Some(name), Some(wanted)) = (qualified, &options.database) {
-        refusals.push(Refusal::other_database(name, None, wanted));
+        refusals.push(refusals::other_database(name, None, wanted));
     }
     if let (Some((name, line)), Some(wanted)) = (other, &options.database) {
-        refusals.push(Refusal::other_database(name, Some(*line), wanted));
+        refusals.push(refusals::other_database(name, Some(*line), wanted));
     }
     let namesakes = outline.namesakes.iter();
     refusals.extend(namesakes.map(|(table, line)| own::refused_in_dump(table, *line)));
@@ -222,7 +224,7 @@ fn places(options: &LoadOptions, outline: &Outline) -> Vec<Refusal> {
             .map(String::as_str)
             .chain(outline.by_database(options).map(|(name, _)| name))
             .find(|name| is_system_database(name));
-        refusals.extend(system.map(Refusal::system_schema));
+        refusals.extend(system.map(refusals::system_schema));
     }
     refusals
 }

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use refloat_run::cancel::abandonable;
 use refloat_run::settings::Grants;
-use refloat_run::{Owner, Run, probe};
+use refloat_run::{Owner, Refusal, Run, probe};
 use refloat_source::SourceFormat;
 use refloat_sqltext::quote_ident;
 use refloat_wire::{ConnectOptions, Connection};
 
-use super::error::{LoadError, Refusal, START_OVER};
+use super::error::{LoadError, START_OVER};
 use super::marks::{self, About, Fingerprint, Found, Gone, Marks, take_over};
 use super::opened::Opened;
 use super::options::{ExistingPolicy, LoadOptions, ResumeMode};

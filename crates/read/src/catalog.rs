@@ -8,6 +8,7 @@ mod unshown;
 
 use std::collections::BTreeSet;
 
+use refloat_run::Refusal;
 use refloat_run::own::{holds_programs, is_own_schema, is_own_table, namesakes};
 use refloat_schema::pattern::{is_system_database, matches_any};
 use refloat_sqltext::{literal, quote_ident};
@@ -230,13 +231,15 @@ fn texts(result: &ResultSet, column: usize) -> Result<Vec<String>, ReadError> {
         let bytes = result.bytes(row, column).unwrap_or_default();
         std::str::from_utf8(bytes)
             .map(str::to_owned)
-            .map_err(|_not_text| ReadError::Refused {
-                reason: format!(
-                    "the server lists a name that is no UTF-8: {}",
-                    bytes.escape_ascii()
-                ),
-                hint: "Rename what has that name, or leave its database out with --databases."
-                    .to_owned(),
+            .map_err(|_not_text| {
+                ReadError::Refused(Refusal {
+                    reason: format!(
+                        "the server lists a name that is no UTF-8: {}",
+                        bytes.escape_ascii()
+                    ),
+                    hint: "Rename what has that name, or leave its database out with --databases."
+                        .to_owned(),
+                })
             })
     };
     (0..result.len()).map(text).collect()
@@ -267,10 +270,10 @@ pub fn show_create(
         .iter()
         .find_map(|name| result.bytes(0, result.column(name)?));
     let Some(text) = text else {
-        return Err(ReadError::Refused {
+        return Err(ReadError::Refused(Refusal {
             reason: format!("the definition of {what} is hidden from the account"),
             hint: "Grant it SHOW VIEW, TRIGGER, EVENT, and for routines SHOW_ROUTINE or SELECT on mysql.proc; or leave the object out with --exclude.".to_owned(),
-        });
+        }));
     };
     let cell = |name: &str| result.get(0, name).map(str::to_owned);
     Ok(ShowCreate {

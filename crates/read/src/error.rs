@@ -1,6 +1,6 @@
 //! Errors of reading a server.
 
-use refloat_run::Cancel;
+use refloat_run::{Cancel, Refusal};
 use refloat_wire::Error as WireError;
 
 /// Why a server could not be read, or not as of one moment.
@@ -8,13 +8,8 @@ use refloat_wire::Error as WireError;
 #[non_exhaustive]
 pub enum ReadError {
     /// Refused before anything was written.
-    #[error("{reason}")]
-    Refused {
-        /// What is wrong.
-        reason: String,
-        /// How to fix it.
-        hint: String,
-    },
+    #[error("{0}")]
+    Refused(Refusal),
     /// The server returned an error, or the connection was lost.
     #[error("{doing}")]
     Server {

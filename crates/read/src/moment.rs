@@ -1,7 +1,7 @@
 //! Everything that was selected, at one moment of the server.
 
-use refloat_run::Run;
 use refloat_run::settings::{Facts, Grants, SettingsError};
+use refloat_run::{Refusal, Run};
 use refloat_wire::Connection;
 
 use crate::catalog::{self, DataPolicy, Database, Programs, Table};
@@ -114,14 +114,14 @@ fn refuse_numbered<'a>(tables: impl Iterator<Item = &'a Table>) -> Result<(), Re
     if found.is_empty() {
         return Ok(());
     }
-    Err(ReadError::Refused {
+    Err(ReadError::Refused(Refusal {
         reason: format!(
             "no server takes back the past of {}: it is told by numbers of transactions (GENERATED ALWAYS AS ROW START, of BIGINT UNSIGNED), which a server gives itself",
             found.join(", ")
         ),
         hint: "--no-history takes the rows of now only, of all tables; --exclude leaves these out, to be taken by a run of their own."
             .to_owned(),
-    })
+    }))
 }
 
 /// Why patterns match nothing: there is nothing of that name, or the account does not see it.
@@ -131,13 +131,13 @@ fn not_found(unmatched: &[String], grants: &Grants) -> ReadError {
     } else {
         ", or the account may not see it"
     };
-    ReadError::Refused {
+    ReadError::Refused(Refusal {
         reason: format!(
             "nothing on the server is called {}{unseen}",
             unmatched.join(", ")
         ),
         hint: catalog::NAMES_HINT.to_owned(),
-    }
+    })
 }
 
 /// Lists and reads everything that was selected, outside of any snapshot.
@@ -148,10 +148,10 @@ pub fn look(
 ) -> Result<Plan, ReadError> {
     let facts = Facts::read(control).map_err(|error| match error {
         SettingsError::Server(error) => ReadError::server("asking for privileges", error),
-        other => ReadError::Refused {
+        other => ReadError::Refused(Refusal {
             reason: other.to_string(),
             hint: String::new(),
-        },
+        }),
     })?;
     let databases = catalog::list(control, options)?;
     let mut unmatched = catalog::unmatched(options, &databases);
@@ -162,10 +162,10 @@ pub fn look(
         return Err(not_found(&unmatched, &facts.grants));
     }
     if complete && databases.is_empty() {
-        return Err(ReadError::Refused {
+        return Err(ReadError::Refused(Refusal {
             reason: "there is nothing to dump: the account sees no database but those of the server itself".to_owned(),
             hint: "A server that was just installed has none. Otherwise the account lacks privileges: SHOW GRANTS lists them.".to_owned(),
-        });
+        }));
     }
     let mut notes = privileges::check(options, &facts, &databases)?;
     notes.extend(catalog::own_left_out(control, &databases)?);

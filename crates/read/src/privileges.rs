@@ -1,6 +1,7 @@
 //! Checks privileges before a dump: the catalog silently hides what the account may not see, so it
 //! would be missing without notice.
 
+use refloat_run::Refusal;
 use refloat_run::settings::Facts;
 use refloat_schema::pattern::may_match_in;
 use refloat_wire::Vendor;
@@ -67,10 +68,10 @@ fn refusal(lacks: &[Lack<'_>]) -> ReadError {
         }
     }
     let it = if lacks.len() == 1 { "it" } else { "them" };
-    ReadError::Refused {
+    ReadError::Refused(Refusal {
         reason: format!("the account lacks {}", said.join("; it lacks ")),
         hint: format!("Grant {it}, or {}.", ways.join("; ")),
-    }
+    })
 }
 
 impl Lack<'_> {
@@ -194,7 +195,7 @@ mod tests {
     #[track_caller]
     fn refused(options: &ReadOptions, rights: &[&str], databases: &[Database]) -> (String, String) {
         match check(options, &facts(rights), databases) {
-            Err(ReadError::Refused { reason, hint }) => (reason, hint),
+            Err(ReadError::Refused(Refusal { reason, hint })) => (reason, hint),
             other => panic!("{other:?}"),
         }
     }

@@ -16,7 +16,7 @@ mod replica;
 
 use std::time::{Duration, Instant};
 
-use refloat_run::{Cancel, Events};
+use refloat_run::{Cancel, Events, Refusal};
 use refloat_source::manifest::SnapshotInfo;
 use refloat_wire::{Connection, Error, OkInfo, Vendor};
 
@@ -246,10 +246,10 @@ fn no_warning(reader: &mut Connection, ok: &OkInfo) -> Result<(), ReadError> {
         let words = warnings
             .first()
             .map_or_else(String::new, |warning| warning.message.clone());
-        return Err(ReadError::Refused {
+        return Err(ReadError::Refused(Refusal {
             reason: format!("the server gives no consistent snapshot: {words}"),
             hint: "A storage engine with transactions and the isolation level REPEATABLE READ are needed.".to_owned(),
-        });
+        }));
     }
     Ok(())
 }

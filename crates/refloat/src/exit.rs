@@ -268,6 +268,7 @@ fn without_password(url: &str) -> String {
 #[cfg(test)]
 mod tests {
     use refloat_cluster::RestoreWay;
+    use refloat_run::Refusal;
 
     use super::*;
 
@@ -279,10 +280,10 @@ mod tests {
 
     #[test]
     fn a_copy_that_may_not_be_compared_is_not_proven() {
-        let error = CopyError::Verify(VerifyError::Refused {
+        let error = CopyError::Verify(VerifyError::Refused(Refusal {
             reason: "the account lacks EVENT".to_owned(),
             hint: "Grant it.".to_owned(),
-        });
+        }));
         assert_eq!(
             of_copy(&error),
             (Exit::ProofFailed, vec!["Grant it.".to_owned()])

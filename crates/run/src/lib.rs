@@ -24,6 +24,7 @@ pub mod phases;
 pub mod probe;
 mod process;
 pub mod progress;
+mod refusal;
 mod run;
 pub mod settings;
 pub mod signals;
@@ -35,6 +36,7 @@ pub use id::RunId;
 pub use kill::kill_on_cancel;
 pub use process::Owner;
 pub use progress::{Progress, Snapshot};
+pub use refusal::Refusal;
 pub use run::Run;
 
 /// Formats seconds since 1970 as the timestamp used in run records (RFC 3339, UTC). `None` if there

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use refloat_read::ReadError;
-use refloat_run::Cancel;
+use refloat_run::{Cancel, Refusal};
 use refloat_source::SourceError;
 
 use super::outcome::VerifyOutcome;
@@ -16,13 +16,8 @@ pub(super) const SIDES: [&str; 2] = ["first side", "second side"];
 #[non_exhaustive]
 pub enum VerifyError {
     /// Refused before any row was read.
-    #[error("{reason}")]
-    Refused {
-        /// What is wrong.
-        reason: String,
-        /// What to do about it.
-        hint: String,
-    },
+    #[error("{0}")]
+    Refused(Refusal),
     /// A server could not be read.
     #[error(transparent)]
     Server(ReadError),
@@ -81,11 +76,11 @@ pub enum VerifyError {
 impl From<SourceError> for VerifyError {
     fn from(error: SourceError) -> Self {
         match error {
-            SourceError::Unknown { path, reason } => Self::Refused {
+            SourceError::Unknown { path, reason } => Self::Refused(Refusal {
                 reason: format!("{path} is no dump that is known: {reason}"),
                 hint: "Name the file or folder of a dump, or the URL of a server (mysql://…)."
                     .to_owned(),
-            },
+            }),
             error => Self::Source(error),
         }
     }
@@ -94,7 +89,7 @@ impl From<SourceError> for VerifyError {
 impl From<ReadError> for VerifyError {
     fn from(error: ReadError) -> Self {
         match error {
-            ReadError::Refused { reason, hint } => Self::Refused { reason, hint },
+            ReadError::Refused(Refusal { reason, hint }) => Self::Refused(Refusal { reason, hint }),
             ReadError::Interrupted(reason) => Self::Interrupted(reason),
             error => Self::Server(error),
         }

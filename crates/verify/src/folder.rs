@@ -11,7 +11,7 @@ use std::io::{self, BufReader, Read};
 use std::ops::ControlFlow;
 use std::path::{Component, Path, PathBuf};
 
-use refloat_run::Cancel;
+use refloat_run::{Cancel, Refusal};
 use refloat_source::manifest::{
     ChunkEntry, FileEntry, MANIFEST, Manifest, ManifestError, TableEntry,
 };
@@ -54,17 +54,17 @@ impl DumpFolder {
                 io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
             )
         {
-            return Err(VerifyError::Refused {
+            return Err(VerifyError::Refused(Refusal {
                 reason: format!("{} is no finished dump: it has no {MANIFEST}", root.display()),
                 hint: "Name the folder of a dump that `refloat dump` has ended, or the URL of a server (mysql://…).".to_owned(),
-            });
+            }));
         }
         let text = folder::read(&path)?;
         let manifest = manifest::parse(&text).map_err(|error| match error {
-            ManifestError::Later(_) => VerifyError::Refused {
+            ManifestError::Later(_) => VerifyError::Refused(Refusal {
                 reason: format!("{}: {error}", path.display()),
                 hint: "Use the version that made it, or a newer one.".to_owned(),
-            },
+            }),
             error => VerifyError::damaged(&path, format!("the manifest cannot be read: {error}")),
         })?;
         let folder = Self {

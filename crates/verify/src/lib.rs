@@ -28,7 +28,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use refloat_run::progress::Phase;
-use refloat_run::{Event, Run};
+use refloat_run::{Event, Refusal, Run};
 
 pub use error::{VerifyError, VerifyFailure};
 pub use options::{Compared, Endpoint, Relation, VerifyOptions};
@@ -165,16 +165,16 @@ fn run_verify(
 fn refuse(options: &VerifyOptions, sides: &[Side; 2]) -> Result<(), VerifyError> {
     let unmatched = unmatched(options, [&sides[0], &sides[1]]);
     if !unmatched.is_empty() {
-        return Err(VerifyError::Refused {
+        return Err(VerifyError::Refused(Refusal {
             reason: format!("nothing on either side is called {}", unmatched.join(", ")),
             hint: NAMES_HINT.to_owned(),
-        });
+        }));
     }
     if sides.iter().all(|side| side.databases().is_empty()) {
-        return Err(VerifyError::Refused {
+        return Err(VerifyError::Refused(Refusal {
             reason: "there is nothing to compare: neither side has a database but those of the server itself".to_owned(),
             hint: "Check the accounts' privileges with SHOW GRANTS.".to_owned(),
-        });
+        }));
     }
     Ok(())
 }
@@ -192,10 +192,10 @@ fn refuse_one_server(options: &VerifyOptions, run: &Run) -> Result<(), VerifyErr
     };
     let (a, b) = (identity(a)?, identity(b)?);
     if a == b {
-        return Err(VerifyError::Refused {
+        return Err(VerifyError::Refused(Refusal {
             reason: format!("both are the same server: {a}"),
             hint: "Name two servers, or a dump and a server.".to_owned(),
-        });
+        }));
     }
     Ok(())
 }

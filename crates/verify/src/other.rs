@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use refloat_read::catalog::{Database, wanted_database, wanted_table};
 use refloat_read::{ReadOptions, session as connections};
 use refloat_run::own::is_own_database;
-use refloat_run::{Cancel, Run, kill_on_cancel};
+use refloat_run::{Cancel, Refusal, Run, kill_on_cancel};
 use refloat_schema::pattern::is_system_database;
 use refloat_source::delimited::{Decode, DelimitedFile};
 use refloat_source::layout::{Layout, TableRows};
@@ -217,11 +217,11 @@ impl OtherDump {
         })?;
         let found = Self::of(dump, unpacked, options, read, sums);
         if found.tables.is_empty() && found.databases.is_empty() && found.definitions.is_empty() {
-            return Err(VerifyError::Refused {
+            return Err(VerifyError::Refused(Refusal {
                 reason: format!("nothing was found in {} that is in a dump", path.display()),
                 hint: "`refloat inspect` says what it is. --databases and --tables leave out what they do not name."
                     .to_owned(),
-            });
+            }));
         }
         Ok(found)
     }
@@ -335,11 +335,11 @@ fn layout(root: &Path, options: &VerifyOptions) -> Result<Option<Layout>, Verify
     let mut input = Input::open(root).map_err(SourceError::from)?;
     let content = input.content().map_err(SourceError::from)?;
     if !matches!(content, LooksLike::Sql | LooksLike::Text) {
-        return Err(VerifyError::Refused {
+        return Err(VerifyError::Refused(Refusal {
             reason: format!("{} is no dump: it looks like {content}", root.display()),
             hint: "Name the file or folder of a dump, or the URL of a server (mysql://…)."
                 .to_owned(),
-        });
+        }));
     }
     Ok(None)
 }
@@ -425,11 +425,11 @@ impl<'a> Collector<'a> {
     /// Index of a table; `None` if it is not to be compared.
     fn table(&mut self, database: Option<&str>, table: &str) -> Result<Option<usize>, VerifyError> {
         let Some(database) = database else {
-            return Err(VerifyError::Refused {
+            return Err(VerifyError::Refused(Refusal {
                 reason: format!("the dump does not say in which database table {table} is"),
                 hint: "Name it in the URL of the other side: mysql://USER@HOST/DATABASE."
                     .to_owned(),
-            });
+            }));
         };
         if is_system_database(database)
             || !wanted_database(&self.asked, database)
@@ -813,11 +813,13 @@ fn only_adds_keys(text: &[u8]) -> bool {
 
 /// A name as UTF-8. In any other character set two names could look the same.
 fn text_of(name: &[u8]) -> Result<&str, VerifyError> {
-    std::str::from_utf8(name).map_err(|_| VerifyError::Refused {
-        reason: format!(
-            "the dump has a name that is no UTF-8: {}",
-            String::from_utf8_lossy(name)
-        ),
-        hint: "Such a dump can be loaded, and compared with nothing.".to_owned(),
+    std::str::from_utf8(name).map_err(|_| {
+        VerifyError::Refused(Refusal {
+            reason: format!(
+                "the dump has a name that is no UTF-8: {}",
+                String::from_utf8_lossy(name)
+            ),
+            hint: "Such a dump can be loaded, and compared with nothing.".to_owned(),
+        })
     })
 }

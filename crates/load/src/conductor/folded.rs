@@ -7,7 +7,8 @@ use refloat_wire::Connection;
 
 use super::Conductor;
 use super::name::TableKey;
-use crate::error::{LoadError, Refusal};
+use crate::error::LoadError;
+use crate::refusals;
 
 /// What a dump has created, for servers with case-insensitive names.
 #[derive(Debug, Default)]
@@ -53,7 +54,7 @@ impl Conductor<'_> {
     /// take the first one's place and rows.
     pub(super) fn refuse_same_name(&self, key: &TableKey) -> Result<(), LoadError> {
         match self.ledger.folded.other(key) {
-            Some(first) => Err(LoadError::Refused(vec![Refusal::same_name(
+            Some(first) => Err(LoadError::Refused(vec![refusals::same_name(
                 &shown(first),
                 &shown(key),
             )])),

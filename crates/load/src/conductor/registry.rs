@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use refloat_read::{columns, foreign};
-use refloat_run::Event;
 use refloat_run::progress::TableState;
+use refloat_run::{Event, Refusal};
 use refloat_schema::columns::Layout;
 use refloat_schema::pattern::is_system_database;
 use refloat_sqltext::{ObjectName, literal, quote_ident};
@@ -14,9 +14,10 @@ use super::Conductor;
 use super::ledger::Database;
 use super::name::{TableKey, quoted_name};
 use super::resume::DatabaseStep;
-use crate::error::{LoadError, Refusal};
+use crate::error::LoadError;
 use crate::options::{ExistingPolicy, SystemSchemaMode};
 use crate::programs::Contents;
+use crate::refusals;
 use crate::table::{Table, TableDetail, is_transactional};
 
 /// Run before reading a definition to compare it. The server shows `TIMESTAMP` defaults in the
@@ -59,7 +60,7 @@ impl Conductor<'_> {
             SystemSchemaMode::Load => Ok(false),
             SystemSchemaMode::Skip => Ok(true),
             SystemSchemaMode::Refuse => {
-                Err(LoadError::Refused(vec![Refusal::system_schema(database)]))
+                Err(LoadError::Refused(vec![refusals::system_schema(database)]))
             }
         }
     }
@@ -76,7 +77,7 @@ impl Conductor<'_> {
             && !self.ledger.folded.same(wanted, database)
             && !Self::is_system(database)
         {
-            let refusal = Refusal::other_database(database, None, wanted);
+            let refusal = refusals::other_database(database, None, wanted);
             return Err(LoadError::Refused(vec![refusal]));
         }
         if !self.ledger.databases.contains_key(database) {
@@ -99,7 +100,7 @@ impl Conductor<'_> {
         if names.is_empty() {
             return Ok(());
         }
-        Err(LoadError::Refused(vec![Refusal::not_empty(
+        Err(LoadError::Refused(vec![refusals::not_empty(
             database, &names,
         )]))
     }

@@ -13,9 +13,11 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::time::Instant;
 
+use refloat_run::Refusal;
+
 use super::Conductor;
 use crate::chunk::{Head, Piece};
-use crate::error::{LoadError, Refusal, START_OVER};
+use crate::error::{LoadError, START_OVER};
 use crate::marks::{Counted, Cover, Found, Met, parsed};
 use steps::MarkTables;
 pub use steps::{DatabaseStep, Step, is_change_of_table, may_stay_unsettled};

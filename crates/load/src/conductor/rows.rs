@@ -4,6 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use refloat_run::Refusal;
 use refloat_schema::columns::Column;
 use refloat_source::blocks::Block;
 use refloat_sqltext::token::{TokenKind, tokens};
@@ -15,7 +16,7 @@ use super::Conductor;
 use super::name::TableKey;
 use super::registry::Touch;
 use crate::chunk::{Head, Piece};
-use crate::error::{LoadError, Refusal};
+use crate::error::LoadError;
 use crate::form::Form;
 use crate::galera::Replicated;
 use crate::marks::Stretch;

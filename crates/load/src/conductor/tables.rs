@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use refloat_run::Refusal;
 use refloat_schema::columns;
 use refloat_schema::definition::{Lost, OtherDefault, differences, other_defaults, written_for};
 use refloat_source::own::is_namesake;
@@ -12,7 +13,7 @@ use super::entry::ForeignKeys;
 use super::name::{TableKey, quoted_name};
 use super::objects::chosen_only;
 use super::registry::Touch;
-use crate::error::{LoadError, Refusal, START_OVER};
+use crate::error::{LoadError, START_OVER};
 use crate::options::ExistingPolicy;
 use crate::outcome::LoadWarning;
 use crate::own::refused_in_dump;

@@ -1,11 +1,13 @@
 //! `SET` and `USE`: the state of the dump's own session.
 
+use refloat_run::Refusal;
 use refloat_sqltext::{Item, SetAssignment, SetScope, parse_set, quote_ident};
 use refloat_wire::Vendor;
 
 use super::Conductor;
 use super::databases::default_collation;
-use crate::error::{LoadError, Refusal, START_OVER};
+use crate::error::{LoadError, START_OVER};
+use crate::refusals;
 use crate::session::VariableEffect;
 use crate::transaction::Begun;
 
@@ -187,7 +189,7 @@ impl Conductor<'_> {
     pub(super) fn refuse_other_database(&self, name: &str, item: &Item) -> Result<(), LoadError> {
         match &self.ctx.options.database {
             Some(wanted) if wanted != name => {
-                let refusal = Refusal::other_database(name, Some(item.line), wanted);
+                let refusal = refusals::other_database(name, Some(item.line), wanted);
                 Err(LoadError::Refused(vec![refusal]))
             }
             _ => Ok(()),

@@ -6,11 +6,12 @@
 
 use std::sync::Arc;
 
+use refloat_run::Refusal;
 use refloat_sqltext::literal;
 
 use super::Conductor;
 use super::name::TableKey;
-use crate::error::{LoadError, Refusal, START_OVER};
+use crate::error::{LoadError, START_OVER};
 
 /// Takes the place of an engine, which a view does not have.
 const NO_ENGINE: &str = "(view)";

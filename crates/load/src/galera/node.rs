@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use refloat_run::Refusal;
 use refloat_run::settings::{Durability, Facts};
 use refloat_wire::{Connection, Error};
 
 use super::options::{GaleraMode, GaleraOptions};
 use super::pace::When;
-use crate::error::Refusal;
 use crate::options::{BinlogMode, IndexMode, LoadOptions, WritePath};
 
 /// How long to watch for writes by applications before the load begins.

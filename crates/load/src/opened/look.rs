@@ -1,10 +1,10 @@
 //! Checks whether a source is a dump, and complete as far as can be seen before it is read.
 
-use refloat_run::Cancel;
+use refloat_run::{Cancel, Refusal};
 use refloat_source::layout::Layout;
 use refloat_store::{Input, LooksLike};
 
-use crate::error::{LoadError, Refusal};
+use crate::error::LoadError;
 use crate::options::LoadOptions;
 use crate::outline::Outline;
 

@@ -1,6 +1,6 @@
 //! Finds what a load would stop at before anything is changed, for both the plan and the load.
 
-use refloat_run::Cancel;
+use refloat_run::{Cancel, Refusal};
 use refloat_schema::definition::{as_seen_by, written_for};
 use refloat_sqltext::ddl::parse_create_table;
 use refloat_sqltext::token::{Token, tokens};
@@ -9,7 +9,7 @@ use refloat_wire::Connection;
 
 use super::survey::{Definition, Found, Survey};
 use crate::collation::{mapped, substitutes};
-use crate::error::{LoadError, Refusal};
+use crate::error::LoadError;
 use crate::opened::Opened;
 use crate::options::{LoadOptions, OnError};
 use crate::outline::{CharsetPlace, Named, Outline};

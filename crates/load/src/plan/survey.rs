@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use refloat_run::Cancel;
 use refloat_run::outcome::Bounded;
+use refloat_run::{Cancel, Refusal};
 use refloat_source::cutter::Ends;
 use refloat_source::delimited::DelimitedFile;
 use refloat_source::items::{Items, Runs};
@@ -13,7 +13,7 @@ use refloat_sqltext::{Item, ItemKind, LexMode, SqlMode, StatementKind, head, par
 use refloat_store::Input;
 
 use super::PlannedTable;
-use crate::error::{LoadError, Refusal};
+use crate::error::LoadError;
 use crate::options::{LoadOptions, OnError, StatementClass};
 use crate::outline::{Gather, Outline};
 use crate::table::is_transactional;
@@ -359,9 +359,13 @@ impl<'a> Survey<'a> {
 
     /// Adds a refusal; one for all statements of a class: a dump of accounts has hundreds.
     fn refuse(&mut self, reason: Reason, text: &[u8], line: u64) {
-        let Reason::Class(class) = reason else {
-            self.stop(&reason.to_string(), reason.hint(), text, line);
-            return;
+        let class = match reason {
+            // Each of these definitions has to be looked at.
+            Reason::Class(class) if class != StatementClass::OldDatabase => class,
+            _ => {
+                self.stop(&reason.to_string(), reason.hint(), text, line);
+                return;
+            }
         };
         if let Some((_, more)) = self.classes.get_mut(&class) {
             *more += 1;

@@ -9,11 +9,12 @@ use refloat_schema::pattern::is_system_database;
 use refloat_sqltext::quote_ident;
 use refloat_wire::{Connection, ResultSet, Vendor};
 
-use crate::error::Refusal;
 use crate::options::{ExistingPolicy, LoadOptions, OnError};
 use crate::outline::{Outline, Spaces};
 use crate::programs::Contents;
+use crate::refusals;
 use crate::resume::{Begun, Earlier};
+use refloat_run::Refusal;
 
 /// Refuses databases that the dump defines something in and that are not empty.
 pub fn not_empty(
@@ -46,7 +47,7 @@ pub fn not_empty(
         let contents = Contents::read(conn, database, false)?.unwrap_or_default();
         let names = contents.names();
         if !names.is_empty() {
-            let mut refusal = Refusal::not_empty(database, &names);
+            let mut refusal = refusals::not_empty(database, &names);
             if let Some((run, about)) = earlier.others.first() {
                 let _ = write!(
                     refusal.hint,
@@ -118,7 +119,7 @@ pub fn same_names(options: &LoadOptions, outline: &Outline) -> Vec<Refusal> {
         if let Some(first) = seen.insert(name.to_lowercase(), name.clone())
             && first != name
         {
-            refusals.push(Refusal::same_name(&first, &name));
+            refusals.push(refusals::same_name(&first, &name));
         }
     };
     for name in outline.named.keys() {

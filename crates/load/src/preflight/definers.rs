@@ -4,8 +4,8 @@ use refloat_run::settings::Facts;
 use refloat_sqltext::literal;
 use refloat_wire::{Connection, Vendor};
 
-use crate::error::Refusal;
 use crate::outline::{Account, Outline};
+use refloat_run::Refusal;
 
 /// How many definers a refusal names.
 const DEFINERS_SHOWN: usize = 3;

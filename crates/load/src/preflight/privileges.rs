@@ -1,12 +1,12 @@
 //! Checks that the account has the privileges that the dump needs, and names all missing ones at
 //! once.
 
+use refloat_run::Refusal;
 use refloat_run::settings::Facts;
 use refloat_sqltext::quote_ident;
 use refloat_wire::Connection;
 
 use super::definers;
-use crate::error::Refusal;
 use crate::options::{ExistingPolicy, IndexMode, LoadOptions};
 use crate::outline::{Content, Outline};
 use crate::programs::Contents;

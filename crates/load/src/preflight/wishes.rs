@@ -2,8 +2,8 @@
 
 use refloat_run::settings::{Durability, Facts, Hints, SettingsPlan, Skipped};
 
-use crate::error::Refusal;
 use crate::options::{BinlogMode, LoadOptions};
+use refloat_run::Refusal;
 
 /// The session variable behind `--binlog`.
 const LOG_BIN: &str = "sql_log_bin";

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
+use refloat_run::Refusal;
 use refloat_schema::definition::fingerprint;
 use refloat_source::delimited::DelimitedFile;
 use refloat_source::native;
@@ -428,10 +429,10 @@ fn other_columns(
 }
 
 fn hidden_columns(label: &str) -> ReadError {
-    ReadError::Refused {
+    ReadError::Refused(Refusal {
         reason: format!("columns of {label} are hidden from the account"),
         hint: "Grant it SELECT on the table, or leave the table out with --exclude.".to_owned(),
-    }
+    })
 }
 
 /// Whether a definition has exactly the listed columns. A definition that cannot be parsed is

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use refloat_run::{Cancel, Events};
+use refloat_run::{Cancel, Events, Refusal};
 use refloat_wire::{Connection, Error, Vendor};
 
 use crate::error::ReadError;
@@ -125,12 +125,12 @@ pub fn acquire(
         }
     }
     if options.consistency == Consistency::Require {
-        return Err(ReadError::Refused {
+        return Err(ReadError::Refused(Refusal {
             reason: "the account may take no lock that makes the snapshot consistent".to_owned(),
             hint:
                 "Grant it RELOAD (MySQL: RELOAD or FLUSH_TABLES), or LOCK TABLES on the databases."
                     .to_owned(),
-        });
+        }));
     }
     Ok((None, Instant::now()))
 }

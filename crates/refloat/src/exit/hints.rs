@@ -8,6 +8,7 @@ use refloat_copy::CopyError;
 use refloat_dump::DumpError;
 use refloat_load::{LoadError, StatementFailure, Stray, other_collation};
 use refloat_read::ReadError;
+use refloat_run::Refusal;
 use refloat_source::SourceError;
 use refloat_sqltext::ScanError;
 use refloat_store::{ArchiveError, InputError};
@@ -207,7 +208,7 @@ pub fn of_rejoin(error: &RejoinError) -> (Exit, Vec<String>) {
 /// Exit code and hints for a comparison that stopped.
 pub fn of_verify(error: &VerifyError) -> (Exit, Vec<String>) {
     match error {
-        VerifyError::Refused { hint, .. } => (Exit::Refused, vec![hint.clone()]),
+        VerifyError::Refused(Refusal { hint, .. }) => (Exit::Refused, vec![hint.clone()]),
         VerifyError::Source(SourceError::Archive(error)) => (Exit::Refused, archive_hints(error)),
         VerifyError::Source(SourceError::Input(InputError::Cancelled { .. })) => {
             (Exit::Interrupted, Vec::new())
@@ -242,7 +243,7 @@ pub const NO_DUMP: &str = "What was written is no dump: it has no manifest. Remo
 /// Exit code and hints for a server that could not be read.
 fn of_read(error: &ReadError) -> (Exit, Vec<String>) {
     let hint = match error {
-        ReadError::Refused { hint, .. } => return (Exit::Refused, vec![hint.clone()]),
+        ReadError::Refused(Refusal { hint, .. }) => return (Exit::Refused, vec![hint.clone()]),
         ReadError::NoLock { .. } => {
             return (
                 Exit::Refused,
@@ -275,7 +276,7 @@ pub fn of_dump(error: &DumpError) -> (Exit, Vec<String>) {
         DumpError::Read(read) => {
             let found = of_read(read);
             // Nothing has been written yet.
-            if matches!(read, ReadError::Refused { .. } | ReadError::NoLock { .. } | ReadError::Behind) {
+            if matches!(read, ReadError::Refused(_) | ReadError::NoLock { .. } | ReadError::Behind) {
                 return found;
             }
             found
@@ -301,14 +302,14 @@ pub fn of_dump(error: &DumpError) -> (Exit, Vec<String>) {
 /// Exit code and hints for a copy that stopped.
 pub fn of_copy(error: &CopyError) -> (Exit, Vec<String>) {
     match error {
-        CopyError::Refused { hint, .. } => (Exit::Refused, vec![hint.clone()]),
+        CopyError::Refused(Refusal { hint, .. }) => (Exit::Refused, vec![hint.clone()]),
         CopyError::Target(load) => of_load(load),
         CopyError::Source { source, .. } => {
             let (exit, mut hints) = of_dump(source);
             // A copy writes no folder; the summary says which rows the target holds.
             hints.retain(|hint| hint != NO_DUMP && !hint.contains("load again"));
             match source {
-                DumpError::Read(ReadError::Refused { .. } | ReadError::NoLock { .. }) => {}
+                DumpError::Read(ReadError::Refused(_) | ReadError::NoLock { .. }) => {}
                 DumpError::Read(ReadError::Changed { .. }) => {
                     hints = vec!["Copy again when nobody changes definitions; with --replace it begins afresh.".to_owned()];
                 }
@@ -317,7 +318,7 @@ pub fn of_copy(error: &CopyError) -> (Exit, Vec<String>) {
             (exit, hints)
         }
         // Everything is copied by then.
-        CopyError::Verify(VerifyError::Refused { hint, .. }) => {
+        CopyError::Verify(VerifyError::Refused(Refusal { hint, .. })) => {
             (Exit::ProofFailed, vec![hint.clone()])
         }
         CopyError::Verify(error) => of_verify(error),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use refloat_run::Refusal;
 use refloat_schema::definition::{differences, fingerprint, written_for};
 use refloat_sqltext::Item;
 
@@ -10,7 +11,7 @@ use super::super::databases::default_collation;
 use super::super::name::{TableKey, quoted_name};
 use super::super::registry::{engine_of, is_versioned};
 use super::DatabaseStep;
-use crate::error::{LoadError, Refusal, START_OVER};
+use crate::error::{LoadError, START_OVER};
 use crate::marks::{Found, TableFound};
 use crate::options::ExistingPolicy;
 use crate::programs::Kind;

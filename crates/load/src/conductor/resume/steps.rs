@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use refloat_run::Refusal;
 use refloat_sqltext::{Item, ItemKind, StatementKind, head};
 use refloat_wire::{Connection, Vendor};
 use serde::{Deserialize, Serialize};
 
 use super::super::Conductor;
-use crate::error::{LoadError, Refusal};
+use crate::error::LoadError;
 use crate::marks::{LeftMarks, Marks, StepKind, parsed};
 use crate::programs::Contents;
 

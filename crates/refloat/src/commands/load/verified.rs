@@ -2,7 +2,7 @@
 
 use anyhow::Error;
 use refloat_load::LoadOptions;
-use refloat_run::Run;
+use refloat_run::{Refusal, Run};
 use refloat_verify::{
     self, Compared, Endpoint, Relation, VerifyError, VerifyFailure, VerifyOptions, VerifyOutcome,
 };
@@ -29,7 +29,7 @@ pub fn refuse(args: &LoadArgs) -> anyhow::Result<()> {
 /// The rows are in by then: a comparison that is refused leaves them unproven, and refuses nothing
 /// else.
 fn not_compared(error: VerifyError) -> Error {
-    let VerifyError::Refused { reason, hint } = error else {
+    let VerifyError::Refused(Refusal { reason, hint }) = error else {
         return Error::new(error);
     };
     let message = format!("everything is loaded, but not compared with the dump: {reason}");

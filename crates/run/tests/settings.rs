@@ -576,7 +576,7 @@ fn privileges(lab: &mut Lab) {
     let more = if lab.server.kind().is_mariadb() {
         "SUPER, BINLOG ADMIN"
     } else {
-        "SYSTEM_VARIABLES_ADMIN"
+        "SYSTEM_VARIABLES_ADMIN, INNODB_REDO_LOG_ENABLE"
     };
     root.exec(format!("GRANT {more} ON *.* TO plain@'127.0.0.1'"))
         .unwrap();

@@ -269,3 +269,26 @@ fn a_lock_on_definitions_is_not_waited_for_in_silence() {
             .never_says("not locked");
     }
 }
+
+/// Rows behind DDL that waits for a transaction, and that the lock of the snapshot did not wait for.
+#[test]
+fn a_locked_table_is_waited_for_no_longer_than_was_asked_for() {
+    let server = servers::start(&servers::quick(ServerKind::MariaDb1011));
+    let desk = Desk::new();
+    tables(&server, &desk);
+    let mut conn = servers::connect(&server);
+    conn.exec("START TRANSACTION").unwrap();
+    conn.query(format!("SELECT * FROM {}.t", desk.db)).unwrap();
+    let alter = format!("ALTER TABLE {}.t ADD COLUMN more INT", desk.db);
+    let long = InTheWay::start(&server, &alter);
+    let dump = Dump {
+        desk: &desk,
+        url: server.url(),
+        more: Vec::new(),
+    };
+    let (running, _) = dump.start("behind", "1");
+    let run = running.ends_within(GIVES_UP).exits(1);
+    run.says("Lock wait timeout exceeded").says("--lock-wait");
+    conn.exec("COMMIT").unwrap();
+    long.thread.join().unwrap();
+}

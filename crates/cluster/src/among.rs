@@ -5,14 +5,15 @@
 
 use std::time::{Duration, Instant};
 
+use refloat_host::place;
 use refloat_run::Run;
 
 use crate::control::Control;
-use crate::files;
 use crate::join::{brief, is_down};
 use crate::member::Member;
 use crate::node::NodeState;
 use crate::observe::observe;
+use crate::reasons;
 use crate::view::ClusterView;
 
 /// How long the others may see another membership than the node does: each learns of a change on
@@ -136,7 +137,7 @@ impl Astray {
                 (_, Ok(true)) => {
                     let gone = member.host.as_ref().map(|host| {
                         let id = run.dir.id().as_str();
-                        files::give_place_up(host, &member.folder(), id, files::ASTRAY, false)
+                        place::give_place_up(host, &member.folder(), id, reasons::ASTRAY, false)
                     });
                     set_aside = matches!(gone, Some(Ok(())));
                     "it was stopped again".to_owned()

@@ -8,12 +8,12 @@ mod plan;
 
 use std::time::{Duration, Instant};
 
+use refloat_host::{HostError, place};
 use refloat_run::Run;
 use serde::{Deserialize, Serialize};
 
 use crate::control::{Control, StartAs};
-use crate::error::{ControlError, HostError};
-use crate::files;
+use crate::error::ControlError;
 use crate::join::{Joining, Seen, look};
 use crate::journal::LogMark;
 use crate::member::Member;
@@ -166,7 +166,7 @@ impl Bootstrapping<'_> {
             }
             let id = self.run.dir.id().as_str();
             let place = (plan.uuid.as_str(), plan.seqno);
-            files::give_place_back(host, &member.folder(), id, place, true)?;
+            place::give_place_back(host, &member.folder(), id, place, true)?;
             self.run.events.note(format!(
                 "{node} begins the cluster at {}:{} (safe_to_bootstrap: 1; its grastate.dat is kept as grastate.dat.refloat-{id})",
                 plan.uuid, plan.seqno

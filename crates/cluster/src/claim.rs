@@ -7,12 +7,10 @@
 
 use std::path::{Path, PathBuf};
 
+use refloat_host::{Host, HostError};
 use refloat_run::Owner;
 use serde::{Deserialize, Serialize};
 
-use crate::error::HostError;
-use crate::files;
-use crate::host::Host;
 use crate::member::Member;
 use crate::view::ClusterView;
 use crate::work::{OpenWork, WorkKind};
@@ -162,7 +160,7 @@ impl<'a> Claimed<'a> {
             driver: Owner::this(),
         };
         let text = serde_json::to_string(&claim).unwrap_or_default();
-        files::put(host, &path, &text)?;
+        host.put(&path, &text)?;
         Ok(Self { host, path, stays })
     }
 }
@@ -175,7 +173,7 @@ impl Drop for Claimed<'_> {
         let claim = Claim::read(self.host, &self.path).ok().flatten();
         if claim.is_some_and(|claim| claim.driver == Owner::this()) {
             // If this fails, whoever finds the file sees that its process has ended.
-            let _ = files::remove(self.host, &self.path);
+            let _ = self.host.remove(&self.path);
         }
     }
 }

@@ -4,11 +4,11 @@ mod asking;
 mod look;
 mod standalone;
 
+use refloat_host::{Host, chain, plain};
 use refloat_sandbox::{GaleraNode, NodeStart};
 
 use crate::config::ControlConfig;
-use crate::error::{ControlError, chain, plain};
-use crate::host::Host;
+use crate::error::ControlError;
 pub(crate) use look::recovered;
 pub use standalone::StartOption;
 

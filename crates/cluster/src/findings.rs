@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::grastate::GraState;
+use refloat_host::GraState;
+
 use crate::node::{NodeState, Role};
 use crate::view::{ClusterView, Finding, NodeView, Severity};
 use crate::work::{OpenWork, WorkKind};

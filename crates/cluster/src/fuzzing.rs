@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
+use refloat_host::{GraState, last_line, listening};
 use refloat_sandbox::{GaleraState, Position};
 
 use crate::config::ClusterFile;
-use crate::grastate::GraState;
-use crate::{advise, control, healthd, host, proof};
+use crate::{advise, control, healthd, proof};
 
 /// Parses text that a node's machine or a client of a health check may send. The first byte selects
 /// the parser.
@@ -38,8 +38,8 @@ pub fn texts(data: &[u8]) {
             control::recovered(&text);
         }
         3 => {
-            host::last_line(bytes);
-            host::listening(&text).for_each(drop);
+            last_line(bytes);
+            listening(&text).for_each(drop);
         }
         4 => drop(advise::lines(&text)),
         _ => {
@@ -63,7 +63,7 @@ mod tests {
             let found = corpus::seeds("nodes").into_iter().find(|one| one.0 == name);
             String::from_utf8(found.expect(name).1[1..].to_vec()).expect("text")
         };
-        assert!(crate::GraState::parse(&seed("grastate")).is_some());
+        assert!(refloat_host::GraState::parse(&seed("grastate")).is_some());
         let path = std::path::Path::new("cluster.toml");
         assert!(crate::ClusterFile::parse(&seed("cluster-toml"), path).is_ok());
         assert!(crate::proof::has_started(&seed("log")));

@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use refloat_host::plain;
 use refloat_run::Events;
 use refloat_wire::{Connection, Error, Phase};
 
 use crate::control::Control;
-use crate::error::{ControlError, plain};
+use crate::error::ControlError;
 use crate::journal::LogMark;
 use crate::member::{Member, Observation, WantedTables, impatient};
 use crate::node::{NodeState, Role};

@@ -5,10 +5,10 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use refloat_host::Host;
 use serde::{Deserialize, Serialize};
 
 use crate::control::Control;
-use crate::host::Host;
 use crate::member::Member;
 use crate::node::NodeState;
 

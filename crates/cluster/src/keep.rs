@@ -11,11 +11,11 @@ mod watch;
 use std::path::Path;
 use std::time::Duration;
 
+use refloat_host::chain;
 use refloat_run::settings::{self, AppliedSettings, SettingsError, SettingsPlan};
 use refloat_run::{Run, RunDir, RunDirError, RunId};
 use refloat_wire::Connection;
 
-use crate::error::chain;
 use crate::hold::Holder;
 use crate::member::{Member, impatient};
 pub(crate) use start::{StartWay, Unallowed, kept, way_now};

@@ -21,17 +21,14 @@ mod ddl;
 mod discover;
 mod entrance;
 mod error;
-mod files;
 mod findings;
 #[cfg(test)]
 mod fixtures;
 mod forecast;
 pub mod fuzzing;
-mod grastate;
 pub mod healthd;
 mod history;
 mod hold;
-mod host;
 mod join;
 mod journal;
 mod keep;
@@ -40,6 +37,7 @@ mod member;
 mod node;
 mod observe;
 mod proof;
+mod reasons;
 mod rejoin;
 mod restore;
 mod verify;
@@ -54,11 +52,9 @@ pub use config::{ClusterFile, ControlConfig, NodeConfig};
 pub use control::{Control, StartAs, StartOption};
 pub use discover::{Discovered, discover};
 pub use entrance::{Entrance, Landed};
-pub use error::{ConfigError, ControlError, DiscoverError, HostError};
-pub use grastate::GraState;
+pub use error::{ConfigError, ControlError, DiscoverError};
 pub use history::{History, Parting, Side};
 pub use hold::{HoldPlan, HoldWish, Holder, Way, plan_hold, rolling_order};
-pub use host::Host;
 pub use maintain::{
     MaintainError, MaintainLimits, MaintainPhase, MaintainState, Maintained, Maintenance,
     STATE as MAINTAIN_STATE, Work, open_maintenance,

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use refloat_host::Host;
 use refloat_wire::ConnectOptions;
 
-use crate::host::Host;
 use crate::node::NodeState;
 
 /// How long a node may take to accept a connection and log in.

@@ -5,14 +5,11 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use refloat_host::{GraState, Host, chain, datadir};
 use refloat_run::settings::Grants;
 use refloat_wire::{Connection, Error};
 
 use crate::ddl::long_ddl;
-use crate::error::chain;
-use crate::files;
-use crate::grastate::GraState;
-use crate::host::Host;
 use crate::member::{Member, Observation, WantedTables, impatient};
 use crate::node::{NodeState, Sample, Values};
 use crate::view::{ClusterView, NodeView, Tables};
@@ -71,7 +68,7 @@ pub(crate) fn ask(member: &Member, how: &Observation) -> NodeView {
         view.state.as_ref().is_none_or(|state| !state.primary),
     ) {
         if view.state.is_none() {
-            view.receives = files::copy_comes(host, &datadir).unwrap_or(None);
+            view.receives = datadir::copy_comes(host, &datadir).unwrap_or(None);
         }
         match grastate(host, &datadir) {
             // The provider rewrites it once the copy is there.

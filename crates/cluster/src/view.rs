@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use refloat_host::GraState;
 use serde::Serialize;
 
-use crate::grastate::GraState;
 use crate::member::Member;
 use crate::node::{NodeState, Role};
 use crate::work::OpenWork;

@@ -17,7 +17,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use refloat_cluster::healthd::{Healthd, HealthdOptions, Rules};
-use refloat_cluster::{Host, Member, Observation, observe};
+use refloat_cluster::{Member, Observation, observe};
+use refloat_host::Host;
 use refloat_run::{Cancel, CancelReason};
 use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, HaproxyOptions, NodeStart};
 use refloat_testkit::servers;

@@ -19,10 +19,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use refloat_cluster::{
-    CameBy, Control, HoldPlan, HoldWish, Host, MaintainError, MaintainLimits, Maintained,
-    Maintenance, Member, Observation, WantedTables, Way, Work, observe, open_maintenance,
-    plan_hold,
+    CameBy, Control, HoldPlan, HoldWish, MaintainError, MaintainLimits, Maintained, Maintenance,
+    Member, Observation, WantedTables, Way, Work, observe, open_maintenance, plan_hold,
 };
+use refloat_host::Host;
 use refloat_run::events::{EventSink, Record};
 use refloat_run::{Cancel, CancelReason, Events, Progress, Run, RunDir, settings};
 use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, NodeStart};

@@ -10,9 +10,10 @@ mod slow;
 use std::time::{Duration, Instant};
 
 use refloat_cluster::{
-    ClusterView, Control, ControlConfig, Host, Member, RejoinKind, Role, Severity, StartAs,
-    WantedTables, discover,
+    ClusterView, Control, ControlConfig, Member, RejoinKind, Role, Severity, StartAs, WantedTables,
+    discover,
 };
+use refloat_host::Host;
 use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, NodeStart, ServerKind};
 use refloat_testkit::servers;
 use refloat_wire::ConnectOptions;

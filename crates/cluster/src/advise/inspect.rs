@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
+use refloat_host::{Host, chain};
 use refloat_wire::{Connection, Target};
 
 use super::candidate::Candidate;
@@ -16,8 +17,6 @@ use super::facts::{
 use super::pairs::series;
 use super::reach::{Reach, reaches};
 use super::script::run;
-use crate::error::chain;
-use crate::host::Host;
 use crate::member::{Member, Observation, WantedTables, impatient};
 use crate::observe::{observe, values};
 use crate::view::NodeView;

@@ -2,10 +2,11 @@
 
 use std::thread;
 
+use refloat_host::Host;
+
 use super::candidate::Candidate;
 use super::facts::NodeFacts;
 use super::script::run;
-use crate::host::Host;
 use crate::node::Role;
 
 /// The script for a donor's machine that tries to reach a joiner.

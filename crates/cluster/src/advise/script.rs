@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
+use refloat_host::{Host, chain};
+
 use super::facts::{TEXT_MOST, clean};
-use crate::error::chain;
-use crate::host::Host;
 
 /// Longest answer of a machine, in bytes.
 const ANSWER_MOST: usize = 1 << 20;

@@ -1,8 +1,9 @@
 //! Whether a node runs, and the position of one that does not.
 
+use refloat_host::{Host, chain, plain};
+
 use super::{Control, run};
-use crate::error::{ControlError, chain, plain};
-use crate::host::Host;
+use crate::error::ControlError;
 
 /// States of a systemd unit that does not run and does not come up by itself.
 const NOT_RUNNING: [&str; 2] = ["inactive", "failed"];

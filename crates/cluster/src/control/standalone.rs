@@ -1,11 +1,11 @@
 //! Starting a node standalone, with options for that one start.
 
+use refloat_host::{Host, chain};
 use refloat_sandbox::NodeStart;
 use serde::{Deserialize, Serialize};
 
 use super::{COMMAND, Control, run};
-use crate::error::{ControlError, chain};
-use crate::host::Host;
+use crate::error::ControlError;
 
 /// Drop-in with which a unit starts standalone. The units of MariaDB and MySQL pass `MYSQLD_OPTS`
 /// to the server. Drop-ins whose names come later in the alphabet win.

@@ -3,13 +3,13 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use refloat_host::chain;
 use refloat_run::Cancel;
 use refloat_wire::{ConnectOptions, Connection, Error};
 use serde::Serialize;
 
 use super::HealthdOptions;
 use super::judge::{ASKED, Rules, Verdict, judge};
-use crate::error::chain;
 use crate::node::Values;
 use crate::observe::values;
 

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
+use refloat_host::{Host, plain};
+
 use super::BACK;
-use crate::error::plain;
-use crate::host::Host;
 
 /// Finds write-sets in a ring. Perl is there wherever MariaDB's server package is installed.
 const RING: &str = include_str!("ring.pl");

@@ -3,11 +3,11 @@
 
 use std::time::Instant;
 
+use refloat_host::chain;
 use refloat_run::Events;
 use refloat_wire::{ConnectOptions, Connection, Error};
 
 use super::{KeepError, SILENCE};
-use crate::error::chain;
 use crate::hold::{Holder, Way, safe_until};
 use crate::member::{Member, impatient};
 use crate::node::HEADER;

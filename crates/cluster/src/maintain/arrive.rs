@@ -3,12 +3,13 @@
 
 use std::time::Instant;
 
+use refloat_host::datadir::server_in;
+
 use super::held::Absence;
 use super::{MaintainError, MaintainPhase, MaintainState, Maintained, Maintenance, POLL, WATCH};
 use crate::among::arrives;
 use crate::asked::Start;
 use crate::control::Control;
-use crate::files::server_in;
 use crate::join::{Joining, Seen, brief, is_down};
 use crate::journal::LogMark;
 use crate::keep::{SILENCE, StartWay, Unallowed, Watched, kept, way_now};

@@ -3,9 +3,10 @@
 
 use std::time::{Duration, Instant};
 
+use refloat_host::chain;
+
 use super::{MaintainError, MaintainPhase, MaintainState, Maintenance, POLL};
 use crate::claim::maintenances_elsewhere;
-use crate::error::chain;
 use crate::hold::{may_leave, safe_until};
 use crate::join::{brief, is_down, look};
 use crate::journal::LogMark;

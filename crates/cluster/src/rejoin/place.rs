@@ -3,12 +3,12 @@
 
 use std::time::{Duration, Instant};
 
+use refloat_host::place;
 use refloat_run::Run;
 
 use super::{RejoinError, RejoinPlan};
 use crate::control::Control;
 use crate::error::ControlError;
-use crate::files;
 use crate::history::{self, History};
 use crate::join::brief;
 use crate::journal::LogMark;
@@ -16,6 +16,7 @@ use crate::member::Member;
 use crate::node::NodeState;
 use crate::observe::observe;
 use crate::proof::{began_and_got_nothing, last_start};
+use crate::reasons;
 use crate::view::ClusterView;
 
 /// How long the others may count a node that has crashed, or be out of sync because of its request.
@@ -36,7 +37,7 @@ pub(super) fn forgotten_since(
     (uuid, seqno): &(String, u64),
     control: &Control,
 ) -> Option<u64> {
-    let forgets = |file: &crate::grastate::GraState| !file.has_history();
+    let forgets = |file: &refloat_host::GraState| !file.has_history();
     view.nodes[at]
         .grastate
         .as_ref()
@@ -93,11 +94,11 @@ fn give_back(member: &Member, place: (&str, u64), run: &Run) -> Result<(), Contr
         "{} gets the place back that its grastate.dat has forgotten: {uuid}:{seqno} (the file is kept as grastate.dat.refloat-{id})",
         member.name
     ));
-    files::give_place_back(host, &member.folder(), id, place, false)
+    place::give_place_back(host, &member.folder(), id, place, false)
         .map_err(|error| not_written(member, &error))
 }
 
-fn not_written(member: &Member, error: &crate::HostError) -> ControlError {
+fn not_written(member: &Member, error: &refloat_host::HostError) -> ControlError {
     ControlError::new(
         &member.name,
         "writing the grastate.dat of",
@@ -140,14 +141,14 @@ pub(super) fn set_place(plan: &RejoinPlan, member: &Member, run: &Run) -> Result
     }
     if plan.gives_up {
         let why = match plan.history {
-            Some(History::Parted(_)) => files::ASTRAY,
-            _ => files::DISCARDED,
+            Some(History::Parted(_)) => reasons::ASTRAY,
+            _ => reasons::DISCARDED,
         };
         run.events.note(format!(
             "{} gives its place up, so that it takes a full copy (its grastate.dat is kept as grastate.dat.refloat-{id})",
             plan.node
         ));
-        files::give_place_up(host, &member.folder(), id, why, false)
+        place::give_place_up(host, &member.folder(), id, why, false)
             .map_err(|error| not_written(member, &error))?;
     }
     Ok(())

@@ -1,14 +1,14 @@
 //! Plans how a node would come back, and what that would cost.
 
+use refloat_host::{GraState, place};
+
 use super::donors::donors;
 use super::place::forgotten_since;
 use super::{Leave, OnlyCopy, RejoinError, RejoinPlan};
 use crate::among::{Among, among};
 use crate::control::Control;
 use crate::error::ControlError;
-use crate::files;
 use crate::forecast::rejoin;
-use crate::grastate::GraState;
 use crate::history::{self, History};
 use crate::member::{Member, Observation};
 use crate::node::Role;
@@ -204,7 +204,7 @@ fn without_place(view: &ClusterView, at: usize, reason: String, how: &Observatio
     let mut node = view.nodes[at].clone();
     if let Some(file) = &mut node.grastate {
         // As if it held no cluster's data.
-        files::NOWHERE.clone_into(&mut file.uuid);
+        place::NOWHERE.clone_into(&mut file.uuid);
     }
     let Rejoin { kind, .. } = rejoin(view, &node, how);
     let kind = match kind {

@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use refloat_host::{GraState, chain};
+
 use super::hold::Held;
 use super::place::{by_its_log, set_place};
 use super::{Leave, RejoinError, RejoinPlan, Rejoined, Rejoining};
 use crate::among::arrives;
 use crate::asked::Start;
 use crate::control::Control;
-use crate::error::chain;
-use crate::grastate::GraState;
 use crate::join::{Joining, Seen, brief, ends_of_logs, look, runs};
 use crate::journal::LogMark;
 use crate::keep::{SILENCE, StartWay, Unallowed, kept, way_now};

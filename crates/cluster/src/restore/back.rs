@@ -3,14 +3,16 @@
 
 use std::time::Duration;
 
+use refloat_host::{datadir, place};
+
 use super::Restore;
 use super::state::{RestoreError, RestoreState, RestoreStep};
 use crate::advise::{AdviseOptions, Mistake, advise};
 use crate::compare::{Apart, Comparison, brief};
-use crate::files;
 use crate::join::look;
 use crate::node::{NodeState, Role};
 use crate::proof::CameBy;
+use crate::reasons;
 use crate::rejoin::{DonorChoice, Giver, Leave, RejoinPlan, Rejoining};
 use crate::restore::planned::{OldData, RestoreWay};
 use crate::view::{Rejoin, RejoinKind};
@@ -57,17 +59,17 @@ impl Restore<'_> {
             match &planned.old {
                 // This may be done already; repeating it does no harm.
                 OldData::Aside { path } if !state.nodes[at].overtaken => {
-                    files::set_aside(self.host(at), &planned.datadir, path)?;
+                    datadir::set_aside(self.host(at), &planned.datadir, path)?;
                 }
                 // It comes back with what it has.
                 _ if was_there => {}
                 // It has no place in the new history anyway. Without one in the old history it
                 // cannot return there by mistake either.
-                _ => files::give_place_up(
+                _ => place::give_place_up(
                     self.host(at),
                     &planned.datadir,
                     self.run.dir.id().as_str(),
-                    files::LOADED,
+                    reasons::LOADED,
                     false,
                 )?,
             }
@@ -163,7 +165,7 @@ impl Restore<'_> {
             return Err(self.wrong(RestoreStep::Rejoin, at, reason));
         }
         if !state.nodes[at].overtaken
-            && files::remove_half_copy(self.host(at), &planned.datadir, path)?
+            && datadir::remove_half_copy(self.host(at), &planned.datadir, path)?
         {
             self.run.events.note(format!(
                 "what has arrived of an earlier copy to {} is removed: no server starts with half of one",

@@ -2,14 +2,16 @@
 
 use std::time::{Duration, Instant};
 
+use refloat_host::place;
+
 use super::Restore;
 use super::standing::values_of_options;
 use super::state::{RestoreError, RestoreState, RestoreStep};
 use crate::control::StartAs;
-use crate::files;
 use crate::join::{Joining, Seen, look};
 use crate::journal::LogMark;
 use crate::member::Member;
+use crate::reasons;
 
 /// How long a node's `grastate.dat` may lack the history that the node reports.
 const FILE_PATIENCE: Duration = Duration::from_secs(20);
@@ -35,11 +37,11 @@ impl Restore<'_> {
         let log = LogMark::of_node_that_is_down(control, member);
         let start_first = || -> Result<(), RestoreError> {
             control.end_standalone()?;
-            files::give_place_up(
+            place::give_place_up(
                 self.host(at),
                 &state.plan.nodes[at].datadir,
                 self.run.dir.id().as_str(),
-                files::LOADED,
+                reasons::LOADED,
                 true,
             )?;
             self.others_are_down(state, STEP)?;

@@ -219,10 +219,10 @@ pub(super) fn choose(
 
 #[cfg(test)]
 mod tests {
+    use refloat_host::{GraState, datadir::Folder};
+
     use super::*;
-    use crate::files::Folder;
     use crate::fixtures::{state, view};
-    use crate::grastate::GraState;
     use crate::restore::Rates;
 
     fn down(seqnos: &[Option<u64>]) -> ClusterView {

@@ -5,7 +5,6 @@ use refloat_run::Owner;
 use super::Restore;
 use super::state::{RestoreError, RestoreState};
 use crate::claim::{Claim, Claimed};
-use crate::files;
 
 /// While this exists, this process drives the restore.
 #[derive(Debug)]
@@ -61,7 +60,7 @@ impl Restore<'_> {
         ) {
             let path = Claim::path(&earlier.plan.nodes[at].datadir);
             // A claim that stays behind is reported by whoever finds it.
-            let _ = files::remove(host, &path);
+            let _ = host.remove(&path);
         }
     }
 

@@ -5,11 +5,11 @@
 
 use std::time::{Duration, Instant};
 
+use refloat_host::{GraState, datadir, place};
+
 use super::Restore;
 use super::state::{RestoreError, RestoreState, RestoreStep};
 use crate::control::StartAs;
-use crate::files;
-use crate::grastate::GraState;
 use crate::join::{Joining, Seen, look};
 use crate::journal::LogMark;
 use crate::node::{NodeState, Role};
@@ -42,7 +42,7 @@ impl Restore<'_> {
                 continue;
             }
             let host = self.host(at);
-            let is_there = files::exists(host, &path)?;
+            let is_there = host.exists(&path)?;
             if progress.aside.is_some() && is_there {
                 continue;
             }
@@ -53,7 +53,7 @@ impl Restore<'_> {
             // Record it first: anyone who looks for the old data then finds both names.
             state.nodes[at].aside = Some(path.clone());
             self.write(state)?;
-            files::set_aside(host, &state.plan.nodes[at].datadir, &path)?;
+            datadir::set_aside(host, &state.plan.nodes[at].datadir, &path)?;
             self.run.events.note(format!(
                 "the old data of {} are in {}",
                 self.members[at].name,
@@ -149,7 +149,7 @@ impl Restore<'_> {
             control.start(StartAs::Member, &[])?;
         } else {
             self.may_begin_again(state, uuid, step)?;
-            files::allow_to_begin(self.host(at), &state.plan.nodes[at].datadir)?;
+            place::allow_to_begin(self.host(at), &state.plan.nodes[at].datadir)?;
             control.start(StartAs::First, &[])?;
         }
         let begun = Instant::now();

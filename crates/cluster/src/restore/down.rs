@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use refloat_host::{GraState, datadir};
+
 use super::Restore;
 use super::state::{RestoreError, RestoreState, RestoreStep};
 use crate::control::Control;
 use crate::error::ControlError;
-use crate::files;
-use crate::grastate::GraState;
 use crate::join::{is_down, runs};
 
 /// How long a server process that no longer answers may take to end.
@@ -21,7 +21,7 @@ impl Restore<'_> {
     }
 
     fn works_in_its_folder(&self, state: &RestoreState, at: usize) -> Result<bool, RestoreError> {
-        let server = files::server_in(self.host(at), &state.plan.nodes[at].datadir)?;
+        let server = datadir::server_in(self.host(at), &state.plan.nodes[at].datadir)?;
         Ok(server.is_some())
     }
 

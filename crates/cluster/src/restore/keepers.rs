@@ -1,6 +1,6 @@
 //! Finds programs on a node's machine that start and stop servers on their own.
 
-use crate::host::Host;
+use refloat_host::Host;
 
 /// Their names, cut off at 15 bytes as the kernel does, and what they do to a server.
 const KEEPERS: [(&str, &str); 11] = [

@@ -10,13 +10,12 @@ use std::fmt::Write as _;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use refloat_host::{Host, chain, last_line};
 use refloat_run::own::{RATES_SCHEMA, RATES_TABLES, namesakes};
 use refloat_wire::{ConnectOptions, Connection, Error, Target};
 
 use super::rates::{Rate, RateFrom, Rates};
 use crate::advise::receives_at;
-use crate::error::chain;
-use crate::host::{Host, last_line};
 use crate::member::{Member, impatient};
 use crate::restore::seen::datadir_of;
 use crate::view::ClusterView;

@@ -1,5 +1,6 @@
 //! Plans a restore, and collects what stands against it. Looking changes nothing.
 
+use refloat_host::datadir::{self, Folder};
 use refloat_load::LoadOptions;
 
 use super::alone::alone;
@@ -9,7 +10,6 @@ use super::rates::Rates;
 use super::room::Room;
 use super::seen::{Seen, datadir_of};
 use crate::advise::Shown;
-use crate::files::{self, Folder};
 use crate::member::Member;
 use crate::view::{ClusterView, NodeView};
 
@@ -385,7 +385,7 @@ fn old_data(folder: &Folder, needed: u64, room: &mut Room<'_>, run_id: &str) -> 
         None => match room.take_more(folder, folder.used.min(needed)) {
             Ok(()) => {
                 return OldData::Aside {
-                    path: files::aside_of(&folder.path, run_id),
+                    path: datadir::aside_of(&folder.path, run_id),
                 };
             }
             Err(reason) => reason,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::files::Folder;
+use refloat_host::datadir::Folder;
 
 /// The nodes' disks, by the name that their machine gives them.
 #[derive(Debug, Default)]

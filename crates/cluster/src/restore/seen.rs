@@ -2,13 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
+use refloat_host::{
+    chain,
+    datadir::{self, Folder},
+};
 use refloat_run::settings::Facts;
 use refloat_wire::Connection;
 
 use super::keepers;
 use crate::control::Control;
-use crate::error::chain;
-use crate::files::{self, Folder};
 use crate::join::runs;
 use crate::member::{Member, impatient};
 use crate::observe::values;
@@ -41,7 +43,7 @@ pub(super) fn see(member: &Member, node: &NodeView, control: Option<&Control>) -
     let folder = member
         .host
         .as_ref()
-        .map(|host| files::look_at(host, &datadir).map_err(|error| chain(&error)));
+        .map(|host| datadir::look_at(host, &datadir).map_err(|error| chain(&error)));
     let Some(control) = control else {
         return Seen {
             folder,

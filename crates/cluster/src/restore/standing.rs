@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use refloat_host::{chain, place};
 use refloat_wire::{ConnectOptions, Connection, Target};
 
 use super::Restore;
 use super::state::{RestoreError, RestoreState, RestoreStep};
-use crate::error::chain;
-use crate::files;
 use crate::join::{Joining, Seen, look};
 use crate::journal::LogMark;
 use crate::member::{Member, impatient};
 use crate::observe::values;
+use crate::reasons;
 
 /// How long a server that was stopped may keep answering.
 const DOWN_PATIENCE: Duration = Duration::from_secs(900);
@@ -112,11 +112,11 @@ impl Restore<'_> {
         }
         self.note_place(state, at, STEP)?;
         self.holds_what_is_newest(state)?;
-        files::give_place_up(
+        place::give_place_up(
             self.host(at),
             &state.plan.nodes[at].datadir,
             self.run.dir.id().as_str(),
-            files::LOADED,
+            reasons::LOADED,
             false,
         )?;
         self.start_alone(state, STEP)

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use refloat_host::HostError;
 use refloat_load::{LeftMarks, LoadError};
 use refloat_run::{RunDir, RunDirError};
 use refloat_verify::VerifyError;
 use serde::{Deserialize, Serialize};
 
 use super::planned::{RestorePlan, RestoreWay};
-use crate::error::{ControlError, HostError};
+use crate::error::ControlError;
 use crate::rejoin::{RejoinError, Rejoined};
 
 /// The file in a run's folder that records how far a restore has come.

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use refloat_host::{Host, chain};
 use refloat_load::{GaleraMode, GaleraOptions, LoadFailure};
 use refloat_run::settings::Durability;
 use refloat_run::{Run, RunDir};
@@ -10,8 +11,6 @@ use refloat_wire::Connection;
 
 use super::Restore;
 use super::state::{Loaded, RestoreError, RestoreState, RestoreStep};
-use crate::error::chain;
-use crate::host::Host;
 use crate::join::{brief, look};
 use crate::observe::ask;
 use crate::restore::planned::RestoreWay;

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use refloat_cluster::Member;
 use refloat_cluster::advise::{
     Advice, AdviseOptions, Candidate, Effect, Mistake, MistakeKind, Shown, Suggestion, advise,
 };
-use refloat_cluster::{Host, Member};
+use refloat_host::Host;
 use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, SstMethod};
 use refloat_testkit::servers;
 use refloat_wire::{ConnectOptions, Connection};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use refloat_cluster::{ClusterFile, Host, Member};
+use refloat_cluster::{ClusterFile, Member};
+use refloat_host::Host;
 use refloat_sandbox::{EphemeralCluster, GaleraNode};
 use refloat_wire::{ConnectOptions, Connection};
 

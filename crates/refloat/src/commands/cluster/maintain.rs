@@ -10,9 +10,10 @@ use anyhow::Context as _;
 use clap::Args;
 use refloat_cluster::advise::Advice;
 use refloat_cluster::{
-    CameBy, HoldPlan, HoldWish, Host, MaintainError, MaintainLimits, MaintainState, Maintained,
+    CameBy, HoldPlan, HoldWish, MaintainError, MaintainLimits, MaintainState, Maintained,
     Maintenance, Observation, WantedTables, Work, observe, open_maintenance, plan_hold,
 };
+use refloat_host::Host;
 use refloat_report::maintain as face;
 use refloat_run::events::RunResult;
 use refloat_run::{Run, RunDir};

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use refloat_cluster::advise::{Candidate, Shown};
 use refloat_cluster::{
-    ClusterFile, ClusterView, Control, ControlError, Host, Member, NodeConfig, discover,
+    ClusterFile, ClusterView, Control, ControlError, Member, NodeConfig, discover,
 };
+use refloat_host::Host;
 use refloat_run::settings::{GCACHE_MEMORY, GCACHE_PURGE, list_on_server};
 use refloat_sandbox::{GaleraNode, Instance, Sandbox};
 use refloat_wire::{ConnectOptions, Connection, Target};

@@ -10,8 +10,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::HostError;
-use crate::error::plain;
+use crate::error::{HostError, plain};
 
 /// How long a look at a machine may take.
 const LOOK: Duration = Duration::from_secs(120);
@@ -113,7 +112,7 @@ impl Host {
 
     /// A path that the machine's option files give its server with this option, written with
     /// dashes. `None`: they give none, or cannot be read.
-    pub(crate) fn option(&self, name: &str) -> Option<PathBuf> {
+    pub fn option(&self, name: &str) -> Option<PathBuf> {
         let either = name.replace('-', "[-_]");
         let script = format!(
             "PATH=$PATH:/usr/sbin:/usr/local/bin; {{ my_print_defaults --mysqld || my_print_defaults mysqld server; }} 2>/dev/null \
@@ -126,7 +125,7 @@ impl Host {
     }
 
     /// The names in a folder, including hidden ones. `None`: it cannot be read.
-    pub(crate) fn names(&self, folder: &Path) -> Option<Vec<String>> {
+    pub fn names(&self, folder: &Path) -> Option<Vec<String>> {
         let folder = Self::word(&folder.to_string_lossy());
         let output = self.run(&format!("ls -A -- {folder}/")).ok()?;
         let names = String::from_utf8_lossy(&output.stdout);
@@ -213,14 +212,14 @@ impl Host {
     }
 
     /// Quotes a text as one word for a shell.
-    pub(crate) fn word(text: &str) -> String {
+    pub fn word(text: &str) -> String {
         format!("'{}'", text.replace('\'', r"'\''"))
     }
 }
 
 /// The last line of a failed program's output. What `ssh` says about an unknown key is a page that
 /// ends with what it means.
-pub(crate) fn last_line(said: &[u8]) -> String {
+pub fn last_line(said: &[u8]) -> String {
     let text = String::from_utf8_lossy(said);
     let mut lines = text.lines().rev();
     plain(
@@ -231,7 +230,7 @@ pub(crate) fn last_line(said: &[u8]) -> String {
 }
 
 /// Ports that something listens on, from the kernel's socket table (`proc(5)`: `/proc/net/tcp`).
-pub(crate) fn listening(table: &str) -> impl Iterator<Item = u16> {
+pub fn listening(table: &str) -> impl Iterator<Item = u16> {
     const LISTEN: &str = "0A";
     table.lines().filter_map(|line| {
         let mut words = line.split_ascii_whitespace().skip(1);

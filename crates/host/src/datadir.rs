@@ -1,21 +1,10 @@
-//! Work on the files of a node: giving up its place in the cluster, and setting its old data aside.
+//! Data directories: what they hold, which server works in them, and setting them aside for a copy.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use crate::error::{HostError, plain};
+use crate::error::HostError;
+use crate::files::word;
 use crate::host::Host;
-
-/// Why a node has given up its place, as a comment in its `grastate.dat` for whoever finds it.
-pub(crate) const LOADED: &str = "# refloat cluster restore: rows came into these tables without write-sets, so this node has no place in the old\n\
-    # history any more: with its old seqno it would join by IST, and differ from the others for ever.\n";
-/// The same for a node that went on without the others.
-pub(crate) const ASTRAY: &str = "# refloat cluster rejoin: this node has gone on without the others, or they without it: with its old seqno it would\n\
-    # join by IST, and differ from them for ever.\n";
-/// The same for a node whose data were discarded.
-pub(crate) const DISCARDED: &str = "# refloat cluster rejoin --discard: what this node held was given up, so that it takes a full copy.\n";
-/// The UUID of no history.
-pub(crate) const NOWHERE: &str = "00000000-0000-0000-0000-000000000000";
 
 /// A data directory, as its machine shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,12 +24,11 @@ pub struct Folder {
     pub holds: bool,
 }
 
-/// How long a script may take. Adding up the size of a data directory with very many files takes
-/// minutes.
-const PATIENCE: Duration = Duration::from_secs(3600);
-
 /// Looks at a data directory.
-pub(crate) fn look_at(host: &Host, datadir: &Path) -> Result<Folder, HostError> {
+///
+/// # Errors
+/// [`HostError`]: the machine cannot be reached, or says why not.
+pub fn look_at(host: &Host, datadir: &Path) -> Result<Folder, HostError> {
     let word = word(datadir);
     let script = format!(
         "real=$(readlink -f -- {word}) && [ -d \"$real\" ] || {{ echo 'there is no such folder' >&2; exit 1; }}\n\
@@ -56,7 +44,7 @@ pub(crate) fn look_at(host: &Host, datadir: &Path) -> Result<Folder, HostError> 
          fi\n\
          if [ -e \"$real/ibdata1\" ] || [ -d \"$real/mysql\" ]; then echo data; fi"
     );
-    let said = run(host, &script, datadir)?;
+    let said = host.look(&script, datadir)?;
     let mut lines = said.lines();
     let mut next = || lines.next().unwrap_or_default().trim().to_owned();
     let path = PathBuf::from(next());
@@ -92,107 +80,31 @@ done; :"#;
 /// The process of a server that has its data there, whoever started it; a server works in its data
 /// directory. `None`: there is none, or it belongs to an account whose processes cannot be seen. A
 /// server may also be run by a dynamic loader that is given by name.
-pub(crate) fn server_in(host: &Host, datadir: &Path) -> Result<Option<u32>, HostError> {
+///
+/// # Errors
+/// [`HostError`]: the machine cannot be reached, or says why not.
+pub fn server_in(host: &Host, datadir: &Path) -> Result<Option<u32>, HostError> {
     let script = format!(
         "cd -- {} 2>/dev/null || exit 0\n{SERVER_HERE}",
         word(datadir)
     );
-    Ok(run(host, &script, datadir)?.trim().parse().ok())
-}
-
-/// Gives up a node's place in its cluster. With such a file no donor lets it join by IST, whatever
-/// position its tables hold, and a cluster that it bootstraps has a new history. The old file is
-/// kept beside it.
-pub(crate) fn give_place_up(
-    host: &Host,
-    datadir: &Path,
-    run_id: &str,
-    why: &str,
-    safe_to_bootstrap: bool,
-) -> Result<(), HostError> {
-    let text = place(why, NOWHERE, "-1", safe_to_bootstrap);
-    write_place(host, datadir, run_id, &text)
-}
-
-/// Writes down the place of a node whose tables are there, and whether it may bootstrap the
-/// cluster. The old file is kept beside it.
-pub(crate) fn give_place_back(
-    host: &Host,
-    datadir: &Path,
-    run_id: &str,
-    (uuid, seqno): (&str, u64),
-    safe_to_bootstrap: bool,
-) -> Result<(), HostError> {
-    let text = place("", uuid, &seqno.to_string(), safe_to_bootstrap);
-    write_place(host, datadir, run_id, &text)
-}
-
-fn place(why: &str, uuid: &str, seqno: &str, safe_to_bootstrap: bool) -> String {
-    format!(
-        "# GALERA saved state\n{why}version: 2.1\nuuid:    {uuid}\nseqno:   {seqno}\nsafe_to_bootstrap: {}\n",
-        u8::from(safe_to_bootstrap)
-    )
-}
-
-fn write_place(host: &Host, datadir: &Path, run_id: &str, text: &str) -> Result<(), HostError> {
-    let (text, keep) = (
-        Host::word(text),
-        Host::word(&format!("grastate.dat.refloat-{run_id}")),
-    );
-    let script = format!(
-        "cd -- {}\n\
-         [ -e {keep} ] || {{ cp -p -- grastate.dat .grastate.keep; sync -- .grastate.keep; mv -- .grastate.keep {keep}; }}\n\
-         cp -p -- grastate.dat .grastate.new; printf %s {text} >.grastate.new; sync -- .grastate.new\n\
-         mv -f -- .grastate.new grastate.dat; sync -- grastate.dat .",
-        word(datadir)
-    );
-    change(host, &script, datadir, datadir)
+    Ok(host.look(&script, datadir)?.trim().parse().ok())
 }
 
 /// The name under which a data directory is set aside.
-pub(crate) fn aside_of(datadir: &Path, run_id: &str) -> PathBuf {
+pub fn aside_of(datadir: &Path, run_id: &str) -> PathBuf {
     let mut name = datadir.as_os_str().to_owned();
     name.push(format!(".refloat-{run_id}"));
     name.into()
 }
 
-/// Writes a small file atomically, readable by its owner only.
-pub(crate) fn put(host: &Host, path: &Path, text: &str) -> Result<(), HostError> {
-    let script = format!(
-        "umask 077; file={}; printf '%s\\n' {} >\"$file.new\"; sync -- \"$file.new\"; mv -f -- \"$file.new\" \"$file\"; sync -- \"${{file%/*}}/\"",
-        word(path),
-        Host::word(text)
-    );
-    change(host, &script, path, path.parent().unwrap_or(path))
-}
-
-pub(crate) fn remove(host: &Host, path: &Path) -> Result<(), HostError> {
-    run(host, &format!("rm -f -- {}", word(path)), path).map(drop)
-}
-
-/// Whether something with this name exists.
-pub(crate) fn exists(host: &Host, path: &Path) -> Result<bool, HostError> {
-    let script = format!("[ ! -e {} ] || echo yes", word(path));
-    Ok(!run(host, &script, path)?.trim().is_empty())
-}
-
-/// Lets the one node that holds the newest state of a history bootstrap its cluster again, in the
-/// same history.
-pub(crate) fn allow_to_begin(host: &Host, datadir: &Path) -> Result<(), HostError> {
-    let script = format!(
-        "cd -- {}\n\
-         cp -p -- grastate.dat .grastate.new\n\
-         {{ grep -v '^safe_to_bootstrap:' grastate.dat; echo 'safe_to_bootstrap: 1'; }} >.grastate.new; sync -- .grastate.new\n\
-         mv -f -- .grastate.new grastate.dat; sync -- grastate.dat .",
-        word(datadir)
-    );
-    change(host, &script, datadir, datadir)
-}
-
 /// Sets a data directory aside and creates an empty one in its place, for the same account and with
 /// the same certificates. If this run has already set data aside, those stay: what has taken their
 /// place since is not a copy of anything yet.
-pub(crate) fn set_aside(host: &Host, folder: &Path, aside: &Path) -> Result<(), HostError> {
+///
+/// # Errors
+/// [`HostError`]: the machine cannot be reached, or says why not.
+pub fn set_aside(host: &Host, folder: &Path, aside: &Path) -> Result<(), HostError> {
     let script = format!(
         "real={real}; aside={aside}; new=\"$real.refloat-new\"\n\
          [ -e \"$aside\" ] || mv -T -- \"$real\" \"$aside\"\n\
@@ -206,7 +118,8 @@ pub(crate) fn set_aside(host: &Host, folder: &Path, aside: &Path) -> Result<(), 
         real = word(folder),
         aside = word(aside)
     );
-    change(host, &script, folder, folder.parent().unwrap_or(folder))
+    host.change(&script, folder, folder.parent().unwrap_or(folder))
+        .map(drop)
 }
 
 /// Removes what a failed copy has left in a data directory whose old data are set aside, and
@@ -216,11 +129,10 @@ pub(crate) fn set_aside(host: &Host, folder: &Path, aside: &Path) -> Result<(), 
 /// Certificates and error logs stay, and so does what a person may have put there for a server:
 /// empty folders, and files that equal those in the old data. Nothing is touched if no copy has
 /// begun, if the old data are not there, or if a server runs.
-pub(crate) fn remove_half_copy(
-    host: &Host,
-    folder: &Path,
-    aside: &Path,
-) -> Result<bool, HostError> {
+///
+/// # Errors
+/// [`HostError`]: the machine cannot be reached, or says why not.
+pub fn remove_half_copy(host: &Host, folder: &Path, aside: &Path) -> Result<bool, HostError> {
     let script = format!(
         "real={real}; aside={aside}\n\
          [ -e \"$aside/ibdata1\" ] && [ ! \"$aside\" -ef \"$real\" ] || exit 0\n\
@@ -241,7 +153,7 @@ pub(crate) fn remove_half_copy(
         real = word(folder),
         aside = word(aside)
     );
-    let said = changed(host, &script, folder, folder.parent().unwrap_or(folder))?;
+    let said = host.change(&script, folder, folder.parent().unwrap_or(folder))?;
     Ok(!said.trim().is_empty())
 }
 
@@ -260,7 +172,10 @@ done; :"#;
 
 /// The process of the script that receives a full copy into this folder. `None`: no copy is under
 /// way.
-pub(crate) fn copy_comes(host: &Host, datadir: &Path) -> Result<Option<u32>, HostError> {
+///
+/// # Errors
+/// [`HostError`]: the machine cannot be reached, or says why not.
+pub fn copy_comes(host: &Host, datadir: &Path) -> Result<Option<u32>, HostError> {
     // The number that a killed script left behind may belong to another process by now.
     let script = format!(
         "cd -- {} 2>/dev/null || exit 0\n\
@@ -276,66 +191,11 @@ pub(crate) fn copy_comes(host: &Host, datadir: &Path) -> Result<Option<u32>, Hos
     Ok(String::from_utf8_lossy(&said.stdout).trim().parse().ok())
 }
 
-fn word(path: &Path) -> String {
-    Host::word(&path.to_string_lossy())
-}
-
-/// Runs a script that changes something about `path`, up to the first command that fails. A shell
-/// outlives its parent if that is killed, so the next script waits for it, by a lock on `folder`.
-fn change(host: &Host, script: &str, path: &Path, folder: &Path) -> Result<(), HostError> {
-    changed(host, script, path, folder).map(drop)
-}
-
-/// Like [`change`], and returns the output of the script.
-fn changed(host: &Host, script: &str, path: &Path, folder: &Path) -> Result<String, HostError> {
-    let script = format!(
-        "set -e; lock={}\n\
-         if [ -r \"$lock\" ] && command -v flock >/dev/null; then exec 9<\"$lock\"; flock 9; fi\n{script}",
-        word(folder)
-    );
-    run(host, &script, path)
-}
-
-fn run(host: &Host, script: &str, path: &Path) -> Result<String, HostError> {
-    let output = host.run_for(script, PATIENCE)?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    Err(HostError::Read {
-        path: path.to_owned(),
-        host: host.name().to_owned(),
-        reason: plain(&String::from_utf8_lossy(&output.stderr)),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
 
     use super::*;
-    use crate::grastate::GraState;
-
-    #[test]
-    fn a_place_is_given_up_and_what_was_there_is_kept() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("grastate.dat");
-        let old = "uuid: 30ba41b5-e6ea-11f1-acb3-d71df7acd2d5\nseqno: 7\nsafe_to_bootstrap: 1\n";
-        fs::write(&file, old).unwrap();
-        for safe in [false, true] {
-            give_place_up(&Host::Local, folder.path(), "r1", LOADED, safe).unwrap();
-            let now = GraState::parse(&fs::read_to_string(&file).unwrap()).unwrap();
-            assert!(!now.has_history());
-            assert_eq!((now.seqno, now.safe_to_bootstrap), (None, Some(safe)));
-        }
-        let kept = fs::read_to_string(folder.path().join("grastate.dat.refloat-r1")).unwrap();
-        assert_eq!(kept, old, "the second time does not write over it");
-        fs::write(&file, old.replace("strap: 1", "strap: 0")).unwrap();
-        allow_to_begin(&Host::Local, folder.path()).unwrap();
-        assert_eq!(fs::read_to_string(&file).unwrap(), old, "its place is kept");
-        let error =
-            give_place_up(&Host::Local, Path::new("/no/such"), "r1", LOADED, true).unwrap_err();
-        assert!(error.to_string().contains("/no/such"), "{error}");
-    }
 
     #[test]
     fn a_script_that_receives_a_copy_is_found_without_its_file() {
@@ -410,30 +270,6 @@ mod tests {
         left.sort();
         assert_eq!(left, ["binlog", "keys.txt", "node.err", "server-key.pem"]);
         assert!(aside.join("ibdata1").exists());
-    }
-
-    #[test]
-    fn a_shell_that_outlived_its_program_is_waited_for() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("claim.json");
-        let mut outlived = std::process::Command::new("flock")
-            .arg(folder.path())
-            .args(["sh", "-c", "sleep 1; echo old >claim.json"])
-            .current_dir(folder.path())
-            .spawn()
-            .unwrap();
-        let holds = || {
-            let mut other = std::process::Command::new("flock");
-            let free = other.arg("-n").arg(folder.path()).arg("true").status();
-            !free.unwrap().success()
-        };
-        while !holds() {
-            std::thread::yield_now();
-        }
-        put(&Host::Local, &file, "new").unwrap();
-        assert_eq!(fs::read_to_string(&file).unwrap(), "new\n");
-        outlived.wait().unwrap();
-        assert_eq!(fs::read_to_string(&file).unwrap(), "new\n");
     }
 
     #[test]

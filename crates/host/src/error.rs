@@ -1,0 +1,58 @@
+//! Why a machine could not be asked, and text for messages.
+
+use std::path::PathBuf;
+
+/// How many characters of a log line are shown.
+const LINE_MOST: usize = 400;
+
+/// Why a machine could not be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// A program could not be started on this machine.
+    #[error("cannot run {program}")]
+    Spawn {
+        /// Name of the program.
+        program: String,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// The machine did not answer in time.
+    #[error("what was asked of {host} did not end within {seconds} s")]
+    Slow {
+        /// Name of the machine.
+        host: String,
+        /// The time limit.
+        seconds: u64,
+    },
+    /// A file could not be read.
+    #[error("cannot read {path} on {host}: {reason}")]
+    Read {
+        /// Path of the file.
+        path: PathBuf,
+        /// Name of the machine.
+        host: String,
+        /// The system's error text.
+        reason: String,
+    },
+}
+
+/// An error and its causes, as one fragment of text.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let words = cause.to_string();
+        if !text.ends_with(&words) {
+            text.push_str(": ");
+            text.push_str(&words);
+        }
+        next = cause.source();
+    }
+    text
+}
+
+/// Foreign text, as one line that is safe to show.
+pub fn plain(line: &str) -> String {
+    let line = line.trim().chars().take(LINE_MOST);
+    line.map(|c| if c.is_control() { ' ' } else { c }).collect()
+}

@@ -1,0 +1,111 @@
+//! Small files on a machine, and scripts that change something about them.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::error::{HostError, plain};
+use crate::host::Host;
+
+/// How long a script may take. Adding up the size of a data directory with very many files takes
+/// minutes.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+impl Host {
+    /// Writes a small file atomically, readable by its owner only.
+    ///
+    /// # Errors
+    /// [`HostError`]: it cannot be written, or the machine cannot be reached.
+    pub fn put(&self, path: &Path, text: &str) -> Result<(), HostError> {
+        let script = format!(
+            "umask 077; file={}; printf '%s\\n' {} >\"$file.new\"; sync -- \"$file.new\"; mv -f -- \"$file.new\" \"$file\"; sync -- \"${{file%/*}}/\"",
+            word(path),
+            Self::word(text)
+        );
+        self.change(&script, path, path.parent().unwrap_or(path))
+            .map(drop)
+    }
+
+    /// Removes a file. That there is none is fine.
+    ///
+    /// # Errors
+    /// As [`Self::put`].
+    pub fn remove(&self, path: &Path) -> Result<(), HostError> {
+        self.look(&format!("rm -f -- {}", word(path)), path)
+            .map(drop)
+    }
+
+    /// Whether something with this name exists.
+    ///
+    /// # Errors
+    /// As [`Self::put`].
+    pub fn exists(&self, path: &Path) -> Result<bool, HostError> {
+        let script = format!("[ ! -e {} ] || echo yes", word(path));
+        Ok(!self.look(&script, path)?.trim().is_empty())
+    }
+
+    /// Runs a script that changes something about `path`, up to the first command that fails, and
+    /// returns its output. A shell outlives its parent if that is killed, so the next script waits
+    /// for it, by a lock on `folder`.
+    pub(crate) fn change(
+        &self,
+        script: &str,
+        path: &Path,
+        folder: &Path,
+    ) -> Result<String, HostError> {
+        let script = format!(
+            "set -e; lock={}\n\
+             if [ -r \"$lock\" ] && command -v flock >/dev/null; then exec 9<\"$lock\"; flock 9; fi\n{script}",
+            word(folder)
+        );
+        self.look(&script, path)
+    }
+
+    /// Runs a script about `path`, and returns its output.
+    pub(crate) fn look(&self, script: &str, path: &Path) -> Result<String, HostError> {
+        let output = self.run_for(script, PATIENCE)?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        Err(HostError::Read {
+            path: path.to_owned(),
+            host: self.name().to_owned(),
+            reason: plain(&String::from_utf8_lossy(&output.stderr)),
+        })
+    }
+}
+
+/// A path as one word for a shell.
+pub fn word(path: &Path) -> String {
+    Host::word(&path.to_string_lossy())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_shell_that_outlived_its_program_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("claim.json");
+        let mut outlived = std::process::Command::new("flock")
+            .arg(folder.path())
+            .args(["sh", "-c", "sleep 1; echo old >claim.json"])
+            .current_dir(folder.path())
+            .spawn()
+            .unwrap();
+        let holds = || {
+            let mut other = std::process::Command::new("flock");
+            let free = other.arg("-n").arg(folder.path()).arg("true").status();
+            !free.unwrap().success()
+        };
+        while !holds() {
+            std::thread::yield_now();
+        }
+        Host::Local.put(&file, "new").unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new\n");
+        outlived.wait().unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new\n");
+    }
+}

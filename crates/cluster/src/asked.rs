@@ -157,10 +157,8 @@ impl Start<'_> {
 
     /// The server's own options, ignoring the donors in `given`.
     fn own(&self, given: &str) -> Result<Own, String> {
-        let (host, defaults) = match self.control {
-            Control::Sandbox(node) => (&Host::Local, node.config().to_string_lossy().into_owned()),
-            Control::Systemd { host, .. } | Control::Commands { host, .. } => (host, String::new()),
-        };
+        let defaults = self.member.defaults_file.as_deref();
+        let defaults = defaults.unwrap_or(Path::new("")).to_string_lossy();
         let folder = self.member.folder();
         let script = format!(
             "datadir={} defaults={} given={}\n{LOOK}",
@@ -168,7 +166,11 @@ impl Start<'_> {
             Host::word(&defaults),
             Host::word(given)
         );
-        let output = host.run(&script).map_err(|error| chain(&error))?;
+        let output = self
+            .control
+            .host()
+            .run(&script)
+            .map_err(|error| chain(&error))?;
         if !output.status.success() {
             return Err(format!(
                 "its option files cannot be read ({})",

@@ -36,18 +36,22 @@ pub struct NodeConfig {
     /// journal.
     #[serde(default)]
     pub log: Option<PathBuf>,
+    /// Option file of its server, if it reads only that one (`--defaults-file`).
+    #[serde(default)]
+    pub defaults_file: Option<PathBuf>,
+    /// Whether it runs on this machine, wherever its URL leads: a container has an address of its
+    /// own.
+    #[serde(default)]
+    pub local: bool,
     /// How to start and stop it. Without it, the node can only be looked at.
     #[serde(default)]
     pub control: Option<ControlConfig>,
 }
 
-/// How to start and stop a node: with the sandbox, systemd, or commands.
+/// How to start and stop a node: with systemd, or commands.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ControlConfig {
-    /// Name of a sandbox instance on this machine.
-    #[serde(default)]
-    pub sandbox: Option<String>,
     /// Name of a systemd unit.
     #[serde(default)]
     pub systemd: Option<String>,
@@ -67,6 +71,13 @@ pub struct ControlConfig {
     /// other: that is not known.
     #[serde(default)]
     pub running: Option<String>,
+    /// Command that ends it at once, with all that it has started. Default: the one that stops it.
+    #[serde(default)]
+    pub kill: Option<String>,
+    /// Command that prints the position of a node that is down, as its last word: `UUID:SEQNO`.
+    /// With it, the command that starts the node has to recover its position too.
+    #[serde(default)]
+    pub recover: Option<String>,
 }
 
 impl ClusterFile {
@@ -121,6 +132,12 @@ impl ClusterFile {
             {
                 return Err(format!("node {}: ssh names no machine", node.name));
             }
+            if node.local && node.ssh.is_some() {
+                return Err(format!(
+                    "node {}: it is local, or reached by ssh",
+                    node.name
+                ));
+            }
             if let Some(control) = &node.control {
                 control
                     .check()
@@ -152,16 +169,18 @@ impl ControlConfig {
             &self.bootstrap,
             &self.start_standalone,
             &self.running,
+            &self.kill,
+            &self.recover,
         ];
         let commands = commands.into_iter().any(Option::is_some);
-        let ways = [self.sandbox.is_some(), self.systemd.is_some(), commands];
+        let ways = [self.systemd.is_some(), commands];
         match ways.iter().filter(|way| **way).count() {
-            0 => Err("control is empty: give sandbox, systemd, or start and stop".to_owned()),
+            0 => Err("control is empty: give systemd, or start and stop".to_owned()),
             1 if commands && (self.start.is_none() || self.stop.is_none()) => {
                 Err("control needs both start and stop".to_owned())
             }
             1 => Ok(()),
-            _ => Err("control takes one of sandbox, systemd and commands".to_owned()),
+            _ => Err("control takes systemd or commands, not both".to_owned()),
         }
     }
 }
@@ -193,7 +212,9 @@ mod tests {
             [[node]]
             name = "n3"
             url = "mysql://root@127.0.0.1:3307/"
-            control = { sandbox = "c-3" }
+            local = true
+            defaults_file = "/srv/c-3/my.cnf"
+            control = { start = "run me", stop = "end me", kill = "end me now", recover = "find me" }
             [[node]]
             name = "n4"
             url = "mysql://root@10.0.0.4/"
@@ -225,8 +246,13 @@ mod tests {
             (node("control={start='x'}"), "node b: control needs both"),
             (node("control={running='x'}"), "node b: control needs both"),
             (
-                node("control={systemd='x',sandbox='y'}"),
-                "node b: control takes one",
+                node("control={systemd='x',start='y',stop='z'}"),
+                "node b: control takes systemd or commands",
+            ),
+            (node("control={sandbox='b'}"), "unknown field `sandbox`"),
+            (
+                node("local=true\nssh='b'"),
+                "node b: it is local, or reached by ssh",
             ),
             (
                 node("[[node]]\nname='a'\nurl='mysql://c/'"),

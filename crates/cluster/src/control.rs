@@ -1,11 +1,10 @@
-//! Starting and stopping a node: with the sandbox, systemd, or commands that the user gives.
+//! Starting and stopping a node: with systemd, or commands that the user gives.
 
 mod asking;
 mod look;
 mod standalone;
 
 use refloat_host::{Host, chain, plain};
-use refloat_sandbox::{GaleraNode, NodeStart};
 
 use crate::config::ControlConfig;
 use crate::error::ControlError;
@@ -22,8 +21,6 @@ const COMMAND: &str = "by the command of the list";
 /// How a node is started and stopped.
 #[derive(Debug)]
 pub enum Control {
-    /// A sandbox node on this machine.
-    Sandbox(Box<GaleraNode>),
     /// A systemd unit.
     Systemd {
         /// The machine that the unit is on.
@@ -45,6 +42,10 @@ pub enum Control {
         standalone: Option<String>,
         /// Tells by its exit code whether the node runs.
         running: Option<String>,
+        /// Ends it at once, with all that it has started.
+        kill: Option<String>,
+        /// Prints the position of a node that is down.
+        recover: Option<String>,
     },
 }
 
@@ -58,38 +59,42 @@ pub enum StartAs {
 }
 
 impl Control {
-    /// The control that a list of nodes gives for one of them. `None`: it gives none. `find` looks
-    /// up a node of the sandbox.
-    ///
-    /// # Errors
-    /// [`ControlError`]: the sandbox has no such node.
-    pub fn of(
-        config: &ControlConfig,
-        host: &Host,
-        find: impl FnOnce(&str) -> Result<GaleraNode, refloat_sandbox::Error>,
-    ) -> Result<Option<Self>, ControlError> {
-        if let Some(name) = &config.sandbox {
-            let node =
-                find(name).map_err(|error| ControlError::new(name, "finding", chain(&error)))?;
-            return Ok(Some(Self::Sandbox(Box::new(node))));
-        }
+    /// The control that a list of nodes gives for one of them. `None`: it gives none.
+    pub fn of(config: &ControlConfig, host: &Host) -> Option<Self> {
         if let Some(unit) = &config.systemd {
-            return Ok(Some(Self::Systemd {
+            return Some(Self::Systemd {
                 host: host.clone(),
                 unit: unit.clone(),
-            }));
+            });
         }
         let (Some(start), Some(stop)) = (&config.start, &config.stop) else {
-            return Ok(None);
+            return None;
         };
-        Ok(Some(Self::Commands {
+        Some(Self::Commands {
             host: host.clone(),
             start: start.clone(),
             stop: stop.clone(),
             bootstrap: config.bootstrap.clone(),
             standalone: config.start_standalone.clone(),
             running: config.running.clone(),
-        }))
+            kill: config.kill.clone(),
+            recover: config.recover.clone(),
+        })
+    }
+
+    /// The machine that it starts and stops the node on.
+    pub fn host(&self) -> &Host {
+        match self {
+            Self::Systemd { host, .. } | Self::Commands { host, .. } => host,
+        }
+    }
+
+    /// Whether a start finds out the node's position first, if the node has not written it down.
+    pub fn recovers(&self) -> bool {
+        match self {
+            Self::Systemd { .. } => true,
+            Self::Commands { recover, .. } => recover.is_some(),
+        }
     }
 
     /// What restarts the server after a crash, if systemd does. `None`: nothing does, or that is
@@ -109,9 +114,9 @@ impl Control {
 
     /// Starts the node and returns once it is on its way. The caller checks whether it arrives.
     ///
-    /// `donors` are the nodes (`wsrep_node_name`) that it should ask first. The sandbox passes them
-    /// for this one start. A systemd unit gets them in a drop-in that goes away with that start
-    /// (see `control::asking`). Commands find them in `REFLOAT_SST_DONOR`.
+    /// `donors` are the nodes (`wsrep_node_name`) that it should ask first. A systemd unit gets
+    /// them in a drop-in that goes away with that start (see `control::asking`). Commands find them
+    /// in `REFLOAT_SST_DONOR`.
     ///
     /// # Errors
     /// [`ControlError`] with the reason.
@@ -123,15 +128,6 @@ impl Control {
             .filter(|donor| !donor.is_empty())
             .fold(String::new(), |all, donor| all + donor + ",");
         match self {
-            Self::Sandbox(node) => {
-                let how = match as_what {
-                    StartAs::Member if donors.is_empty() => NodeStart::join(),
-                    StartAs::Member => NodeStart::join().argument("wsrep_sst_donor", donors),
-                    StartAs::First => NodeStart::bootstrap(),
-                };
-                node.begin(&how)
-                    .map_err(|error| ControlError::new(node.name(), "starting", chain(&error)))
-            }
             Self::Systemd { host, unit } => {
                 let unit_word = Host::word(unit);
                 let script = match as_what {
@@ -178,9 +174,6 @@ impl Control {
     /// [`ControlError`] with the reason.
     pub fn stop(&self) -> Result<(), ControlError> {
         match self {
-            Self::Sandbox(node) => node
-                .stop()
-                .map_err(|error| ControlError::new(node.name(), "stopping", chain(&error))),
             Self::Systemd { host, unit } => run(
                 host,
                 unit,
@@ -200,11 +193,6 @@ impl Control {
     /// [`ControlError`] with the reason.
     pub(crate) fn end_at_once(&self) -> Result<(), ControlError> {
         match self {
-            // With its child processes, as systemd does: a script that receives a copy would be in
-            // the way of the next one.
-            Self::Sandbox(node) => node
-                .crash()
-                .map_err(|error| ControlError::new(node.name(), "ending", chain(&error))),
             Self::Systemd { host, unit } => {
                 // The order to stop comes first, so that systemd does not restart it.
                 let unit_word = Host::word(unit);
@@ -213,7 +201,12 @@ impl Control {
                 );
                 run(host, unit, "ending", &script).map(drop)
             }
-            Self::Commands { .. } => self.stop(),
+            Self::Commands {
+                host,
+                kill: Some(kill),
+                ..
+            } => run(host, COMMAND, "ending", kill).map(drop),
+            Self::Commands { kill: None, .. } => self.stop(),
         }
     }
 }
@@ -250,8 +243,7 @@ mod tests {
             bootstrap: bootstrap.map(str::to_owned),
             ..ControlConfig::default()
         };
-        let none = |_: &str| unreachable!("no node of the sandbox is named");
-        Control::of(&config, &Host::Local, none).unwrap().unwrap()
+        Control::of(&config, &Host::Local).unwrap()
     }
 
     #[test]
@@ -291,8 +283,7 @@ mod tests {
                 running: Some(running.to_owned()),
                 ..ControlConfig::default()
             };
-            let none = |_: &str| unreachable!("no node of the sandbox is named");
-            let control = Control::of(&config, &Host::Local, none).unwrap().unwrap();
+            let control = Control::of(&config, &Host::Local).unwrap();
             control.is_running().map_err(|error| error.to_string())
         };
         assert_eq!(asked("exit 0"), Ok(Some(true)));
@@ -302,6 +293,19 @@ mod tests {
             let error = asked(unknown).unwrap_err();
             assert!(error.contains("says neither"), "{unknown}: {error}");
         }
+        assert!(!control.recovers() && control.recover().unwrap().is_none());
+        let config = ControlConfig {
+            start: Some("true".to_owned()),
+            stop: Some("false".to_owned()),
+            kill: Some(format!("rm {path}")),
+            recover: Some("echo n1: befd421d-e706-11f1-bc0a-a7ea195e725e:17".to_owned()),
+            ..ControlConfig::default()
+        };
+        let control = Control::of(&config, &Host::Local).unwrap();
+        control.end_at_once().unwrap();
+        assert!(!file.exists());
+        assert!(control.recovers());
+        assert_eq!(control.recover().unwrap().unwrap().1, 17);
         commands("false", "true", Some("true"))
             .start(StartAs::First, &[])
             .unwrap();

@@ -187,6 +187,7 @@ fn member(connect: ConnectOptions) -> Member {
         host: None,
         datadir: None,
         log: None,
+        defaults_file: None,
     }
 }
 

@@ -4,7 +4,6 @@
 use std::path::Path;
 
 use refloat_host::{GraState, last_line, listening};
-use refloat_sandbox::{GaleraState, Position};
 
 use crate::config::ClusterFile;
 use crate::{advise, control, healthd, proof};
@@ -21,8 +20,6 @@ pub fn texts(data: &[u8]) {
             if let Some(state) = GraState::parse(&text) {
                 state.has_history();
             }
-            GaleraState::parse(&text);
-            drop(text.parse::<Position>());
         }
         1 => {
             if let Ok(file) = ClusterFile::parse(&text, Path::new("cluster.toml")) {

@@ -52,11 +52,8 @@ impl LogMark {
     /// The same for a node that cannot be asked where its log is. Its option files say so, or the
     /// log is where its starter puts its output.
     pub fn of_node_that_is_down(control: &Control, member: &Member) -> Option<Self> {
-        let by_options = match control {
-            Control::Sandbox(_) => None,
-            _ => member.log_by_options(),
-        };
-        by_options
+        member
+            .log_by_options()
             .and_then(|path| Self::at(control, member, Some(path)))
             .or_else(|| Self::at(control, member, None))
     }
@@ -92,7 +89,6 @@ impl LogMark {
     fn at(control: &Control, member: &Member, named: Option<PathBuf>) -> Option<Self> {
         let host = member.host.as_ref()?;
         let path = match (control, member.log.clone().or(named)) {
-            (Control::Sandbox(node), _) => node.error_log(),
             (_, Some(path)) => path,
             (Control::Systemd { unit, .. }, None) => {
                 return Self::journal(host, unit);

@@ -28,6 +28,8 @@ pub struct Member {
     pub datadir: Option<PathBuf>,
     /// Its error log, if the list gives it.
     pub log: Option<PathBuf>,
+    /// The only option file that its server reads, if the list gives one.
+    pub defaults_file: Option<PathBuf>,
 }
 
 impl Member {

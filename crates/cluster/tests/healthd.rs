@@ -383,6 +383,7 @@ fn receives_a_copy(node: &GaleraNode) -> bool {
         host: Some(Host::Local),
         datadir: Some(node.datadir()),
         log: None,
+        defaults_file: None,
     };
     let view = observe("test", &[member], &Observation::default());
     let said = |words: &str| view.findings.iter().any(|one| one.text.contains(words));

@@ -9,6 +9,8 @@
 
 #[path = "nodes/application.rs"]
 mod application;
+#[path = "nodes/control.rs"]
+mod control;
 mod nodes;
 #[path = "nodes/thaw.rs"]
 mod thaw;
@@ -162,7 +164,7 @@ impl<'a> Place<'a> {
         limits: MaintainLimits,
         body: impl FnOnce(&Maintenance<'_>) -> T,
     ) -> T {
-        let control = Control::Sandbox(Box::new(self.cluster.nodes()[node].clone()));
+        let control = control::of(&self.cluster.nodes()[node]);
         body(&Maintenance {
             members: &self.members,
             control: &control,
@@ -311,6 +313,8 @@ fn a_node_that_does_not_stop_is_given_up(cluster: &EphemeralCluster, state: &Pat
         bootstrap: None,
         standalone: None,
         running: None,
+        kill: None,
+        recover: None,
     };
     let maintenance = Maintenance {
         members: &place.members,
@@ -358,6 +362,8 @@ fn a_node_that_hangs_is_not_taken_for_down(cluster: &EphemeralCluster, state: &P
             bootstrap: None,
             standalone: None,
             running,
+            kill: None,
+            recover: None,
         };
         let maintenance = Maintenance {
             members: &place.members,

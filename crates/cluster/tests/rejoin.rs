@@ -3,6 +3,8 @@
 
 #[path = "nodes/application.rs"]
 mod application;
+#[path = "nodes/control.rs"]
+mod control;
 mod nodes;
 #[path = "nodes/slow.rs"]
 mod slow;
@@ -51,7 +53,7 @@ impl<'a> Place<'a> {
         Self {
             cluster,
             members: members(cluster),
-            control: Control::Sandbox(Box::new(cluster.nodes()[NODE].clone())),
+            control: control::of(&cluster.nodes()[NODE]),
             state,
             run: Run {
                 dir: RunDir::create(state, "cluster rejoin").unwrap(),

@@ -1,6 +1,8 @@
 //! The status of a real cluster: whole, with a node away, frozen or killed, and with all nodes
 //! down.
 
+#[path = "nodes/control.rs"]
+mod control;
 #[path = "nodes/looking.rs"]
 mod looking;
 mod nodes;
@@ -10,10 +12,8 @@ mod slow;
 use std::time::{Duration, Instant};
 
 use refloat_cluster::{
-    ClusterView, Control, ControlConfig, Member, RejoinKind, Role, Severity, StartAs, WantedTables,
-    discover,
+    ClusterView, Member, RejoinKind, Role, Severity, StartAs, WantedTables, discover,
 };
-use refloat_host::Host;
 use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, NodeStart, ServerKind};
 use refloat_testkit::servers;
 use refloat_wire::ConnectOptions;
@@ -338,13 +338,7 @@ fn away(members: &[Member], writer: &GaleraNode, node: &GaleraNode) {
     look_until(members, "all have applied it", |view| {
         view.nodes.iter().all(|node| node.behind == Some(0))
     });
-    // Controlled as a user's list of nodes would have it.
-    let control = ControlConfig {
-        sandbox: Some(node.name().to_owned()),
-        ..ControlConfig::default()
-    };
-    let control = Control::of(&control, &Host::Local, |name| servers::sandbox().node(name));
-    let control = control.unwrap().unwrap();
+    let control = control::of(node);
     assert_eq!(control.is_running().unwrap(), Some(true));
     control.stop().unwrap();
     assert_eq!(control.is_running().unwrap(), Some(false));

@@ -9,6 +9,7 @@
 mod cluster;
 mod ephemeral;
 mod haproxy;
+mod list;
 pub mod network;
 mod node;
 mod options;

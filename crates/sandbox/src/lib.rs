@@ -50,7 +50,7 @@ pub use galera::{
 pub use installation::{DEFAULT_SERVERS_DIR, Installation};
 pub use instance::{Entry, Instance, Status};
 pub use kind::{ServerKind, UnknownServerKind};
-pub use options::{StartOptions, Tls, parse_server_option};
+pub use options::{StartOptions, Tls, parse_server_option, parse_start_option};
 pub use ports::free_port;
 pub use sandbox::Sandbox;
 

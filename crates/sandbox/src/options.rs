@@ -25,6 +25,9 @@ const RESERVED: [&str; 17] = [
     "user",
 ];
 
+/// Those of them that one start of a node may set: a standalone server has an address of its own.
+const ELSEWHERE: [&str; 2] = ["port", "socket"];
+
 /// Options that are fixed when a data directory is initialised. A server refuses to change them
 /// later.
 const AT_INITIALISATION: [&str; 4] = [
@@ -121,6 +124,20 @@ pub fn parse_server_option(text: &str) -> Result<(String, Option<String>)> {
     Ok((key.to_owned(), value))
 }
 
+/// Like [`parse_server_option`], for one start of a node: then, it may listen elsewhere.
+///
+/// # Errors
+/// As [`parse_server_option`].
+pub fn parse_start_option(text: &str) -> Result<(String, Option<String>)> {
+    match parse_server_option(text) {
+        Err(Error::ReservedOption { key }) if ELSEWHERE.contains(&plain_name(&key).as_str()) => {
+            let value = text.split_once('=').map(|(_, value)| value.to_owned());
+            Ok((key, value))
+        }
+        other => other,
+    }
+}
+
 /// Rejects text that is not an option name, and options that the sandbox sets itself.
 pub fn check_option(key: &str) -> Result<()> {
     let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -205,6 +222,11 @@ mod tests {
             );
         }
         assert!(parse_server_option("port-open-timeout=1").is_ok());
+        assert!(parse_start_option("--datadir=/x").is_err());
+        assert_eq!(
+            parse_start_option("--port=1").unwrap(),
+            ("port".to_owned(), Some("1".to_owned()))
+        );
     }
 
     #[test]

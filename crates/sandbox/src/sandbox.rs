@@ -44,6 +44,7 @@ pub struct Sandbox {
     state: PathBuf,
     cache: PathBuf,
     pub(crate) servers: PathBuf,
+    pub(crate) node_command: Option<String>,
 }
 
 impl Sandbox {
@@ -56,6 +57,7 @@ impl Sandbox {
         Self {
             cache: state.join("cache"),
             servers: PathBuf::from(DEFAULT_SERVERS_DIR),
+            node_command: None,
             state,
         }
     }
@@ -71,6 +73,14 @@ impl Sandbox {
     #[must_use]
     pub fn with_servers_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.servers = absolute(folder.into());
+        self
+    }
+
+    /// The command line of `refloat sandbox node` for this sandbox, as a shell takes it. With it,
+    /// the lists of clusters say how their nodes are started and stopped.
+    #[must_use]
+    pub fn with_node_command(mut self, command: impl Into<String>) -> Self {
+        self.node_command = Some(command.into());
         self
     }
 

@@ -1,7 +1,5 @@
 //! A node to be looked at.
 
-use std::path::PathBuf;
-
 use serde::{Deserialize, Serialize};
 
 use crate::member::Member;
@@ -9,10 +7,9 @@ use crate::member::Member;
 /// A node to be looked at.
 #[derive(Debug, Clone)]
 pub struct Candidate {
-    /// How to ask its server, and where its machine is.
+    /// How to ask its server, and where its machine is. If the server runs, its process shows its
+    /// option file.
     pub member: Member,
-    /// Its option file, if known. If the server runs, its process shows it.
-    pub defaults_file: Option<PathBuf>,
     /// The systemd unit that starts it, if given. If the server runs, its process shows it.
     pub unit: Option<String>,
     /// What its server showed while it ran, if it is down by now.

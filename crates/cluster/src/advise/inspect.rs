@@ -261,7 +261,7 @@ fn look(
         && !methods.is_empty();
     let shown = &candidate.shown;
     let defaults = shown.defaults_file.as_ref().map(PathBuf::from);
-    let defaults = defaults.or_else(|| candidate.defaults_file.clone());
+    let defaults = defaults.or_else(|| candidate.member.defaults_file.clone());
     let basedir = facts.variables.get("basedir").or(shown.basedir.as_ref());
     let variables = [
         ("datadir", datadir.trim_end_matches('/').to_owned()),

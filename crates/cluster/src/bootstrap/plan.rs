@@ -292,6 +292,7 @@ mod tests {
                 host: None,
                 datadir: None,
                 log: None,
+                defaults_file: None,
             })
             .collect();
         choose(&standings, &members, wish)

@@ -7,6 +7,8 @@ use crate::error::ControlError;
 
 /// States of a systemd unit that does not run and does not come up by itself.
 const NOT_RUNNING: [&str; 2] = ["inactive", "failed"];
+/// What messages call the command that prints the position of a node.
+const RECOVER: &str = "by the command of the list (recover)";
 /// What messages call the command that tells whether a node runs.
 const RUNNING: &str = "by the command of the list (running)";
 /// Its exit code when the node runs.
@@ -24,20 +26,22 @@ impl Control {
     /// [`ControlError`] with the reason.
     pub fn recover(&self) -> Result<Option<(String, u64)>, ControlError> {
         match self {
-            Self::Sandbox(node) => {
-                let position = node.recover().map_err(|error| {
-                    ControlError::new(node.name(), "recovering the position of", chain(&error))
-                })?;
-                let seqno = u64::try_from(position.seqno).ok();
-                Ok(seqno.map(|seqno| (position.uuid, seqno)))
-            }
             // MariaDB's own script for its unit prints the argument to start the server with.
             Self::Systemd { host, .. } => {
                 let script = "command -v galera_recovery >/dev/null || exit 0; galera_recovery";
                 let said = run(host, "galera_recovery", "running", script)?;
                 Ok(recovered(&said))
             }
-            Self::Commands { .. } => Ok(None),
+            Self::Commands {
+                host,
+                recover: Some(recover),
+                ..
+            } => {
+                let doing = "recovering the position of the node";
+                let said = run(host, RECOVER, doing, recover)?;
+                Ok(said.split_whitespace().next_back().and_then(position))
+            }
+            Self::Commands { recover: None, .. } => Ok(None),
         }
     }
 
@@ -48,12 +52,6 @@ impl Control {
     /// [`ControlError`] with the reason.
     pub fn is_running(&self) -> Result<Option<bool>, ControlError> {
         match self {
-            Self::Sandbox(node) => {
-                let status = node
-                    .status()
-                    .map_err(|error| ControlError::new(node.name(), "looking at", chain(&error)))?;
-                Ok(Some(status.is_alive()))
-            }
             Self::Systemd { host, unit } => {
                 // `is-active` fails for units that do not run.
                 let script = format!("systemctl is-active -- {} || :", Host::word(unit));
@@ -91,8 +89,13 @@ fn runs_by(host: &Host, running: &str) -> Result<bool, ControlError> {
 
 /// The position in the output of `galera_recovery`.
 pub(crate) fn recovered(said: &str) -> Option<(String, u64)> {
-    let (_, position) = said.trim().split_once("--wsrep_start_position=")?;
-    let (uuid, seqno) = position.trim().split_once(':')?;
+    let (_, found) = said.trim().split_once("--wsrep_start_position=")?;
+    position(found.trim())
+}
+
+/// A position that is known: `UUID:SEQNO`.
+fn position(text: &str) -> Option<(String, u64)> {
+    let (uuid, seqno) = text.split_once(':')?;
     // What follows a comma belongs to the server's own replication domain.
     let seqno = seqno.split(',').next()?.parse().ok()?;
     Some((uuid.to_owned(), seqno))

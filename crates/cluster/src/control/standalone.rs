@@ -1,7 +1,6 @@
 //! Starting a node standalone, with options for that one start.
 
-use refloat_host::{Host, chain};
-use refloat_sandbox::NodeStart;
+use refloat_host::Host;
 use serde::{Deserialize, Serialize};
 
 use super::{COMMAND, Control, run};
@@ -87,19 +86,6 @@ impl Control {
             })
         };
         match self {
-            Self::Sandbox(node) => {
-                let arguments = options
-                    .iter()
-                    .map(|option| (option.name.clone(), option.value.clone()));
-                let how = NodeStart {
-                    // It joins nobody, so its position is not needed.
-                    skip_recovery: true,
-                    arguments: arguments.collect(),
-                    ..NodeStart::default()
-                };
-                node.begin(&how)
-                    .map_err(|error| ControlError::new(node.name(), "starting", chain(&error)))
-            }
             Self::Systemd { host, unit } => {
                 let script = standalone_of_unit(unit, &words(unit)?);
                 run(host, unit, "starting", &script).map(drop)
@@ -139,7 +125,7 @@ impl Control {
                 );
                 run(host, unit, "taking the options back of", &script).map(drop)
             }
-            Self::Sandbox(_) | Self::Commands { .. } => Ok(()),
+            Self::Commands { .. } => Ok(()),
         }
     }
 }
@@ -207,8 +193,7 @@ mod tests {
             )),
             ..ControlConfig::default()
         };
-        let none = |_: &str| unreachable!("no node of the sandbox is named");
-        let control = Control::of(&config, &Host::Local, none).unwrap().unwrap();
+        let control = Control::of(&config, &Host::Local).unwrap();
         let options = [StartOption::new("port", "1"), StartOption::switch("x")];
         control.start_standalone(&options).unwrap();
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "--port=1|--x|");

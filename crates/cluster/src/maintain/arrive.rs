@@ -9,7 +9,6 @@ use super::held::Absence;
 use super::{MaintainError, MaintainPhase, MaintainState, Maintained, Maintenance, POLL, WATCH};
 use crate::among::arrives;
 use crate::asked::Start;
-use crate::control::Control;
 use crate::join::{Joining, Seen, brief, is_down};
 use crate::journal::LogMark;
 use crate::keep::{SILENCE, StartWay, Unallowed, Watched, kept, way_now};
@@ -267,10 +266,7 @@ impl Maintenance<'_> {
         // A start command may not recover the position first. The server would then begin without
         // one and take a full copy.
         let position = ask(member, &brief()).grastate.and_then(|file| file.seqno);
-        if matches!(self.control, Control::Commands { .. })
-            && position.is_none()
-            && !self.limits.allow_sst
-        {
+        if !self.control.recovers() && position.is_none() && !self.limits.allow_sst {
             self.run.events.warn(format!(
                 "{node} has not written down where it stands, and whether its command has that looked for is not known. What it misses is kept on: start it by hand with its position, or give it up with Ctrl-C"
             ));

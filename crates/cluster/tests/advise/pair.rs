@@ -42,8 +42,8 @@ pub fn candidates(cluster: &EphemeralCluster) -> Vec<Candidate> {
             host: Some(Host::Local),
             datadir: Some(node.datadir()),
             log: None,
+            defaults_file: Some(node.config()),
         },
-        defaults_file: Some(node.config()),
         unit: None,
         shown: Shown::default(),
     };

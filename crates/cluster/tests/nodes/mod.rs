@@ -20,14 +20,15 @@ pub fn connect(node: &GaleraNode) -> Connection {
 /// The nodes as listed in the sandbox's own `cluster.toml`.
 pub fn members(cluster: &EphemeralCluster) -> Vec<Member> {
     let file = ClusterFile::read(&cluster.toml()).unwrap();
-    let nodes = file.nodes.iter().zip(cluster.nodes());
+    let nodes = file.nodes.iter();
     nodes
-        .map(|(config, node)| Member {
+        .map(|config| Member {
             name: config.name.clone(),
             connect: ConnectOptions::from_url(&config.url).unwrap(),
             host: Some(Host::Local),
-            datadir: Some(node.datadir()),
-            log: None,
+            datadir: config.datadir.clone(),
+            log: config.log.clone(),
+            defaults_file: config.defaults_file.clone(),
         })
         .collect()
 }

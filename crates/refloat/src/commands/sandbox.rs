@@ -5,6 +5,7 @@ mod cluster;
 mod node;
 mod refusal;
 
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 
@@ -21,7 +22,7 @@ use refusal::refusal;
 
 use crate::context::Context;
 use crate::exit::{Exit, ProgramError};
-use crate::shell::quoted;
+use crate::shell::{quoted, word};
 
 pub fn run(args: SandboxArgs, context: &Context) -> anyhow::Result<Exit> {
     let mut sandbox = Sandbox::new(context.state_dir().join("sandbox"));
@@ -29,7 +30,9 @@ pub fn run(args: SandboxArgs, context: &Context) -> anyhow::Result<Exit> {
         sandbox = sandbox.with_servers_dir(folder);
     }
     match args.command {
-        SandboxCommand::Start(args) => start(&sandbox, args),
+        SandboxCommand::Start(args) => {
+            start(&sandbox.with_node_command(node_command(context)?), args)
+        }
         SandboxCommand::Node(args) => node::run(&sandbox, args),
         SandboxCommand::List(args) => list(&sandbox, &args),
         SandboxCommand::Stop(args) => stop(&sandbox, args),
@@ -38,6 +41,24 @@ pub fn run(args: SandboxArgs, context: &Context) -> anyhow::Result<Exit> {
         SandboxCommand::Shell(args) => shell(&sandbox, args),
         SandboxCommand::Env(args) => env(&sandbox, &args),
     }
+}
+
+/// The command line of `refloat sandbox node` with this program and these folders, for lists of
+/// nodes: whoever uses a list may be in another folder and have another environment.
+fn node_command(context: &Context) -> anyhow::Result<String> {
+    let program = std::env::current_exe().context("the program's own file is not known")?;
+    let state = std::path::absolute(context.state_dir())?;
+    let mut words = format!("REFLOAT_STATE_DIR={} ", word(&state.to_string_lossy()));
+    if let Some(folder) = context.servers_dir() {
+        let folder = std::path::absolute(folder)?;
+        let _ = write!(
+            words,
+            "REFLOAT_SERVERS={} ",
+            word(&folder.to_string_lossy())
+        );
+    }
+    let _ = write!(words, "{} sandbox node", word(&program.to_string_lossy()));
+    Ok(words)
 }
 
 fn start(sandbox: &Sandbox, args: StartArgs) -> anyhow::Result<Exit> {

@@ -10,7 +10,7 @@ use refloat_testkit::servers;
 
 use crate::maintained::{LONG, Place, Running, goes_on_alone, wait};
 use crate::restore::gone;
-use crate::support::{Run, command};
+use crate::support::{Run, command, with_control};
 
 #[test]
 fn whoever_dies_while_a_node_goes_or_comes_nothing_is_missing() {
@@ -136,26 +136,18 @@ fn a_donor_is_killed_while_it_sends(place: &Place) {
 //   where it has forgotten that
 fn a_node_is_killed_by_what_is_to_stop_it(place: &Place) {
     let (node, name) = (place.node(1), place.name(1));
-    let servers = std::env::var("REFLOAT_SERVERS").map_or_else(
-        |_| String::new(),
-        |folder| format!("REFLOAT_SERVERS={folder} "),
-    );
     let maintain = |more: &str| {
         let pid = node.pid().expect("a node").expect("it runs");
-        let start = format!(
-            "{servers}REFLOAT_STATE_DIR={} {} sandbox node start {name} --no-wait",
-            place.state.path().display(),
-            env!("CARGO_BIN_EXE_refloat")
-        );
+        let listed = fs::read_to_string(place.cluster.toml()).expect("a list");
+        let own = listed.lines().find(|line| {
+            line.starts_with("control.start = ") && line.contains(&format!(" {name} "))
+        });
         let control = format!(
-            "datadir = \"{}\"\nlog = \"{}\"\ncontrol = {{ start = \"{start}\", stop = \"kill -KILL {pid}; {}{more}\" }}\n",
-            node.datadir().display(),
-            node.error_log().display(),
+            "{}\ncontrol.stop = \"kill -KILL {pid}; {}{more}\"",
+            own.expect("a command"),
             gone(&pid.to_string()),
         );
-        let listed = fs::read_to_string(place.cluster.toml()).expect("a list");
-        let text = listed.replace(&format!("control = {{ sandbox = \"{name}\" }}\n"), &control);
-        assert_ne!(text, listed);
+        let text = with_control(&listed, name, &control);
         let file = place.state.path().join("killing.toml");
         fs::write(&file, text).expect("a list can be written");
         let mut command = command(place.state.path());

@@ -13,14 +13,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, Sandbox};
+use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions};
 use refloat_testkit::disk::SmallDisk;
 use refloat_testkit::stop::StopOnDrop;
 use refloat_testkit::{oracle, servers};
 use refloat_wire::{ConnectOptions, Connection};
 
 use crate::limits::KillOnDrop;
-use crate::support::{Run, command, signal, state_folder};
+use crate::support::{Run, command, sandbox_in, signal, state_folder};
 
 /// Limit for every wait.
 pub const LONG: Duration = Duration::from_secs(120);
@@ -40,7 +40,7 @@ impl Place {
         if isolated {
             options = options.isolated();
         }
-        let cluster = Sandbox::new(state.path().join("sandbox"))
+        let cluster = sandbox_in(state.path())
             .start_cluster_ephemeral(&options)
             .expect("a cluster starts");
         let place = Self { cluster, state };

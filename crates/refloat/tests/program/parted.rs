@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use refloat_sandbox::{GaleraNode, NodeStart};
 
 use crate::maintained::{LONG, Place, Running, wait};
-use crate::support::{Run, command};
+use crate::support::{Run, command, with_control};
 
 /// Attempts at catching a node in the middle of its start.
 const ROUNDS: usize = 20;
@@ -402,9 +402,7 @@ fn a_cluster_begins_again_where_all_is_held(place: &Place) {
 fn what_cannot_be_seen_is_left_out_by_name(place: &Place) {
     let name = place.name(2);
     let listed = fs::read_to_string(place.cluster.toml()).expect("a list");
-    let control = format!("control = {{ sandbox = \"{name}\" }}\n");
-    let text = listed.replace(&control, "ssh = \"no-such-machine.invalid\"\n");
-    assert_ne!(text, listed);
+    let text = with_control(&listed, name, "ssh = \"no-such-machine.invalid\"");
     let file = place.state.path().join("unseen.toml");
     fs::write(&file, text).expect("a list can be written");
     let plan = |more: &[&str]| {

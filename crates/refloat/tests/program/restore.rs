@@ -13,9 +13,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use refloat_sandbox::{
-    EphemeralCluster, GaleraNode, GaleraOptions, NodeStart, Sandbox, ServerKind,
-};
+use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, NodeStart, ServerKind};
 use refloat_testkit::cluster::Cluster;
 use refloat_testkit::ssh::SshServer;
 use refloat_testkit::stop::StopOnDrop;
@@ -24,7 +22,7 @@ use refloat_wire::{ConnectOptions, Connection};
 
 use crate::limits::{KillOnDrop, LIMIT, Lines};
 use crate::restored::some_rows_are_in;
-use crate::support::{Run, command, signal, state_folder};
+use crate::support::{Run, command, sandbox_in, signal, state_folder};
 
 /// Rows of the dump: enough to catch a load at work.
 pub const ROWS: u64 = 200_000;
@@ -45,7 +43,7 @@ impl Place {
 
     pub fn with(options: &GaleraOptions) -> Self {
         let state = state_folder();
-        let sandbox = Sandbox::new(state.path().join("sandbox"));
+        let sandbox = sandbox_in(state.path());
         let cluster = sandbox
             .start_cluster_ephemeral(options)
             .expect("a cluster starts");

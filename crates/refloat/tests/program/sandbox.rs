@@ -368,7 +368,10 @@ fn a_cluster_is_started(state: &State) -> Value {
     assert_eq!(state.answer("c-2", "SELECT @@max_connections"), "44");
     let file = started["file"].as_str().expect("a file");
     let text = std::fs::read_to_string(file).expect("the file is there");
-    assert!(text.contains("control = { sandbox = \"c-2\" }"), "{text}");
+    for line in ["start c-2 --no-wait", "stop c-2", "kill c-2", "recover c-2"] {
+        let line = format!(" sandbox node {line}");
+        assert!(text.contains(&line), "{line}: {text}");
+    }
     assert!(
         text.contains(second["url"].as_str().expect("a URL")),
         "{text}"

@@ -4,6 +4,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use refloat_sandbox::Sandbox;
+
 use crate::limits::output;
 
 /// Runs the program with an empty environment, a state directory of its own and no terminal.
@@ -91,6 +93,39 @@ pub fn state_folder() -> tempfile::TempDir {
         .permissions(std::fs::Permissions::from_mode(0o755))
         .tempdir()
         .expect("a temporary folder can be made")
+}
+
+/// The sandbox in this state directory. Its lists of nodes have this program start and stop them.
+pub fn sandbox_in(state: &Path) -> Sandbox {
+    let servers = std::env::var("REFLOAT_SERVERS").map_or_else(
+        |_| String::new(),
+        |folder| format!("REFLOAT_SERVERS={folder} "),
+    );
+    Sandbox::new(state.join("sandbox")).with_node_command(format!(
+        "REFLOAT_STATE_DIR={} {servers}{} sandbox node",
+        state.display(),
+        env!("CARGO_BIN_EXE_refloat")
+    ))
+}
+
+/// A list of nodes with these lines in place of those that say where one of them runs and how it is
+/// started and stopped.
+#[track_caller]
+pub fn with_control(list: &str, name: &str, lines: &str) -> String {
+    let is_it = format!("name = \"{name}\"\n");
+    let entry = |entry: &str| {
+        if !entry.contains(&is_it) {
+            return entry.to_owned();
+        }
+        let kept = entry.lines().filter(|line| {
+            !line.is_empty() && !line.starts_with("control.") && *line != "local = true"
+        });
+        kept.chain([lines, ""])
+            .fold(String::new(), |text, line| text + line + "\n")
+    };
+    let changed: String = list.split_inclusive("\n\n").map(entry).collect();
+    assert_ne!(changed, list);
+    changed
 }
 
 /// Sends a signal (such as `-STOP`) to a process that must exist.

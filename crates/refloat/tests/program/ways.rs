@@ -329,12 +329,10 @@ fn nobody_can_start_it_alone(place: &Place, args: &[&str]) {
     let list = std::fs::read_to_string(place.cluster.toml()).expect("a list");
     let list: Vec<String> = list
         .lines()
-        .map(|line| {
-            if line.starts_with("control = ") {
-                "control = { start = \"true\", stop = \"true\" }".to_owned()
-            } else {
-                line.to_owned()
-            }
+        .filter(|line| !line.starts_with("control."))
+        .map(|line| match line {
+            "local = true" => "control = { start = \"true\", stop = \"true\" }".to_owned(),
+            line => line.to_owned(),
         })
         .collect();
     let file = place.state.path().join("lacking.toml");

@@ -1,6 +1,5 @@
 //! An existing cluster, and the operations on it.
 
-use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,7 +7,9 @@ use std::{fs, io};
 
 use super::network::Network;
 use super::record::{ClusterRecord, HaproxyRecord};
-use super::{ClusterFolder, GaleraNode, HaproxyOptions, NodeStart, SstMethod, haproxy, programs};
+use super::{
+    ClusterFolder, GaleraNode, HaproxyOptions, NodeStart, SstMethod, haproxy, list, programs,
+};
 use crate::sandbox::check_name;
 use crate::user::ServerUser;
 use crate::{Error, Result, Sandbox, ServerKind, files};
@@ -204,14 +205,15 @@ impl GaleraCluster {
 
     /// Writes the cluster description that `refloat cluster` reads.
     pub(super) fn write_toml(&self) -> Result<()> {
-        let mut text = format!("name = \"{}\"\n", self.name());
+        let command = self.sandbox.node_command.as_deref();
+        let mut text = list::head(self.name());
         for node in &self.nodes {
-            let _ = write!(
-                text,
-                "\n[[node]]\nname = \"{name}\"\nurl = \"{url}\"\ncontrol = {{ sandbox = \"{name}\" }}\n",
-                name = node.name(),
-                url = node.url()
-            );
+            let files = [
+                ("datadir", node.datadir()),
+                ("log", node.error_log()),
+                ("defaults_file", node.config()),
+            ];
+            text.push_str(&list::entry(node.name(), &node.url(), files, command));
         }
         files::write_whole(&self.toml(), text.as_bytes())
     }

@@ -37,11 +37,9 @@ const NEW_CLUSTER: &str = "--wsrep-new-cluster";
 pub struct NodeStart {
     /// Bootstraps a new group instead of joining the others.
     pub bootstrap: bool,
-    /// Starts a crashed node without recovering its position first. No service unit does that.
-    pub skip_recovery: bool,
     /// Arguments for this start only, after all others: name without dashes, and value. With
-    /// `wsrep_on=OFF` or `wsrep_provider=none`, the node is a standalone server, and is ready once
-    /// it answers.
+    /// `wsrep_on=OFF` or `wsrep_provider=none`, the node is a standalone server: it needs no
+    /// position, and is ready once it answers.
     pub arguments: Vec<(String, Option<String>)>,
 }
 
@@ -57,6 +55,20 @@ impl NodeStart {
             bootstrap: true,
             ..Self::default()
         }
+    }
+
+    /// Whether the node joins nobody.
+    fn is_alone(&self) -> bool {
+        self.arguments.iter().any(|(key, value)| {
+            let value = value.as_deref().unwrap_or_default();
+            matches!(
+                (
+                    key.replace('-', "_").as_str(),
+                    value.to_ascii_lowercase().as_str()
+                ),
+                ("wsrep_on", "off" | "0") | ("wsrep_provider", "none")
+            )
+        })
     }
 
     /// Adds an argument with a value, for this start only.
@@ -189,7 +201,7 @@ impl GaleraNode {
         self.check_addresses()?;
         let server = fresh.sandbox.installation(fresh.kind())?;
         let mut arguments = Vec::new();
-        if !how.skip_recovery && self.needs_recovery() {
+        if !how.is_alone() && self.needs_recovery() {
             let position = self.recover_locked(&fresh, user.as_ref())?;
             arguments.push(format!("--wsrep-start-position={position}"));
         }

@@ -231,10 +231,9 @@ fn its_start_is_as_asked(cluster: &EphemeralCluster) {
         text.starts_with("name = \"c\"\n\n[[node]]\nname = \"c-1\"\n"),
         "{text}"
     );
-    let line = format!(
-        "url = \"{}\"\ncontrol = {{ sandbox = \"c-3\" }}\n",
-        third.url()
-    );
+    let line = format!("url = \"{}\"\nlocal = true\n", third.url());
+    assert!(text.contains(&line), "{text}");
+    let line = format!("defaults_file = \"{}\"\n", third.config().display());
     assert!(text.ends_with(&line), "{text}");
     // The proxy distributes connections to all nodes in turn.
     let mut seen: Vec<String> = (0..3)

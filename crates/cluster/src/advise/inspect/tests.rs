@@ -13,8 +13,8 @@ fn candidate(datadir: &std::path::Path) -> Candidate {
             host: Some(Host::Local),
             datadir: Some(datadir.to_owned()),
             log: None,
+            defaults_file: None,
         },
-        defaults_file: None,
         unit: None,
         shown: Shown::default(),
     }
@@ -73,11 +73,9 @@ fn programs_of_a_server_that_is_down_are_those_that_it_had() {
     let file = folder.path().join("my.cnf");
     std::fs::write(&file, "[mysqld]\n").unwrap();
     let version = |shown: Shown| {
-        let candidate = Candidate {
-            defaults_file: Some(file.clone()),
-            shown,
-            ..candidate(folder.path())
-        };
+        let mut candidate = candidate(folder.path());
+        candidate.member.defaults_file = Some(file.clone());
+        candidate.shown = shown;
         let machine = look(
             &Host::Local,
             &candidate,

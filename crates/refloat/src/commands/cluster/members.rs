@@ -2,7 +2,7 @@
 //! node reports.
 
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Args;
 use refloat_cluster::advise::{Candidate, Shown};
@@ -11,7 +11,6 @@ use refloat_cluster::{
 };
 use refloat_host::Host;
 use refloat_run::settings::{GCACHE_MEMORY, GCACHE_PURGE, list_on_server};
-use refloat_sandbox::{GaleraNode, Instance, Sandbox};
 use refloat_wire::{ConnectOptions, Connection, Target};
 
 use crate::connect::ConnectArgs;
@@ -97,7 +96,7 @@ impl ClusterOf {
         let controls = file.nodes.iter().zip(&members);
         Ok(Nodes {
             controls: controls
-                .map(|(node, member)| control(node, member, context))
+                .map(|(node, member)| control(node, member))
                 .collect(),
             members,
             name: file.name,
@@ -106,34 +105,25 @@ impl ClusterOf {
         })
     }
 
-    /// Like [`Self::nodes`], with what is known of the nodes' machines: the option files of sandbox
-    /// nodes, and that a node at an address of this machine is local.
+    /// Like [`Self::nodes`], with what is known of the nodes' machines: the units that the list
+    /// gives, and that a node at an address of this machine is local.
     ///
     /// # Errors
     /// As for [`Self::nodes`].
     pub fn candidates(&self, context: &Context) -> anyhow::Result<(Nodes, Vec<Candidate>)> {
         let nodes = self.nodes(context)?;
-        let mut more: Vec<(Option<PathBuf>, Option<String>)> =
-            vec![Default::default(); nodes.members.len()];
-        if !self.cluster.contains("://") {
-            let listed = ClusterFile::read(Path::new(&self.cluster))?;
-            for ((file, unit), node) in more.iter_mut().zip(&listed.nodes) {
-                *file = sandbox_config(node, context);
-                *unit = node
-                    .control
-                    .as_ref()
-                    .and_then(|control| control.systemd.clone());
-            }
-        }
-        let members = nodes.members.iter().zip(more);
-        let candidates = members.map(|(member, (defaults_file, unit))| {
+        let members = nodes.members.iter().zip(&nodes.controls);
+        let candidates = members.map(|(member, control)| {
             let mut member = member.clone();
             if member.host.is_none() && is_here(&member.connect) {
                 member.host = Some(Host::Local);
             }
+            let unit = match control {
+                Ok(Some(Control::Systemd { unit, .. })) => Some(unit.clone()),
+                _ => None,
+            };
             Candidate {
                 member,
-                defaults_file,
                 unit,
                 shown: Shown::default(),
             }
@@ -145,11 +135,7 @@ impl ClusterOf {
     fn member(&self, node: &NodeConfig, context: &Context) -> anyhow::Result<Member> {
         let flag = format!("{}: node {}", self.cluster, node.name);
         let connect = self.options.resolve_flag(&flag, &node.url, context)?;
-        let is_here = node
-            .control
-            .as_ref()
-            .is_some_and(|control| control.sandbox.is_some())
-            || is_here(&connect);
+        let is_here = node.local || is_here(&connect);
         Ok(Member {
             name: node.name.clone(),
             host: match &node.ssh {
@@ -158,14 +144,9 @@ impl ClusterOf {
                 None => is_here.then_some(Host::Local),
             },
             connect,
-            datadir: node
-                .datadir
-                .clone()
-                .or_else(|| Some(sandboxed(node, context)?.datadir())),
-            log: node
-                .log
-                .clone()
-                .or_else(|| Some(sandboxed(node, context)?.error_log())),
+            datadir: node.datadir.clone(),
+            log: node.log.clone(),
+            defaults_file: node.defaults_file.clone(),
         })
     }
 }
@@ -238,11 +219,7 @@ impl Nodes {
 }
 
 /// Resolves how a node is started and stopped.
-fn control(
-    node: &NodeConfig,
-    member: &Member,
-    context: &Context,
-) -> Result<Option<Control>, ControlError> {
+fn control(node: &NodeConfig, member: &Member) -> Result<Option<Control>, ControlError> {
     let Some(config) = &node.control else {
         return Ok(None);
     };
@@ -260,11 +237,7 @@ fn control(
         }
         None => Host::Local,
     };
-    let find = |name: &str| {
-        let sandbox = Sandbox::new(context.state_dir().join("sandbox"));
-        GaleraNode::new(sandbox.get(name)?)
-    };
-    Control::of(config, &host, find)
+    Ok(Control::of(config, &host))
 }
 
 /// Whether a server is on this machine, judged by its address.
@@ -278,19 +251,4 @@ fn is_here(connect: &ConnectOptions) -> bool {
                     .is_ok_and(|address| address.is_loopback())
         }
     }
-}
-
-/// A node started by the sandbox, which knows where its files are even while it is down.
-fn sandboxed(node: &NodeConfig, context: &Context) -> Option<Instance> {
-    let name = node.control.as_ref()?.sandbox.as_ref()?;
-    Sandbox::new(context.state_dir().join("sandbox"))
-        .get(name)
-        .ok()
-}
-
-/// Option file of a node started by the sandbox.
-fn sandbox_config(node: &NodeConfig, context: &Context) -> Option<PathBuf> {
-    let name = node.control.as_ref()?.sandbox.as_ref()?;
-    let sandbox = Sandbox::new(context.state_dir().join("sandbox"));
-    Some(sandbox.node(name).ok()?.config())
 }

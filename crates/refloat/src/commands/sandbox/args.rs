@@ -305,6 +305,10 @@ fn server_option(text: &str) -> Result<(String, Option<String>), Error> {
     refloat_sandbox::parse_server_option(text)
 }
 
+fn start_option(text: &str) -> Result<(String, Option<String>), Error> {
+    refloat_sandbox::parse_start_option(text)
+}
+
 fn node_option(text: &str) -> Result<NodeOption, String> {
     let number = text
         .split_once(':')

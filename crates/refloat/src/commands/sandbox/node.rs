@@ -11,6 +11,7 @@ use crate::exit::Exit;
 pub fn run(sandbox: &Sandbox, args: NodeArgs) -> anyhow::Result<Exit> {
     match args.command {
         NodeCommand::Start(args) => start(sandbox, args),
+        NodeCommand::Status(args) => change(sandbox, &args, |_| Ok(())),
         NodeCommand::Stop(args) => change(sandbox, &args, GaleraNode::stop),
         NodeCommand::Kill(NodeKillArgs { node, server_only }) => {
             let kill = if server_only {
@@ -33,7 +34,6 @@ fn start(sandbox: &Sandbox, args: NodeStartArgs) -> anyhow::Result<Exit> {
     let how = NodeStart {
         bootstrap: args.bootstrap,
         arguments: args.options,
-        ..NodeStart::default()
     };
     if args.no_wait {
         node.begin(&how)

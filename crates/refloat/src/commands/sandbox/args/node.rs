@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::server_option;
+use super::start_option;
 
 const NODE_HELP: &str = "\
 EXAMPLES:
@@ -33,6 +33,11 @@ EXAMPLES:
       refloat sandbox node start c-2 -o wsrep_provider=none
 
 A node that crashed finds out first where it stands, as a service unit does.";
+
+const STATUS_HELP: &str = "\
+EXAMPLES:
+  Whether it runs, starts, hangs or is stopped:
+      refloat sandbox node status c-2";
 
 const STOP_HELP: &str = "\
 EXAMPLES:
@@ -86,6 +91,9 @@ pub enum NodeCommand {
     /// Start a stopped node: it joins the others
     #[command(after_long_help = START_HELP)]
     Start(NodeStartArgs),
+    /// Tell what a node is doing
+    #[command(after_long_help = STATUS_HELP)]
+    Status(NodeName),
     /// Shut a node down cleanly
     #[command(after_long_help = STOP_HELP)]
     Stop(NodeName),
@@ -134,7 +142,7 @@ pub struct NodeStartArgs {
     pub no_wait: bool,
 
     /// An option for this start alone: key=value, or key; may be given several times
-    #[arg(short = 'o', long = "option", value_name = "KEY=VALUE", value_parser = server_option)]
+    #[arg(short = 'o', long = "option", value_name = "KEY=VALUE", value_parser = start_option)]
     pub options: Vec<(String, Option<String>)>,
 }
 

@@ -5,10 +5,9 @@
 
 use std::time::{Duration, Instant};
 
-use refloat_host::place;
+use refloat_host::{Control, place};
 use refloat_run::Run;
 
-use crate::control::Control;
 use crate::join::{brief, is_down};
 use crate::member::Member;
 use crate::node::NodeState;

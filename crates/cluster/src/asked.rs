@@ -5,13 +5,11 @@
 
 use std::path::Path;
 
-use refloat_host::{Host, chain, last_line};
+use refloat_host::{Control, ControlError, Host, StartAs, chain, last_line};
 use refloat_run::settings::{self, Grants, JournalEntry, SST_DONOR, ServerMark};
 use refloat_run::{Run, RunDir};
 use refloat_wire::{Connection, Target};
 
-use crate::control::{Control, StartAs};
-use crate::error::ControlError;
 use crate::join::runs;
 use crate::member::{Member, impatient};
 

@@ -8,14 +8,12 @@ mod plan;
 
 use std::time::{Duration, Instant};
 
-use refloat_host::{HostError, place};
+use refloat_host::{Control, ControlError, HostError, StartAs, place};
 use refloat_run::Run;
 use serde::{Deserialize, Serialize};
 
-use crate::control::{Control, StartAs};
-use crate::error::ControlError;
 use crate::join::{Joining, Seen, look};
-use crate::journal::LogMark;
+use crate::journal;
 use crate::member::Member;
 pub use plan::plan_bootstrap;
 
@@ -154,7 +152,7 @@ impl Bootstrapping<'_> {
             ));
         }
         let serves = look(member).is_ok_and(|now| now.primary);
-        let log = LogMark::of_node_that_is_down(control, member);
+        let log = journal::of_node_that_is_down(control, member);
         if !serves && control.is_running()? != Some(true) {
             for (at, other) in self.members.iter().enumerate() {
                 if at != plan.at && look(other).is_ok() {

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use refloat_host::ControlConfig;
 use serde::Deserialize;
 
 use crate::ConfigError;
@@ -46,38 +47,6 @@ pub struct NodeConfig {
     /// How to start and stop it. Without it, the node can only be looked at.
     #[serde(default)]
     pub control: Option<ControlConfig>,
-}
-
-/// How to start and stop a node: with systemd, or commands.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ControlConfig {
-    /// Name of a systemd unit.
-    #[serde(default)]
-    pub systemd: Option<String>,
-    /// Command that starts the node so that it joins its cluster.
-    #[serde(default)]
-    pub start: Option<String>,
-    /// Command that stops it cleanly.
-    #[serde(default)]
-    pub stop: Option<String>,
-    /// Command that starts it as the first node of a cluster.
-    #[serde(default)]
-    pub bootstrap: Option<String>,
-    /// Command that starts it standalone, with the server options in `REFLOAT_SERVER_OPTIONS`.
-    #[serde(default)]
-    pub start_standalone: Option<String>,
-    /// Command that tells whether the node runs. Exit code 0: it runs; 1 or 3: it does not; any
-    /// other: that is not known.
-    #[serde(default)]
-    pub running: Option<String>,
-    /// Command that ends it at once, with all that it has started. Default: the one that stops it.
-    #[serde(default)]
-    pub kill: Option<String>,
-    /// Command that prints the position of a node that is down, as its last word: `UUID:SEQNO`.
-    /// With it, the command that starts the node has to recover its position too.
-    #[serde(default)]
-    pub recover: Option<String>,
 }
 
 impl ClusterFile {
@@ -158,30 +127,6 @@ fn said(error: &toml::de::Error, text: &str) -> String {
             error.message()
         ),
         None => error.message().to_owned(),
-    }
-}
-
-impl ControlConfig {
-    fn check(&self) -> Result<(), String> {
-        let commands = [
-            &self.start,
-            &self.stop,
-            &self.bootstrap,
-            &self.start_standalone,
-            &self.running,
-            &self.kill,
-            &self.recover,
-        ];
-        let commands = commands.into_iter().any(Option::is_some);
-        let ways = [self.systemd.is_some(), commands];
-        match ways.iter().filter(|way| **way).count() {
-            0 => Err("control is empty: give systemd, or start and stop".to_owned()),
-            1 if commands && (self.start.is_none() || self.stop.is_none()) => {
-                Err("control needs both start and stop".to_owned())
-            }
-            1 => Ok(()),
-            _ => Err("control takes systemd or commands, not both".to_owned()),
-        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Errors in the node list, in discovery, and in starting or stopping nodes.
+//! Errors in the node list and in discovery.
 
 use std::path::PathBuf;
 
@@ -52,24 +52,4 @@ pub enum DiscoverError {
         /// What it says about itself.
         reason: String,
     },
-}
-
-/// Why a node could not be started, stopped or looked at.
-#[derive(Debug, thiserror::Error)]
-#[error("{doing} {what}: {reason}")]
-pub struct ControlError {
-    what: String,
-    doing: &'static str,
-    reason: String,
-}
-
-impl ControlError {
-    /// The reason why `doing` something with `what` failed.
-    pub fn new(what: &str, doing: &'static str, reason: String) -> Self {
-        Self {
-            what: what.to_owned(),
-            doing,
-            reason,
-        }
-    }
 }

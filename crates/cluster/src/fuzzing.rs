@@ -3,10 +3,8 @@
 
 use std::path::Path;
 
-use refloat_host::{GraState, last_line, listening};
-
 use crate::config::ClusterFile;
-use crate::{advise, control, healthd, proof};
+use crate::{advise, healthd, proof};
 
 /// Parses text that a node's machine or a client of a health check may send. The first byte selects
 /// the parser.
@@ -16,11 +14,7 @@ pub fn texts(data: &[u8]) {
     };
     let text = String::from_utf8_lossy(bytes);
     match kind % 6 {
-        0 => {
-            if let Some(state) = GraState::parse(&text) {
-                state.has_history();
-            }
-        }
+        0 | 3 => refloat_host::fuzzing::texts(bytes),
         1 => {
             if let Ok(file) = ClusterFile::parse(&text, Path::new("cluster.toml")) {
                 assert!(!file.nodes.is_empty());
@@ -32,11 +26,6 @@ pub fn texts(data: &[u8]) {
             if let Some((begun, installed)) = proof::last_start(&text) {
                 assert!(!begun.contains('\n') && installed.is_none_or(|at| !at.contains('\n')));
             }
-            control::recovered(&text);
-        }
-        3 => {
-            last_line(bytes);
-            listening(&text).for_each(drop);
         }
         4 => drop(advise::lines(&text)),
         _ => {

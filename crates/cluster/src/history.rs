@@ -12,12 +12,11 @@ mod views;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use refloat_host::Host;
+use refloat_host::{Control, Host};
 use refloat_run::settings::ProviderOptions;
 use refloat_wire::Connection;
 use serde::{Deserialize, Serialize};
 
-use crate::control::Control;
 use crate::member::{Member, impatient};
 use crate::view::ClusterView;
 use ring::{Kept, Ring};

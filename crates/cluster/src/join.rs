@@ -2,13 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use refloat_host::plain;
+use refloat_host::{Control, ControlError, LogMark, plain};
 use refloat_run::Events;
 use refloat_wire::{Connection, Error, Phase};
 
-use crate::control::Control;
-use crate::error::ControlError;
-use crate::journal::LogMark;
+use crate::journal;
 use crate::member::{Member, Observation, WantedTables, impatient};
 use crate::node::{NodeState, Role};
 use crate::observe::ask;
@@ -218,7 +216,7 @@ impl<'a> Joining<'a> {
     /// running node names.
     pub fn log_of(&self, now: &NodeState) -> Option<String> {
         let text = self.log().filter(|text| has_started(text));
-        text.or_else(|| LogMark::last_part(self.member.host.as_ref()?, now))
+        text.or_else(|| journal::last_part(self.member.host.as_ref()?, now))
     }
 
     /// The last error in its log and the one it began with, as the end of a sentence.
@@ -266,7 +264,7 @@ pub(crate) fn ends_of_logs(members: &[Member], at: usize) -> Vec<(&Member, LogMa
     others
         .filter_map(|(_, member)| {
             let state = look(member).ok()?;
-            Some((member, LogMark::of_node_that_answers(member, &state)?))
+            Some((member, journal::of_node_that_answers(member, &state)?))
         })
         .collect()
 }

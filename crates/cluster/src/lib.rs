@@ -16,7 +16,6 @@ mod bootstrap;
 mod claim;
 mod compare;
 mod config;
-mod control;
 mod ddl;
 mod discover;
 mod entrance;
@@ -48,11 +47,10 @@ pub use bootstrap::{
     Begun, BootstrapError, BootstrapPlan, BootstrapWish, Bootstrapping, Standing, plan_bootstrap,
 };
 pub use claim::{maintenances_elsewhere, open_work, restores_elsewhere};
-pub use config::{ClusterFile, ControlConfig, NodeConfig};
-pub use control::{Control, StartAs, StartOption};
+pub use config::{ClusterFile, NodeConfig};
 pub use discover::{Discovered, discover};
 pub use entrance::{Entrance, Landed};
-pub use error::{ConfigError, ControlError, DiscoverError};
+pub use error::{ConfigError, DiscoverError};
 pub use history::{History, Parting, Side};
 pub use hold::{HoldPlan, HoldWish, Holder, Way, plan_hold, rolling_order};
 pub use maintain::{

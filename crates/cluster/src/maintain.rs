@@ -14,11 +14,10 @@ mod state;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use refloat_host::chain;
+use refloat_host::{Control, chain};
 use refloat_run::Run;
 
 use crate::claim::Claimed;
-use crate::control::Control;
 use crate::hold::HoldPlan;
 use crate::join::look;
 use crate::member::Member;

@@ -10,11 +10,10 @@ mod start;
 use std::path::Path;
 use std::time::Duration;
 
+use refloat_host::{Control, ControlError};
 use refloat_run::Run;
 use serde::{Deserialize, Serialize};
 
-use crate::control::Control;
-use crate::error::ControlError;
 use crate::history::{History, Parting};
 use crate::hold::HoldPlan;
 use crate::member::Member;

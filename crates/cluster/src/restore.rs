@@ -34,13 +34,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use refloat_host::Control;
 use refloat_load::{GaleraMode, LoadOptions, looks_whole, refused, text_bytes};
 use refloat_run::{Run, RunDirError, RunId};
 use serde::Serialize;
 
 use crate::advise::Candidate;
 use crate::claim::maintenances_elsewhere;
-use crate::control::Control;
 use crate::join::brief;
 use crate::member::Member;
 use crate::observe::observe;

@@ -18,9 +18,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use refloat_cluster::{
-    CameBy, Control, Leave, Member, Observation, RejoinError, RejoinKind, RejoinPlan, Rejoined,
-    Rejoining, WantedTables, Way, observe, plan_hold_for_start, plan_rejoin,
+    CameBy, Leave, Member, Observation, RejoinError, RejoinKind, RejoinPlan, Rejoined, Rejoining,
+    WantedTables, Way, observe, plan_hold_for_start, plan_rejoin,
 };
+use refloat_host::Control;
 use refloat_run::settings::{self, AppliedSettings, PlannedChange, SettingsPlan};
 use refloat_run::{Cancel, Events, Progress, Run, RunDir};
 use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions};

@@ -11,9 +11,8 @@ mod slow;
 
 use std::time::{Duration, Instant};
 
-use refloat_cluster::{
-    ClusterView, Member, RejoinKind, Role, Severity, StartAs, WantedTables, discover,
-};
+use refloat_cluster::{ClusterView, Member, RejoinKind, Role, Severity, WantedTables, discover};
+use refloat_host::StartAs;
 use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, NodeStart, ServerKind};
 use refloat_testkit::servers;
 use refloat_wire::ConnectOptions;

@@ -1,4 +1,4 @@
-//! Why a machine could not be asked, and text for messages.
+//! Why a machine could not be asked, or a server not started or stopped, and text for messages.
 
 use std::path::PathBuf;
 
@@ -34,6 +34,26 @@ pub enum HostError {
         /// The system's error text.
         reason: String,
     },
+}
+
+/// Why a node could not be started, stopped or looked at.
+#[derive(Debug, thiserror::Error)]
+#[error("{doing} {what}: {reason}")]
+pub struct ControlError {
+    what: String,
+    doing: &'static str,
+    reason: String,
+}
+
+impl ControlError {
+    /// The reason why `doing` something with `what` failed.
+    pub fn new(what: &str, doing: &'static str, reason: String) -> Self {
+        Self {
+            what: what.to_owned(),
+            doing,
+            reason,
+        }
+    }
 }
 
 /// An error and its causes, as one fragment of text.

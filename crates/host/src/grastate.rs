@@ -48,6 +48,11 @@ impl GraState {
         })
     }
 
+    /// Whether it says where the node stands: in which history, and after which write-set.
+    pub fn is_known(&self) -> bool {
+        self.seqno.is_some() && self.has_history()
+    }
+
     /// Whether it belongs to any history.
     pub fn has_history(&self) -> bool {
         self.uuid.bytes().any(|byte| byte != b'0' && byte != b'-')
@@ -63,7 +68,7 @@ mod tests {
         let text = "# GALERA saved state\nversion: 2.1\nuuid:    30ba41b5-e6ea-11f1-acb3-d71df7acd2d5\nseqno:   -1\nsafe_to_bootstrap: 0\n";
         let state = GraState::parse(text).unwrap();
         assert_eq!((state.seqno, state.safe_to_bootstrap), (None, Some(false)));
-        assert!(state.has_history());
+        assert!(state.has_history() && !state.is_known());
         let left = GraState::parse(
             &text
                 .replace("-1\n", "4711\n")
@@ -74,6 +79,7 @@ mod tests {
             (left.seqno, left.safe_to_bootstrap),
             (Some(4711), Some(true))
         );
+        assert!(left.is_known());
         let none =
             GraState::parse("uuid: 00000000-0000-0000-0000-000000000000\nseqno: -1\n").unwrap();
         assert!(!none.has_history());

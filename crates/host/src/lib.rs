@@ -1,19 +1,26 @@
 //! Machines that servers run on, whether this one or one reached by `ssh`.
 //!
-//! A machine runs scripts within a time limit, and shows and changes files and data directories.
-//! The crate must not print, read the environment, connect to a server, or know what a cluster is
-//! asked to do.
+//! A machine runs scripts within a time limit, shows and changes files and data directories, and
+//! starts and stops servers. The crate must not print, read the environment, connect to a server,
+//! or know what a cluster is asked to do.
 //!
-//! Read first: [`Host`] (a machine), [`datadir`] (what is done to a data directory) and
-//! [`GraState`] (what a data directory says about its place in a Galera cluster).
+//! Read first: [`Host`] (a machine), [`Control`] (how a server on it is started and stopped) and
+//! [`datadir`] (what is done to a data directory).
 
+mod control;
 pub mod datadir;
 mod error;
 mod files;
+pub mod fuzzing;
 mod grastate;
 mod host;
+mod log;
 pub mod place;
+mod position;
 
-pub use error::{HostError, chain, plain};
+pub use control::{Control, ControlConfig, StartAs, StartOption};
+pub use error::{ControlError, HostError, chain, plain};
 pub use grastate::GraState;
-pub use host::{Host, last_line, listening};
+pub use host::{Host, last_line};
+pub use log::LogMark;
+pub use position::Position;

@@ -216,7 +216,8 @@ mod tests {
     use std::collections::BTreeMap;
     use std::path::PathBuf;
 
-    use refloat_cluster::{Estimates, NodeProgress, PlannedNode, Rates, StartOption};
+    use refloat_cluster::{Estimates, NodeProgress, PlannedNode, Rates};
+    use refloat_host::StartOption;
 
     use super::*;
 

@@ -45,7 +45,7 @@ pub use ephemeral::Ephemeral;
 pub use error::Error;
 pub use galera::{
     ClusterEntry, ClusterFolder, EphemeralCluster, GaleraCluster, GaleraNode, GaleraOptions,
-    GaleraState, HaproxyOptions, NodeStart, Position, SstMethod,
+    HaproxyOptions, NodeStart, SstMethod,
 };
 pub use installation::{DEFAULT_SERVERS_DIR, Installation};
 pub use instance::{Entry, Instance, Status};

@@ -1,9 +1,8 @@
 //! Finds out where all nodes stand, and which of them holds everything that the others hold.
 
-use refloat_host::{GraState, chain};
+use refloat_host::{Control, GraState, chain};
 
 use super::{BootstrapError, BootstrapPlan, BootstrapWish, Standing};
-use crate::control::Control;
 use crate::history::{History, of_two_down};
 use crate::join::runs;
 use crate::member::Member;

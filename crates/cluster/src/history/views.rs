@@ -6,8 +6,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::control::Control;
-use crate::journal::LogMark;
+use refloat_host::Control;
+
+use crate::journal;
 use crate::member::Member;
 use crate::proof::since_last_start;
 use crate::view::ClusterView;
@@ -73,12 +74,12 @@ pub(super) fn shared(
 ) -> Option<String> {
     let node = &members[at];
     let uuid = view.quorum.uuid.as_ref()?;
-    let log = LogMark::of_node_that_is_down(control, node)?.tail(node.host.as_ref()?)?;
+    let log = journal::of_node_that_is_down(control, node)?.tail(node.host.as_ref()?)?;
     let ours = in_force(&log, uuid, seqno)?;
     let mut others = view.serving().filter(|(other, _)| *other != at);
     others.find_map(|(other, state)| {
         let donor = &members[other];
-        let log = LogMark::of_node_that_answers(donor, state)?.tail(donor.host.as_ref()?)?;
+        let log = journal::of_node_that_answers(donor, state)?.tail(donor.host.as_ref()?)?;
         // Earlier runs in its log may be about data that a full copy has replaced since.
         let theirs = in_force(since_last_start(&log)?, uuid, seqno)?;
         (theirs == ours).then(|| {

@@ -3,11 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use refloat_host::GraState;
+use refloat_host::{Control, GraState};
 use refloat_run::{Events, Run};
 
 use super::Watched;
-use crate::control::Control;
 use crate::forecast::rejoin;
 use crate::hold::Holder;
 use crate::join::{Joining, brief, is_down};

@@ -10,7 +10,7 @@ use super::{MaintainError, MaintainPhase, MaintainState, Maintained, Maintenance
 use crate::among::arrives;
 use crate::asked::Start;
 use crate::join::{Joining, Seen, brief, is_down};
-use crate::journal::LogMark;
+use crate::journal;
 use crate::keep::{SILENCE, StartWay, Unallowed, Watched, kept, way_now};
 use crate::member::Member;
 use crate::node::NodeState;
@@ -274,7 +274,7 @@ impl Maintenance<'_> {
         }
         self.may_start(state)?;
         // Earlier log lines say nothing about this start.
-        state.log = LogMark::of_node_that_is_down(self.control, member).or_else(|| {
+        state.log = journal::of_node_that_is_down(self.control, member).or_else(|| {
             let host = member.host.as_ref()?;
             state.log.as_ref()?.moved_to_the_end(host)
         });

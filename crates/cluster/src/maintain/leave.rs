@@ -9,7 +9,7 @@ use super::{MaintainError, MaintainPhase, MaintainState, Maintenance, POLL};
 use crate::claim::maintenances_elsewhere;
 use crate::hold::{may_leave, safe_until};
 use crate::join::{brief, is_down, look};
-use crate::journal::LogMark;
+use crate::journal;
 use crate::keep::{SETTLED, Watched};
 use crate::node::NodeState;
 use crate::observe::{ask, observe};
@@ -31,7 +31,7 @@ impl Maintenance<'_> {
         let member = self.member(state.plan.at);
         let now = self.wait_for_distance(state, watched)?;
         self.check_again(state, watched, &now)?;
-        state.log = LogMark::now(self.control, member, &now);
+        state.log = journal::now(self.control, member, &now);
         state.left = now.seqno;
         state.phase = MaintainPhase::Stopping;
         self.write(state)?;

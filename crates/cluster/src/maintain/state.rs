@@ -1,12 +1,11 @@
 //! How far a maintenance has come, what it has done, and why a node is not back.
 
+use refloat_host::{ControlError, LogMark};
 use refloat_run::settings::SettingsError;
 use refloat_run::{RunDir, RunDirError, RunId};
 use serde::{Deserialize, Serialize};
 
-use crate::error::ControlError;
 use crate::hold::HoldPlan;
-use crate::journal::LogMark;
 use crate::keep::KeepError;
 use crate::proof::Proof;
 

@@ -3,15 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-use refloat_host::place;
+use refloat_host::{Control, ControlError, place};
 use refloat_run::Run;
 
 use super::{RejoinError, RejoinPlan};
-use crate::control::Control;
-use crate::error::ControlError;
 use crate::history::{self, History};
 use crate::join::brief;
-use crate::journal::LogMark;
+use crate::journal;
 use crate::member::Member;
 use crate::node::NodeState;
 use crate::observe::observe;
@@ -45,7 +43,7 @@ pub(super) fn forgotten_since(
     if view.quorum.uuid.as_ref() != Some(uuid) {
         return None;
     }
-    let log = LogMark::of_node_that_is_down(control, &members[at])?;
+    let log = journal::of_node_that_is_down(control, &members[at])?;
     let log = log.tail(members[at].host.as_ref()?)?;
     let began = began_and_got_nothing(&log)?;
     let is_there = began == (uuid.as_str(), *seqno);

@@ -1,13 +1,11 @@
 //! Plans how a node would come back, and what that would cost.
 
-use refloat_host::{GraState, place};
+use refloat_host::{Control, ControlError, GraState, place};
 
 use super::donors::donors;
 use super::place::forgotten_since;
 use super::{Leave, OnlyCopy, RejoinError, RejoinPlan};
 use crate::among::{Among, among};
-use crate::control::Control;
-use crate::error::ControlError;
 use crate::forecast::rejoin;
 use crate::history::{self, History};
 use crate::member::{Member, Observation};

@@ -2,16 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use refloat_host::{GraState, chain};
+use refloat_host::{Control, GraState, chain};
 
 use super::hold::Held;
 use super::place::{by_its_log, set_place};
 use super::{Leave, RejoinError, RejoinPlan, Rejoined, Rejoining};
 use crate::among::arrives;
 use crate::asked::Start;
-use crate::control::Control;
 use crate::join::{Joining, Seen, brief, ends_of_logs, look, runs};
-use crate::journal::LogMark;
+use crate::journal;
 use crate::keep::{SILENCE, StartWay, Unallowed, kept, way_now};
 use crate::member::Member;
 use crate::node::NodeState;
@@ -113,7 +112,7 @@ impl Rejoining<'_> {
         if run.cancel.is_cancelled() {
             return Err(RejoinError::NotStarted { node });
         }
-        let log = LogMark::of_node_that_is_down(control, member);
+        let log = journal::of_node_that_is_down(control, member);
         let others = match plan.forecast.kind {
             RejoinKind::Ist { .. } => Vec::new(),
             _ => ends_of_logs(self.members, plan.at),
@@ -326,7 +325,7 @@ impl Rejoining<'_> {
         let known =
             |file: GraState| file.has_history() && (file.seqno.is_some() || !plan.begins_copy());
         let got_nothing = || {
-            let log = LogMark::of_node_that_is_down(self.control, member)?;
+            let log = journal::of_node_that_is_down(self.control, member)?;
             let log = log.tail(member.host.as_ref()?)?;
             Some(began_and_got_nothing(&log).is_some_and(|(uuid, _)| uuid == plan.uuid))
         };

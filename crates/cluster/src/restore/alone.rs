@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use refloat_host::Host;
+use refloat_host::{Host, StartOption};
 use refloat_load::{BinlogMode, LoadOptions};
 use refloat_run::settings::{Durability, Facts, Hints, plan_for};
 use refloat_wire::Target;
 
-use crate::control::StartOption;
 use crate::member::Member;
 use crate::restore::seen::{Seen, datadir_of};
 use crate::view::ClusterView;

@@ -2,14 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use refloat_host::place;
+use refloat_host::{StartAs, place};
 
 use super::Restore;
 use super::standing::values_of_options;
 use super::state::{RestoreError, RestoreState, RestoreStep};
-use crate::control::StartAs;
 use crate::join::{Joining, Seen, look};
-use crate::journal::LogMark;
+use crate::journal;
 use crate::member::Member;
 use crate::reasons;
 
@@ -34,7 +33,7 @@ impl Restore<'_> {
         if !is_member && stands == Some(Ok(())) {
             self.forget_marks(state, true)?;
         }
-        let log = LogMark::of_node_that_is_down(control, member);
+        let log = journal::of_node_that_is_down(control, member);
         let start_first = || -> Result<(), RestoreError> {
             control.end_standalone()?;
             place::give_place_up(

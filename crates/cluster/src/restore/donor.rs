@@ -5,13 +5,12 @@
 
 use std::time::{Duration, Instant};
 
-use refloat_host::{GraState, datadir, place};
+use refloat_host::{GraState, StartAs, datadir, place};
 
 use super::Restore;
 use super::state::{RestoreError, RestoreState, RestoreStep};
-use crate::control::StartAs;
 use crate::join::{Joining, Seen, look};
-use crate::journal::LogMark;
+use crate::journal;
 use crate::node::{NodeState, Role};
 use crate::restore::planned::OldData;
 
@@ -144,7 +143,7 @@ impl Restore<'_> {
             member.name
         ));
         let goes_on = self.others(state).any(|other| self.is_member(other, uuid));
-        let log = LogMark::of_node_that_is_down(control, member);
+        let log = journal::of_node_that_is_down(control, member);
         if goes_on {
             control.start(StartAs::Member, &[])?;
         } else {

@@ -2,12 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use refloat_host::{GraState, datadir};
+use refloat_host::{Control, ControlError, GraState, datadir};
 
 use super::Restore;
 use super::state::{RestoreError, RestoreState, RestoreStep};
-use crate::control::Control;
-use crate::error::ControlError;
 use crate::join::{is_down, runs};
 
 /// How long a server process that no longer answers may take to end.

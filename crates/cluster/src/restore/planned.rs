@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
+use refloat_host::StartOption;
 use serde::{Deserialize, Serialize};
 
 use super::rates::Rates;
 use crate::advise::{Advice, Shown};
-use crate::control::StartOption;
 
 /// 16 MiB. Less text loads in the time that servers take to stop and start, so no rate is needed.
 const TEXT_LEAST: u64 = 16 << 20;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use refloat_host::Control;
 use refloat_host::{
     chain,
     datadir::{self, Folder},
@@ -10,7 +11,6 @@ use refloat_run::settings::Facts;
 use refloat_wire::Connection;
 
 use super::keepers;
-use crate::control::Control;
 use crate::join::runs;
 use crate::member::{Member, impatient};
 use crate::observe::values;

@@ -10,7 +10,7 @@ use refloat_wire::{ConnectOptions, Connection, Target};
 use super::Restore;
 use super::state::{RestoreError, RestoreState, RestoreStep};
 use crate::join::{Joining, Seen, look};
-use crate::journal::LogMark;
+use crate::journal;
 use crate::member::{Member, impatient};
 use crate::observe::values;
 use crate::reasons;
@@ -153,7 +153,7 @@ impl Restore<'_> {
         let at = state.plan.at;
         let control = self.control(at)?;
         let member = &self.members[at];
-        let log = LogMark::of_node_that_is_down(control, member);
+        let log = journal::of_node_that_is_down(control, member);
         self.run.events.note(format!(
             "starting {} as a server of its own, at port {}",
             member.name, state.plan.port

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use refloat_host::HostError;
+use refloat_host::{ControlError, HostError};
 use refloat_load::{LeftMarks, LoadError};
 use refloat_run::{RunDir, RunDirError};
 use refloat_verify::VerifyError;
 use serde::{Deserialize, Serialize};
 
 use super::planned::{RestorePlan, RestoreWay};
-use crate::error::ControlError;
 use crate::rejoin::{RejoinError, Rejoined};
 
 /// The file in a run's folder that records how far a restore has come.

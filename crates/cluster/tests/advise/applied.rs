@@ -162,9 +162,7 @@ fn a_stage_that_is_killed(donor: &GaleraNode, joiner: &GaleraNode, folder: &Path
         // Its data belongs to no history, so the next start takes a copy again.
         let state = joiner.state();
         assert!(
-            state
-                .as_ref()
-                .is_none_or(|state| !state.position.is_known()),
+            state.as_ref().is_none_or(|state| !state.is_known()),
             "{state:?}"
         );
     }

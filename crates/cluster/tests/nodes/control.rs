@@ -1,8 +1,7 @@
 //! How nodes of the sandbox are started and stopped: by commands, as in a list of nodes. This test
 //! program itself is what they run.
 
-use refloat_cluster::Control;
-use refloat_host::Host;
+use refloat_host::{Control, Host};
 use refloat_sandbox::{GaleraNode, NodeStart};
 use refloat_testkit::servers;
 

@@ -495,8 +495,13 @@ fn a_hold_runs_out(place: &Place, second: &str, before: &[String]) {
     wait("the others are as before", || {
         OTHERS.iter().all(|&at| place.kept_by(at) == before[at])
     });
-    let left = place.node(1).state().expect("a position").position.seqno;
-    let oldest = |at: usize| -> i64 {
+    let left = place
+        .node(1)
+        .state()
+        .expect("a position")
+        .seqno
+        .expect("a seqno");
+    let oldest = |at: usize| -> u64 {
         let said = place.ask(at, "SHOW STATUS LIKE 'wsrep_local_cached_downto'");
         let (_, seqno) = said.split_once('\t').expect("a status");
         seqno.parse().expect("a number")

@@ -734,11 +734,7 @@ fn nobody_joins_with_an_old_position() {
     // A node started with its old data takes a copy anyway: its position is not in the new history.
     let second = place.node(1);
     assert_eq!(uuid(second), old);
-    assert!(
-        second
-            .state()
-            .is_some_and(|state| state.position.is_known())
-    );
+    assert!(second.state().is_some_and(|state| state.is_known()));
     second.start().expect("it joins");
     assert_eq!(rows(1), all);
     assert_ne!(uuid(second), old);
@@ -828,8 +824,8 @@ fn something_starts_another_one(place: &Place, run: &dyn Fn(&[&str]) -> Run) {
         .says(&format!("bootstrap {}: {reason}", second.name()));
     second.kill().expect("it can be killed");
     // A node that starts erases the position in its grastate.dat.
-    let position = second.state().expect("a state").position;
-    assert!(!position.is_known(), "{position}");
+    let state = second.state().expect("a state");
+    assert!(!state.is_known(), "{state:?}");
     run(&["--stop-before", "rejoin"])
         .exits(1)
         .says("and its grastate.dat says -1 now");
@@ -976,7 +972,12 @@ fn files_are_read_by_ssh(place: &Place, path: &str, file: &Path) {
         view["nodes"][1].clone()
     };
     place.node(1).stop().expect("it stops");
-    let seqno = place.node(1).state().expect("a state").position.seqno;
+    let seqno = place
+        .node(1)
+        .state()
+        .expect("a state")
+        .seqno
+        .expect("a seqno");
     assert_eq!(status(file)["grastate"]["seqno"], seqno);
     let strange = fs::read_to_string(file).expect("a list");
     let strange = strange.replace("machine-1", SshServer::STRANGER);
@@ -1132,7 +1133,12 @@ fn all_are_down_at_different_places(place: &Place) {
     let (first, third) = (place.name(0), place.name(2));
     let refused = place.touches_nothing(|| place.restore(&[])).exits(3);
     for at in 0..3 {
-        let seqno = place.node(at).state().expect("a state").position.seqno;
+        let seqno = place
+            .node(at)
+            .state()
+            .expect("a state")
+            .seqno
+            .expect("a seqno");
         let words = format!("{} is at {seqno}", place.name(at));
         assert!(
             refused.stderr.contains(&words),
@@ -1154,7 +1160,12 @@ fn the_newest_has_lost_its_place(place: &Place) {
     let first = place.name(0);
     let grastate = place.node(0).grastate();
     let text = fs::read_to_string(&grastate).expect("a state");
-    let seqno = place.node(0).state().expect("a state").position.seqno;
+    let seqno = place
+        .node(0)
+        .state()
+        .expect("a state")
+        .seqno
+        .expect("a seqno");
     let zeroed = text
         .replace(&uuid(place.node(0)), "00000000-0000-0000-0000-000000000000")
         .replace(&seqno.to_string(), "-1");

@@ -124,8 +124,9 @@ impl GaleraCluster {
             alive |= node.status()?.is_alive();
         }
         if !alive {
-            let safe =
-                |node: &&GaleraNode| node.state().is_some_and(|state| state.safe_to_bootstrap);
+            let safe = |node: &&GaleraNode| {
+                node.state().and_then(|state| state.safe_to_bootstrap) == Some(true)
+            };
             let first = self.nodes.iter().find(safe);
             let first = first.ok_or_else(|| Error::NoSafeNode {
                 cluster: self.name().to_owned(),

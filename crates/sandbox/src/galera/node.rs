@@ -7,10 +7,10 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use refloat_host::{GraState, Position};
 use rustix::process::Signal;
 
-use super::position::find_recovered;
-use super::{ClusterFolder, GaleraState, Position, network};
+use super::{ClusterFolder, network};
 use crate::process::{ProcessId, find_marked};
 use crate::record::NodeRecord;
 use crate::user::ServerUser;
@@ -148,8 +148,8 @@ impl GaleraNode {
     }
 
     /// The parsed `grastate.dat`. `None` if there is no such file, or it cannot be parsed.
-    pub fn state(&self) -> Option<GaleraState> {
-        GaleraState::parse(&fs::read_to_string(self.grastate()).ok()?)
+    pub fn state(&self) -> Option<GraState> {
+        GraState::parse(&fs::read_to_string(self.grastate()).ok()?)
     }
 
     /// What the node is doing now.
@@ -350,7 +350,7 @@ impl GaleraNode {
 
     /// A crashed node does not know its position. A node that never joined has none to recover.
     fn needs_recovery(&self) -> bool {
-        self.grastate().exists() && !self.state().is_some_and(|state| state.position.is_known())
+        self.grastate().exists() && !self.state().is_some_and(|state| state.is_known())
     }
 
     fn recover_locked(&self, fresh: &Instance, user: Option<&ServerUser>) -> Result<Position> {
@@ -373,7 +373,7 @@ impl GaleraNode {
                 },
             })?;
         let text = fs::read(&path).map_err(Error::io("read", &path))?;
-        let found = find_recovered(&String::from_utf8_lossy(&text));
+        let found = Position::in_log(&String::from_utf8_lossy(&text));
         found
             .filter(|_| status.success())
             .ok_or_else(|| Error::NoPosition {

@@ -278,7 +278,7 @@ fn a_killed_node_comes_back_by_ist(cluster: &EphemeralCluster) {
     });
     assert!(cluster.haproxy_pid().is_some());
     // The node does not know its position, but can recover it.
-    assert_eq!(third.state().unwrap().position.seqno, -1);
+    assert_eq!(third.state().unwrap().seqno, None);
     let position = third.recover().unwrap();
     assert!(position.is_known(), "{position}");
     third.start().unwrap();
@@ -368,7 +368,7 @@ fn a_whole_cluster_begins_again(cluster: &EphemeralCluster) {
     };
     let before = rows(first);
     cluster.stop().unwrap();
-    assert!(first.state().unwrap().safe_to_bootstrap);
+    assert_eq!(first.state().unwrap().safe_to_bootstrap, Some(true));
     // A node that did not stop last must not bootstrap. The error contains the reason.
     let error = second.start_with(&NodeStart::bootstrap()).unwrap_err();
     assert!(matches!(error, Error::Start { .. }), "{error}");

@@ -8,9 +8,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 use refloat_cluster::{
-    Begun, BootstrapError, BootstrapPlan, BootstrapWish, Bootstrapping, ClusterView, Control,
-    Leave, Observation, Rejoined, Rejoining, Verified, WantedTables, observe, plan_bootstrap,
+    Begun, BootstrapError, BootstrapPlan, BootstrapWish, Bootstrapping, ClusterView, Leave,
+    Observation, Rejoined, Rejoining, Verified, WantedTables, observe, plan_bootstrap,
 };
+use refloat_host::Control;
 use refloat_report::{bootstrap as face, cluster_verify, rejoin as rejoin_face};
 use refloat_run::Run;
 use refloat_run::events::RunResult;

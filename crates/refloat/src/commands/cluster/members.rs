@@ -6,10 +6,8 @@ use std::path::Path;
 
 use clap::Args;
 use refloat_cluster::advise::{Candidate, Shown};
-use refloat_cluster::{
-    ClusterFile, ClusterView, Control, ControlError, Member, NodeConfig, discover,
-};
-use refloat_host::Host;
+use refloat_cluster::{ClusterFile, ClusterView, Member, NodeConfig, discover};
+use refloat_host::{Control, ControlError, Host};
 use refloat_run::settings::{GCACHE_MEMORY, GCACHE_PURGE, list_on_server};
 use refloat_wire::{ConnectOptions, Connection, Target};
 

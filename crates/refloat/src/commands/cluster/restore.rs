@@ -8,9 +8,10 @@ use anyhow::Context as _;
 use clap::Args;
 use refloat_cluster::advise::{Advice, Mistake};
 use refloat_cluster::{
-    Control, Rate, Rates, Restore, RestoreError, RestorePlan, RestoreState, RestoreStep,
-    RestoreWay, RestoreWish, Restored, asked_for, differing, given_up_restore, plan_restore,
+    Rate, Rates, Restore, RestoreError, RestorePlan, RestoreState, RestoreStep, RestoreWay,
+    RestoreWish, Restored, asked_for, differing, given_up_restore, plan_restore,
 };
+use refloat_host::Control;
 use refloat_load::LoadOptions;
 use refloat_report::restore as face;
 use refloat_run::events::RunResult;

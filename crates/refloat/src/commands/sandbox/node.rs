@@ -2,7 +2,8 @@
 
 use std::io::Write as _;
 
-use refloat_sandbox::{GaleraNode, NodeStart, Position, Sandbox};
+use refloat_host::Position;
+use refloat_sandbox::{GaleraNode, NodeStart, Sandbox};
 
 use super::args::{NodeArgs, NodeCommand, NodeKillArgs, NodeName, NodeStartArgs};
 use super::{print_instance_as, print_json, refusal};

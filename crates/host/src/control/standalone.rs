@@ -1,10 +1,10 @@
 //! Starting a node standalone, with options for that one start.
 
-use refloat_host::Host;
 use serde::{Deserialize, Serialize};
 
 use super::{COMMAND, Control, run};
 use crate::error::ControlError;
+use crate::host::Host;
 
 /// Drop-in with which a unit starts standalone. The units of MariaDB and MySQL pass `MYSQLD_OPTS`
 /// to the server. Drop-ins whose names come later in the alphabet win.
@@ -158,7 +158,7 @@ fn standalone_of_unit(unit: &str, words: &str) -> String {
 mod tests {
     use super::super::tests::commands;
     use super::*;
-    use crate::config::ControlConfig;
+    use crate::ControlConfig;
 
     #[test]
     fn options_for_one_start() {

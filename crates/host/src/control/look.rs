@@ -1,9 +1,9 @@
 //! Whether a node runs, and the position of one that does not.
 
-use refloat_host::{Host, chain, plain};
-
 use super::{Control, run};
-use crate::error::ControlError;
+use crate::error::{ControlError, chain, plain};
+use crate::host::Host;
+use crate::position::Position;
 
 /// States of a systemd unit that does not run and does not come up by itself.
 const NOT_RUNNING: [&str; 2] = ["inactive", "failed"];
@@ -88,17 +88,16 @@ fn runs_by(host: &Host, running: &str) -> Result<bool, ControlError> {
 }
 
 /// The position in the output of `galera_recovery`.
-pub(crate) fn recovered(said: &str) -> Option<(String, u64)> {
+pub fn recovered(said: &str) -> Option<(String, u64)> {
     let (_, found) = said.trim().split_once("--wsrep_start_position=")?;
     position(found.trim())
 }
 
-/// A position that is known: `UUID:SEQNO`.
+/// A position that is known, `UUID:SEQNO`. What follows a comma belongs to the server's own
+/// replication domain.
 fn position(text: &str) -> Option<(String, u64)> {
-    let (uuid, seqno) = text.split_once(':')?;
-    // What follows a comma belongs to the server's own replication domain.
-    let seqno = seqno.split(',').next()?.parse().ok()?;
-    Some((uuid.to_owned(), seqno))
+    let Position { uuid, seqno } = text.parse().ok()?;
+    Some((uuid, u64::try_from(seqno).ok()?))
 }
 
 #[cfg(test)]

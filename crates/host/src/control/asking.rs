@@ -4,10 +4,9 @@
 //! itself as soon as that start has ended, successful or not, whatever has become of this program
 //! by then. The next start is as the unit says.
 
-use refloat_host::Host;
-
 use super::StartOption;
 use super::standalone::piece_called;
+use crate::host::Host;
 
 /// File name of the drop-in.
 const PIECE: &str = "zz-refloat-donor.conf";

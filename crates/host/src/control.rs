@@ -1,14 +1,14 @@
 //! Starting and stopping a node: with systemd, or commands that the user gives.
 
 mod asking;
+mod config;
 mod look;
 mod standalone;
 
-use refloat_host::{Host, chain, plain};
-
-use crate::config::ControlConfig;
-use crate::error::ControlError;
-pub(crate) use look::recovered;
+use crate::error::{ControlError, chain, plain};
+use crate::host::Host;
+pub use config::ControlConfig;
+pub use look::recovered;
 pub use standalone::StartOption;
 
 /// A variable that the units of Debian and MariaDB pass to the server as one more argument, for one
@@ -191,7 +191,7 @@ impl Control {
     ///
     /// # Errors
     /// [`ControlError`] with the reason.
-    pub(crate) fn end_at_once(&self) -> Result<(), ControlError> {
+    pub fn end_at_once(&self) -> Result<(), ControlError> {
         match self {
             Self::Systemd { host, unit } => {
                 // The order to stop comes first, so that systemd does not restart it.

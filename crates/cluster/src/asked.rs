@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use refloat_host::scripts::SERVER;
 use refloat_host::{Control, ControlError, Host, StartAs, chain, last_line};
 use refloat_run::settings::{self, Grants, JournalEntry, SST_DONOR, ServerMark};
 use refloat_run::{Run, RunDir};
@@ -15,7 +16,7 @@ use crate::member::{Member, impatient};
 
 /// Name of the runs that record which donors nodes were told to ask.
 const START: &str = "cluster start";
-const LOOK: &str = concat!(include_str!("server.sh"), include_str!("asked.sh"));
+const LOOK: &str = include_str!("asked.sh");
 
 /// One start of a node that joins its cluster.
 #[derive(Debug, Clone, Copy)]
@@ -159,7 +160,7 @@ impl Start<'_> {
         let defaults = defaults.unwrap_or(Path::new("")).to_string_lossy();
         let folder = self.member.folder();
         let script = format!(
-            "datadir={} defaults={} given={}\n{LOOK}",
+            "datadir={} defaults={} given={}\n{SERVER}{LOOK}",
             Host::word(&folder.to_string_lossy()),
             Host::word(&defaults),
             Host::word(given)
@@ -207,7 +208,7 @@ mod tests {
         let own = |text: &str| {
             std::fs::write(&file, text).unwrap();
             let script = format!(
-                "datadir={} defaults={} given=a,\n{LOOK}",
+                "datadir={} defaults={} given=a,\n{SERVER}{LOOK}",
                 Host::word(&folder.path().to_string_lossy()),
                 Host::word(&file.to_string_lossy())
             );

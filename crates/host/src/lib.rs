@@ -17,6 +17,7 @@ mod host;
 mod log;
 pub mod place;
 mod position;
+pub mod scripts;
 
 pub use control::{Control, ControlConfig, StartAs, StartOption};
 pub use error::{ControlError, HostError, chain, plain};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
-use refloat_host::{Host, chain};
+use refloat_host::{Host, chain, scripts};
 use refloat_wire::{Connection, Target};
 
 use super::candidate::Candidate;
@@ -22,7 +22,7 @@ use crate::observe::{observe, values};
 use crate::view::NodeView;
 
 /// The script for a node's machine.
-const LOOK: &str = concat!(include_str!("../server.sh"), include_str!("look.sh"));
+const LOOK: &str = include_str!("look.sh");
 /// The server's default data directory.
 const DEFAULT_DATADIR: &str = "/var/lib/mysql";
 
@@ -291,7 +291,7 @@ fn look(
         ("public", PUBLIC.to_owned()),
         ("secret", SECRET.to_owned()),
     ];
-    run(host, &variables, LOOK).map(|lines| read(&lines))
+    run(host, &variables, &[scripts::SERVER, LOOK].concat()).map(|lines| read(&lines))
 }
 
 /// Certificate files that the server itself has named.

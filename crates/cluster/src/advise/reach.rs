@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use refloat_host::Host;
+use refloat_host::{Host, scripts};
 
 use super::candidate::Candidate;
 use super::facts::NodeFacts;
@@ -10,7 +10,7 @@ use super::script::run;
 use crate::node::Role;
 
 /// The script for a donor's machine that tries to reach a joiner.
-const REACH: &str = concat!(include_str!("../enter.sh"), include_str!("reach.sh"));
+const REACH: &str = include_str!("reach.sh");
 
 /// Whether a donor reaches a joiner's port for state transfers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -87,7 +87,7 @@ fn reach(
         ("port", port.to_string()),
         ("pid", pid.map_or_else(String::new, |pid| pid.to_string())),
     ];
-    let lines = run(at, &variables, REACH).ok()?;
+    let lines = run(at, &variables, &[scripts::ENTER, REACH].concat()).ok()?;
     Some(read_reach(
         &lines,
         &from.name,

@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use refloat_host::scripts::{ENTER, SERVER};
 use refloat_host::{Host, chain, last_line};
 use refloat_run::own::{RATES_SCHEMA, RATES_TABLES, namesakes};
 use refloat_wire::{ConnectOptions, Connection, Error, Target};
@@ -31,16 +32,8 @@ const COPY_LIMIT: Duration = Duration::from_secs(30);
 /// The scratch file of a trial copy, removed afterwards.
 const FILE: &str = ".refloat-rate";
 
-const RECEIVE: &str = concat!(
-    include_str!("../server.sh"),
-    include_str!("../enter.sh"),
-    include_str!("receive.sh")
-);
-const SEND: &str = concat!(
-    include_str!("../server.sh"),
-    include_str!("../enter.sh"),
-    include_str!("send.sh")
-);
+const RECEIVE: &str = include_str!("receive.sh");
+const SEND: &str = include_str!("send.sh");
 
 /// Measures those of the rates that are unknown. Rates that could not be measured stay as they are;
 /// returns the reasons.
@@ -255,11 +248,11 @@ fn copy(view: &ClusterView, members: &[Member], at: usize) -> Result<f64, String
     let (host, port) = joiner_at(&members[other])?;
     let port_word = Host::word(&port.to_string());
     let at_target = format!(
-        "datadir={target} defaults= port={port_word} scratch={}\n{RECEIVE}",
+        "datadir={target} defaults= port={port_word} scratch={}\n{SERVER}{ENTER}{RECEIVE}",
         Host::word(FILE)
     );
     let at_source = format!(
-        "datadir={source} defaults= host={} port={port_word}\n{SEND}",
+        "datadir={source} defaults= host={} port={port_word}\n{SERVER}{ENTER}{SEND}",
         Host::word(&host)
     );
     let answer = thread::scope(|scope| {

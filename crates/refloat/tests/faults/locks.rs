@@ -270,7 +270,8 @@ fn a_lock_on_definitions_is_not_waited_for_in_silence() {
     }
 }
 
-/// Rows behind DDL that waits for a transaction, and that the lock of the snapshot did not wait for.
+/// Rows behind DDL that waits for a transaction, and that the lock of the snapshot did not wait
+/// for.
 #[test]
 fn a_locked_table_is_waited_for_no_longer_than_was_asked_for() {
     let server = servers::start(&servers::quick(ServerKind::MariaDb1011));

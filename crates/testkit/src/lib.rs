@@ -11,6 +11,7 @@ use std::fmt::Write as _;
 pub mod cluster;
 pub mod corpus;
 pub mod disk;
+pub mod memory;
 pub mod oracle;
 pub mod random;
 pub mod servers;

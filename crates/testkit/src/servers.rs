@@ -12,7 +12,7 @@ use refloat_sandbox::{
 };
 use refloat_wire::{ConnectOptions, Connection};
 
-use crate::oracle;
+use crate::{memory, oracle};
 
 /// The shared server of this kind. It ends with the test process.
 ///
@@ -129,7 +129,9 @@ pub fn start(options: &StartOptions) -> Ephemeral {
 
 /// The sandbox for test servers. It keeps initialised data directories for later runs.
 pub fn sandbox() -> Sandbox {
-    Sandbox::new(std::env::temp_dir().join("refloat-testkit"))
+    let name = "refloat-testkit";
+    let cache = std::env::temp_dir().join(name).join("cache");
+    Sandbox::new(memory::folder().join(name)).with_cache_dir(cache)
 }
 
 /// Connection options for root over the Unix socket.

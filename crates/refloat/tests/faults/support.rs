@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use refloat_sandbox::{Instance, ServerKind};
 use refloat_source::manifest;
-use refloat_testkit::servers;
+use refloat_testkit::{memory, servers};
 use refloat_wire::Connection;
 use tempfile::TempDir;
 
@@ -95,7 +95,7 @@ impl Desk {
         static NEXT: AtomicU32 = AtomicU32::new(1);
         let db = format!("f{}", NEXT.fetch_add(1, Ordering::Relaxed));
         Self {
-            folder: tempfile::tempdir().expect("a temporary folder can be made"),
+            folder: tempfile::tempdir_in(memory::folder()).expect("a temporary folder can be made"),
             db,
         }
     }

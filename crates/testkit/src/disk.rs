@@ -58,6 +58,16 @@ impl SmallDisk {
         mount(&self.at, &format!("remount,size={megabytes}m"));
     }
 
+    /// Leaves this much free, in megabytes, whatever is in use.
+    ///
+    /// # Panics
+    /// If it cannot be measured or remounted.
+    pub fn leave(&self, megabytes: u32) {
+        let now = rustix::fs::statvfs(&self.at).expect("a mounted file system has a size");
+        let used = (now.f_blocks - now.f_bfree) * now.f_frsize;
+        self.grow(used.div_ceil(1 << 20) as u32 + megabytes);
+    }
+
     /// The mount point.
     pub fn path(&self) -> &Path {
         &self.at

@@ -16,7 +16,7 @@ use refloat_sandbox::{Instance, ServerKind};
 
 use crate::folders::folder;
 use crate::large::peak_kib;
-use crate::support::{Desk, Run, Running, dump, edit_manifest, finish, shared};
+use crate::support::{Desk, Run, Running, dump, edit_manifest, finish, shared, slow};
 
 /// Bytes of one part of a bomb. A compressed file may consist of several streams, so a bomb is one
 /// small stream many times over.
@@ -25,8 +25,9 @@ const PART: usize = 64 << 20;
 const PARTS_ROW: usize = 17;
 /// Number of parts that exceeds the limit for metadata, 256 MiB.
 const PARTS_METADATA: usize = 5;
-/// Number of parts below that limit, so that the text is parsed.
-const PARTS_VALUES: usize = 3;
+/// Number of parts below that limit, so that the text is parsed. The least that a value takes in
+/// memory is 24 bytes, so one part would take 500 MB.
+const PARTS_VALUES: usize = 1;
 /// Memory limit for a row or statement that is too long, in KiB: one copy, plus what was read
 /// ahead. 1050 MiB were measured.
 const ROW_PEAK_KIB: u64 = 1280 << 10;
@@ -130,12 +131,11 @@ fn a_row_without_end_is_given_up() {
         &[&place],
         ROW_PEAK_KIB,
     );
-    let plan = desk.load_command(
-        &file,
-        &shared(ServerKind::MariaDb1011).url(),
-        &["--plan", "--accept-missing-trailer"],
-    );
-    refused(plan, 1, &[&place], ROW_PEAK_KIB);
+    // A plan reads the file with the same scanner.
+    if slow() {
+        let more = ["--plan", "--accept-missing-trailer"];
+        load_fails(&desk, &file, &more, &[&place], ROW_PEAK_KIB);
+    }
 }
 
 #[test]
@@ -176,13 +176,10 @@ fn a_delimited_row_without_end_is_given_up() {
     let file = desk.file("t.tsv.gz", bomb("gzip", "1\ta\n2\t", b'x', PARTS_ROW));
     let place = format!("t.tsv.gz: line 2, byte 4: no row ends within {ROW_LIMIT} from here on");
     load_fails(&desk, &file, &["--table", "t"], &[&place], ROW_PEAK_KIB);
-    load_fails(
-        &desk,
-        &file,
-        &["--table", "t", "--plan"],
-        &[&place],
-        ROW_PEAK_KIB,
-    );
+    if slow() {
+        let more = ["--table", "t", "--plan"];
+        load_fails(&desk, &file, &more, &[&place], ROW_PEAK_KIB);
+    }
     assert_eq!(desk.rows(shared(ServerKind::MariaDb1011), "t"), Some(0));
 }
 

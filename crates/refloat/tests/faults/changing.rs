@@ -10,10 +10,13 @@ use refloat_sandbox::{Ephemeral, Instance, ServerKind};
 use refloat_testkit::servers;
 
 use crate::chance::{Dice, number};
-use crate::support::{BOTH, Desk, Running, ask, dump, finish, table, wait_until};
+use crate::support::{
+    BOTH, Desk, Running, ask, dump, finish, kinds, shared, slow, table, wait_until,
+};
 
-/// Default number of dumps for each kind of server.
-const DUMPS: u64 = 10;
+/// Default number of dumps for each kind of server, and of those among the slow tests.
+const DUMPS: u64 = 4;
+const DUMPS_SLOW: u64 = 10;
 /// Rows of each table.
 const ROWS: u64 = 1500;
 
@@ -139,10 +142,7 @@ fn of_one_moment(desk: &Desk, target: &Instance) {
 }
 
 fn dumps_among_changes(kind: ServerKind, dumps: u64) {
-    let (source, target) = (
-        servers::start(&servers::quick(kind)),
-        servers::start(&servers::quick(kind)),
-    );
+    let (source, target) = (servers::start(&servers::quick(kind)), shared(kind));
     let desk = Desk::new();
     fill(&source, &desk.db);
     let seed = number("REFLOAT_DDL_SEED", 20_261_122);
@@ -172,10 +172,10 @@ fn dumps_among_changes(kind: ServerKind, dumps: u64) {
             if run.code == Some(0) {
                 whole += 1;
                 pause.store(now * 2 / 3, Ordering::Relaxed);
-                desk.load(&folder, &target, &["--replace", "--durability", "keep"])
+                desk.load(&folder, target, &["--replace", "--durability", "keep"])
                     .exits(0);
-                of_one_moment(&desk, &target);
-                ask(&target, &format!("DROP DATABASE {}", desk.db));
+                of_one_moment(&desk, target);
+                ask(target, &format!("DROP DATABASE {}", desk.db));
             } else {
                 pause.store(now * 3 / 2, Ordering::Relaxed);
                 run.exits(1).says(
@@ -189,14 +189,16 @@ fn dumps_among_changes(kind: ServerKind, dumps: u64) {
 
 #[test]
 fn dumps_among_random_changes_of_definitions_are_of_one_moment_or_say_what_was_changed() {
+    let dumps = if slow() { DUMPS_SLOW } else { DUMPS };
     for kind in BOTH {
-        dumps_among_changes(kind, number("REFLOAT_DDL_DUMPS", DUMPS));
+        dumps_among_changes(kind, number("REFLOAT_DDL_DUMPS", dumps));
     }
 }
 
 /// A server with a large table, which is read first, and small ones, one of them partitioned, plus
-/// others that could take their place. Its account `u` has the privileges for a dump, and `rights`.
-fn exchangeable(kind: ServerKind, desk: &Desk, rows: u64, rights: &str) -> Ephemeral {
+/// others that could take their place. Its account `u` has the privileges for a dump, and `p` has
+/// PROCESS as well.
+fn exchangeable(kind: ServerKind, desk: &Desk, rows: u64) -> Ephemeral {
     let server = servers::start(&servers::quick(kind));
     let db = &desk.db;
     desk.load_text(dump(&table("first", rows)), &server, &[])
@@ -215,33 +217,39 @@ fn exchangeable(kind: ServerKind, desk: &Desk, rows: u64, rights: &str) -> Ephem
         &server,
         &format!(
             "USE {db}; CREATE TABLE t_new {small}; CREATE TABLE p_new {small}; INSERT INTO t_new VALUES (1, 'new'); INSERT INTO p_new VALUES (1, 'new'); \
-             CREATE USER u@'%'; GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, RELOAD{rights} ON *.* TO u@'%'"
+             CREATE USER u@'%', p@'%'; GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, RELOAD ON *.* TO u@'%', p@'%'; \
+             GRANT PROCESS ON *.* TO p@'%'"
         ),
     );
     server
 }
 
-fn url_of_u(server: &Instance) -> String {
-    server.url().replace("root@", "u@")
+fn url_of(account: &str, server: &Instance) -> String {
+    server.url().replace("root@", &format!("{account}@"))
 }
 
-/// Swaps a table for another one.
+/// Swaps a table for another one; a second time, it swaps them back.
 const RENAME: &str = "RENAME TABLE `t-ä` TO t_old, t_new TO `t-ä`, t_old TO t_new";
-/// Swaps a table for a partition.
+/// Swaps a table for a partition, and back.
 const PARTITION: &str = "ALTER TABLE p EXCHANGE PARTITION p0 WITH TABLE p_new";
 
 /// Swaps tables that are not read yet for others with the same definition.
-fn exchanged(kind: ServerKind, rights: &str, statement: &str, found: Option<&str>) {
-    let desk = Desk::new();
-    let server = exchangeable(kind, &desk, 12_000, rights);
+fn exchanged(
+    desk: &Desk,
+    server: &Instance,
+    account: &str,
+    (number, statement): (usize, &str),
+    found: Option<&str>,
+) {
     let db = &desk.db;
-    let out = desk.path("out");
-    let mut command = desk.refloat(["dump", "--from", &url_of_u(&server), "--databases", db]);
-    command.arg("--out").arg(&out).args(["--threads", "1"]);
+    let out = desk.path(&format!("out-{number}"));
+    let mut command = desk.refloat(["dump", "--from", &url_of(account, server)]);
+    command.args(["--databases", db]).arg("--out").arg(&out);
+    command.args(["--threads", "1"]);
     command.args(["--max-rate", "400K", "--skip", "routines"]);
     let running = Running::start(command);
     wait_until("rows are read", || out.join(db).join("schema.sql").exists());
-    ask(&server, &format!("USE {db}; {statement}"));
+    ask(server, &format!("USE {db}; {statement}"));
     let run = running.ends_within(Duration::from_secs(60));
     match found {
         Some(name) => {
@@ -262,25 +270,27 @@ fn exchanged(kind: ServerKind, rights: &str, statement: &str, found: Option<&str
 //   of a dump, a copy, a comparison; what an account without `PROCESS` does not notice is said
 #[test]
 fn a_table_that_is_exchanged_for_another_of_the_same_definition_is_noticed() {
-    for &kind in crate::support::kinds() {
-        exchanged(kind, ", PROCESS", RENAME, Some("t-ä"));
-        exchanged(kind, ", PROCESS", PARTITION, Some("p"));
+    for &kind in kinds() {
+        let desk = Desk::new();
+        let server = exchangeable(kind, &desk, 12_000);
+        exchanged(&desk, &server, "p", (1, RENAME), Some("t-ä"));
+        exchanged(&desk, &server, "p", (2, PARTITION), Some("p"));
         // Without the privilege to see a table's identity, its creation time is checked. If there
         // is none either, that is reported.
-        exchanged(kind, "", RENAME, Some("t-ä"));
-        exchanged(kind, "", PARTITION, None);
+        exchanged(&desk, &server, "u", (3, RENAME), Some("t-ä"));
+        exchanged(&desk, &server, "u", (4, PARTITION), None);
     }
 }
 
 #[test]
 fn a_table_that_is_exchanged_while_it_is_copied_is_noticed() {
     for kind in BOTH {
+        let desk = Desk::new();
+        let server = exchangeable(kind, &desk, 12_000);
+        let target = servers::start(&servers::quick(kind));
+        let db = &desk.db;
+        let urls = (url_of("p", &server), target.url());
         for (statement, name) in [(RENAME, "t-ä"), (PARTITION, "p")] {
-            let desk = Desk::new();
-            let server = exchangeable(kind, &desk, 12_000, ", PROCESS");
-            let target = servers::start(&servers::quick(kind));
-            let db = &desk.db;
-            let urls = (url_of_u(&server), target.url());
             let mut command = desk.refloat(["copy", "--from", &urls.0, "--to", &urls.1]);
             command.args(["--databases", db, "--threads", "1"]);
             command.args(["--max-rate", "400K", "--skip", "routines"]);
@@ -294,17 +304,15 @@ fn a_table_that_is_exchanged_while_it_is_copied_is_noticed() {
                 .says(&format!("table {db}.{name} was changed"))
                 .says("--replace")
                 .never_says("done and proven");
+            servers::empty(&target);
         }
     }
 }
 
 /// Changes a table on one of two servers that are being compared, before it is read.
-fn compared(kind: ServerKind, changed: usize, statement: &str, name: &str) {
-    let desk = Desk::new();
-    let rights = ", PROCESS";
-    let both = [0, 1].map(|_| exchangeable(kind, &desk, 150_000, rights));
+fn compared(desk: &Desk, both: &[Ephemeral; 2], changed: usize, statement: &str, name: &str) {
     let db = &desk.db;
-    let urls = both.each_ref().map(|server| url_of_u(server));
+    let urls = both.each_ref().map(|server| url_of("p", server));
     let verify = || {
         let mut command = desk.refloat(["verify", &urls[0], &urls[1], "--databases", db]);
         command.args(["--threads", "1"]);
@@ -338,10 +346,14 @@ fn compared(kind: ServerKind, changed: usize, statement: &str, name: &str) {
 #[test]
 fn a_table_that_is_exchanged_or_altered_while_it_is_compared_is_noticed() {
     for kind in BOTH {
-        compared(kind, 0, RENAME, "t-ä");
-        compared(kind, 1, PARTITION, "p");
+        let desk = Desk::new();
+        let both = [0, 1].map(|_| exchangeable(kind, &desk, 150_000));
+        for (changed, statement, name) in [(0, RENAME, "t-ä"), (1, PARTITION, "p")] {
+            compared(&desk, &both, changed, statement, name);
+            ask(&both[changed], &format!("USE {}; {statement}", desk.db));
+        }
         // The stored rows stay as they are, so InnoDB goes on reading.
         let default = "ALTER TABLE `t-ä` ALTER COLUMN v SET DEFAULT 'none'";
-        compared(kind, 1, default, "t-ä");
+        compared(&desk, &both, 1, default, "t-ä");
     }
 }

@@ -7,12 +7,20 @@ use std::time::Duration;
 
 use refloat_sandbox::Instance;
 
-use crate::support::{Desk, Run, Running, dump, table, wait_until};
+use crate::support::{Desk, Run, Running, dump, wait_until, wide_table};
 
 /// Rows of a chunk, for tests that count them.
 pub const CHUNK: u64 = 500;
+/// Rows of a load that waits. Half of them are so many bytes that keys are built after the rows, and
+/// that some rows are committed before the others come.
+pub const ROWS: u64 = 60_000;
 /// How long a load may take once nothing holds it up.
 const SOON: Duration = Duration::from_secs(120);
+
+/// The dump that a load waits for.
+pub fn text() -> String {
+    dump(&wide_table("items", ROWS))
+}
 
 /// A load that reads from a pipe and waits midway through its rows.
 pub struct Held {
@@ -24,14 +32,14 @@ pub struct Held {
 }
 
 impl Held {
-    /// Starts a load of `rows` rows and feeds it half of the dump, until some rows are committed.
-    pub fn start(desk: &Desk, server: &Instance, rows: u64, more: &[&str]) -> Self {
-        Self::start_as(desk, server, rows, more, |command| command)
+    /// Starts a load of [`text`] and feeds it half of the dump, until some rows are committed.
+    pub fn start(desk: &Desk, server: &Instance, more: &[&str]) -> Self {
+        Self::start_as(desk, server, more, |command| command)
     }
 
     /// Like [`Held::start`], on a machine with another name.
-    pub fn start_elsewhere(desk: &Desk, server: &Instance, rows: u64) -> Self {
-        Self::start_as(desk, server, rows, &[], |command| {
+    pub fn start_elsewhere(desk: &Desk, server: &Instance) -> Self {
+        Self::start_as(desk, server, &[], |command| {
             let mut elsewhere = Command::new("unshare");
             elsewhere
                 .args([
@@ -56,13 +64,12 @@ impl Held {
     fn start_as(
         desk: &Desk,
         server: &Instance,
-        rows: u64,
         more: &[&str],
         wrap: impl FnOnce(Command) -> Command,
     ) -> Self {
-        let text = dump(&table("items", rows));
+        let text = text();
         let half = text
-            .find(&format!("\n({},", rows / 2))
+            .find(&format!("\n({},", ROWS / 2))
             .expect("the row is there");
         let chunk = CHUNK.to_string();
         let mut command =

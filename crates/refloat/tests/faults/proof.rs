@@ -2,12 +2,9 @@
 //! 4.
 
 use crate::cutting::Cutter;
-use crate::held::Held;
+use crate::held::{Held, ROWS};
 use crate::support::{BOTH, Desk, ask, dump, finish, shared, table};
 use refloat_testkit::servers;
-
-/// Rows of the load: half of them are enough that some are committed while it waits for the rest.
-const ROWS: u64 = 400_000;
 
 /// Tolerance for the expression of a generated column does not extend to other errors in the row.
 #[test]
@@ -50,7 +47,7 @@ fn rows_and_definitions_that_are_others_at_the_end_are_a_failed_proof() {
     for kind in BOTH {
         let server = shared(kind);
         let desk = Desk::new();
-        let held = Held::start(&desk, server, ROWS, &[]);
+        let held = Held::start(&desk, server, &[]);
         // Some of the rows that are committed by now.
         desk.ask(server, "DELETE FROM @db.items WHERE id <= 3");
         desk.ask(

@@ -11,14 +11,11 @@ use refloat_sandbox::{Ephemeral, Instance, ServerKind, StartOptions};
 use refloat_testkit::servers;
 
 use crate::galera;
-use crate::held::{CHUNK, Held};
+use crate::held::{self, CHUNK, Held, ROWS};
 use crate::support::{
     BOTH, Desk, Gate, Run, Running, ask, assert_same_settings, dump, finish, finish_with_input,
     settings, shared, table, wait_until,
 };
-
-/// Rows of the table that [`Held`] loads.
-const ROWS: u64 = 400_000;
 
 fn server(kind: ServerKind) -> Ephemeral {
     servers::start(&StartOptions::new(kind))
@@ -29,7 +26,7 @@ fn again(desk: &Desk, server: &Instance, more: &[&str]) -> Run {
     let chunk = CHUNK.to_string();
     let mut command = desk.load_command(Path::new("-"), &server.url(), &["--chunk-rows", &chunk]);
     command.args(more);
-    let text = dump(&table("items", ROWS));
+    let text = held::text();
     finish_with_input(command, move |pipe| {
         let _ = pipe.write_all(text.as_bytes());
     })
@@ -60,14 +57,14 @@ fn after_kill_9_another_machine_goes_on() {
         let server = server(kind);
         let before = settings(&server);
         let desk = Desk::new();
-        let held = Held::start(&desk, &server, ROWS, &["--durability", "relaxed"]);
+        let held = Held::start(&desk, &server, &["--durability", "relaxed"]);
         held.running.signal("KILL");
         let _ = held.running.ends_within(Duration::from_secs(10));
         drop(held.stdin);
         // The records of the run were lost with the machine; what is needed is on the target.
         std::fs::remove_dir_all(desk.state()).unwrap();
         let plan = desk.load_command(Path::new("-"), &server.url(), &["--plan"]);
-        let text = dump(&table("items", ROWS));
+        let text = held::text();
         finish_with_input(plan, move |pipe| {
             let _ = pipe.write_all(text.as_bytes());
         })
@@ -79,7 +76,7 @@ fn after_kill_9_another_machine_goes_on() {
             .says("resuming the load that began at")
             .says("of them were in already")
             .says("done and proven")
-            .says("400,000 in 1 table");
+            .says("60,000 in 1 table");
         drop(run);
         whole(&desk, &server);
         assert_same_settings(&before, &server);
@@ -91,7 +88,7 @@ fn other_text_in_the_place_of_the_rows_is_refused() {
     for kind in BOTH {
         let server = server(kind);
         let desk = Desk::new();
-        let held = Held::start(&desk, &server, ROWS, &[]);
+        let held = Held::start(&desk, &server, &[]);
         wait_until("more rows are committed", || {
             desk.ask(&server, "SELECT COUNT(*) FROM @db.items WHERE id = 1900") == "1"
         });
@@ -116,7 +113,7 @@ fn other_text_in_the_place_of_the_rows_is_refused() {
         };
         let there = from_there();
         // Like a dump of the same database, made an hour later.
-        let other = dump(&table("items", ROWS)).replacen("number 1900 --", "number 19e2 --", 1);
+        let other = held::text().replacen("number 1900 --", "number 19e2 --", 1);
         let chunk = CHUNK.to_string();
         let command = desk.load_command(Path::new("-"), &server.url(), &["--chunk-rows", &chunk]);
         finish_with_input(command, move |pipe| {
@@ -181,7 +178,7 @@ fn beginning_anew_and_having_to_go_on() {
         again(&desk, &server, &["--resume"])
             .exits(3)
             .says("no unfinished load of this source");
-        let held = Held::start(&desk, &server, ROWS, &[]);
+        let held = Held::start(&desk, &server, &[]);
         held.running.signal("INT");
         held.ends().exits(5);
         // With other options, rows would go elsewhere: that is another load.
@@ -202,7 +199,7 @@ fn a_load_that_still_runs_is_not_gone_on_with() {
     for kind in BOTH {
         let server = server(kind);
         let desk = Desk::new();
-        let held = Held::start(&desk, &server, ROWS, &[]);
+        let held = Held::start(&desk, &server, &[]);
         again(&desk, &server, &[])
             .exits(3)
             .says("is loading this source into this server");
@@ -217,7 +214,7 @@ fn what_another_machine_loads_is_taken_over_when_somebody_ends_it() {
     for kind in BOTH {
         let server = server(kind);
         let desk = Desk::new();
-        let held = Held::start_elsewhere(&desk, &server, ROWS);
+        let held = Held::start_elsewhere(&desk, &server);
         held.running.signal("STOP");
         let refused = again(&desk, &server, &[])
             .exits(3)
@@ -246,7 +243,7 @@ fn tables_that_were_dropped_meanwhile_are_no_reason_to_go_on() {
     for kind in BOTH {
         let server = server(kind);
         let desk = Desk::new();
-        let held = Held::start(&desk, &server, ROWS, &[]);
+        let held = Held::start(&desk, &server, &[]);
         held.running.signal("INT");
         held.ends().exits(5);
         desk.ask(&server, "DROP DATABASE @db");
@@ -262,7 +259,7 @@ fn index_builds_of_a_killed_load_are_ended_and_done_again() {
     for kind in BOTH {
         let server = server(kind);
         let desk = Desk::new();
-        let mut held = Held::start(&desk, &server, ROWS, &[]);
+        let mut held = Held::start(&desk, &server, &[]);
         let mut reader = servers::connect(&server);
         reader.exec("START TRANSACTION").unwrap();
         reader
@@ -284,7 +281,7 @@ fn index_builds_of_a_killed_load_are_ended_and_done_again() {
         });
         again(&desk, &server, &[])
             .exits(0)
-            .says("400,000 of them were in already");
+            .says("60,000 of them were in already");
         releases.join().unwrap();
         whole(&desk, &server);
     }
@@ -501,7 +498,7 @@ fn a_lost_writer_connects_again_and_the_load_goes_on() {
     for &kind in crate::support::kinds() {
         let server = server(kind);
         let desk = Desk::new();
-        let held = Held::start(&desk, &server, ROWS, &["--threads", "2"]);
+        let held = Held::start(&desk, &server, &["--threads", "2"]);
         // Writers hold locks 1 and up of their load.
         let run = ask(&server, "SELECT run FROM refloat_load.runs");
         for slot in 1..=2 {
@@ -525,7 +522,7 @@ fn rows_that_were_refused_before_are_not_forgotten() {
         let server = server(kind);
         let desk = Desk::new();
         // The third row has the key of the second.
-        let text = dump(&table("items", ROWS)).replacen("\n(3,", "\n(2,", 1);
+        let text = held::text().replacen("\n(3,", "\n(2,", 1);
         let load = || {
             let more = ["--chunk-rows", "500", "--on-error", "continue"];
             let mut command = desk.load_command(Path::new("-"), &server.url(), &more);
@@ -578,7 +575,7 @@ fn an_account_that_may_keep_no_marks_loads_and_is_told() {
 fn a_server_lost_without_its_redo_log_is_told() {
     let mut server = server(ServerKind::MySql97);
     let desk = Desk::new();
-    let mut held = Held::start(&desk, &server, ROWS, &["--durability", "disposable"]);
+    let mut held = Held::start(&desk, &server, &["--durability", "disposable"]);
     server.kill().unwrap();
     held.feed_rest();
     drop(held.stdin);

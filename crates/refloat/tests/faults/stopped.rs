@@ -15,7 +15,7 @@ use std::time::Duration;
 use refloat_sandbox::{Ephemeral, Instance, ServerKind, StartOptions};
 use refloat_testkit::servers;
 
-use crate::held::{CHUNK, Held};
+use crate::held::{self, CHUNK, Held, ROWS};
 use crate::support::{
     BOTH, Desk, Run, Running, ask, assert_same_settings, dump, finish, finish_with_input,
     kill_sessions, settings, table, wait_until,
@@ -47,7 +47,7 @@ fn ctrl_c_and_sigterm_while_rows_are_written() {
         let before = settings(&server);
         let mut desk = Desk::new();
         for (signal, level) in [("INT", "relaxed"), ("TERM", "disposable")] {
-            let held = Held::start(&desk, &server, 400_000, &["--durability", level]);
+            let held = Held::start(&desk, &server, &["--durability", level]);
             held.running.signal(signal);
             let run = held
                 .ends()
@@ -73,7 +73,7 @@ fn ctrl_c_while_indexes_are_built() {
         let before = settings(&server);
         let desk = Desk::new();
         // Enough rows for the indexes to be deferred.
-        let mut held = Held::start(&desk, &server, 400_000, &["--durability", "relaxed"]);
+        let mut held = Held::start(&desk, &server, &["--durability", "relaxed"]);
         // A reader of the table, for which the index build must wait.
         let mut reader = servers::connect(&server);
         reader.exec("START TRANSACTION").unwrap();
@@ -95,10 +95,10 @@ fn ctrl_c_while_indexes_are_built() {
             .exits(5)
             .says("missing: ADD KEY `name`")
             .says("ADD KEY `n`")
-            .says("400,000")
+            .says("60,000")
             .says("all put back");
         assert!(!run.stdout.contains("done and proven"));
-        assert_eq!(desk.rows(&server, "items"), Some(400_000));
+        assert_eq!(desk.rows(&server, "items"), Some(ROWS));
         assert_same_settings(&before, &server);
     }
 }
@@ -134,7 +134,7 @@ fn a_second_ctrl_c_ends_at_once_and_settings_can_be_put_back() {
     let server = server(ServerKind::MySql97);
     let before = settings(&server);
     let desk = Desk::new();
-    let held = Held::start(&desk, &server, 400_000, &["--durability", "disposable"]);
+    let held = Held::start(&desk, &server, &["--durability", "disposable"]);
     held.running.signal("INT");
     held.running.signal("INT");
     let run = held.ends();
@@ -157,7 +157,7 @@ fn after_kill_9_settings_are_listed_and_put_back() {
             ("disposable", "next load"),
         ] {
             let mut desk = Desk::new();
-            let held = Held::start(&desk, &server, 400_000, &["--durability", level]);
+            let held = Held::start(&desk, &server, &["--durability", level]);
             held.running.signal("KILL");
             let run = held.ends();
             assert_eq!(run.code, None);
@@ -231,7 +231,7 @@ fn a_server_killed_in_the_middle_is_said_and_its_settings_stay_known() {
         let mut server = server(kind);
         let before = settings(&server);
         let desk = Desk::new();
-        let mut held = Held::start(&desk, &server, 400_000, &["--durability", "relaxed"]);
+        let mut held = Held::start(&desk, &server, &["--durability", "relaxed"]);
         server.kill().unwrap();
         held.feed_rest();
         drop(held.stdin);
@@ -265,7 +265,7 @@ fn a_server_that_is_back_at_once_is_known_for_another_start() {
     for kind in BOTH {
         let mut server = server(kind);
         let desk = Desk::new();
-        let held = Held::start(&desk, &server, 400_000, &["--threads", "2"]);
+        let held = Held::start(&desk, &server, &["--threads", "2"]);
         server.kill().unwrap();
         server.restart().unwrap();
         held.goes_on()
@@ -273,7 +273,7 @@ fn a_server_that_is_back_at_once_is_known_for_another_start() {
             .says("was started again in the middle of the load")
             .says("NOT complete");
         // The next run knows which rows are in.
-        let text = dump(&table("items", 400_000));
+        let text = held::text();
         finish_with_input(
             desk.load_command(Path::new("-"), &server.url(), &[]),
             |pipe| {
@@ -282,7 +282,7 @@ fn a_server_that_is_back_at_once_is_known_for_another_start() {
         )
         .exits(0)
         .says("done and proven");
-        assert_eq!(desk.rows(&server, "items"), Some(400_000));
+        assert_eq!(desk.rows(&server, "items"), Some(ROWS));
     }
 }
 
@@ -292,7 +292,7 @@ fn a_killed_connection_stops_the_load_and_says_which_table() {
         let server = server(kind);
         let before = settings(&server);
         let desk = Desk::new();
-        let mut held = Held::start(&desk, &server, 400_000, &["--durability", "relaxed"]);
+        let mut held = Held::start(&desk, &server, &["--durability", "relaxed"]);
         kill_sessions(&server);
         held.feed_rest();
         drop(held.stdin);

@@ -51,9 +51,21 @@ pub fn dump(body: &str) -> String {
 
 /// The definition of table `name`, with `rows` rows of about 70 bytes.
 pub fn table(name: &str, rows: u64) -> String {
+    table_with(name, rows, "", "")
+}
+
+/// Like [`table`], with rows of about 500 bytes: for loads of many bytes, which take longer the
+/// more rows they have.
+pub fn wide_table(name: &str, rows: u64) -> String {
+    let value = format!(",'{}'", "x".repeat(430));
+    table_with(name, rows, "`pad` varchar(500) DEFAULT NULL,\n  ", &value)
+}
+
+/// A table with one more column and its value, if they are not empty.
+fn table_with(name: &str, rows: u64, column: &str, value: &str) -> String {
     let mut text = format!(
         "DROP TABLE IF EXISTS `{name}`;\nCREATE TABLE `{name}` (\n  `id` int NOT NULL,\n  `name` varchar(80) NOT NULL,\n  `n` int DEFAULT NULL,\n  \
-         PRIMARY KEY (`id`),\n  KEY `name` (`name`),\n  KEY `n` (`n`)\n) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;\nLOCK TABLES `{name}` WRITE;\n"
+         {column}PRIMARY KEY (`id`),\n  KEY `name` (`name`),\n  KEY `n` (`n`)\n) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;\nLOCK TABLES `{name}` WRITE;\n"
     );
     for id in 1..=rows {
         let start = if id % 500 == 1 {
@@ -68,7 +80,7 @@ pub fn table(name: &str, rows: u64) -> String {
         };
         let _ = write!(
             text,
-            "{start}({id},'it\\'s; number {id} -- of \\\\ some rows, which are not short',{}){end}",
+            "{start}({id},'it\\'s; number {id} -- of \\\\ some rows, which are not short',{}{value}){end}",
             id * 7919 % 10_007
         );
     }
@@ -191,22 +203,36 @@ impl Desk {
 
     /// Number of rows of a table of this desk; `None` if there is no such table.
     pub fn rows(&self, server: &Instance, table: &str) -> Option<u64> {
-        let there = self.ask(server, &format!("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = '@db' AND table_name = '{table}'"));
-        (there == "1").then(|| {
-            self.ask(server, &format!("SELECT COUNT(*) FROM @db.`{table}`"))
-                .parse()
-                .expect("a count is a number")
+        // Tests ask this again and again while they wait. Each start of the stock client takes a
+        // core as long as hundreds of answers take.
+        let mut conn = servers::connect(server);
+        let there = format!(
+            "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = '{}' AND table_name = '{table}'",
+            self.db
+        );
+        (number(&mut conn, &there) == 1).then(|| {
+            let rows = format!("SELECT COUNT(*) FROM `{}`.`{table}`", self.db);
+            number(&mut conn, &rows)
         })
     }
 
     /// Number of tables in this desk's database; 0 if it does not exist.
     pub fn tables(&self, server: &Instance) -> u64 {
-        let count = self.ask(
-            server,
-            "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = '@db'",
+        let sql = format!(
+            "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = '{}'",
+            self.db
         );
-        count.parse().expect("a count is a number")
+        number(&mut servers::connect(server), &sql)
     }
+}
+
+/// The number that a query returns.
+fn number(conn: &mut Connection, sql: &str) -> u64 {
+    let value = conn.query_value(sql);
+    let value = value.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    value
+        .and_then(|value| value.parse().ok())
+        .unwrap_or_else(|| panic!("{sql}: no number"))
 }
 
 /// Runs a query with the server's own client.
@@ -224,11 +250,13 @@ pub fn shared(kind: ServerKind) -> &'static Instance {
 /// Every kind of server for the slow tests (`REFLOAT_KINDS=all`). Otherwise one of each vendor,
 /// because the tests of loads, dumps and comparisons cover all of them.
 pub fn kinds() -> &'static [ServerKind] {
-    if std::env::var_os("REFLOAT_KINDS").is_some() {
-        &ServerKind::ALL
-    } else {
-        &BOTH
-    }
+    if slow() { &ServerKind::ALL } else { &BOTH }
+}
+
+/// Whether the slow tests run (`REFLOAT_KINDS=all`), which take more rounds and more ways to the
+/// same code.
+pub fn slow() -> bool {
+    std::env::var_os("REFLOAT_KINDS").is_some()
 }
 
 /// All settings of a server that a load could leave changed.
@@ -239,6 +267,8 @@ pub fn settings(server: &Instance) -> BTreeMap<String, String> {
         "innodb_undo_log_truncate_now",
         "innodb_buffer_pool_load",
         "rpl_semi_sync",
+        // MariaDB decides it anew with each redo log, by what the file system can do.
+        "innodb_log_file_buffering",
     ];
     let mut all: BTreeMap<String, String> = ask(server, "SHOW GLOBAL VARIABLES")
         .lines()

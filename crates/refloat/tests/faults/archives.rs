@@ -291,14 +291,14 @@ fn a_dump_is_one_archive_on_standard_output() {
         let server = shared(kind);
         let desk = Desk::new();
         let scratch = scratch(&desk);
-        let text = format!("{}{}", table("items", 30_000), table("more", 10));
+        let text = format!("{}{}", table("items", 10_000), table("more", 10));
         desk.load_text(dump(&text), server, &[]).exits(0);
         let url = server.url();
         let more = [
             "--threads",
             "4",
             "--chunk-size",
-            "100K",
+            "50K",
             "--compress",
             "none",
         ];
@@ -345,7 +345,7 @@ fn a_dump_is_one_archive_on_standard_output() {
         load.stdin(dump.stdout.take().unwrap());
         finish(load).exits(0).says("done and proven");
         assert!(dump.wait().unwrap().success());
-        assert_eq!(desk.rows(server, "items"), Some(30_000));
+        assert_eq!(desk.rows(server, "items"), Some(10_000));
         is_empty(&scratch);
     }
 }

@@ -116,7 +116,7 @@ fn a_row_that_is_changed_while_it_is_loaded_is_found_by_digest() {
             dump(&format!(
                 "{}{}",
                 table("first", 10),
-                table("second", 150_000)
+                table("second", 80_000)
             )),
             server,
             &[],

@@ -1121,7 +1121,7 @@ fn no_row_of_a_file_in_the_place_of_another_tables_gets_into_a_table() {
         // exceed what may wait in memory, so their first rows would be in before the last ones are
         // read.
         let of = |name: &str, word: char| {
-            let rows: Vec<String> = (100_000..150_000)
+            let rows: Vec<String> = (100_000..130_000)
                 .map(|id| format!("({id},'{}')", word.to_string().repeat(900)))
                 .collect();
             format!(
@@ -1137,7 +1137,7 @@ fn no_row_of_a_file_in_the_place_of_another_tables_gets_into_a_table() {
             "--compress",
             "zstd",
             "--chunk-size",
-            "20M",
+            "12M",
         ];
         let (run, out) = dump_it(&desk, server, "out", &more);
         run.exits(0);
@@ -1193,7 +1193,7 @@ fn no_row_of_a_file_in_the_place_of_another_tables_gets_into_a_table() {
             .exits(0)
             .says("done and proven");
         assert_eq!(desk.ask(server, foreign), "0");
-        assert_eq!(desk.ask(server, rows), "100000");
+        assert_eq!(desk.ask(server, rows), "60000");
     }
 }
 
@@ -1223,7 +1223,7 @@ fn a_dump_as_sql_is_whole_or_is_none() {
         let server = shared(kind);
         let desk = Desk::new();
         let db = &desk.db;
-        desk.load_text(dump(&table("items", 60_000)), server, &[])
+        desk.load_text(dump(&table("items", 20_000)), server, &[])
             .exits(0);
         let url = server.url();
         let command = |out: &str| {
@@ -1234,7 +1234,7 @@ fn a_dump_as_sql_is_whole_or_is_none() {
         };
         let (plain, small) = (desk.path("all.sql"), desk.path("all.sql.zst"));
         let (plain, small) = (plain.to_str().unwrap(), small.to_str().unwrap());
-        finish(command(plain)).exits(0).says("60,000");
+        finish(command(plain)).exits(0).says("20,000");
         finish(command(plain)).exits(3).says("is there already");
         assert_eq!(
             std::fs::metadata(plain).unwrap().permissions().mode() & 0o777,
@@ -1256,7 +1256,7 @@ fn a_dump_as_sql_is_whole_or_is_none() {
             ask(server, &format!("DROP DATABASE {db}"));
             finish(desk.refloat(["load", source, "--to", &url]))
                 .exits(0)
-                .says("60,000 in 1 table");
+                .says("20,000 in 1 table");
         }
         // Cut between two statements.
         let cut = text.rfind("\nINSERT INTO ").unwrap();

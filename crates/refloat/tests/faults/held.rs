@@ -11,8 +11,8 @@ use crate::support::{Desk, Run, Running, dump, wait_until, wide_table};
 
 /// Rows of a chunk, for tests that count them.
 pub const CHUNK: u64 = 500;
-/// Rows of a load that waits. Half of them are so many bytes that keys are built after the rows, and
-/// that some rows are committed before the others come.
+/// Rows of a load that waits. Half of them are so many bytes that keys are built after the rows,
+/// and that some rows are committed before the others come.
 pub const ROWS: u64 = 60_000;
 /// How long a load may take once nothing holds it up.
 const SOON: Duration = Duration::from_secs(120);

@@ -5,11 +5,13 @@
 //! list is the number of transactions it could not purge yet. A watcher samples the server once a
 //! second while rows are read, and gives up the snapshot when a limit is passed.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use refloat_run::{Cancel, CancelReason, Progress};
-use refloat_wire::{Connection, Error, ShutdownHandle, Vendor};
+use refloat_read::session;
+use refloat_run::{Cancel, CancelReason, Progress, Sampler};
+use refloat_wire::{Connection, Error, Vendor};
 
 use super::error::DumpError;
 use super::options::DumpOptions;
@@ -17,8 +19,8 @@ use super::outcome::{FlowControl, HistoryLength, SnapshotCost};
 
 /// Interval between two samples.
 const LOOK: Duration = Duration::from_secs(1);
-/// Galera's flow control, and the history list on MariaDB.
-const STATUS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Innodb_history_list_length', 'wsrep_flow_control_sent', \
+/// Running statements, Galera's flow control, and the history list on MariaDB.
+const STATUS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Threads_running', 'Innodb_history_list_length', 'wsrep_flow_control_sent', \
      'wsrep_flow_control_recv', 'wsrep_flow_control_paused_ns', 'wsrep_ready')";
 /// The history list where the status does not include it. Requires `PROCESS`.
 const METRIC: &str =
@@ -29,83 +31,98 @@ const METRIC: &str =
 struct Sample {
     history: Option<u64>,
     flow: Option<FlowControl>,
+    /// Statements that run on the server.
+    running: u64,
 }
 
 /// Samples the server while rows are read.
-pub struct Watcher<'a> {
-    conn: Connection,
+pub struct Watcher {
+    seen: Arc<Mutex<Seen>>,
+    sampler: Sampler,
+}
+
+/// What the samples show.
+struct Seen {
     opened: Instant,
     max_age: Option<Duration>,
     max_history: Option<u64>,
-    progress: &'a Progress,
+    progress: Progress,
     first: Sample,
     cost: SnapshotCost,
+    /// The limit that was passed, in words.
+    beyond: Option<String>,
 }
 
-/// Stops the watcher when dropped, so that it also stops when this thread panics.
-pub struct Ending(#[expect(dead_code, reason = "its end is what counts")] Sender<()>);
-
-/// A handle that stops the watcher, and the receiver the watcher waits on.
-pub fn ending() -> (Ending, Receiver<()>) {
-    let (sender, receiver) = channel();
-    (Ending(sender), receiver)
-}
-
-impl<'a> Watcher<'a> {
-    /// Takes the first sample. `opened` is when the snapshot was opened.
+impl Watcher {
+    /// Takes the first sample, and goes on sampling. `opened` is when the snapshot was opened;
+    /// `running` becomes the number of statements that run on the server, 0 when it cannot be seen.
+    /// When a limit is passed, the readers are cancelled through `stop`.
     pub fn begin(
-        mut conn: Connection,
+        control: &Connection,
         options: &DumpOptions,
         opened: Instant,
-        progress: &'a Progress,
+        progress: &Progress,
+        running: &Arc<AtomicU64>,
+        stop: &Cancel,
     ) -> Result<Self, DumpError> {
-        let first = look(&mut conn)
+        let first = session::another(control)
+            .and_then(|mut conn| look(&mut conn))
             .map_err(|error| DumpError::server("asking what the snapshot costs", error))?;
-        let mut watcher = Self {
-            conn,
+        let mut seen = Seen {
             opened,
             max_age: options.max_age,
             max_history: options.max_history,
-            progress,
+            progress: progress.clone(),
             first,
             cost: SnapshotCost::default(),
+            beyond: None,
         };
-        watcher.note(first);
-        Ok(watcher)
-    }
-
-    /// Handle to shut down the watcher's connection, so that nothing waits for an unresponsive
-    /// server.
-    pub fn hang_up(&self) -> ShutdownHandle {
-        self.conn.shutdown_handle()
-    }
-
-    /// Samples until `end` is dropped. When a limit is passed, cancels the readers through `stop`
-    /// and returns the limit as the second value.
-    pub fn run(mut self, end: &Receiver<()>, stop: &Cancel) -> (SnapshotCost, Option<DumpError>) {
-        let mut beyond = self.beyond();
-        loop {
-            if let Some(reason) = &beyond {
+        seen.note(first);
+        let seen = Arc::new(Mutex::new(seen));
+        running.store(first.running, Ordering::Relaxed);
+        let identity = control.identity().clone();
+        let look = move |conn: &mut Connection| {
+            conn.expect_identity(&identity)?;
+            look(conn)
+        };
+        let (shared, running, stop) = (Arc::clone(&seen), Arc::clone(running), stop.clone());
+        let note = move |sample: Result<Sample, Error>| {
+            let mut seen = lock(&shared);
+            // A failed sample must not fail the dump, nor hold it back.
+            let now = sample.as_ref().map_or(0, |sample| sample.running);
+            running.store(now, Ordering::Relaxed);
+            if let Ok(sample) = sample {
+                seen.note(sample);
+            }
+            if let (None, Some(reason)) = (&seen.beyond, seen.limit_passed()) {
                 stop.cancel(CancelReason::Failed(reason.clone()));
-                break;
+                seen.beyond = Some(reason);
             }
-            let wait = self.max_age.map_or(LOOK, |max| {
-                LOOK.min(max.saturating_sub(self.opened.elapsed()))
-            });
-            let ended = end.recv_timeout(wait) != Err(RecvTimeoutError::Timeout);
-            // A failed sample must not fail the dump.
-            if let Ok(sample) = look(&mut self.conn) {
-                self.note(sample);
-            }
-            if ended {
-                break;
-            }
-            beyond = self.beyond();
-        }
-        self.cost.seconds = self.opened.elapsed().as_secs_f64();
-        (self.cost, beyond.map(|reason| DumpError::Given { reason }))
+        };
+        let sampler = Sampler::start(control.options(), LOOK, look, note);
+        Ok(Self { seen, sampler })
     }
 
+    /// Ends sampling, with one more sample if all rows `are_read`. The second value is the limit
+    /// that was passed.
+    pub fn end(self, are_read: bool) -> (SnapshotCost, Option<DumpError>) {
+        if are_read {
+            self.sampler.finish();
+        } else {
+            drop(self.sampler);
+        }
+        let mut seen = lock(&self.seen);
+        seen.cost.seconds = seen.opened.elapsed().as_secs_f64();
+        let beyond = seen.beyond.take();
+        (seen.cost, beyond.map(|reason| DumpError::Given { reason }))
+    }
+}
+
+fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+    seen.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Seen {
     fn note(&mut self, sample: Sample) {
         self.cost.seconds = self.opened.elapsed().as_secs_f64();
         if let Some(now) = sample.history {
@@ -128,7 +145,7 @@ impl<'a> Watcher<'a> {
     }
 
     /// The limit that was passed, in words.
-    fn beyond(&self) -> Option<String> {
+    fn limit_passed(&self) -> Option<String> {
         let age = self.opened.elapsed();
         if let Some(max) = self.max_age.filter(|max| age >= *max) {
             return Some(format!(
@@ -163,16 +180,16 @@ pub fn can_be_watched(control: &mut Connection, options: &DumpOptions) -> Result
 
 fn look(conn: &mut Connection) -> Result<Sample, Error> {
     let status = conn.query(STATUS)?;
-    let number = |name: &str| status.named(name).and_then(|text| text.parse::<u64>().ok());
+    let number = |name| status.count(name).unwrap_or(0);
     let flow = status
         .named("wsrep_ready")
         .filter(|ready| *ready == "ON")
         .map(|_| FlowControl {
-            sent: number("wsrep_flow_control_sent").unwrap_or(0),
-            received: number("wsrep_flow_control_recv").unwrap_or(0),
-            paused_seconds: number("wsrep_flow_control_paused_ns").unwrap_or(0) as f64 / 1e9,
+            sent: number("wsrep_flow_control_sent"),
+            received: number("wsrep_flow_control_recv"),
+            paused_seconds: number("wsrep_flow_control_paused_ns") as f64 / 1e9,
         });
-    let mut history = number("Innodb_history_list_length");
+    let mut history = status.count("Innodb_history_list_length");
     if history.is_none() || conn.server().vendor == Vendor::MySql {
         history = match conn.query(METRIC) {
             Ok(metric) => metric.u64(0, 0),
@@ -180,5 +197,9 @@ fn look(conn: &mut Connection) -> Result<Sample, Error> {
             Err(error) => return Err(error),
         };
     }
-    Ok(Sample { history, flow })
+    Ok(Sample {
+        history,
+        flow,
+        running: number("Threads_running"),
+    })
 }

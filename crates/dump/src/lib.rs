@@ -298,22 +298,6 @@ impl Reading<'_> {
     ) -> Result<Read, DumpError> {
         let options = self.options;
         let checker = Mutex::new(again(control, options)?);
-        let watcher = match options.max_running {
-            Some(_) => Some(again(control, options)?),
-            None => None,
-        };
-        let throttle = Throttle::new(
-            options.max_rate,
-            options.max_running,
-            options.read.threads,
-            watcher,
-        );
-        let watcher = Watcher::begin(
-            again(control, options)?,
-            options,
-            snapshot.opened,
-            self.shown,
-        )?;
         // Stops the readers of this snapshot. Ctrl-C triggers it too.
         let stop = Cancel::new();
         let also = |hard: bool| {
@@ -331,6 +315,15 @@ impl Reading<'_> {
             self.cancel.on_cancel(also(false)),
             self.cancel.on_hard(also(true)),
         );
+        let running = Arc::default();
+        let opened = snapshot.opened;
+        let watcher = Watcher::begin(control, options, opened, self.shown, &running, &stop)?;
+        let throttle = Throttle::new(
+            options.max_rate,
+            options.max_running,
+            options.read.threads,
+            running,
+        );
         let work = Work {
             options,
             sink: self.sink,
@@ -342,20 +335,8 @@ impl Reading<'_> {
             checker: &checker,
             tables,
         };
-        let hang_up = watcher.hang_up();
-        let (end, ended) = cost::ending();
-        let (read, seen) = std::thread::scope(|scope| {
-            let stop = &stop;
-            let watching = scope.spawn(move || watcher.run(&ended, stop));
-            let end = end;
-            let read = read_rows(options, &work, snapshot, control);
-            if read.is_err() {
-                hang_up.shutdown();
-            }
-            drop(end);
-            (read, watching.join())
-        });
-        let (cost, beyond) = seen.map_err(|_panic| DumpError::defect())?;
+        let read = read_rows(options, &work, snapshot, control);
+        let (cost, beyond) = watcher.end(read.is_ok());
         if let Err(error) = read {
             // The limit that stopped the readers says more than the errors they ended with.
             return Err(match beyond {

@@ -1,13 +1,11 @@
 //! Throttling, which leaves the server capacity for other work.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use refloat_run::Cancel;
-use refloat_wire::Connection;
 
-/// Interval between two looks at the server's load.
-const LOOK: Duration = Duration::from_secs(1);
 /// Longest single pause, so that Ctrl-C and a change of load are noticed.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -21,36 +19,32 @@ pub struct Throttle {
     max_rate: Option<u64>,
     max_running: Option<u64>,
     readers: u64,
+    /// Statements that run on the server, as last seen.
+    running: Arc<AtomicU64>,
     state: Mutex<State>,
 }
 
 struct State {
     /// When the bytes taken so far are paid off at the maximum rate.
     free_at: Instant,
-    looked: Option<Instant>,
-    busy: bool,
-    watcher: Option<Connection>,
     held: Duration,
 }
 
 impl Throttle {
-    /// A throttle for this many readers. `watcher` is the connection that queries the server's
-    /// load.
+    /// A throttle for this many readers. `running` tells how many statements run on the server.
     pub fn new(
         max_rate: Option<u64>,
         max_running: Option<u64>,
         readers: usize,
-        watcher: Option<Connection>,
+        running: Arc<AtomicU64>,
     ) -> Self {
         Self {
             max_rate,
             max_running,
             readers: readers as u64,
+            running,
             state: Mutex::new(State {
                 free_at: Instant::now(),
-                looked: None,
-                busy: false,
-                watcher,
                 held: Duration::ZERO,
             }),
         }
@@ -94,24 +88,11 @@ impl Throttle {
             .held
     }
 
-    /// Whether more statements run than allowed, not counting our own. If the load cannot be read,
-    /// the server counts as idle.
+    /// Whether more statements run than allowed, not counting our own.
     fn server_is_busy(&self) -> bool {
-        let Some(max) = self.max_running else {
-            return false;
-        };
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.looked.is_none_or(|looked| looked.elapsed() >= LOOK) {
-            state.looked = Some(Instant::now());
-            let running = state
-                .watcher
-                .as_mut()
-                .and_then(|conn| conn.query("SHOW GLOBAL STATUS LIKE 'Threads_running'").ok())
-                .and_then(|status| status.u64(0, 1));
-            // Our readers are running, and so is this query.
-            state.busy = running.is_some_and(|running| running > max + self.readers + 1);
-        }
-        state.busy
+        let running = self.running.load(Ordering::Relaxed);
+        // Our readers are running, and so is the query that counts.
+        (self.max_running).is_some_and(|max| running > max + self.readers + 1)
     }
 }
 

@@ -28,6 +28,7 @@ mod refusal;
 mod run;
 pub mod settings;
 pub mod signals;
+mod status;
 
 pub use cancel::{Cancel, CancelReason};
 pub use dir::{RunDir, RunDirError};
@@ -38,6 +39,7 @@ pub use process::Owner;
 pub use progress::{Progress, Snapshot};
 pub use refusal::Refusal;
 pub use run::Run;
+pub use status::Sampler;
 
 /// Formats seconds since 1970 as the timestamp used in run records (RFC 3339, UTC). `None` if there
 /// is no such date.

@@ -266,6 +266,11 @@ impl ResultSet {
         self.str(row, 1)
     }
 
+    /// The same as a number; `None` if it is not one.
+    pub fn count(&self, name: &str) -> Option<u64> {
+        self.named(name)?.parse().ok()
+    }
+
     /// The bytes of a cell; `None` if it is NULL or does not exist.
     pub fn bytes(&self, row: usize, column: usize) -> Option<&[u8]> {
         self.rows.get(row)?.get(column)?.as_deref()

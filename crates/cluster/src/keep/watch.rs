@@ -11,7 +11,6 @@ use super::{KeepError, SILENCE};
 use crate::hold::{Holder, Way, safe_until};
 use crate::member::{Member, impatient};
 use crate::node::HEADER;
-use crate::observe::values;
 
 const COUNTERS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_replicated', 'wsrep_replicated_bytes', \
     'wsrep_received', 'wsrep_received_bytes', 'wsrep_local_cached_downto', 'wsrep_last_committed')";
@@ -166,13 +165,8 @@ impl Watched {
 }
 
 fn count(conn: &mut Connection) -> Result<Counted, Error> {
-    let values = values(conn, COUNTERS)?;
-    let number = |name: &str| -> u64 {
-        values
-            .get(name)
-            .and_then(|value| value.parse().ok())
-            .unwrap_or(0)
-    };
+    let counters = conn.query(COUNTERS)?;
+    let number = |name| counters.count(name).unwrap_or(0);
     let sets = number("wsrep_replicated") + number("wsrep_received");
     Ok(Counted {
         bytes: number("wsrep_replicated_bytes") + number("wsrep_received_bytes") + sets * HEADER,

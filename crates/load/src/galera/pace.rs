@@ -8,19 +8,14 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use refloat_run::{Cancel, Events};
-use refloat_wire::{CommitCounter, ConnectOptions, Connection, Error};
+use refloat_run::{Cancel, Events, Sampler};
+use refloat_wire::{CommitCounter, ConnectOptions, ResultSet};
 use serde::Serialize;
 
 /// How often to query a node.
 const LOOK: Duration = Duration::from_millis(50);
-/// How often to retry a node that does not answer.
-const AGAIN: Duration = Duration::from_secs(2);
-/// How long a node may take to answer before it is no longer waited for.
-const ANSWER: Duration = Duration::from_secs(2);
 /// The period over which to measure how long flow control stopped writers.
 const WINDOW: Duration = Duration::from_secs(5);
 /// Part of the allowed share at which the load starts to wait, because what is in flight adds to
@@ -90,8 +85,7 @@ pub enum When {
 /// Holds workers back while a node cannot keep up.
 pub struct Pace {
     nodes: Vec<Arc<Watched>>,
-    watchers: Vec<JoinHandle<()>>,
-    ended: Arc<AtomicBool>,
+    _samplers: Vec<Sampler>,
     /// Whether writers are held back.
     on: AtomicBool,
     when: When,
@@ -224,30 +218,50 @@ impl Watched {
     fn seen(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn note(&self, status: &ResultSet) {
+        let count = |name| status.count(name).unwrap_or(0);
+        let ours = self.ours.as_ref().map_or(0, CommitCounter::get);
+        let sent = status.count("wsrep_replicated");
+        let said = Said {
+            paused: count("wsrep_flow_control_paused_ns"),
+            waiting: count("wsrep_local_recv_queue"),
+            sent: sent.map(|sent| sent.wrapping_sub(ours).cast_signed()),
+        };
+        self.seen().note(Instant::now(), said);
+    }
 }
 
 impl Pace {
     /// Starts watching these nodes. The first one is the load's if `own_first`.
     pub fn start(nodes: &[ConnectOptions], own_first: bool, rule: Rule, events: &Events) -> Self {
-        let ended = Arc::new(AtomicBool::new(false));
-        let (mut watched, mut watchers) = (Vec::new(), Vec::new());
+        let (mut watched, mut samplers) = (Vec::new(), Vec::new());
         for (at, node) in nodes.iter().enumerate() {
             let one = Arc::new(Watched {
                 name: node.target().to_string(),
                 ours: (at == 0 && own_first).then(|| node.commits.clone().unwrap_or_default()),
                 seen: Mutex::default(),
             });
-            let (ours, end) = (Arc::clone(&one), Arc::clone(&ended));
-            let (events, node) = (events.clone(), node.clone());
-            watchers.push(std::thread::spawn(move || {
-                watch(&node, &ours, &end, &events);
-            }));
-            watched.push(one);
+            watched.push(Arc::clone(&one));
+            let (events, mut told) = (events.clone(), false);
+            let seen = move |answer| match answer {
+                Ok(status) => one.note(&status),
+                Err(error) => {
+                    one.seen().lose();
+                    if !told {
+                        events.warn(format!(
+                            "node {} cannot be asked how far it is, so the load does not wait for it: {error}",
+                            one.name
+                        ));
+                    }
+                    told = true;
+                }
+            };
+            samplers.push(Sampler::start(node, LOOK, |conn| conn.query(STATUS), seen));
         }
         Self {
             nodes: watched,
-            watchers,
-            ended,
+            _samplers: samplers,
             on: AtomicBool::new(rule.when == When::Always),
             when: rule.when,
             max_paused: rule.max_paused.max(SHARE_LEAST),
@@ -420,70 +434,6 @@ impl Pace {
         };
         self.nodes.iter().map(report).collect()
     }
-}
-
-impl Drop for Pace {
-    fn drop(&mut self) {
-        self.ended.store(true, Ordering::Relaxed);
-        for watcher in self.watchers.drain(..) {
-            // A panic of a watcher was reported already, and nothing depends on the watcher any
-            // more.
-            let _ = watcher.join();
-        }
-    }
-}
-
-fn watch(node: &ConnectOptions, watched: &Watched, ended: &AtomicBool, events: &Events) {
-    let options = ConnectOptions {
-        database: None,
-        connect_timeout: node.connect_timeout.min(ANSWER),
-        read_timeout: Some(ANSWER),
-        write_timeout: Some(ANSWER),
-        // These queries commit nothing.
-        commits: None,
-        ..node.clone()
-    };
-    let mut told = false;
-    while !ended.load(Ordering::Relaxed) {
-        let result = Connection::connect(&options).and_then(|conn| look(conn, watched, ended));
-        let Err(error) = result else { return };
-        watched.seen().lose();
-        if !told {
-            events.warn(format!(
-                "node {} cannot be asked how far it is, so the load does not wait for it: {error}",
-                watched.name
-            ));
-            told = true;
-        }
-        let until = Instant::now() + AGAIN;
-        while Instant::now() < until && !ended.load(Ordering::Relaxed) {
-            std::thread::sleep(LOOK);
-        }
-    }
-}
-
-fn look(mut conn: Connection, watched: &Watched, ended: &AtomicBool) -> Result<(), Error> {
-    while !ended.load(Ordering::Relaxed) {
-        let status = conn.query(STATUS)?;
-        let mut said = Said::default();
-        let mut sent = None;
-        for row in 0..status.len() {
-            let value = status.u64(row, 1).unwrap_or(0);
-            match status.str(row, 0) {
-                Some("wsrep_flow_control_paused_ns") => said.paused = value,
-                Some("wsrep_local_recv_queue") => said.waiting = value,
-                Some("wsrep_replicated") => sent = i64::try_from(value).ok(),
-                _ => {}
-            }
-        }
-        let ours = watched.ours.as_ref().map_or(0, CommitCounter::get);
-        said.sent = sent
-            .zip(i64::try_from(ours).ok())
-            .map(|(sent, ours)| sent - ours);
-        watched.seen().note(Instant::now(), said);
-        std::thread::sleep(LOOK);
-    }
-    Ok(())
 }
 
 #[cfg(test)]

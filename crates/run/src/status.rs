@@ -1,0 +1,102 @@
+//! Samples a server while a run works on it or beside it.
+
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use refloat_wire::{ConnectOptions, Connection, Error};
+
+/// How long a server may take to answer, and how long one that did not is left alone.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Asks a server the same again and again, on a thread and a connection of its own, until it is
+/// dropped. A server that has not answered within two seconds is asked again two seconds later, on
+/// another connection.
+pub struct Sampler {
+    end: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Sampler {
+    /// Starts asking. `look` asks, on a connection without a database, and `seen` receives each
+    /// answer, or why there is none. `every` is the time between an answer and the next question.
+    pub fn start<T>(
+        server: &ConnectOptions,
+        every: Duration,
+        mut look: impl FnMut(&mut Connection) -> Result<T, Error> + Send + 'static,
+        mut seen: impl FnMut(Result<T, Error>) + Send + 'static,
+    ) -> Self {
+        let server = ConnectOptions {
+            database: None,
+            connect_timeout: server.connect_timeout.min(PATIENCE),
+            read_timeout: Some(PATIENCE),
+            write_timeout: Some(PATIENCE),
+            // Samples commit nothing.
+            commits: None,
+            ..server.clone()
+        };
+        let (end, ended) = channel();
+        let thread = thread::spawn(move || {
+            let mut conn = None;
+            loop {
+                let answer = match &mut conn {
+                    Some(conn) => look(conn),
+                    none => Connection::connect(&server).and_then(|new| look(none.insert(new))),
+                };
+                let mut wait = every;
+                if answer.is_err() {
+                    (conn, wait) = (None, PATIENCE);
+                }
+                seen(answer);
+                match ended.recv_timeout(wait) {
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => return,
+                    Ok(()) => {
+                        if let Some(conn) = &mut conn {
+                            seen(look(conn));
+                        }
+                        return;
+                    }
+                }
+            }
+        });
+        Self {
+            end: Some(end),
+            thread: Some(thread),
+        }
+    }
+
+    /// Asks once more, if the server answered the last time, and ends.
+    pub fn finish(self) {
+        // A thread that has ended, by a panic, receives nothing.
+        let _ = self.end.as_ref().map(|end| end.send(()));
+    }
+}
+
+impl Drop for Sampler {
+    fn drop(&mut self) {
+        self.end = None;
+        // A panic of the thread was reported already, and nothing depends on the thread any more.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_not_there_is_told_and_keeps_nobody_waiting() {
+        let server = ConnectOptions::from_url("mysql://nobody@127.0.0.1:1/").unwrap();
+        let (sender, told) = channel();
+        let seen = move |answer: Result<(), Error>| sender.send(answer.is_err()).unwrap();
+        let sampler = Sampler::start(&server, Duration::MAX, Connection::ping, seen);
+        assert!(told.recv_timeout(PATIENCE * 10).unwrap());
+        let began = Instant::now();
+        sampler.finish();
+        assert!(began.elapsed() < PATIENCE);
+        assert!(told.recv().is_err(), "it is asked no more");
+    }
+}

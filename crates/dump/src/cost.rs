@@ -65,7 +65,7 @@ impl Watcher {
         running: &Arc<AtomicU64>,
         stop: &Cancel,
     ) -> Result<Self, DumpError> {
-        let first = session::another(control)
+        let first = session::another(control, &options.read)
             .and_then(|mut conn| look(&mut conn))
             .map_err(|error| DumpError::server("asking what the snapshot costs", error))?;
         let mut seen = Seen {

@@ -3,7 +3,6 @@
 
 use refloat_run::Refusal;
 use refloat_run::settings::Facts;
-use refloat_schema::pattern::may_match_in;
 use refloat_wire::Vendor;
 
 use super::catalog::Database;
@@ -43,7 +42,7 @@ pub fn check(
             privilege: "SELECT",
             databases: vec!["mysql"],
             hidden: "accounts cannot be read",
-            way: "leave them out: no --users".to_owned(),
+            way: "leave accounts out: no --users".to_owned(),
         });
     }
     if !lacks.is_empty() {
@@ -105,10 +104,9 @@ fn of_database<'a>(
         Vendor::MySql => "SHOW_ROUTINE (or SELECT on everything), and with it rights",
         Vendor::MariaDb => "SELECT on mysql.proc, and with it rights",
     };
-    let hides = database.hidden && may_match_in(&options.tables, name);
     let needs = [
         (
-            (all && !has("SELECT")) || hides,
+            (all && !has("SELECT")) || database.hidden,
             "SELECT",
             "tables that it may not read would be left out",
             "name the tables that are wanted with --tables".to_owned(),
@@ -242,11 +240,9 @@ mod tests {
     fn tables_that_may_be_in_a_hidden_database_are_not_taken_for_missing() {
         let mut options = options();
         options.skip = vec![Kind::Triggers];
-        options.tables = vec!["shop.items".to_owned()];
-        let databases = [database("other", true)];
-        assert!(check(&options, &facts(&[]), &databases).is_ok());
         options.tables = vec!["items".to_owned()];
-        let (reason, _) = refused(&options, &[], &databases);
+        assert!(check(&options, &facts(&[]), &[database("other", false)]).is_ok());
+        let (reason, _) = refused(&options, &[], &[database("other", true)]);
         assert!(reason.contains("SELECT on database other"), "{reason}");
     }
 }

@@ -557,7 +557,7 @@ fn what_the_account_cannot_see_is_not_left_out_in_silence() {
             finish(dump_command(&desk, &url, &out, &[]))
                 .exits(3)
                 .says(&format!("lacks {privilege} on database {}", desk.db))
-                .says("hint: Grant it");
+                .says("hint: Grant ");
             ask(
                 server,
                 &format!("GRANT {privilege} ON {0}.* TO u_{0}@'%'", desk.db),

@@ -136,18 +136,27 @@ pub fn verdict(kind: &StatementKind, text: &[u8], facts: &Facts<'_>) -> Fate {
     if is_of_session(kind) {
         return Fate::Runs;
     }
+    let dynamic = matches!(kind, StatementKind::Dangerous(Danger::DynamicSql));
     if let Some(class) = StatementClass::of(kind) {
-        return facts.class(class, text);
+        let fate = facts.class(class, text);
+        // Text that the dump puts together may concern any table.
+        if !dynamic || fate != Fate::Runs {
+            return fate;
+        }
     }
-    if let StatementKind::Dangerous(danger) = kind {
-        return Fate::Refused(Reason::Dangerous(*danger));
+    match kind {
+        StatementKind::Dangerous(danger) if !dynamic => {
+            return Fate::Refused(Reason::Dangerous(*danger));
+        }
+        StatementKind::Rollback => return Fate::Refused(Reason::Rollback),
+        _ => {}
     }
-    let own = database_of(kind);
-    if facts.leaves_out(own.as_deref().or(facts.database)) {
-        return Fate::Silent;
-    }
+    // A message in the middle of a dump may have swallowed a `USE`.
     if let Some(stray) = stray(kind, text) {
         return Fate::Refused(Reason::Stray(stray));
+    }
+    if facts.leaves_out_all(kind) {
+        return Fate::Silent;
     }
     match facts.by_kind(kind, text) {
         Fate::Runs if facts.names_origin(kind, text) => {
@@ -173,7 +182,6 @@ impl Facts<'_> {
     /// A statement that is in no class.
     fn by_kind(&self, kind: &StatementKind, text: &[u8]) -> Fate {
         match kind {
-            StatementKind::Rollback => Fate::Refused(Reason::Rollback),
             StatementKind::CreateDatabase { database, .. } => self.of_database(&shown(database)),
             StatementKind::AlterDatabase { database } => {
                 let named = database.as_deref().map(shown);
@@ -241,6 +249,22 @@ impl Facts<'_> {
         let own = name.database.as_deref().map(shown);
         self.choice
             .has_all_of(own.as_deref().or(self.database).unwrap_or_default())
+    }
+
+    /// Whether everything that a statement is about lies in databases that are left out.
+    fn leaves_out_all(&self, kind: &StatementKind) -> bool {
+        let placed = |database: Option<String>| {
+            let database = database.as_deref().or(self.database);
+            self.leaves_out(database)
+        };
+        match kind {
+            StatementKind::DropTable { tables: names }
+            | StatementKind::DropSequence { sequences: names }
+            | StatementKind::DropView { views: names } => names
+                .iter()
+                .all(|name| placed(name.database.as_deref().map(shown))),
+            kind => placed(database_of(kind)),
+        }
     }
 
     /// Whether everything in this database is left out.
@@ -368,6 +392,8 @@ mod tests {
         options.system_schema = SystemSchemaMode::Skip;
         assert_eq!(fate(&options, recalc), Fate::LeftOut);
         assert_eq!(fate(&options, "CREATE TABLE mysql.t (a int)"), Fate::Silent);
+        assert_eq!(fate(&options, "DROP TABLE mysql.t, sys.u"), Fate::Silent);
+        assert_eq!(fate(&options, "DROP TABLE mysql.t, u"), Fate::Runs);
         options.system_schema = SystemSchemaMode::Load;
         assert_eq!(fate(&options, recalc), Fate::Runs);
     }
@@ -437,6 +463,42 @@ mod tests {
         for reason in [danger, Reason::Rollback, Reason::Unclear, Reason::NotRows] {
             assert!(!reason.to_string().is_empty());
         }
+    }
+
+    #[test]
+    fn a_message_is_refused_even_where_everything_else_is_left_out() {
+        let mut options = options();
+        options.system_schema = SystemSchemaMode::Skip;
+        options.allow.push(StatementClass::DynamicSql);
+        let mode = LexMode::default();
+        let facts = Facts {
+            options: &options,
+            choice: &Choice::new(&[]),
+            database: Some("mysql"),
+            origin: None,
+            mode,
+            rows_only: false,
+        };
+        let fate = |text: &str| {
+            let text = text.as_bytes();
+            verdict(&classify(text, mode), text, &facts)
+        };
+        let stray = Fate::Refused(Reason::Stray(Stray::Mark));
+        assert_eq!(fate("\u{feff}USE `shop`"), stray);
+        assert_eq!(fate("ROLLBACK"), Fate::Refused(Reason::Rollback));
+        assert_eq!(fate("DROP TABLE shop.t"), Fate::Runs);
+        for text in ["DROP TABLE t", "EXECUTE s", "INSERT INTO t SELECT 1"] {
+            assert_eq!(fate(text), Fate::Silent, "{text}");
+        }
+    }
+
+    #[test]
+    fn text_that_a_dump_puts_together_may_change_tables_that_are_not_chosen() {
+        let mut options = options();
+        options.allow.push(StatementClass::DynamicSql);
+        assert_eq!(fate(&options, "EXECUTE s"), Fate::Runs);
+        options.tables = vec!["shop.item".to_owned()];
+        assert_eq!(fate(&options, "EXECUTE s"), Fate::Refused(Reason::Unclear));
     }
 
     #[test]

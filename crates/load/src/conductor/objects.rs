@@ -36,9 +36,6 @@ impl Conductor<'_> {
         text: &[u8],
         item: &Item,
     ) -> Result<bool, LoadError> {
-        if matches!(kind, Some(Kind::View | Kind::Sequence)) {
-            self.wanted(key);
-        }
         self.touch(&key.0, Touch::Define)?;
         if kind.is_some_and(|kind| self.keeps(kind, key)) {
             self.leave_out(text, item);
@@ -159,10 +156,15 @@ impl Conductor<'_> {
         text: &[u8],
         item: &Item,
     ) -> Result<(), LoadError> {
-        if let Some(key) = &table
-            && !self.wanted(key)
-        {
-            // A dropped trigger goes with its table, which is not chosen.
+        // A dropped trigger goes with its table. Where that is not known, only the choice of the
+        // whole database includes it.
+        let wanted = if let Some(key) = &table {
+            self.wanted(key)
+        } else {
+            let key = self.resolve(name)?;
+            self.choice.has_all_of(&key.0)
+        };
+        if !wanted {
             return Ok(());
         }
         let session = self.session()?;

@@ -46,8 +46,17 @@ impl Conductor<'_> {
         if needs_database(kind) {
             self.ensure_database()?;
         }
-        if let StatementKind::CreateTable { table, .. } = kind {
-            self.meet_table(table, text, item)?;
+        match kind {
+            _ if self.place.rows_only => {}
+            StatementKind::CreateTable {
+                table, temporary, ..
+            } => self.meet_table(table, *temporary, text, item)?,
+            StatementKind::CreateView { view: name }
+            | StatementKind::CreateSequence { sequence: name } => {
+                let key = self.resolve(name)?;
+                self.wanted(&key);
+            }
+            _ => {}
         }
         let transaction = &mut self.place.transaction;
         transaction.statement(kind, text, item.line, item.offset);

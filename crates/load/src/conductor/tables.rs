@@ -104,13 +104,15 @@ impl Conductor<'_> {
     pub(super) fn meet_table(
         &mut self,
         table: &ObjectName,
+        temporary: bool,
         text: &[u8],
         item: &Item,
     ) -> Result<(), LoadError> {
         let key = self.resolve(table)?;
         self.wanted(&key);
         let mode = self.session()?.lex_mode();
-        if self.choice.has(&key.0, &key.1) && is_namesake(&key.0, &key.1, text, mode) {
+        if !temporary && self.choice.has(&key.0, &key.1) && is_namesake(&key.0, &key.1, text, mode)
+        {
             let label = format!("{}.{}", key.0, key.1);
             return Err(LoadError::Refused(vec![refused_in_dump(&label, item.line)]));
         }
@@ -361,6 +363,7 @@ impl Conductor<'_> {
         item: &Item,
     ) -> Result<(), LoadError> {
         let key = self.resolve(table)?;
+        self.wanted(&key);
         self.finish_current()?;
         let Some(index) = self.ledger.known(&key) else {
             return Ok(());

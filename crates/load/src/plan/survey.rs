@@ -59,6 +59,8 @@ pub struct Survey<'a> {
     transaction: Transaction,
     /// Whether the source has several files, which are not expected to end in a closing comment.
     several: bool,
+    /// Whether the session of the current file enters the database that it creates.
+    enters: bool,
     /// Index of each table in the list: a folder has definitions in one file and rows in others.
     places: HashMap<(Option<String>, String), usize>,
     /// For each class that was not allowed: the index of its first statement in the stops, and how
@@ -78,6 +80,7 @@ impl<'a> Survey<'a> {
             gather: Gather::new(options),
             transaction: Transaction::default(),
             several: false,
+            enters: false,
             places: HashMap::new(),
             classes: BTreeMap::new(),
             found: Found {
@@ -117,12 +120,14 @@ impl<'a> Survey<'a> {
         self.several = true;
         for file in layout.statements() {
             self.enter(&file.path, file.database.as_deref());
+            self.enters = file.enters;
             if !file.bytes().is_ok_and(|bytes| bytes == 0) {
                 let session = [&layout.session[..], &file.session].concat();
                 self.read(&mut file.open()?, file.ends, &session)?;
             }
         }
         self.gather.rows_only(true);
+        self.enters = false;
         for table in layout.tables() {
             for file in &table.files {
                 self.enter(&file.path, table.database.as_deref());
@@ -273,8 +278,7 @@ impl<'a> Survey<'a> {
         let place = database
             .map(shown)
             .or_else(|| self.gather.database().map(str::to_owned));
-        let left_out = self.gather.leaves_out(place.as_deref());
-        if left_out || !self.gather.rows(database, table) {
+        if !self.gather.rows(database, table) || self.gather.leaves_out(place.as_deref()) {
             return;
         }
         if self.rolls_back(place.as_deref(), table) {
@@ -321,6 +325,10 @@ impl<'a> Survey<'a> {
         let word = match self.gather.statement(kind, text, mode, line) {
             Fate::Silent => return,
             Fate::Runs => {
+                if let (true, StatementKind::CreateDatabase { database, .. }) = (self.enters, kind)
+                {
+                    self.gather.enter(Some(&shown(database)));
+                }
                 let Some(word) = counted_as(kind) else { return };
                 if word == ALONE {
                     self.found.alone.push(listed());

@@ -14,3 +14,8 @@ pub mod planned;
 pub mod spelled;
 #[path = "common/tools.rs"]
 pub mod tools;
+
+/// Whether the slow tests run (`REFLOAT_KINDS=all`), which take more rounds.
+pub fn slow() -> bool {
+    std::env::var_os("REFLOAT_KINDS").is_some()
+}

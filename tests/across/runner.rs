@@ -11,7 +11,7 @@ use refloat_load::{LoadError, LoadFailure, LoadOptions, LoadOutcome, OnError, lo
 use refloat_run::settings::Durability;
 use refloat_sandbox::{Ephemeral, ServerKind, StartOptions};
 use refloat_testkit::oracle::{Snapshot, differences};
-use refloat_testkit::{chain, servers};
+use refloat_testkit::{chain, memory, servers};
 use refloat_tests::case::Case;
 use refloat_tests::lost::lost;
 use refloat_tests::tools::{Tool, run};
@@ -50,7 +50,7 @@ pub fn all_cases() {
             target: start(),
         }
     });
-    let scratch = tempfile::tempdir().unwrap();
+    let scratch = tempfile::tempdir_in(memory::folder()).unwrap();
     let (mut loads, mut failures) = (0, Vec::new());
     for case in &Case::all() {
         if lost(&case.name).is_some() {

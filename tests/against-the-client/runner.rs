@@ -10,7 +10,9 @@ use refloat_run::settings::Durability;
 use refloat_run::{Cancel, Events, Progress, Run, RunDir};
 use refloat_sandbox::{Ephemeral, ServerKind};
 use refloat_testkit::oracle::{Difference, Scope, Snapshot, differences};
-use refloat_testkit::{chain, servers};
+use refloat_testkit::{chain, memory, servers};
+
+use refloat_tests::slow;
 
 use crate::corpus;
 use crate::generator::{Combination, combination};
@@ -18,9 +20,11 @@ use crate::generator::{Combination, combination};
 /// The database for dumps that do not name one.
 const DATABASE: &str = "it";
 /// The default number of combinations, for one server of each vendor and for the second MariaDB:
-/// more than 500 in total.
-const COMBINATIONS: u64 = 250;
-const COMBINATIONS_SECOND: u64 = 125;
+/// 375 in total, and more than 600 among the slow tests.
+const COMBINATIONS: u64 = 150;
+const COMBINATIONS_SECOND: u64 = 75;
+const COMBINATIONS_SLOW: u64 = 250;
+const COMBINATIONS_SLOW_SECOND: u64 = 125;
 /// How many combinations go into one dump.
 const TOGETHER: u64 = 25;
 /// How many combinations that the stock client rejects are loaded one by one, per server. More
@@ -66,7 +70,7 @@ pub fn all(kind: ServerKind) {
     let mut bench = Bench {
         kind,
         server: servers::server(kind),
-        folder: tempfile::tempdir().unwrap(),
+        folder: tempfile::tempdir_in(memory::folder()).unwrap(),
         failures: Vec::new(),
     };
     let asked = number("REFLOAT_COMBINATIONS");
@@ -75,9 +79,11 @@ pub fn all(kind: ServerKind) {
         bench.corpus();
         bench.refused_rows();
     }
-    let usual = match kind {
-        ServerKind::MariaDb118 => COMBINATIONS_SECOND,
-        _ => COMBINATIONS,
+    let usual = match (kind, slow()) {
+        (ServerKind::MariaDb118, false) => COMBINATIONS_SECOND,
+        (ServerKind::MariaDb118, true) => COMBINATIONS_SLOW_SECOND,
+        (_, false) => COMBINATIONS,
+        (_, true) => COMBINATIONS_SLOW,
     };
     bench.combinations(first, asked.unwrap_or(usual));
     let failures = bench.failures.len();

@@ -17,7 +17,7 @@ use refloat_run::settings::Durability;
 use refloat_run::{Cancel, Events, Progress, Run, RunDir};
 use refloat_sandbox::{Ephemeral, ServerKind};
 use refloat_testkit::oracle::{Scope, Snapshot, differences};
-use refloat_testkit::{chain, servers};
+use refloat_testkit::{chain, memory, servers};
 use refloat_wire::Connection;
 
 use refloat_tests::case::{Case, Expect};
@@ -47,7 +47,7 @@ pub fn all_cases(kind: ServerKind) {
     let bench = Bench {
         kind,
         server: servers::server(kind),
-        folder: tempfile::tempdir().unwrap(),
+        folder: tempfile::tempdir_in(memory::folder()).unwrap(),
     };
     let (mut run, mut failures) = (0, Vec::new());
     let mut skips = Vec::new();

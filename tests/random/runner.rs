@@ -13,13 +13,16 @@ use refloat_run::{Cancel, Events, Progress, Run, RunDir};
 use refloat_sandbox::{Ephemeral, ServerKind};
 use refloat_testkit::oracle::{self, Difference, Scope, Snapshot, differences};
 use refloat_testkit::random::{self, Built, Rng};
-use refloat_testkit::{chain, servers};
+use refloat_testkit::{chain, memory, servers};
 use refloat_verify::{Endpoint, VerifyOptions, verify};
 
+use refloat_tests::slow;
 use refloat_tests::spelled::spelled;
 
-/// The default number of schemas per server: 200 tables in total.
-const ROUNDS: u64 = 11;
+/// The default number of schemas per server: about 130 tables in total, and 200 among the slow
+/// tests.
+const ROUNDS: u64 = 7;
+const ROUNDS_SLOW: u64 = 11;
 /// About how many tables a schema has.
 const TABLES: usize = 6;
 /// One schema in this many is also copied.
@@ -37,11 +40,14 @@ pub fn rounds(kind: ServerKind) {
     };
     let (first, rounds) = (
         number("REFLOAT_RANDOM_SEED", 1),
-        number("REFLOAT_RANDOM_ROUNDS", ROUNDS),
+        number(
+            "REFLOAT_RANDOM_ROUNDS",
+            if slow() { ROUNDS_SLOW } else { ROUNDS },
+        ),
     );
     let server = servers::server(kind);
     let target = servers::start(&servers::quick(kind));
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in(memory::folder()).unwrap();
     let (mut tables, mut rows, mut refused, mut stock) = (0, 0, 0, 0);
     let mut failed = Vec::new();
     for seed in first..first + rounds {

@@ -2,7 +2,7 @@
 //!
 //! Servers and `refloat` flush to disk at every definition, and tests do little else: on a busy
 //! disk they wait for it a third of the time. What survives the end of a process survives in memory
-//! too, and no test cuts the power.
+//! too. Tests that cut the power bring a disk of their own.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use refloat_host::{StartAs, place};
+use refloat_host::{GraState, StartAs, place};
 
 use super::Restore;
 use super::standing::values_of_options;
@@ -36,13 +36,19 @@ impl Restore<'_> {
         let log = journal::of_node_that_is_down(control, member);
         let start_first = || -> Result<(), RestoreError> {
             control.end_standalone()?;
-            place::give_place_up(
-                self.host(at),
-                &state.plan.nodes[at].datadir,
-                self.run.dir.id().as_str(),
-                reasons::LOADED,
-                true,
-            )?;
+            // A start that a killed process has asked for may still be under way. Its server writes
+            // its new history into this file, so what is as it should be is not written again.
+            let may_begin =
+                |file: GraState| !file.has_history() && file.safe_to_bootstrap == Some(true);
+            if !self.place(state, at)?.is_some_and(may_begin) {
+                place::give_place_up(
+                    self.host(at),
+                    &state.plan.nodes[at].datadir,
+                    self.run.dir.id().as_str(),
+                    reasons::LOADED,
+                    true,
+                )?;
+            }
             self.others_are_down(state, STEP)?;
             self.run
                 .events

@@ -5,115 +5,115 @@
 #[path = "faults/support.rs"]
 mod support;
 
-#[path = "faults/applied.rs"]
-mod applied;
 #[path = "faults/archives.rs"]
 mod archives;
 #[path = "faults/attributes.rs"]
 mod attributes;
-#[path = "faults/bombs.rs"]
-mod bombs;
+#[path = "faults/case_insensitive_names.rs"]
+mod case_insensitive_names;
 #[path = "faults/certificates.rs"]
 mod certificates;
-#[path = "faults/chance.rs"]
-mod chance;
-#[path = "faults/changing.rs"]
-mod changing;
-#[path = "faults/checked.rs"]
-mod checked;
-#[path = "faults/committed.rs"]
-mod committed;
-#[path = "faults/compared.rs"]
-mod compared;
-#[path = "faults/copied.rs"]
-mod copied;
-#[path = "faults/cutting.rs"]
-mod cutting;
+#[path = "faults/comparisons.rs"]
+mod comparisons;
+#[path = "faults/concurrent_ddl.rs"]
+mod concurrent_ddl;
+#[path = "faults/copies.rs"]
+mod copies;
+#[path = "faults/cutting_proxy.rs"]
+mod cutting_proxy;
+#[path = "faults/damaged_input.rs"]
+mod damaged_input;
+#[path = "faults/decompression_bombs.rs"]
+mod decompression_bombs;
 #[path = "faults/disk.rs"]
 mod disk;
-#[path = "faults/dumped.rs"]
-mod dumped;
-#[path = "faults/early.rs"]
-mod early;
-#[path = "faults/elsewhere.rs"]
-mod elsewhere;
+#[path = "faults/dumps.rs"]
+mod dumps;
+#[path = "faults/durability.rs"]
+mod durability;
+#[path = "faults/early_interrupts.rs"]
+mod early_interrupts;
 #[path = "faults/engines.rs"]
 mod engines;
 #[path = "faults/events.rs"]
 mod events;
-#[path = "faults/everything.rs"]
-mod everything;
-#[path = "faults/existing.rs"]
-mod existing;
+#[path = "faults/existing_objects.rs"]
+mod existing_objects;
+#[path = "faults/file_modes.rs"]
+mod file_modes;
 #[path = "faults/flags.rs"]
 mod flags;
-#[path = "faults/folded.rs"]
-mod folded;
 #[path = "faults/folders.rs"]
 mod folders;
+#[path = "faults/foreign_keys_checked.rs"]
+mod foreign_keys_checked;
 #[path = "faults/galera.rs"]
 mod galera;
-#[path = "faults/gentle.rs"]
-mod gentle;
-#[path = "faults/held.rs"]
-mod held;
-#[path = "faults/input.rs"]
-mod input;
+#[path = "faults/held_load.rs"]
+mod held_load;
+#[path = "faults/interruptions.rs"]
+mod interruptions;
 #[path = "faults/json.rs"]
 mod json;
-#[path = "faults/keyed.rs"]
-mod keyed;
-#[path = "faults/killed.rs"]
-mod killed;
-#[path = "faults/lagging.rs"]
-mod lagging;
-#[path = "faults/large.rs"]
-mod large;
+#[path = "faults/kills.rs"]
+mod kills;
+#[path = "faults/lagging_node.rs"]
+mod lagging_node;
+#[path = "faults/large_dumps.rs"]
+mod large_dumps;
 #[path = "faults/local_infile.rs"]
 mod local_infile;
 #[path = "faults/locks.rs"]
 mod locks;
+#[path = "faults/lost_commits.rs"]
+mod lost_commits;
+#[path = "faults/manifest_seal.rs"]
+mod manifest_seal;
 #[path = "faults/memory.rs"]
 mod memory;
-#[path = "faults/midway.rs"]
-mod midway;
+#[path = "faults/midway_failures.rs"]
+mod midway_failures;
 #[path = "faults/modes.rs"]
 mod modes;
-#[path = "faults/outage.rs"]
-mod outage;
+#[path = "faults/odd_keys.rs"]
+mod odd_keys;
+#[path = "faults/other_database.rs"]
+mod other_database;
 #[path = "faults/packets.rs"]
 mod packets;
-#[path = "faults/paused.rs"]
-mod paused;
-#[path = "faults/planned.rs"]
-mod planned;
-#[path = "faults/power.rs"]
-mod power;
-#[path = "faults/private.rs"]
-mod private;
+#[path = "faults/plans.rs"]
+mod plans;
+#[path = "faults/power_cuts.rs"]
+mod power_cuts;
 #[path = "faults/privileges.rs"]
 mod privileges;
 #[path = "faults/proof.rs"]
 mod proof;
+#[path = "faults/replica_positions.rs"]
+mod replica_positions;
 #[path = "faults/replicas.rs"]
 mod replicas;
-#[path = "faults/resumed.rs"]
-mod resumed;
-#[path = "faults/sealed.rs"]
-mod sealed;
+#[path = "faults/resume.rs"]
+mod resume;
+#[path = "faults/rows_above_max_packet.rs"]
+mod rows_above_max_packet;
+#[path = "faults/rows_through_views.rs"]
+mod rows_through_views;
 #[path = "faults/secrets.rs"]
 mod secrets;
+#[path = "faults/seeded.rs"]
+mod seeded;
+#[path = "faults/sigstop.rs"]
+mod sigstop;
+#[path = "faults/snapshot_cost.rs"]
+mod snapshot_cost;
+#[path = "faults/source_forms.rs"]
+mod source_forms;
 #[path = "faults/statements.rs"]
 mod statements;
-#[path = "faults/stopped.rs"]
-mod stopped;
-#[path = "faults/target.rs"]
-mod target;
-#[path = "faults/unique.rs"]
-mod unique;
-#[path = "faults/viewed.rs"]
-mod viewed;
-#[path = "faults/ways.rs"]
-mod ways;
-#[path = "faults/wide.rs"]
-mod wide;
+#[path = "faults/unique_keys.rs"]
+mod unique_keys;
+#[path = "faults/unready_targets.rs"]
+mod unready_targets;
+#[path = "faults/whole_server.rs"]
+mod whole_server;

@@ -1,39 +1,39 @@
 //! The program as people and scripts meet it: help, exit codes, messages and generated files.
 
-#[path = "program/limits.rs"]
-mod limits;
 #[path = "program/support.rs"]
 mod support;
+#[path = "program/time_limits.rs"]
+mod time_limits;
 
 #[path = "program/cluster.rs"]
 mod cluster;
+#[path = "program/completions.rs"]
+mod completions;
 #[path = "program/docs.rs"]
 mod docs;
 #[path = "program/errors.rs"]
 mod errors;
-#[path = "program/generated.rs"]
-mod generated;
 #[path = "program/help.rs"]
 mod help;
-#[path = "program/killed.rs"]
-mod killed;
-#[path = "program/maintained.rs"]
-mod maintained;
-#[path = "program/parted.rs"]
-mod parted;
+#[path = "program/kills.rs"]
+mod kills;
+#[path = "program/maintenance.rs"]
+mod maintenance;
+#[path = "program/parted_histories.rs"]
+mod parted_histories;
 #[path = "program/replicas.rs"]
 mod replicas;
-#[path = "program/replicated.rs"]
-mod replicated;
+#[path = "program/replicated_loads.rs"]
+mod replicated_loads;
 #[path = "program/restore.rs"]
 mod restore;
-#[path = "program/restored.rs"]
-mod restored;
+#[path = "program/restore_after_crash.rs"]
+mod restore_after_crash;
+#[path = "program/restore_ways.rs"]
+mod restore_ways;
 #[path = "program/sandbox.rs"]
 mod sandbox;
 #[path = "program/servers.rs"]
 mod servers;
-#[path = "program/units.rs"]
-mod units;
-#[path = "program/ways.rs"]
-mod ways;
+#[path = "program/systemd_units.rs"]
+mod systemd_units;

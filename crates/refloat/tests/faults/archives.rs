@@ -14,7 +14,7 @@ use refloat_sandbox::ServerKind;
 use refloat_testkit::disk::SmallDisk;
 
 use crate::folders::folder;
-use crate::large::peak_kib;
+use crate::large_dumps::peak_kib;
 use crate::support::{
     BOTH, Desk, Running, ask, dump, finish, finish_with_input, shared, table, wait_until,
 };

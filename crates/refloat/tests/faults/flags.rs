@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use refloat_sandbox::ServerKind;
 
-use crate::midway::Holder;
+use crate::midway_failures::Holder;
 use crate::support::{BOTH, Desk, Run, Running, ask, dump, finish, shared, table, wait_until};
 
 /// Average number of rows that the server stores per transaction.

@@ -16,10 +16,10 @@ use refloat_testkit::stop::StopOnDrop;
 use refloat_testkit::{oracle, servers};
 use serde_json::Value;
 
+use crate::rows_through_views;
 use crate::support::{
     Desk, Running, ask, assert_same_settings, dump, finish, settings, shared, wait_until,
 };
-use crate::viewed;
 
 /// Rows of each table: more than 8 MiB of text, from which size on keys are deferred.
 pub const ROWS: u64 = 60_000;
@@ -121,27 +121,28 @@ fn a_foreign_key_waits_for_all_rows_on_a_cluster_too() {
 
     // On a node, too, rows through a view are counted in their tables.
     let desk = Desk::new();
-    desk.load_text(viewed::text("", ""), here, &[]).exits(0);
-    viewed::all_is_in(&desk, here);
+    desk.load_text(rows_through_views::text("", ""), here, &[])
+        .exits(0);
+    rows_through_views::all_is_in(&desk, here);
     wait_until("the other node has them", || {
         desk.rows(there, "more") == Some(2000)
             && ask(there, "SHOW DATABASES LIKE 'refloat%'").is_empty()
     });
-    viewed::all_is_in(&desk, there);
+    rows_through_views::all_is_in(&desk, there);
     // Unless their table may be one whose rows stay on this node.
     let desk = Desk::new();
     let local = "CREATE TABLE here_only (id INT PRIMARY KEY) ENGINE=Aria;\n";
-    desk.load_text(viewed::text(local, ""), here, &[])
+    desk.load_text(rows_through_views::text(local, ""), here, &[])
         .exits(1)
         .says("rows of view")
         .says("here_only, which has engine Aria");
     desk.load_text(
-        viewed::text(local, ""),
+        rows_through_views::text(local, ""),
         here,
         &["--replace", "--restart", "--local-engines"],
     )
     .says("are on this node alone if they end in table");
-    viewed::all_is_in(&desk, here);
+    rows_through_views::all_is_in(&desk, here);
 }
 
 /// The value of a variable or status of a node.

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use refloat_sandbox::ServerKind;
 use refloat_testkit::servers;
 
-use crate::large::{load_measured, peak_kib};
-use crate::midway::Holder;
+use crate::large_dumps::{load_measured, peak_kib};
+use crate::midway_failures::Holder;
 use crate::support::{BOTH, Desk, Running, ask, dump, shared};
 
 /// Bytes in the row's value.

@@ -1,8 +1,8 @@
 //! A proof that fails: what others do to a table while it is loaded is found, named, and exits with
 //! 4.
 
-use crate::cutting::Cutter;
-use crate::held::{Held, ROWS};
+use crate::cutting_proxy::Cutter;
+use crate::held_load::{Held, ROWS};
 use crate::support::{BOTH, Desk, ask, dump, finish, shared, table};
 use refloat_testkit::servers;
 

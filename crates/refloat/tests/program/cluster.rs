@@ -11,9 +11,9 @@ use refloat_sandbox::Sandbox;
 use refloat_wire::{ConnectOptions, Connection};
 use serde_json::Value;
 
-use crate::limits::{KillOnDrop, Lines};
-use crate::maintained::{LONG, Running, goes_on_alone, wait};
+use crate::maintenance::{LONG, Running, goes_on_alone, wait};
 use crate::support::{Run, command, refloat, signal};
+use crate::time_limits::{KillOnDrop, Lines};
 
 #[test]
 fn lists_that_cannot_be_used_are_refused_with_what_is_wrong() {
@@ -713,7 +713,7 @@ fn beside_a_rejoin(state: &Path, file: &str, process: u32) {
 
 /// A node told to bootstrap does so in the same history, beside the other cluster.
 // Hazard of clusters: G-05 a bootstrap beside a live cluster is noticed, and no part of a divided
-//   one goes on by itself | ; `program/maintained.rs`: `a_partition_during_rolling_…`
+//   one goes on by itself | ; `program/maintenance.rs`: `a_partition_during_rolling_…`
 fn a_cluster_beside_the_other_is_not_left(state: &Path, file: &str) {
     let refloat = |args: &[&str]| Run::of(command(state).args(args));
     // Only the last node to leave may bootstrap.

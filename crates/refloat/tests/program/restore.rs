@@ -2,7 +2,7 @@
 //! program, the same command resumes.
 
 // Hazard of clusters: G-06 nothing of a bootstrap stays in a configuration: the node that has
-//   begun the cluster joins it when it is started again | , `program/units.rs`
+//   begun the cluster joins it when it is started again | , `program/systemd_units.rs`
 // Hazard of clusters: G-30 comparisons wait for what was committed elsewhere | : the proof of each
 //   node
 
@@ -20,9 +20,9 @@ use refloat_testkit::stop::StopOnDrop;
 use refloat_testkit::{oracle, servers};
 use refloat_wire::{ConnectOptions, Connection};
 
-use crate::limits::{KillOnDrop, LIMIT, Lines};
-use crate::restored::some_rows_are_in;
+use crate::restore_after_crash::some_rows_are_in;
 use crate::support::{Run, command, sandbox_in, signal, state_folder};
+use crate::time_limits::{KillOnDrop, LIMIT, Lines};
 
 /// Rows of the dump: enough to catch a load at work.
 pub const ROWS: u64 = 200_000;
@@ -287,7 +287,7 @@ fn a_cluster_is_restored_whatever_ends_the_program() {
 
 /// The program is killed at every step of a restore.
 // Hazard of clusters: `kill -9` of a restore at every step, Ctrl-C in its load; it is gone on with
-//   from another machine, and taken over from one that nobody can see | , `program/restored.rs`:
+//   from another machine, and taken over from one that nobody can see | , `program/restore_after_crash.rs`:
 //   `on_two_machines`
 fn restore_is_killed(place: &Place) {
     let cluster = &place.cluster;

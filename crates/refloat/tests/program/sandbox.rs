@@ -11,8 +11,8 @@ use refloat_sandbox::Sandbox;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::limits::{KillOnDrop, output_of};
 use crate::support::{Run, command};
+use crate::time_limits::{KillOnDrop, output_of};
 
 /// A state directory whose servers are removed on drop, so also when a test fails.
 struct State(TempDir);
@@ -224,7 +224,7 @@ fn is_removed(state: &State, one: &Value) {
     let removed = state.sandbox(&["remove", "one"]).exits(0);
     assert_eq!(removed.stdout, "one: removed\n");
     // The kernel frees a killed process's port a moment after its end.
-    crate::maintained::wait("nobody listens at its port", || {
+    crate::maintenance::wait("nobody listens at its port", || {
         TcpStream::connect(("127.0.0.1", port as u16)).is_err()
     });
     assert_nothing_left(state);
@@ -491,7 +491,7 @@ fn a_node_of_a_cluster_is_cut_off_and_healed() {
     // Its Unix socket does not go through the cable.
     assert_eq!(state.answer("far-2", "SELECT 1"), "1");
     node("heal", "running");
-    crate::maintained::wait("it is reached, and is one of two", || {
+    crate::maintenance::wait("it is reached, and is one of two", || {
         is_reached() && state.answer("far-2", SIZE) == "wsrep_cluster_size\t2"
     });
     state.json(&["remove", "far"]);

@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 
 use refloat_sandbox::Sandbox;
 
-use crate::limits::output;
+use crate::time_limits::output;
 
 /// Runs the program with an empty environment, a state directory of its own and no terminal.
 pub fn refloat(args: &[&str]) -> Run {

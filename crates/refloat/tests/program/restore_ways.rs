@@ -12,9 +12,9 @@ use refloat_sandbox::{GaleraOptions, ServerKind};
 use refloat_testkit::servers;
 use refloat_testkit::stop::StopOnDrop;
 
-use crate::limits::KillOnDrop;
 use crate::restore::{Place, ROWS};
 use crate::support::{Run, among_own_mounts, command};
+use crate::time_limits::KillOnDrop;
 
 /// The command without `--way`.
 fn restore(place: &Place, args: &[&str]) -> Command {

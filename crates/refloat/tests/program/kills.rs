@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use refloat_sandbox::NodeStart;
 use refloat_testkit::servers;
 
-use crate::maintained::{LONG, Place, Running, goes_on_alone, wait};
+use crate::maintenance::{LONG, Place, Running, goes_on_alone, wait};
 use crate::restore::gone;
 use crate::support::{Run, command, with_control};
 

@@ -19,8 +19,8 @@ use refloat_testkit::stop::StopOnDrop;
 use refloat_testkit::{oracle, servers};
 use refloat_wire::{ConnectOptions, Connection};
 
-use crate::limits::KillOnDrop;
 use crate::support::{Run, command, sandbox_in, signal, state_folder};
+use crate::time_limits::KillOnDrop;
 
 /// Limit for every wait.
 pub const LONG: Duration = Duration::from_secs(120);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use refloat_sandbox::{Ephemeral, Instance, ServerKind};
 use refloat_testkit::servers;
 
-use crate::chance::{Dice, number};
+use crate::seeded::{Dice, number};
 use crate::support::{
     BOTH, Desk, Running, ask, dump, finish, kinds, shared, slow, table, wait_until,
 };

@@ -2,8 +2,8 @@
 
 use std::process::{Command, Stdio};
 
-use crate::limits::output;
 use crate::support::refloat;
+use crate::time_limits::output;
 
 #[test]
 fn completions_for_every_shell_know_the_commands() {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use refloat_sandbox::{Instance, ServerKind};
 
 use crate::folders::folder;
-use crate::large::peak_kib;
+use crate::large_dumps::peak_kib;
 use crate::support::{Desk, Run, Running, dump, edit_manifest, finish, shared, slow};
 
 /// Bytes of one part of a bomb. A compressed file may consist of several streams, so a bomb is one

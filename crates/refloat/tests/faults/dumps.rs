@@ -20,7 +20,7 @@ use refloat_testkit::servers;
 use refloat_testkit::stop::StopOnDrop;
 use serde_json::Value;
 
-use crate::large::peak_kib;
+use crate::large_dumps::peak_kib;
 use crate::support::{
     BOTH, Desk, Run, Running, ask, dump, edit_manifest, finish, kill_sessions, shared, table,
     wait_until,

@@ -15,7 +15,7 @@ use std::time::Duration;
 use refloat_sandbox::{Ephemeral, Instance, ServerKind, StartOptions};
 use refloat_testkit::servers;
 
-use crate::held::{self, CHUNK, Held, ROWS};
+use crate::held_load::{self, CHUNK, Held, ROWS};
 use crate::support::{
     BOTH, Desk, Run, Running, ask, assert_same_settings, dump, finish, finish_with_input,
     kill_sessions, settings, table, wait_until,
@@ -273,7 +273,7 @@ fn a_server_that_is_back_at_once_is_known_for_another_start() {
             .says("was started again in the middle of the load")
             .says("NOT complete");
         // The next run knows which rows are in.
-        let text = held::text();
+        let text = held_load::text();
         finish_with_input(
             desk.load_command(Path::new("-"), &server.url(), &[]),
             |pipe| {

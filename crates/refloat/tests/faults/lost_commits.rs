@@ -4,7 +4,7 @@
 use refloat_sandbox::{Ephemeral, ServerKind, StartOptions};
 use refloat_testkit::servers;
 
-use crate::cutting::Cutter;
+use crate::cutting_proxy::Cutter;
 use crate::support::{BOTH, Desk, dump, finish, slow, table};
 
 /// Which commits are lost, one for each load: the first ones and later ones.

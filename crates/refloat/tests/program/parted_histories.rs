@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use refloat_sandbox::{GaleraNode, NodeStart};
 
-use crate::maintained::{LONG, Place, Running, wait};
+use crate::maintenance::{LONG, Place, Running, wait};
 use crate::support::{Run, command, with_control};
 
 /// Attempts at catching a node in the middle of its start.

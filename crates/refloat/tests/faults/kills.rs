@@ -20,9 +20,9 @@ use refloat_sandbox::{Ephemeral, Instance, ServerKind, StartOptions};
 use refloat_testkit::oracle::{Scope, Snapshot, differences};
 use refloat_testkit::servers;
 
-use crate::chance::{Dice, number};
+use crate::seeded::{Dice, number};
+use crate::source_forms::{Part, Sources, Way};
 use crate::support::{BOTH, Desk, Run, Running, ask, dump, finish, shared, table, wait_until};
-use crate::ways::{Part, Sources, Way};
 
 /// Default number of kills for each kind of server: MySQL takes several times as long to restart.
 fn usual_kills(kind: ServerKind) -> u64 {

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use refloat_sandbox::{Ephemeral, Instance, ServerKind};
 use refloat_testkit::servers;
 
-use crate::large::peak_kib;
-use crate::midway::Holder;
+use crate::large_dumps::peak_kib;
+use crate::midway_failures::Holder;
 use crate::support::{
     BOTH, Desk, Run, Running, ask, assert_same_settings, dump, finish, kill_sessions, settings,
     table, wait_until,

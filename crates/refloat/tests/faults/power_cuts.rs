@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use refloat_sandbox::{Ephemeral, ServerKind, StartOptions};
 use refloat_testkit::servers;
 
-use crate::chance::{Dice, number};
+use crate::seeded::{Dice, number};
 use crate::support::{
     Desk, Gate, Running, ask, assert_same_settings, dump, settings, table, wait_until,
 };

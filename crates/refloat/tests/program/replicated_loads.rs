@@ -16,9 +16,9 @@ use refloat_testkit::{oracle, servers};
 use refloat_wire::{ConnectOptions, Connection};
 use serde_json::Value;
 
-use crate::limits::KillOnDrop;
 use crate::restore::LONG;
 use crate::support::{Run, command, signal, state_folder};
+use crate::time_limits::KillOnDrop;
 
 /// Rows of the large dump, about 16 MB.
 const ROWS: u64 = 160_000;

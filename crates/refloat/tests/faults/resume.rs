@@ -11,7 +11,7 @@ use refloat_sandbox::{Ephemeral, Instance, ServerKind, StartOptions};
 use refloat_testkit::servers;
 
 use crate::galera;
-use crate::held::{self, CHUNK, Held, ROWS};
+use crate::held_load::{self, CHUNK, Held, ROWS};
 use crate::support::{
     BOTH, Desk, Gate, Run, Running, ask, assert_same_settings, dump, finish, finish_with_input,
     settings, shared, table, wait_until,
@@ -26,7 +26,7 @@ fn again(desk: &Desk, server: &Instance, more: &[&str]) -> Run {
     let chunk = CHUNK.to_string();
     let mut command = desk.load_command(Path::new("-"), &server.url(), &["--chunk-rows", &chunk]);
     command.args(more);
-    let text = held::text();
+    let text = held_load::text();
     finish_with_input(command, move |pipe| {
         let _ = pipe.write_all(text.as_bytes());
     })
@@ -64,7 +64,7 @@ fn after_kill_9_another_machine_goes_on() {
         // The records of the run were lost with the machine; what is needed is on the target.
         std::fs::remove_dir_all(desk.state()).unwrap();
         let plan = desk.load_command(Path::new("-"), &server.url(), &["--plan"]);
-        let text = held::text();
+        let text = held_load::text();
         finish_with_input(plan, move |pipe| {
             let _ = pipe.write_all(text.as_bytes());
         })
@@ -113,7 +113,7 @@ fn other_text_in_the_place_of_the_rows_is_refused() {
         };
         let there = from_there();
         // Like a dump of the same database, made an hour later.
-        let other = held::text().replacen("number 1900 --", "number 19e2 --", 1);
+        let other = held_load::text().replacen("number 1900 --", "number 19e2 --", 1);
         let chunk = CHUNK.to_string();
         let command = desk.load_command(Path::new("-"), &server.url(), &["--chunk-rows", &chunk]);
         finish_with_input(command, move |pipe| {
@@ -522,7 +522,7 @@ fn rows_that_were_refused_before_are_not_forgotten() {
         let server = server(kind);
         let desk = Desk::new();
         // The third row has the key of the second.
-        let text = held::text().replacen("\n(3,", "\n(2,", 1);
+        let text = held_load::text().replacen("\n(3,", "\n(2,", 1);
         let load = || {
             let more = ["--chunk-rows", "500", "--on-error", "continue"];
             let mut command = desk.load_command(Path::new("-"), &server.url(), &more);

@@ -10,8 +10,6 @@
 
 mod address;
 pub mod advise;
-mod among;
-mod asked;
 mod bootstrap;
 mod claim;
 mod compare;
@@ -28,6 +26,7 @@ pub mod fuzzing;
 pub mod healthd;
 mod history;
 mod hold;
+mod in_step;
 mod join;
 mod journal;
 mod keep;
@@ -39,6 +38,7 @@ mod proof;
 mod reasons;
 mod rejoin;
 mod restore;
+mod sst_donor;
 mod verify;
 mod view;
 mod work;

@@ -16,19 +16,19 @@ mod begin;
 mod choose;
 mod claim;
 mod donor;
-mod down;
+mod examined_host;
 mod give_up;
 mod keepers;
-mod learned;
 mod measure;
+mod past_rates;
 mod plan;
 mod planned;
 mod rates;
 mod room;
-mod seen;
 mod standing;
 mod state;
 mod steps;
+mod take_down;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -125,8 +125,8 @@ pub fn plan_restore(
         return Err(RestoreError::Refused(maintained));
     }
     let nodes = view.nodes.iter().zip(members).zip(controls);
-    let seen: Vec<seen::Seen> = nodes
-        .map(|((node, member), control)| seen::see(member, node, *control))
+    let seen: Vec<examined_host::Seen> = nodes
+        .map(|((node, member), control)| examined_host::see(member, node, *control))
         .collect();
     let make = |wish: &RestoreWish| {
         plan::make(&view, members, &seen, wish, load, text, run.as_str())

@@ -25,7 +25,7 @@ use refloat_read::catalog::DataPolicy;
 use refloat_source::stream::RowStream;
 
 use refloat_dump::DumpError;
-use refloat_load::{LoadError, LoadFailure, LoadOutcome, Opened};
+use refloat_load::{LoadError, LoadFailure, LoadOutcome, OpenSource};
 use refloat_verify::{Compared, Endpoint, Relation, ServerSide, VerifyFailure, VerifyOptions};
 use source::{Fed, Source};
 
@@ -77,7 +77,7 @@ pub fn copy(options: &CopyOptions, run: &Run) -> Result<CopyOutcome, CopyFailure
                 // Before the stream ends: the target acts on the end as soon as it sees it.
                 stream.end(whole);
             });
-            Ok(Opened::Layout(Box::new(layout)))
+            Ok(OpenSource::Layout(Box::new(layout)))
         });
         if let Some(stream) = opened {
             stream.close();
@@ -194,7 +194,8 @@ pub fn plan(options: &CopyOptions) -> Result<CopyPlan, CopyError> {
     let mut source = Source::look(options, &cancel).map_err(of_source)?;
     let (server, notes) = (source.server.clone(), source.notes().to_vec());
     let (layout, _) = source.layout(options);
-    let load = refloat_load::plan_from(&options.load, Opened::Layout(Box::new(layout)), &cancel)?;
+    let load =
+        refloat_load::plan_from(&options.load, OpenSource::Layout(Box::new(layout)), &cancel)?;
     Ok(CopyPlan {
         source_server: server,
         notes,

@@ -1,7 +1,7 @@
 //! Accounts, roles and grants as SQL statements.
 
 mod objects;
-mod unshown;
+mod omitted;
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use refloat_wire::{Connection, ResultSet, Vendor};
 
 use super::error::DumpError;
 use objects::Objects;
-use unshown::UnshownParts;
+use omitted::UnshownParts;
 
 /// Names of the server's own accounts, all at [`INTERNAL_HOST`].
 const INTERNAL: &[&str] = &[

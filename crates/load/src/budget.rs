@@ -5,7 +5,7 @@ use refloat_source::stream::{BLOCK_BYTES as STREAM_BLOCK, STREAM_BYTES};
 use refloat_wire::Vendor;
 
 use super::galera::WriteSet;
-use super::opened::Opened;
+use super::open_source::OpenSource;
 use super::options::{LoadOptions, OnError};
 use super::queue::Limits;
 use super::writer::PACKET_TARGET;
@@ -37,7 +37,7 @@ impl Budget {
     /// Divides up the ceiling.
     pub fn of(
         options: &LoadOptions,
-        source: &Opened,
+        source: &OpenSource,
         vendor: Vendor,
         write_set: Option<WriteSet>,
     ) -> Self {
@@ -52,14 +52,14 @@ impl Budget {
             .min(options.max_memory / MEMORY_PER_TABLE)
             .max(1);
         let rows_memory = match source {
-            Opened::Stream(_) => rows_memory,
+            OpenSource::Stream(_) => rows_memory,
             // The stream buffers what is read from the server, and each reader holds a block of its
             // own.
-            Opened::Layout(layout) if layout.stream().is_some() => rows_memory
+            OpenSource::Layout(layout) if layout.stream().is_some() => rows_memory
                 .saturating_sub(STREAM_BYTES + options.threads * 2 * STREAM_BLOCK)
                 .max(MEMORY_ROWS_MIN),
             // Every open table holds part of the memory.
-            Opened::Layout(_) => rows_memory
+            OpenSource::Layout(_) => rows_memory
                 .saturating_sub(open_max * MEMORY_PER_TABLE / 2)
                 .max(MEMORY_ROWS_MIN),
         };

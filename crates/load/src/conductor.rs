@@ -6,14 +6,14 @@
 //! it finishes first.
 
 mod accounts;
-mod ahead;
 mod barrier;
+mod case_folding;
 mod databases;
 mod delimited;
 mod dialogue;
 mod entry;
+mod file_check;
 mod findings;
-mod folded;
 mod foreign_keys;
 mod indexes;
 mod ledger;
@@ -23,6 +23,7 @@ mod parents;
 mod place;
 mod postponed;
 mod proof;
+mod refused_settings;
 mod registry;
 mod resume;
 mod rows;
@@ -31,7 +32,6 @@ mod statements;
 mod streamed;
 mod tables;
 mod triggers;
-mod unset;
 mod variables;
 mod views;
 
@@ -53,9 +53,9 @@ use super::marks::{Counted, Found};
 use super::outcome::{LoadOutcome, TableOutcome};
 use super::queue::Queue;
 use super::session::{Session, Tracker};
+use case_folding::CaseFolding;
 use dialogue::Dialogue;
 use findings::Findings;
-use folded::Folded;
 use ledger::Ledger;
 use place::{Place, SqlReader};
 use postponed::Postponed;
@@ -110,7 +110,7 @@ impl<'a> Conductor<'a> {
         let mut catalog = ctx.connect("for the catalogue")?;
         // Slot 0 is the control connection's; the writers' come next.
         ctx.hold(&mut catalog, ctx.options.threads.max(1) + 1)?;
-        let folded = Folded::ask(&mut catalog)?;
+        let folded = CaseFolding::ask(&mut catalog)?;
         let resume = Resume::of(found);
         let tracker = Tracker::new(&mut catalog)
             .map_err(|error| LoadError::server("reading session variables", error))?;

@@ -19,11 +19,11 @@ mod form;
 mod galera;
 mod link;
 mod marks;
-mod opened;
+mod open_source;
 mod options;
 mod outcome;
 mod outline;
-mod own;
+mod own_tables;
 mod patience;
 mod plan;
 mod preflight;
@@ -58,7 +58,7 @@ pub use error::{LoadError, LoadFailure};
 pub use galera::pace::PacedNode;
 pub use galera::{GaleraMode, GaleraOptions, GaleraOutcome, MAX_PAUSED_DEFAULT};
 pub use marks::LeftMarks;
-pub use opened::Opened;
+pub use open_source::OpenSource;
 pub use options::{
     BinlogMode, ExistingPolicy, ForeignKeyMode, IndexMode, LoadOptions, MEMORY_DEFAULT, OnError,
     ResumeMode, StatementClass, SystemSchemaMode, WritePath,
@@ -97,7 +97,7 @@ const INDEX_MEMORY: u64 = 256 << 20;
 /// contain differences: see [`LoadOutcome::proven`].
 pub fn load(options: &LoadOptions, run: &Run) -> Result<LoadOutcome, LoadFailure> {
     load_from(options, run, || {
-        Opened::open(options, &run.cancel, |words| run.events.note(words))
+        OpenSource::open(options, &run.cancel, |words| run.events.note(words))
     })
 }
 
@@ -109,17 +109,17 @@ pub fn load(options: &LoadOptions, run: &Run) -> Result<LoadOutcome, LoadFailure
 /// [`LoadError`]: the source cannot be opened or is not a dump.
 pub fn text_bytes(options: &LoadOptions) -> Result<Option<u64>, LoadError> {
     if options.source.is_dir() || options.delimited.table.is_some() {
-        return Ok(Opened::open(options, &Cancel::new(), |_words| {})?.text_bytes());
+        return Ok(OpenSource::open(options, &Cancel::new(), |_words| {})?.text_bytes());
     }
     let input = refloat_store::Input::open(&options.source)?;
-    Ok(Opened::Stream(Box::new(input)).text_bytes())
+    Ok(OpenSource::Stream(Box::new(input)).text_bytes())
 }
 
 /// [`load`] from the source that `open` returns, whatever the options name as the source.
 pub fn load_from(
     options: &LoadOptions,
     run: &Run,
-    open: impl FnOnce() -> Result<Opened, LoadError>,
+    open: impl FnOnce() -> Result<OpenSource, LoadError>,
 ) -> Result<LoadOutcome, LoadFailure> {
     let started = Instant::now();
     // Writes by others on the target node are what it replicates beyond this count.
@@ -156,7 +156,7 @@ fn run_load(
     run: &Run,
     outcome: &mut LoadOutcome,
     clock: &Arc<Phases>,
-    open: impl FnOnce() -> Result<Opened, LoadError>,
+    open: impl FnOnce() -> Result<OpenSource, LoadError>,
 ) -> Result<(), LoadError> {
     clock.enter(Phase::Preflight);
     let mut source = open()?;
@@ -255,7 +255,7 @@ struct Prepared<'a> {
 fn with_settings(
     prepared: &Prepared,
     outcome: &mut LoadOutcome,
-    source: Opened,
+    source: OpenSource,
     control: Connection,
     mut earlier: Earlier,
 ) -> Result<(), LoadError> {
@@ -341,7 +341,7 @@ struct Equipment {
 fn equip(
     prepared: &Prepared,
     outcome: &mut LoadOutcome,
-    source: &Opened,
+    source: &OpenSource,
     control: &mut Connection,
     earlier: &Earlier,
 ) -> Result<Equipment, LoadError> {
@@ -439,7 +439,7 @@ fn server_started(
 
 /// The source, and how far it has been read.
 struct Reading {
-    source: Opened,
+    source: OpenSource,
     /// The file that the workers read too.
     file: Option<Arc<PlainFile>>,
     /// The position that the progress display shows.
@@ -451,7 +451,7 @@ struct Reading {
 }
 
 impl Reading {
-    fn of(source: Opened, ctx: &Context, budget: &Budget) -> Result<Self, LoadError> {
+    fn of(source: OpenSource, ctx: &Context, budget: &Budget) -> Result<Self, LoadError> {
         let file = source.plain_file()?;
         let position = source.position(&ctx.done_bytes);
         // Plain files are counted where their bytes are processed, not where they are read.
@@ -497,8 +497,8 @@ fn read_and_prove(
     watch: &bound::Watch,
 ) -> Result<(Proof, Result<(), LoadError>), LoadError> {
     match reading.source {
-        Opened::Stream(input) => conductor.run(*input)?,
-        Opened::Layout(layout) => {
+        OpenSource::Stream(input) => conductor.run(*input)?,
+        OpenSource::Layout(layout) => {
             conductor.run_layout(&layout, &reading.read, reading.open_max)?;
         }
     }
@@ -519,7 +519,7 @@ fn read_and_prove(
 fn begin_marks(
     (options, run): (&LoadOptions, &Run),
     earlier: &Earlier,
-    source: &Opened,
+    source: &OpenSource,
     control: &mut Connection,
     (preflight, facts): (&Preflight, &Facts),
 ) -> Result<Option<marks::Marks>, LoadError> {
@@ -549,7 +549,7 @@ fn source_name(options: &LoadOptions) -> String {
 fn unchanged(file: &PlainFile, name: &str) -> Result<(), LoadError> {
     let change = file
         .change()
-        .map_err(|source| opened::read_error(name, source))?;
+        .map_err(|source| open_source::read_error(name, source))?;
     match change {
         Some(change) => Err(LoadError::SourceChanged {
             file: name.to_owned(),
@@ -587,7 +587,7 @@ fn announce(
     options: &LoadOptions,
     run: &Run,
     outcome: &LoadOutcome,
-    source: &Opened,
+    source: &OpenSource,
     settings: &SettingsPlan,
 ) {
     run.events.emit(Event::RunStarted {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use refloat_run::Owner;
 use refloat_run::ghost::{GHOST, drop_ghost, sync_definitions};
-use refloat_run::own::MARKS_SCHEMA;
+use refloat_run::own_tables::MARKS_SCHEMA;
 use refloat_run::settings::Grants;
 use refloat_wire::{Connection, Error};
 use serde::{Deserialize, Serialize};
@@ -472,7 +472,7 @@ fn json(value: &impl Serialize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use refloat_run::own::{MARKS_TABLES, is_own_table};
+    use refloat_run::own_tables::{MARKS_TABLES, is_own_table};
 
     use super::{ROWS, RUNS, SCHEMA, STEPS};
 

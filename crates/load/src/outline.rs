@@ -14,9 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use refloat_run::Cancel;
-use refloat_run::own::is_own_table;
+use refloat_run::own_tables::is_own_table;
 use refloat_schema::pattern::is_system_database;
-use refloat_source::own::is_namesake;
+use refloat_source::namesake::is_namesake;
 use refloat_source::script::origin;
 use refloat_sqltext::ddl::parse_create_table;
 use refloat_sqltext::{Frame, LexMode, ObjectName, StatementKind};

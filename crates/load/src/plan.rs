@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::error::LoadError;
 use super::galera::others::Others;
-use super::opened::Opened;
+use super::open_source::OpenSource;
 use super::options::{LoadOptions, WritePath};
 use super::outcome::Resumption;
 use super::preflight;
@@ -82,7 +82,7 @@ pub struct PlannedTable {
 /// any error that prevents reading the dump or the server.
 pub fn plan(options: &LoadOptions) -> Result<LoadPlan, LoadError> {
     let cancel = Cancel::new();
-    let source = Opened::open(options, &cancel, |_words| {})?;
+    let source = OpenSource::open(options, &cancel, |_words| {})?;
     plan_from(options, source, &cancel)
 }
 
@@ -95,7 +95,7 @@ pub fn plan(options: &LoadOptions) -> Result<LoadPlan, LoadError> {
 /// server.
 pub fn refused(options: &LoadOptions, alone: bool) -> Result<(), LoadError> {
     let cancel = Cancel::new();
-    let Some(mut source) = Opened::unless_archive(options, &cancel)? else {
+    let Some(mut source) = OpenSource::unless_archive(options, &cancel)? else {
         return Ok(());
     };
     let outline = source.look(options, &cancel)?;
@@ -119,7 +119,7 @@ pub fn refused(options: &LoadOptions, alone: bool) -> Result<(), LoadError> {
 /// What is wrong with the source.
 pub fn looks_whole(options: &LoadOptions) -> Result<(), LoadError> {
     let cancel = Cancel::new();
-    if let Some(mut source) = Opened::unless_archive(options, &cancel)? {
+    if let Some(mut source) = OpenSource::unless_archive(options, &cancel)? {
         source.look(options, &cancel)?;
     }
     Ok(())
@@ -128,7 +128,7 @@ pub fn looks_whole(options: &LoadOptions) -> Result<(), LoadError> {
 /// [`plan`] for a source that is already open.
 pub fn plan_from(
     options: &LoadOptions,
-    mut source: Opened,
+    mut source: OpenSource,
     cancel: &Cancel,
 ) -> Result<LoadPlan, LoadError> {
     // A source that is not a dump, or not complete, gives the same error as without --plan.
@@ -140,8 +140,8 @@ pub fn plan_from(
     let earlier = Earlier::look(options, &mut source, &mut conn)?.without_forgotten(options);
     let mut survey = Survey::new(options, &name, cancel);
     match source {
-        Opened::Stream(mut input) => survey.file(&mut input)?,
-        Opened::Layout(layout) => survey.layout(&layout)?,
+        OpenSource::Stream(mut input) => survey.file(&mut input)?,
+        OpenSource::Layout(layout) => survey.layout(&layout)?,
     }
     let mut found = survey.end();
     let stops = stops::of_found(options, &mut found, &mut conn)?;

@@ -16,7 +16,7 @@ use super::error::LoadError;
 use super::galera::{self, Node};
 use super::options::{LoadOptions, SystemSchemaMode, WritePath};
 use super::outline::Outline;
-use super::own;
+use super::own_tables;
 use super::resume::{Begun, Earlier};
 use crate::refusals;
 
@@ -210,7 +210,7 @@ fn places(options: &LoadOptions, outline: &Outline) -> Vec<Refusal> {
         refusals.push(refusals::other_database(name, Some(*line), wanted));
     }
     let namesakes = outline.namesakes.iter();
-    refusals.extend(namesakes.map(|(table, line)| own::refused_in_dump(table, *line)));
+    refusals.extend(namesakes.map(|(table, line)| own_tables::refused_in_dump(table, *line)));
     if let Some(table) = outline.homeless(options) {
         refusals.push(Refusal {
             reason: format!("the dump names no database for table {table}"),

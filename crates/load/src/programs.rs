@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 
-use refloat_run::own::is_own_table;
+use refloat_run::own_tables::is_own_table;
 use refloat_schema::Difference;
 use refloat_sqltext::literal;
 use refloat_wire::{Connection, ResultSet};

@@ -12,9 +12,9 @@ use refloat_wire::{ConnectOptions, Connection};
 
 use super::error::{LoadError, START_OVER};
 use super::marks::{self, About, Fingerprint, Found, Gone, Marks, take_over};
-use super::opened::Opened;
+use super::open_source::OpenSource;
 use super::options::{ExistingPolicy, LoadOptions, ResumeMode};
-use super::own::refuse_on_target;
+use super::own_tables::refuse_on_target;
 
 /// Connections besides the writers that hold a lock: the catalogue's, and one for triggers and
 /// events.
@@ -111,7 +111,7 @@ impl Begun {
         &self,
         options: &LoadOptions,
         conn: &mut Connection,
-        source: &Opened,
+        source: &OpenSource,
         run: &Run,
     ) -> Result<(), LoadError> {
         let failed = |error| LoadError::server("taking over an earlier load", error);
@@ -172,7 +172,7 @@ impl Earlier {
     /// Looks for earlier loads; changes nothing.
     pub fn look(
         options: &LoadOptions,
-        source: &mut Opened,
+        source: &mut OpenSource,
         conn: &mut Connection,
     ) -> Result<Self, LoadError> {
         refuse_on_target(conn)?;
@@ -219,7 +219,7 @@ impl Earlier {
         &mut self,
         options: &LoadOptions,
         conn: &mut Connection,
-        source: &Opened,
+        source: &OpenSource,
         run: &Run,
     ) -> Result<(), LoadError> {
         let events = &run.events;
@@ -297,7 +297,7 @@ fn is_the_same_but_existing(begun: &str, wanted: &str) -> bool {
 }
 
 /// Whether the source is the same when it is read again. A server is not: its data keeps changing.
-pub fn keeps_marks(source: &Opened) -> bool {
+pub fn keeps_marks(source: &OpenSource) -> bool {
     source.format() != SourceFormat::Server
 }
 
@@ -324,7 +324,7 @@ fn all_gone(found: &Found, conn: &mut Connection) -> Result<bool, refloat_wire::
 pub fn begin_marks(
     options: &LoadOptions,
     earlier: &Earlier,
-    source: &Opened,
+    source: &OpenSource,
     conn: &mut Connection,
     (run, empty_server, grants): (&str, bool, &Grants),
 ) -> Result<Option<Marks>, refloat_wire::Error> {

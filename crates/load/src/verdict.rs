@@ -6,7 +6,7 @@
 //! statement runs, and beforehand by [`preflight`](super::preflight) and
 //! [`plan::stops`](super::plan).
 
-use refloat_run::own::{is_own_schema, is_own_table};
+use refloat_run::own_tables::{is_own_schema, is_own_table};
 use refloat_schema::pattern::{is_system_database, may_match_in};
 use refloat_source::stray::{Stray, stray};
 use refloat_sqltext::{ClientCommand, Danger, LexMode, ObjectName, StatementKind};

@@ -2,14 +2,14 @@
 
 mod collated;
 mod columns;
+mod hidden_characters;
 mod programs;
 mod tables;
-mod unshown;
 
 use std::collections::BTreeSet;
 
 use refloat_run::Refusal;
-use refloat_run::own::{holds_programs, is_own_schema, is_own_table, namesakes};
+use refloat_run::own_tables::{holds_programs, is_own_schema, is_own_table, namesakes};
 use refloat_schema::pattern::{is_system_database, matches_any, may_match_in};
 use refloat_sqltext::{literal, quote_ident};
 use refloat_wire::{Connection, Error, ResultSet};
@@ -178,7 +178,7 @@ fn no_objects<'a>(patterns: &'a [String], listed: &[Database]) -> impl Iterator<
 }
 
 /// Whether a database is selected. Whether a database with one of Refloat's names holds anything
-/// but Refloat's own tables is a separate question ([`refloat_run::own`]).
+/// but Refloat's own tables is a separate question ([`refloat_run::own_tables`]).
 pub fn wanted_database(options: &ReadOptions, name: &str) -> bool {
     let asked = options.databases.is_empty() || matches_any(&options.databases, "", name);
     asked && !is_system_database(name)

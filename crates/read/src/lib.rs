@@ -7,7 +7,6 @@
 //! Start with [`ReadOptions`] (what can be selected), [`moment::moment`] (the recipe) and
 //! [`catalog::Table`].
 
-mod beyond;
 pub mod catalog;
 pub mod columns;
 mod error;
@@ -16,6 +15,7 @@ pub mod identity;
 pub mod jobs;
 pub mod moment;
 mod options;
+mod outside_dumps;
 mod privileges;
 pub mod ranges;
 pub mod session;

@@ -9,7 +9,7 @@ use crate::error::ReadError;
 use crate::identity::Identities;
 use crate::options::ReadOptions;
 use crate::snapshot::{Snapshot, Wanted};
-use crate::{beyond, privileges};
+use crate::{outside_dumps, privileges};
 
 /// How often to take the snapshot again when a definition changes meanwhile.
 const SNAPSHOT_TRIES: u32 = 3;
@@ -170,7 +170,7 @@ pub fn look(
     let mut notes = privileges::check(options, &facts, &databases)?;
     notes.extend(catalog::own_left_out(control, &databases)?);
     if complete {
-        notes.extend(beyond::notes(control, options, &facts)?);
+        notes.extend(outside_dumps::notes(control, options, &facts)?);
     }
     let mut tables = Vec::with_capacity(databases.len());
     for database in &databases {

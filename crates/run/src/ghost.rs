@@ -5,7 +5,7 @@
 
 use refloat_wire::{Connection, Error, Vendor};
 
-use crate::own::{SETTLED, namesakes};
+use crate::own_tables::{SETTLED, namesakes};
 
 /// `ER_NO_SUCH_TABLE_IN_ENGINE`.
 pub const GHOST: u16 = 1932;

@@ -19,7 +19,7 @@ mod id;
 mod kill;
 pub mod machine;
 pub mod outcome;
-pub mod own;
+pub mod own_tables;
 pub mod phases;
 pub mod probe;
 mod process;

@@ -29,7 +29,7 @@ use std::str::FromStr;
 use refloat_wire::{Connection, Error as WireError};
 use serde::{Deserialize, Serialize};
 
-use crate::own::{JOURNAL_SCHEMA, JOURNAL_TABLE};
+use crate::own_tables::{JOURNAL_SCHEMA, JOURNAL_TABLE};
 use crate::{RunDirError, RunId};
 
 pub use apply::{AppliedSettings, left_by_dead_runs};

@@ -1,8 +1,8 @@
 //! The columns of a table: one description for what a server lists and what a definition says.
 
-mod shown;
+mod from_definition;
 
-pub use shown::{columns, defined};
+pub use from_definition::{columns, defined};
 
 use crate::members::has_empty_member;
 

@@ -11,11 +11,11 @@
 pub mod accounts;
 pub mod columns;
 pub mod definition;
+pub mod display;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod members;
 pub mod pattern;
-pub mod shown;
 
 use serde::Serialize;
 

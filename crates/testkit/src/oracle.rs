@@ -15,7 +15,7 @@ mod rows;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use refloat_run::own;
+use refloat_run::own_tables;
 use refloat_wire::{Connection, Error};
 
 pub use rows::Rows;
@@ -134,11 +134,12 @@ pub fn databases(conn: &mut Connection) -> Result<Vec<String>, Error> {
 
 /// Whether a database holds only Refloat's own tables.
 fn is_own(conn: &mut Connection, database: &str) -> Result<bool, Error> {
-    if !own::is_own_schema(database) {
+    if !own_tables::is_own_schema(database) {
         return Ok(false);
     }
     let tables = conn.query(format!("SHOW TABLES FROM {}", quote(database)))?;
-    Ok(own::is_own_database(database, tables.texts(0)) && !own::holds_programs(conn, database)?)
+    Ok(own_tables::is_own_database(database, tables.texts(0))
+        && !own_tables::holds_programs(conn, database)?)
 }
 
 /// `database.table`; quoted if a dot in a name would make it ambiguous.

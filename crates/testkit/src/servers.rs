@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use refloat_run::own::MARKS_SCHEMA;
+use refloat_run::own_tables::MARKS_SCHEMA;
 use refloat_run::settings::provider_variable;
 use refloat_sandbox::{
     Ephemeral, GaleraNode, GaleraOptions, Instance, Sandbox, ServerKind, StartOptions,

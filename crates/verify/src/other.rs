@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use refloat_read::catalog::{Database, wanted_database, wanted_table};
 use refloat_read::{ReadOptions, session as connections};
-use refloat_run::own::is_own_database;
+use refloat_run::own_tables::is_own_database;
 use refloat_run::{Cancel, Refusal, Run, kill_on_cancel};
 use refloat_schema::pattern::is_system_database;
 use refloat_source::delimited::{Decode, DelimitedFile};

@@ -1,6 +1,6 @@
 //! Formats rows that differ, for people.
 
-use refloat_schema::shown::{two_values, value};
+use refloat_schema::display::{two_values, value};
 
 use super::digest::cells;
 use super::outcome::{ColumnDifference, NamedValue, RowDifference, RowKind};

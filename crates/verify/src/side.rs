@@ -7,7 +7,7 @@ use refloat_read::moment::Plan;
 use refloat_read::snapshot::Snapshot;
 use refloat_read::{ReadOptions, catalog, moment, session, unchanged};
 use refloat_run::cancel::HookGuard;
-use refloat_run::own::{has_own_columns, is_own_schema};
+use refloat_run::own_tables::{has_own_columns, is_own_schema};
 use refloat_run::{Run, kill_on_cancel};
 use refloat_source::archive;
 use refloat_source::manifest::{DatabaseEntry, MANIFEST, SnapshotInfo, TableEntry};

@@ -7,8 +7,7 @@ use refloat_host::datadir::server_in;
 
 use super::held::Absence;
 use super::{MaintainError, MaintainPhase, MaintainState, Maintained, Maintenance, POLL, WATCH};
-use crate::among::arrives;
-use crate::asked::Start;
+use crate::in_step::arrives;
 use crate::join::{Joining, Seen, brief, is_down};
 use crate::journal;
 use crate::keep::{SILENCE, StartWay, Unallowed, Watched, kept, way_now};
@@ -17,6 +16,7 @@ use crate::node::NodeState;
 use crate::observe::ask;
 use crate::proof::proof;
 use crate::rejoin::give_back_forgotten;
+use crate::sst_donor::Start;
 
 /// How often to restart a node whose provider has given up: its donor may have died.
 const STARTS_AGAIN: u32 = 3;

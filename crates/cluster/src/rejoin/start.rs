@@ -7,8 +7,7 @@ use refloat_host::{Control, GraState, chain};
 use super::hold::Held;
 use super::place::{by_its_log, set_place};
 use super::{Leave, RejoinError, RejoinPlan, Rejoined, Rejoining};
-use crate::among::arrives;
-use crate::asked::Start;
+use crate::in_step::arrives;
 use crate::join::{Joining, Seen, brief, ends_of_logs, look, runs};
 use crate::journal;
 use crate::keep::{SILENCE, StartWay, Unallowed, kept, way_now};
@@ -16,6 +15,7 @@ use crate::member::Member;
 use crate::node::NodeState;
 use crate::observe::ask;
 use crate::proof::{CameBy, began_and_got_nothing, proof};
+use crate::sst_donor::Start;
 use crate::view::RejoinKind;
 
 /// How often a starting node is checked.

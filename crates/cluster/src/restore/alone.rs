@@ -9,7 +9,7 @@ use refloat_run::settings::{Durability, Facts, Hints, plan_for};
 use refloat_wire::Target;
 
 use crate::member::Member;
-use crate::restore::seen::{Seen, datadir_of};
+use crate::restore::examined_host::{Seen, datadir_of};
 use crate::view::ClusterView;
 
 /// The longest path of a Unix socket (`sockaddr_un`).

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::restore::examined_host::Seen;
 use crate::restore::planned::RestoreWish;
-use crate::restore::seen::Seen;
 use crate::view::{ClusterView, NodeView};
 
 /// The history of each node, and its seqno there.

@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 
 use refloat_host::scripts::{ENTER, SERVER};
 use refloat_host::{Host, chain, last_line};
-use refloat_run::own::{RATES_SCHEMA, RATES_TABLES, namesakes};
+use refloat_run::own_tables::{RATES_SCHEMA, RATES_TABLES, namesakes};
 use refloat_wire::{ConnectOptions, Connection, Error, Target};
 
 use super::rates::{Rate, RateFrom, Rates};
 use crate::advise::receives_at;
 use crate::member::{Member, impatient};
-use crate::restore::seen::datadir_of;
+use crate::restore::examined_host::datadir_of;
 use crate::view::ClusterView;
 
 /// How long rows are written.

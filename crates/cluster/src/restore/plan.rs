@@ -5,10 +5,10 @@ use refloat_load::LoadOptions;
 
 use super::alone::alone;
 use super::choose::{choose, histories, one_cluster, unknown, whole};
+use super::examined_host::{Seen, datadir_of};
 use super::planned::{Estimates, OldData, PlannedNode, RestorePlan, RestoreWay, RestoreWish};
 use super::rates::Rates;
 use super::room::Room;
-use super::seen::{Seen, datadir_of};
 use crate::advise::Shown;
 use crate::member::Member;
 use crate::view::{ClusterView, NodeView};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use refloat_sqltext::{LexMode, quote_ident};
 use refloat_wire::Connection;
 
-use super::unset::Unset;
+use super::refused_settings::RefusedSettings;
 use crate::error::LoadError;
 use crate::session::{Session, Tracker};
 
@@ -23,7 +23,7 @@ pub struct Dialogue {
     /// Rows must run here, because the state of this very connection decides their values.
     pub control_only: bool,
     /// Settings that the server refused.
-    pub unset: Unset,
+    pub refused_settings: RefusedSettings,
     /// The current database, if `--tables` selects nothing in it and it does not exist.
     pub unchosen: Option<String>,
     /// The database of `--database`, until something goes into it.
@@ -39,7 +39,7 @@ impl Dialogue {
             session: None,
             latest: None,
             control_only: false,
-            unset: Unset::default(),
+            refused_settings: RefusedSettings::default(),
             unchosen: None,
             pending_database: database,
         }
@@ -71,7 +71,7 @@ impl Dialogue {
     /// How the next statement is lexed, if the state is known.
     pub fn lex_mode(&self) -> Option<LexMode> {
         let session = self.session.as_ref()?;
-        Some(self.unset.mode_or(session.lex_mode()))
+        Some(self.refused_settings.mode_or(session.lex_mode()))
     }
 
     /// Gives the session this state, and enters its database if it `enters` one.

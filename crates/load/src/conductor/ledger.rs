@@ -5,8 +5,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::case_folding::CaseFolding;
 use super::entry::Entry;
-use super::folded::Folded;
 use super::name::TableKey;
 use crate::programs::{Contents, Created, Kind};
 use crate::table::Table;
@@ -28,7 +28,7 @@ pub struct Ledger {
     /// Databases that something was done in.
     pub databases: HashMap<String, Database>,
     /// How the server compares names.
-    pub folded: Folded,
+    pub case_folding: CaseFolding,
     /// Tables with triggers that the dump created, and the names of these triggers. Later rows must
     /// fire them, one row after another.
     triggered: HashMap<TableKey, HashSet<String>>,
@@ -49,12 +49,12 @@ pub struct Ledger {
 
 impl Ledger {
     /// An empty ledger for a server that compares names like this.
-    pub fn new(folded: Folded) -> Self {
+    pub fn new(case_folding: CaseFolding) -> Self {
         Self {
             entries: Vec::new(),
             by_name: HashMap::new(),
             databases: HashMap::new(),
-            folded,
+            case_folding,
             triggered: HashMap::new(),
             temporary: HashSet::new(),
             refused: HashSet::new(),
@@ -108,8 +108,8 @@ impl Ledger {
             let contents = &mut database.contents;
             contents.tables.remove(&key.1);
             contents.views.remove(&key.1);
-            if self.folded.on {
-                let other = |name: &String| !self.folded.same(name, &key.1);
+            if self.case_folding.on {
+                let other = |name: &String| !self.case_folding.same(name, &key.1);
                 contents.tables.retain(other);
                 contents.views.retain(other);
             }
@@ -174,7 +174,7 @@ impl Ledger {
     /// Whether a list of the server's names contains this one, compared as the server does.
     fn holds(&self, names: &HashSet<String>, name: &str) -> bool {
         names.contains(name)
-            || self.folded.on && names.iter().any(|one| self.folded.same(one, name))
+            || self.case_folding.on && names.iter().any(|one| self.case_folding.same(one, name))
     }
 
     /// Forgets a program that existed before, after it was dropped.

@@ -113,7 +113,7 @@ impl Conductor<'_> {
     /// Reads one block of a file of statements and runs it. `false` at the end of the file.
     pub(super) fn read_statements(&mut self, reader: &mut SqlReader) -> Result<bool, LoadError> {
         let session = self.session()?;
-        let mut mode = self.dialogue.unset.mode_or(session.lex_mode());
+        let mut mode = self.dialogue.refused_settings.mode_or(session.lex_mode());
         reader.cutter.set_mode(mode);
         // A row larger than a block doubles the next block, so that its start is not copied over
         // and over.

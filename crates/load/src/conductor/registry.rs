@@ -74,7 +74,7 @@ impl Conductor<'_> {
     /// something.
     pub(super) fn touch(&mut self, database: &str, touch: Touch) -> Result<(), LoadError> {
         if let Some(wanted) = &self.ctx.options.database
-            && !self.ledger.folded.same(wanted, database)
+            && !self.ledger.case_folding.same(wanted, database)
             && !Self::is_system(database)
         {
             let refusal = refusals::other_database(database, None, wanted);

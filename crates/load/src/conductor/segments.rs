@@ -18,8 +18,8 @@ use refloat_source::script::Script;
 use refloat_sqltext::{Item, ItemKind, StatementKind, quote_ident};
 use refloat_store::{Input, OpenOptions};
 
-use super::ahead::Ahead;
 use super::delimited::DelimitedReader;
+use super::file_check::FileCheck;
 use super::name::TableKey;
 use super::place::{Place, SqlReader};
 use super::{Conductor, PIECE_BYTES};
@@ -39,7 +39,7 @@ struct TableReader<'l> {
     /// The next file to open.
     next: usize,
     place: Place,
-    ahead: Ahead,
+    file_check: FileCheck,
     file: Option<FileReader<'l>>,
 }
 
@@ -124,7 +124,7 @@ impl Conductor<'_> {
     ) -> Result<(), LoadError> {
         self.dialogue.control_only = false;
         self.place.transaction = Transaction::default();
-        self.dialogue.unset = super::unset::Unset::default();
+        self.dialogue.refused_settings = super::refused_settings::RefusedSettings::default();
         self.ensure_database()?;
         let mut wanted = (**start).clone();
         wanted.database = database
@@ -257,7 +257,7 @@ impl Conductor<'_> {
             key,
             next: 0,
             place,
-            ahead: Ahead::default(),
+            file_check: FileCheck::default(),
             file: None,
         }))
     }
@@ -304,7 +304,7 @@ impl Conductor<'_> {
             self.place.script = Script::default();
             let after = reader.rows.files.get(reader.next);
             let stop = self.ctx.cancel.flag();
-            reader.ahead.check(next, after, &stop)?;
+            reader.file_check.check(next, after, &stop)?;
             self.begin_file(start, reader.rows.database.as_deref())?;
             reader.file = Some(self.open(next, pool)?);
             return Ok(true);

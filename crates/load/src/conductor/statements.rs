@@ -1,6 +1,6 @@
 //! Runs, postpones, leaves out or refuses the statements that are not rows.
 
-use refloat_run::own::is_own_table;
+use refloat_run::own_tables::is_own_table;
 use refloat_schema::definition::as_seen_by;
 use refloat_sqltext::{
     ClientCommand, InsertVerb, Item, ItemKind, ObjectName, StatementKind, head, tokens,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use refloat_run::Refusal;
 use refloat_schema::columns;
 use refloat_schema::definition::{Lost, OtherDefault, differences, other_defaults, written_for};
-use refloat_source::own::is_namesake;
+use refloat_source::namesake::is_namesake;
 use refloat_sqltext::{Item, ObjectName, head};
 
 use super::Conductor;
@@ -16,7 +16,7 @@ use super::registry::Touch;
 use crate::error::{LoadError, START_OVER};
 use crate::options::ExistingPolicy;
 use crate::outcome::LoadWarning;
-use crate::own::refused_in_dump;
+use crate::own_tables::refused_in_dump;
 use crate::programs::Kind;
 use crate::session::Session;
 

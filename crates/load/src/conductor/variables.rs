@@ -14,7 +14,7 @@ use crate::transaction::Begun;
 impl Conductor<'_> {
     pub(super) fn set(&mut self, text: &[u8], item: &Item) -> Result<(), LoadError> {
         let session = self.session()?;
-        let mode = self.dialogue.unset.mode_or(session.lex_mode());
+        let mode = self.dialogue.refused_settings.mode_or(session.lex_mode());
         let Some(assignments) = parse_set(text, mode) else {
             // SET ROLE, SET TRANSACTION, SET STATEMENT … FOR do more than set variables.
             return self.barrier(text, item);
@@ -39,10 +39,10 @@ impl Conductor<'_> {
         let mapped = self.map_sql_mode(text, &assignments);
         let text = self.map_collations(mapped.as_deref().unwrap_or(text))?;
         if self.run_statement(&text, item, None, &[])?.is_none() {
-            self.dialogue.unset.refused(&assignments, mode);
+            self.dialogue.refused_settings.refused(&assignments, mode);
             return Ok(());
         }
-        self.dialogue.unset.taken(&assignments);
+        self.dialogue.refused_settings.taken(&assignments);
         let mut autocommit = false;
         for assignment in &assignments {
             match assignment.scope {

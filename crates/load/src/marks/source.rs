@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_128;
 
 use crate::error::LoadError;
-use crate::opened::{Opened, read_error};
+use crate::open_source::{OpenSource, read_error};
 
 /// Bytes to hash at each end of a file.
 const ENDS: usize = 64 << 10;
@@ -24,13 +24,13 @@ pub struct Fingerprint(String);
 
 impl Fingerprint {
     /// Fingerprints a source without consuming any of it.
-    pub fn of(source: &mut Opened, path: &Path) -> Result<Self, LoadError> {
+    pub fn of(source: &mut OpenSource, path: &Path) -> Result<Self, LoadError> {
         let hash = match source {
-            Opened::Stream(input) if input.rewindable() => {
+            OpenSource::Stream(input) if input.rewindable() => {
                 of_file(path).map_err(|error| read_error(&path.display().to_string(), error))?
             }
-            Opened::Stream(input) => of_pipe(input)?,
-            Opened::Layout(layout) => of_layout(layout),
+            OpenSource::Stream(input) => of_pipe(input)?,
+            OpenSource::Layout(layout) => of_layout(layout),
         };
         Ok(Self(format!("{hash:032x}")))
     }

@@ -10,7 +10,7 @@ use refloat_wire::Connection;
 use super::survey::{Definition, Found, Survey};
 use crate::collation::{mapped, substitutes};
 use crate::error::LoadError;
-use crate::opened::Opened;
+use crate::open_source::OpenSource;
 use crate::options::{LoadOptions, OnError};
 use crate::outline::{CharsetPlace, Named, Outline};
 
@@ -34,7 +34,7 @@ const REFUSALS_MAX: usize = 100;
 /// Any error that prevents reading the source or the server, and [`LoadError::Interrupted`].
 pub fn stops(
     options: &LoadOptions,
-    source: &Opened,
+    source: &OpenSource,
     outline: Option<&Outline>,
     conn: &mut Connection,
     cancel: &Cancel,
@@ -48,13 +48,13 @@ pub fn stops(
     }
     let mut survey = Survey::new(options, &source.name(), cancel);
     match source {
-        Opened::Stream(input) => {
+        OpenSource::Stream(input) => {
             let Some(mut input) = input.reopen()? else {
                 return Ok(Vec::new());
             };
             survey.file(&mut input)?;
         }
-        Opened::Layout(layout) => survey.layout(layout)?,
+        OpenSource::Layout(layout) => survey.layout(layout)?,
     }
     let mut found = survey.end();
     of_found(options, &mut found, conn)

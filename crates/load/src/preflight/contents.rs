@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
-use refloat_run::own::is_own_table;
+use refloat_run::own_tables::is_own_table;
 use refloat_run::settings::{Facts, Grants};
 use refloat_schema::pattern::is_system_database;
 use refloat_sqltext::quote_ident;

@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use refloat_schema::columns::{Column, ColumnClass, Layout};
-use refloat_schema::shown::two_values;
+use refloat_schema::display::two_values;
 use refloat_sqltext::{InsertHeader, InsertVerb, quote_ident};
 use refloat_wire::Error;
 

@@ -13,7 +13,7 @@ use refloat_sqltext::{LexMode, literal, parse_create_table, quote_ident};
 use refloat_wire::{Connection, ResultSet, Vendor};
 
 use super::columns::{Column, Described, KeyLiteral, hidden_period};
-use super::{Database, GONE, collated, show_create, unshown};
+use super::{Database, GONE, collated, hidden_characters, show_create};
 use crate::error::ReadError;
 use crate::foreign;
 use crate::options::ReadOptions;
@@ -205,7 +205,7 @@ fn read_table(
     let engine = listed.engine(name);
     let rows = listed.rows(name);
     Ok(Table {
-        unshown: unshown::of(conn, database, name, &all)?,
+        unshown: hidden_characters::of(conn, database, name, &all)?,
         database: database.to_owned(),
         name: name.to_owned(),
         policy: policy(engine, create),

@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
-use refloat_run::own::{JOURNAL_SCHEMA, JOURNAL_TABLE};
+use refloat_run::own_tables::{JOURNAL_SCHEMA, JOURNAL_TABLE};
 use refloat_run::settings::{
     self, Durability, Grants, Hints, OpenRun, RevertReport, RevertResult, ServerMark, SettingsError,
 };

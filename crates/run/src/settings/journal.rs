@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::facts::REDO_LOG;
 use super::{Durability, SettingsError};
 use crate::ghost::{drop_ghost, drop_settled, is_ghost, sync_definitions};
-use crate::own::{JOURNAL_SCHEMA, JOURNAL_TABLE, namesakes};
+use crate::own_tables::{JOURNAL_SCHEMA, JOURNAL_TABLE, namesakes};
 use crate::probe;
 use crate::{Owner, RunDir, RunDirError, RunId};
 

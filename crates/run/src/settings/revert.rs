@@ -12,7 +12,7 @@ use super::provider::{GCACHE_MEMORY, GCACHE_PURGE};
 use super::redo::LOG_FILE_SIZE;
 use super::variable::{POOL, await_resize, read, read_settled, write};
 use super::{SettingsError, pool, value};
-use crate::own::JOURNAL_SCHEMA;
+use crate::own_tables::JOURNAL_SCHEMA;
 use crate::{Event, Events, RunDir, RunId};
 
 /// The only settings that a run changes: a journal is read from a server and must not be trusted

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use refloat_run::own::is_own_table;
+use refloat_run::own_tables::is_own_table;
 use refloat_wire::{Connection, Error, ResultSet};
 
 use super::{literal, quote};

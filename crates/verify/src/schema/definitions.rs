@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use refloat_read::catalog::Database;
-use refloat_run::own::is_own_schema;
+use refloat_run::own_tables::is_own_schema;
 
 /// Kind and name of an object, such as `table` and `d.t`.
 pub(super) type Name = (&'static str, String);

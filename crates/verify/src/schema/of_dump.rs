@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use refloat_read::catalog::{asked_table, wanted_database};
-use refloat_run::own::is_own_table;
+use refloat_run::own_tables::is_own_table;
 use refloat_schema::definition::without_auto_increment;
 use refloat_source::manifest::FileEntry;
-use refloat_source::own::is_namesake;
+use refloat_source::namesake::is_namesake;
 use refloat_sqltext::{
     CharsetFamily, ItemKind, LexMode, ObjectName, ScanOptions, Scanner, StatementKind, Step,
     parse_set,

@@ -2,7 +2,7 @@
 //! the marks of a load.
 
 use refloat_run::Refusal;
-use refloat_run::own::all_namesakes;
+use refloat_run::own_tables::all_namesakes;
 use refloat_wire::Connection;
 
 use super::error::LoadError;

@@ -12,7 +12,7 @@ use crate::refusals;
 
 /// What a dump has created, for servers with case-insensitive names.
 #[derive(Debug, Default)]
-pub struct Folded {
+pub struct CaseFolding {
     /// Whether the server's names are case-insensitive.
     pub on: bool,
     /// From a name as the server compares it to the name in the dump. A database has an empty table
@@ -20,7 +20,7 @@ pub struct Folded {
     spelled: HashMap<TableKey, TableKey>,
 }
 
-impl Folded {
+impl CaseFolding {
     /// Asks the server how it compares names.
     pub fn ask(conn: &mut Connection) -> Result<Self, LoadError> {
         let value = conn
@@ -53,7 +53,7 @@ impl Conductor<'_> {
     /// Refuses a name that means something the dump created under another name: the second would
     /// take the first one's place and rows.
     pub(super) fn refuse_same_name(&self, key: &TableKey) -> Result<(), LoadError> {
-        match self.ledger.folded.other(key) {
+        match self.ledger.case_folding.other(key) {
             Some(first) => Err(LoadError::Refused(vec![refusals::same_name(
                 &shown(first),
                 &shown(key),
@@ -66,8 +66,11 @@ impl Conductor<'_> {
     /// now on.
     pub(super) fn note_name(&mut self, key: &TableKey) -> Result<(), LoadError> {
         self.refuse_same_name(key)?;
-        if self.ledger.folded.on {
-            self.ledger.folded.spelled.insert(folded(key), key.clone());
+        if self.ledger.case_folding.on {
+            self.ledger
+                .case_folding
+                .spelled
+                .insert(folded(key), key.clone());
         }
         Ok(())
     }

@@ -21,13 +21,13 @@ const OF_PROGRAMS: &[&str] = &[
 
 /// What the dump's session should have but does not.
 #[derive(Default)]
-pub struct Unset {
+pub struct RefusedSettings {
     names: BTreeSet<String>,
     /// How to read the dump's text, if a refused statement set that.
     mode: Option<LexMode>,
 }
 
-impl Unset {
+impl RefusedSettings {
     fn names(assignments: &[SetAssignment]) -> impl Iterator<Item = String> {
         let name = |one: &SetAssignment| match one.scope {
             SetScope::User => None,
@@ -100,12 +100,12 @@ impl Conductor<'_> {
     /// Whether a program or view is not created because the server refused the session that it
     /// belongs to. If so, it is reported.
     pub(super) fn lacks_session(&mut self, text: &[u8], item: &Item) -> Result<bool, LoadError> {
-        if self.dialogue.unset.names.is_empty() {
+        if self.dialogue.refused_settings.names.is_empty() {
             return Ok(false);
         }
         let names: Vec<&str> = self
             .dialogue
-            .unset
+            .refused_settings
             .names
             .iter()
             .map(String::as_str)

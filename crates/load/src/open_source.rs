@@ -26,14 +26,14 @@ use refloat_run::Refusal;
 const COMPRESSION_GUESS: u64 = 4;
 
 /// An opened source.
-pub enum Opened {
+pub enum OpenSource {
     /// One stream of statements.
     Stream(Box<Input>),
     /// Several files.
     Layout(Box<Layout>),
 }
 
-impl Opened {
+impl OpenSource {
     /// Opens the source in such a way that Ctrl-C ends it: opening waits for the first bytes of a
     /// pipe, which may come late or never (its producer may be asking for a password, for example).
     /// `say` receives a notice for the user before an archive is unpacked.
@@ -79,8 +79,8 @@ impl Opened {
         Ok(Self::Stream(Box::new(input)))
     }
 
-    /// Like [`Opened::open`] for a source that can be examined without unpacking it; `None` for an
-    /// archive.
+    /// Like [`OpenSource::open`] for a source that can be examined without unpacking it; `None` for
+    /// an archive.
     pub fn unless_archive(
         options: &LoadOptions,
         cancel: &Cancel,

@@ -18,7 +18,7 @@ const READ_TWICE: u64 = 256 << 20;
 
 /// Checks the files of a table, one after another.
 #[derive(Default)]
-pub struct Ahead(Option<Looking>);
+pub struct FileCheck(Option<Looking>);
 
 /// A file that is being read through.
 struct Looking {
@@ -26,7 +26,7 @@ struct Looking {
     thread: JoinHandle<Result<String, InputError>>,
 }
 
-impl Ahead {
+impl FileCheck {
     /// Checks that `file` is the one that was written, if its source has a checksum, and starts
     /// reading `next`. `stop` ends the reading early.
     ///

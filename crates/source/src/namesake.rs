@@ -1,6 +1,6 @@
 //! Tables in a dump that have the name of one of Refloat's own.
 
-use refloat_run::own::{has_own_columns, is_own_table};
+use refloat_run::own_tables::{has_own_columns, is_own_table};
 use refloat_sqltext::{LexMode, parse_create_table};
 
 /// Whether this `CREATE TABLE`, which has the name of one of Refloat's own tables, creates a

@@ -82,7 +82,7 @@ fn work(view: &ClusterView, found: &mut Findings) {
             (WorkKind::Restore, _) => Severity::Critical,
             (WorkKind::Maintenance, _) => Severity::Warning,
         };
-        found.add(severity, &[&work.node], work.told());
+        found.add(severity, &[&work.node], work.describe());
     }
 }
 

@@ -108,7 +108,7 @@ impl Keeper<'_> {
             applied.apply(&mut conn, &plan, &self.run.events)?;
             if let Some(skipped) = applied.skipped().first() {
                 let (node, reason) = (holder.name.clone(), skipped.reason.clone());
-                return Err(match applied.left_to() {
+                return Err(match applied.blocked_by() {
                     Some(_) => KeepError::Taken { node, reason },
                     None => KeepError::NotHeld { node, reason },
                 });

@@ -113,7 +113,7 @@ impl Maintenance<'_> {
             log: None,
         };
         self.write(&state)?;
-        let _maintaining = self.say_so(plan);
+        let _maintaining = self.claim_for_others(plan);
         let mut absence = Absence::begin();
         let gone = self
             .hold(&mut state, &mut absence)
@@ -134,7 +134,7 @@ impl Maintenance<'_> {
     }
 
     /// Leaves a note for other machines that this process maintains the node.
-    fn say_so(&self, plan: &HoldPlan) -> Option<Claimed<'_>> {
+    fn claim_for_others(&self, plan: &HoldPlan) -> Option<Claimed<'_>> {
         let member = self.member(plan.at);
         Claimed::maintenance(member, self.run.dir.id().as_str()).unwrap_or_else(|error| {
             self.run.events.warn(format!(
@@ -180,7 +180,7 @@ impl Maintenance<'_> {
     }
 
     fn go_on(&self, state: &mut MaintainState) -> Result<Maintained, MaintainError> {
-        let _maintaining = self.say_so(&state.plan);
+        let _maintaining = self.claim_for_others(&state.plan);
         if state.phase == MaintainPhase::Holding {
             return self.call_off(state);
         }

@@ -33,7 +33,7 @@ pub struct OpenWork {
 
 impl OpenWork {
     /// The work in one sentence.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let Self { run, process, .. } = self;
         let state = match self.running {
             Some(true) => format!("{process} is at it"),
@@ -77,7 +77,7 @@ mod tests {
         let mut view = view(vec![None]);
         view.note_work(vec![of("process 1 on h", Some(false), Some("load"))]);
         view.note_work(vec![of("process 2 on h", Some(true), None)]);
-        let told = view.work[0].told();
+        let told = view.work[0].describe();
         assert!(
             view.work.len() == 1 && told.contains("at the step load; process 2 on h is at it"),
             "{told}"

@@ -436,7 +436,7 @@ fn desynced(service: &Healthd, node: &GaleraNode) {
 fn lagging(cluster: &EphemeralCluster, service: &Healthd) {
     let limit = |writes: u32| {
         for node in cluster.nodes() {
-            servers::tell_provider(node, "gcs.fc_limit", &writes.to_string());
+            servers::set_provider_option(node, "gcs.fc_limit", &writes.to_string());
         }
     };
     let mut first = connect(cluster.node(1).unwrap());

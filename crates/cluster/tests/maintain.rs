@@ -635,7 +635,7 @@ fn a_slow_start_takes_no_copy() {
                     if !lasts {
                         for holder in [0, 2] {
                             let holder = &cluster.nodes()[holder];
-                            servers::tell_provider(holder, "gcache.mem_size", "0");
+                            servers::set_provider_option(holder, "gcache.mem_size", "0");
                         }
                     }
                     // Write-sets in memory stay until the ring has been overwritten.

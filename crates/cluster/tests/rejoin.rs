@@ -143,7 +143,7 @@ impl<'a> Place<'a> {
     fn tell_memory(&self, size: &str) {
         for other in OTHERS {
             let other = &self.cluster.nodes()[other];
-            servers::tell_provider(other, "gcache.mem_size", size);
+            servers::set_provider_option(other, "gcache.mem_size", size);
         }
     }
 }
@@ -209,7 +209,7 @@ fn who_is_behind_is_asked_last(place: &Place<'_>) {
     let [behind, other] = OTHERS.map(|at| &place.cluster.nodes()[at]);
     let limit = |writes: &str| {
         for node in [behind, other] {
-            servers::tell_provider(node, "gcs.fc_limit", writes);
+            servers::set_provider_option(node, "gcs.fc_limit", writes);
         }
     };
     limit("10000");

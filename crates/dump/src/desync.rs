@@ -88,7 +88,7 @@ impl Desync {
         let Some(skipped) = self.applied.skipped().first() else {
             return Ok(());
         };
-        let hint = match self.applied.left_to() {
+        let hint = match self.applied.blocked_by() {
             Some(_) => "Wait until it has ended, or dump another node.",
             None => {
                 "The account needs SUPER for it; without --desync the dump is made at the pace of the cluster."

@@ -225,7 +225,7 @@ impl Context {
     }
 
     /// Whether a table that comes now gets its indexes after its rows.
-    pub fn puts_indexes_off(&self) -> bool {
+    pub fn defers_indexes(&self) -> bool {
         match self.options.indexes {
             IndexMode::Deferred => true,
             IndexMode::Inline => false,

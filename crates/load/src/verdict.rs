@@ -206,9 +206,11 @@ impl Facts<'_> {
             StatementKind::CreateView { view: name }
             | StatementKind::CreateSequence { sequence: name } => or_left_out(self.wants(name)),
             StatementKind::CreateRoutine { routine: name, .. }
-            | StatementKind::CreateEvent { event: name } => or_left_out(self.wants_all_of(name)),
+            | StatementKind::CreateEvent { event: name } => {
+                or_left_out(self.chooses_database_of(name))
+            }
             StatementKind::DropRoutine { routine: name, .. }
-            | StatementKind::DropEvent { event: name } => or_silent(self.wants_all_of(name)),
+            | StatementKind::DropEvent { event: name } => or_silent(self.chooses_database_of(name)),
             // Whose trigger it is, the load finds out.
             StatementKind::DropTrigger { .. } => Fate::Runs,
             _ => match self.choice.whose(kind, text, self.mode, self.database) {
@@ -245,7 +247,7 @@ impl Facts<'_> {
     }
 
     /// Whether a routine or event is chosen, which it is only with its whole database.
-    fn wants_all_of(&self, name: &ObjectName) -> bool {
+    fn chooses_database_of(&self, name: &ObjectName) -> bool {
         let own = name.database.as_deref().map(shown);
         self.choice
             .has_all_of(own.as_deref().or(self.database).unwrap_or_default())

@@ -237,7 +237,7 @@ impl Worker {
     }
 
     /// Whether to leave out refused rows instead of ending the load.
-    fn goes_on(&self) -> bool {
+    fn skips_refused_rows(&self) -> bool {
         self.link.ctx.options.on_error == OnError::Continue
     }
 }

@@ -12,7 +12,7 @@ use refloat_wire::{Connection, Vendor};
 
 use super::catalog::{DataPolicy, Table};
 use super::error::ReadError;
-use super::snapshot::position::told;
+use super::snapshot::position::if_available;
 
 /// Suffix of the file name of a table that is named like a device on some system (`con`, `nul`).
 const DEVICE: &[u8] = b"@@@";
@@ -143,7 +143,7 @@ fn numbers(conn: &mut Connection) -> Result<HashMap<Vec<u8>, Numbers>, ReadError
     } else {
         "SELECT NAME, TABLE_ID FROM information_schema.INNODB_SYS_TABLES ORDER BY NAME"
     };
-    let Some(all) = told(conn.query(list))? else {
+    let Some(all) = if_available(conn.query(list))? else {
         return Ok(HashMap::new());
     };
     let mut by_table: HashMap<Vec<u8>, Numbers> = HashMap::new();
@@ -187,7 +187,8 @@ impl FileNames {
             let write =
                 |name: &&str| format!("CAST(CONVERT({} USING filename) AS BINARY)", literal(name));
             let list: Vec<String> = some.iter().map(write).collect();
-            let Some(answer) = told(conn.query(format!("SELECT {}", list.join(", "))))? else {
+            let Some(answer) = if_available(conn.query(format!("SELECT {}", list.join(", "))))?
+            else {
                 break;
             };
             for (column, name) in some.iter().enumerate() {

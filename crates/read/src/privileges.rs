@@ -59,7 +59,7 @@ pub fn check(
 }
 
 fn refusal(lacks: &[Lack<'_>]) -> ReadError {
-    let said: Vec<String> = lacks.iter().map(Lack::said).collect();
+    let said: Vec<String> = lacks.iter().map(Lack::describe).collect();
     let mut ways: Vec<&str> = Vec::new();
     for lack in lacks {
         if !ways.contains(&lack.way.as_str()) {
@@ -74,7 +74,7 @@ fn refusal(lacks: &[Lack<'_>]) -> ReadError {
 }
 
 impl Lack<'_> {
-    fn said(&self) -> String {
+    fn describe(&self) -> String {
         let list = self.databases[..self.databases.len().min(NAMED)].join(", ");
         let (databases, more) = match self.databases.len() {
             1 => ("database", String::new()),

@@ -65,7 +65,7 @@ impl Context {
     }
 
     /// Stores the flags that name this command's cluster.
-    pub fn say_cluster(&self, flags: String) {
+    pub fn set_cluster_flags(&self, flags: String) {
         // The first call wins: a command works on one cluster.
         let _ = self.cluster.set(flags);
     }

@@ -87,7 +87,7 @@ fn way(forecast: &Rejoin) -> String {
 fn held(history: &History) -> String {
     match history {
         History::Shared { evidence } => format!("history   {evidence}"),
-        History::Parted(parting) => format!("PARTED    {}", parting.told()),
+        History::Parted(parting) => format!("PARTED    {}", parting.describe()),
         History::Unknown { reason } => format!(
             "POSITIONS ONLY: whether what it held is what the others hold is not known ({reason})"
         ),

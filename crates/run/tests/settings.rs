@@ -514,7 +514,7 @@ fn two_runs(lab: &mut Lab) {
     let second_dir = RunDir::create(elsewhere.path(), "load").unwrap();
     let mut other = lab.connect();
     let mut second = apply(&mut other, &plan, &second_dir, &quiet()).unwrap();
-    assert_eq!(second.left_to(), Some(first_dir.id()));
+    assert_eq!(second.blocked_by(), Some(first_dir.id()));
     assert_eq!(second.skipped().len(), plan.changes.len());
     assert_eq!(second.revert(&mut other, &quiet()).unwrap(), None);
     assert!(

@@ -114,7 +114,7 @@ impl Folder<'_> {
             return Ok(());
         }
         for capability in top.capabilities.iter().flatten() {
-            if let Some(why) = beyond(&capability.id) {
+            if let Some(why) = unsupported(&capability.id) {
                 self.fault(&why);
             }
         }
@@ -363,7 +363,7 @@ impl Folder<'_> {
 
 /// Why a dump that needs this capability cannot be read; `None` if it can. The Shell, too, refuses
 /// capabilities that it does not know (`modules/util/dump/capability.cc`).
-fn beyond(capability: &str) -> Option<String> {
+fn unsupported(capability: &str) -> Option<String> {
     let what = match capability {
         // A redirected dump was already reported.
         "partition_awareness" | "multifile_schema_ddl" | "dump_dir_redirection" => return None,

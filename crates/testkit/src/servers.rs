@@ -86,7 +86,7 @@ pub fn start_killed(node: &GaleraNode) {
 ///
 /// # Panics
 /// If the server refuses.
-pub fn tell_provider(node: &Instance, option: &str, value: &str) {
+pub fn set_provider_option(node: &Instance, option: &str, value: &str) {
     let mut conn = connect(node);
     let variable = provider_variable(option);
     let by_variable = conn

@@ -158,17 +158,17 @@ impl Drop for Systemd {
         let _ = self.child.kill();
         let _ = self.child.wait();
         let begun = Instant::now();
-        while !gone(&self.group) && begun.elapsed() < PATIENCE {
+        while !remove_cgroup(&self.group) && begun.elapsed() < PATIENCE {
             std::thread::sleep(Duration::from_millis(50));
         }
     }
 }
 
 /// Removes a cgroup and those within it. Returns whether it is gone.
-fn gone(group: &Path) -> bool {
+fn remove_cgroup(group: &Path) -> bool {
     let inner = fs::read_dir(group).into_iter().flatten().flatten();
     for entry in inner.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
-        gone(&entry.path());
+        remove_cgroup(&entry.path());
     }
     let _ = fs::remove_dir(group);
     !group.exists()

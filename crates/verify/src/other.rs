@@ -391,7 +391,7 @@ impl<'a> Collector<'a> {
         for (place, table) in tables.iter().enumerate() {
             let name = (table.database.clone(), table.name.clone());
             self.read.places.insert(name, place);
-            self.read.tables.push(table.anew());
+            self.read.tables.push(table.for_another_reading());
         }
     }
 

@@ -31,7 +31,7 @@ pub enum Effect {
 
 impl Mistake {
     /// The mistake in one line, with the nodes that it is about.
-    pub fn told(&self) -> String {
+    pub fn describe(&self) -> String {
         format!("{}: {}", self.nodes.join(", "), self.text)
     }
 

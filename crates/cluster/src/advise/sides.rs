@@ -135,7 +135,7 @@ pub(super) fn account(from: &NodeFacts, method: &str, found: &mut Found) {
     if let Some((text, remedy)) = not_as_written(from, account) {
         found.add(MistakeKind::Account, Effect::Unsafe, &name, text, remedy);
     } else if let Some(reason) = &account.refused {
-        let how = told(account);
+        let how = describe(account);
         found.fails(
             MistakeKind::Account,
             &name,
@@ -191,7 +191,7 @@ fn not_as_written(from: &NodeFacts, account: &Account) -> Option<(String, &'stat
 }
 
 /// The account for copies, and where it is named.
-fn told(account: &Account) -> String {
+fn describe(account: &Account) -> String {
     let name = &account.name;
     match account.from {
         AccountFrom::SstAuth => format!("wsrep_sst_auth names {name:?}"),

@@ -253,7 +253,7 @@ fn more_than(
     }
     match of_two_down((member, *seqno), (chosen_member, *head), uuid) {
         History::Shared { .. } => None,
-        History::Parted(parting) => Some((true, parting.told())),
+        History::Parted(parting) => Some((true, parting.describe())),
         History::Unknown { reason } => Some((
             false,
             format!(

@@ -67,7 +67,7 @@ impl Maintenance<'_> {
             }
             if told.elapsed() >= TELL && absence.given_up.is_none() {
                 told = Instant::now();
-                self.tell_how_long(&absence.watched);
+                self.announce_hold(&absence.watched);
             }
         }
     }
@@ -101,7 +101,7 @@ impl Maintenance<'_> {
         self.release(state);
     }
 
-    fn tell_how_long(&self, watched: &[Watched]) {
+    fn announce_hold(&self, watched: &[Watched]) {
         let best = watched
             .iter()
             .filter_map(Watched::seconds_left)

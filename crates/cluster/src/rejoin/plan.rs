@@ -64,7 +64,7 @@ pub fn plan_rejoin(
         .filter(|seqno| !runs && head.is_none_or(|head| *seqno <= head))
         .map(|seqno| history::look(&view, members, (at, control), seqno));
     if let Some(History::Parted(parting)) = &history {
-        let told = parting.told();
+        let told = parting.describe();
         let reason = format!("its place is none in what the cluster has gone on with: {told}");
         forecast = without_place(&view, at, reason, how);
         if let Some(what) = parting.lost() {

@@ -192,7 +192,7 @@ impl Restore<'_> {
             // There are no nodes to check.
             return Ok(());
         };
-        let fails: Vec<String> = advice.failing().map(Mistake::told).collect();
+        let fails: Vec<String> = advice.failing().map(Mistake::describe).collect();
         if fails.is_empty() {
             return Ok(());
         }

@@ -254,7 +254,7 @@ impl<'a> Rebuild<'a> {
     fn look_at_surroundings(&self, node: &NodeView, seen: &Seen, found: &mut Found<'_>) {
         let replicas = seen.facts.as_ref().and_then(|facts| facts.replicas);
         if let Some(replicas) = replicas.filter(|some| *some > 0) {
-            found.warnings.push(self.told_of_replicas(node, replicas));
+            found.warnings.push(self.replicas_of(node, replicas));
         }
         if let Some(lacks) = &seen.lacks {
             found.against.push(format!("{}: {lacks}", node.name));
@@ -268,7 +268,7 @@ impl<'a> Rebuild<'a> {
     }
 
     /// What a rebuild means for the replicas of a node.
-    fn told_of_replicas(&self, node: &NodeView, replicas: u64) -> String {
+    fn replicas_of(&self, node: &NodeView, replicas: u64) -> String {
         let chosen = &self.view.nodes[self.at].name;
         let read = match replicas {
             1 => "a replica reads".to_owned(),

@@ -67,7 +67,7 @@ impl Conductor<'_> {
 
     /// Warns about an existing account that may differ from the dump's. The statement is not shown,
     /// because it contains the password.
-    pub(super) fn tell_account(&mut self, met: &Met, codes: &[u16], item: &Item) {
+    pub(super) fn warn_of_existing_account(&mut self, met: &Met, codes: &[u16], item: &Item) {
         let told = codes.iter().find(|code| ACCOUNT_EXISTS.contains(code));
         let wanted = &met.creation.definition;
         let same = met.there.as_deref().is_some_and(|there| {

@@ -497,7 +497,7 @@ impl Conductor<'_> {
             return Ok(());
         }
         self.ledger.entries[index].decided = true;
-        if large && self.ctx.puts_indexes_off() {
+        if large && self.ctx.defers_indexes() {
             self.defer(index)?;
         }
         Ok(())

@@ -75,7 +75,7 @@ impl Conductor<'_> {
             named.map_or(Ok(false), |database| self.leaves_out(&database))?;
         }
         if defines_unchanged(kind) {
-            self.tell_lost_of(text, item)?;
+            self.warn_of_unread_clauses(text, item)?;
         }
         if may_define(kind) && !runs_alone(kind) {
             self.note_defined();
@@ -404,7 +404,7 @@ impl Conductor<'_> {
                 let (ctx, conn) = (&self.ctx, &mut self.dialogue.control);
                 let notes = judge_definition(ctx, conn, &ok, item.line, text, expected)?;
                 if let Some(met) = met {
-                    self.tell_account(&met, &notes, item);
+                    self.warn_of_existing_account(&met, &notes, item);
                 }
                 Ok(Some(ok))
             }

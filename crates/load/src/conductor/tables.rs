@@ -95,7 +95,7 @@ impl Conductor<'_> {
             return Ok(());
         };
         let label = self.ledger.entries[index].table.label();
-        self.tell_lost(&format!("table {label}"), &written.lost, item);
+        self.warn_of_unread(&format!("table {label}"), &written.lost, item);
         self.compare_definition(&label, &written.text, &session, &create)
     }
 
@@ -172,7 +172,7 @@ impl Conductor<'_> {
             }
         }
         for other in other_defaults(server, &text, mode, create) {
-            self.tell_other_default(label, &other);
+            self.note_other_collation(label, &other);
         }
         Ok(())
     }
@@ -180,7 +180,7 @@ impl Conductor<'_> {
     /// Reports a collation that the dump leaves to the server and that differs here. Text compares
     /// and sorts differently, and a unique key may treat other values as equal. Nothing is lost by
     /// it, so the load still counts as proven.
-    fn tell_other_default(&mut self, table: &str, other: &OtherDefault) {
+    fn note_other_collation(&mut self, table: &str, other: &OtherDefault) {
         self.findings.other_defaults += 1;
         let column = other.column.as_ref();
         let column = column.map_or(String::new(), |name| format!(" column {name}"));
@@ -197,7 +197,7 @@ impl Conductor<'_> {
     }
 
     /// Warns about what the dump specifies and this server does not read.
-    pub(super) fn tell_lost(&self, about: &str, lost: &[Lost], item: &Item) {
+    pub(super) fn warn_of_unread(&self, about: &str, lost: &[Lost], item: &Item) {
         for one in lost {
             self.ctx.warn(LoadWarning {
                 about: about.to_owned(),
@@ -207,11 +207,15 @@ impl Conductor<'_> {
         }
     }
 
-    /// [`Conductor::tell_lost`] for a statement that changes a definition and runs unchanged.
-    pub(super) fn tell_lost_of(&mut self, text: &[u8], item: &Item) -> Result<(), LoadError> {
+    /// [`Conductor::warn_of_unread`] for a statement that changes a definition and runs unchanged.
+    pub(super) fn warn_of_unread_clauses(
+        &mut self,
+        text: &[u8],
+        item: &Item,
+    ) -> Result<(), LoadError> {
         let mode = self.session()?.lex_mode();
         let written = written_for(text, mode, self.catalog.server().into());
-        self.tell_lost(&head(text), &written.lost, item);
+        self.warn_of_unread(&head(text), &written.lost, item);
         Ok(())
     }
 

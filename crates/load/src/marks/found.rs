@@ -129,7 +129,7 @@ impl TableFound {
     }
 
     /// Whether rows after this place in this file are loaded, or rows of another file.
-    pub fn goes_beyond(&self, file: u64, offset: u64) -> bool {
+    pub fn has_rows_after(&self, file: u64, offset: u64) -> bool {
         self.stretches
             .keys()
             .any(|(of, begin)| *of != file || *begin >= offset)
@@ -502,8 +502,8 @@ mod tests {
     #[test]
     fn rows_behind_a_place_are_known() {
         let table = found(&stretches_of(&cut(&[])[..1], |_| 7));
-        assert!(table.goes_beyond(7, 10));
-        assert!(!table.goes_beyond(7, 100));
-        assert!(table.goes_beyond(8, 500), "another file");
+        assert!(table.has_rows_after(7, 10));
+        assert!(!table.has_rows_after(7, 100));
+        assert!(table.has_rows_after(8, 500), "another file");
     }
 }

@@ -160,7 +160,7 @@ impl<'a> Survey<'a> {
     }
 
     /// Fails once the run is cancelled.
-    fn goes_on(&self) -> Result<(), LoadError> {
+    fn check_cancelled(&self) -> Result<(), LoadError> {
         if self.cancel.is_cancelled() {
             return Err(LoadError::interrupted(self.cancel));
         }
@@ -175,7 +175,7 @@ impl<'a> Survey<'a> {
             .next(BLOCK)
             .map_err(|error| LoadError::of_items(&self.source, error))?
         {
-            self.goes_on()?;
+            self.check_cancelled()?;
             rows += run.rows;
         }
         self.found.bytes += runs.bytes();
@@ -205,7 +205,7 @@ impl<'a> Survey<'a> {
             else {
                 break;
             };
-            self.goes_on()?;
+            self.check_cancelled()?;
             self.found.bytes = before + items.bytes();
             let text = items.text(&item);
             match &item.kind {

@@ -68,7 +68,7 @@ impl Worker {
                 .map(<[u8]>::to_vec)
                 .unwrap_or_default();
             let mut error = self.refused(chunk, (piece, piece.offset, piece.line), &text, failed);
-            if chunk.rows == 1 && self.goes_on() {
+            if chunk.rows == 1 && self.skips_refused_rows() {
                 return self.leave_row_out(chunk, error);
             }
             if let LoadError::Statement { failure, .. } = &mut error {
@@ -234,7 +234,7 @@ impl Worker {
         let line = piece.line + memchr::memchr_iter(b'\n', before).count() as u64;
         let offset = piece.offset + range.start as u64;
         let known = self.link.ctx.failures() + findings.failures.len() as u64;
-        if self.goes_on() && known + 1 < FAILURES_MAX {
+        if self.skips_refused_rows() && known + 1 < FAILURES_MAX {
             let found = failure(chunk, (piece, offset, line), text, &failed);
             findings.failures.push(found);
             findings.refused += rows;

@@ -113,7 +113,7 @@ fn end_line(conn: &mut Connection, text: &[u8]) -> Result<(), refloat_wire::Erro
 }
 
 /// Whether all warnings of the last statement concern only how values are written.
-fn told_only(conn: &mut Connection, warnings: u64) -> Result<bool, refloat_wire::Error> {
+fn are_about_notation(conn: &mut Connection, warnings: u64) -> Result<bool, refloat_wire::Error> {
     let found = conn.warnings()?;
     Ok(found.len() as u64 == warnings
         && found
@@ -262,7 +262,7 @@ fn finish(link: &mut Link, sent: u64) -> Result<(), Attempt> {
         count("Skipped"),
         count("Warnings"),
     );
-    let told = warnings == 0 || told_only(&mut link.conn, warnings)?;
+    let told = warnings == 0 || are_about_notation(&mut link.conn, warnings)?;
     if records != sent || deleted != 0 || skipped != 0 || !told {
         return Err(Attempt::NotExact(format!(
             "{sent} rows were sent; the server says: {}",

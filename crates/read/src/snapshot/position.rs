@@ -10,7 +10,7 @@ use crate::error::ReadError;
 const UNKNOWN_STATEMENT: u16 = 1064;
 /// Treats every error that the server returns (privilege missing, unknown statement or variable) as
 /// "not available". Only errors of the connection itself fail.
-pub fn told(result: Result<ResultSet, Error>) -> Result<Option<ResultSet>, ReadError> {
+pub fn if_available(result: Result<ResultSet, Error>) -> Result<Option<ResultSet>, ReadError> {
     match result {
         Ok(result) => Ok(Some(result)),
         Err(error) if error.server_code().is_some() => Ok(None),
@@ -38,9 +38,9 @@ pub fn read(control: &mut Connection, info: &mut SnapshotInfo) -> Result<(), Rea
     let new = "SHOW BINARY LOG STATUS";
     let status = match control.query(new) {
         Err(error) if error.server_code() == Some(UNKNOWN_STATEMENT) => {
-            told(control.query("SHOW MASTER STATUS"))?
+            if_available(control.query("SHOW MASTER STATUS"))?
         }
-        other => told(other)?,
+        other => if_available(other)?,
     };
     let Some(status) = status.filter(|status| !status.is_empty()) else {
         return Ok(());
@@ -60,18 +60,18 @@ pub fn complete(control: &mut Connection, info: &mut SnapshotInfo) -> Result<(),
     info.at = format!("{}Z", at.get(..23).unwrap_or(&at));
     let mariadb = control.server().vendor == Vendor::MariaDb;
     let gtid = if !mariadb {
-        told(control.query("SELECT @@GLOBAL.gtid_executed"))?
+        if_available(control.query("SELECT @@GLOBAL.gtid_executed"))?
     } else if let (Some(file), Some(at)) = (&info.binlog_file, info.binlog_position) {
         let of_place = format!("SELECT BINLOG_GTID_POS({}, {at})", literal(file));
-        told(control.query(of_place))?
+        if_available(control.query(of_place))?
     } else {
-        told(control.query("SELECT @@GLOBAL.gtid_current_pos"))?
+        if_available(control.query("SELECT @@GLOBAL.gtid_current_pos"))?
     };
     info.gtid = gtid
         .and_then(|result| result.str(0, 0).map(|text| text.replace('\n', "")))
         .filter(|text| !text.is_empty());
     let wsrep = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_cluster_state_uuid', 'wsrep_last_committed', 'wsrep_ready')";
-    if let Some(status) = told(control.query(wsrep))?
+    if let Some(status) = if_available(control.query(wsrep))?
         && let (Some(uuid), Some(seqno), Some("ON")) = (
             status
                 .named("wsrep_cluster_state_uuid")
@@ -91,9 +91,9 @@ pub fn replica_status(conn: &mut Connection) -> Result<Option<ResultSet>, ReadEr
         Vendor::MariaDb => "SHOW ALL SLAVES STATUS",
         Vendor::MySql => "SHOW REPLICA STATUS",
     };
-    match told(conn.query(statement))? {
+    match if_available(conn.query(statement))? {
         // MySQL before 8.0.22 knows only the old name.
-        None => told(conn.query("SHOW SLAVE STATUS")),
+        None => if_available(conn.query("SHOW SLAVE STATUS")),
         status => Ok(status),
     }
 }

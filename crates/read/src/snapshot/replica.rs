@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use refloat_source::manifest::{ReplicaPosition, SnapshotInfo};
 use refloat_wire::{Connection, ResultSet, Vendor};
 
-use super::position::{any_of, replica_status, told};
+use super::position::{any_of, if_available, replica_status};
 use crate::error::ReadError;
 
 /// The MariaDB tables that every replicated transaction writes its GTID to; there is one for each
@@ -39,7 +39,7 @@ type Place = (usize, String, u64);
 
 /// Whether the query returns 1.
 fn is(control: &mut Connection, sql: &str) -> Result<bool, ReadError> {
-    let answer = told(control.query(sql))?;
+    let answer = if_available(control.query(sql))?;
     Ok(answer.is_some_and(|answer| answer.u64(0, 0) == Some(1)))
 }
 
@@ -177,7 +177,8 @@ fn applied(
     reader: &mut Connection,
 ) -> Result<Result<BTreeMap<u64, (u64, String)>, String>, ReadError> {
     let hidden = || "the account may not read mysql.gtid_slave_pos".to_owned();
-    let Some(tables) = told(reader.query(GTID_TABLES))?.filter(|tables| !tables.is_empty()) else {
+    let Some(tables) = if_available(reader.query(GTID_TABLES))?.filter(|tables| !tables.is_empty())
+    else {
         return Ok(Err(hidden()));
     };
     let mut last = BTreeMap::<u64, (u64, String)>::new();
@@ -191,7 +192,7 @@ fn applied(
             )));
         }
         let rows = format!("SELECT domain_id, sub_id, server_id, seq_no FROM mysql.`{table}`");
-        let Some(rows) = told(reader.query(rows))? else {
+        let Some(rows) = if_available(reader.query(rows))? else {
             return Ok(Err(hidden()));
         };
         for row in 0..rows.len() {
@@ -213,16 +214,19 @@ fn mysql(
     info: &mut SnapshotInfo,
     status: &ResultSet,
 ) -> Result<(), ReadError> {
-    let gtids = told(control.query("SELECT @@GLOBAL.gtid_mode"))?;
+    let gtids = if_available(control.query("SELECT @@GLOBAL.gtid_mode"))?;
     let by_gtid = gtids.is_some_and(|mode| mode.str(0, 0) == Some("ON"));
     let mut ordered = false;
     for sql in ORDER {
-        if let Some(order) = told(control.query(*sql))? {
+        if let Some(order) = if_available(control.query(*sql))? {
             ordered = order.u64(0, 0) == Some(1);
             break;
         }
     }
-    let (applier, workers) = (told(reader.query(APPLIER))?, told(reader.query(WORKERS))?);
+    let (applier, workers) = (
+        if_available(reader.query(APPLIER))?,
+        if_available(reader.query(WORKERS))?,
+    );
     for (row, of) in info.replica_of.iter_mut().enumerate() {
         of.by_gtid = by_gtid;
         let running =

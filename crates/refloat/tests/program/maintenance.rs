@@ -221,7 +221,7 @@ fn is_primary(node: &GaleraNode) -> Option<bool> {
 /// Waits until a node has lost its majority, then declares the others gone, as a person would.
 pub fn goes_on_alone(node: &GaleraNode) {
     wait("it has no majority", || is_primary(node) == Some(false));
-    servers::tell_provider(node, "pc.bootstrap", "1");
+    servers::set_provider_option(node, "pc.bootstrap", "1");
 }
 
 /// A running program and what it has said so far.

@@ -314,7 +314,7 @@ impl AppliedSettings {
     }
 
     /// The run because of which this one changed nothing.
-    pub fn left_to(&self) -> Option<&RunId> {
+    pub fn blocked_by(&self) -> Option<&RunId> {
         self.left_to.as_ref()
     }
 

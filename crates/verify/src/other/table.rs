@@ -57,7 +57,7 @@ impl OtherTable {
     }
 
     /// The same table at the start of another reading, which must compare the same columns.
-    pub fn anew(&self) -> Self {
+    pub fn for_another_reading(&self) -> Self {
         Self {
             epoch: 0,
             exists: false,
@@ -207,7 +207,7 @@ mod tests {
         table.dropped();
         assert!(!table.exists && table.problem.is_none());
         // Another reading arrives at the same epochs.
-        let mut again = table.anew();
+        let mut again = table.for_another_reading();
         again.created(false, false);
         again.created(true, true);
         again.emptied();

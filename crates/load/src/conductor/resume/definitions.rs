@@ -23,14 +23,14 @@ impl Conductor<'_> {
     pub(in crate::conductor) fn begun_behind(&self, key: &TableKey, item: &Item) -> bool {
         let file = self.file();
         let found = self.resume.found.tables.get(key);
-        found.is_some_and(|table| table.goes_beyond(file, item.offset))
+        found.is_some_and(|table| table.has_rows_after(file, item.offset))
     }
 
     /// Whether rows of any table of a database that come after this statement are loaded.
     pub(in crate::conductor) fn database_begun_behind(&self, database: &str, item: &Item) -> bool {
         let file = self.file();
         let mut tables = self.resume.found.tables.iter();
-        tables.any(|(key, table)| key.0 == database && table.goes_beyond(file, item.offset))
+        tables.any(|(key, table)| key.0 == database && table.has_rows_after(file, item.offset))
     }
 
     /// Registers a table whose definition has run and some of whose rows may be loaded: it stays as
@@ -95,7 +95,7 @@ impl Conductor<'_> {
         let mode = self.session()?.lex_mode();
         let server = self.catalog.server().into();
         let written = written_for(text, mode, server);
-        self.tell_lost(&format!("table {}", table.label()), &written.lost, item);
+        self.warn_of_unread(&format!("table {}", table.label()), &written.lost, item);
         let text = self.map_collations(&written.text)?.into_owned();
         for difference in differences(server, &table.label(), &text, mode, &original) {
             self.ctx.differ(difference);

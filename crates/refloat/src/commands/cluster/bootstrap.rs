@@ -140,7 +140,7 @@ pub fn run(args: &BootstrapArgs, context: &Context) -> anyhow::Result<Exit> {
         .map(|control| control.as_ref().ok().and_then(Option::as_ref))
         .collect();
     let mark = Mark::of(&nodes.name, context);
-    let plan = if let Some(plan) = mark.goes_on(&nodes, &view) {
+    let plan = if let Some(plan) = mark.unfinished_plan(&nodes, &view) {
         as_begun(&plan, args.node.as_deref(), &args.without)?;
         plan
     } else {
@@ -402,7 +402,7 @@ impl Mark {
 
     /// The plan of a bootstrap that ended before all nodes were back. Its node must serve the
     /// cluster that it began or, if no node serves, its server must at least be running.
-    fn goes_on(&self, nodes: &Nodes, view: &ClusterView) -> Option<BootstrapPlan> {
+    fn unfinished_plan(&self, nodes: &Nodes, view: &ClusterView) -> Option<BootstrapPlan> {
         let text = std::fs::read_to_string(&self.path).ok()?;
         let Marked { plan } = serde_json::from_str(&text).ok()?;
         let is_it = nodes.members.get(plan.at)?.name == plan.node;
@@ -432,7 +432,7 @@ impl Mark {
     }
 
     fn remove(&self) {
-        // A leftover file does no harm: `goes_on` checks it against the cluster before using it.
+        // A leftover file does no harm: `unfinished_plan` checks it against the cluster first.
         let _ = std::fs::remove_file(&self.path);
     }
 }

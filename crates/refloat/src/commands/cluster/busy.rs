@@ -39,7 +39,7 @@ pub fn unfinished_restore(
 
 /// The command that resumes a restore. Earlier versions did not record it; then it is built with
 /// these cluster flags.
-pub fn goes_on(state: &RestoreState, flags: &str) -> String {
+pub fn resume_command(state: &RestoreState, flags: &str) -> String {
     state.command.clone().unwrap_or_else(|| {
         let source = word(&state.plan.source);
         let flags = if flags.is_empty() {
@@ -90,7 +90,7 @@ pub fn refuse_open(cluster: &str, context: &Context) -> anyhow::Result<()> {
     )
     .hint(format!(
         "Go on with it: `{}`; or end it: `refloat cluster restore {} --give-up`.",
-        goes_on(&state, ""),
+        resume_command(&state, ""),
         word(&state.plan.source)
     ))
     .into())

@@ -279,7 +279,7 @@ impl<'a> Begin<'a> {
 /// What would keep a node from coming back, as messages.
 pub fn keeps_away(advice: &Advice, node: &str) -> Vec<String> {
     let mistakes = advice.keeps_away(node);
-    let told = mistakes.iter().map(|mistake| mistake.told());
+    let told = mistakes.iter().map(|mistake| mistake.describe());
     told.map(|told| format!("it would not come back: {told}"))
         .collect()
 }

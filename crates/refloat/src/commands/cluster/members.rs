@@ -72,7 +72,7 @@ impl ClusterOf {
     /// # Errors
     /// The file cannot be used, or the node cannot be queried.
     pub fn nodes(&self, context: &Context) -> anyhow::Result<Nodes> {
-        context.say_cluster(self.flags());
+        context.set_cluster_flags(self.flags());
         if self.cluster.contains("://") {
             let seed = self
                 .options

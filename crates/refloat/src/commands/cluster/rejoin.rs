@@ -284,7 +284,7 @@ pub fn planned(
         } else {
             advice.keeps_away(node)
         };
-        plan.fails = fails.into_iter().map(Mistake::told).collect();
+        plan.fails = fails.into_iter().map(Mistake::describe).collect();
         if let Some(segment) = advice.segment(node) {
             plan.know_segment(&view, segment);
         }

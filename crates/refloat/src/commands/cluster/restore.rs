@@ -18,7 +18,7 @@ use refloat_run::events::RunResult;
 use refloat_run::{Run, RunDir};
 use refloat_wire::ConnectOptions;
 
-use super::busy::{RESTORE, goes_on, refuse_held, refuse_second, unfinished_restore};
+use super::busy::{RESTORE, refuse_held, refuse_second, resume_command, unfinished_restore};
 use super::lock::ClusterLock;
 use super::members::{ClusterOf, Nodes};
 use super::{copies, print_plan};
@@ -441,7 +441,7 @@ fn check_same(state: &RestoreState, load: &LoadOptions, nodes: &Nodes) -> anyhow
             ),
             &format!(
                 "To resume it: `{}`. --give-up ends it, and --restart forgets it and starts over.",
-                goes_on(state, "")
+                resume_command(state, "")
             ),
         );
     }
@@ -527,7 +527,7 @@ fn copies_work(
         return Ok(None);
     }
     let advice = copies::look(&args.cluster, None, context)?;
-    let fails: Vec<String> = advice.failing().map(Mistake::told).collect();
+    let fails: Vec<String> = advice.failing().map(Mistake::describe).collect();
     if fails.is_empty() {
         return Ok(Some(advice));
     }

@@ -167,7 +167,7 @@ fn begun_here(
     let flags = args.cluster.flags();
     let mut found = Vec::new();
     if let Some((dir, state)) = busy::unfinished_restore(&nodes.name, context)? {
-        let next = busy::goes_on(&state, &flags);
+        let next = busy::resume_command(&state, &flags);
         let named = (state.plan.chosen().to_owned(), state.step.word().to_owned());
         found.push(begun(WorkKind::Restore, &dir, named, next));
     }

@@ -208,7 +208,8 @@ fn exchangeable(kind: ServerKind, desk: &Desk, rows: u64) -> Ephemeral {
     ask(
         &server,
         &format!(
-            "USE {db}; CREATE TABLE `t-ä` {small}; CREATE TABLE p {small} {cut}; INSERT INTO `t-ä` VALUES (1, 'old'); INSERT INTO p VALUES (1, 'old')"
+            "USE {db}; CREATE TABLE `t-ä` {small}; CREATE TABLE p {small} {cut}; INSERT INTO `t-ä` VALUES (1, 'old'); INSERT INTO p VALUES (1, 'old'); \
+             ANALYZE TABLE first"
         ),
     );
     // Creation times have a resolution of one second.

@@ -30,6 +30,7 @@ pub const COMMANDS: &[&[&str]] = &[
     &["sandbox", "start"],
     &["sandbox", "node"],
     &["sandbox", "node", "start"],
+    &["sandbox", "node", "status"],
     &["sandbox", "node", "stop"],
     &["sandbox", "node", "kill"],
     &["sandbox", "node", "freeze"],

@@ -389,7 +389,7 @@ fn by_view(view: &ClusterView, members: &[Member], at: usize, seqno: u64) -> Opt
 mod tests {
     use super::*;
 
-    fn describe(ours: &str, theirs: &str, seqno: u64) -> History {
+    fn judged(ours: &str, theirs: &str, seqno: u64) -> History {
         let (ours, theirs) = (Ring::parse(ours), Ring::parse(theirs));
         judge(("n2", &ours), ("n1", &theirs), (seqno, 20))
     }
@@ -397,23 +397,23 @@ mod tests {
     #[test]
     fn write_sets_tell_whether_histories_have_parted() {
         let shared = "history u\n7 w aa d.t\n8 w bb d.t\n";
-        let same = describe(shared, &format!("{shared}9 w cc d.t\n"), 8);
+        let same = judged(shared, &format!("{shared}9 w cc d.t\n"), 8);
         assert!(matches!(same, History::Shared { .. }), "{same:?}");
         // Membership changes carry no rows, so it does not matter that these differ.
-        let same = describe(
+        let same = judged(
             &format!("{shared}9 c 5a\n"),
             &format!("{shared}9 c 5b\n10 w dd\n"),
             9,
         );
         assert!(matches!(same, History::Shared { .. }), "{same:?}");
-        let only_changes = describe("history u\n9 c 5a\n", "history u\n9 c 5a\n", 9);
+        let only_changes = judged("history u\n9 c 5a\n", "history u\n9 c 5a\n", 9);
         assert!(
             matches!(only_changes, History::Shared { .. }),
             "{only_changes:?}"
         );
         let ours = format!("{shared}9 w c2 d.t,d.u 1700000000\n10 c 6a\n11 w d2 d.u 1700000060\n");
         let theirs = format!("{shared}9 c 5b\n10 w c1 d.t 1700000099\n11 w d1  \n");
-        let History::Parted(parting) = describe(&ours, &theirs, 11) else {
+        let History::Parted(parting) = judged(&ours, &theirs, 11) else {
             panic!("they have parted");
         };
         assert_eq!(parting.after, Some(8));
@@ -426,7 +426,7 @@ mod tests {
             "both hold the same up to 8; from there on n2 (at 11) has 2 write-sets (d.t, d.u; written from 2023-11-14T22:13:20Z to 2023-11-14T22:14:20Z) that the cluster does not have, and the cluster (n1, at 20) has 2 write-sets (d.t; written at 2023-11-14T22:14:59Z) at the same seqnos that n2 does not have"
         );
         // Only the cluster has a write-set there.
-        let parted = describe(
+        let parted = judged(
             &format!("{shared}9 c 5a\n"),
             &theirs.replace("9 c", "9 w"),
             9,
@@ -438,10 +438,10 @@ mod tests {
             ("history u\n".to_owned(), shared.to_owned()),
             (shared.to_owned(), "7 w aa\n".to_owned()),
         ] {
-            let unknown = describe(&ours, &theirs, 8);
+            let unknown = judged(&ours, &theirs, 8);
             assert!(matches!(unknown, History::Unknown { .. }), "{unknown:?}");
         }
-        let History::Parted(parting) = describe("8 w b2\n", "8 w b1\n", 8) else {
+        let History::Parted(parting) = judged("8 w b2\n", "8 w b1\n", 8) else {
             panic!("they have parted");
         };
         assert_eq!(parting.after, None);

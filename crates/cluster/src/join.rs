@@ -13,6 +13,8 @@ use crate::observe::ask;
 use crate::proof::{gave_up, has_asked, has_started};
 
 /// How long a node's process may be missing before it counts as ended: a node that was asked to
+/// A system's words for a full disk.
+const FULL: &str = "No space left on device";
 /// start does not have one at once.
 const GONE_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -223,17 +225,22 @@ impl<'a> Joining<'a> {
     pub fn last_words(&self) -> String {
         let log = self.log().unwrap_or_default();
         let words = words_of_errors(&log);
-        if cause_of_copy(&log).is_some() {
+        let own = cause_of_copy(&log);
+        if own.is_some_and(|line| line.contains(FULL)) {
             return words;
         }
         let mut others = self.others.iter();
-        let said = others.find_map(|(member, mark)| {
+        let cause = others.find_map(|(member, mark)| {
             let log = mark.since(member.host.as_ref()?)?;
             Some((&member.name, plain(cause_of_copy(&log)?)))
         });
-        said.map_or(words.clone(), |(name, line)| {
-            format!("{words} (the log of {name} says: {line})")
-        })
+        // The receiver of a copy says only that its script was ended, if it says anything.
+        match cause {
+            Some((name, line)) if own.is_none() || line.contains(FULL) => {
+                format!("{words} (the log of {name} says: {line})")
+            }
+            _ => words,
+        }
     }
 }
 
@@ -253,7 +260,7 @@ fn has_left(state: &str) -> Option<Duration> {
 /// sender's log says what went wrong at the receiver.
 fn cause_of_copy(text: &str) -> Option<&str> {
     let line = |words: &str| text.lines().find(|line| line.contains(words));
-    line("No space left on device")
+    line(FULL)
         .or_else(|| line("WSREP_SST: [ERROR]"))
         .map(str::trim)
 }

@@ -55,7 +55,7 @@ struct Seen {
 
 impl Watcher {
     /// Takes the first sample, and goes on sampling. `opened` is when the snapshot was opened;
-    /// `running` becomes the number of statements that run on the server, 0 when it cannot be seen.
+    /// `running` becomes the number of statements that run on the server.
     /// When a limit is passed, the readers are cancelled through `stop`.
     pub fn begin(
         control: &Connection,
@@ -88,10 +88,9 @@ impl Watcher {
         let (shared, running, stop) = (Arc::clone(&seen), Arc::clone(running), stop.clone());
         let note = move |sample: Result<Sample, Error>| {
             let mut seen = lock(&shared);
-            // A failed sample must not fail the dump, nor hold it back.
-            let now = sample.as_ref().map_or(0, |sample| sample.running);
-            running.store(now, Ordering::Relaxed);
+            // A failed sample must not fail the dump. Until the next one, the last one counts.
             if let Ok(sample) = sample {
+                running.store(sample.running, Ordering::Relaxed);
                 seen.note(sample);
             }
             if let (None, Some(reason)) = (&seen.beyond, seen.limit_passed()) {

@@ -11,6 +11,7 @@ use crate::host::Host;
 
 /// How many bytes of a log are read at most, from the mark on.
 const MOST: u64 = 16 << 20;
+
 /// A place in a server's log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -1,7 +1,8 @@
 //! Samples a server while a run works on it or beside it.
 
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use refloat_wire::{ConnectOptions, Connection, Error};
@@ -9,12 +10,16 @@ use refloat_wire::{ConnectOptions, Connection, Error};
 /// How long a server may take to answer, and how long one that did not is left alone.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// How long the end of sampling is waited for: a connection, and two answers.
+const ENDS_WITHIN: Duration = Duration::from_secs(8);
+
 /// Asks a server the same again and again, on a thread and a connection of its own, until it is
 /// dropped. A server that has not answered within two seconds is asked again two seconds later, on
 /// another connection.
 pub struct Sampler {
     end: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    /// Disconnected once the thread has ended.
+    ended: Mutex<Receiver<()>>,
 }
 
 impl Sampler {
@@ -35,8 +40,10 @@ impl Sampler {
             commits: None,
             ..server.clone()
         };
-        let (end, ended) = channel();
-        let thread = thread::spawn(move || {
+        let (end, asked_to_end) = channel();
+        let (running, ended) = channel();
+        thread::spawn(move || {
+            let _running: Sender<()> = running;
             let mut conn = None;
             loop {
                 let answer = match &mut conn {
@@ -48,7 +55,7 @@ impl Sampler {
                     (conn, wait) = (None, PATIENCE);
                 }
                 seen(answer);
-                match ended.recv_timeout(wait) {
+                match asked_to_end.recv_timeout(wait) {
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => return,
                     Ok(()) => {
@@ -62,7 +69,7 @@ impl Sampler {
         });
         Self {
             end: Some(end),
-            thread: Some(thread),
+            ended: Mutex::new(ended),
         }
     }
 
@@ -76,8 +83,10 @@ impl Sampler {
 impl Drop for Sampler {
     fn drop(&mut self) {
         self.end = None;
-        // A panic of the thread was reported already, and nothing depends on the thread any more.
-        let _ = self.thread.take().map(JoinHandle::join);
+        // It connects and asks within its limits. Where the system itself waits longer (for a name
+        // server, or a full queue of a unix socket), it is left to end by itself.
+        let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let _ = ended.recv_timeout(ENDS_WITHIN);
     }
 }
 

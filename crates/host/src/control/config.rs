@@ -49,6 +49,10 @@ impl ControlConfig {
             &self.kill,
             &self.recover,
         ];
+        let mut given = commands.iter().copied().flatten();
+        if given.any(|command| command.trim().is_empty()) {
+            return Err("a command of control is empty: leave its key out".to_owned());
+        }
         let commands = commands.into_iter().any(Option::is_some);
         let ways = [self.systemd.is_some(), commands];
         match ways.iter().filter(|way| **way).count() {

@@ -23,6 +23,11 @@ impl Spaces {
         let Ok(parsed) = parse_create_table(text, mode) else {
             return;
         };
+        // Other engines have spaces of their own.
+        let engine = parsed.option("ENGINE");
+        if engine.is_some_and(|engine| !engine.eq_ignore_ascii_case(b"InnoDB")) {
+            return;
+        }
         let of_partitions = parsed.partition.clone().unwrap_or_default();
         let partitions = &text[of_partitions];
         let list: Vec<Token> = tokens(partitions, mode).code().collect();

@@ -76,7 +76,8 @@ pub fn no_spaces(
     facts: &Facts,
     outline: &Outline,
 ) -> Result<Vec<Refusal>, refloat_wire::Error> {
-    let asked = outline.spaces.needed().next().is_some();
+    // A load that continues lists such tables, and loads all others.
+    let asked = outline.spaces.needed().next().is_some() && options.on_error == OnError::Stop;
     // MariaDB passes over the clause; tables that rows are added to are there already.
     if !asked || facts.vendor != Vendor::MySql || options.existing == ExistingPolicy::Append {
         return Ok(Vec::new());

@@ -7,7 +7,7 @@ use refloat_sqltext::quote_ident;
 use refloat_wire::Connection;
 
 use super::definers;
-use crate::options::{ExistingPolicy, IndexMode, LoadOptions};
+use crate::options::{ExistingPolicy, IndexMode, LoadOptions, OnError};
 use crate::outline::{Content, Outline};
 use crate::programs::Contents;
 
@@ -47,7 +47,10 @@ pub fn missing(
         refusals.extend(lacks(facts, database, &lacking));
     }
     refusals.extend(definers::others(conn, facts, outline)?);
-    refusals.extend(definers::system_users(conn, facts, outline)?);
+    // A load that continues lists such programs, and loads everything else.
+    if options.on_error == OnError::Stop {
+        refusals.extend(definers::system_users(conn, facts, outline)?);
+    }
     refusals.extend(creators(options, facts, outline));
     Ok(refusals)
 }

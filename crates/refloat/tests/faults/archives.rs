@@ -16,7 +16,7 @@ use refloat_testkit::disk::SmallDisk;
 use crate::folders::folder;
 use crate::large_dumps::peak_kib;
 use crate::support::{
-    BOTH, Desk, Running, ask, dump, finish, finish_with_input, shared, table, wait_until,
+    BOTH, Desk, Running, ask, dump, fill_wide, finish, finish_with_input, shared, table, wait_until,
 };
 
 /// An archive of a folder, made by GNU tar.
@@ -354,15 +354,7 @@ fn a_dump_is_one_archive_on_standard_output() {
 fn memory_does_not_grow_with_an_archive_or_its_threads() {
     let server = shared(ServerKind::MariaDb1011);
     let desk = Desk::new();
-    let rows = "WITH RECURSIVE r AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM r WHERE i < 40000) SELECT i, REPEAT('some text; ', 500) FROM r";
-    ask(
-        server,
-        &format!(
-            "CREATE DATABASE {0}; CREATE TABLE {0}.wide (id INT PRIMARY KEY, s TEXT); SET max_recursive_iterations = 40000; \
-             INSERT INTO {0}.wide {rows}; ANALYZE TABLE {0}.wide",
-            desk.db
-        ),
-    );
+    fill_wide(server, &desk);
     let more = ["--threads", "24", "--compress", "none"];
     let mut command = dump_to_stdout(&desk, &server.url(), &more);
     command.stdout(Stdio::null());

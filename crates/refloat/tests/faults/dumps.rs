@@ -22,8 +22,8 @@ use serde_json::Value;
 
 use crate::large_dumps::peak_kib;
 use crate::support::{
-    BOTH, Desk, Run, Running, ask, dump, edit_manifest, finish, kill_sessions, shared, table,
-    wait_until,
+    BOTH, Desk, Run, Running, ask, dump, edit_manifest, fill_wide, finish, kill_sessions, shared,
+    table, wait_until,
 };
 
 /// Concurrent writers.
@@ -686,15 +686,7 @@ fn ctrl_c_ends_a_dump_and_leaves_no_lock() {
 fn memory_does_not_grow_with_the_dump_or_its_threads() {
     let server = shared(ServerKind::MariaDb1011);
     let desk = Desk::new();
-    let rows = "WITH RECURSIVE r AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM r WHERE i < 40000) SELECT i, REPEAT('some text; ', 500) FROM r";
-    ask(
-        server,
-        &format!(
-            "CREATE DATABASE {0}; CREATE TABLE {0}.wide (id INT PRIMARY KEY, s TEXT); SET max_recursive_iterations = 40000; \
-             INSERT INTO {0}.wide {rows}; ANALYZE TABLE {0}.wide",
-            desk.db
-        ),
-    );
+    fill_wide(server, &desk);
     let out = desk.path("out");
     let command = dump_command(&desk, &server.url(), &out, &["--threads", "24"]);
     let mut running = Running::start(command);

@@ -6,8 +6,10 @@ use std::process::{ChildStdin, Command, Stdio};
 use std::time::Duration;
 
 use refloat_sandbox::Instance;
+use refloat_testkit::servers;
+use refloat_wire::Connection;
 
-use crate::support::{Desk, Run, Running, dump, wait_until, wide_table};
+use crate::support::{Desk, Run, Running, ask, dump, wait_until, wide_table};
 
 /// Rows of a chunk, for tests that count them.
 pub const CHUNK: u64 = 500;
@@ -16,6 +18,20 @@ pub const CHUNK: u64 = 500;
 pub const ROWS: u64 = 60_000;
 /// How long a load may take once nothing holds it up.
 const SOON: Duration = Duration::from_secs(120);
+
+/// Counts the builds of indexes on a server.
+pub const BUILDING: &str =
+    "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'ALTER TABLE%ADD KEY%'";
+
+/// A reader of a table of the desk, for which changes of the table's definition must wait.
+pub fn reader_of(desk: &Desk, server: &Instance, table: &str) -> Connection {
+    let mut reader = servers::connect(server);
+    reader.exec("START TRANSACTION").unwrap();
+    reader
+        .query_value(format!("SELECT id FROM {}.{table} LIMIT 1", desk.db))
+        .unwrap();
+    reader
+}
 
 /// The dump that a load waits for.
 pub fn text() -> String {
@@ -100,6 +116,16 @@ impl Held {
     pub fn feed_rest(&mut self) {
         let _ = self.stdin.write_all(self.rest.as_bytes());
         let _ = self.stdin.flush();
+    }
+
+    /// Feeds the rest, and waits until an index of the table is being built, which waits for the
+    /// returned reader to end its transaction.
+    pub fn waits_with_an_index(mut self, desk: &Desk, server: &Instance) -> (Running, Connection) {
+        let reader = reader_of(desk, server, "items");
+        self.feed_rest();
+        drop(self.stdin);
+        wait_until("an index is being built", || ask(server, BUILDING) == "1");
+        (self.running, reader)
     }
 
     /// Feeds the rest of the dump and waits for the load to finish.

@@ -73,24 +73,10 @@ fn ctrl_c_while_indexes_are_built() {
         let before = settings(&server);
         let desk = Desk::new();
         // Enough rows for the indexes to be deferred.
-        let mut held = Held::start(&desk, &server, &["--durability", "relaxed"]);
-        // A reader of the table, for which the index build must wait.
-        let mut reader = servers::connect(&server);
-        reader.exec("START TRANSACTION").unwrap();
-        reader
-            .query_value(format!("SELECT id FROM {}.items LIMIT 1", desk.db))
-            .unwrap();
-        held.feed_rest();
-        drop(held.stdin);
-        wait_until("an index is being built", || {
-            ask(
-                &server,
-                "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'ALTER TABLE%ADD KEY%'",
-            ) == "1"
-        });
-        held.running.signal("INT");
-        let run = held
-            .running
+        let held = Held::start(&desk, &server, &["--durability", "relaxed"]);
+        let (running, _reader) = held.waits_with_an_index(&desk, &server);
+        running.signal("INT");
+        let run = running
             .stops()
             .exits(5)
             .says("missing: ADD KEY `name`")

@@ -5,11 +5,13 @@
 //   without gaps, several sources, what it does not log itself; a replica attached there ends up
 //   equal
 
+use std::time::Duration;
+
 use refloat_sandbox::{Ephemeral, Instance, ServerKind, StartOptions};
-use refloat_testkit::{oracle, servers};
+use refloat_testkit::servers;
 use serde_json::Value;
 
-use crate::replicas::{fill, port, state, while_written};
+use crate::replicas::{self, fill, port, while_written};
 use crate::support::{Desk, Run, ask, finish, wait_until};
 
 /// Transactions that write concurrently.
@@ -94,30 +96,10 @@ fn from_the_beginning(primary: &Instance) -> (String, u64) {
     (file, 4)
 }
 
-/// Waits until the replica has caught up with the primary, then compares every row.
+/// [`replicas::catches_up`], after changes of several writers.
 #[track_caller]
 fn catches_up(primary: &Instance, replica: &Instance, db: &str) {
-    let sum = format!("SELECT COUNT(*), (SELECT SUM(n) FROM {db}.counter) FROM {db}.log");
-    let there = ask(primary, &sum);
-    let began = std::time::Instant::now();
-    while ask(replica, &sum) != there {
-        assert!(
-            began.elapsed().as_secs() < 60,
-            "{} is not {there}\n{}",
-            ask(replica, &sum),
-            state(replica)
-        );
-        std::thread::sleep(std::time::Duration::from_millis(100));
-    }
-    let of = |server| {
-        let mut all =
-            oracle::Snapshot::take(&mut servers::connect(server), oracle::Scope::default())
-                .unwrap();
-        all.rows.retain(|name, _| name.contains(db));
-        all.rows
-    };
-    assert_eq!(of(primary).len(), 2);
-    assert_eq!(of(primary), of(replica));
+    replicas::catches_up(primary, replica, db, Duration::from_secs(60));
 }
 
 /// Dumps the replica while its sources are written to and it applies their changes. Returns the

@@ -4,6 +4,7 @@
 // Hazard of dumps: L-113 a replica attached at the position misses nothing and repeats nothing
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use refloat_sandbox::{Ephemeral, Instance, ServerKind};
 use refloat_testkit::{oracle, servers};
@@ -47,7 +48,7 @@ fn attach(replica: &Instance, primary: &Instance, file: &str, position: u64) {
 }
 
 /// The replication status, for a failing test.
-pub fn state(replica: &Instance) -> String {
+fn state(replica: &Instance) -> String {
     let sql = if replica.kind().is_mariadb() {
         "SHOW ALL SLAVES STATUS"
     } else {
@@ -125,19 +126,27 @@ fn follows(primary: &Instance, replica: &Instance, snapshot: &Value, db: &str) {
         snapshot["binlog_file"].as_str().expect("the log's file"),
         snapshot["binlog_position"].as_u64().expect("its position"),
     );
-    let sum = format!("SELECT COUNT(*), (SELECT SUM(n) FROM {db}.counter) FROM {db}.log");
+    let sum = sum_of(db);
     let (there, here) = (ask(primary, &sum), ask(replica, &sum));
     assert_ne!(there, here, "nothing was written after the snapshot");
     attach(replica, primary, file, position);
-    let began = std::time::Instant::now();
+    catches_up(primary, replica, db, Duration::from_secs(30));
+}
+
+/// Waits until the replica has caught up with the primary, then compares every row.
+#[track_caller]
+pub fn catches_up(primary: &Instance, replica: &Instance, db: &str, within: Duration) {
+    let sum = sum_of(db);
+    let there = ask(primary, &sum);
+    let began = Instant::now();
     while ask(replica, &sum) != there {
         assert!(
-            began.elapsed().as_secs() < 30,
+            began.elapsed() < within,
             "{} is not {there}\n{}",
             ask(replica, &sum),
             state(replica)
         );
-        std::thread::sleep(std::time::Duration::from_millis(100));
+        std::thread::sleep(Duration::from_millis(100));
     }
     let of = |server| {
         let mut all =
@@ -148,6 +157,11 @@ fn follows(primary: &Instance, replica: &Instance, snapshot: &Value, db: &str) {
     };
     assert_eq!(of(primary).len(), 2);
     assert_eq!(of(primary), of(replica));
+}
+
+/// A query whose answer tells how far the writers were.
+fn sum_of(db: &str) -> String {
+    format!("SELECT COUNT(*), (SELECT SUM(n) FROM {db}.counter) FROM {db}.log")
 }
 
 #[test]

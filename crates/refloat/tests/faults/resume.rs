@@ -11,7 +11,7 @@ use refloat_sandbox::{Ephemeral, Instance, ServerKind, StartOptions};
 use refloat_testkit::servers;
 
 use crate::galera;
-use crate::held_load::{self, CHUNK, Held, ROWS};
+use crate::held_load::{self, BUILDING, CHUNK, Held, ROWS, reader_of};
 use crate::support::{
     BOTH, Desk, Gate, Run, Running, ask, assert_same_settings, dump, finish, finish_with_input,
     settings, shared, table, wait_until,
@@ -259,21 +259,13 @@ fn index_builds_of_a_killed_load_are_ended_and_done_again() {
     for kind in BOTH {
         let server = server(kind);
         let desk = Desk::new();
-        let mut held = Held::start(&desk, &server, &[]);
-        let mut reader = servers::connect(&server);
-        reader.exec("START TRANSACTION").unwrap();
-        reader
-            .query_value(format!("SELECT id FROM {}.items LIMIT 1", desk.db))
-            .unwrap();
-        held.feed_rest();
-        drop(held.stdin);
-        let building = "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'ALTER TABLE%ADD KEY%'";
-        wait_until("an index is being built", || ask(&server, building) == "1");
-        held.running.signal("KILL");
-        let _ = held.running.ends_within(Duration::from_secs(10));
+        let held = Held::start(&desk, &server, &[]);
+        let (running, mut reader) = held.waits_with_an_index(&desk, &server);
+        running.signal("KILL");
+        let _ = running.ends_within(Duration::from_secs(10));
         // The build still waits, unless the server has noticed that its client is gone (MariaDB
         // checks once a second while it waits for a lock).
-        let builds = ask(&server, building);
+        let builds = ask(&server, BUILDING);
         assert!(builds == "1" || kind.is_mariadb(), "{kind}: {builds}");
         let releases = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_secs(3));
@@ -307,11 +299,7 @@ fn foreign_keys_of_a_killed_load_are_added_again() {
         wait_until("rows are in", || {
             desk.tables(&server) == 2 && desk.rows(&server, "child").unwrap_or(0) > 0
         });
-        let mut reader = servers::connect(&server);
-        reader.exec("START TRANSACTION").unwrap();
-        reader
-            .query_value(format!("SELECT id FROM {}.child LIMIT 1", desk.db))
-            .unwrap();
+        let mut reader = reader_of(&desk, &server, "child");
         pipe.write_all(rest).unwrap();
         drop(pipe);
         let adding = "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'ALTER TABLE%ADD CONSTRAINT%'";

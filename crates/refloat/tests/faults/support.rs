@@ -242,6 +242,19 @@ pub fn ask(server: &Instance, sql: &str) -> String {
         .unwrap_or_else(|error| panic!("{sql}: {error}"))
 }
 
+/// Gives the desk's database a table of 240 MB of text, in rows of 6 kB.
+pub fn fill_wide(server: &Instance, desk: &Desk) {
+    let rows = "WITH RECURSIVE r AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM r WHERE i < 40000) SELECT i, REPEAT('some text; ', 500) FROM r";
+    ask(
+        server,
+        &format!(
+            "CREATE DATABASE {0}; CREATE TABLE {0}.wide (id INT PRIMARY KEY, s TEXT); SET max_recursive_iterations = 40000; \
+             INSERT INTO {0}.wide {rows}; ANALYZE TABLE {0}.wide",
+            desk.db
+        ),
+    );
+}
+
 /// The shared server of this kind.
 pub fn shared(kind: ServerKind) -> &'static Instance {
     servers::server(kind)

@@ -9,8 +9,9 @@
 
 use std::collections::HashSet;
 
+use refloat_run::own_tables::is_own_table;
 use refloat_sqltext::token::{Token, TokenKind, tokens};
-use refloat_sqltext::{LexMode, ObjectName, StatementKind};
+use refloat_sqltext::{LexMode, ObjectName, StatementKind, shown};
 
 use refloat_schema::pattern::matches_any;
 
@@ -94,6 +95,11 @@ impl Choice {
         !self.is_partial() || matches_any(&self.patterns, database, table)
     }
 
+    /// Whether a table or view is to be loaded: it is chosen, and none of Refloat's own.
+    pub fn wants(&self, database: &str, table: &str) -> bool {
+        self.has(database, table) && !is_own_table(database, table)
+    }
+
     /// Whether a whole database is chosen, routines and events included (`shop.*`, `*`).
     pub fn has_all_of(&self, database: &str) -> bool {
         !self.is_partial()
@@ -171,10 +177,6 @@ impl Choice {
             _ => Whose::Unclear,
         }
     }
-}
-
-fn shown(name: &[u8]) -> String {
-    String::from_utf8_lossy(name).into_owned()
 }
 
 /// The table of a `CREATE INDEX` or `DROP INDEX`.

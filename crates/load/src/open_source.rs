@@ -256,14 +256,12 @@ fn outline_of(
         if cancel.is_cancelled() {
             return Err(LoadError::interrupted(cancel));
         }
-        gather.enter(file.database.as_deref());
+        gather.begin_statements(file);
         each_statement(file, |kind, text, mode, line| {
             gather.statement(kind, text, mode, line);
-            if let (true, StatementKind::CreateDatabase { database, .. }) = (file.enters, kind) {
-                gather.enter(Some(&String::from_utf8_lossy(database)));
-            }
         })?;
     }
+    gather.end_statements();
     for name in layout.databases() {
         let text = format!("CREATE DATABASE {}", refloat_sqltext::quote_ident(name));
         let mode = refloat_sqltext::LexMode::default();
@@ -271,11 +269,11 @@ fn outline_of(
         gather.statement(&kind, text.as_bytes(), mode, 1);
     }
     for table in layout.tables() {
-        gather.enter(table.database.as_deref());
+        gather.begin_rows(table.database.as_deref());
         gather.rows(None, table.table.as_bytes());
     }
     for table in layout.stream().iter().flat_map(|stream| &stream.tables) {
-        gather.enter(Some(&table.database));
+        gather.begin_rows(Some(&table.database));
         gather.rows(None, table.table.as_bytes());
     }
     Ok(gather.end())

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use refloat_run::settings::Durability;
+use refloat_schema::pattern::is_system_database;
 use refloat_source::{DelimitedOptions, SCRATCH_DEFAULT, SourceFormat};
 use refloat_sqltext::{Danger, StatementKind};
 use refloat_wire::ConnectOptions;
@@ -349,5 +350,10 @@ impl LoadOptions {
             uncertain: None,
             leave_marks: false,
         }
+    }
+
+    /// Whether everything about this database is left out: it is the server's own schema.
+    pub(super) fn leaves_out(&self, database: &str) -> bool {
+        self.system_schema == SystemSchemaMode::Skip && is_system_database(database)
     }
 }

@@ -15,16 +15,16 @@ use std::path::Path;
 
 use refloat_run::Cancel;
 use refloat_run::own_tables::is_own_table;
-use refloat_schema::pattern::is_system_database;
+use refloat_source::layout::SqlFile;
 use refloat_source::namesake::is_namesake;
 use refloat_source::script::origin;
 use refloat_sqltext::ddl::parse_create_table;
-use refloat_sqltext::{Frame, LexMode, ObjectName, StatementKind};
+use refloat_sqltext::{Frame, LexMode, ObjectName, StatementKind, shown};
 use refloat_store::{Input, InputError};
 
 use super::choice::Choice;
 use super::error::LoadError;
-use super::options::{LoadOptions, SystemSchemaMode};
+use super::options::LoadOptions;
 use super::verdict::{Facts, Fate, verdict};
 
 pub use charsets::Named;
@@ -232,9 +232,7 @@ impl Outline {
         let default = default_database(options);
         self.contents.iter().filter_map(move |(database, content)| {
             let name = database.as_deref().or(default)?;
-            let left_out =
-                options.system_schema == SystemSchemaMode::Skip && is_system_database(name);
-            (!left_out).then_some((name, content))
+            (!options.leaves_out(name)).then_some((name, content))
         })
     }
 
@@ -286,6 +284,8 @@ pub struct Gather<'a> {
     origin: Option<String>,
     /// Whether the current file may only contain rows.
     rows_only: bool,
+    /// Whether its session enters the database that it creates.
+    enters: bool,
 }
 
 impl<'a> Gather<'a> {
@@ -297,6 +297,7 @@ impl<'a> Gather<'a> {
             database: None,
             origin: None,
             rows_only: false,
+            enters: false,
         }
     }
 
@@ -307,17 +308,29 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// Enters a database, for a file of a folder whose name gives it.
-    pub fn enter(&mut self, database: Option<&str>) {
+    /// Begins a file of statements of a folder.
+    pub fn begin_statements(&mut self, file: &SqlFile) {
+        self.enter(file.database.as_deref());
+        (self.enters, self.rows_only) = (file.enters, false);
+    }
+
+    /// Ends the files of statements: what follows stands in none.
+    pub fn end_statements(&mut self) {
+        self.enters = false;
+    }
+
+    /// Begins a file of rows of a folder, or rows that are on their way.
+    pub fn begin_rows(&mut self, database: Option<&str>) {
+        self.enter(database);
+        (self.enters, self.rows_only) = (false, true);
+    }
+
+    /// Enters a database, whose name a file of a folder has.
+    fn enter(&mut self, database: Option<&str>) {
         self.database = database.map(str::to_owned);
         if let Some(name) = database {
             self.outline.named.entry(name.to_owned()).or_insert(1);
         }
-    }
-
-    /// Whether the files from here on may only contain rows.
-    pub fn rows_only(&mut self, rows_only: bool) {
-        self.rows_only = rows_only;
     }
 
     /// The outline so far.
@@ -363,7 +376,7 @@ impl<'a> Gather<'a> {
     }
 
     /// What a load does with a statement.
-    pub fn fate(&self, kind: &StatementKind, text: &[u8], mode: LexMode) -> Fate {
+    fn fate(&self, kind: &StatementKind, text: &[u8], mode: LexMode) -> Fate {
         let facts = Facts {
             options: self.options,
             choice: &self.choice,
@@ -383,17 +396,15 @@ impl<'a> Gather<'a> {
     }
 
     /// Whether `--tables` includes this table; never true for one of Refloat's own.
-    pub fn wants(&self, database: Option<&[u8]>, table: &[u8]) -> bool {
+    fn wants(&self, database: Option<&[u8]>, table: &[u8]) -> bool {
         let database = database.map(shown);
         let database = database.as_deref().or(self.database()).unwrap_or_default();
-        let table = shown(table);
-        self.choice.has(database, &table) && !is_own_table(database, &table)
+        self.choice.wants(database, &shown(table))
     }
 
     /// Whether the contents of this database are left out.
     pub fn leaves_out(&self, database: Option<&str>) -> bool {
-        self.options.system_schema == SystemSchemaMode::Skip
-            && database.is_some_and(is_system_database)
+        database.is_some_and(|database| self.options.leaves_out(database))
     }
 
     /// Records rows for a table. Whether they are to be loaded.
@@ -473,6 +484,9 @@ impl<'a> Gather<'a> {
             StatementKind::CreateDatabase { database, .. } => {
                 let content = self.content(Some(database));
                 (content.defines, content.database) = (all, true);
+                if self.enters {
+                    self.enter(Some(&shown(database)));
+                }
             }
             StatementKind::DropDatabase { database }
             | StatementKind::AlterDatabase {
@@ -604,10 +618,6 @@ impl<'a> Gather<'a> {
                 .or_insert_with(|| format!("{what} {}", shown(&name.name)));
         }
     }
-}
-
-fn shown(name: &[u8]) -> String {
-    String::from_utf8_lossy(name).into_owned()
 }
 
 #[cfg(test)]

@@ -6,10 +6,10 @@
 //! statement runs, and beforehand by [`preflight`](super::preflight) and
 //! [`plan::stops`](super::plan).
 
-use refloat_run::own_tables::{is_own_schema, is_own_table};
-use refloat_schema::pattern::{is_system_database, may_match_in};
+use refloat_run::own_tables::is_own_schema;
+use refloat_schema::pattern::may_choose_in;
 use refloat_source::stray::{Stray, stray};
-use refloat_sqltext::{ClientCommand, Danger, LexMode, ObjectName, StatementKind};
+use refloat_sqltext::{ClientCommand, Danger, LexMode, ObjectName, StatementKind, shown};
 
 use super::choice::{Choice, Whose};
 use super::options::{ExistingPolicy, LoadOptions, StatementClass, SystemSchemaMode};
@@ -222,8 +222,7 @@ impl Facts<'_> {
     }
 
     fn of_database(&self, database: &str) -> Fate {
-        let patterns = &self.options.tables;
-        or_silent(patterns.is_empty() || may_match_in(patterns, database))
+        or_silent(may_choose_in(&self.options.tables, database))
     }
 
     /// Dropping a database takes more than the chosen tables, and with `--append` nothing is
@@ -242,8 +241,7 @@ impl Facts<'_> {
     fn wants(&self, name: &ObjectName) -> bool {
         let own = name.database.as_deref().map(shown);
         let database = own.as_deref().or(self.database).unwrap_or_default();
-        let name = shown(&name.name);
-        self.choice.has(database, &name) && !is_own_table(database, &name)
+        self.choice.wants(database, &shown(&name.name))
     }
 
     /// Whether a routine or event is chosen, which it is only with its whole database.
@@ -257,7 +255,7 @@ impl Facts<'_> {
     fn leaves_out_all(&self, kind: &StatementKind) -> bool {
         let placed = |database: Option<String>| {
             let database = database.as_deref().or(self.database);
-            self.leaves_out(database)
+            database.is_some_and(|database| self.options.leaves_out(database))
         };
         match kind {
             StatementKind::DropTable { tables: names }
@@ -267,12 +265,6 @@ impl Facts<'_> {
                 .all(|name| placed(name.database.as_deref().map(shown))),
             kind => placed(database_of(kind)),
         }
-    }
-
-    /// Whether everything in this database is left out.
-    fn leaves_out(&self, database: Option<&str>) -> bool {
-        self.options.system_schema == SystemSchemaMode::Skip
-            && database.is_some_and(is_system_database)
     }
 
     /// Whether a statement defines something that names the database that was dumped, when the dump
@@ -348,10 +340,6 @@ pub fn database_of(kind: &StatementKind) -> Option<String> {
         StatementKind::AlterDatabase { database } => named(database),
         _ => None,
     }
-}
-
-fn shown(name: &[u8]) -> String {
-    String::from_utf8_lossy(name).into_owned()
 }
 
 #[cfg(test)]

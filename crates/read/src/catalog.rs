@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use refloat_run::Refusal;
 use refloat_run::own_tables::{holds_programs, is_own_schema, is_own_table, namesakes};
-use refloat_schema::pattern::{is_system_database, matches_any, may_match_in};
+use refloat_schema::pattern::{is_system_database, matches_any, may_choose_in};
 use refloat_sqltext::{literal, quote_ident};
 use refloat_wire::{Connection, Error, ResultSet};
 
@@ -71,7 +71,7 @@ pub fn list(conn: &mut Connection, options: &ReadOptions) -> Result<Vec<Database
             Err(error) if error.server_code() == Some(1049) => continue,
             Err(error) if error.is_access_denied() => {
                 database.hidden = true;
-                if may_hold_wanted(options, &database.name) {
+                if may_choose_in(&options.tables, &database.name) {
                     listed.push(database);
                 }
                 continue;
@@ -116,11 +116,6 @@ pub fn list(conn: &mut Connection, options: &ReadOptions) -> Result<Vec<Database
         });
     }
     Ok(listed)
-}
-
-/// Whether a database that cannot be looked into may hold something that is selected.
-fn may_hold_wanted(options: &ReadOptions, database: &str) -> bool {
-    options.tables.is_empty() || may_match_in(&options.tables, database)
 }
 
 /// Patterns that match nothing: a typing error must not produce an empty dump.
@@ -329,20 +324,7 @@ pub struct ShowCreate {
 
 #[cfg(test)]
 mod tests {
-    use refloat_wire::ConnectOptions;
-
     use super::*;
-
-    #[test]
-    fn a_database_that_cannot_be_looked_into_may_hold_what_is_wanted() {
-        let mut options = ReadOptions::new(ConnectOptions::tcp("127.0.0.1", 3306, "a"));
-        let holds = |options: &ReadOptions| may_hold_wanted(options, "other");
-        assert!(holds(&options));
-        options.tables = vec!["shop.items".to_owned()];
-        assert!(!holds(&options));
-        options.tables.push("more".to_owned());
-        assert!(holds(&options));
-    }
 
     #[test]
     fn a_name_that_is_no_text_is_not_an_empty_one() {

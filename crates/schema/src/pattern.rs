@@ -22,11 +22,11 @@ pub fn matches_any(patterns: &[String], database: &str, table: &str) -> bool {
         })
 }
 
-/// Whether one of `patterns` may match a table of this database.
-pub fn may_match_in(patterns: &[String], database: &str) -> bool {
-    patterns
-        .iter()
-        .any(|pattern| match pattern.split_once('.') {
+/// Whether these patterns may choose a table of this database. No patterns choose everything.
+pub fn may_choose_in(patterns: &[String], database: &str) -> bool {
+    let mut all = patterns.iter();
+    patterns.is_empty()
+        || all.any(|pattern| match pattern.split_once('.') {
             Some((db, _)) => matches(db.as_bytes(), database.as_bytes()),
             None => true,
         })
@@ -73,5 +73,15 @@ mod tests {
         assert!(yes("*.log_????", "a", "log_2024"));
         assert!(yes("*a*b*", "x", "xxaxxbxx"));
         assert!(!yes("*a*b*", "x", "xxbxxaxx"));
+    }
+
+    #[test]
+    fn a_database_that_cannot_be_looked_into_may_hold_what_is_wanted() {
+        let mut patterns = Vec::new();
+        assert!(may_choose_in(&patterns, "other"));
+        patterns.push("shop.items".to_owned());
+        assert!(!may_choose_in(&patterns, "other"));
+        patterns.push("more".to_owned());
+        assert!(may_choose_in(&patterns, "other"));
     }
 }

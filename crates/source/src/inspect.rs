@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use refloat_sqltext::{ItemKind, ObjectName, StatementKind};
+use refloat_sqltext::{ItemKind, ObjectName, StatementKind, shown};
 use refloat_store::{Input, InputError, LooksLike, file_checksum};
 use serde::Serialize;
 
@@ -310,8 +310,4 @@ fn of_layout(layout: &Layout, checksums: bool) -> Result<Inspection, SourceError
 
 fn parts(name: &ObjectName) -> (Option<String>, String) {
     (name.database.as_deref().map(shown), shown(&name.name))
-}
-
-fn shown(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }

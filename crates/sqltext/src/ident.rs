@@ -1,5 +1,10 @@
 //! Quoting and unquoting of names and literals.
 
+/// A name as text, to show or compare it; bytes that are not UTF-8 are replaced.
+pub fn shown(name: &[u8]) -> String {
+    String::from_utf8_lossy(name).into_owned()
+}
+
 /// Quotes a name with backticks and doubles those inside. The whole program quotes names here.
 ///
 /// The bytes of the name do not change, so valid UTF-8 stays valid UTF-8.

@@ -25,7 +25,7 @@ pub use classify::{Danger, ObjectName, StatementKind, classify};
 pub use ddl::{CreateTable, DdlError, Element, parse_create_table, replace_collations};
 pub use frame::Frame;
 pub use head::head;
-pub use ident::{literal, quote_ident, quote_ident_bytes};
+pub use ident::{literal, quote_ident, quote_ident_bytes, shown};
 pub use mode::{CharsetFamily, LexMode};
 pub use modes::{Modes, SqlMode};
 pub use scanner::{

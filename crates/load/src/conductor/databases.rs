@@ -1,7 +1,6 @@
 //! Creates, alters and drops databases.
 
 use refloat_schema::definition::as_seen_by;
-use refloat_schema::pattern::may_match_in;
 use refloat_sqltext::{Item, TokenKind, literal, quote_ident, tokens};
 use refloat_wire::Connection;
 
@@ -11,12 +10,6 @@ use crate::error::LoadError;
 use crate::options::ExistingPolicy;
 
 impl Conductor<'_> {
-    /// Whether `--tables` may select something in this database.
-    pub(super) fn chooses_in(&self, database: &str) -> bool {
-        let patterns = &self.ctx.options.tables;
-        patterns.is_empty() || may_match_in(patterns, database)
-    }
-
     /// Checks the database that a statement creates, alters or drops.
     fn own_database(&mut self, database: &[u8], item: &Item) -> Result<String, LoadError> {
         let name = String::from_utf8_lossy(database).into_owned();

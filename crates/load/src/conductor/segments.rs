@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use refloat_run::cancel::abandonable;
+use refloat_schema::pattern::may_choose_in;
 use refloat_source::blocks::BlockPool;
 use refloat_source::cutter::Ends;
 use refloat_source::folder::plain_name;
@@ -25,7 +26,6 @@ use super::place::{Place, SqlReader};
 use super::{Conductor, PIECE_BYTES};
 use crate::chunk::PlainFile;
 use crate::error::LoadError;
-use crate::options::SystemSchemaMode;
 use crate::session::Session;
 use crate::transaction::Transaction;
 
@@ -107,7 +107,7 @@ impl Conductor<'_> {
 
     /// Creates a database that no file of the source creates, unless it exists.
     fn own_create_database(&mut self, name: &str) -> Result<(), LoadError> {
-        if self.leaves_out(name)? || !self.chooses_in(name) {
+        if self.leaves_out(name)? || !may_choose_in(&self.ctx.options.tables, name) {
             return Ok(());
         }
         // An account that may fill a database may lack the right to create it.
@@ -141,14 +141,9 @@ impl Conductor<'_> {
     /// Gives the control connection this state.
     pub(super) fn resume(&mut self, wanted: &Arc<Session>) -> Result<(), LoadError> {
         let database = wanted.database.as_deref();
-        let enters = database.is_some_and(|database| !self.skips_database(database));
+        let enters = database.is_some_and(|database| !self.ctx.options.leaves_out(database));
         self.dialogue.resume(wanted, enters)?;
         self.session().map(drop)
-    }
-
-    /// Whether everything about a database is left out.
-    fn skips_database(&self, database: &str) -> bool {
-        Self::is_system(database) && self.ctx.options.system_schema == SystemSchemaMode::Skip
     }
 
     fn statements_of(

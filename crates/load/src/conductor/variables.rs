@@ -1,6 +1,7 @@
 //! `SET` and `USE`: the state of the dump's own session.
 
 use refloat_run::Refusal;
+use refloat_schema::pattern::may_choose_in;
 use refloat_sqltext::{Item, SetAssignment, SetScope, parse_set, quote_ident};
 use refloat_wire::Vendor;
 
@@ -140,8 +141,8 @@ impl Conductor<'_> {
             ));
         }
         self.dialogue.session = None;
-        let gone =
-            !self.chooses_in(&name) && default_collation(&mut self.catalog, &name)?.is_none();
+        let gone = !may_choose_in(&self.ctx.options.tables, &name)
+            && default_collation(&mut self.catalog, &name)?.is_none();
         if gone {
             // Nothing in this database is loaded, so it was not created. The statements that follow
             // must not go into the previous database.

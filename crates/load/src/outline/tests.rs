@@ -5,6 +5,7 @@ use refloat_run::cancel::CancelReason;
 use refloat_wire::ConnectOptions;
 
 use super::*;
+use crate::options::SystemSchemaMode;
 
 fn options() -> LoadOptions {
     LoadOptions::new("dump.sql", ConnectOptions::tcp("127.0.0.1", 3306, "root"))

@@ -1,7 +1,6 @@
 //! Walks a whole dump: what it contains of what the options ask for, and what a load would stop at.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
 
 use refloat_run::outcome::Bounded;
 use refloat_run::{Cancel, Refusal};
@@ -9,7 +8,7 @@ use refloat_source::cutter::Ends;
 use refloat_source::delimited::DelimitedFile;
 use refloat_source::items::{Items, Runs};
 use refloat_source::layout::{Layout, RowForm};
-use refloat_sqltext::{Item, ItemKind, LexMode, SqlMode, StatementKind, head, parse_set};
+use refloat_sqltext::{Item, ItemKind, LexMode, SqlMode, StatementKind, head, parse_set, shown};
 use refloat_store::Input;
 
 use super::PlannedTable;
@@ -59,8 +58,6 @@ pub struct Survey<'a> {
     transaction: Transaction,
     /// Whether the source has several files, which are not expected to end in a closing comment.
     several: bool,
-    /// Whether the session of the current file enters the database that it creates.
-    enters: bool,
     /// Index of each table in the list: a folder has definitions in one file and rows in others.
     places: HashMap<(Option<String>, String), usize>,
     /// For each class that was not allowed: the index of its first statement in the stops, and how
@@ -80,7 +77,6 @@ impl<'a> Survey<'a> {
             gather: Gather::new(options),
             transaction: Transaction::default(),
             several: false,
-            enters: false,
             places: HashMap::new(),
             classes: BTreeMap::new(),
             found: Found {
@@ -119,18 +115,17 @@ impl<'a> Survey<'a> {
     pub fn layout(&mut self, layout: &Layout) -> Result<(), LoadError> {
         self.several = true;
         for file in layout.statements() {
-            self.enter(&file.path, file.database.as_deref());
-            self.enters = file.enters;
+            self.source = file.path.display().to_string();
+            self.gather.begin_statements(file);
             if !file.bytes().is_ok_and(|bytes| bytes == 0) {
                 let session = [&layout.session[..], &file.session].concat();
                 self.read(&mut file.open()?, file.ends, &session)?;
             }
         }
-        self.gather.rows_only(true);
-        self.enters = false;
         for table in layout.tables() {
             for file in &table.files {
-                self.enter(&file.path, table.database.as_deref());
+                self.source = file.path.display().to_string();
+                self.gather.begin_rows(table.database.as_deref());
                 if file.is_empty() {
                     continue;
                 }
@@ -146,17 +141,11 @@ impl<'a> Survey<'a> {
             }
         }
         for table in layout.stream().iter().flat_map(|stream| &stream.tables) {
-            self.gather.enter(Some(&table.database));
+            self.gather.begin_rows(Some(&table.database));
             self.found.bytes += table.bytes;
             self.rows(None, table.table.as_bytes(), table.rows, table.bytes);
         }
         Ok(())
-    }
-
-    /// Starts a file of several.
-    fn enter(&mut self, path: &Path, database: Option<&str>) {
-        self.source = path.display().to_string();
-        self.gather.enter(database);
     }
 
     /// Fails once the run is cancelled.
@@ -325,10 +314,6 @@ impl<'a> Survey<'a> {
         let word = match self.gather.statement(kind, text, mode, line) {
             Fate::Silent => return,
             Fate::Runs => {
-                if let (true, StatementKind::CreateDatabase { database, .. }) = (self.enters, kind)
-                {
-                    self.gather.enter(Some(&shown(database)));
-                }
                 let Some(word) = counted_as(kind) else { return };
                 if word == ALONE {
                     self.found.alone.push(listed());
@@ -432,8 +417,4 @@ fn counted_as(kind: &StatementKind) -> Option<&'static str> {
         StatementKind::CreateEvent { .. } => "create event (after the rows)",
         _ => ALONE,
     })
-}
-
-fn shown(name: &[u8]) -> String {
-    String::from_utf8_lossy(name).into_owned()
 }

@@ -1,6 +1,8 @@
 //! Compares `CHECK` constraints.
 
-use super::words::{Side, plain, shown};
+use refloat_sqltext::shown;
+
+use super::words::{Side, plain};
 use super::{Found, columns};
 
 struct Facts {

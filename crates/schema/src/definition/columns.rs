@@ -1,13 +1,13 @@
 //! Compares the columns of two definitions.
 
-use refloat_sqltext::Element;
 use refloat_sqltext::ddl::{Column, Generated, KeyKind};
+use refloat_sqltext::{Element, shown};
 
 use super::Found;
 use super::collation::Collated;
 use super::defaults::Value;
 use super::types::Type;
-use super::words::{Side, Words, agree, names_agree, shown};
+use super::words::{Side, Words, agree, names_agree};
 
 /// Words that end a default value or an expression of a column.
 const ATTRIBUTES: &[&str] = &[

@@ -4,12 +4,13 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use refloat_sqltext::{CreateTable, Element, LexMode, TokenKind, parse_create_table, tokens};
+use refloat_sqltext::{
+    CreateTable, Element, LexMode, TokenKind, parse_create_table, shown, tokens,
+};
 use refloat_wire::Vendor;
 
 use super::ServerVersion;
 use super::conditional::hidden;
-use super::words::shown;
 
 /// First MariaDB version with `INVISIBLE` columns.
 const INVISIBLE_COLUMNS: (u16, u16, u16) = (10, 3, 0);

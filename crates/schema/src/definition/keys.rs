@@ -3,11 +3,12 @@
 use std::ops::Range;
 
 use refloat_sqltext::ddl::{Column, ForeignKey, Key, KeyKind, KeyPart};
+use refloat_sqltext::shown;
 
 use super::Found;
 use super::columns::is_unclear;
 use super::types::Type;
-use super::words::{Side, Words, agree, names_agree, shown};
+use super::words::{Side, Words, agree, names_agree};
 
 /// What the text of a key says.
 struct Facts {

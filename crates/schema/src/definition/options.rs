@@ -1,8 +1,10 @@
 //! Compares the options of a table.
 
+use refloat_sqltext::shown;
+
 use super::Found;
 use super::collation::Collated;
-use super::words::{Side, agree, shown};
+use super::words::{Side, agree};
 
 /// Options that change what is stored or how. Not compared: hints (`MAX_ROWS`, `STATS_*`),
 /// `PAGE_CHECKSUM`, which MariaDB adds, and options that name places and servers, which are

@@ -1,7 +1,9 @@
 //! Compares the partitions of a table.
 
+use refloat_sqltext::shown;
+
 use super::Found;
-use super::words::{Side, Words, names_agree, shown, split_commas};
+use super::words::{Side, Words, names_agree, split_commas};
 
 struct Facts {
     /// `LINEAR KEY`, `RANGE COLUMNS`, …

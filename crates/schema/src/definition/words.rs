@@ -252,8 +252,3 @@ fn outline(text: &[u8]) -> Vec<u8> {
     }
     out
 }
-
-/// A name, for display.
-pub fn shown(name: &[u8]) -> String {
-    String::from_utf8_lossy(name).into_owned()
-}

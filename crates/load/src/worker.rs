@@ -87,20 +87,7 @@ impl Worker {
         let started = Instant::now();
         let path = self.link.ctx.path_for(chunk);
         let transactional = chunk.table.is_transactional();
-        // An error here says nothing about the rows, so it must not start a search for a refused
-        // one.
-        if let Err(error) = self.link.enter(&chunk.session) {
-            if self.link.ctx.cancel.is_cancelled() {
-                return Err(self.link.ctx.interrupted());
-            }
-            return Err(LoadError::server(
-                format!(
-                    "preparing the session for the rows of table {}",
-                    chunk.table.label()
-                ),
-                error,
-            ));
-        }
+        self.enter(chunk)?;
         let mut gone = false;
         loop {
             let failed = match self.attempt(chunk, path) {
@@ -164,6 +151,27 @@ impl Worker {
                 self.account(chunk, path, done.written, started);
                 return Ok(());
             }
+        }
+    }
+
+    /// Gives the connection the session of a chunk, on a new connection if the old one was lost.
+    ///
+    /// An error here says nothing about the rows, so it must not start a search for a refused one.
+    fn enter(&mut self, chunk: &Chunk) -> Result<(), LoadError> {
+        match self.link.enter(&chunk.session) {
+            Ok(()) => Ok(()),
+            Err(_) if self.link.ctx.cancel.is_cancelled() => Err(self.link.ctx.interrupted()),
+            // No row of the chunk has been sent yet, so it cannot have been committed.
+            Err(error) if error.is_lost_connection() && self.has_marks() => {
+                self.reconnect(chunk, error).map(drop)
+            }
+            Err(error) => Err(LoadError::server(
+                format!(
+                    "preparing the session for the rows of table {}",
+                    chunk.table.label()
+                ),
+                error,
+            )),
         }
     }
 

@@ -17,7 +17,7 @@ pub const CHUNK: u64 = 500;
 /// and that some rows are committed before the others come.
 pub const ROWS: u64 = 60_000;
 /// How long a load may take once nothing holds it up.
-const SOON: Duration = Duration::from_secs(120);
+pub const SOON: Duration = Duration::from_secs(120);
 
 /// Counts the builds of indexes on a server.
 pub const BUILDING: &str =

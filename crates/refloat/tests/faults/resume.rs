@@ -504,6 +504,43 @@ fn a_lost_writer_connects_again_and_the_load_goes_on() {
     }
 }
 
+/// The connection is lost between the rows of two tables, and the next rows need another session.
+#[test]
+fn a_writer_that_was_lost_while_it_was_idle_connects_again() {
+    for &kind in crate::support::kinds() {
+        let server = server(kind);
+        let desk = Desk::new();
+        let command = desk.load_command(Path::new("-"), &server.url(), &["--threads", "1"]);
+        let (running, mut pipe) = Running::start_with_stdin(command);
+        // The program reads whole blocks of a pipe.
+        let blocks = "-- \n".repeat(2 << 20);
+        let text = dump(&format!(
+            "{}CREATE TABLE next (id INT);\n{blocks}\
+             SET time_zone = '+03:00';\nINSERT INTO next VALUES (1), (2);\n",
+            table("first", 2000)
+        ));
+        // The first table is done once the next one begins.
+        let (before, after) = text.split_at(text.find("SET time_zone = '+03").unwrap());
+        pipe.write_all(before.as_bytes()).unwrap();
+        pipe.flush().unwrap();
+        wait_until("rows are committed", || {
+            desk.rows(&server, "first") == Some(2000)
+        });
+        let run = ask(&server, "SELECT run FROM refloat_load.runs");
+        let lock = format!("SELECT IS_USED_LOCK('refloat_load.{run}.1')");
+        let id = ask(&server, &lock);
+        ask(&server, &format!("KILL {id}"));
+        pipe.write_all(after.as_bytes()).unwrap();
+        drop(pipe);
+        running
+            .ends_within(held_load::SOON)
+            .exits(0)
+            .says("connecting again")
+            .says("done and proven");
+        assert_eq!(desk.rows(&server, "next"), Some(2));
+    }
+}
+
 #[test]
 fn rows_that_were_refused_before_are_not_forgotten() {
     for kind in BOTH {

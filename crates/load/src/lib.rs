@@ -12,6 +12,7 @@ mod chunk_size;
 mod collation;
 mod conductor;
 mod context;
+mod crew;
 mod deferral;
 mod encode;
 mod error;
@@ -35,6 +36,8 @@ mod resume;
 mod rows;
 mod session;
 mod table;
+mod table_writer;
+mod task;
 mod transaction;
 mod tuning;
 mod verdict;
@@ -474,7 +477,7 @@ fn with_workers<T>(
 ) -> Result<T, LoadError> {
     std::thread::scope(|scope| {
         for _ in 0..ctx.options.threads.max(1) {
-            scope.spawn(|| worker::run(ctx, queue));
+            scope.spawn(|| crew::run(ctx, queue));
         }
         // Catch panics here: the scope waits for the workers, and they wait for the queue to end.
         let result = guarded(work);

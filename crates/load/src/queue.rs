@@ -16,8 +16,9 @@ use refloat_run::Cancel;
 use super::chunk::{Chunk, Head, Piece};
 use super::chunk_size::ChunkSize;
 use super::error::LoadError;
-use super::link::Link;
 use super::options::CHUNK_BYTES_MIN;
+use super::table_writer::TableWriter;
+use super::task::{Key, Task};
 
 /// How often a waiting thread checks whether the run was cancelled.
 const CANCEL_POLL: Duration = Duration::from_millis(100);
@@ -25,34 +26,14 @@ const CANCEL_POLL: Duration = Duration::from_millis(100);
 /// finish together.
 const TAIL_CHUNKS: usize = 3;
 
-/// What a worker does with its connection besides writing rows.
-pub type Job = Box<dyn FnOnce(&mut Link) -> Result<(), LoadError> + Send>;
-
 /// Up to this many bytes of dump text a row is narrow: hundreds of them share a page, so writers
 /// into the same table seldom contend for the locks of its index.
 const NARROW_ROW: u64 = 96;
 
-/// What a piece of work belongs to: the id of a table, or [`TASKS`].
-pub type Key = usize;
-
-/// The key of tasks that belong to no table.
-pub const TASKS: Key = usize::MAX;
-
-/// Work that is not rows.
-pub struct Task {
-    /// The table that it belongs to, or [`TASKS`].
-    pub key: Key,
-    /// Bytes that it sorts in the server's temporary folder; tasks run together only within the
-    /// budget.
-    pub sorts: u64,
-    /// The function to run.
-    pub job: Job,
-}
-
 /// A unit of work for a worker.
 pub enum Work {
-    /// Write rows.
-    Chunk(Chunk),
+    /// Write rows, by the writer of their table.
+    Chunk(Chunk, Arc<dyn TableWriter>),
     /// Anything else.
     Task(Task),
 }
@@ -100,6 +81,8 @@ struct Lane {
     ordered: bool,
     /// No more rows are expected: take what is there, even if it is less than a good chunk.
     flushed: bool,
+    /// Writes them.
+    writer: Option<Arc<dyn TableWriter>>,
     /// Task that follows when all rows are written.
     then: Option<Task>,
 }
@@ -141,7 +124,13 @@ impl Queue {
 
     /// Adds rows, waiting for memory. A piece larger than the whole limit is accepted when the
     /// queue holds nothing else.
-    pub fn push(&self, rows: &Head, piece: Piece, ordered: bool) -> Result<(), LoadError> {
+    pub fn push(
+        &self,
+        writer: &Arc<dyn TableWriter>,
+        rows: &Head,
+        piece: Piece,
+        ordered: bool,
+    ) -> Result<(), LoadError> {
         let held = piece.held();
         rows.table.note_sent(piece.rows);
         let mut state = self.lock();
@@ -158,6 +147,7 @@ impl Queue {
         lane.rows += piece.rows;
         lane.ordered |= ordered;
         lane.flushed = false;
+        lane.writer = Some(Arc::clone(writer));
         lane.pieces.push_back((rows.clone(), piece));
         self.work.notify_one();
         Ok(())
@@ -316,9 +306,9 @@ impl Queue {
             if state.failed || self.cancel.is_cancelled() {
                 return None;
             }
-            if let Some(chunk) = self.take_rows(&mut state) {
+            if let Some((chunk, writer)) = self.take_rows(&mut state) {
                 state.running += 1;
-                return Some(Work::Chunk(chunk));
+                return Some(Work::Chunk(chunk, writer));
             }
             if let Some(task) = Self::take_task(&mut state) {
                 state.running += 1;
@@ -338,7 +328,7 @@ impl Queue {
     /// Takes a chunk from the lane with the fewest workers, because workers in the same table wait
     /// for each other; among those from the one with the most rows left, so that the longest lane
     /// does not finish long after the others.
-    fn take_rows(&self, state: &mut State) -> Option<Chunk> {
+    fn take_rows(&self, state: &mut State) -> Option<(Chunk, Arc<dyn TableWriter>)> {
         let size = self.chunk_size.current();
         let starved = state.starved;
         let free = |lane: &Lane| {
@@ -363,6 +353,7 @@ impl Queue {
             .values_mut()
             .filter(|lane| !lane.pieces.is_empty() && free(lane) && full(lane))
             .max_by_key(|lane| (Reverse(lane.active), lane.bytes))?;
+        let writer = Arc::clone(lane.writer.as_ref()?);
         let share = lane.bytes / (self.limits.workers * TAIL_CHUNKS).max(1);
         let target = if self.limits.chunk_rows.is_some() {
             self.limits
@@ -391,7 +382,7 @@ impl Queue {
         lane.bytes -= chunk.bytes;
         lane.rows -= chunk.rows;
         lane.active += 1;
-        Some(chunk)
+        Some((chunk, writer))
     }
 
     /// Takes the task that sorts most among those that fit into the budget.

@@ -1,4 +1,4 @@
-//! Workers: one thread and one connection each, writing chunks and running tasks.
+//! A worker: the connection of one thread, and how it writes chunks over SQL.
 
 mod commit;
 mod diagnose;
@@ -14,54 +14,21 @@ use refloat_store::InputError;
 
 use super::chunk::Chunk;
 use super::context::Context;
-use super::error::{LoadError, guarded};
+use super::error::LoadError;
 use super::link::Link;
 use super::marks::Stretch;
 use super::options::{OnError, WritePath};
 use super::patience::Patience;
-use super::queue::{Queue, Work};
 use super::writer::{Attempt, Writers, Written};
 use commit::Uncommitted;
 
-/// A thread that writes chunks and runs tasks on a connection of its own.
+/// A connection that writes chunks and runs tasks, with what it keeps between them.
 pub struct Worker {
-    link: Link,
+    /// The connection.
+    pub link: Link,
     writers: Writers,
     /// Kills the connection's current statement when the run is cancelled.
     kill: Option<HookGuard>,
-}
-
-/// Connects a worker and takes work until the queue ends.
-pub fn run(ctx: &Arc<Context>, queue: &Queue) {
-    let mut worker = match guarded(|| Link::connect(ctx)) {
-        Ok(link) => Worker {
-            kill: Some(ctx.kill_on_cancel(&link.conn)),
-            link,
-            writers: Writers::default(),
-        },
-        Err(error) => return queue.fail(error),
-    };
-    loop {
-        let waiting = Instant::now();
-        let Some(work) = queue.next() else { break };
-        ctx.note_source_wait(waiting);
-        // Work that failed is finished too: the queue must not wait for it.
-        match work {
-            Work::Chunk(chunk) => {
-                ctx.keep_pace(|| queue.has_failed());
-                if !queue.has_failed() {
-                    report(ctx, queue, guarded(|| worker.write(&chunk)));
-                }
-                let (key, held) = (chunk.table.id, chunk.held);
-                drop(chunk);
-                queue.finish_chunk(key, held);
-            }
-            Work::Task(task) => {
-                report(ctx, queue, guarded(|| (task.job)(&mut worker.link)));
-                queue.finish_task(task.key, task.sorts);
-            }
-        }
-    }
 }
 
 /// The error for a file of the dump that could not be read again.
@@ -69,20 +36,20 @@ fn source_error(name: String, at: u64, source: std::io::Error) -> LoadError {
     LoadError::Input(InputError::Read { name, at, source })
 }
 
-fn report(ctx: &Context, queue: &Queue, result: Result<(), LoadError>) {
-    if let Err(error) = result {
-        queue.fail(if ctx.cancel.is_cancelled() {
-            ctx.interrupted()
-        } else {
-            error
-        });
-    }
-}
-
 impl Worker {
+    /// Connects.
+    pub fn connect(ctx: &Arc<Context>) -> Result<Self, LoadError> {
+        let link = Link::connect(ctx)?;
+        Ok(Self {
+            kill: Some(ctx.kill_on_cancel(&link.conn)),
+            link,
+            writers: Writers::default(),
+        })
+    }
+
     /// Writes a chunk in one transaction, retries after a deadlock, and accounts for it once
     /// committed.
-    fn write(&mut self, chunk: &Chunk) -> Result<(), LoadError> {
+    pub fn write(&mut self, chunk: &Chunk) -> Result<(), LoadError> {
         let mut patience = Patience::default();
         let started = Instant::now();
         let path = self.link.ctx.path_for(chunk);

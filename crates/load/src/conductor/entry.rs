@@ -8,6 +8,7 @@ use refloat_sqltext::ddl::{ForeignKey, parse_create_table};
 
 use crate::session::Session;
 use crate::table::Table;
+use crate::table_writer::{SqlWriter, TableWriter};
 
 /// A table of the dump, and how far its load has got.
 #[expect(
@@ -17,12 +18,14 @@ use crate::table::Table;
 pub struct Entry {
     /// Shared with the workers.
     pub table: Arc<Table>,
+    /// Writes its rows.
+    pub writer: Arc<dyn TableWriter>,
     /// Session state of its latest rows.
     pub session: Option<Arc<Session>>,
     /// Whether its rows must be written in dump order, by one worker at a time.
     pub ordered: bool,
-    /// Whether it was decided to defer its indexes or not.
-    pub decided: bool,
+    /// Whether its writer has begun: it is decided which indexes wait for the rows.
+    pub opened: bool,
     /// Whether the index build after its rows has started.
     pub build_begun: bool,
     /// Bytes of row text seen so far.
@@ -59,8 +62,9 @@ impl Entry {
     /// A table that nothing was done with yet.
     pub fn new(table: Table) -> Self {
         Self {
-            decided: !table.created,
+            opened: !table.created,
             table: Arc::new(table),
+            writer: Arc::new(SqlWriter),
             session: None,
             ordered: false,
             build_begun: false,

@@ -14,8 +14,8 @@ use crate::error::LoadError;
 use crate::link::Link;
 use crate::options::{ForeignKeyMode, OnError};
 use crate::outcome::OrphanRows;
-use crate::queue::{TASKS, Task};
 use crate::table::Table;
+use crate::task::{TASKS, Task};
 
 /// `ER_NO_SUCH_TABLE`.
 const NO_SUCH_TABLE: u16 = 1146;

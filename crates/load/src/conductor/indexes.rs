@@ -1,79 +1,35 @@
 //! Adds secondary indexes and foreign keys after the rows.
 //!
-//! A table is created by the dump's own statement, whole. Once it turns out to be large, its
-//! secondary indexes and the foreign keys that hold them are dropped while it is still empty. They
-//! are added again when its rows are in, because sorting once is cheaper than placing each row. The
-//! clauses are the server's own, from `SHOW CREATE TABLE`, so the table ends exactly as it began.
-//! Some keys stay: the clustering key, the key of an `AUTO_INCREMENT` column, and keys whose
-//! position would change.
+//! The indexes of a table are its writer's to drop and to build ([`crate::table_writer`]). What
+//! concerns several tables is here: when they are built, and the foreign keys between them.
 
 use std::sync::Arc;
 
-use refloat_run::Event;
 use refloat_run::progress::{Phase, TableState};
 use refloat_sqltext::{InsertVerb, literal};
-use refloat_wire::Vendor;
 
 use super::Conductor;
 use super::entry::Entry;
-use crate::deferral::{Deferral, split};
 use crate::error::LoadError;
-use crate::link::Link;
-use crate::options::OnError;
 use crate::patience::alter;
-use crate::queue::Task;
-use crate::session::Session;
-use crate::table::{Table, TableDetail};
+use crate::table_writer::Rows;
+use crate::task::Task;
 
 /// Share of the free space in the server's temporary directory that all index builds may use
 /// together.
 const TMPDIR_SHARE: f64 = 0.8;
 
 impl Conductor<'_> {
-    /// Drops what can be deferred from a table that is still empty: secondary indexes and foreign
-    /// keys.
-    pub(super) fn defer(&mut self, index: usize) -> Result<(), LoadError> {
-        let table = Arc::clone(&self.ledger.entries[index].table);
-        if !self.ledger.entries[index]
-            .engine
-            .eq_ignore_ascii_case("innodb")
-            || !table.created
-            || table.rows() > 0
-        {
+    /// Opens the writer of a table that is still empty and turned out to be large.
+    pub(super) fn open_writer(&mut self, index: usize) -> Result<(), LoadError> {
+        let entry = &self.ledger.entries[index];
+        let (table, writer) = (Arc::clone(&entry.table), Arc::clone(&entry.writer));
+        if !entry.engine.eq_ignore_ascii_case("innodb") || !table.created || table.rows() > 0 {
             return Ok(());
         }
         let (create, _) = self.show_create(&table)?;
-        let keep_unique = self.ctx.options.on_error == OnError::Continue;
-        let Some((drops, deferral)) = split(&create, keep_unique) else {
-            return Ok(());
-        };
         self.enter_catalog()?;
-        match self.catalog.exec(format!(
-            "ALTER TABLE {} {}",
-            table.quoted(),
-            drops.join(", ")
-        )) {
-            Ok(_) => {
-                if let Some(detail) = table.detail() {
-                    table.describe(TableDetail {
-                        definition: Some(create),
-                        deferral: Some(deferral.clone()),
-                        ..(*detail).clone()
-                    });
-                }
-                *table.deferral() = deferral;
-                Ok(())
-            }
-            Err(_) if self.ctx.cancel.is_cancelled() => Err(self.ctx.interrupted()),
-            Err(error) if error.server_code().is_some() && !error.is_lost_connection() => {
-                self.ctx.events.note(format!("table {}: indexes are built with the rows, because the server keeps them: {error}", table.label()));
-                Ok(())
-            }
-            Err(error) => Err(LoadError::server(
-                format!("putting off the indexes of table {}", table.label()),
-                error,
-            )),
-        }
+        writer.open(&self.ctx, &mut self.catalog, &table, &create)
     }
 
     /// Gives the catalogue connection the parts of the dump's session that matter to definitions.
@@ -117,30 +73,22 @@ impl Conductor<'_> {
         self.add_foreign_keys_of(index)
     }
 
-    /// The task that follows the rows of a table: building its indexes, if they were deferred.
-    pub(super) fn build_task(&mut self, index: usize) -> Result<Option<Task>, LoadError> {
+    /// The task that follows the rows of a table, if its writer has one.
+    pub(super) fn finish_task(&mut self, index: usize) -> Result<Option<Task>, LoadError> {
         let entry = &mut self.ledger.entries[index];
-        let deferral = entry.table.deferral().clone();
-        let builds = (deferral.keys.len() + deferral.fulltext.len()) as u64;
-        if builds == 0 {
+        let rows = Rows {
+            session: entry.session.clone(),
+            bytes: entry.text_bytes,
+        };
+        let Some(task) = entry.writer.finish(&self.ctx, &entry.table, rows) else {
             return Ok(None);
-        }
+        };
         entry.build_begun = true;
-        let (table, session) = (Arc::clone(&entry.table), entry.session.clone());
-        let bytes = entry.text_bytes;
         if !std::mem::replace(&mut self.sort_budget_set, true) {
             let budget = self.tmpdir_budget()?;
             self.queue.set_sort_budget(budget);
         }
-        self.ctx.progress.plan_builds(builds, bytes * builds);
-        let job = Box::new(move |link: &mut Link| {
-            build(link, &table, session.as_deref(), &deferral, bytes)
-        });
-        Ok(Some(Task {
-            key: index,
-            sorts: bytes,
-            job,
-        }))
+        Ok(Some(task))
     }
 
     /// Waits for the index builds, adds foreign keys once all tables have their indexes, and looks
@@ -257,85 +205,4 @@ impl Conductor<'_> {
         self.ledger.entries[index].is_referred_to = Some((tables, is));
         Ok(is)
     }
-}
-
-/// Adds the keys of one table: all in one pass over the rows, then `FULLTEXT` keys one by one.
-fn build(
-    link: &mut Link,
-    table: &Table,
-    session: Option<&Session>,
-    deferral: &Deferral,
-    bytes: u64,
-) -> Result<(), LoadError> {
-    let ctx = Arc::clone(&link.ctx);
-    let failed = |error| {
-        LoadError::server(
-            format!(
-                "preparing the session for the indexes of table {}",
-                table.label()
-            ),
-            error,
-        )
-    };
-    link.leave_session();
-    let set = session.map_or_else(
-        || "SET SESSION foreign_key_checks = 0".to_owned(),
-        Session::altering_set,
-    );
-    link.conn.exec(set).map_err(failed)?;
-    if link.conn.server().vendor == Vendor::MySql {
-        // Not every version has these; without them the build is only slower. The server allocates
-        // and clears the whole buffer regardless of the table's size (1.2 GiB: 0.14 s).
-        let memory = (ctx.index_memory / ctx.options.threads.max(1) as u64).min(bytes * 2);
-        let threads = ctx.options.threads.clamp(1, 16);
-        for set in [
-            format!(
-                "SET SESSION innodb_ddl_buffer_size = {}",
-                memory.clamp(64 << 10, 4 << 30)
-            ),
-            format!("SET SESSION innodb_ddl_threads = {threads}"),
-            format!("SET SESSION innodb_parallel_read_threads = {threads}"),
-        ] {
-            let _ = link.conn.exec(set);
-        }
-    }
-    let _shown = ctx.progress.table(&table.label(), TableState::Indexing);
-    let mut steps: Vec<(Vec<String>, u64)> = Vec::new();
-    if !deferral.keys.is_empty() {
-        steps.push((deferral.keys.clone(), deferral.keys.len() as u64));
-    }
-    steps.extend(
-        deferral
-            .fulltext
-            .iter()
-            .map(|clause| (vec![clause.clone()], 1)),
-    );
-    for (clauses, builds) in steps {
-        let what = clauses.join(", ");
-        let started = std::time::Instant::now();
-        ctx.events.emit(Event::BuildStarted {
-            table: table.label(),
-            what: what.clone(),
-        });
-        let progress = ctx.progress.build(builds, bytes * builds);
-        let statement = format!("ALTER TABLE {} {what}", table.quoted());
-        alter(&mut link.conn, &ctx, &statement).map_err(|source| LoadError::Index {
-            table: table.label(),
-            what: what.clone(),
-            source,
-        })?;
-        progress.finish();
-        // What is built is no longer missing, even if a later step fails.
-        let mut left = table.deferral();
-        left.keys.retain(|key| !clauses.contains(key));
-        left.fulltext.retain(|key| !clauses.contains(key));
-        drop(left);
-        table.note_built(builds);
-        ctx.events.emit(Event::BuildFinished {
-            table: table.label(),
-            what,
-            seconds: started.elapsed().as_secs_f64(),
-        });
-    }
-    Ok(())
 }

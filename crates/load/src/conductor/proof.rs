@@ -14,8 +14,8 @@ use crate::error::LoadError;
 use crate::link::Link;
 use crate::outcome::Proof;
 use crate::programs::missing;
-use crate::queue::{TASKS, Task};
 use crate::table::Table;
+use crate::task::{TASKS, Task};
 
 impl Conductor<'_> {
     /// Counts rows and compares definitions, in parallel over the tables.

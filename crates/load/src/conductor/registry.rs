@@ -327,7 +327,7 @@ impl Conductor<'_> {
             // Rows cannot be rolled back, so they must not be written twice: write them one after
             // another, in dump order.
             self.ledger.entries[index].ordered = true;
-            self.ledger.entries[index].decided = true;
+            self.ledger.entries[index].opened = true;
         }
         Ok(())
     }

@@ -421,44 +421,42 @@ impl Conductor<'_> {
         if header.verb != InsertVerb::Insert {
             // Every unique key decides which rows are duplicates, so none may be missing.
             self.build_now(index)?;
-            self.ledger.entries[index].decided = true;
+            self.ledger.entries[index].opened = true;
         }
         Ok(())
     }
 
-    /// Hands a piece to the workers, or keeps it until it is decided whether the table's indexes
-    /// are deferred.
+    /// Hands a piece to the workers, or keeps it until it is known whether the table is large.
     pub(super) fn add(&mut self, index: usize, head: &Head, piece: Piece) -> Result<(), LoadError> {
-        if self.ledger.entries[index].decided {
-            return self
-                .queue
-                .push(head, piece, self.ledger.entries[index].ordered);
+        if self.ledger.entries[index].opened {
+            return self.push(index, head, piece);
         }
         if let Some(size) = self.place.size_known {
             // Several tables are read at once, and none may hold rows in memory just to find out
             // whether it is large.
-            self.decide(index, size >= self.ctx.options.defer_min_bytes as u64)?;
-            self.ledger.entries[index].decided = true;
-            return self
-                .queue
-                .push(head, piece, self.ledger.entries[index].ordered);
+            self.open_table(index, size >= self.ctx.options.defer_min_bytes as u64)?;
+            return self.push(index, head, piece);
         }
         self.place.waiting_bytes += piece.len();
         self.place.waiting.push((head.clone(), piece));
         if self.place.waiting_bytes < self.ctx.options.defer_min_bytes {
             return Ok(());
         }
-        self.decide(index, true)?;
+        self.open_table(index, true)?;
         self.push_waiting(index)
     }
 
     fn push_waiting(&mut self, index: usize) -> Result<(), LoadError> {
         self.place.waiting_bytes = 0;
         for (head, piece) in std::mem::take(&mut self.place.waiting) {
-            self.queue
-                .push(&head, piece, self.ledger.entries[index].ordered)?;
+            self.push(index, &head, piece)?;
         }
         Ok(())
+    }
+
+    fn push(&self, index: usize, head: &Head, piece: Piece) -> Result<(), LoadError> {
+        let entry = &self.ledger.entries[index];
+        self.queue.push(&entry.writer, head, piece, entry.ordered)
     }
 
     /// [`Conductor::add`], with pieces cut so that they form chunks of exactly `limit` rows.
@@ -490,15 +488,14 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Decides whether the table's indexes and foreign keys are deferred: only if it is known to be
-    /// `large`.
-    fn decide(&mut self, index: usize, large: bool) -> Result<(), LoadError> {
-        if self.ledger.entries[index].decided {
+    /// Begins the rows of a table. Its writer prepares it only if it is known to be `large`.
+    fn open_table(&mut self, index: usize, large: bool) -> Result<(), LoadError> {
+        if self.ledger.entries[index].opened {
             return Ok(());
         }
-        self.ledger.entries[index].decided = true;
+        self.ledger.entries[index].opened = true;
         if large && self.ctx.defers_indexes() {
-            self.defer(index)?;
+            self.open_writer(index)?;
         }
         Ok(())
     }
@@ -508,9 +505,9 @@ impl Conductor<'_> {
         let Some(index) = self.place.current.take() else {
             return Ok(());
         };
-        self.decide(index, false)?;
+        self.open_table(index, false)?;
         self.push_waiting(index)?;
-        let then = self.build_task(index)?;
+        let then = self.finish_task(index)?;
         self.queue.flush(index, then)
     }
 

@@ -81,7 +81,7 @@ impl Conductor<'_> {
         entry.definition = Some(fingerprint(&original));
         entry.engine = engine_of(&create);
         entry.versioned = is_versioned(&create);
-        entry.decided = described;
+        entry.opened = described;
         if let Some(deferral) = detail.deferral.clone() {
             *table.deferral() = deferral.lacking(&create);
         }

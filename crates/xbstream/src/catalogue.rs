@@ -184,8 +184,7 @@ impl Catalogue {
 
     /// The files whose paths begin so.
     fn within(&self, prefix: &[u8]) -> impl Iterator<Item = (&Box<[u8]>, &File)> {
-        let from = (Bound::Included(prefix), Bound::Unbounded);
-        let files = self.files.range::<[u8], _>(from);
+        let files = self.files.range::<[u8], _>(onwards(prefix));
         files.take_while(move |(path, _)| path.starts_with(prefix))
     }
 
@@ -246,11 +245,10 @@ impl Catalogue {
         };
         let mut gone = Vec::new();
         if is_folder {
-            for folder in &self.folders {
-                if **folder == *path || folder.starts_with(&prefix) {
-                    gone.push(Gone::Folder(folder.clone()));
-                }
-            }
+            gone.push(Gone::Folder(path.into()));
+            let below = self.folders.range::<[u8], _>(onwards(&prefix));
+            let below = below.take_while(|folder| folder.starts_with(&prefix));
+            gone.extend(below.cloned().map(Gone::Folder));
         }
         for (path, file) in self.within(&prefix) {
             if file.open {
@@ -269,6 +267,10 @@ impl Catalogue {
         }
         Ok(Effect::Removes(gone))
     }
+}
+
+fn onwards(prefix: &[u8]) -> (Bound<&[u8]>, Bound<&[u8]>) {
+    (Bound::Included(prefix), Bound::Unbounded)
 }
 
 /// The end of a piece, if a file can be as long.

@@ -19,7 +19,8 @@ const PIECE: usize = 10 << 20;
 /// Small writes to a file are gathered into pieces as the tools gather them: a write that does not
 /// leave room sends what was gathered, and then goes by itself. So mbstream that reads the same
 /// files in the same blocks writes the same bytes. Memory: 10 MiB for each open file that has
-/// that much.
+/// that much. The output gets each chunk in one or two writes, small ones too: a
+/// [`std::io::BufWriter`] helps where there are many small files.
 ///
 /// What a [`crate::Reader`] would refuse is refused here already. After an error the stream is of
 /// no use.

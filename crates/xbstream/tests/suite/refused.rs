@@ -267,3 +267,26 @@ fn after_an_error_there_is_nothing() {
         Problem::Failed
     ));
 }
+
+// Not refused: a database is dropped, and another file may have its name.
+#[test]
+fn folders_go_with_all_in_them() {
+    let names = ["d/a", "d/e/f", "d/e/g/h", "d-e/a", "d.x"];
+    let mut stream: Vec<u8> = names.iter().flat_map(|name| file(name, b"x")).collect();
+    stream.extend([remove("d/a"), remove("d"), remove("d"), file("d", b"x")].concat());
+    let seen = operations(&stream, Dialect::MariaDb).unwrap();
+    let tail: Vec<_> = seen.iter().skip(3 * names.len()).map(String::as_str).collect();
+    assert_eq!(
+        tail[..8],
+        [
+            r#"Remove { path: "d/a" }"#,
+            r#"Remove { path: "d/e/g/h" }"#,
+            r#"Remove { path: "d/e/f" }"#,
+            r#"RemoveFolder { path: "d/e/g" }"#,
+            r#"RemoveFolder { path: "d/e" }"#,
+            r#"RemoveFolder { path: "d" }"#,
+            r#"Ignored { path: "d", why: NothingToRemove }"#,
+            r#"Open { path: "d" }"#,
+        ]
+    );
+}

@@ -75,7 +75,7 @@ impl<W: Write> Writer<W> {
     /// Adds bytes to a file that has begun.
     pub fn write(&mut self, path: impl AsRef<Path>, mut bytes: &[u8]) -> Result<(), Error> {
         let path = as_bytes(path.as_ref());
-        let mut file = self.take(path)?;
+        let (name, mut file) = self.take(path)?;
         while file.bytes.len() + bytes.len() >= PIECE {
             self.send(path, &mut file)?;
             let (piece, rest) = bytes.split_at(bytes.len().min(PIECE));
@@ -83,7 +83,7 @@ impl<W: Write> Writer<W> {
             bytes = rest;
         }
         file.bytes.extend_from_slice(bytes);
-        self.open.insert(path.into(), file);
+        self.open.insert(name, file);
         Ok(())
     }
 
@@ -105,7 +105,7 @@ impl<W: Write> Writer<W> {
         if whole > CHUNK_LIMIT {
             return Err(self.error(path, Problem::TooLong { length: whole }));
         }
-        let mut file = self.take(path)?;
+        let (name, mut file) = self.take(path)?;
         self.send(path, &mut file)?;
         let offset = file.offset;
         self.check(path, Body::Sparse { offset }, length, map, &[])?;
@@ -127,7 +127,7 @@ impl<W: Write> Writer<W> {
         self.out(path, bytes)?;
         let holes: u64 = map.iter().map(|run| u64::from(run.skip)).sum();
         file.offset += holes + length;
-        self.open.insert(path.into(), file);
+        self.open.insert(name, file);
         Ok(())
     }
 
@@ -135,7 +135,7 @@ impl<W: Write> Writer<W> {
     pub fn seek(&mut self, path: impl AsRef<Path>, offset: u64) -> Result<(), Error> {
         let path = as_bytes(path.as_ref());
         self.only(Dialect::MariaDb, path)?;
-        let mut file = self.take(path)?;
+        let (name, mut file) = self.take(path)?;
         self.send(path, &mut file)?;
         self.tell(path, &mut file)?;
         self.check(path, Body::Seek { offset }, 0, &[], &[])?;
@@ -143,14 +143,14 @@ impl<W: Write> Writer<W> {
         head.extend_from_slice(&offset.to_le_bytes());
         self.out(path, &head)?;
         file.offset = offset;
-        self.open.insert(path.into(), file);
+        self.open.insert(name, file);
         Ok(())
     }
 
     /// Ends a file that has begun.
     pub fn end(&mut self, path: impl AsRef<Path>) -> Result<(), Error> {
         let path = as_bytes(path.as_ref());
-        let mut file = self.take(path)?;
+        let (_, mut file) = self.take(path)?;
         self.send(path, &mut file)?;
         self.tell(path, &mut file)?;
         self.check(path, Body::End, 0, &[], &[])?;
@@ -203,8 +203,8 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    fn take(&mut self, path: &[u8]) -> Result<Gathered, Error> {
-        let file = self.open.remove(path);
+    fn take(&mut self, path: &[u8]) -> Result<(Box<[u8]>, Gathered), Error> {
+        let file = self.open.remove_entry(path);
         file.ok_or_else(|| self.error(path, Problem::NotBegun))
     }
 

@@ -243,6 +243,16 @@ fn definitions_change_meanwhile(kind: ServerKind) {
     theirs.retain(|path, _| !left.contains(path));
     assert!(ours == theirs);
     assert!(!backup.ours().join("gone").exists());
+    let output = program(&server, "mariadb-backup")
+        .args(["--no-defaults", "--prepare"])
+        .arg(format!("--target-dir={}", backup.ours().display()))
+        .output()
+        .expect("mariadb-backup starts");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 // Hazard of streams: tables are dropped, renamed, truncated, replaced and created, and logs rotate,

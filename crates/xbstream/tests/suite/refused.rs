@@ -275,7 +275,11 @@ fn folders_go_with_all_in_them() {
     let mut stream: Vec<u8> = names.iter().flat_map(|name| file(name, b"x")).collect();
     stream.extend([remove("d/a"), remove("d"), remove("d"), file("d", b"x")].concat());
     let seen = operations(&stream, Dialect::MariaDb).unwrap();
-    let tail: Vec<_> = seen.iter().skip(3 * names.len()).map(String::as_str).collect();
+    let tail: Vec<_> = seen
+        .iter()
+        .skip(3 * names.len())
+        .map(String::as_str)
+        .collect();
     assert_eq!(
         tail[..8],
         [

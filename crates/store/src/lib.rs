@@ -24,6 +24,7 @@ mod input;
 mod pump;
 mod raw;
 mod sniff;
+pub mod storage;
 mod tail;
 
 pub use archive::{ArchiveError, Unpacked, unpack};

@@ -1,0 +1,290 @@
+//! A folder of this machine as a storage.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Seek as _, SeekFrom, Write};
+use std::ops::Range;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+use super::{Existing, Object, Storage, StorageError, StorageErrorKind, Upload, check_name};
+
+/// What files are called that are not complete. No object has such a name.
+const UNFINISHED: &str = ".unfinished-";
+/// Unfinished files older than this belong to no running process.
+const OLD: Duration = Duration::from_secs(24 * 3600);
+/// Several writers make a disk seek; two keep it busy while one of them syncs.
+const TRANSFERS: usize = 2;
+
+/// Objects as files of a folder. The folder is made with the first object; it and the files in it
+/// are accessible to their owner only.
+pub struct LocalFolder {
+    root: PathBuf,
+    url: String,
+}
+
+impl LocalFolder {
+    /// The storage in this folder, which need not exist yet.
+    pub fn new(root: &Path) -> Self {
+        Self {
+            root: root.to_owned(),
+            url: root.display().to_string(),
+        }
+    }
+
+    fn failed(&self, name: &str, doing: &'static str) -> impl FnOnce(io::Error) -> StorageError {
+        move |source| StorageError::from_io(&self.url, name, doing, source)
+    }
+
+    fn path(&self, name: &str) -> Result<PathBuf, StorageError> {
+        check_name(&self.url, name)?;
+        Ok(self.root.join(name))
+    }
+
+    /// All files, unfinished ones too, with their paths below the root.
+    fn files(&self) -> io::Result<Vec<(String, fs::Metadata)>> {
+        let mut found = Vec::new();
+        let mut folders = vec![String::new()];
+        while let Some(folder) = folders.pop() {
+            let entries = match fs::read_dir(self.root.join(&folder)) {
+                Ok(entries) => entries,
+                // Another process may have removed it meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            for entry in entries {
+                let entry = entry?;
+                let Ok(part) = entry.file_name().into_string() else {
+                    continue;
+                };
+                let path = if folder.is_empty() {
+                    part
+                } else {
+                    format!("{folder}/{part}")
+                };
+                match entry.metadata() {
+                    Ok(meta) if meta.is_dir() => folders.push(path),
+                    Ok(meta) if meta.is_file() => found.push((path, meta)),
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                    _ => {}
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl Storage for LocalFolder {
+    fn url(&self) -> &str {
+        &self.url
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<Object>, StorageError> {
+        let mut objects: Vec<Object> = self
+            .files()
+            .map_err(self.failed(prefix, "listing"))?
+            .into_iter()
+            .filter(|(name, _)| name.starts_with(prefix) && check_name(&self.url, name).is_ok())
+            .map(|(name, meta)| Object {
+                name,
+                size: meta.len(),
+            })
+            .collect();
+        objects.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(objects)
+    }
+
+    fn size(&self, name: &str) -> Result<u64, StorageError> {
+        let path = self.path(name)?;
+        let meta = fs::metadata(path).map_err(self.failed(name, "looking at"))?;
+        if meta.is_file() {
+            Ok(meta.len())
+        } else {
+            Err(StorageError::new(
+                &self.url,
+                name,
+                "looking at",
+                StorageErrorKind::NotFound,
+            ))
+        }
+    }
+
+    fn read(&self, name: &str, range: Range<u64>) -> Result<Box<dyn Read + Send>, StorageError> {
+        let path = self.path(name)?;
+        let open = || {
+            let mut file = File::open(&path)?;
+            file.seek(SeekFrom::Start(range.start))?;
+            Ok(file)
+        };
+        let file = open().map_err(self.failed(name, "reading"))?;
+        Ok(Box::new(file.take(range.end.saturating_sub(range.start))))
+    }
+
+    fn create(&self, name: &str, existing: Existing) -> Result<Box<dyn Upload>, StorageError> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let path = self.path(name)?;
+        if existing == Existing::Keep && path.exists() {
+            return Err(StorageError::new(
+                &self.url,
+                name,
+                "creating",
+                StorageErrorKind::Exists,
+            ));
+        }
+        let folder = path.parent().unwrap_or(&self.root).to_owned();
+        let begin = || {
+            make_folders(&folder)?;
+            loop {
+                let count = COUNT.fetch_add(1, Ordering::Relaxed);
+                let unfinished = folder.join(format!("{UNFINISHED}{}-{count}", std::process::id()));
+                let opened = OpenOptions::new()
+                    .write(true)
+                    .create_new(true)
+                    .mode(0o600)
+                    .open(&unfinished);
+                match opened {
+                    Ok(file) => return Ok((unfinished, file)),
+                    // A process of the same number, on another machine or earlier.
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        };
+        let (unfinished, file) = begin().map_err(self.failed(name, "creating"))?;
+        Ok(Box::new(LocalUpload {
+            file,
+            unfinished: Some(unfinished),
+            folder,
+            path,
+            existing,
+            url: self.url.clone(),
+            name: name.to_owned(),
+        }))
+    }
+
+    fn delete(&self, name: &str) -> Result<(), StorageError> {
+        let path = self.path(name)?;
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(self.failed(name, "deleting")(error)),
+            Ok(()) => {}
+        }
+        let folder = path.parent().unwrap_or(&self.root);
+        sync_folder(folder).map_err(self.failed(name, "deleting"))?;
+        // Folders exist for the sake of objects. One that holds others stays.
+        let empty = folder
+            .ancestors()
+            .take_while(|&above| above != self.root && above.starts_with(&self.root));
+        for folder in empty {
+            if fs::remove_dir(folder).is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn sweep(&self) -> Result<u64, StorageError> {
+        let mut removed = 0;
+        let now = SystemTime::now();
+        for (name, meta) in self.files().map_err(self.failed("", "listing"))? {
+            let last = name.rsplit('/').next().unwrap_or_default();
+            let is_old = meta
+                .modified()
+                .is_ok_and(|at| now.duration_since(at).is_ok_and(|age| age > OLD));
+            if last.starts_with(UNFINISHED) && is_old {
+                fs::remove_file(self.root.join(&name)).map_err(self.failed(&name, "removing"))?;
+                removed += 1;
+            }
+        }
+        Ok(removed)
+    }
+
+    fn transfers(&self) -> usize {
+        TRANSFERS
+    }
+}
+
+/// A file under another name, until it is complete.
+struct LocalUpload {
+    file: File,
+    /// `None` once it has its own name.
+    unfinished: Option<PathBuf>,
+    folder: PathBuf,
+    path: PathBuf,
+    existing: Existing,
+    url: String,
+    name: String,
+}
+
+impl Write for LocalUpload {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Upload for LocalUpload {
+    fn finish(mut self: Box<Self>) -> Result<(), StorageError> {
+        let mut publish = || {
+            self.file.sync_all()?;
+            let Some(unfinished) = &self.unfinished else {
+                return Ok(());
+            };
+            let flags = match self.existing {
+                Existing::Keep => RenameFlags::NOREPLACE,
+                Existing::Replace => RenameFlags::empty(),
+            };
+            match renameat_with(CWD, unfinished, CWD, &self.path, flags) {
+                // Network file systems do not know the flag; a second name is as good.
+                Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOTSUP)
+                    if self.existing == Existing::Keep =>
+                {
+                    fs::hard_link(unfinished, &self.path)?;
+                    fs::remove_file(unfinished)?;
+                }
+                other => other?,
+            }
+            self.unfinished = None;
+            sync_folder(&self.folder)
+        };
+        let done = publish();
+        done.map_err(|source| StorageError::from_io(&self.url, &self.name, "completing", source))
+    }
+}
+
+impl Drop for LocalUpload {
+    fn drop(&mut self) {
+        if let Some(unfinished) = &self.unfinished {
+            let _ = fs::remove_file(unfinished);
+        }
+    }
+}
+
+/// Makes a folder and those above it, and syncs each folder that got a new one.
+fn make_folders(folder: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Ok(()) => sync_folder(folder.parent().unwrap_or(Path::new("/"))),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let above = folder.parent().filter(|above| *above != Path::new(""));
+            make_folders(above.ok_or(error)?)?;
+            make_folders(folder)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    let folder = if folder == Path::new("") {
+        Path::new(".")
+    } else {
+        folder
+    };
+    File::open(folder)?.sync_all()
+}

@@ -9,7 +9,7 @@ mod plan;
 use std::time::{Duration, Instant};
 
 use refloat_host::{Control, ControlError, HostError, StartAs, place};
-use refloat_run::Run;
+use refloat_run::{Refusal, Run};
 use serde::{Deserialize, Serialize};
 
 use crate::join::{Joining, Seen, look};
@@ -82,8 +82,8 @@ pub struct Begun {
 #[derive(Debug, thiserror::Error)]
 pub enum BootstrapError {
     /// No node may bootstrap it as things are.
-    #[error("{}", .0.join("; "))]
-    Refused(Vec<String>),
+    #[error("{}", Refusal::reasons(.0))]
+    Refused(Vec<Refusal>),
     /// More than one node might.
     #[error("which node is to begin the cluster is not clear: {}", .0.join("; "))]
     Unclear(Vec<String>),

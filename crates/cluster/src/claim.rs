@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 
 use refloat_host::{Host, HostError};
-use refloat_run::Owner;
+use refloat_run::{Owner, Refusal};
 use serde::{Deserialize, Serialize};
 
 use crate::member::Member;
@@ -19,6 +19,11 @@ use crate::work::{OpenWork, WorkKind};
 const CLAIM: &str = "refloat-restore.json";
 /// Claim of a maintenance, in the data directory of the maintained node.
 const MAINTAINED: &str = "refloat-maintain.json";
+
+/// What to do about a restore that a claim shows.
+const END_RESTORE: &str = "Wait for its end. One that was killed on a machine that cannot be seen from here goes on when its command is given again with --take-over, and ends with --give-up. The file may be removed when you know that nobody goes on with it.";
+/// What to do about a maintenance that a claim shows.
+const END_MAINTENANCE: &str = "Wait for its end. One that was killed ends with --end where it was begun; the file may be removed when you know that it has ended.";
 
 /// Which process drives a restore, or maintains a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,30 +68,35 @@ impl Claim {
     }
 }
 
-/// One sentence for each restore of these nodes that another process drives, may drive or has left
+/// Each restore of these nodes that another process drives, may drive or has left
 /// unfinished. Claims that cannot be read are skipped.
-pub fn restores_elsewhere(members: &[Member], view: &ClusterView) -> Vec<String> {
+pub fn restores_elsewhere(members: &[Member], view: &ClusterView) -> Vec<Refusal> {
     elsewhere(members, view, WorkKind::Restore)
 }
 
-/// One sentence for each maintenance of these nodes that another process drives or may drive.
-pub fn maintenances_elsewhere(members: &[Member], view: &ClusterView) -> Vec<String> {
+/// Each maintenance of these nodes that another process drives or may drive.
+pub fn maintenances_elsewhere(members: &[Member], view: &ClusterView) -> Vec<Refusal> {
     elsewhere(members, view, WorkKind::Maintenance)
 }
 
-fn elsewhere(members: &[Member], view: &ClusterView, doing: WorkKind) -> Vec<String> {
+fn elsewhere(members: &[Member], view: &ClusterView, doing: WorkKind) -> Vec<Refusal> {
     let mut found = Vec::new();
     for (member, node) in members.iter().zip(&view.nodes) {
         let Some(host) = &member.host else {
             continue;
         };
         let datadir = member.folder_by(node.state.as_ref());
-        let (path, what) = match doing {
+        let (path, what, hint) = match doing {
             WorkKind::Restore => (
                 Claim::path(&datadir),
                 "a restore of the cluster that it belongs to",
+                END_RESTORE,
             ),
-            WorkKind::Maintenance => (Claim::path_of(doing, &datadir), "a maintenance of it"),
+            WorkKind::Maintenance => (
+                Claim::path_of(doing, &datadir),
+                "a maintenance of it",
+                END_MAINTENANCE,
+            ),
         };
         let Ok(Some(claim)) = Claim::read(host, &path) else {
             continue;
@@ -94,8 +104,9 @@ fn elsewhere(members: &[Member], view: &ClusterView, doing: WorkKind) -> Vec<Str
         // A maintenance also shows on its node and on those that hold write-sets. An abandoned
         // restore shows nowhere else.
         let left = doing == WorkKind::Restore && claim.driver.alive() == Some(false);
+        let mut add = |reason: String| found.push(Refusal::new(reason).hint(hint));
         if left {
-            found.push(format!(
+            add(format!(
                 "{}: {what} has not ended, and process {} on {} does not drive it any more (run {}; {} on {} says so)",
                 member.name,
                 claim.driver.pid,
@@ -106,7 +117,7 @@ fn elsewhere(members: &[Member], view: &ClusterView, doing: WorkKind) -> Vec<Str
             ));
         }
         if let Some(who) = claim.of_another() {
-            found.push(format!(
+            add(format!(
                 "{}: {who} {what} (run {}; {} on {} says so, and goes when it ends)",
                 member.name,
                 claim.run,

@@ -9,6 +9,7 @@ mod choose;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use refloat_run::Refusal;
 use refloat_run::settings::{GCACHE_MEMORY, GCACHE_PURGE, PlannedChange};
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,9 @@ use crate::node::{HEADER, NodeState, Role};
 use crate::view::ClusterView;
 use choose::choose_holders;
 pub(crate) use choose::plan_hold_of;
+
+/// What to do where nodes are not as they have to be.
+const SEE_STATUS: &str = "`refloat cluster status` shows what every node says.";
 
 /// How a node keeps write-sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -155,7 +159,11 @@ impl Holder {
 ///
 /// # Errors
 /// Every reason why the node must not leave, or why the write-sets cannot be kept.
-pub fn plan_hold(view: &ClusterView, node: &str, wish: &HoldWish) -> Result<HoldPlan, Vec<String>> {
+pub fn plan_hold(
+    view: &ClusterView,
+    node: &str,
+    wish: &HoldWish,
+) -> Result<HoldPlan, Vec<Refusal>> {
     may_leave(view, node)?;
     let (at, leaving) = leaving(view, node)?;
     let others: Vec<(usize, &NodeState)> =
@@ -163,10 +171,14 @@ pub fn plan_hold(view: &ClusterView, node: &str, wish: &HoldWish) -> Result<Hold
     let mut against = Vec::new();
     for (other, state) in &others {
         if let Some(seqno) = state.gcache.frozen_at {
-            against.push(format!(
+            let reason = format!(
                 "{} holds write-sets from {seqno} on already (gcache.freeze_purge_at_seqno): somebody else does the same just now, or has forgotten to undo it",
                 view.nodes[*other].name
-            ));
+            );
+            against.push(
+                Refusal::new(reason)
+                    .hint("`refloat settings list` shows what runs of refloat have left."),
+            );
         }
     }
     if !against.is_empty() {
@@ -182,9 +194,9 @@ pub fn plan_hold(view: &ClusterView, node: &str, wish: &HoldWish) -> Result<Hold
         .chain([leaving])
         .collect();
     let mut plan = plan.at_the_rate_of(&others_and_it);
-    choose_holders(view, &others, &mut plan, wish).map_err(|against| vec![against])?;
+    choose_holders(view, &others, &mut plan, wish).map_err(|against| vec![against.into()])?;
     if plan.holders.is_empty() {
-        return Err(plan.warnings);
+        return Err(plan.warnings.into_iter().map(Refusal::from).collect());
     }
     warn(view, leaving, &mut plan);
     Ok(plan)
@@ -196,7 +208,7 @@ pub fn plan_hold(view: &ClusterView, node: &str, wish: &HoldWish) -> Result<Hold
 ///
 /// # Errors
 /// Every node that is not there, or not synced.
-pub fn rolling_order(view: &ClusterView) -> Result<Vec<String>, Vec<String>> {
+pub fn rolling_order(view: &ClusterView) -> Result<Vec<String>, Vec<Refusal>> {
     let mut nodes = Vec::new();
     let mut against = Vec::new();
     for node in &view.nodes {
@@ -231,24 +243,23 @@ fn asked_for_copies(view: &ClusterView, at: usize, node_name: &str) -> bool {
 ///
 /// # Errors
 /// Every reason against it.
-pub(crate) fn may_leave(view: &ClusterView, node: &str) -> Result<(), Vec<String>> {
+pub(crate) fn may_leave(view: &ClusterView, node: &str) -> Result<(), Vec<Refusal>> {
     let (at, _) = leaving(view, node)?;
     if view.serving().any(|(other, _)| other != at) {
         return Ok(());
     }
-    Err(vec![format!(
+    let reason = format!(
         "no other node answers, is synced and takes statements: with {node} the last one would go"
-    )])
+    );
+    Err(vec![Refusal::new(reason).hint(SEE_STATUS)])
 }
 
 /// The node that goes away, if it is there.
-fn leaving<'a>(view: &'a ClusterView, node: &str) -> Result<(usize, &'a NodeState), Vec<String>> {
+fn leaving<'a>(view: &'a ClusterView, node: &str) -> Result<(usize, &'a NodeState), Vec<Refusal>> {
     let Some(at) = view.nodes.iter().position(|one| one.name == node) else {
         let names: Vec<&str> = view.nodes.iter().map(|one| one.name.as_str()).collect();
-        return Err(vec![format!(
-            "no node is called {node}; there are {}",
-            names.join(", ")
-        )]);
+        let reason = format!("no node is called {node}; there are {}", names.join(", "));
+        return Err(vec![reason.into()]);
     };
     let primary = view
         .nodes
@@ -256,27 +267,27 @@ fn leaving<'a>(view: &'a ClusterView, node: &str) -> Result<(usize, &'a NodeStat
         .filter(|one| one.primary().is_some())
         .count();
     if primary > 0 && (view.quorum.uuid.is_none() || view.quorum.view.is_none()) {
-        return Err(vec![
-            "the nodes disagree on who belongs to the cluster: `refloat cluster status` shows what each says"
-                .to_owned(),
-        ]);
+        let reason = "the nodes disagree on who belongs to the cluster";
+        return Err(vec![Refusal::new(reason).hint(SEE_STATUS)]);
     }
     match &view.nodes[at].state {
-        None => Err(vec![format!(
-            "{node} does not answer ({})",
-            view.nodes[at]
-                .unreachable
-                .as_deref()
-                .unwrap_or("no reason is known")
-        )]),
-        Some(state) if !state.primary || state.role != Role::Synced => Err(vec![format!(
-            "{node} is {} and not Synced: it is no node that comes back with what it misses from now on",
-            if state.state.is_empty() {
-                "not part of the cluster"
-            } else {
-                &state.state
-            }
-        )]),
+        None => {
+            let why = view.nodes[at].unreachable.as_deref();
+            let why = why.unwrap_or("no reason is known");
+            let refusal = Refusal::new(format!("{node} does not answer ({why})"));
+            let hint = format!("`refloat cluster rejoin {node}` brings it back when it is down.");
+            Err(vec![refusal.hint(hint)])
+        }
+        Some(state) if !state.primary || state.role != Role::Synced => {
+            let is = match state.state.as_str() {
+                "" => "not part of the cluster",
+                said => said,
+            };
+            let reason = format!(
+                "{node} is {is} and not Synced: it is no node that comes back with what it misses from now on"
+            );
+            Err(vec![Refusal::new(reason).hint(SEE_STATUS)])
+        }
         Some(state) => Ok((at, state)),
     }
 }
@@ -376,7 +387,7 @@ mod tests {
         // nothing.
         let more = plan_hold(&all(), "n1", &wish(60, Some(5 << 30))).unwrap_err();
         assert!(
-            more[0].contains("n2 cannot keep 5368709120 bytes"),
+            more[0].reason.contains("n2 cannot keep 5368709120 bytes"),
             "{more:?}"
         );
         let small = plan_hold(&all(), "n1", &wish(60, Some(1 << 20))).unwrap();
@@ -402,7 +413,9 @@ mod tests {
         let all = view(vec![Some(state(&BUSY, &frozen)), Some(state(&BUSY, can))]);
         let against = plan_hold(&all, "n2", &wish(60, None)).unwrap_err();
         assert!(
-            against[0].contains("n1 holds write-sets from 77 on already"),
+            against[0]
+                .reason
+                .contains("n1 holds write-sets from 77 on already"),
             "{against:?}"
         );
     }
@@ -412,9 +425,7 @@ mod tests {
         let ring = "gcache.size = 128M";
         let one = |values: &[(&str, &str)]| Some(state(values, ring));
         let why = |view: &ClusterView, node: &str| {
-            plan_hold(view, node, &wish(60, None))
-                .unwrap_err()
-                .join("; ")
+            Refusal::reasons(&plan_hold(view, node, &wish(60, None)).unwrap_err())
         };
         assert!(why(&view(vec![one(&[]), None]), "n1").contains("the last one would go"));
         assert!(why(&view(vec![None, one(&[])]), "n1").contains("n1 does not answer"));

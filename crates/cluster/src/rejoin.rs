@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use refloat_host::{Control, ControlError};
-use refloat_run::Run;
+use refloat_run::{Refusal, Run};
 use serde::{Deserialize, Serialize};
 
 use crate::history::{History, Parting};
@@ -123,8 +123,8 @@ pub struct Rejoined {
 #[derive(Debug, thiserror::Error)]
 pub enum RejoinError {
     /// It must not be started as things are.
-    #[error("{}", .0.join("; "))]
-    Refused(Vec<String>),
+    #[error("{}", Refusal::reasons(.0))]
+    Refused(Vec<Refusal>),
     /// It would take a full copy, which the user has not allowed.
     #[error("{node} needs a full copy (SST): {reason}")]
     NeedsCopy {

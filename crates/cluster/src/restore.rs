@@ -36,7 +36,7 @@ use std::time::Duration;
 
 use refloat_host::Control;
 use refloat_load::{GaleraMode, LoadOptions, looks_whole, refused, text_bytes};
-use refloat_run::{Run, RunDirError, RunId};
+use refloat_run::{Refusal, Run, RunDirError, RunId};
 use serde::Serialize;
 
 use crate::advise::Candidate;
@@ -154,7 +154,7 @@ pub fn plan_restore(
         Ok(measured) => plan = before_anything_stops(measured, members, load)?,
         Err(RestoreError::Refused(against)) => plan.warnings.push(format!(
             "the other way takes less time, and something stands against it: {}",
-            against.join("; ")
+            Refusal::reasons(&against)
         )),
         Err(error) => return Err(error),
     }
@@ -340,10 +340,9 @@ impl Restore<'_> {
 
     fn control(&self, at: usize) -> Result<&Control, RestoreError> {
         self.controls[at].ok_or_else(|| {
-            RestoreError::Refused(vec![format!(
-                "nothing is said about how {} is started and stopped",
-                self.members[at].name
-            )])
+            let name = &self.members[at].name;
+            let reason = format!("nothing is said about how {name} is started and stopped");
+            RestoreError::Refused(vec![reason.into()])
         })
     }
 

@@ -815,7 +815,10 @@ fn what_is_frozen_outlasts_the_ring(place: &Place<'_>, application: &Application
             disk: vec![None; 3],
         };
         let against = plan_hold(&view, &place.members[0].name, &wish).unwrap_err();
-        assert!(against[0].contains("holds write-sets from"), "{against:?}");
+        assert!(
+            against[0].reason.contains("holds write-sets from"),
+            "{against:?}"
+        );
     });
     let outcome = place.comes_back(1, &plan, &mut work);
     assert!(

@@ -80,6 +80,11 @@ fn classify(error: &anyhow::Error) -> (Exit, Vec<String>) {
     (Exit::Failed, Vec::new())
 }
 
+/// What the user can do about `error`: sentences.
+pub fn hints_of(error: &anyhow::Error) -> Vec<String> {
+    classify(error).1
+}
+
 /// The result of a run that `error` stopped.
 pub fn result_of(error: &anyhow::Error) -> RunResult {
     match classify(error).0 {
@@ -362,6 +367,23 @@ mod tests {
             alone.contains("others are down with their old data"),
             "{alone}"
         );
+    }
+
+    #[test]
+    fn what_a_step_needs_of_a_node_is_a_hint() {
+        let error = RestoreError::Node {
+            step: refloat_cluster::RestoreStep::Stop,
+            node: "db2".to_owned(),
+            wrong: Refusal::new("it runs again").hint("Stop it."),
+        };
+        let (exit, hints) = of_restore(&error).unwrap();
+        assert_eq!((exit, hints[0].as_str()), (Exit::Failed, "Stop it."));
+        assert_eq!(error.to_string(), "stop db2: it runs again");
+        let error = RejoinError::Refused(vec![Refusal::new("a").hint("B."), "c".into()]);
+        assert_eq!(error.to_string(), "a; c");
+        let (exit, hints) = of_rejoin(&error);
+        assert_eq!(exit, Exit::Refused);
+        assert_eq!(hints, ["B.", "Nothing was started."]);
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub fn record(
         result,
         seconds,
         message: error.map(|error| exit::redact(&exit::chain_text(error))),
+        hints: error.map(exit::hints_of).unwrap_or_default(),
         summary,
     };
     if let Err(error) = run.dir.write(RunDir::OUTCOME, &last) {

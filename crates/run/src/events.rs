@@ -160,6 +160,9 @@ pub struct Outcome {
     pub seconds: f64,
     /// The error message, if the run failed with one.
     pub message: Option<String>,
+    /// What the user can do about that error: sentences.
+    #[serde(default)]
+    pub hints: Vec<String>,
     /// Summary in the form that the command documents.
     pub summary: serde_json::Value,
 }
@@ -367,6 +370,7 @@ mod tests {
                     result: RunResult::ProofFailed,
                     seconds: 1.5,
                     message: Some("one row is missing".into()),
+                    hints: vec!["Load it again.".into()],
                     summary: serde_json::Value::Null,
                 },
             },

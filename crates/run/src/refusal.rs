@@ -1,18 +1,77 @@
-//! Why something is refused before it begins.
+//! Why something is refused, or does not go on.
 
 use std::fmt;
 
-/// One reason why a run was refused, and what the user can do about it.
+/// One thing that stands against what was asked for, and what the user can do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// What is wrong: a fragment of a sentence, without a full stop.
+    /// What is wrong, and where: a fragment of a sentence, without a full stop.
     pub reason: String,
-    /// What the user can do about it: sentences.
+    /// What the user can do about it: sentences. Empty: the reason says all.
     pub hint: String,
+}
+
+impl Refusal {
+    /// A refusal without a hint.
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            hint: String::new(),
+        }
+    }
+
+    /// Says what the user can do about it.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = hint.into();
+        self
+    }
+
+    /// All reasons, in one line.
+    pub fn reasons(all: &[Self]) -> String {
+        let reasons: Vec<&str> = all.iter().map(|one| one.reason.as_str()).collect();
+        reasons.join("; ")
+    }
+
+    /// All hints, each of them once.
+    pub fn hints(all: &[Self]) -> Vec<String> {
+        let mut hints: Vec<String> = Vec::new();
+        for Self { hint, .. } in all {
+            if !hint.is_empty() && !hints.contains(hint) {
+                hints.push(hint.clone());
+            }
+        }
+        hints
+    }
+}
+
+impl From<String> for Refusal {
+    fn from(reason: String) -> Self {
+        Self::new(reason)
+    }
+}
+
+impl From<&str> for Refusal {
+    fn from(reason: &str) -> Self {
+        Self::new(reason)
+    }
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_of_several_refusals_is_given_once() {
+        let wait = |reason: &str| Refusal::new(reason).hint("Wait.");
+        let all = [wait("a"), "b".into(), wait("c")];
+        assert_eq!(Refusal::reasons(&all), "a; b; c");
+        assert_eq!(Refusal::hints(&all), ["Wait."]);
     }
 }

@@ -1,6 +1,7 @@
 //! Finds out where all nodes stand, and which of them holds everything that the others hold.
 
 use refloat_host::{Control, GraState, chain};
+use refloat_run::Refusal;
 
 use super::{BootstrapError, BootstrapPlan, BootstrapWish, Standing};
 use crate::history::{History, of_two_down};
@@ -36,9 +37,9 @@ pub fn plan_bootstrap(
     wish: &BootstrapWish,
 ) -> Result<BootstrapPlan, BootstrapError> {
     let named = wish.node.iter().chain(&wish.without);
-    let mut against: Vec<String> = named
+    let mut against: Vec<Refusal> = named
         .filter(|name| !members.iter().any(|member| member.name == **name))
-        .map(|name| format!("no node is called {name}"))
+        .map(|name| format!("no node is called {name}").into())
         .collect();
     let nodes = view.nodes.iter().zip(members).zip(controls);
     against.extend(serving(view));
@@ -53,15 +54,15 @@ pub fn plan_bootstrap(
     let standings: Vec<Standing> = nodes
         .map(|((node, member), control)| standing(node, member, *control, wish))
         .collect();
-    let unknown: Vec<String> = standings
+    let unknown: Vec<Refusal> = standings
         .iter()
         .filter(|one| !wish.without.contains(&one.name))
         .filter_map(|one| {
             let why = one.unknown.as_ref()?;
-            Some(format!(
-                "where {} stands is not known ({why}): it may hold what is newest, and --without {} goes on all the same",
-                one.name, one.name
-            ))
+            let name = &one.name;
+            let reason =
+                format!("where {name} stands is not known ({why}): it may hold what is newest");
+            Some(Refusal::new(reason).hint(format!("--without {name} goes on all the same.")))
         })
         .collect();
     if !unknown.is_empty() {
@@ -82,37 +83,41 @@ pub fn plan_bootstrap(
 }
 
 /// The objection that the cluster is already up.
-fn serving(view: &ClusterView) -> Option<String> {
+fn serving(view: &ClusterView) -> Option<Refusal> {
     let primary = view.nodes.iter().filter(|node| node.primary().is_some());
     let names: Vec<&str> = primary.map(|node| node.name.as_str()).collect();
     let down = view.nodes.iter().filter(|node| node.primary().is_none());
     let rejoin: Vec<String> = down
         .map(|node| format!("`refloat cluster rejoin {}`", node.name))
         .collect();
-    let rejoin = if rejoin.is_empty() {
-        String::new()
-    } else {
-        format!(": {} brings back who is down", rejoin.join(" and "))
-    };
-    (!names.is_empty())
-        .then(|| format!("the cluster serves already ({}){rejoin}", names.join(", ")))
+    let refusal = || Refusal::new(format!("the cluster serves already ({})", names.join(", ")));
+    (!names.is_empty()).then(|| match &rejoin[..] {
+        [] => refusal(),
+        _ => refusal().hint(format!("{} brings back who is down.", rejoin.join(" and "))),
+    })
 }
 
 /// Why a node keeps the cluster from being bootstrapped: it is not down.
-fn alive(node: &NodeView, member: &Member, control: Option<&Control>) -> Option<String> {
+fn alive(node: &NodeView, member: &Member, control: Option<&Control>) -> Option<Refusal> {
     let name = &node.name;
     match &node.state {
         // `serving` reports these, once for all of them.
         Some(state) if state.primary => None,
-        Some(state) => Some(format!(
-            "{name} runs and belongs to no primary component (it says {:?}): stop it first, or have it go on with `SET GLOBAL wsrep_provider_options = 'pc.bootstrap=1'` when you know that no other runs",
-            state.state
-        )),
+        Some(state) => {
+            let reason = format!(
+                "{name} runs and belongs to no primary component (it says {:?})",
+                state.state
+            );
+            Some(Refusal::new(reason).hint(format!(
+                "Stop {name} first, or have it go on with `SET GLOBAL wsrep_provider_options = 'pc.bootstrap=1'` when you know that no other runs."
+            )))
+        }
         None => match runs(control?, member) {
-            Ok(true) => Some(format!(
-                "{name} does not answer and its process is there ({}): stop it first",
-                node.unreachable.as_deref().unwrap_or_default()
-            )),
+            Ok(true) => {
+                let why = node.unreachable.as_deref().unwrap_or_default();
+                let reason = format!("{name} does not answer and its process is there ({why})");
+                Some(Refusal::new(reason).hint(format!("Stop {name} first.")))
+            }
             // If its process cannot be checked, neither can its position, and `standing` reports
             // that.
             Ok(false) | Err(_) => None,
@@ -209,8 +214,8 @@ fn choose(
         .max_by_key(|(at, one)| (!one.forgotten, seqno(one), one.last, usize::MAX - at));
     let Some((at, chosen)) = newest else {
         return Err(BootstrapError::Refused(vec![match asked {
-            Some(name) => format!("{name} holds nothing to begin a cluster with"),
-            None => "no node holds anything to begin a cluster with".to_owned(),
+            Some(name) => format!("{name} holds nothing to begin a cluster with").into(),
+            None => "no node holds anything to begin a cluster with".into(),
         }]));
     };
     let mut against = Vec::new();

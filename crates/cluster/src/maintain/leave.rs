@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use refloat_host::chain;
+use refloat_run::Refusal;
 
 use super::{MaintainError, MaintainPhase, MaintainState, Maintenance, POLL};
 use crate::claim::maintenances_elsewhere;
@@ -153,9 +154,9 @@ impl Maintenance<'_> {
             return Err(MaintainError::Interrupted);
         }
         let view = observe(&state.cluster, self.members, &brief());
-        let must_stay = |against: Vec<String>| MaintainError::MustStay {
+        let must_stay = |against: Vec<Refusal>| MaintainError::MustStay {
             node: node.clone(),
-            reason: against.join("; "),
+            against,
         };
         may_leave(&view, node).map_err(must_stay)?;
         // If two maintenances begin at the same moment, each sees the other.

@@ -2,7 +2,7 @@
 
 use refloat_host::{ControlError, LogMark};
 use refloat_run::settings::SettingsError;
-use refloat_run::{RunDir, RunDirError, RunId};
+use refloat_run::{Refusal, RunDir, RunDirError, RunId};
 use serde::{Deserialize, Serialize};
 
 use crate::hold::HoldPlan;
@@ -114,12 +114,12 @@ pub enum MaintainError {
         reason: String,
     },
     /// The node must not go away as things are.
-    #[error("{node} must not be stopped now: {reason}")]
+    #[error("{node} must not be stopped now: {}", Refusal::reasons(against))]
     MustStay {
         /// Name of the node.
         node: String,
         /// Why not.
-        reason: String,
+        against: Vec<Refusal>,
     },
     /// The node was told to stop and still runs.
     #[error(

@@ -1,6 +1,7 @@
 //! Plans how a node would come back, and what that would cost.
 
 use refloat_host::{Control, ControlError, GraState, place};
+use refloat_run::Refusal;
 
 use super::donors::donors;
 use super::place::forgotten_since;
@@ -97,7 +98,7 @@ pub fn plan_rejoin(
     })
 }
 
-fn refused(reason: impl Into<String>) -> RejoinError {
+fn refused(reason: impl Into<Refusal>) -> RejoinError {
     RejoinError::Refused(vec![reason.into()])
 }
 
@@ -109,16 +110,20 @@ fn history_to_join(view: &ClusterView, at: usize) -> Result<String, RejoinError>
         .is_some_and(|state| state.role == Role::Synced);
     if in_step {
         return Err(refused(match among(view, at) {
-            Among::Itself(said) => format!(
-                "{node} is in step with itself, and not with the others: {said}. Stop it first, and look at wsrep_cluster_address in its option files"
-            ),
-            _ => format!("{node} is there, and in step with the others"),
+            Among::Itself(said) => Refusal::new(format!(
+                "{node} is in step with itself, and not with the others: {said}"
+            ))
+            .hint(format!(
+                "Stop {node} first, and look at wsrep_cluster_address in its option files."
+            )),
+            _ => format!("{node} is there, and in step with the others").into(),
         }));
     }
     view.quorum.uuid.clone().ok_or_else(|| {
         refused(match view.quorum.primary {
-            0 => "no node of a primary component answers: there is nothing to join. `refloat cluster bootstrap --plan` says which node holds what is newest, and begins the cluster with it",
-            _ => "the nodes that answer are of several clusters: whose data would it take?",
+            0 => Refusal::new("no node of a primary component answers: there is nothing to join")
+                .hint("`refloat cluster bootstrap --plan` says which node holds what is newest; without --plan it begins the cluster with that one."),
+            _ => "the nodes that answer are of several clusters: whose data would it take?".into(),
         })
     })
 }
@@ -126,10 +131,15 @@ fn history_to_join(view: &ClusterView, at: usize) -> Result<String, RejoinError>
 /// Refuses a node that runs and has left its cluster: waiting for it would be in vain.
 fn has_not_left(node: &NodeView) -> Result<(), RejoinError> {
     match node.state.as_ref().filter(|now| !now.connected) {
-        Some(now) => Err(refused(format!(
-            "{} runs, and has left its cluster ({}): by itself it does not come back. Its log says why it left; stop its server, and run this again",
-            node.name, now.state
-        ))),
+        Some(now) => {
+            let reason = format!(
+                "{} runs, and has left its cluster ({}): by itself it does not come back",
+                node.name, now.state
+            );
+            Err(refused(Refusal::new(reason).hint(
+                "Its log says why it left; stop its server, and run this again.",
+            )))
+        }
         None => Ok(()),
     }
 }

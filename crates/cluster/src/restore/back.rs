@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use refloat_host::{datadir, place};
+use refloat_run::Refusal;
 
 use super::Restore;
 use super::state::{RestoreError, RestoreState, RestoreStep};
@@ -124,18 +125,20 @@ impl Restore<'_> {
         let joined = rejoining.bring_back_by(&plan, &leave, Some(giver))?;
         let now = look(member).map_err(|reason| self.wrong(STEP, at, reason))?;
         if now.cluster_uuid != uuid {
-            let reason = format!(
-                "it has joined {}, and the cluster is {uuid}: stop it",
+            let wrong = Refusal::new(format!(
+                "it has joined {}, and the cluster is {uuid}",
                 now.cluster_uuid
-            );
-            return Err(self.wrong(STEP, at, reason));
+            ))
+            .hint(format!("Stop {}.", member.name));
+            return Err(self.wrong(STEP, at, wrong));
         }
         if joined.proof.by == CameBy::Ist && !up && !was_there {
-            let reason = format!(
-                "it has come by IST, so it holds what it held before: {}. Stop it",
+            let wrong = Refusal::new(format!(
+                "it has come by IST, so it holds what it held before: {}",
                 joined.proof.evidence
-            );
-            return Err(self.wrong(STEP, at, reason));
+            ))
+            .hint(format!("Stop {}.", member.name));
+            return Err(self.wrong(STEP, at, wrong));
         }
         let way = if joined.proof.by == CameBy::Ist {
             "what it has missed (IST)"
@@ -161,7 +164,7 @@ impl Restore<'_> {
         // Checking for what makes a copy fail takes a while, and something may have started the
         // node since.
         if self.has_server(state, at)? {
-            let reason = "something has started it meanwhile: give the same command again";
+            let reason = "something has started it meanwhile";
             return Err(self.wrong(RestoreStep::Rejoin, at, reason));
         }
         if !state.nodes[at].overtaken
@@ -196,11 +199,12 @@ impl Restore<'_> {
         if fails.is_empty() {
             return Ok(());
         }
-        let reason = format!(
-            "a full copy to it would fail, so it was not started: {} (--ignore-advice starts it all the same)",
+        let wrong = Refusal::new(format!(
+            "a full copy to it would fail, so it was not started: {}",
             fails.join("; ")
-        );
-        Err(self.wrong(RestoreStep::Rejoin, at, reason))
+        ))
+        .hint("--ignore-advice starts it all the same.");
+        Err(self.wrong(RestoreStep::Rejoin, at, wrong))
     }
 
     /// Proves that all nodes are up and synced. An error names the node that is at fault; the
@@ -210,14 +214,15 @@ impl Restore<'_> {
         let mut seen = Vec::new();
         for (at, member) in self.members.iter().enumerate() {
             let now = look(member).map_err(|reason| {
-                let start = match state.plan.way {
-                    // With this way, how nodes are started may not be configured.
-                    RestoreWay::Replicate => {
-                        "; start it if it is down: it gets what it has missed, and is compared then"
-                    }
-                    RestoreWay::Rebuild => "",
+                let wrong = Refusal::new(reason);
+                // With this way, how nodes are started may not be configured.
+                let wrong = match state.plan.way {
+                    RestoreWay::Replicate => wrong.hint(
+                        "Start it if it is down: it gets what it has missed, and is compared then.",
+                    ),
+                    RestoreWay::Rebuild => wrong,
                 };
-                self.wrong(STEP, at, format!("{reason}{start}"))
+                self.wrong(STEP, at, wrong)
             })?;
             seen.push(now);
         }

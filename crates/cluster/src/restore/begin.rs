@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use refloat_host::{GraState, StartAs, place};
+use refloat_run::Refusal;
 
 use super::Restore;
 use super::standing::values_of_options;
@@ -107,7 +108,12 @@ impl Restore<'_> {
         };
         let old = state.nodes.iter().filter_map(|node| node.left.as_ref());
         if old.clone().any(|(uuid, _)| *uuid == now.cluster_uuid) {
-            return Err(self.wrong(STEP, at, format!("it goes on with the old history {}, in which others would join by IST and differ: stop it, and let nobody join", now.cluster_uuid)));
+            let wrong = Refusal::new(format!(
+                "it goes on with the old history {}, in which others would join by IST and differ",
+                now.cluster_uuid
+            ))
+            .hint(format!("Stop {}, and let nobody join.", member.name));
+            return Err(self.wrong(STEP, at, wrong));
         }
         if !now.replicates {
             return Err(self.wrong(STEP, at, "wsrep_on is OFF"));

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use refloat_run::Refusal;
+
 use crate::restore::examined_host::Seen;
 use crate::restore::planned::RestoreWish;
 use crate::view::{ClusterView, NodeView};
@@ -72,7 +74,7 @@ pub(super) fn unknown(
 pub(super) fn one_cluster(
     view: &ClusterView,
     histories: &[Option<(String, Option<u64>)>],
-) -> Vec<String> {
+) -> Vec<Refusal> {
     let mut groups: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut names: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (node, history) in view.nodes.iter().zip(histories) {
@@ -93,41 +95,49 @@ pub(super) fn one_cluster(
                 .iter()
                 .map(|(value, names)| format!("{} of {value}", names.join(", ")))
                 .collect();
-            against.push(format!(
-                "the nodes are not of one cluster: by {what} {}",
-                told.join("; ")
-            ));
+            let told = told.join("; ");
+            against.push(format!("the nodes are not of one cluster: by {what} {told}").into());
         }
     }
     against
 }
 
 /// Signs that not all nodes are known, or that some are in a state in which nothing may be stopped.
-pub(super) fn whole(view: &ClusterView, seen: &[Seen]) -> Vec<String> {
+pub(super) fn whole(view: &ClusterView, seen: &[Seen]) -> Vec<Refusal> {
     let mut against = Vec::new();
     let primary = view.quorum.primary;
     for (node, seen) in view.nodes.iter().zip(seen) {
         let name = &node.name;
         match &node.state {
-            Some(state) if !state.primary => against.push(format!(
-                "{name} answers and belongs to no primary component (it says {:?}): find out why first",
-                state.state
-            )),
+            Some(state) if !state.primary => against.push(
+                Refusal::new(format!(
+                    "{name} answers and belongs to no primary component (it says {:?})",
+                    state.state
+                ))
+                .hint(format!("Find out why {name} does not, first.")),
+            ),
             Some(state) if !view.serving().any(|(at, _)| view.nodes[at].name == *name) => {
-                against.push(format!("{name} is not in step: it is {}", state.state));
+                against.push(format!("{name} is not in step: it is {}", state.state).into());
             }
-            Some(state) if state.size > primary as u64 => against.push(format!(
-                "{name} sees {} members, and {primary} of them are listed: list every node, and stop arbitrators (garbd)",
-                state.size
-            )),
-            None if seen.runs => against.push(format!(
-                "{name} does not answer and its process is there: {}",
-                node.unreachable.as_deref().unwrap_or_default()
-            )),
-            None if node.grastate.is_none() && seen.folder.is_some() => against.push(format!(
-                "{name} does not answer, and what it holds cannot be seen: {}",
-                node.files_unreadable.as_deref().unwrap_or_default()
-            )),
+            Some(state) if state.size > primary as u64 => against.push(
+                Refusal::new(format!(
+                    "{name} sees {} members, and {primary} of them are listed",
+                    state.size
+                ))
+                .hint("List every node, and stop arbitrators (garbd)."),
+            ),
+            None if seen.runs => {
+                let why = node.unreachable.as_deref().unwrap_or_default();
+                let reason = format!("{name} does not answer and its process is there: {why}");
+                against.push(Refusal::new(reason).hint(format!("Stop {name} first.")));
+            }
+            None if node.grastate.is_none() && seen.folder.is_some() => {
+                let why = node.files_unreadable.as_deref().unwrap_or_default();
+                against.push(
+                    format!("{name} does not answer, and what it holds cannot be seen: {why}")
+                        .into(),
+                );
+            }
             _ => {}
         }
     }
@@ -140,11 +150,11 @@ pub(super) fn choose(
     seen: &[Seen],
     histories: &[Option<(String, Option<u64>)>],
     wish: &RestoreWish,
-) -> Result<usize, Vec<String>> {
+) -> Result<usize, Refusal> {
     let at = |name: &String| view.nodes.iter().position(|node| node.name == *name);
     let asked = match &wish.node {
         Some(name) => {
-            Some(at(name).ok_or_else(|| vec![format!("no node of the list is called {name}")])?)
+            Some(at(name).ok_or_else(|| format!("no node of the list is called {name}"))?)
         }
         None => None,
     };
@@ -166,19 +176,20 @@ pub(super) fn choose(
             .iter()
             .find(|(at, seqno)| view.nodes[*at].state.is_none() && *seqno > Some(head));
         if let Some((at, seqno)) = ahead {
-            return Err(vec![format!(
-                "{} is down at {}, and those that run are at {head}: it holds what nobody else does",
-                view.nodes[*at].name,
-                seqno.unwrap_or(0)
-            )]);
+            let (name, seqno) = (&view.nodes[*at].name, seqno.unwrap_or(0));
+            return Err(format!(
+                "{name} is down at {seqno}, and those that run are at {head}: it holds what nobody else does"
+            )
+            .into());
         }
         let serving: Vec<usize> = view.serving().map(|(at, _)| at).collect();
         return match asked {
             Some(at) if serving.contains(&at) => Ok(at),
-            Some(at) => Err(vec![format!(
-                "{} is down while others run, so it does not hold what is newest: choose one of those that run",
+            Some(at) => Err(Refusal::new(format!(
+                "{} is down while others run, so it does not hold what is newest",
                 view.nodes[at].name
-            )]),
+            ))
+            .hint("Choose one of those that run.")),
             None => {
                 let free = |at: &usize| match &seen[*at].folder {
                     Some(Ok(folder)) => folder.free,
@@ -186,17 +197,17 @@ pub(super) fn choose(
                 };
                 let most = serving.iter().map(free).max();
                 let best = serving.iter().find(|at| Some(free(at)) == most);
-                best.copied()
-                    .ok_or_else(|| vec!["no node is in step".to_owned()])
+                best.copied().ok_or_else(|| "no node is in step".into())
             }
         };
     }
     // No node runs: the newest must be known, and the user must mean it.
     if places.iter().any(|(_, seqno)| seqno.is_none()) {
-        return Err(vec![format!(
-            "all nodes are down, and not everybody's position is known: {}. Recover it first (mariadbd --wsrep-recover)",
+        return Err(Refusal::new(format!(
+            "all nodes are down, and not everybody's position is known: {}",
             told()
-        )]);
+        ))
+        .hint("Recover it first (mariadbd --wsrep-recover)."));
     }
     let newest = places.iter().filter_map(|(_, seqno)| *seqno).max();
     let is_newest = |at: usize| places.contains(&(at, newest));
@@ -204,15 +215,15 @@ pub(super) fn choose(
         Some(at) if newest.is_none() || is_newest(at) => Ok(at),
         // Its position is unknown, so trust the user who named it.
         Some(at) if histories[at].is_none() && seen[at].unknown.is_some() => Ok(at),
-        Some(at) => Err(vec![format!(
-            "{} does not hold what is newest: {}",
-            view.nodes[at].name,
+        Some(at) => {
+            let name = &view.nodes[at].name;
+            Err(format!("{name} does not hold what is newest: {}", told()).into())
+        }
+        None if places.iter().any(|(_, seqno)| *seqno != newest) => Err(Refusal::new(format!(
+            "all nodes are down at different places: {}",
             told()
-        )]),
-        None if places.iter().any(|(_, seqno)| *seqno != newest) => Err(vec![format!(
-            "all nodes are down at different places: {}. Say which one it begins with (--node); only the newest can be",
-            told()
-        )]),
+        ))
+        .hint("Say which one it begins with (--node); only the newest can be.")),
         None => Ok(places.first().map_or(0, |(at, _)| *at)),
     }
 }
@@ -250,7 +261,8 @@ mod tests {
             discard_old: false,
             known: Vec::new(),
         };
-        choose(all, &seen, &histories, &wish).map_err(|against| against.join("; "))
+        choose(all, &seen, &histories, &wish)
+            .map_err(|Refusal { reason, hint }| format!("{reason}. {hint}"))
     }
 
     #[test]
@@ -339,7 +351,7 @@ mod tests {
         all.nodes[1].grastate.as_mut().unwrap().uuid = other.to_owned();
         let against = told(&all);
         assert!(
-            against.len() == 1 && against[0].contains(&format!("n2 of {other}")),
+            against.len() == 1 && against[0].reason.contains(&format!("n2 of {other}")),
             "{against:?}"
         );
     }

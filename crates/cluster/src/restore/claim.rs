@@ -1,6 +1,6 @@
 //! Makes sure that only one process drives a restore, whichever machine it runs on.
 
-use refloat_run::Owner;
+use refloat_run::{Owner, Refusal};
 
 use super::Restore;
 use super::state::{RestoreError, RestoreState};
@@ -31,7 +31,7 @@ impl Restore<'_> {
         state: &RestoreState,
         take_over: bool,
     ) -> Result<Driving<'_>, RestoreError> {
-        let refused = |against: Vec<String>| {
+        let refused = |against: Vec<Refusal>| {
             if against.is_empty() {
                 return Ok(());
             }
@@ -69,7 +69,7 @@ impl Restore<'_> {
         &self,
         state: &RestoreState,
         take_over: bool,
-    ) -> Result<Vec<String>, RestoreError> {
+    ) -> Result<Vec<Refusal>, RestoreError> {
         let mut against = Vec::new();
         for at in 0..self.members.len() {
             let Some(claim) = self.claim(state, at)? else {
@@ -78,16 +78,14 @@ impl Restore<'_> {
             let Some(who) = claim.of_another().filter(|_| !take_over) else {
                 continue;
             };
-            let unseen = match claim.driver.alive() {
-                Some(_) => "",
-                None => {
-                    "; whether it has ended cannot be seen from here: --take-over says that it has"
-                }
-            };
-            against.push(format!(
-                "{who} a restore of {} (run {}){unseen}",
-                self.members[at].name, claim.run
-            ));
+            let name = &self.members[at].name;
+            let refusal = Refusal::new(format!("{who} a restore of {name} (run {})", claim.run));
+            against.push(match claim.driver.alive() {
+                Some(_) => refusal,
+                None => refusal.hint(
+                    "Whether it has ended cannot be seen from here: --take-over says that it has.",
+                ),
+            });
         }
         Ok(against)
     }

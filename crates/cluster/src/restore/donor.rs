@@ -6,6 +6,7 @@
 use std::time::{Duration, Instant};
 
 use refloat_host::{GraState, StartAs, datadir, place};
+use refloat_run::Refusal;
 
 use super::Restore;
 use super::state::{RestoreError, RestoreState, RestoreStep};
@@ -214,11 +215,12 @@ impl Restore<'_> {
                 match look(&self.members[other]) {
                     Ok(_) => self.stop(state, other, step)?,
                     Err(reason) if self.has_joined(state, other)? => {
-                        let reason = format!(
-                            "it is down, and {} runs, has been in the new history and does not answer ({reason}): whether that one goes on with the cluster is not known. Give the same command again when it answers or is down",
+                        let wrong = Refusal::new(format!(
+                            "it is down, and {} runs, has been in the new history and does not answer ({reason}): whether that one goes on with the cluster is not known",
                             self.members[other].name
-                        );
-                        return Err(self.wrong(step, at, reason));
+                        ))
+                        .hint("Wait until that one answers or is down.");
+                        return Err(self.wrong(step, at, wrong));
                     }
                     // It has no place yet and waits for a node to give it a copy.
                     Err(_) => self.end_joiner(state, other, step)?,
@@ -234,11 +236,12 @@ impl Restore<'_> {
                 _ => false,
             };
             if newer {
-                let reason = format!(
-                    "it is down, and {} may hold more of the history {uuid}: begin the cluster with that one by hand, and give the same command again",
-                    self.members[other].name
-                );
-                return Err(self.wrong(step, at, reason));
+                let name = &self.members[other].name;
+                let wrong = Refusal::new(format!(
+                    "it is down, and {name} may hold more of the history {uuid}"
+                ))
+                .hint(format!("Begin the cluster with {name} by hand."));
+                return Err(self.wrong(step, at, wrong));
             }
         }
         Ok(())

@@ -258,6 +258,7 @@ mod tests {
                 result,
                 seconds: 1.0,
                 message: None,
+                hints: Vec::new(),
                 summary,
             };
             dir.write(RunDir::OUTCOME, &outcome).unwrap();

@@ -2,6 +2,7 @@
 
 use refloat_host::datadir::{self, Folder};
 use refloat_load::LoadOptions;
+use refloat_run::Refusal;
 
 use super::alone::alone;
 use super::choose::{choose, histories, one_cluster, unknown, whole};
@@ -48,7 +49,7 @@ pub(super) fn make(
     load: &LoadOptions,
     text: Option<u64>,
     run_id: &str,
-) -> Result<RestorePlan, Vec<String>> {
+) -> Result<RestorePlan, Vec<Refusal>> {
     let histories = histories(view, seen, &wish.known);
     let unknown = unknown(view, seen, &histories);
     let at = node_to_load_into(view, seen, wish, &histories, &unknown)?;
@@ -80,12 +81,12 @@ pub(super) fn make(
         warnings,
         room,
     } = found;
-    against.extend(room.lacking());
+    against.extend(room.lacking().map(Refusal::from));
     let alone = alone(&members[at], seen, view, at, load, text);
     let (options, port, socket) = match alone {
         Ok(alone) => alone,
         Err(reason) => {
-            against.push(format!("{}: {reason}", members[at].name));
+            against.push(format!("{}: {reason}", members[at].name).into());
             (Vec::new(), 0, None)
         }
     };
@@ -112,7 +113,7 @@ pub(super) fn make(
 #[derive(Default)]
 struct Found<'a> {
     /// What stands against the restore.
-    against: Vec<String>,
+    against: Vec<Refusal>,
     /// What the user should know.
     warnings: Vec<String>,
     /// The disk space that the nodes take.
@@ -126,18 +127,18 @@ fn node_to_load_into(
     wish: &RestoreWish,
     histories: &[Option<(String, Option<u64>)>],
     unknown: &[String],
-) -> Result<usize, Vec<String>> {
+) -> Result<usize, Vec<Refusal>> {
     let mut against = one_cluster(view, histories);
     against.extend(whole(view, seen));
     // By naming a node, the user has decided which one is newest.
     if wish.node.is_none() && view.quorum.primary == 0 {
-        against.extend(unknown.iter().map(|told| format!("{told}: recover that first (mariadbd --wsrep-recover), or name the node to begin with (--node)")));
+        against.extend(unknown.iter().map(|told| Refusal::new(told).hint("Recover where it stands first (mariadbd --wsrep-recover), or name the node to begin with (--node).")));
     }
     match choose(view, seen, histories, wish) {
         Ok(at) if against.is_empty() => Ok(at),
         Ok(_) => Err(against),
-        Err(mut more) => {
-            against.append(&mut more);
+        Err(more) => {
+            against.push(more);
             Err(against)
         }
     }
@@ -199,7 +200,10 @@ fn look_at_replication<'a>(
     found: &mut Found<'a>,
 ) {
     if !in_step {
-        found.against.push("not all nodes are in step, so rows cannot be replicated to all: bring them back first, or take --way rebuild".to_owned());
+        found.against.push(
+            Refusal::new("not all nodes are in step, so rows cannot be replicated to all")
+                .hint("Bring them back first, or take --way rebuild."),
+        );
     }
     // A node that runs out of space stops all of them.
     for (node, seen) in view.nodes.iter().zip(seen) {
@@ -245,7 +249,12 @@ impl<'a> Rebuild<'a> {
             .collect();
         let keeps = old.iter().any(|old| matches!(old, OldData::Aside { .. }));
         if !keeps && old.len() > 1 && !wish.discard_old {
-            found.against.push("no node can set its old data aside, so nobody would have them any more: make room, or give them up with --discard-old".to_owned());
+            found.against.push(
+                Refusal::new(
+                    "no node can set its old data aside, so nobody would have them any more",
+                )
+                .hint("Make room, or give them up with --discard-old."),
+            );
         }
         old
     }
@@ -257,7 +266,7 @@ impl<'a> Rebuild<'a> {
             found.warnings.push(self.replicas_of(node, replicas));
         }
         if let Some(lacks) = &seen.lacks {
-            found.against.push(format!("{}: {lacks}", node.name));
+            found.against.push(format!("{}: {lacks}", node.name).into());
         }
         if !seen.keepers.is_empty() {
             found.warnings.push(format!("{}: on its machine runs {}: what looks after this server has to leave it alone until the restore has ended; one that stops it ends the load", node.name, seen.keepers.join(", ")));
@@ -303,13 +312,13 @@ impl<'a> Rebuild<'a> {
         let folder = match &seen.folder {
             Some(Ok(folder)) => folder,
             Some(Err(reason)) => {
-                found.against.push(format!(
-                    "{name}: its data directory cannot be looked at: {reason}"
-                ));
+                found.against.push(
+                    format!("{name}: its data directory cannot be looked at: {reason}").into(),
+                );
                 return OldData::Stay;
             }
             None => {
-                found.against.push(format!("{name}: {NO_MACHINE}"));
+                found.against.push(format!("{name}: {NO_MACHINE}").into());
                 return OldData::Stay;
             }
         };
@@ -328,11 +337,14 @@ impl<'a> Rebuild<'a> {
                 .warnings
                 .push(format!("{name} loses its old data: {reason}"));
             if folder.free + folder.used < self.needed {
-                found.against.push(format!(
-                    "{name} has room for {} bytes, and a full copy takes about {}",
-                    folder.free + folder.used,
-                    self.needed
-                ));
+                let room = folder.free + folder.used;
+                found.against.push(
+                    format!(
+                        "{name} has room for {room} bytes, and a full copy takes about {}",
+                        self.needed
+                    )
+                    .into(),
+                );
             }
         }
         old
@@ -366,13 +378,10 @@ fn planned_nodes(
 }
 
 /// The objection against a node that has no room for what is loaded.
-fn no_room(name: &str, folder: &Folder, more: u64) -> Option<String> {
-    (folder.free < more).then(|| {
-        format!(
-            "{name} has {} bytes free, and the dump takes about {more}",
-            folder.free
-        )
-    })
+fn no_room(name: &str, folder: &Folder, more: u64) -> Option<Refusal> {
+    let free = folder.free;
+    let reason = || format!("{name} has {free} bytes free, and the dump takes about {more}");
+    (free < more).then(|| reason().into())
 }
 
 fn old_data(folder: &Folder, needed: u64, room: &mut Room<'_>, run_id: &str) -> OldData {

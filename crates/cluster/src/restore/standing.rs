@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use refloat_host::{chain, place};
+use refloat_run::Refusal;
 use refloat_wire::{ConnectOptions, Connection, Target};
 
 use super::Restore;
@@ -91,11 +92,12 @@ impl Restore<'_> {
         if look(&self.members[at]).is_ok()
             && Connection::connect(&impatient(&self.alone(state))).is_ok()
         {
-            let reason = format!(
-                "another server answers where it would stand alone, at port {}: end that one, or plan anew (--restart)",
+            let wrong = Refusal::new(format!(
+                "another server answers where it would stand alone, at port {}",
                 state.plan.port
-            );
-            return Err(self.wrong(STEP, at, reason));
+            ))
+            .hint("End that one, or plan anew (--restart).");
+            return Err(self.wrong(STEP, at, wrong));
         }
         if state.before.is_empty() {
             state.before = values_of_options(state, &self.members[at]);
@@ -132,14 +134,14 @@ impl Restore<'_> {
                 && of == uuid
                 && newer > seqno
             {
-                return Err(self.wrong(
-                    RestoreStep::Standalone,
-                    at,
-                    format!(
-                        "it is at {seqno}, and {} is at {newer}: it does not hold what is newest. Nothing was changed; begin with the other one (--restart --node {})",
-                        self.members[other].name, self.members[other].name
-                    ),
+                let name = &self.members[other].name;
+                let wrong = Refusal::new(format!(
+                    "it is at {seqno}, and {name} is at {newer}: it does not hold what is newest"
+                ))
+                .hint(format!(
+                    "Nothing was changed; begin with the other one (--restart --node {name})."
                 ));
+                return Err(self.wrong(RestoreStep::Standalone, at, wrong));
             }
         }
         Ok(())

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use refloat_host::{ControlError, HostError};
 use refloat_load::{LeftMarks, LoadError};
-use refloat_run::{RunDir, RunDirError};
+use refloat_run::{Refusal, RunDir, RunDirError};
 use refloat_verify::VerifyError;
 use serde::{Deserialize, Serialize};
 
@@ -162,8 +162,8 @@ pub struct RestoreState {
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
     /// It must not begin as things are.
-    #[error("{}", .0.join("; "))]
-    Refused(Vec<String>),
+    #[error("{}", Refusal::reasons(.0))]
+    Refused(Vec<Refusal>),
     /// The dump would not load; found while the cluster still serves.
     #[error("the dump cannot be loaded into {node}")]
     Unloadable {
@@ -173,14 +173,14 @@ pub enum RestoreError {
         source: Box<LoadError>,
     },
     /// A node is not in the state that the step needs.
-    #[error("{} {node}: {reason}", step.word())]
+    #[error("{} {node}: {wrong}", step.word())]
     Node {
         /// The step that failed.
         step: RestoreStep,
         /// Name of the node.
         node: String,
-        /// What is wrong with it.
-        reason: String,
+        /// What is wrong with it, and what to do before the step goes on.
+        wrong: Refusal,
     },
     /// The load stopped.
     #[error("loading into {node}")]

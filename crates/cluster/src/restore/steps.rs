@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use refloat_host::{Host, chain};
 use refloat_load::{GaleraMode, GaleraOptions, LoadFailure};
 use refloat_run::settings::Durability;
-use refloat_run::{Run, RunDir};
+use refloat_run::{Refusal, Run, RunDir};
 use refloat_wire::Connection;
 
 use super::Restore;
@@ -26,12 +26,12 @@ impl Restore<'_> {
         &self,
         step: RestoreStep,
         at: usize,
-        reason: impl Into<String>,
+        wrong: impl Into<Refusal>,
     ) -> RestoreError {
         RestoreError::Node {
             step,
             node: self.members[at].name.clone(),
-            reason: reason.into(),
+            wrong: wrong.into(),
         }
     }
 
@@ -76,9 +76,11 @@ impl Restore<'_> {
             return Ok(());
         }
         let reason = format!(
-            "it sees {sees} members, and {most} of them are listed here: another node or arbitrator (garbd) has joined, and would go on alone. Stop that one, or plan anew with a list that names it (--restart)"
+            "it sees {sees} members, and {most} of them are listed here: another node or arbitrator (garbd) has joined, and would go on alone"
         );
-        Err(self.wrong(step, state.plan.at, reason))
+        let wrong = Refusal::new(reason)
+            .hint("Stop that one, or plan anew with a list that names it (--restart).");
+        Err(self.wrong(step, state.plan.at, wrong))
     }
 
     /// Proves that the chosen node is the last member of its cluster, before it leaves.

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use refloat_host::{Control, ControlError, GraState, datadir};
+use refloat_run::Refusal;
 
 use super::Restore;
 use super::state::{RestoreError, RestoreState, RestoreStep};
@@ -162,11 +163,11 @@ impl Restore<'_> {
     ) -> Result<(), RestoreError> {
         for at in self.others(state) {
             if self.has_server(state, at)? {
-                return Err(self.wrong(
-                    step,
-                    at,
-                    "it runs again: something has started it (a cluster manager, a supervisor, a person). Keep that from doing so, stop it, and give the same command again",
-                ));
+                let wrong = Refusal::new(
+                    "it runs again: something has started it (a cluster manager, a supervisor, a person)",
+                )
+                .hint("Keep that from doing so, and stop it.");
+                return Err(self.wrong(step, at, wrong));
             }
             self.is_where_it_was(state, at, step)?;
         }
@@ -198,13 +199,13 @@ impl Restore<'_> {
                 Some((of, now)) if of == *uuid && now <= *seqno => return Ok(()),
                 Some((_, now)) => Some(now),
                 None => {
-                    return Err(self.wrong(
-                        step,
-                        at,
-                        format!(
-                            "it was stopped at {seqno}, and its grastate.dat says -1 now: a server was started on its data since, and has crashed or runs where it cannot be seen. Stop it, and when its tables are at {seqno} still (mariadbd --wsrep-recover) write that into the file again"
-                        ),
+                    let wrong = Refusal::new(format!(
+                        "it was stopped at {seqno}, and its grastate.dat says -1 now: a server was started on its data since, and has crashed or runs where it cannot be seen"
+                    ))
+                    .hint(format!(
+                        "Stop it, and when its tables are at {seqno} still (mariadbd --wsrep-recover) write that into the file again."
                     ));
+                    return Err(self.wrong(step, at, wrong));
                 }
             },
         };

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use refloat_run::Refusal;
 use refloat_run::events::RunResult;
 
 /// How a command ended. The numbers are stable and documented in `docs/exit-codes.md`.
@@ -46,6 +47,15 @@ impl ProgramError {
             exit,
             message: message.into(),
             hints: Vec::new(),
+        }
+    }
+
+    /// Refused for all of this: exit code 3.
+    pub fn refused(against: &[Refusal]) -> Self {
+        Self {
+            exit: Exit::Refused,
+            message: Refusal::reasons(against),
+            hints: Refusal::hints(against),
         }
     }
 

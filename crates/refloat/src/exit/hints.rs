@@ -41,6 +41,13 @@ const UNKNOWN_COLLATION: u16 = 1273;
 /// Hint for text that ends too early.
 const CUT: &str = "The dump is cut: copy it again and compare checksums, or make it again.";
 
+/// Exit code and hints for something that a cluster is refused for, and what that means for it.
+fn refused(against: &[Refusal], state: &str) -> (Exit, Vec<String>) {
+    let mut hints = Refusal::hints(against);
+    hints.push(state.to_owned());
+    (Exit::Refused, hints)
+}
+
 /// Exit code and hints for an unusable list of nodes.
 pub fn of_config(error: &ConfigError) -> (Exit, Vec<String>) {
     let hint = match error {
@@ -59,10 +66,9 @@ pub fn of_maintain(error: &MaintainError) -> (Exit, Vec<String>) {
             Exit::Refused,
             "Give the others more to keep write-sets in with --hold, be away for a shorter time with --for, or go on with --allow-sst. Nothing was stopped.",
         ),
-        MaintainError::MustStay { .. } => (
-            Exit::Refused,
-            "Nothing was stopped. `refloat cluster status` shows what every node says.",
-        ),
+        MaintainError::MustStay { against, .. } => {
+            return refused(against, "Nothing was stopped.");
+        }
         MaintainError::NotHeld { .. } => (
             Exit::Refused,
             "Nothing was stopped. `refloat settings list` shows what is changed and by whom.",
@@ -90,10 +96,12 @@ pub fn of_restore(error: &RestoreError) -> Option<(Exit, Vec<String>)> {
         Some((exit, hints))
     };
     let (exit, hint) = match error {
-        RestoreError::Refused(_) => (
-            Exit::Refused,
-            "Nothing was touched. `refloat cluster status` shows what every node says.",
-        ),
+        RestoreError::Refused(against) => {
+            return Some(refused(
+                against,
+                "Nothing was touched. `refloat cluster status` shows what every node says.",
+            ));
+        }
         RestoreError::Unloadable { source, .. } => {
             let (exit, mut hints) = of_load(source);
             hints.push("Nothing was touched: every node is as it was.".to_owned());
@@ -132,9 +140,10 @@ pub fn of_restore(error: &RestoreError) -> Option<(Exit, Vec<String>)> {
             "Applications write there all the time: the same command again compares once more, best while they rest for a moment.",
         ),
         RestoreError::Interrupted { .. } => (Exit::Interrupted, AGAIN),
-        RestoreError::Node { .. } | RestoreError::Control(_) | RestoreError::Host(_) => {
-            (Exit::Failed, AGAIN)
+        RestoreError::Node { wrong, .. } => {
+            return and_again((Exit::Failed, Refusal::hints(std::slice::from_ref(wrong))));
         }
+        RestoreError::Control(_) | RestoreError::Host(_) => (Exit::Failed, AGAIN),
         RestoreError::Folder(_) => return None,
     };
     Some((exit, vec![hint.to_owned()]))
@@ -143,7 +152,7 @@ pub fn of_restore(error: &RestoreError) -> Option<(Exit, Vec<String>)> {
 /// Exit code and hints for a bootstrap that did not start the cluster.
 pub fn of_bootstrap(error: &BootstrapError) -> (Exit, Vec<String>) {
     match error {
-        BootstrapError::Refused(_) => (Exit::Refused, vec!["Nothing was started.".to_owned()]),
+        BootstrapError::Refused(against) => refused(against, "Nothing was started."),
         BootstrapError::Unclear(_) => (
             Exit::Refused,
             vec![
@@ -174,7 +183,7 @@ pub fn of_verify_nodes(error: &VerifyNodesError) -> Option<(Exit, Vec<String>)> 
 /// Exit code and hints for a node that does not come back.
 pub fn of_rejoin(error: &RejoinError) -> (Exit, Vec<String>) {
     match error {
-        RejoinError::Refused(_) => (Exit::Refused, vec!["Nothing was started.".to_owned()]),
+        RejoinError::Refused(against) => refused(against, "Nothing was started."),
         RejoinError::Parted { history, .. } => (
             Exit::Refused,
             vec![
@@ -329,16 +338,8 @@ pub fn of_copy(error: &CopyError) -> (Exit, Vec<String>) {
 /// Exit code and hints for a load that stopped.
 pub fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
     match error {
-        LoadError::Refused(refusals) => {
-            let mut hints: Vec<String> = refusals.iter().map(|refusal| refusal.hint.clone()).filter(|hint| !hint.is_empty()).collect();
-            hints.dedup();
-            (Exit::Refused, hints)
-        }
-        LoadError::Stopped(refusals) => {
-            let mut hints: Vec<String> = refusals.iter().map(|refusal| refusal.hint.clone()).filter(|hint| !hint.is_empty()).collect();
-            hints.dedup();
-            (Exit::Failed, hints)
-        }
+        LoadError::Refused(refusals) => (Exit::Refused, Refusal::hints(refusals)),
+        LoadError::Stopped(refusals) => (Exit::Failed, Refusal::hints(refusals)),
         LoadError::SourceChanged { .. } => (
             Exit::Failed,
             vec!["Wait until the dump is complete, then load it again with --replace.".to_owned()],

@@ -86,6 +86,7 @@ fn chosen_by_what_loads_have_shown(place: &Place) {
             result: RunResult::Done,
             seconds,
             message: None,
+            hints: Vec::new(),
             summary: serde_json::json!({
                 "target": "db1:3306", "resumed": null, "bytes": 1_u64 << 30, "seconds": seconds,
                 "galera": cluster.map(|name| serde_json::json!({ "cluster": name })),

@@ -5,7 +5,7 @@ use refloat_cluster::{
     ClusterView, MaintainPhase, MaintainState, RestoreState, maintenances_elsewhere,
     open_maintenance, open_restore, restores_elsewhere,
 };
-use refloat_run::RunDir;
+use refloat_run::{Refusal, RunDir};
 
 use super::members::Nodes;
 use crate::context::Context;
@@ -65,13 +65,11 @@ pub fn unfinished_maintenances(context: &Context) -> anyhow::Result<Vec<(RunDir,
 }
 
 /// Refuses for the given reasons, if there are any.
-pub fn refuse_for(reasons: &[String], hint: &str) -> anyhow::Result<()> {
-    if reasons.is_empty() {
+pub fn refuse_for(against: &[Refusal]) -> anyhow::Result<()> {
+    if against.is_empty() {
         return Ok(());
     }
-    Err(ProgramError::new(Exit::Refused, reasons.join("; "))
-        .hint(hint)
-        .into())
+    Err(ProgramError::refused(against).into())
 }
 
 /// Refuses to do anything else to a cluster that is being restored.
@@ -99,27 +97,22 @@ pub fn refuse_open(cluster: &str, context: &Context) -> anyhow::Result<()> {
 /// Refuses while another process, on any machine, drives a restore of the cluster: it stops and
 /// starts the same nodes.
 pub fn refuse_restored(nodes: &Nodes, view: &ClusterView) -> anyhow::Result<()> {
-    refuse_for(
-        &restores_elsewhere(&nodes.members, view),
-        "Wait for its end. One that was killed on a machine that cannot be seen from here goes on when its command is given again with --take-over, and ends with --give-up. The file may be removed when you know that nobody goes on with it.",
-    )
+    refuse_for(&restores_elsewhere(&nodes.members, view))
 }
 
 /// Refuses while a maintenance of a node is in progress, on any machine.
 pub fn refuse_maintained(nodes: &Nodes, view: &ClusterView) -> anyhow::Result<()> {
-    refuse_for(
-        &maintenances_elsewhere(&nodes.members, view),
-        "Wait for its end. One that was killed ends with --end where it was begun; the file may be removed when you know that it has ended.",
-    )
+    refuse_for(&maintenances_elsewhere(&nodes.members, view))
 }
 
 /// Refuses while a node holds write-sets for a maintenance started elsewhere: the space it has been
 /// given is not free, and shrinks when that one ends.
 pub fn refuse_held(nodes: &Nodes) -> anyhow::Result<()> {
-    refuse_for(
-        &nodes.kept_for_others(),
-        "End that one first (--end, where it was begun); `refloat settings show` and `refloat settings revert` find what one has left that was killed.",
-    )
+    let told = nodes.kept_for_others().into_iter();
+    let against: Vec<Refusal> = told
+        .map(|told| Refusal::new(told).hint("End that one first (--end, where it was begun); `refloat settings show` and `refloat settings revert` find what one has left that was killed."))
+        .collect();
+    refuse_for(&against)
 }
 
 /// Refuses to start a maintenance while another is unfinished: two of them would undo each other's

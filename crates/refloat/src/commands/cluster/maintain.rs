@@ -16,7 +16,7 @@ use refloat_cluster::{
 use refloat_host::Host;
 use refloat_report::maintain as face;
 use refloat_run::events::RunResult;
-use refloat_run::{Run, RunDir};
+use refloat_run::{Refusal, Run, RunDir};
 
 use super::busy::{
     MAINTAIN, refuse_for, refuse_held, refuse_maintained, refuse_open, refuse_restored,
@@ -34,7 +34,7 @@ use crate::watch::{Show, Watch};
 use work::{Program, RUN_VARIABLE, UntilEnd};
 
 /// Hint when something would keep a node from coming back.
-pub const SEE_ADVISE: &str =
+const SEE_ADVISE: &str =
     "`refloat cluster advise` says what to do; --ignore-advice goes on all the same.";
 /// How long write-sets are held at most, as a multiple of the node's expected absence.
 const LIMIT_TIMES: u32 = 3;
@@ -215,7 +215,8 @@ impl<'a> Begin<'a> {
         let mut plan = plan(self.nodes, self.node, self.hold, true)?;
         let keeps_away = self.keeps_away()?;
         let begins = keeps_away.is_empty() && (plan.lasts() || self.hold.allow_sst);
-        plan.warnings.extend(keeps_away);
+        plan.warnings
+            .extend(keeps_away.into_iter().map(|one| one.reason));
         print_plan(&plan, face::plan, self.json)?;
         Ok(if begins { Exit::Done } else { Exit::Refused })
     }
@@ -230,7 +231,7 @@ impl<'a> Begin<'a> {
     }
 
     /// What would make the node's next start fail, whatever is held for it.
-    fn keeps_away(&self) -> anyhow::Result<Vec<String>> {
+    fn keeps_away(&self) -> anyhow::Result<Vec<Refusal>> {
         if self.hold.ignore_advice {
             return Ok(Vec::new());
         }
@@ -258,7 +259,7 @@ impl<'a> Begin<'a> {
         refuse_open(&self.nodes.name, self.context)?;
         let _lock = ClusterLock::take(&self.nodes.name, self.context)?;
         let plan = plan(self.nodes, self.node, self.hold, false)?;
-        refuse_for(&self.keeps_away()?, SEE_ADVISE)?;
+        refuse_for(&self.keeps_away()?)?;
         let show = if self.json { Show::Json } else { Show::Lines };
         let (watch, run) = Watch::begin(MAINTAIN, show, self.context)?;
         if !self.json {
@@ -276,11 +277,11 @@ impl<'a> Begin<'a> {
     }
 }
 
-/// What would keep a node from coming back, as messages.
-pub fn keeps_away(advice: &Advice, node: &str) -> Vec<String> {
+/// What would keep a node from coming back.
+pub fn keeps_away(advice: &Advice, node: &str) -> Vec<Refusal> {
     let mistakes = advice.keeps_away(node);
     let told = mistakes.iter().map(|mistake| mistake.describe());
-    told.map(|told| format!("it would not come back: {told}"))
+    told.map(|told| Refusal::new(format!("it would not come back: {told}")).hint(SEE_ADVISE))
         .collect()
 }
 
@@ -312,10 +313,7 @@ fn plan(nodes: &Nodes, node: &str, hold: &HoldArgs, only_shown: bool) -> anyhow:
         available,
         disk,
     };
-    let plan = plan_hold(&view, node, &wish).map_err(|against| {
-        ProgramError::new(Exit::Refused, against.join("; "))
-            .hint("`refloat cluster status` shows what every node says; `refloat cluster rejoin NODE` brings NODE back when it is down.")
-    })?;
+    let plan = plan_hold(&view, node, &wish).map_err(|against| ProgramError::refused(&against))?;
     if !plan.lasts() && !hold.allow_sst && !only_shown {
         return Err(ProgramError::new(Exit::Refused, plan.warnings.join("; "))
             .hint("Give the others more to keep write-sets in with --hold, be away for a shorter time with --for, choose a quieter hour, or go on with --allow-sst.")

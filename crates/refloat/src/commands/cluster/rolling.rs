@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 use refloat_cluster::{Observation, WantedTables, observe, rolling_order};
-use refloat_run::Cancel;
 use refloat_run::signals::install_signal_handlers;
+use refloat_run::{Cancel, Refusal};
 
 use super::busy::{refuse_for, refuse_second};
 use super::copies;
@@ -82,8 +82,7 @@ pub fn run(args: &RollingArgs, context: &Context) -> anyhow::Result<Exit> {
         ..Observation::default()
     };
     let view = observe(&nodes.name, &nodes.members, &how);
-    let order = rolling_order(&view)
-        .map_err(|against| ProgramError::new(Exit::Refused, against.join("; ")))?;
+    let order = rolling_order(&view).map_err(|against| ProgramError::refused(&against))?;
     let wanted = |name: &String| args.nodes.is_empty() || args.nodes.contains(name);
     let order: Vec<String> = order.into_iter().filter(wanted).collect();
     // Find out about missing controls before the first node is touched.
@@ -92,11 +91,11 @@ pub fn run(args: &RollingArgs, context: &Context) -> anyhow::Result<Exit> {
     }
     if !args.plan && !args.hold.ignore_advice {
         let advice = copies::look(&args.cluster, None, context)?;
-        let fails: Vec<String> = order
+        let fails: Vec<Refusal> = order
             .iter()
             .flat_map(|name| maintain::keeps_away(&advice, name))
             .collect();
-        refuse_for(&fails, maintain::SEE_ADVISE)?;
+        refuse_for(&fails)?;
     }
     let say = |text: &str| writeln!(std::io::stderr(), "{text}");
     say(&format!("Order: {}", order.join(", ")))?;
@@ -156,5 +155,5 @@ fn next(nodes: &Nodes, how: &Observation, cancel: &Cancel) -> anyhow::Result<()>
     let view = observe(&nodes.name, &nodes.members, how);
     rolling_order(&view)
         .map(drop)
-        .map_err(|against| ProgramError::new(Exit::Refused, against.join("; ")).into())
+        .map_err(|against| ProgramError::refused(&against).into())
 }

@@ -1,9 +1,9 @@
 //! Decides which server certificates are accepted.
 //!
-//! Every mode checks the handshake's signature; otherwise anyone who replays a certificate could
-//! pass for its owner. The check is done here, with the key from the certificate, because webpki
-//! refuses to parse version 1 certificates. `openssl x509 -req` makes those by default, so many
-//! servers have them.
+//! Where anyone is trusted, a certificate is not even parsed. Every other mode checks the
+//! handshake's signature, too; otherwise anyone who replays a certificate could pass for its owner.
+//! The check is done here, with the key from the certificate, because webpki refuses to parse
+//! version 1 certificates. `openssl x509 -req` makes those by default, so many servers have them.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
@@ -55,22 +55,23 @@ impl ServerCertVerifier for Verifier {
         _ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, TlsError> {
+        let Trust::These { roots, pinned } = &self.trust else {
+            return Ok(ServerCertVerified::assertion());
+        };
         let fields = parse(end_entity)?;
-        if let Trust::These { roots, pinned } = &self.trust {
-            if pinned.iter().any(|known| known == end_entity) {
-                check_dates(&fields, now)?;
-            } else if is_v1(&fields) {
-                self.check_v1(end_entity, &fields, roots, now)?;
-            } else {
-                let parsed = ParsedCertificate::try_from(end_entity)?;
-                verify_server_cert_signed_by_trust_anchor(
-                    &parsed,
-                    roots,
-                    intermediates,
-                    now,
-                    self.algorithms.all,
-                )?;
-            }
+        if pinned.iter().any(|known| known == end_entity) {
+            check_dates(&fields, now)?;
+        } else if is_v1(&fields) {
+            self.check_v1(end_entity, &fields, roots, now)?;
+        } else {
+            let parsed = ParsedCertificate::try_from(end_entity)?;
+            verify_server_cert_signed_by_trust_anchor(
+                &parsed,
+                roots,
+                intermediates,
+                now,
+                self.algorithms.all,
+            )?;
         }
         if self.check_name {
             check_name(end_entity, &fields, server_name)?;
@@ -117,6 +118,9 @@ impl Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, TlsError> {
+        if matches!(self.trust, Trust::Anyone) {
+            return Ok(HandshakeSignatureValid::assertion());
+        }
         let fields = parse(cert)?;
         let key = fields.tbs_certificate().subject_public_key_info();
         let of_scheme = self
@@ -240,6 +244,29 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn only_who_verifies_parses_a_certificate() {
+        let provider = rustls::crypto::aws_lc_rs::default_provider();
+        let accepts = |trust: Trust| {
+            let verifier = Verifier {
+                trust,
+                check_name: false,
+                algorithms: provider.signature_verification_algorithms,
+            };
+            let odd = CertificateDer::from(b"odd".to_vec());
+            let name = ServerName::try_from("db1").unwrap();
+            let now = UnixTime::now();
+            verifier
+                .verify_server_cert(&odd, &[], &name, &[], now)
+                .is_ok()
+        };
+        assert!(accepts(Trust::Anyone));
+        assert!(!accepts(Trust::These {
+            roots: RootCertStore::empty(),
+            pinned: Vec::new(),
+        }));
+    }
 
     proptest! {
         #[test]

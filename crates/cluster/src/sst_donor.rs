@@ -30,6 +30,20 @@ pub(crate) struct Start<'a> {
     pub run: &'a Run,
 }
 
+/// The account's grants on one of the nodes. All are asked at the same time, because those that are
+/// down may take long to say nothing.
+fn grants_of_any(members: &[Member]) -> Option<Grants> {
+    let grants = |one: &Member| {
+        let mut conn = Connection::connect(&impatient(&one.connect)).ok()?;
+        Grants::read(&mut conn).ok()
+    };
+    std::thread::scope(|scope| {
+        let ask = |one| scope.spawn(move || grants(one));
+        let asked: Vec<_> = members.iter().map(ask).collect();
+        asked.into_iter().find_map(|one| one.join().ok()?)
+    })
+}
+
 /// What the server's own options say, without the donors given at its start.
 #[derive(Debug, PartialEq, Eq)]
 struct Own {
@@ -67,12 +81,7 @@ impl Start<'_> {
     /// Whether the account may set the donors once the node is up. The others are asked, because
     /// accounts are the same on all nodes and this one is down; unknown counts as yes.
     fn may_put_back(&self) -> bool {
-        let others = self.members.iter();
-        let mut grants = others.filter_map(|one| {
-            let mut conn = Connection::connect(&impatient(&one.connect)).ok()?;
-            Grants::read(&mut conn).ok()
-        });
-        grants.next().is_none_or(|grants| grants.may(&["SUPER"]))
+        grants_of_any(self.members).is_none_or(|grants| grants.may(&["SUPER"]))
     }
 
     fn write_down(&self, donors: &str) -> Result<(), String> {
@@ -199,7 +208,36 @@ impl Own {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+    use std::time::{Duration, Instant};
+
+    use refloat_wire::ConnectOptions;
+
     use super::*;
+
+    #[test]
+    fn nodes_that_say_nothing_are_waited_for_together() {
+        const NODES: u32 = 8;
+        const PATIENCE: Duration = Duration::from_secs(1);
+        let silent: Vec<TcpListener> = (0..NODES)
+            .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
+            .collect();
+        let member = |listener: &TcpListener| Member {
+            name: "n".to_owned(),
+            connect: ConnectOptions {
+                connect_timeout: PATIENCE,
+                ..ConnectOptions::tcp("127.0.0.1", listener.local_addr().unwrap().port(), "root")
+            },
+            host: None,
+            datadir: None,
+            log: None,
+            defaults_file: None,
+        };
+        let members: Vec<Member> = silent.iter().map(member).collect();
+        let begun = Instant::now();
+        assert!(grants_of_any(&members).is_none());
+        assert!(begun.elapsed() < PATIENCE * NODES / 2);
+    }
 
     #[test]
     fn its_own_donors_are_those_of_its_files_and_not_those_of_this_start() {

@@ -8,7 +8,7 @@ mod plan;
 
 use std::time::{Duration, Instant};
 
-use refloat_host::{Control, ControlError, HostError, StartAs, place};
+use refloat_host::{Control, ControlError, HostError, StartAs, datadir, place};
 use refloat_run::{Refusal, Run};
 use serde::{Deserialize, Serialize};
 
@@ -153,7 +153,10 @@ impl Bootstrapping<'_> {
         }
         let serves = look(member).is_ok_and(|now| now.primary);
         let log = journal::of_node_that_is_down(control, member);
-        if !serves && control.is_running()? != Some(true) {
+        let process = datadir::server_in(host, &member.folder())?;
+        // Where no command tells, a server on its data is one that is starting already.
+        let runs = control.is_running()?.unwrap_or(process.is_some());
+        if !serves && !runs {
             for (at, other) in self.members.iter().enumerate() {
                 if at != plan.at && look(other).is_ok() {
                     return Err(not_begun(format!(
@@ -161,6 +164,12 @@ impl Bootstrapping<'_> {
                         other.name
                     )));
                 }
+            }
+            // Something else than this control has started it.
+            if let Some(process) = process {
+                return Err(not_begun(format!(
+                    "process {process} is a server that works in its data directory: stop it first"
+                )));
             }
             let id = self.run.dir.id().as_str();
             let place = (plan.uuid.as_str(), plan.seqno);

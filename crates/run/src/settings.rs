@@ -36,7 +36,7 @@ pub use apply::{AppliedSettings, left_by_dead_runs};
 pub use catalog::{Advice, PlannedChange, SessionChange, SettingsPlan, Skipped};
 pub use facts::{Facts, Grants};
 pub use journal::{
-    Journal, JournalEntry, OpenRun, ServerMark, list, list_on_server, list_readable,
+    DAMAGED, Journal, JournalEntry, OpenRun, ServerMark, list, list_on_server, list_readable,
 };
 pub use provider::{
     GCACHE_MEMORY, GCACHE_PURGE, ProviderOptions, provider_variable, size_in_bytes,

@@ -111,7 +111,7 @@ pub fn run(args: SettingsArgs, context: &Context) -> anyhow::Result<Exit> {
 fn list(args: &ListArgs, context: &Context) -> anyhow::Result<Exit> {
     let (mut open, damaged) = settings::list_readable(context.state_dir())
         .context("cannot read the journals of settings")?;
-    warn_of(&damaged, context);
+    warn_of_damaged(&damaged, context);
     if let Some(url) = &args.to {
         let mut conn = connect(url, &args.options, context)?;
         let server = mark(&conn);
@@ -150,6 +150,18 @@ fn warn_of(errors: &[SettingsError], context: &Context) {
     }
 }
 
+/// The same for journals that cannot be read, with what to do about them.
+fn warn_of_damaged(damaged: &[SettingsError], context: &Context) {
+    warn_of(damaged, context);
+    if !damaged.is_empty() {
+        exit::print_line("hint", settings::DAMAGED, context.colour());
+    }
+}
+
+fn texts(errors: &[SettingsError]) -> Vec<String> {
+    errors.iter().map(ToString::to_string).collect()
+}
+
 fn print_list(open: &[OpenRun], damaged: &[SettingsError], json: bool) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     if json {
@@ -162,7 +174,7 @@ fn print_list(open: &[OpenRun], damaged: &[SettingsError], json: bool) -> anyhow
             "{}",
             serde_json::to_string_pretty(&json!({
                 "open": runs,
-                "damaged": damaged.iter().map(ToString::to_string).collect::<Vec<_>>(),
+                "damaged": texts(damaged),
             }))?
         )?;
         return Ok(());
@@ -251,13 +263,14 @@ fn revert(args: &ServerArgs, context: &Context) -> anyhow::Result<Exit> {
     let (open, damaged) = settings::list_readable(context.state_dir())
         .context("cannot read the journals of settings")?;
     let Some(url) = &args.to else {
-        warn_of(&damaged, context);
-        if open.is_empty() && !damaged.is_empty() {
-            return Ok(Exit::SettingsPending);
-        }
+        warn_of_damaged(&damaged, context);
         if open.is_empty() {
-            print_reports(&[], args.json)?;
-            return Ok(Exit::Done);
+            print_reports(&[], &damaged, args.json)?;
+            return Ok(if damaged.is_empty() {
+                Exit::Done
+            } else {
+                Exit::SettingsPending
+            });
         }
         let mut peers: Vec<&str> = open
             .iter()
@@ -291,12 +304,13 @@ fn revert(args: &ServerArgs, context: &Context) -> anyhow::Result<Exit> {
             Err(error) => refused.push(error),
         }
     }
-    refused.extend(damaged);
-    if reports.is_empty() && refused.is_empty() {
+    if reports.is_empty() && refused.is_empty() && damaged.is_empty() {
         sees_journal(&mut conn)?;
     }
-    print_reports(&reports, args.json)?;
     warn_of(&refused, context);
+    warn_of_damaged(&damaged, context);
+    refused.extend(damaged);
+    print_reports(&reports, &refused, args.json)?;
     let complete = refused.is_empty() && reports.iter().all(|report| report.complete);
     Ok(if complete {
         Exit::Done
@@ -321,17 +335,24 @@ fn sees_journal(conn: &mut Connection) -> anyhow::Result<()> {
     .into())
 }
 
-fn print_reports(reports: &[RevertReport], json: bool) -> anyhow::Result<()> {
+fn print_reports(
+    reports: &[RevertReport],
+    refused: &[SettingsError],
+    json: bool,
+) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     if json {
         writeln!(
             out,
             "{}",
-            serde_json::to_string_pretty(&json!({ "reverted": reports }))?
+            serde_json::to_string_pretty(&json!({
+                "reverted": reports,
+                "refused": texts(refused),
+            }))?
         )?;
         return Ok(());
     }
-    if reports.is_empty() {
+    if reports.is_empty() && refused.is_empty() {
         writeln!(out, "no setting is left to be put back")?;
     }
     for report in reports {

@@ -243,6 +243,13 @@ fn one_damaged_journal_is_named_and_the_rest_is_listed() {
             "{what}: {}",
             run.stderr
         );
+        assert!(run.stderr.contains("remove the file"), "{}", run.stderr);
+        let run = Run::of(command(state.path()).args(["settings", what, "--json"])).exits(6);
+        assert!(
+            run.stdout.contains(&file.display().to_string()),
+            "{what}: {}",
+            run.stdout
+        );
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use refloat_wire::Connection;
 
-use super::journal::{self, FORMAT, Journal, JournalEntry, OpenRun, ServerMark};
+use super::journal::{self, DAMAGED, FORMAT, Journal, JournalEntry, OpenRun, ServerMark};
 use super::revert::{self, RevertReport, RevertResult};
 use super::variable::read;
 use super::{Durability, SettingsError, value};
@@ -62,7 +62,11 @@ pub fn put_back_start(
 ) -> Result<Vec<RevertReport>, SettingsError> {
     let here = ServerMark::of(conn)?;
     let mut reports = Vec::new();
-    for open in of_starts(state_dir, name)? {
+    let (starts, damaged) = of_starts(state_dir, name)?;
+    for error in damaged {
+        events.warn(format!("{error}. {DAMAGED}"));
+    }
+    for open in starts {
         let mut journal = open.journal;
         if !is_here(&journal.server, &here) {
             continue;
@@ -96,7 +100,7 @@ pub fn put_back_start(
 /// # Errors
 /// The journals cannot be read or written.
 pub fn forget_start(state_dir: &Path, name: &str, peer: &str) -> Result<(), SettingsError> {
-    for open in of_starts(state_dir, name)? {
+    for open in of_starts(state_dir, name)?.0 {
         let mut journal = open.journal;
         if journal.server.peer == peer {
             journal.closed = true;
@@ -107,24 +111,43 @@ pub fn forget_start(state_dir: &Path, name: &str, peer: &str) -> Result<(), Sett
 }
 
 /// Whether a server may have been started with this setting, by this process or by one that has
-/// ended.
+/// ended. A journal that cannot be read may say so.
 pub fn was_started(state_dir: &Path, name: &str) -> bool {
-    of_starts(state_dir, name).is_ok_and(|starts| !starts.is_empty())
+    of_starts(state_dir, name)
+        .is_ok_and(|(starts, damaged)| !starts.is_empty() || !damaged.is_empty())
 }
 
-/// Journals of starts by this process, and by processes that have ended.
-fn of_starts(state_dir: &Path, name: &str) -> Result<Vec<OpenRun>, SettingsError> {
-    let (mut open, _) = journal::list_readable(state_dir)?;
+/// Journals of starts by this process, and by processes that have ended, and the errors of journals
+/// that cannot be read.
+fn of_starts(
+    state_dir: &Path,
+    name: &str,
+) -> Result<(Vec<OpenRun>, Vec<SettingsError>), SettingsError> {
+    let (mut open, damaged) = journal::list_readable(state_dir)?;
     open.retain(|open| {
         let is_start = matches!(&open.journal.changes[..], [one] if one.name == name);
         let is_ours = open.alive == Some(false) || open.journal.owner == Owner::this();
         is_start && is_ours && !open.journal.row
     });
-    Ok(open)
+    Ok((open, damaged))
 }
 
 /// Whether a server that was down is this one. What others knew of it may spell the data directory
 /// differently, so the peer is enough.
 fn is_here(then: &ServerMark, here: &ServerMark) -> bool {
     then.same_server(here) || (then.started == 0 && then.peer == here.peer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_journal_that_cannot_be_read_may_be_of_a_start() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(!was_started(folder.path(), "wsrep_sst_donor"));
+        let dir = RunDir::create(folder.path(), "cluster start").unwrap();
+        dir.write(RunDir::SETTINGS, &"no journal").unwrap();
+        assert!(was_started(folder.path(), "wsrep_sst_donor"));
+    }
 }

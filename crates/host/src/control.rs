@@ -5,6 +5,8 @@ mod config;
 mod look;
 mod standalone;
 
+use std::time::Duration;
+
 use crate::error::{ControlError, chain, plain};
 use crate::host::Host;
 pub use config::ControlConfig;
@@ -213,8 +215,19 @@ impl Control {
 
 /// Runs a script on the node's machine and returns its output.
 fn run(host: &Host, what: &str, doing: &'static str, script: &str) -> Result<String, ControlError> {
+    run_within(host, what, doing, script, Duration::MAX)
+}
+
+/// The same, with a time limit.
+fn run_within(
+    host: &Host,
+    what: &str,
+    doing: &'static str,
+    script: &str,
+    limit: Duration,
+) -> Result<String, ControlError> {
     let output = host
-        .run_apart(script)
+        .run_apart(script, limit)
         .map_err(|error| ControlError::new(what, doing, chain(&error)))?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());

@@ -142,20 +142,20 @@ impl Host {
         self.run_for(script, LOOK)
     }
 
-    /// Runs a script that may leave a server behind, without a time limit. Its output goes to
+    /// Runs a script that may leave a server behind, for no longer than `limit`. Its output goes to
     /// files: a server that is started in the background keeps its output open for as long as it
     /// runs, and nobody must wait for that.
     ///
     /// # Errors
-    /// [`HostError::Spawn`].
-    pub fn run_apart(&self, script: &str) -> Result<Output, HostError> {
+    /// As [`Host::run`].
+    pub fn run_apart(&self, script: &str, limit: Duration) -> Result<Output, HostError> {
         let script = Self::word(script);
         self.run_for(
             &format!(
                 "said=$(mktemp) && sorry=$(mktemp) || exit 1; sh -c {script} >\"$said\" 2>\"$sorry\"; code=$?; \
                  cat \"$said\"; cat \"$sorry\" >&2; rm -f \"$said\" \"$sorry\"; exit \"$code\""
             ),
-            Duration::MAX,
+            limit,
         )
     }
 
@@ -274,13 +274,18 @@ mod tests {
     fn nobody_waits_for_what_a_script_leaves_running() {
         let begun = std::time::Instant::now();
         let output = Host::Local
-            .run_apart("echo said; echo sorry >&2; sleep 20 & exit 3")
+            .run_apart(
+                "echo said; echo sorry >&2; sleep 20 & exit 3",
+                Duration::MAX,
+            )
             .unwrap();
         assert!(begun.elapsed() < Duration::from_secs(10));
         assert_eq!(output.status.code(), Some(3));
         assert_eq!(output.stdout, b"said\n");
         assert_eq!(output.stderr, b"sorry\n");
-        let quoted = Host::Local.run_apart("printf %s \"it's\"").unwrap();
+        let quoted = Host::Local
+            .run_apart("printf %s \"it's\"", Duration::MAX)
+            .unwrap();
         assert_eq!(quoted.stdout, b"it's");
     }
 

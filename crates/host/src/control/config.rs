@@ -28,7 +28,7 @@ pub struct ControlConfig {
     /// Command that ends it at once, with all that it has started. Default: the one that stops it.
     #[serde(default)]
     pub kill: Option<String>,
-    /// Command that prints the position of a node that is down, as its last word: `UUID:SEQNO`.
+    /// Command that prints the position of a node that is down, `UUID:SEQNO`; the last one counts.
     /// With it, the command that starts the node has to recover its position too.
     #[serde(default)]
     pub recover: Option<String>,

@@ -1,12 +1,16 @@
 //! Whether a node runs, and the position of one that does not.
 
-use super::{Control, run};
+use std::time::Duration;
+
+use super::{Control, run, run_within};
 use crate::error::{ControlError, chain, plain};
 use crate::host::Host;
 use crate::position::Position;
 
 /// States of a systemd unit that does not run and does not come up by itself.
 const NOT_RUNNING: [&str; 2] = ["inactive", "failed"];
+/// How long the recovery of a position may take: the server replays its whole redo log first.
+const RECOVERY: Duration = Duration::from_secs(3600);
 /// What messages call the command that prints the position of a node.
 const RECOVER: &str = "by the command of the list (recover)";
 /// What messages call the command that tells whether a node runs.
@@ -25,11 +29,15 @@ impl Control {
     /// # Errors
     /// [`ControlError`] with the reason.
     pub fn recover(&self) -> Result<Option<(String, u64)>, ControlError> {
+        self.recover_within(RECOVERY)
+    }
+
+    fn recover_within(&self, limit: Duration) -> Result<Option<(String, u64)>, ControlError> {
         match self {
             // MariaDB's own script for its unit prints the argument to start the server with.
             Self::Systemd { host, .. } => {
                 let script = "command -v galera_recovery >/dev/null || exit 0; galera_recovery";
-                let said = run(host, "galera_recovery", "running", script)?;
+                let said = run_within(host, "galera_recovery", "running", script, limit)?;
                 Ok(recovered(&said))
             }
             Self::Commands {
@@ -38,8 +46,8 @@ impl Control {
                 ..
             } => {
                 let doing = "recovering the position of the node";
-                let said = run(host, RECOVER, doing, recover)?;
-                Ok(said.split_whitespace().next_back().and_then(position))
+                let said = run_within(host, RECOVER, doing, recover, limit)?;
+                Ok(recovered(&said))
             }
             Self::Commands { recover: None, .. } => Ok(None),
         }
@@ -87,25 +95,41 @@ fn runs_by(host: &Host, running: &str) -> Result<bool, ControlError> {
     }
 }
 
-/// The position in the output of `galera_recovery`.
+/// The last position in what was printed, if it is known: `UUID:SEQNO`, by itself, in a line of the
+/// server's log, or as the argument to start the server with, as `galera_recovery` prints it.
 pub fn recovered(said: &str) -> Option<(String, u64)> {
-    let (_, found) = said.trim().split_once("--wsrep_start_position=")?;
-    position(found.trim())
-}
-
-/// A position that is known, `UUID:SEQNO`. What follows a comma belongs to the server's own
-/// replication domain.
-fn position(text: &str) -> Option<(String, u64)> {
-    let Position { uuid, seqno } = text.parse().ok()?;
+    let words = said.split_whitespace();
+    let mut positions = words.filter_map(|word| word.rsplit('=').next()?.parse().ok());
+    let Position { uuid, seqno } = positions.next_back()?;
     Some((uuid, u64::try_from(seqno).ok()?))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::recovered;
+    use crate::control::{Control, ControlConfig};
+    use crate::host::Host;
 
     #[test]
-    fn positions_of_the_script_for_the_unit() {
+    fn a_recovery_that_does_not_end_is_killed() {
+        let config = ControlConfig {
+            start: Some("true".to_owned()),
+            stop: Some("true".to_owned()),
+            recover: Some("sleep 60".to_owned()),
+            ..ControlConfig::default()
+        };
+        let control = Control::of(&config, &Host::Local).unwrap();
+        let begun = Instant::now();
+        let error = control.recover_within(Duration::from_millis(200));
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("did not end within"), "{error}");
+        assert!(begun.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn positions_as_servers_and_scripts_print_them() {
         let uuid = "befd421d-e706-11f1-bc0a-a7ea195e725e";
         let said = |position: &str| recovered(&format!("--wsrep_start_position={position}\n"));
         assert_eq!(said(&format!("{uuid}:17")), Some((uuid.to_owned(), 17)));
@@ -114,6 +138,11 @@ mod tests {
             Some((uuid.to_owned(), 17))
         );
         assert_eq!(said(&format!("{uuid}:-1")), None);
+        let log = format!(
+            "2026-01-01 0 [Note] WSREP: Recovered position: {uuid}:5\n2026-01-01 0 [Note] x: y\n"
+        );
+        assert_eq!(recovered(&log), Some((uuid.to_owned(), 5)));
+        assert_eq!(recovered(&format!("{log}n1: {uuid}:-1")), None);
         assert_eq!(recovered(""), None);
     }
 }

@@ -36,11 +36,18 @@ impl Member {
     /// Data directory of a node that does not answer: as the list gives it, else as its machine's
     /// option files say, else the default.
     pub(crate) fn folder(&self) -> PathBuf {
-        let by_options = || self.host.as_ref()?.option("datadir");
+        let by_options = || self.option("datadir");
         self.datadir
             .clone()
             .or_else(by_options)
             .unwrap_or_else(|| DEFAULT_DATADIR.into())
+    }
+
+    /// A path in the option files that its server reads.
+    fn option(&self, name: &str) -> Option<PathBuf> {
+        self.host
+            .as_ref()?
+            .option(name, self.defaults_file.as_deref())
     }
 
     /// Data directory: as the list gives it, else as the server reports it, else as for a node that
@@ -55,9 +62,8 @@ impl Member {
     /// Error log according to the option files of its machine. They are ignored if they name
     /// another data directory than the node's: a machine may have more than one server.
     pub(crate) fn log_by_options(&self) -> Option<PathBuf> {
-        let host = self.host.as_ref()?;
-        let log = host.option("log-error")?;
-        let datadir = host
+        let log = self.option("log-error")?;
+        let datadir = self
             .option("datadir")
             .unwrap_or_else(|| DEFAULT_DATADIR.into());
         let here = self.datadir.as_ref().is_none_or(|own| *own == datadir);

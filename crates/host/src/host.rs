@@ -110,12 +110,16 @@ impl Host {
         kib.checked_mul(1024)
     }
 
-    /// A path that the machine's option files give its server with this option, written with
-    /// dashes. `None`: they give none, or cannot be read.
-    pub fn option(&self, name: &str) -> Option<PathBuf> {
+    /// A path that option files of the machine give its server with this option, written with
+    /// dashes: `only` this file, else those that a server reads by itself. `None`: they give none,
+    /// or cannot be read.
+    pub fn option(&self, name: &str, only: Option<&Path>) -> Option<PathBuf> {
         let either = name.replace('-', "[-_]");
+        let file = only.map_or_else(String::new, |file| {
+            Self::word(&format!("--defaults-file={}", file.display()))
+        });
         let script = format!(
-            "PATH=$PATH:/usr/sbin:/usr/local/bin; {{ my_print_defaults --mysqld || my_print_defaults mysqld server; }} 2>/dev/null \
+            "PATH=$PATH:/usr/sbin:/usr/local/bin; {{ my_print_defaults {file} --mysqld || my_print_defaults {file} mysqld server; }} 2>/dev/null \
              | sed -n 's/^--{either}=//p' | tail -n 1"
         );
         let output = self.run(&script).ok()?;
@@ -305,6 +309,17 @@ mod tests {
             Some(vec!["grastate.dat".to_owned()])
         );
         assert_eq!(Host::Local.names(&path), None);
+    }
+
+    #[test]
+    fn an_option_is_looked_up_in_the_only_file_that_the_server_reads() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("it's my.cnf");
+        std::fs::write(&file, "[mysqld]\ndatadir=/srv/a\nlog_error=b.err\n").unwrap();
+        let said = |name: &str| Host::Local.option(name, Some(&file));
+        assert_eq!(said("datadir"), Some("/srv/a".into()));
+        assert_eq!(said("log-error"), Some("b.err".into()));
+        assert_eq!(said("tmpdir"), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What is wrong with a stream is an error that says where.
 //!
 //! The first tests are cases in which `mbstream -x` (10.11.19) extracts less than was sent, or
-//! damaged files, or files elsewhere, and reports success. `tests/suite/mbstream.rs` shows some.
+//! damaged files, or files elsewhere, and reports success. `tests/xbstream/mbstream.rs` shows some.
 
 use refloat_xbstream::{CHUNK_LIMIT, Dialect, Error, Problem};
 

@@ -90,38 +90,6 @@ impl RowVisitor for Bounds {
     }
 }
 
-/// Like [`Bounds`], but stops after a number of rows.
-struct FirstBounds {
-    bounds: Bounds,
-    left: usize,
-}
-
-impl RowVisitor for FirstBounds {
-    type Error = ();
-
-    fn begin_row(&mut self, at: usize) -> Result<(), ()> {
-        self.bounds.start = at;
-        Ok(())
-    }
-    fn end_row(&mut self, end: usize) -> Result<(), ()> {
-        self.bounds.rows.push(self.bounds.start..end);
-        self.left -= 1;
-        if self.left == 0 { Err(()) } else { Ok(()) }
-    }
-}
-
-/// The ranges of the first rows, at most `most` (one or more); fewer where the text cannot be
-/// walked.
-pub fn first_bounds(form: &Form, text: &[u8], mode: LexMode, most: usize) -> Vec<Range<usize>> {
-    let mut first = FirstBounds {
-        bounds: Bounds::new(),
-        left: most,
-    };
-    // The walk ends with an error when there are more rows.
-    let _ = form.visit(text, mode, &mut first);
-    first.bounds.rows
-}
-
 /// Splits rows into two runs, each with its row count; one run if there are fewer than two rows.
 fn halves_of(rows: &[Range<usize>]) -> Vec<(Range<usize>, u64)> {
     let (left, right) = rows.split_at(rows.len() / 2);

@@ -1,43 +1,40 @@
 //! Test writes of the first rows of a table, before any of them goes into the table itself.
 //!
 //! `LOAD DATA` and the array-bound insert receive values in another form than the dump has them. If
-//! a value changes on the way, no count reveals it. So the first rows that a table gets by such a
-//! path are written to two temporary tables like it: to one by that path, to the other as the
-//! dump's own `INSERT`, in the session that the dump has there. Both must hold the same bytes, or
-//! the load ends before a row of that kind is stored. This happens once for each session, column
-//! list and path of a table.
+//! a value changes on the way, no count reveals it. So of the first chunk that a table gets by such a
+//! path, the first rows, and later ones with kinds of values that those lack ([`kinds`]), are
+//! written to two temporary tables like it: to one by that path, to the other as the dump's own
+//! `INSERT`, in the session that the dump has there. Both must hold the same bytes, or the load ends
+//! before a row of the chunk is stored. This happens once for each session, column list and path of
+//! a table.
 //!
 //! Temporary tables have no triggers and no foreign keys, and belong to their connection. They are
 //! kept out of the binary log.
 
-use std::ops::Range;
+mod kinds;
+mod sample;
+
 use std::sync::Arc;
 
-use refloat_schema::columns::{Column, ColumnClass, Layout};
+use refloat_schema::columns::{Column, ColumnClass};
 use refloat_schema::display::two_values;
-use refloat_sqltext::{InsertHeader, InsertVerb, quote_ident};
+use refloat_sqltext::{InsertVerb, quote_ident};
 use refloat_wire::Error;
 
 use super::Worker;
-use crate::chunk::{Chunk, Head, Piece};
+use crate::chunk::Chunk;
 use crate::error::{LoadError, OtherValue};
-use crate::form::{Form, first_bounds};
-use crate::link::Link;
+use crate::form::Form;
 use crate::options::WritePath;
 use crate::table::{Kind, Table};
 use crate::writer::Attempt;
+use sample::{Rows, Sample, Shape};
 
-/// Number of rows compared.
-const ROWS: usize = 50;
-/// Bytes of their text, if there is more than one row.
-const BYTES: usize = 256 << 10;
 /// A first chunk of up to this many rows and bytes of text goes as the dump's own text, unless a
 /// path was requested: a comparison would cost the server more time than the faster path saves (2.6
 /// ms per table, compared with 5 µs per row; `bench/small`).
 const FEW_ROWS: u64 = 500;
-const FEW_BYTES: usize = BYTES;
-/// A row with more bytes than this is not written more often than necessary.
-const ROW_MAX: usize = 16 << 20;
+const FEW_BYTES: usize = kinds::FIRST_BYTES;
 /// How often the server may refuse first rows of a table before the comparison is given up. It is
 /// tried more than once because later rows may be ones that the server accepts.
 const REFUSED_MAX: u32 = 3;
@@ -65,20 +62,6 @@ impl From<Error> for Halt {
             Self::Fatal(Attempt::Wire(error))
         }
     }
-}
-
-/// The rows to compare.
-struct Sample<'a> {
-    chunk: &'a Chunk,
-    path: WritePath,
-    shape: Shape,
-    piece: Piece,
-}
-
-/// Columns, and which of them rows fill.
-struct Shape {
-    layout: Arc<Layout>,
-    targets: Vec<usize>,
 }
 
 /// The first value that differs.
@@ -155,7 +138,7 @@ impl Worker {
         Ok(path)
     }
 
-    /// The first rows of a chunk.
+    /// The rows of a chunk to compare.
     fn sample<'a>(
         &mut self,
         chunk: &'a Chunk,
@@ -169,47 +152,18 @@ impl Worker {
             let reason = format!("the default of column {name} is the next value of a sequence");
             return Err(Halt::Impossible(reason));
         }
-        let piece = self.part(chunk, &chunk.pieces[0], |bounds| {
-            let begin = bounds.first().map_or(0, |row| row.start);
-            let fit = bounds.iter().take_while(|row| row.end - begin <= BYTES);
-            0..fit.count().max(1)
-        })?;
-        if piece.len() > ROW_MAX {
-            return Err(Halt::Impossible("the first row is very large".to_owned()));
-        }
         Ok(Sample {
             chunk,
             path,
             shape,
-            piece,
+            rows: Rows::of(chunk, &mut self.link.buffer)?,
         })
-    }
-
-    /// A piece with some of the first rows of a piece.
-    fn part(
-        &mut self,
-        chunk: &Chunk,
-        piece: &Piece,
-        which: impl FnOnce(&[Range<usize>]) -> Range<usize>,
-    ) -> Result<Piece, Halt> {
-        let mut buffer = std::mem::take(&mut self.link.buffer);
-        let part = Link::read_piece(piece, &mut buffer)
-            .map_err(Halt::Fatal)
-            .and_then(|text| {
-                let bounds = first_bounds(&chunk.form, text, chunk.session.lex_mode(), ROWS);
-                if bounds.is_empty() {
-                    return Err(Halt::Refused("they cannot be read".to_owned()));
-                }
-                Ok(piece.part(text, &bounds, which(&bounds)).0)
-            });
-        self.link.buffer = buffer;
-        part
     }
 
     /// Compares what a path stores with what an `INSERT` stores.
     fn try_both(&mut self, sample: &Sample<'_>) -> Result<(), Halt> {
         let quiet = self.keep_out_of_binlog(sample)?;
-        let looked = match self.differ(sample, &sample.piece, [sample.path, WritePath::Insert]) {
+        let looked = match self.differ(sample, &sample.rows, [sample.path, WritePath::Insert]) {
             Ok(Some(_)) => self.try_again(sample),
             Ok(None) => Ok(()),
             Err(halt) => Err(halt),
@@ -259,19 +213,18 @@ impl Worker {
 
     fn find_row(&mut self, sample: &Sample<'_>) -> Result<Option<LoadError>, Halt> {
         let ways = [sample.path, WritePath::Insert];
-        let Some(mut found) = self.differ(sample, &sample.piece, ways)? else {
+        let Some(mut found) = self.differ(sample, &sample.rows, ways)? else {
             return Ok(None);
         };
         let twice = [WritePath::Insert, WritePath::Insert];
-        if self.differ(sample, &sample.piece, twice)?.is_some() {
+        if self.differ(sample, &sample.rows, twice)?.is_some() {
             let reason = "the same text is stored as something else each time";
             return Err(Halt::Impossible(reason.to_owned()));
         }
-        let mut place = sample.piece.clone();
-        for row in 0..usize::try_from(sample.piece.rows).unwrap_or(ROWS) {
-            let one = self.part(sample.chunk, &sample.piece, |_| row..row + 1)?;
-            if let Some(difference) = self.differ(sample, &one, ways)? {
-                (found, place) = (difference, one);
+        let mut place = &sample.rows.all;
+        for row in &sample.rows.each {
+            if let Some(difference) = self.differ(sample, &Rows::only(row), ways)? {
+                (found, place) = (difference, row);
                 break;
             }
         }
@@ -291,11 +244,11 @@ impl Worker {
     fn differ(
         &mut self,
         sample: &Sample<'_>,
-        piece: &Piece,
+        rows: &Rows,
         ways: [WritePath; 2],
     ) -> Result<Option<Difference>, Halt> {
         let mut made = Vec::new();
-        let found = self.compare(sample, piece, ways, &mut made);
+        let found = self.compare(sample, rows, ways, &mut made);
         // After a fatal error the connection may be in the middle of rows, where no statement can
         // be sent.
         if !made.is_empty() && !matches!(found, Err(Halt::Fatal(_))) {
@@ -308,7 +261,7 @@ impl Worker {
     fn compare(
         &mut self,
         sample: &Sample<'_>,
-        piece: &Piece,
+        rows: &Rows,
         ways: [WritePath; 2],
         made: &mut Vec<String>,
     ) -> Result<Option<Difference>, Halt> {
@@ -316,7 +269,7 @@ impl Worker {
         let shape = self.make_tables(sample, made)?;
         for (name, way) in TABLES.iter().zip(ways) {
             let trial = Table::trial(&table.db, name, Arc::clone(&shape.layout));
-            let chunk = sample.on(trial, &shape, piece);
+            let chunk = sample.on(trial, &shape, rows, way);
             let written = self.writers.by(way).write(&mut self.link, &chunk);
             let written = written.map_err(|failed| match failed {
                 Attempt::Wire(error) => error.into(),
@@ -387,79 +340,6 @@ fn impossible(error: Error) -> Result<(), Halt> {
     match Halt::from(error) {
         Halt::Refused(_) => Ok(()),
         halt => Err(halt),
-    }
-}
-
-impl Shape {
-    /// The columns that rows fill, in the order of the rows.
-    fn columns(&self) -> impl Iterator<Item = &Column> {
-        self.targets
-            .iter()
-            .map(|&index| &self.layout.columns[index])
-    }
-
-    /// Those of them that store the given values.
-    fn given(&self) -> Vec<&Column> {
-        self.columns().filter(|column| !column.generated).collect()
-    }
-
-    /// The shape of a temporary table with the same definition.
-    fn alike(&self) -> Self {
-        let mut layout = Layout::clone(&self.layout);
-        // There is no transaction, so no savepoint to roll back to.
-        layout.transactional = false;
-        Self {
-            layout: Arc::new(layout),
-            targets: self.targets.clone(),
-        }
-    }
-
-    /// The shape of a temporary table that has only these columns, none of them generated.
-    fn plain(&self) -> Self {
-        let plain = |column: &Column| Column {
-            generated: false,
-            ..column.clone()
-        };
-        let layout = Layout {
-            columns: self.columns().map(plain).collect(),
-            transactional: false,
-            versioned: false,
-            period_end: None,
-        };
-        Self {
-            targets: (0..layout.columns.len()).collect(),
-            layout: Arc::new(layout),
-        }
-    }
-}
-
-impl Sample<'_> {
-    /// The piece's rows, as a chunk for a temporary table.
-    fn on(&self, trial: Table, shape: &Shape, piece: &Piece) -> Chunk {
-        let verb = self.chunk.header.verb;
-        let words = match verb {
-            InsertVerb::Insert => "INSERT INTO",
-            InsertVerb::InsertIgnore => "INSERT IGNORE INTO",
-            InsertVerb::Replace => "REPLACE INTO",
-        };
-        let names: Vec<String> = shape.columns().map(|one| quote_ident(&one.name)).collect();
-        let text = format!("{words} {} ({}) VALUES ", trial.quoted(), names.join(","));
-        let bytes = |column: &Column| column.name.clone().into_bytes();
-        let header = InsertHeader {
-            verb,
-            database: Some(trial.db.clone().into_bytes()),
-            table: trial.name.clone().into_bytes(),
-            columns: Some(shape.columns().map(bytes).collect()),
-            text: text.into_bytes(),
-        };
-        let mut chunk = Chunk::new(Head {
-            table: Arc::new(trial),
-            session: Arc::clone(&self.chunk.session),
-            header: Arc::new(header),
-            form: self.chunk.form.clone(),
-        });
-        chunk.push(piece.clone());
-        chunk
     }
 }
 

@@ -6,6 +6,21 @@ use crate::held_load::{Held, ROWS};
 use crate::support::{BOTH, Desk, ask, dump, finish, shared, table};
 use refloat_testkit::servers;
 
+/// What becomes what on its way by a write path, and what the load says of it.
+type Change = (&'static [u8], &'static [u8], &'static str, &'static str);
+const LOAD_DATA: Change = (
+    b"ESCAPED BY X'5C'",
+    b"ESCAPED BY X'7C'",
+    "load-data",
+    "would hold '\\\\N' by LOAD DATA, and holds NULL by the dump's own INSERT",
+);
+const BULK: Change = (
+    b"\x08one text",
+    b"\x08two text",
+    "bulk",
+    "would hold 'two text' by array-bound insert, and holds 'one text' by the dump's own INSERT",
+);
+
 /// Tolerance for the expression of a generated column does not extend to other errors in the row.
 #[test]
 fn rows_of_tables_that_compute_are_refused_for_everything_else() {
@@ -84,18 +99,6 @@ fn rows_and_definitions_that_are_others_at_the_end_are_a_failed_proof() {
 /// another of the same length.
 #[test]
 fn a_value_that_becomes_another_one_on_its_way_ends_the_load() {
-    const LOAD_DATA: (&[u8], &[u8], &str, &str) = (
-        b"ESCAPED BY X'5C'",
-        b"ESCAPED BY X'7C'",
-        "load-data",
-        "would hold '\\\\N' by LOAD DATA, and holds NULL by the dump's own INSERT",
-    );
-    const BULK: (&[u8], &[u8], &str, &str) = (
-        b"\x08one text",
-        b"\x08two text",
-        "bulk",
-        "would hold 'two text' by array-bound insert, and holds 'one text' by the dump's own INSERT",
-    );
     // No table has a key, and the last one has no transactions either.
     let tables = ["", "", " ENGINE=MyISAM"].iter().zip(["a", "b", "c"]);
     let tables = tables.map(|(engine, name)| {
@@ -130,6 +133,42 @@ fn a_value_that_becomes_another_one_on_its_way_ends_the_load() {
                 let found = desk.ask(server, &format!("{sum}{table}"));
                 assert_eq!(found, "1other,2 NULL,3one text", "{kind}, {path}, {table}");
             }
+            desk.ask(server, "DROP DATABASE @db");
+        }
+    }
+}
+
+/// A kind of value that the first rows lack is compared as well: the first `NULL` stands in row
+/// 3,000, or the first text.
+#[test]
+fn a_later_value_that_becomes_another_one_on_its_way_ends_the_load() {
+    const LATER: usize = 3_000;
+    let table = |usual: &str, later: &str| {
+        let row = |id| format!("({id},{})", if id == LATER { later } else { usual });
+        let rows: Vec<String> = (1..=LATER + 1_000).map(row).collect();
+        let rows = rows.join(",\n");
+        dump(&format!(
+            "CREATE TABLE t (id INT, v VARCHAR(20));\nINSERT INTO t VALUES {rows};\n"
+        ))
+    };
+    for &kind in crate::support::kinds() {
+        let server = shared(kind);
+        let bulk = kind.is_mariadb().then_some((BULK, "NULL", "'one text'"));
+        let ways = [(LOAD_DATA, "'text'", "NULL")].into_iter().chain(bulk);
+        for ((words, becomes, path, says), usual, later) in ways {
+            let desk = Desk::new();
+            let cutter = Cutter::changing(server, words, becomes);
+            let text = table(usual, later);
+            let file = desk.file("dump.sql", &text);
+            let more = ["--threads", "1", "--write-path", path];
+            let run = finish(desk.load_command(&file, &cutter.url(), &more));
+            let row = text.find(&format!("({LATER},")).unwrap();
+            let line = text[..row].matches('\n').count() + 1;
+            run.exits(4)
+                .says(says)
+                .says(&format!("line {line}, byte {row}: column v of table"));
+            assert!(cutter.has_cut(), "{kind}, {path}: nothing was changed");
+            assert_eq!(desk.rows(server, "t"), Some(0), "{kind}, {path}");
             desk.ask(server, "DROP DATABASE @db");
         }
     }

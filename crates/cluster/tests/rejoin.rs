@@ -380,7 +380,7 @@ fn a_node_that_has_given_up_is_not_waited_for(
     );
     let node = place.node();
     assert_eq!(node.pid().unwrap(), None);
-    node.start().unwrap();
+    servers::start_killed(node);
     application.pause.store(false, Ordering::SeqCst);
     place.nothing_is_left();
 }

@@ -1,6 +1,7 @@
 //! Starts throw-away servers for tests, and shares one of each kind within a test binary.
 
 use std::io::{Seek as _, Write as _};
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -127,11 +128,17 @@ pub fn start(options: &StartOptions) -> Ephemeral {
     })
 }
 
+/// The folder of the sandboxes of all tests, within another one.
+const FOLDER: &str = "refloat-testkit";
+
 /// The sandbox for test servers. It keeps initialised data directories for later runs.
 pub fn sandbox() -> Sandbox {
-    let name = "refloat-testkit";
-    let cache = std::env::temp_dir().join(name).join("cache");
-    Sandbox::new(memory::folder().join(name)).with_cache_dir(cache)
+    Sandbox::new(memory::folder().join(FOLDER)).with_cache_dir(cache())
+}
+
+/// Where initialised data directories are kept, for sandboxes that tests make for themselves.
+pub fn cache() -> PathBuf {
+    std::env::temp_dir().join(FOLDER).join("cache")
 }
 
 /// Connection options for root over the Unix socket.

@@ -84,13 +84,18 @@ impl SshServer {
             free.local_addr().expect("a port").port()
         };
         let write = |name: &str, text: String| fs::write(path(name), text).expect("a file");
+        // What a person's shell runs at each login may take longer than what is tested.
+        let home = path("home");
+        fs::create_dir(&home).expect("a folder");
         write(
             "sshd_config",
             format!(
                 "ListenAddress 127.0.0.1\nPort {port}\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\nUsePAM no\nStrictModes no\n\
-                 PasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\nMaxStartups 100\nMaxSessions 100\n",
+                 PasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\nMaxStartups 100\nMaxSessions 100\n\
+                 SetEnv HOME={}\n",
                 path("host").display(),
-                path("client.pub").display()
+                path("client.pub").display(),
+                home.display()
             ),
         );
         let key = |name: &str| fs::read_to_string(path(name)).expect("a key");

@@ -46,7 +46,7 @@ fn receives(place: &Place, at: usize) -> (Running, usize) {
     );
     let command = place.cluster(
         &["maintain", place.name(at), "--for", "1m", "--hold", "128M"],
-        &["--sample", "1s", "--", "sh", "-c", &script],
+        &["--sample", "0.2s", "--", "sh", "-c", &script],
     );
     let running = Running::start(command);
     wait("the node is down", || here.exists());
@@ -153,7 +153,7 @@ fn a_node_is_killed_by_what_is_to_stop_it(place: &Place) {
         let mut command = command(place.state.path());
         command.args(["cluster", "maintain", name, "--no-defaults", "--cluster"]);
         command.arg(file);
-        command.args(["--for", "1m", "--sample", "1s", "--", "true"]);
+        command.args(["--for", "1m", "--sample", "0.2s", "--", "true"]);
         Run::of(&mut command)
     };
     let unclean = format!("{name} has not written down where it stands: it did not end cleanly");
@@ -188,7 +188,7 @@ fn the_program_is_killed_between_two_nodes(place: &Place, before: &[String]) {
     let rolling = |script: &str| {
         place.cluster(
             &[
-                "rolling", "--for", "1m", "--sample", "1s", "--nodes", &nodes,
+                "rolling", "--for", "1m", "--sample", "0.2s", "--nodes", &nodes,
             ],
             &["--", "sh", "-c", script],
         )
@@ -235,7 +235,7 @@ fn a_node_is_out_of_step_before_its_turn(place: &Place) {
     let nodes = [place.name(1), place.name(2)].join(",");
     let running = Running::start(place.cluster(
         &[
-            "rolling", "--for", "1m", "--sample", "1s", "--nodes", &nodes,
+            "rolling", "--for", "1m", "--sample", "0.2s", "--nodes", &nodes,
         ],
         &["--", "sh", "-c", &script],
     ));

@@ -412,7 +412,7 @@ fn its_command_goes_on(place: &Place, second: &str) {
 /// A maintenance for which the others must be told to keep more than their rings hold.
 fn away(place: &Place, node: &str, more: &[&str]) -> Command {
     let words = ["maintain", node, "--for", "1m", "--hold", "64M"];
-    place.cluster(&words, &[&["--sample", "1s"], more].concat())
+    place.cluster(&words, &[&["--sample", "0.2s"], more].concat())
 }
 
 /// The node was not stopped yet, and is not stopped afterwards.

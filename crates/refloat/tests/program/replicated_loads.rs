@@ -287,7 +287,7 @@ fn applications_go_on_beside_a_load() {
 
 /// Returns each node's share of time paused by flow control, and all that was measured.
 fn a_load_leaves_them_their_rate(place: &Place, url: &str) -> (Vec<f64>, String) {
-    let dump = place.dump("shop.sql", &dump_of("shop", &two_tables(ROWS / 2)));
+    let dump = place.dump("shop.sql", &dump_of("shop", &two_tables(ROWS / 4)));
     // Nodes on one busy machine stall now and then for reasons of their own, but not in three runs.
     let mut shown = String::new();
     let mut loads = (0..3).map(|_| {
@@ -313,6 +313,7 @@ fn a_load_leaves_them_their_rate(place: &Place, url: &str) -> (Vec<f64>, String)
     assert_eq!(galera["stalls"], 0, "{shown}");
     assert!(galera["held_seconds"].as_f64().unwrap() > 0.0, "{shown}");
     assert!(run.stdout.contains("--max-paused 5"), "{}", run.stdout);
+    place.ask(0, "DROP DATABASE shop");
     (paused, shown)
 }
 
@@ -337,12 +338,13 @@ fn a_load_without_limit_stalls_them(place: &Place, url: &str, paused: &[f64], sh
         "{shown}"
     );
     place.all_are_the_same();
+    place.ask(0, "DROP DATABASE fast");
 }
 
 /// While nobody writes, nothing is held back; as soon as somebody does, the rest of the load is.
 fn a_load_notices_who_begins_to_write(place: &Place, url: &str, late: &Path) {
     // The second run writes on the load's own node, which also sends the load's write-sets.
-    let longer = place.dump("longer.sql", &dump_of("late", &two_tables(ROWS * 2)));
+    let longer = place.dump("longer.sql", &dump_of("late", &two_tables(ROWS)));
     for (at, dump) in [(1, late), (0, &longer)] {
         let end = AtomicBool::new(false);
         let there = place.cluster.url(at);

@@ -2,16 +2,17 @@
 
 use std::io::Write as _;
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
 use refloat_sandbox::Sandbox;
+use refloat_testkit::servers;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{Run, command};
+use crate::support::{Run, command, state_folder};
 use crate::time_limits::{KillOnDrop, output_of};
 
 /// A state directory whose servers are removed on drop, so also when a test fails.
@@ -19,13 +20,19 @@ struct State(TempDir);
 
 impl State {
     fn new() -> Self {
-        let folder = tempfile::Builder::new()
-            .prefix("refloat-")
-            // Servers started by root run as another user.
-            .permissions(std::fs::Permissions::from_mode(0o755))
-            .tempdir()
-            .expect("a temporary folder can be made");
-        Self(folder)
+        Self(state_folder())
+    }
+
+    /// With the initialised data that all tests share.
+    fn filled() -> Self {
+        let state = Self::new();
+        let own = state.0.path().join("sandbox");
+        std::fs::create_dir(&own).expect("a folder can be made");
+        // Whoever starts the first server of a sandbox makes the folder.
+        let shared = servers::cache();
+        std::fs::create_dir_all(&shared).expect("a folder can be made");
+        symlink(shared, own.join("cache")).expect("a link can be made");
+        state
     }
 
     fn sandbox(&self, args: &[&str]) -> Run {
@@ -244,7 +251,7 @@ INSERT INTO kept.t VALUES (1), (2);
 
 #[test]
 fn commands_for_all_servers_and_for_one_of_two() {
-    let state = State::new();
+    let state = State::filled();
     for name in ["mariadb-10.11", "mariadb-10.11-2"] {
         assert_eq!(state.json(&["start"])["name"], name);
     }
@@ -302,21 +309,30 @@ fn assert_nothing_left(state: &State) {
 
 const SIZE: &str = "SHOW STATUS LIKE 'wsrep_cluster_size'";
 
-/// One cluster for all commands: starting one takes seconds.
+/// One cluster for all commands but those that bring nodes back: starting one takes seconds.
 #[test]
 fn a_cluster_lives_from_start_to_remove() {
-    let state = State::new();
+    let state = State::filled();
     wrong_clusters_are_refused(&state);
     let started = a_cluster_is_started(&state);
     let file = started["file"].as_str().expect("a file");
     let url_of = |at: usize| started["nodes"][at]["url"].as_str().expect("a URL");
     crate::cluster::is_shown(state.0.path(), file, url_of(0));
     crate::cluster::is_maintained(state.0.path(), file, url_of(1));
-    crate::cluster::nodes_come_back(state.0.path(), file);
     a_cluster_tells_how_it_is_reached(&state, &started);
     a_node_is_handled(&state);
     a_cluster_is_stopped_and_removed(&state);
     assert!(!Path::new(file).exists());
+}
+
+#[test]
+fn nodes_of_a_cluster_come_back() {
+    let state = State::filled();
+    let start = ["start", "--galera", "2", "--name", "c"];
+    let small = ["-o", "wsrep_provider_options=gcache.size=8M"];
+    let started = state.json(&[&start[..], &small].concat());
+    let file = started["file"].as_str().expect("a file");
+    crate::cluster::nodes_come_back(state.0.path(), file);
 }
 
 fn wrong_clusters_are_refused(state: &State) {
@@ -466,7 +482,7 @@ fn a_cluster_is_stopped_and_removed(state: &State) {
 /// unplugged and plugged in again.
 #[test]
 fn a_node_of_a_cluster_is_cut_off_and_healed() {
-    let state = State::new();
+    let state = State::filled();
     let start = ["start", "--galera", "2", "--name", "far", "--isolated"];
     let started = state.json(&[&start[..], &["--sst", "mariabackup"]].concat());
     assert_eq!(started["sst"], "mariabackup");

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use refloat_sandbox::Sandbox;
+use refloat_testkit::{memory, servers};
 
 use crate::time_limits::output;
 
@@ -91,21 +92,24 @@ pub fn state_folder() -> tempfile::TempDir {
     tempfile::Builder::new()
         .prefix("refloat-")
         .permissions(std::fs::Permissions::from_mode(0o755))
-        .tempdir()
+        .tempdir_in(memory::folder())
         .expect("a temporary folder can be made")
 }
 
 /// The sandbox in this state directory. Its lists of nodes have this program start and stop them.
+/// Its servers begin with the initialised data that all tests share.
 pub fn sandbox_in(state: &Path) -> Sandbox {
     let servers = std::env::var("REFLOAT_SERVERS").map_or_else(
         |_| String::new(),
         |folder| format!("REFLOAT_SERVERS={folder} "),
     );
-    Sandbox::new(state.join("sandbox")).with_node_command(format!(
-        "REFLOAT_STATE_DIR={} {servers}{} sandbox node",
-        state.display(),
-        env!("CARGO_BIN_EXE_refloat")
-    ))
+    Sandbox::new(state.join("sandbox"))
+        .with_cache_dir(servers::cache())
+        .with_node_command(format!(
+            "REFLOAT_STATE_DIR={} {servers}{} sandbox node",
+            state.display(),
+            env!("CARGO_BIN_EXE_refloat")
+        ))
 }
 
 /// A list of nodes with these lines in place of those that say where one of them runs and how it is

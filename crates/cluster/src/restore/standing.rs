@@ -104,11 +104,12 @@ impl Restore<'_> {
             self.write(state)?;
         }
         if self.has_server(state, at)? {
-            // A node that has given up its place is no member any more, but starting standalone.
             if state.nodes[at].left.is_none() {
                 self.is_the_last(state, STEP)?;
                 state.was_last = true;
                 self.write(state)?;
+            } else if self.comes_up_alone(state, STEP)? {
+                return Ok(());
             }
             self.stop(state, at, STEP)?;
         }
@@ -122,6 +123,31 @@ impl Restore<'_> {
             false,
         )?;
         self.start_alone(state, STEP)
+    }
+
+    /// Waits for a server that an earlier process has started standalone, and returns whether it
+    /// stands alone. MariaDB 10.11 has been seen to hang for good when it was told to stop while it
+    /// was starting.
+    fn comes_up_alone(
+        &self,
+        state: &RestoreState,
+        step: RestoreStep,
+    ) -> Result<bool, RestoreError> {
+        let at = state.plan.at;
+        let member = &self.members[at];
+        self.run.events.note(format!(
+            "waiting for {}, which is starting as a server of its own",
+            member.name
+        ));
+        let begun = Instant::now();
+        while begun.elapsed() <= self.start_limit && look(member).is_err() {
+            match self.stands_alone(state) {
+                Some(stands) => return Ok(stands.is_ok()),
+                None if !self.works_in_its_folder(state, at)? => break,
+                None => self.pause(step)?,
+            }
+        }
+        Ok(false)
     }
 
     fn holds_what_is_newest(&self, state: &RestoreState) -> Result<(), RestoreError> {

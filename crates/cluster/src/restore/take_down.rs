@@ -19,7 +19,11 @@ impl Restore<'_> {
         Ok(self.works_in_its_folder(state, at)? || runs(self.control(at)?, &self.members[at])?)
     }
 
-    fn works_in_its_folder(&self, state: &RestoreState, at: usize) -> Result<bool, RestoreError> {
+    pub(super) fn works_in_its_folder(
+        &self,
+        state: &RestoreState,
+        at: usize,
+    ) -> Result<bool, RestoreError> {
         let server = datadir::server_in(self.host(at), &state.plan.nodes[at].datadir)?;
         Ok(server.is_some())
     }

@@ -312,7 +312,8 @@ fn restore_is_killed(place: &Place) {
         format!("stopping {third}"),
         "step standalone".to_owned(),
         format!("stopping {first}"),
-        format!("starting {first} as a server"),
+        // It was started already if the program was killed a moment late.
+        "as a server of its own".to_owned(),
         "step load".to_owned(),
         "load of ".to_owned(),
         "step bootstrap".to_owned(),

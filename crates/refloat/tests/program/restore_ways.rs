@@ -361,13 +361,12 @@ fn old_data_that_cannot_be_set_aside_are_given_up(place: &Place) {
     // directories are mount points.
     let args = ["--way", "rebuild", "--replace", "--node", place.name(0)];
     let refused = on_mount_points(place, &restore(&args)).exits(3);
-    assert!(
-        refused.stderr.contains(
-            "no node can set its old data aside, so nobody would have them any more: make room, or give them up with --discard-old"
-        ),
-        "{}",
-        refused.stderr
-    );
+    for words in [
+        "error: no node can set its old data aside, so nobody would have them any more\n",
+        "hint: Make room, or give them up with --discard-old.\n",
+    ] {
+        assert!(refused.stderr.contains(words), "{}", refused.stderr);
+    }
     place.all_are_in_step();
     let args = [&args[..], &["--discard-old"]].concat();
     let plan = on_mount_points(place, &restore(&[&args[..], &["--plan"]].concat()));

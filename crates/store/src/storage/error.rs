@@ -16,7 +16,7 @@ pub enum StorageErrorKind {
     Full,
     /// The name fits no storage.
     Name,
-    /// The object ends before its size.
+    /// The object is shorter than what was asked of it.
     Short,
     /// The connection or the service failed; another attempt may succeed.
     Lost,
@@ -82,7 +82,7 @@ impl StorageError {
 
     /// Whether the same call may succeed if it is made again.
     pub fn may_pass(&self) -> bool {
-        matches!(self.kind, StorageErrorKind::Lost | StorageErrorKind::Short)
+        self.kind == StorageErrorKind::Lost
     }
 }
 
@@ -120,7 +120,7 @@ fn reason(
         StorageErrorKind::Denied => "permission denied",
         StorageErrorKind::Full => "no space is left",
         StorageErrorKind::Name => "no storage can hold an object of this name",
-        StorageErrorKind::Short => "it ends before its size",
+        StorageErrorKind::Short => "it is too short",
         StorageErrorKind::Lost => "the connection was lost",
         StorageErrorKind::Other => "it failed",
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Storage, StorageError, StorageErrorKind};
+use super::{Storage, StorageError};
 
 /// How often a transfer is tried again, and how long it waits.
 #[derive(Debug, Clone, Copy)]
@@ -84,6 +84,24 @@ struct Resumed {
 }
 
 impl Resumed {
+    /// Tells a connection that ended early from an object that is too short.
+    fn ended_early(&self) -> StorageError {
+        let size = match self.storage.size(&self.name) {
+            Ok(size) => size,
+            Err(error) => return error,
+        };
+        let (kind, words) = if size < self.range.end {
+            let end = self.range.end;
+            let words = format!("it has {size} bytes, and bytes up to {end} are needed");
+            (io::ErrorKind::UnexpectedEof, words)
+        } else {
+            let words = format!("the connection ended early, at byte {}", self.range.start);
+            (io::ErrorKind::ConnectionAborted, words)
+        };
+        let end = io::Error::new(kind, words);
+        StorageError::from_io(self.storage.url(), &self.name, "reading", end)
+    }
+
     fn attempt(&mut self, buffer: &mut [u8]) -> Result<usize, StorageError> {
         let mut current = match self.current.take() {
             Some(current) => current,
@@ -98,15 +116,7 @@ impl Resumed {
             }
         };
         if count == 0 {
-            let end = io::Error::new(
-                io::ErrorKind::UnexpectedEof,
-                format!(
-                    "it ends at byte {}, {} before its end",
-                    self.range.start,
-                    self.range.end - self.range.start
-                ),
-            );
-            return Err(failed(end));
+            return Err(self.ended_early());
         }
         self.current = Some(current);
         Ok(count)
@@ -131,8 +141,7 @@ impl Read for Resumed {
                 }
                 Err(error) => {
                     self.failed += 1;
-                    let gone = error.kind() == StorageErrorKind::NotFound;
-                    if gone || !error.may_pass() || self.failed >= self.patience.attempts {
+                    if !error.may_pass() || self.failed >= self.patience.attempts {
                         return Err(error.into_io());
                     }
                     std::thread::sleep(self.patience.wait * (1 << (self.failed - 1).min(10)));

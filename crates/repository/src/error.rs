@@ -1,0 +1,103 @@
+//! Errors of a repository.
+
+use refloat_run::CancelReason;
+use refloat_store::storage::StorageError;
+
+/// Why a repository cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RepositoryError {
+    /// The storage failed.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// There is no repository.
+    #[error("{url}: holds no repository")]
+    Missing {
+        /// The storage.
+        url: String,
+    },
+    /// There is one already, or something else is there.
+    #[error("{url}: is not empty: {found}")]
+    Occupied {
+        /// The storage.
+        url: String,
+        /// What is there.
+        found: String,
+    },
+    /// Made by a later version of this program.
+    #[error("{url}: has format {found}, and this version reads up to {known}")]
+    Format {
+        /// The storage.
+        url: String,
+        /// Its format.
+        found: u32,
+        /// The latest format that is known here.
+        known: u32,
+    },
+    /// An object is not what was written.
+    #[error("{url}: {object} is damaged: {detail}")]
+    Damaged {
+        /// The storage.
+        url: String,
+        /// The object, with the place in it.
+        object: String,
+        /// What is wrong.
+        detail: String,
+    },
+    /// The repository is encrypted and no key was given, or one was given for a plain one.
+    #[error("{url}: {detail}")]
+    Key {
+        /// The storage.
+        url: String,
+        /// What is wrong.
+        detail: String,
+    },
+    /// No such backup.
+    #[error("{url}: has no backup {label:?}")]
+    NoBackup {
+        /// The storage.
+        url: String,
+        /// The label that was asked for.
+        label: String,
+    },
+    /// A backup of that label is there.
+    #[error("{url}: has a backup {label:?} already")]
+    LabelTaken {
+        /// The storage.
+        url: String,
+        /// The label.
+        label: String,
+    },
+    /// A label that no object can be named by.
+    #[error("{label:?} is no label: use letters, digits, dots, dashes and underscores")]
+    Label {
+        /// The label.
+        label: String,
+    },
+    /// Compressing failed.
+    #[error("compressing a block failed: {0}")]
+    Compress(#[source] std::io::Error),
+    /// Whoever receives the blocks of a backup could not take them.
+    #[error("{file}: {source}")]
+    Sink {
+        /// The file within the backup.
+        file: String,
+        /// What went wrong.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Something else ended the work first.
+    #[error("{0}")]
+    Cancelled(CancelReason),
+}
+
+impl RepositoryError {
+    /// An object that is not what was written.
+    pub(crate) fn damaged(url: &str, object: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::Damaged {
+            url: url.to_owned(),
+            object: object.into(),
+            detail: detail.into(),
+        }
+    }
+}

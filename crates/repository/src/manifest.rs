@@ -1,0 +1,124 @@
+//! What a backup holds.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::block::Hash;
+
+/// A pack that a backup has blocks in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PackInfo {
+    /// Its id: the name of its object after `packs/`.
+    pub id: String,
+    /// Its size in bytes.
+    pub size: u64,
+}
+
+/// A block, and the bytes of a file that it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// First byte in the file.
+    pub begins: u64,
+    /// Bytes of the file.
+    pub length: u32,
+    /// Index into [`Manifest::packs`].
+    pub pack: u32,
+    /// First byte in the pack.
+    pub at: u64,
+    /// Bytes in the pack.
+    pub stored: u32,
+    /// Hash of the bytes of the file.
+    pub hash: Hash,
+}
+
+// As an array, because a backup of a terabyte has a million.
+impl Serialize for Extent {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (
+            self.begins,
+            self.length,
+            self.pack,
+            self.at,
+            self.stored,
+            self.hash,
+        )
+            .serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Extent {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (begins, length, pack, at, stored, hash) = Deserialize::deserialize(deserializer)?;
+        Ok(Self {
+            begins,
+            length,
+            pack,
+            at,
+            stored,
+            hash,
+        })
+    }
+}
+
+/// A file of a backup.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileEntry {
+    /// Path within the backup, with `/` between parts.
+    pub path: String,
+    /// Size in bytes.
+    pub size: u64,
+    /// Its blocks by the bytes that they are. What no block covers is zeros.
+    pub extents: Vec<Extent>,
+}
+
+impl FileEntry {
+    /// Checks that the extents are in order, do not overlap, and lie within the file and the packs.
+    ///
+    /// # Errors
+    /// What is wrong, as words.
+    pub(crate) fn check(&self, packs: &[PackInfo]) -> Result<(), String> {
+        let mut end = 0;
+        for extent in &self.extents {
+            let pack = packs.get(extent.pack as usize);
+            let within = pack.is_some_and(|pack| {
+                let last = extent.at.checked_add(u64::from(extent.stored));
+                last.is_some_and(|last| last <= pack.size)
+            });
+            if extent.begins < end || !within || extent.length as usize > crate::BLOCK {
+                return Err(format!("file {:?} has an impossible block", self.path));
+            }
+            end = extent
+                .begins
+                .checked_add(u64::from(extent.length))
+                .filter(|end| *end <= self.size)
+                .ok_or_else(|| format!("file {:?} has a block beyond its end", self.path))?;
+        }
+        Ok(())
+    }
+}
+
+/// What a backup is. It is the last object of a backup to be written; without it there is none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Names the backup.
+    pub label: String,
+    /// When it began, in seconds since 1970.
+    pub began: u64,
+    /// When it was complete, in seconds since 1970.
+    pub ended: u64,
+    /// What its maker wants to know of it later.
+    pub about: BTreeMap<String, serde_json::Value>,
+    /// Number of its files.
+    pub files: u64,
+    /// Bytes of its files.
+    pub bytes: u64,
+    /// Bytes that were added to the repository for it.
+    pub added: u64,
+    /// Packs that it has blocks in, its own and those of earlier backups.
+    pub packs: Vec<PackInfo>,
+    /// Size of the list of files, which lies in blocks itself: a line of JSON for each file.
+    pub list_bytes: u64,
+    /// Blocks of that list.
+    pub list: Vec<Extent>,
+}

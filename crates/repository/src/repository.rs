@@ -1,0 +1,260 @@
+//! A repository: its own description and its manifests.
+
+use std::sync::Arc;
+
+use refloat_store::storage::{
+    Existing, Storage, StorageErrorKind, check_name, read_whole, write_whole,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::block::Hash;
+use crate::error::RepositoryError;
+use crate::manifest::Manifest;
+use crate::seal::Key;
+
+/// The format that this version writes, and the latest that it reads.
+const FORMAT: u32 = 1;
+/// Object that describes the repository.
+const DESCRIPTION: &str = "repository.json";
+/// Folder of the manifests.
+const BACKUPS: &str = "backups/";
+const DESCRIPTION_MAX: u64 = 1 << 20;
+/// Manifests grow with their packs and their list: 3 MB for ten terabytes.
+const MANIFEST_MAX: u64 = 256 << 20;
+/// Digits and line feeds behind the JSON of a manifest.
+const SUM: usize = 66;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Description {
+    format: u32,
+    id: String,
+    /// Shows whether a key is the right one. `None`: nothing is encrypted.
+    key: Option<String>,
+}
+
+/// The part of a description that every format has.
+#[derive(Deserialize)]
+struct Format {
+    format: u32,
+}
+
+/// Backups on a storage.
+#[derive(Clone)]
+pub struct Repository {
+    storage: Arc<dyn Storage>,
+    key: Option<Key>,
+    id: String,
+}
+
+impl std::fmt::Debug for Repository {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Repository({})", self.storage.url())
+    }
+}
+
+impl Repository {
+    /// Makes a repository on an empty storage. With a key all blocks are encrypted.
+    ///
+    /// # Errors
+    /// The storage is not empty, or fails.
+    pub fn init(storage: Arc<dyn Storage>, key: Option<Key>) -> Result<Self, RepositoryError> {
+        let url = storage.url();
+        if let Some(object) = storage.list("")?.first() {
+            return Err(RepositoryError::Occupied {
+                url: url.to_owned(),
+                found: object.name.clone(),
+            });
+        }
+        let description = Description {
+            format: FORMAT,
+            id: random_id(),
+            key: key.as_ref().map(Key::check),
+        };
+        let text = to_json(&description);
+        write_whole(&*storage, DESCRIPTION, &text, Existing::Keep)?;
+        let id = description.id;
+        Ok(Self { storage, key, id })
+    }
+
+    /// Opens the repository of a storage.
+    ///
+    /// # Errors
+    /// There is none, it has a later format, or the key is not its own.
+    pub fn open(storage: Arc<dyn Storage>, key: Option<Key>) -> Result<Self, RepositoryError> {
+        let url = storage.url().to_owned();
+        let text = match read_whole(&storage, DESCRIPTION, DESCRIPTION_MAX) {
+            Ok(text) => text,
+            Err(error) if error.kind() == StorageErrorKind::NotFound => {
+                return Err(RepositoryError::Missing { url });
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let damaged = |error: serde_json::Error| {
+            RepositoryError::damaged(&url, DESCRIPTION, error.to_string())
+        };
+        let Format { format } = serde_json::from_slice(&text).map_err(damaged)?;
+        if format > FORMAT {
+            return Err(RepositoryError::Format {
+                url,
+                found: format,
+                known: FORMAT,
+            });
+        }
+        let description: Description = serde_json::from_slice(&text).map_err(damaged)?;
+        let wrong = |detail: &str| {
+            Err(RepositoryError::Key {
+                url: url.clone(),
+                detail: detail.to_owned(),
+            })
+        };
+        match (&description.key, &key) {
+            (Some(_), None) => return wrong("is encrypted, and no key was given"),
+            (None, Some(_)) => return wrong("is not encrypted, and a key was given"),
+            (Some(check), Some(key)) if *check != key.check() => {
+                return wrong("is encrypted with another key than the one given");
+            }
+            _ => {}
+        }
+        let id = description.id;
+        Ok(Self { storage, key, id })
+    }
+
+    /// Identifies the repository, wherever it is moved.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Where it lies.
+    pub fn storage(&self) -> &Arc<dyn Storage> {
+        &self.storage
+    }
+
+    pub(crate) fn key(&self) -> Option<&Key> {
+        self.key.as_ref()
+    }
+
+    /// The labels of all backups, sorted.
+    ///
+    /// # Errors
+    /// The storage fails.
+    pub fn labels(&self) -> Result<Vec<String>, RepositoryError> {
+        let objects = self.storage.list(BACKUPS)?;
+        let label = |name: String| {
+            let label = name.strip_prefix(BACKUPS)?.strip_suffix(".json")?;
+            Some(label.to_owned())
+        };
+        Ok(objects
+            .into_iter()
+            .filter_map(|object| label(object.name))
+            .collect())
+    }
+
+    /// All backups, the oldest first.
+    ///
+    /// # Errors
+    /// The storage fails, or a manifest is damaged.
+    pub fn backups(&self) -> Result<Vec<Manifest>, RepositoryError> {
+        let labels = self.labels()?;
+        let mut all: Vec<Manifest> = labels
+            .iter()
+            .map(|label| self.backup(label))
+            .collect::<Result<_, _>>()?;
+        all.sort_by(|a, b| (a.began, &a.label).cmp(&(b.began, &b.label)));
+        Ok(all)
+    }
+
+    /// The manifest of one backup.
+    ///
+    /// # Errors
+    /// There is none of that label, or it is damaged.
+    pub fn backup(&self, label: &str) -> Result<Manifest, RepositoryError> {
+        let name = manifest_name(self.url(), label)?;
+        let text = match read_whole(&self.storage, &name, MANIFEST_MAX) {
+            Ok(text) => text,
+            Err(error) if error.kind() == StorageErrorKind::NotFound => {
+                return Err(RepositoryError::NoBackup {
+                    url: self.url().to_owned(),
+                    label: label.to_owned(),
+                });
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let damaged = |detail: &str| RepositoryError::damaged(self.url(), &name, detail);
+        let json = text.len().checked_sub(SUM).map(|at| text.split_at(at));
+        let Some((json, _)) = json.filter(|(json, sum)| *sum == self.sum(json).as_bytes()) else {
+            return Err(damaged("its checksum is another than the one in it"));
+        };
+        let manifest: Manifest =
+            serde_json::from_slice(json).map_err(|error| damaged(&error.to_string()))?;
+        if manifest.label != label {
+            return Err(damaged("it is that of another backup"));
+        }
+        Ok(manifest)
+    }
+
+    /// Writes the manifest of a backup, which is then there.
+    pub(crate) fn publish(&self, manifest: &Manifest) -> Result<(), RepositoryError> {
+        let name = manifest_name(self.url(), &manifest.label)?;
+        let mut text = to_json(manifest);
+        let sum = self.sum(&text);
+        text.extend_from_slice(sum.as_bytes());
+        match write_whole(&*self.storage, &name, &text, Existing::Keep) {
+            Err(error) if error.kind() == StorageErrorKind::Exists => {
+                Err(RepositoryError::LabelTaken {
+                    url: self.url().to_owned(),
+                    label: manifest.label.clone(),
+                })
+            }
+            other => Ok(other?),
+        }
+    }
+
+    /// Deletes the manifest of a backup, which is then gone. Its blocks are left to
+    /// [`sweep`](crate::sweep).
+    ///
+    /// # Errors
+    /// The storage fails.
+    pub fn forget(&self, label: &str) -> Result<(), RepositoryError> {
+        let name = manifest_name(self.url(), label)?;
+        Ok(self.storage.delete(&name)?)
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        self.storage.url()
+    }
+
+    /// What stands behind the JSON of a manifest.
+    fn sum(&self, json: &[u8]) -> String {
+        let naming = self.key.as_ref().map(Key::naming);
+        format!("\n{}\n", Hash::of(json, naming.as_ref()).to_hex())
+    }
+}
+
+fn manifest_name(url: &str, label: &str) -> Result<String, RepositoryError> {
+    let name = format!("{BACKUPS}{label}.json");
+    if label.contains('/') || label.is_empty() || check_name(url, &name).is_err() {
+        return Err(RepositoryError::Label {
+            label: label.to_owned(),
+        });
+    }
+    Ok(name)
+}
+
+#[expect(
+    clippy::expect_used,
+    reason = "maps with text keys, numbers and texts are JSON"
+)]
+fn to_json(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("it is JSON")
+}
+
+/// 32 random hexadecimal digits.
+pub(crate) fn random_id() -> String {
+    let mut bytes = [0; 32];
+    #[expect(
+        clippy::expect_used,
+        reason = "a system without randomness runs nothing else either"
+    )]
+    aws_lc_rs::rand::fill(&mut bytes).expect("the system has randomness");
+    blake3::Hash::from_bytes(bytes).to_hex()[..32].to_owned()
+}

@@ -1,0 +1,439 @@
+//! Writes a backup: blocks come in, are hashed, compressed and encrypted by several threads, and go
+//! into packs.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::SystemTime;
+
+use crate::block::{BLOCK, Encoder, Hash, LEVEL, is_hole};
+use crate::error::RepositoryError;
+use crate::known::{Known, Place};
+use crate::manifest::{Extent, FileEntry, Manifest, PackInfo};
+use crate::pack::{PREFIX, PackWriter, name_of, new_id};
+use crate::repository::Repository;
+use crate::seal::Key;
+
+/// Blocks that wait for each thread.
+const WAITING: usize = 4;
+
+/// A file of the backup that is being written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FileId(u32);
+
+/// What a writer has done so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Bytes of files.
+    pub bytes: u64,
+    /// Of these, bytes that the repository had already, and zeros.
+    pub known: u64,
+    /// Bytes that were added to the repository.
+    pub added: u64,
+}
+
+struct Block {
+    file: FileId,
+    begins: u64,
+    bytes: Vec<u8>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Packs that blocks may lie in: those of earlier backups, and behind them those of this one.
+    packs: Vec<PackInfo>,
+    /// Ids of the packs that were begun here.
+    own: Vec<String>,
+    extents: HashMap<FileId, Vec<Extent>>,
+    /// The first error of a thread.
+    error: Option<RepositoryError>,
+    /// Buffers to use again.
+    spare: Vec<Vec<u8>>,
+}
+
+struct Shared {
+    repository: Repository,
+    naming: Option<[u8; 32]>,
+    known: Known,
+    state: Mutex<State>,
+    files: AtomicU32,
+    failed: AtomicBool,
+    bytes: AtomicU64,
+    known_bytes: AtomicU64,
+    added: AtomicU64,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Writes one backup. Threads share it.
+///
+/// Dropped before it is finished, it takes back what it has written.
+pub struct BackupWriter {
+    shared: Arc<Shared>,
+    queue: Option<SyncSender<Block>>,
+    threads: Vec<JoinHandle<()>>,
+    label: String,
+    began: u64,
+}
+
+impl BackupWriter {
+    /// Begins a backup of this label. Blocks that one of the `parents` has are shared with it.
+    ///
+    /// # Errors
+    /// The label is taken, or the storage fails.
+    pub fn begin(
+        repository: &Repository,
+        label: &str,
+        parents: &[Manifest],
+        threads: usize,
+    ) -> Result<Self, RepositoryError> {
+        match repository.backup(label) {
+            Err(RepositoryError::NoBackup { .. }) => {}
+            Err(error) => return Err(error),
+            Ok(_) => {
+                return Err(RepositoryError::LabelTaken {
+                    url: repository.url().to_owned(),
+                    label: label.to_owned(),
+                });
+            }
+        }
+        let known = Known::default();
+        let mut state = State::default();
+        for parent in parents {
+            let files = repository.files(parent)?;
+            known.add_files(&files, state.packs.len() as u32);
+            state.packs.extend(parent.packs.iter().cloned());
+        }
+        let shared = Arc::new(Shared {
+            naming: repository.key().map(Key::naming),
+            repository: repository.clone(),
+            known,
+            state: Mutex::new(state),
+            files: AtomicU32::new(0),
+            failed: AtomicBool::new(false),
+            bytes: AtomicU64::new(0),
+            known_bytes: AtomicU64::new(0),
+            added: AtomicU64::new(0),
+        });
+        let threads = threads.max(1);
+        let (queue, blocks) = sync_channel(threads * WAITING);
+        let blocks = Arc::new(Mutex::new(blocks));
+        let threads = (0..threads)
+            .map(|_| {
+                let (shared, blocks) = (Arc::clone(&shared), Arc::clone(&blocks));
+                std::thread::spawn(move || {
+                    if let Err(error) = work(&shared, &blocks) {
+                        shared.failed.store(true, Ordering::Relaxed);
+                        shared.state().error.get_or_insert(error);
+                        // Whoever waits with a block must not wait for ever.
+                        while next(&blocks).is_some() {}
+                    }
+                })
+            })
+            .collect();
+        Ok(Self {
+            shared,
+            queue: Some(queue),
+            threads,
+            label: label.to_owned(),
+            began: now(),
+        })
+    }
+
+    /// Begins a file. It becomes part of the backup only if [`BackupWriter::finish`] names it.
+    pub fn file(&self) -> FileId {
+        FileId(self.shared.files.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// An empty buffer for a block.
+    pub fn buffer(&self) -> Vec<u8> {
+        let spare = self.shared.state().spare.pop();
+        spare.unwrap_or_else(|| Vec::with_capacity(BLOCK))
+    }
+
+    /// Adds the bytes of a file from `begins` on: at most [`BLOCK`], and best all of those up to
+    /// the next multiple of it. Waits while the threads have enough to do.
+    ///
+    /// # Errors
+    /// An earlier block could not be written.
+    ///
+    /// # Panics
+    /// If there are more bytes than a block has.
+    pub fn put(&self, file: FileId, begins: u64, bytes: Vec<u8>) -> Result<(), RepositoryError> {
+        assert!(bytes.len() <= BLOCK, "a block has {BLOCK} bytes at most");
+        if self.shared.failed.load(Ordering::Relaxed)
+            && let Some(error) = self.shared.state().error.take()
+        {
+            return Err(error);
+        }
+        let block = Block {
+            file,
+            begins,
+            bytes,
+        };
+        if let Some(queue) = &self.queue {
+            // It fails only when all threads have panicked, which `finish` reports.
+            let _ = queue.send(block);
+        }
+        Ok(())
+    }
+
+    /// What was done so far.
+    pub fn totals(&self) -> Totals {
+        Totals {
+            bytes: self.shared.bytes.load(Ordering::Relaxed),
+            known: self.shared.known_bytes.load(Ordering::Relaxed),
+            added: self.shared.added.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Completes the backup, which holds these files: their paths and sizes.
+    ///
+    /// # Errors
+    /// A block could not be written, bytes of a file were given twice or lie beyond its end, the
+    /// pack of a shared block is gone, or the label was taken meanwhile.
+    pub fn finish(
+        mut self,
+        files: Vec<(FileId, String, u64)>,
+        about: BTreeMap<String, serde_json::Value>,
+    ) -> Result<Manifest, RepositoryError> {
+        self.end()?;
+        let bytes = files.iter().map(|(_, _, size)| size).sum();
+        let count = files.len() as u64;
+        let list = self.list(files)?;
+        let mut writer = Writer::new(&self.shared)?;
+        let mut blocks = Vec::new();
+        for (number, part) in list.chunks(BLOCK).enumerate() {
+            let hash = Hash::of(part, self.shared.naming.as_ref());
+            let place = writer.store(part)?;
+            blocks.push(place.extent((number * BLOCK) as u64, hash));
+        }
+        writer.finish()?;
+        let packs = self.shared.state().packs.clone();
+        let manifest = Manifest {
+            label: self.label.clone(),
+            began: self.began,
+            ended: now(),
+            about,
+            files: count,
+            bytes,
+            added: self.shared.added.load(Ordering::Relaxed),
+            packs,
+            list_bytes: list.len() as u64,
+            list: blocks,
+        };
+        self.look_for_packs(&manifest)?;
+        self.shared.repository.publish(&manifest)?;
+        // From here on nothing is taken back.
+        self.shared.state().own.clear();
+        Ok(manifest)
+    }
+
+    /// Waits for all blocks to be written.
+    fn end(&mut self) -> Result<(), RepositoryError> {
+        drop(self.queue.take());
+        let mut panicked = false;
+        for thread in self.threads.drain(..) {
+            panicked |= thread.join().is_err();
+        }
+        if let Some(error) = self.shared.state().error.take() {
+            return Err(error);
+        }
+        if panicked || self.shared.failed.load(Ordering::Relaxed) {
+            let url = self.shared.repository.url();
+            let detail = "a thread that writes blocks ended early";
+            return Err(RepositoryError::damaged(url, &self.label, detail));
+        }
+        Ok(())
+    }
+
+    /// The list of files, a line of JSON for each. From here on only packs that they have blocks in
+    /// are the backup's, under new numbers.
+    fn list(&self, files: Vec<(FileId, String, u64)>) -> Result<Vec<u8>, RepositoryError> {
+        let mut state = self.shared.state();
+        let mut packs = Vec::new();
+        let mut numbers = HashMap::new();
+        let mut list = Vec::new();
+        for (id, path, size) in files {
+            let mut extents = state.extents.remove(&id).unwrap_or_default();
+            extents.sort_unstable_by_key(|extent| extent.begins);
+            for extent in &mut extents {
+                extent.pack = *numbers.entry(extent.pack).or_insert_with(|| {
+                    packs.push(state.packs[extent.pack as usize].clone());
+                    packs.len() as u32 - 1
+                });
+            }
+            let entry = FileEntry {
+                path,
+                size,
+                extents,
+            };
+            let check = entry.check(&packs);
+            check.map_err(|detail| {
+                RepositoryError::damaged(self.shared.repository.url(), &self.label, detail)
+            })?;
+            #[expect(clippy::expect_used, reason = "texts and numbers are JSON")]
+            serde_json::to_writer(&mut list, &entry).expect("it is JSON");
+            list.push(b'\n');
+        }
+        state.packs = packs;
+        Ok(list)
+    }
+
+    /// Looks for the packs of the backup: one that it shares may have been removed meanwhile.
+    fn look_for_packs(&self, manifest: &Manifest) -> Result<(), RepositoryError> {
+        let storage = self.shared.repository.storage();
+        let objects = storage.list(PREFIX)?;
+        let sizes: HashMap<&str, u64> = objects
+            .iter()
+            .map(|object| (object.name.as_str(), object.size))
+            .collect();
+        for pack in &manifest.packs {
+            let name = name_of(&pack.id);
+            let detail = match sizes.get(name.as_str()) {
+                Some(size) if *size == pack.size => continue,
+                Some(size) => format!("it has {size} bytes instead of {}", pack.size),
+                None => "it is gone, although the backup has blocks in it".to_owned(),
+            };
+            return Err(RepositoryError::damaged(storage.url(), name, detail));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for BackupWriter {
+    fn drop(&mut self) {
+        drop(self.queue.take());
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+        let own = std::mem::take(&mut self.shared.state().own);
+        for id in own {
+            let _ = self.shared.repository.storage().delete(&name_of(&id));
+        }
+    }
+}
+
+fn next(blocks: &Mutex<Receiver<Block>>) -> Option<Block> {
+    let blocks = blocks.lock().unwrap_or_else(PoisonError::into_inner);
+    blocks.recv().ok()
+}
+
+/// Writes blocks until there are no more.
+fn work(shared: &Arc<Shared>, blocks: &Mutex<Receiver<Block>>) -> Result<(), RepositoryError> {
+    let mut writer = Writer::new(shared)?;
+    while let Some(mut block) = next(blocks) {
+        if shared.failed.load(Ordering::Relaxed) {
+            continue;
+        }
+        writer.write(block.file, block.begins, &block.bytes)?;
+        block.bytes.clear();
+        shared.state().spare.push(block.bytes);
+    }
+    if shared.failed.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    writer.finish()
+}
+
+/// Writes blocks into packs of its own.
+struct Writer<'s> {
+    shared: &'s Arc<Shared>,
+    encoder: Encoder,
+    pack: Option<PackWriter>,
+    stored: Vec<u8>,
+}
+
+impl<'s> Writer<'s> {
+    fn new(shared: &'s Arc<Shared>) -> Result<Self, RepositoryError> {
+        Ok(Self {
+            shared,
+            encoder: Encoder::new(LEVEL).map_err(RepositoryError::Compress)?,
+            pack: None,
+            stored: Vec::new(),
+        })
+    }
+
+    fn write(&mut self, file: FileId, begins: u64, bytes: &[u8]) -> Result<(), RepositoryError> {
+        let count = bytes.len() as u64;
+        self.shared.bytes.fetch_add(count, Ordering::Relaxed);
+        if bytes.is_empty() || is_hole(bytes) {
+            self.shared.known_bytes.fetch_add(count, Ordering::Relaxed);
+            return Ok(());
+        }
+        let hash = Hash::of(bytes, self.shared.naming.as_ref());
+        let place = if let Some(place) = self.shared.known.find(&hash, bytes.len()) {
+            self.shared.known_bytes.fetch_add(count, Ordering::Relaxed);
+            place
+        } else {
+            let place = self.store(bytes)?;
+            self.shared.known.add(hash, place);
+            place
+        };
+        let extent = place.extent(begins, hash);
+        let mut state = self.shared.state();
+        state.extents.entry(file).or_default().push(extent);
+        Ok(())
+    }
+
+    fn store(&mut self, bytes: &[u8]) -> Result<Place, RepositoryError> {
+        self.encoder
+            .compress(bytes, &mut self.stored)
+            .map_err(RepositoryError::Compress)?;
+        if self.pack.as_ref().is_some_and(PackWriter::is_full) {
+            self.finish_pack()?;
+        }
+        let pack = match &mut self.pack {
+            Some(pack) => pack,
+            none => {
+                let repository = &self.shared.repository;
+                let id = new_id();
+                let mut state = self.shared.state();
+                let index = state.packs.len() as u32;
+                state.own.push(id.clone());
+                state.packs.push(PackInfo {
+                    id: id.clone(),
+                    size: 0,
+                });
+                drop(state);
+                let storage = &**repository.storage();
+                none.insert(PackWriter::create(storage, id, index, repository.key())?)
+            }
+        };
+        let (at, stored) = pack.add(&mut self.stored)?;
+        self.shared
+            .added
+            .fetch_add(u64::from(stored), Ordering::Relaxed);
+        Ok(Place {
+            pack: pack.index,
+            at,
+            stored,
+            length: bytes.len() as u32,
+        })
+    }
+
+    fn finish_pack(&mut self) -> Result<(), RepositoryError> {
+        if let Some(pack) = self.pack.take() {
+            let index = pack.index as usize;
+            let info = pack.finish()?;
+            self.shared.state().packs[index] = info;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<(), RepositoryError> {
+        self.finish_pack()
+    }
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}

@@ -1,0 +1,320 @@
+//! Backups on a folder: what goes in comes out, what is damaged is noticed, what is known is
+//! shared.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use refloat_repository::{
+    BLOCK, BackupWriter, FileEntry, Key, Manifest, Repository, RepositoryError, Sink, fetch, sweep,
+};
+use refloat_run::Cancel;
+use refloat_store::storage::{LocalFolder, Storage};
+
+type Files = BTreeMap<String, Vec<u8>>;
+
+/// Bytes that do not compress.
+fn noise(count: usize, seed: u32) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(2_654_435_761) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        (state >> 8) as u8
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+/// Files of every shape: empty, small, of exactly one block, with holes at every place, repetitive.
+fn files() -> Files {
+    let mut holes = vec![0; 5 * BLOCK + 77];
+    holes[2 * BLOCK..3 * BLOCK].copy_from_slice(&noise(BLOCK, 5));
+    let mut tail = vec![0; 3 * BLOCK];
+    tail[0] = 1;
+    let files = [
+        ("empty", Vec::new()),
+        ("small", b"small".to_vec()),
+        ("db/one block", noise(BLOCK, 1)),
+        ("db/one more", noise(BLOCK + 1, 2)),
+        ("db/many", noise(9 * BLOCK + 12_345, 3)),
+        ("db/again", noise(BLOCK, 1)),
+        ("holes", holes),
+        ("a hole at the end", tail),
+        ("only a hole", vec![0; 2 * BLOCK + 5]),
+        ("text", b"the same again and again, ".repeat(200_000)),
+    ];
+    files
+        .into_iter()
+        .map(|(name, content)| (name.to_owned(), content))
+        .collect()
+}
+
+fn storage(folder: &Path) -> Arc<dyn Storage> {
+    Arc::new(LocalFolder::new(folder))
+}
+
+fn back_up(
+    repository: &Repository,
+    label: &str,
+    parents: &[Manifest],
+    files: &Files,
+) -> Result<Manifest, RepositoryError> {
+    let writer = BackupWriter::begin(repository, label, parents, 3)?;
+    let mut written = Vec::new();
+    for (path, content) in files {
+        let id = writer.file();
+        for (number, block) in content.chunks(BLOCK).enumerate() {
+            let mut bytes = writer.buffer();
+            bytes.extend_from_slice(block);
+            writer.put(id, (number * BLOCK) as u64, bytes)?;
+        }
+        written.push((id, path.clone(), content.len() as u64));
+    }
+    let about = BTreeMap::from([("server".to_owned(), "one".into())]);
+    writer.finish(written, about)
+}
+
+struct Memory(Vec<Mutex<Vec<u8>>>);
+
+impl Sink for Memory {
+    fn write(&self, file: usize, begins: u64, bytes: &[u8]) -> std::io::Result<()> {
+        let begins = begins as usize;
+        self.0[file].lock().unwrap()[begins..begins + bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+fn restored(repository: &Repository, label: &str) -> Result<Files, RepositoryError> {
+    let manifest = repository.backup(label)?;
+    let entries = repository.files(&manifest)?;
+    let entries: Vec<&FileEntry> = entries.iter().collect();
+    let memory = entries
+        .iter()
+        .map(|entry| Mutex::new(vec![0; entry.size as usize]));
+    let memory = Memory(memory.collect());
+    fetch(
+        repository,
+        &manifest,
+        &entries,
+        3,
+        &memory,
+        &Cancel::default(),
+    )?;
+    let contents = memory
+        .0
+        .into_iter()
+        .map(|content| content.into_inner().unwrap());
+    Ok(entries
+        .iter()
+        .map(|entry| entry.path.clone())
+        .zip(contents)
+        .collect())
+}
+
+fn keys() -> [Option<Key>; 2] {
+    [None, Some(Key::new([9; 32]))]
+}
+
+#[test]
+fn what_goes_in_comes_out() {
+    for key in keys() {
+        let folder = tempfile::tempdir().unwrap();
+        let repository = Repository::init(storage(folder.path()), key.clone()).unwrap();
+        let files = files();
+        let manifest = back_up(&repository, "first", &[], &files).unwrap();
+        assert_eq!(manifest.files, files.len() as u64);
+        assert_eq!(
+            manifest.bytes,
+            files.values().map(Vec::len).sum::<usize>() as u64
+        );
+        // One block stands twice, and holes are not stored.
+        assert!(manifest.added < 16 * BLOCK as u64, "{}", manifest.added);
+        let again = Repository::open(storage(folder.path()), key).unwrap();
+        assert_eq!(again.id(), repository.id());
+        assert_eq!(again.labels().unwrap(), ["first"]);
+        assert_eq!(again.backup("first").unwrap(), manifest);
+        assert!(restored(&again, "first").unwrap() == files);
+    }
+}
+
+#[test]
+fn a_second_backup_shares_what_did_not_change() {
+    for key in keys() {
+        let folder = tempfile::tempdir().unwrap();
+        let repository = Repository::init(storage(folder.path()), key).unwrap();
+        let mut files = files();
+        let first = back_up(&repository, "first", &[], &files).unwrap();
+        let before = files.clone();
+        files.get_mut("db/many").unwrap()[3 * BLOCK + 5] ^= 1;
+        files.remove("small");
+        let parents = std::slice::from_ref(&first);
+        let second = back_up(&repository, "second", parents, &files).unwrap();
+        assert!(second.added < 2 * BLOCK as u64, "{}", second.added);
+        assert!(restored(&repository, "second").unwrap() == files);
+        // Without the first one's manifest the second is as whole as before.
+        assert!(restored(&repository, "first").unwrap() == before);
+        repository.forget("first").unwrap();
+        assert!(restored(&repository, "second").unwrap() == files);
+        let error = restored(&repository, "first").unwrap_err();
+        assert!(matches!(error, RepositoryError::NoBackup { .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_label_is_used_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let repository = Repository::init(storage(folder.path()), None).unwrap();
+    let files = Files::from([("x".to_owned(), b"x".to_vec())]);
+    // Two begin at the same time; one of them completes.
+    let writers = [(); 2].map(|()| BackupWriter::begin(&repository, "one", &[], 1).unwrap());
+    let [first, second] = writers.map(|writer| writer.finish(Vec::new(), BTreeMap::new()));
+    first.unwrap();
+    let error = second.unwrap_err();
+    assert!(
+        matches!(error, RepositoryError::LabelTaken { .. }),
+        "{error}"
+    );
+    let error = back_up(&repository, "one", &[], &files).unwrap_err();
+    assert!(
+        matches!(error, RepositoryError::LabelTaken { .. }),
+        "{error}"
+    );
+    for label in ["", "a/b", "..", "a b"] {
+        let error = back_up(&repository, label, &[], &files).unwrap_err();
+        assert!(matches!(error, RepositoryError::Label { .. }), "{error}");
+    }
+}
+
+#[test]
+fn a_backup_that_is_not_finished_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let repository = Repository::init(storage(folder.path()), None).unwrap();
+    let writer = BackupWriter::begin(&repository, "one", &[], 2).unwrap();
+    let id = writer.file();
+    for number in 0..10 {
+        let bytes = noise(BLOCK, number);
+        writer
+            .put(id, u64::from(number) * BLOCK as u64, bytes)
+            .unwrap();
+    }
+    drop(writer);
+    let left: Vec<String> = repository
+        .storage()
+        .list("")
+        .unwrap()
+        .into_iter()
+        .map(|o| o.name)
+        .collect();
+    assert_eq!(left, ["repository.json"]);
+    // Bytes of a file that were given twice are no backup either.
+    let writer = BackupWriter::begin(&repository, "one", &[], 2).unwrap();
+    let id = writer.file();
+    for seed in [1, 2] {
+        writer.put(id, 0, noise(100, seed)).unwrap();
+    }
+    let error = writer
+        .finish(vec![(id, "x".to_owned(), 100)], BTreeMap::new())
+        .unwrap_err();
+    assert!(error.to_string().contains("impossible block"), "{error}");
+    assert_eq!(repository.storage().list("").unwrap().len(), 1);
+}
+
+#[test]
+fn keys_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let [_, key] = keys();
+    Repository::init(storage(folder.path()), key).unwrap();
+    for (key, says) in [
+        (None, "no key was given"),
+        (Some(Key::new([8; 32])), "another key"),
+    ] {
+        let error = Repository::open(storage(folder.path()), key).unwrap_err();
+        assert!(error.to_string().contains(says), "{error}");
+    }
+    let error = Repository::init(storage(folder.path()), None).unwrap_err();
+    assert!(matches!(error, RepositoryError::Occupied { .. }), "{error}");
+    let empty = tempfile::tempdir().unwrap();
+    let error = Repository::open(storage(empty.path()), None).unwrap_err();
+    assert!(matches!(error, RepositoryError::Missing { .. }), "{error}");
+    std::fs::write(empty.path().join("repository.json"), "{\"format\":2}").unwrap();
+    let error = Repository::open(storage(empty.path()), None).unwrap_err();
+    assert!(matches!(error, RepositoryError::Format { .. }), "{error}");
+}
+
+/// No byte of a repository can change, vanish or move without an error that names the object.
+#[test]
+fn damage_is_never_restored() {
+    for key in keys() {
+        let folder = tempfile::tempdir().unwrap();
+        let repository = Repository::init(storage(folder.path()), key.clone()).unwrap();
+        let files = Files::from([
+            ("a".to_owned(), noise(50_000, 1)),
+            ("b".to_owned(), b"text ".repeat(5_000)),
+        ]);
+        back_up(&repository, "one", &[], &files).unwrap();
+        let objects = repository.storage().list("").unwrap();
+        for object in objects
+            .iter()
+            .filter(|object| object.name != "repository.json")
+        {
+            let path = folder.path().join(&object.name);
+            let whole = std::fs::read(&path).unwrap();
+            let tries = |bytes: &[u8], what: String| {
+                std::fs::write(&path, bytes).unwrap();
+                let open = Repository::open(storage(folder.path()), key.clone());
+                let found = open.and_then(|repository| restored(&repository, "one"));
+                match found {
+                    // The first bytes of a pack are nobody's block.
+                    Ok(found) => assert!(found == files && what.contains("packs/"), "{what}"),
+                    Err(error) => {
+                        let words = error.to_string();
+                        assert!(words.contains("one") || words.contains("packs/"), "{words}");
+                    }
+                }
+            };
+            let step = (whole.len() / 150).max(1);
+            for at in (0..whole.len()).step_by(step) {
+                let mut damaged = whole.clone();
+                damaged[at] ^= 1 << (at % 8);
+                tries(&damaged, format!("{} changed at {at}", object.name));
+                if object.name.starts_with("backups/") || at > 16 {
+                    std::fs::write(&path, &whole[..at]).unwrap();
+                    let open = Repository::open(storage(folder.path()), key.clone());
+                    open.and_then(|repository| restored(&repository, "one"))
+                        .unwrap_err();
+                }
+            }
+            std::fs::write(&path, &whole).unwrap();
+        }
+        assert!(restored(&repository, "one").unwrap() == files);
+    }
+}
+
+#[test]
+fn only_what_no_backup_needs_is_swept() {
+    let folder = tempfile::tempdir().unwrap();
+    let repository = Repository::init(storage(folder.path()), None).unwrap();
+    let kept = Files::from([("a".to_owned(), noise(BLOCK, 1))]);
+    let mut both = kept.clone();
+    both.insert("b".to_owned(), noise(BLOCK, 2));
+    let first = back_up(&repository, "first", &[], &both).unwrap();
+    back_up(&repository, "second", &[first], &kept).unwrap();
+    let packs = || repository.storage().list("packs/").unwrap();
+    let before = packs();
+    assert_eq!(sweep(&repository, Duration::ZERO).unwrap(), 0);
+    assert_eq!(packs(), before);
+    repository.forget("first").unwrap();
+    // Young packs may belong to a backup that is being written.
+    assert_eq!(sweep(&repository, Duration::from_secs(3600)).unwrap(), 0);
+    let removed = sweep(&repository, Duration::ZERO).unwrap();
+    assert!(removed > 0 && packs().len() < before.len());
+    assert!(restored(&repository, "second").unwrap() == kept);
+    // Nobody knows what a damaged manifest needs.
+    let manifest = folder.path().join("backups/second.json");
+    let text = std::fs::read(&manifest).unwrap();
+    std::fs::write(&manifest, &text[1..]).unwrap();
+    let left = packs();
+    sweep(&repository, Duration::ZERO).unwrap_err();
+    assert_eq!(packs(), left);
+}

@@ -41,7 +41,7 @@ pub enum DumpFormat {
     /// Or an archive of one: see `docs/format.md`.
     #[default]
     Refloat,
-    /// One text of SQL, for the stock client.
+    /// One SQL script, for the stock client.
     Sql,
 }
 

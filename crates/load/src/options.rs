@@ -29,7 +29,7 @@ pub const DEFER_MIN_BYTES: usize = 8 << 20;
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum WritePath {
-    /// The fastest that was measured for this server and that it allows.
+    /// The fastest path that this server allows.
     #[default]
     Auto,
     /// Array-bound prepared inserts (MariaDB).
@@ -87,7 +87,7 @@ pub enum IndexMode {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum ForeignKeyMode {
-    /// As the stock client would: trust the dump.
+    /// Trust the dump, as the stock client does.
     ///
     /// With `foreign_key_checks=0`, which the dump tools set, they are not validated.
     #[default]
@@ -131,10 +131,10 @@ pub enum OnError {
 #[non_exhaustive]
 pub enum BinlogMode {
     /// Off with --durability disposable on a server without replicas, else as the server and the
-    /// dump have it.
+    /// dump set it.
     #[default]
     Auto,
-    /// As the server and the dump have it.
+    /// As the server and the dump set it.
     Keep,
     /// Not for the sessions of this load.
     ///
@@ -148,12 +148,12 @@ pub enum BinlogMode {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum SystemSchemaMode {
-    /// Stop at the first statement about them.
+    /// Refuse a dump that contains it.
     #[default]
     Refuse,
-    /// Leave them out, and say so.
+    /// Leave it out, and say so.
     Skip,
-    /// Run their statements as the stock client would: accounts and grants are replaced.
+    /// Run its statements as the stock client would: accounts and grants are replaced.
     Load,
 }
 

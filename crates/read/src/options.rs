@@ -13,7 +13,7 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(120);
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]
 pub enum Consistency {
-    /// The best that the account may do; what is not promised is said.
+    /// Do the best that the account is allowed to, and say what is not guaranteed.
     ///
     /// The manifest says it too.
     #[default]

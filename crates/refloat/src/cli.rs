@@ -56,9 +56,8 @@ Passwords never go on the command line: use ~/.my.cnf, MYSQL_PWD or --ask-passwo
 /// Gets a MySQL, MariaDB or Galera database afloat again.
 ///
 /// Refloat loads logical dumps into real servers as fast as the server can take them, and dumps
-/// servers as fast as they can be
-/// read. It never loses a row in doing so, proves that at the end, and puts every server setting
-/// back that it changed.
+/// servers as fast as they can be read. It never loses a row, proves that at the end, and puts back
+/// every server setting that it changed.
 ///
 /// Run `refloat COMMAND --help` for the manual page of one command.
 #[derive(Debug, Parser)]

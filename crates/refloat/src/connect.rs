@@ -124,19 +124,19 @@ pub struct ConnectArgs {
     #[arg(long)]
     pub ask_password: bool,
 
-    /// How far TLS is used and the server's certificate is checked
+    /// Whether to use TLS, and how far to check the server's certificate
     #[arg(long, value_name = "MODE", value_enum, ignore_case = true)]
     pub ssl_mode: Option<SslMode>,
 
-    /// File of the certificate authorities to trust, in PEM form
+    /// PEM file of the certificate authorities to trust
     #[arg(long, value_name = "FILE")]
     pub ssl_ca: Option<PathBuf>,
 
-    /// File of the client's own certificate, in PEM form
+    /// PEM file of the client's own certificate
     #[arg(long, value_name = "FILE", requires = "ssl_key")]
     pub ssl_cert: Option<PathBuf>,
 
-    /// File of the key that belongs to --ssl-cert, in PEM form
+    /// PEM file of the key for --ssl-cert
     #[arg(long, value_name = "FILE", requires = "ssl_cert")]
     pub ssl_key: Option<PathBuf>,
 }

@@ -57,12 +57,12 @@ pub enum Durability {
     /// Change nothing but the session's own settings.
     #[default]
     Keep,
-    /// Change global settings while the load runs: logs are flushed less often (a power cut costs
-    /// the last seconds, of everybody's data), the server may take more memory, redo log and disk,
+    /// Change global settings while the load runs: logs are flushed less often (a power cut loses
+    /// the last seconds of everybody's data), the server may take more memory, redo log and disk,
     /// and LOAD DATA LOCAL is allowed.
     Relaxed,
-    /// The same, and redo log, binary log and doublewrite off where the server can: after a crash
-    /// it has to be built again from nothing.
+    /// The same, and turn off the redo log, binary log and doublewrite buffer where the server can:
+    /// after a crash it has to be rebuilt from nothing.
     Disposable,
 }
 

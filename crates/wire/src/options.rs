@@ -33,14 +33,14 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub enum SslMode {
     /// Never use TLS.
     Disabled,
-    /// Use TLS where the server has it, without checking its certificate.
+    /// Use TLS if the server offers it, without checking its certificate.
     ///
     /// Never on a unix socket.
     #[default]
     Preferred,
-    /// Insist on TLS, without checking the certificate.
+    /// Require TLS, without checking the certificate.
     Required,
-    /// Insist on TLS and on a certificate of an authority that is trusted.
+    /// Require TLS and a certificate from a trusted authority.
     ///
     /// That is one of `ssl-ca`, or of the system if none is given.
     #[cfg_attr(feature = "clap", value(alias = "verify_ca"))]

@@ -16,9 +16,9 @@ const TEXT_LEAST: u64 = 16 << 20;
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "snake_case")]
 pub enum RestoreWay {
-    /// Load into one node that stands alone, and full copies to the others.
+    /// Load into one standalone node, then full copies to the others.
     Rebuild,
-    /// Load into one node of the cluster as it runs.
+    /// Load into one node of the running cluster.
     Replicate,
 }
 

@@ -70,7 +70,7 @@ A list of nodes, shop.toml:
   url = \"mysql://root@10.0.0.2/\"
   ssh = \"root@10.0.0.2\"";
 
-/// See how a Galera cluster does, take nodes down and back, prepare full copies, and guide proxies
+/// Check a Galera cluster, take nodes down and bring them back, restore all of it, guide proxies
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct ClusterArgs {

@@ -28,8 +28,8 @@ The exit code is 0 when the source is whole, and 3 when something is missing.";
 
 /// Look at a dump: what it is, what is in it, and whether it is whole
 ///
-/// No server is needed, and nothing is changed. A folder is listed, an archive is unpacked into
-/// --scratch for that, and its definitions are read; a single file is read to its end.
+/// No server is needed, and nothing is changed. A folder is listed and its definitions are read; an
+/// archive is first unpacked into --scratch; a single file is read to its end.
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct InspectArgs {
@@ -40,11 +40,11 @@ pub struct InspectArgs {
     #[command(flatten)]
     pub data: DataArgs,
 
-    /// Read every file of a dump of this program, and compare it with its checksum
+    /// Read every file, and compare it with the checksum that the dump holds
     #[arg(long)]
     pub checksums: bool,
 
-    /// Print it as JSON
+    /// Print the result as JSON on stdout
     #[arg(long)]
     pub json: bool,
 }

@@ -11,7 +11,7 @@ use crate::exit::Exit;
 /// Write the manual pages into a folder
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// The folder; it is made when it is missing
+    /// The folder; it is created if it is missing
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
 }

@@ -47,7 +47,7 @@ enum SettingsCommand {
     /// List the changes that are still to be put back
     #[command(after_long_help = AFTER_HELP)]
     List(ListArgs),
-    /// Show the settings of a server that matter for speed, and what they stand at
+    /// Show the settings of a server that matter for speed, and their current values
     #[command(after_long_help = AFTER_HELP)]
     Show(ShowArgs),
     /// Put back what runs have changed
@@ -57,7 +57,7 @@ enum SettingsCommand {
 
 #[derive(Debug, Args)]
 struct ListArgs {
-    /// Ask this server too: it has a journal of its own, also of runs that other machines started
+    /// Read this server's own journal too, which also knows runs that other machines started
     #[arg(long = "to", value_name = "URL", help_heading = "Connection")]
     to: Option<String>,
 
@@ -81,13 +81,13 @@ struct ShowArgs {
 
 #[derive(Debug, Args)]
 struct ServerArgs {
-    /// Put back runs that were started on other machines too
+    /// Put back changes of runs on other machines too
     ///
-    /// Whether such a run still works cannot be seen from here: be sure that it does not.
+    /// Whether such a run is still working cannot be seen from here: make sure that it is not.
     #[arg(long)]
     force: bool,
 
-    /// The server; without it, the servers that the journal knows are named
+    /// The server; without it, the servers in the journal are listed
     #[arg(long = "to", value_name = "URL", help_heading = "Connection")]
     to: Option<String>,
 

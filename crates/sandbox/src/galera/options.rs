@@ -33,10 +33,10 @@ pub type ServerOptions = Vec<(String, Option<String>)>;
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum SstMethod {
-    /// By rsync; the node that gives takes no writes meanwhile.
+    /// By rsync; the donor takes no writes meanwhile.
     #[default]
     Rsync,
-    /// By mariadb-backup; the node that gives goes on.
+    /// By mariadb-backup; the donor keeps serving.
     Mariabackup,
 }
 

@@ -45,23 +45,22 @@ when no node answers. What is only unsafe, such as copies without TLS, is told a
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct AdviseArgs {
-    /// The node that a copy would go to, by its name in the list; without it, any of them
+    /// The node that would take the copy, by its name in the list [default: any of them]
     #[arg(value_name = "NODE")]
     node: Option<String>,
 
-    /// Have write-sets kept for an absence of so long: 2h, 90m, 1d
+    /// Size the write-set cache for an absence of this long: 2h, 90m, 1d
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     window: Option<Duration>,
 
-    /// Measure rates for so many seconds
+    /// Measure rates for this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     sample: f64,
 
     #[command(flatten)]
     cluster: ClusterOf,
 
-    /// Write the settings as a commented piece of an option file; a file that is there is left
-    /// alone
+    /// Write the settings as a commented option file; an existing file is never overwritten
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     write: Option<PathBuf>,
 

@@ -68,28 +68,28 @@ EXIT CODES:
   5  stopped on request
   6  a node still keeps write-sets: `refloat settings revert`";
 
-/// Begin a cluster again all nodes of which are down, with the one that holds what is newest
+/// Bootstrap a cluster whose nodes are all down, from the most advanced one
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct BootstrapArgs {
-    /// Begin with this node, whatever others hold
+    /// Bootstrap from this node, whatever the others hold
     #[arg(long, value_name = "NODE")]
     node: Option<String>,
 
-    /// Go on although where this node stands is not known: it may hold what is newest
+    /// Go on without this node, whose position is not known: it may be the most advanced one
     #[arg(long, value_name = "NODE", action = clap::ArgAction::Append)]
     without: Vec<String>,
 
-    /// Let nodes take full copies (SST) that need one, and have nothing that is nowhere else
+    /// Let nodes take a full copy (SST) if they need one and hold nothing that exists nowhere else
     #[arg(long)]
     allow_sst: bool,
 
-    /// How long each server may take from its start until its node is in step [default: 1h; none
-    /// with --allow-sst]
+    /// How long each server may take from its start until its node is in sync [default: 1h; no
+    /// limit with --allow-sst]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     start_limit: Option<Duration>,
 
-    /// Say what would be done, and do nothing but recover positions that were not written down
+    /// Say what would be done; do nothing but recover positions that were not written down
     #[arg(long)]
     plan: bool,
 

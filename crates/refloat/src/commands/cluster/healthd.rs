@@ -45,9 +45,8 @@ which. The account needs no right but to connect (USAGE). In HAProxy:
 
 /// Answer health checks of HAProxy and others (HTTP, agent check) for one node
 ///
-/// A node that gives a copy to another one, or lags behind, takes connections as always, and is
-/// slow or blocked: a check of its
-/// port cannot tell. This service asks the node, and answers for it.
+/// A node that is a donor or lags behind still accepts connections, but is slow or blocked, which a
+/// check of its port cannot see. This service asks the node, and answers for it.
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct HealthdArgs {
@@ -59,7 +58,7 @@ pub struct HealthdArgs {
     #[arg(long, value_name = "ADDRESS:PORT")]
     agent_listen: Option<SocketAddr>,
 
-    /// Ask the node every so many seconds
+    /// Seconds between two queries of the node
     #[arg(long, value_name = "SECONDS", default_value_t = 0.5, value_parser = seconds)]
     interval: f64,
 
@@ -67,7 +66,7 @@ pub struct HealthdArgs {
     #[arg(long, value_name = "N", default_value_t = Rules::default().max_queue)]
     max_queue: u64,
 
-    /// Let a donor serve: for copies that do not block it
+    /// Keep a donor in service: for copies that do not block it
     #[arg(long)]
     donor_serves: bool,
 

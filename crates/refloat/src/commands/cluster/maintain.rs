@@ -79,33 +79,33 @@ pub struct HoldArgs {
     #[arg(long = "for", value_name = "TIME", default_value = "10m", value_parser = parse_time)]
     away: Duration,
 
-    /// Bytes that each of the others may use to keep write-sets [default: as needed, at most a
-    /// quarter of its available memory, or 1G where that cannot be seen]
+    /// Bytes that each of the other nodes may use to hold write-sets [default: as needed, at most a
+    /// quarter of its available memory, or 1G if that is not known]
     #[arg(long = "hold", value_name = "SIZE", value_parser = parse_bytes)]
     bytes: Option<u64>,
 
-    /// Measure for this time how much is written
+    /// How long to measure the write rate
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = parse_time)]
     sample: Duration,
 
-    /// Have a node keep no more when its machine has less than this left, of memory or of disk
+    /// Stop holding on a node whose machine has less memory or disk space left than this
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = parse_bytes)]
     keep_free: u64,
 
-    /// Give the holding up after this time [default: three times --for]
+    /// Stop holding write-sets after this time [default: three times --for]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     limit: Option<Duration>,
 
-    /// How long a server may take from its start until the node is in step [default: 1h, and none
+    /// How long a server may take from its start until the node is in sync [default: 1h; no limit
     /// with --allow-sst]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     start_limit: Option<Duration>,
 
-    /// Go on although what is kept will not last: the node may need a full copy
+    /// Go on even if the held write-sets will not last: the node may need a full copy
     #[arg(long)]
     allow_sst: bool,
 
-    /// Go on although something is found that would keep a node from coming back
+    /// Go on even if something is found that would keep a node from coming back
     #[arg(long)]
     pub ignore_advice: bool,
 }
@@ -129,11 +129,11 @@ pub struct MaintainArgs {
     #[arg(long, conflicts_with_all = ["begin", "end"])]
     plan: bool,
 
-    /// Stop the node and come back; a process in the background watches what is kept, until --end
+    /// Stop the node and return; a background process watches the held write-sets until --end
     #[arg(long, conflicts_with = "end")]
     begin: bool,
 
-    /// Start the node again that was stopped by --begin, or whose maintenance was killed
+    /// Start the node that --begin stopped, or whose maintenance was killed
     #[arg(long)]
     end: bool,
 
@@ -148,7 +148,7 @@ pub struct MaintainArgs {
     #[arg(long, help_heading = "Output", conflicts_with_all = ["begin", "end"])]
     json: bool,
 
-    /// What is done while the node is down, behind `--`: a program and its arguments
+    /// What to run while the node is down, after `--`: a program and its arguments
     #[arg(last = true, value_name = "MAINTAIN", conflicts_with_all = ["begin", "end", "plan", "until_end"])]
     command: Vec<String>,
 }

@@ -23,11 +23,10 @@ use crate::shell::word;
 pub struct ClusterOf {
     /// The cluster: a file that lists its nodes (cluster.toml), or the URL of one node
     ///
-    /// A node names the others, as far as they tell their addresses, and nothing is known of nodes
-    /// that are down. A file
-    /// knows them all; `refloat cluster --help` shows one. Passwords stand in neither: they come
-    /// from option files, from
-    /// `MYSQL_PWD` or from --ask-password, and are the same for all nodes.
+    /// A node knows the others only if they announce their addresses, and knows nothing of nodes
+    /// that are down. A file lists them all; `refloat cluster --help` shows one. Neither contains
+    /// passwords: they come from option files, `MYSQL_PWD` or --ask-password, and are the same for
+    /// all nodes.
     #[arg(long = "cluster", value_name = "FILE|URL")]
     pub cluster: String,
 

@@ -87,21 +87,21 @@ pub struct RejoinArgs {
     #[command(flatten)]
     copy: CopyArgs,
 
-    /// Go on although something was found that keeps the node from coming back
+    /// Go on even if something is found that would keep the node from coming back
     #[arg(long)]
     ignore_advice: bool,
 
-    /// Bytes that each of the others may use to keep what it misses [default: as needed, at most a
-    /// quarter of its available memory, or 1G where that cannot be seen]
+    /// Bytes that each of the other nodes may use to hold what it missed [default: as needed, at
+    /// most a quarter of its available memory, or 1G if that is not known]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     hold: Option<u64>,
 
-    /// How long a server may take from its start until the node is in step [default: 1h, and none
+    /// How long a server may take from its start until the node is in sync [default: 1h; no limit
     /// with --allow-sst]
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     start_limit: Option<Duration>,
 
-    /// Say what would be done, and do nothing but recover a position that was not written down
+    /// Say what would be done; do nothing but recover a position that was not written down
     #[arg(long)]
     plan: bool,
 
@@ -123,14 +123,14 @@ pub struct RejoinArgs {
 /// What is allowed of full copies.
 #[derive(Debug, Args)]
 struct CopyArgs {
-    /// Let it take a full copy (SST) where it needs one: what it has is wiped
+    /// Let it take a full copy (SST) if it needs one: its own data are wiped
     #[arg(long)]
     allow_sst: bool,
 
-    /// Give up what the node holds of this history (its UUID), which may be nowhere else
+    /// Discard what the node holds of this history (a UUID), which may exist nowhere else
     ///
-    /// With the cluster's own history it takes a full copy even where the others keep what it
-    /// missed: its rows differ, for example.
+    /// With the cluster's own UUID, the node takes a full copy even if the others hold what it
+    /// missed, for example because its rows differ.
     #[arg(long, value_name = "UUID", requires = "allow_sst")]
     discard: Option<String>,
 }

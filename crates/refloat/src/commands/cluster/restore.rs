@@ -84,49 +84,49 @@ pub struct RestoreArgs {
     #[arg(value_name = "SOURCE")]
     source: PathBuf,
 
-    /// The node that is loaded into [default: of those that hold what is newest, the one with the
-    /// most space]
+    /// The node to load into [default: of the most advanced nodes, the one with the most space]
     #[arg(long, value_name = "NODE")]
     node: Option<String>,
 
-    /// By which way the rows come to all nodes [default: the faster one]
+    /// How the rows reach all nodes [default: the faster way]
     #[arg(long, value_name = "WAY", value_enum)]
     way: Option<RestoreWay>,
 
-    /// Stop before this step; the same command without it goes on
+    /// Stop before this step; the same command without this flag resumes
     #[arg(long, value_name = "STEP", value_enum)]
     stop_before: Option<RestoreStep>,
 
-    /// Go on with a restore that has not ended, and refuse if there is none
+    /// Resume an unfinished restore; fail if there is none
     #[arg(long, conflicts_with = "restart")]
     resume: bool,
 
-    /// Forget a restore that has not ended, and plan anew from what the nodes are now
+    /// Forget an unfinished restore, and plan a new one from the current state of the nodes
     #[arg(long)]
     restart: bool,
 
-    /// End a restore that has not ended: the node that stands alone is stopped, and starts as a
-    /// node of the cluster again
+    /// Abandon an unfinished restore: stop the standalone node, so that it starts as a node of the
+    /// cluster again
     ///
-    /// Nothing else is started or stopped, and no data are touched. Where every node was is said,
-    /// and what they hold.
+    /// Nothing else is started or stopped, and no data are touched. The output says where each node
+    /// stood, and what it holds.
     #[arg(long, conflicts_with_all = ["resume", "restart", "stop_before"])]
     give_up: bool,
 
-    /// Go on although another machine may drive this restore still: say so only when you know that
-    /// it does not
+    /// Go on even though another machine may still drive this restore: only if you know that it
+    /// does not
     #[arg(long)]
     take_over: bool,
 
-    /// Let nodes lose their old data where none can set them aside
+    /// Let nodes lose their old data if none of them can set it aside
     #[arg(long)]
     discard_old: bool,
 
-    /// Go on although something was found that makes full copies fail
+    /// Go on even if something is found that would make full copies fail
     #[arg(long)]
     ignore_advice: bool,
 
-    /// Bytes of text per second that a load moves [default: as in the last restore, or measured]
+    /// Bytes of dump text per second that a load writes [default: as in the last restore, or
+    /// measured]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     load_rate: Option<u64>,
 
@@ -139,7 +139,7 @@ pub struct RestoreArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     sst_rate: Option<u64>,
 
-    /// How long a server may take to start, and to begin the cluster
+    /// How long a server may take to start, and to bootstrap the cluster
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_time)]
     start_limit: Duration,
 

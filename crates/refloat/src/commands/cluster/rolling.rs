@@ -36,7 +36,7 @@ of them.
 The command finds the node's name in REFLOAT_NODE, and its machine, as the list names it, in \
 REFLOAT_NODE_SSH.";
 
-/// Take every node down in turn, and have each back by IST before the next
+/// Take every node down in turn, and bring each back by IST before the next
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct RollingArgs {
@@ -47,14 +47,14 @@ pub struct RollingArgs {
     #[arg(long, value_name = "NODE", value_delimiter = ',')]
     nodes: Vec<String>,
 
-    /// Say in which order it would be done and for how long it would last, and do nothing
+    /// Print the order and how long the write-sets would last, and do nothing
     #[arg(long)]
     plan: bool,
 
     #[command(flatten)]
     cluster: ClusterOf,
 
-    /// What is done while a node is down, behind `--`: a program and its arguments
+    /// What to run while a node is down, after `--`: a program and its arguments
     #[arg(last = true, value_name = "COMMAND", conflicts_with = "plan")]
     command: Vec<String>,
 }

@@ -48,15 +48,15 @@ A node that is down is looked up in its grastate.dat, through ssh where the list
 changed. Nodes that disagree are shown as they are, and the disagreement is named below. \
 The exit code is 0 when at least one node answers.";
 
-/// Show what every node of a cluster says, what is wrong, and what a rejoin would cost
+/// Show the state of every node, what is wrong, and what a rejoin would cost
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct StatusArgs {
-    /// Measure rates for so many seconds
+    /// Measure rates for this many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     sample: f64,
 
-    /// Look for tables without a primary key however many tables there are
+    /// Look for tables without a primary key, no matter how many tables there are
     #[arg(long, conflicts_with = "watch")]
     tables: bool,
 
@@ -67,11 +67,11 @@ pub struct StatusArgs {
     #[command(flatten)]
     cluster: ClusterOf,
 
-    /// Look again every two seconds, until Ctrl-C
+    /// Refresh every two seconds, until Ctrl-C
     #[arg(long, help_heading = "Output")]
     watch: bool,
 
-    /// Print the result as JSON on stdout, one line for each look
+    /// Print the result as JSON on stdout, one line per refresh
     #[arg(long, help_heading = "Output")]
     json: bool,
 }

@@ -45,17 +45,17 @@ EXIT CODES:
 
 Nothing is written to any node.";
 
-/// Compare all nodes of a cluster: the same definitions, the same rows?
+/// Compare the definitions and rows of all nodes of a cluster
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct VerifyArgs {
-    /// Count rows, and make checksums of tables that have changed, instead of comparing every row
+    /// Count rows, and checksum tables that have changed, instead of comparing every row
     #[arg(long)]
     quick: bool,
 
     /// Connections to each node
     ///
-    /// Without it: one for each processor of this machine, 2 at least and 32 at most.
+    /// Default: one per processor of this machine, at least 2 and at most 32.
     #[arg(long, short = 't', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
     threads: Option<u16>,
 

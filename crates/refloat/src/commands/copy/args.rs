@@ -44,19 +44,17 @@ Accounts and grants are not copied: `refloat dump --users` writes them. The exit
 was found on the target afterwards, with no warning and no row skipped; with --verify digest, only when both sides have the \
 same values.";
 
-/// Copy a server into another, in parallel, and prove it
+/// Copy one server into another, in parallel, and prove it
 ///
-/// A dump and a load as one stream: rows go from connections that read to connections that write,
-/// and nothing is stored
-/// between. The rows are of one moment, as those of `refloat dump`; they are written, counted and
-/// proven as `refloat load` does it. Source and
-/// target may be of different vendors and versions.
+/// Works as a dump and a load in one stream: rows go straight from reading connections to writing
+/// ones, and nothing is stored in between. All rows are of one moment, as with `refloat dump`; they
+/// are written, counted and proven as with `refloat load`. Source and target may differ in vendor
+/// and version.
 ///
-/// A source that is faster than the target waits for it; memory stays bounded. When either server
-/// goes away, or somebody changes
-/// a definition on the source, the copy stops with the reason and says what is there. Settings of
-/// the target that are
-/// changed to be faster are put back at the end, on Ctrl-C, or later by `refloat settings revert`.
+/// A source that is faster than the target waits for it, so memory stays bounded. If either server
+/// goes away, or somebody changes a definition on the source, the copy stops, gives the reason and
+/// says what is already on the target. Settings of the target that were changed for speed are put
+/// back at the end, on Ctrl-C, or later by `refloat settings revert`.
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct CopyArgs {
@@ -70,13 +68,13 @@ pub struct CopyArgs {
 
     /// The server to write
     ///
-    /// In the same form. It names no database: a copy keeps the names of the source.
+    /// Written like --from, but without a database: a copy keeps the source's database names.
     #[arg(long, value_name = "URL")]
     pub to: String,
 
     /// Read only this option file for the source
     ///
-    /// For a password that is another one than the target's.
+    /// For a source whose password differs from the target's.
     #[arg(long, value_name = "FILE")]
     pub from_defaults_file: Option<PathBuf>,
 
@@ -86,15 +84,14 @@ pub struct CopyArgs {
     #[command(flatten)]
     pub what: WhatArgs,
 
-    /// Drop tables of the same name that are on the target already
+    /// Replace tables of the same name that are already on the target
     ///
-    /// Without --replace or --append a database that something is copied into must hold no table,
-    /// view, routine or event, of
-    /// whatever name; otherwise the copy is refused.
+    /// Without --replace or --append, every database that is copied into must be empty: no table,
+    /// view, routine or event of any name. Otherwise the copy is refused.
     #[arg(long, conflicts_with = "append", help_heading = "What to copy")]
     pub replace: bool,
 
-    /// Add the rows to tables that are on the target already
+    /// Add the rows to tables that are already on the target
     #[arg(long, help_heading = "What to copy")]
     pub append: bool,
 
@@ -114,10 +111,10 @@ pub struct CopyArgs {
     #[command(flatten)]
     pub fit: FitArgs,
 
-    /// What proves the copy
+    /// How the copy is proven
     ///
-    /// For `digest` the snapshot of the source is kept until every row was compared: the source
-    /// keeps old versions of rows for so long.
+    /// `digest` keeps the source's snapshot open until every row has been compared; the source
+    /// keeps old row versions that long.
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Verify::Counts, help_heading = "Speed and safety")]
     pub verify: Verify,
 

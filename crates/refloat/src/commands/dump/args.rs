@@ -45,28 +45,24 @@ EXAMPLES:
 Restore it by hand, without refloat: docs/format.md says how. The exit code is 0 only when the manifest, which is \
 written last, is on the disk.";
 
-/// Dump a server into a folder, in parallel, all of one moment
+/// Dump a server into a folder, in parallel, as of one moment
 ///
-/// All rows are of the moment at which the snapshot was opened, over all connections; the manifest
-/// holds the position of the
-/// binary log, the GTID and the place in the cluster that belong to it. Writers wait for the
-/// milliseconds in which the snapshots
-/// are opened: not at all with --threads 1 where MariaDB's binary log is on and all tables have
-/// transactions. The lock is never
-/// waited for behind a long query without saying so.
+/// All rows, over all connections, are as of the moment when the snapshot was opened; the manifest
+/// holds the binary log position, the GTID and the cluster position of that moment. Writers wait
+/// for the few milliseconds in which the snapshots are opened; with --threads 1 they do not wait at
+/// all if MariaDB's binary log is on and all tables are transactional. If the lock has to wait
+/// behind a long query, the dump says so.
 ///
-/// What the account may not do is not passed over in silence: a definition that is hidden from it
-/// stops the dump, and where it
-/// may take no lock the dump says that its rows may be of different moments, or is refused with
-/// --consistency require.
+/// A missing privilege never goes unnoticed: a definition that the account may not see stops the
+/// dump. If the account may not take the lock, the dump warns that its rows may be of different
+/// moments; with --consistency require it is refused.
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct DumpArgs {
-    /// The folder that the dump becomes; it must not exist yet, or be empty; - for one archive on
-    /// standard output
+    /// The folder to write, which must be new or empty; - writes one archive to standard output
     ///
-    /// The archive is a tar of that folder, with the manifest as its last file. One that stopped in
-    /// the middle has no end mark.
+    /// The archive is a tar of that folder, with the manifest as its last file. An archive that was
+    /// cut short has no end marker.
     #[arg(long, short = 'o', value_name = "FOLDER")]
     pub out: PathBuf,
 
@@ -76,7 +72,7 @@ pub struct DumpArgs {
     #[command(flatten)]
     pub what: WhatArgs,
 
-    /// Accounts, roles and grants too, in a file of their own
+    /// Dump accounts, roles and grants too, into a file of their own
     #[arg(long, help_heading = "What to read")]
     pub users: bool,
 
@@ -94,18 +90,16 @@ pub struct DumpArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "What to read")]
 pub struct WhatArgs {
-    /// Only these databases
+    /// Read only these databases
     ///
-    /// A list with commas; * and ? stand for any text and any one character. Without it: the one in
-    /// the URL of the source, or all but
-    /// those of the server itself where it names none.
+    /// Comma-separated; * matches any text and ? any one character. Default: the database in the
+    /// source's URL; if it names none, all but the server's own.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub databases: Vec<String>,
 
-    /// Only these tables and views, and the triggers of those tables
+    /// Read only these tables and views, and the triggers of those tables
     ///
-    /// A list with commas: `table` or `database.table`; * and ? stand for any text and any one
-    /// character.
+    /// Comma-separated: `table` or `database.table`; * matches any text and ? any one character.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub tables: Vec<String>,
 
@@ -117,19 +111,18 @@ pub struct WhatArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
     pub skip: Vec<Kind>,
 
-    /// Only definitions, no rows
+    /// Read only definitions, no rows
     #[arg(long)]
     pub no_data: bool,
 
-    /// Leave rows of the past out of MariaDB's system-versioned tables
+    /// Leave historical rows out of MariaDB's system-versioned tables
     #[arg(long)]
     pub no_history: bool,
 
     /// Leave DEFINER out of views, routines, triggers and events
     ///
-    /// They then belong to the account that creates them again. So that nobody gains its rights,
-    /// views and routines become
-    /// SQL SECURITY INVOKER.
+    /// They then belong to the account that recreates them. Views and routines become SQL SECURITY
+    /// INVOKER, so that nobody gains that account's privileges.
     #[arg(long)]
     pub strip_definer: bool,
 }
@@ -140,19 +133,19 @@ pub struct WhatArgs {
 pub struct HowArgs {
     /// Connections that read rows
     ///
-    /// Without it: one for each processor of this machine, 2 at least and 32 at most.
+    /// Default: one per processor of this machine, at least 2 and at most 32.
     #[arg(long, short = 't', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
     pub threads: Option<u16>,
 
-    /// What the dump is written as
+    /// Format of the dump
     ///
-    /// `sql` is one text that the stock client restores, with the rows of one moment, read by all
-    /// connections: --out is a file, compressed
-    /// when its name ends with .gz or .zst, or - for standard output.
+    /// `sql` is one SQL script that the stock client restores, as of one moment, though read over
+    /// all connections. --out is then a file, compressed if its name ends with .gz or .zst, or -
+    /// for standard output.
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = DumpFormat::Refloat)]
     pub format: DumpFormat,
 
-    /// How files with rows are compressed
+    /// How data files are compressed
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Compress::Zstd)]
     pub compress: Compress,
 
@@ -160,14 +153,14 @@ pub struct HowArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(i32).range(1..=19))]
     pub level: i32,
 
-    /// Row text in one file, not compressed
+    /// Row text per file, before compression
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_bytes)]
     pub chunk_size: u64,
 
     /// Let a node of a Galera cluster fall behind while it is read
     ///
-    /// `wsrep_desync` is ON until the dump is complete and the node has caught up: the other nodes
-    /// are not held up by it.
+    /// Sets `wsrep_desync` ON until the dump is complete and the node has caught up, so that it
+    /// does not hold up the other nodes.
     #[arg(long)]
     pub desync: bool,
 }
@@ -176,41 +169,41 @@ pub struct HowArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Reading")]
 pub struct ReadArgs {
-    /// What to do where it cannot be promised that all rows are of one moment
+    /// What to do if one moment cannot be guaranteed for all rows
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Consistency::Best)]
     pub consistency: Consistency,
 
-    /// Seconds for which the lock of the snapshot is waited for
+    /// How many seconds to wait for the snapshot's lock
     ///
-    /// In attempts of two seconds each, because everybody else waits behind a lock that waits. A
-    /// statement waits as long for a table that another session has locked, up to a minute.
+    /// Each attempt lasts two seconds, because everybody else queues behind a pending lock. A
+    /// statement waits just as long for a table that another session has locked, but at most a
+    /// minute.
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = parse_count)]
     pub lock_wait: u64,
 
-    /// Do not look in JSON columns of MySQL for values of types that text cannot carry
+    /// Do not search MySQL's JSON columns for values whose types text cannot carry
     ///
-    /// Such values (DECIMAL, DATE, TIME, DATETIME, bytes) are noted; to find them every document is
-    /// read once more.
+    /// Such values (DECIMAL, DATE, TIME, DATETIME, bytes) are reported. Finding them reads every
+    /// document a second time.
     #[arg(long)]
     pub no_json_types: bool,
 
-    /// Read no more than so much row text per second, over all connections
+    /// Read at most this much row text per second, over all connections
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub max_rate: Option<u64>,
 
-    /// Pause while more than so many statements of others run on the server
+    /// Pause while more than this many statements of others run on the server
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub max_running: Option<u64>,
 
-    /// Give up when InnoDB's history list has more entries than this
+    /// Give up if InnoDB's history list grows longer than this many entries
     ///
-    /// While rows are read the server keeps their old versions, and everybody's reads get slower.
-    /// Looked at once a second; it needs PROCESS on
-    /// MySQL.
+    /// While rows are being read, the server keeps their old versions, which slows down everybody's
+    /// reads. Checked once a second; needs the PROCESS privilege on MySQL.
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub max_history: Option<u64>,
 
-    /// Give up when rows are still being read so many seconds after the snapshot was opened
+    /// Give up if rows are still being read this many seconds after the snapshot was opened
     #[arg(long, value_name = "SECONDS", value_parser = parse_count)]
     pub max_age: Option<u64>,
 }
@@ -218,7 +211,7 @@ pub struct ReadArgs {
 /// `--compress`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Compress {
-    /// In independent frames: any of them can be read alone
+    /// In independent frames, each of which can be read alone
     Zstd,
     /// Not at all
     None,

@@ -193,7 +193,7 @@ pub struct DataArgs {
 
     /// What ends a line
     ///
-    /// Default for a single file: \r\n if its first line ends so.
+    /// Default for a single file: \r\n if its first line ends that way.
     #[arg(long, value_name = "TEXT", value_parser = parse_delimiter)]
     pub lines_terminated_by: Option<Delimiter>,
 
@@ -213,7 +213,7 @@ pub struct DataArgs {
     #[arg(long, value_name = "WORD", value_parser = parse_delimiter)]
     pub null: Option<Delimiter>,
 
-    /// The folder that a tar archive is unpacked into
+    /// The folder in which to unpack a tar archive
     ///
     /// It needs room for the contents of the archive, and is removed at the end.
     #[arg(long, value_name = "FOLDER", default_value = refloat_source::SCRATCH_DEFAULT)]
@@ -331,7 +331,7 @@ pub struct TroubleArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum)]
     pub skip: Vec<StatementClass>,
 
-    /// Take a dump that does not end with `-- Dump completed`
+    /// Accept a dump that does not end with `-- Dump completed`
     ///
     /// Without that line a dump may be truncated, and is refused. Dumps made with --skip-comments
     /// or --compact never have it.
@@ -370,8 +370,8 @@ pub struct ResumeArgs {
 pub enum Verify {
     /// Rows are counted, definitions compared, programs looked for
     Counts,
-    /// Besides, every row is read back and compared with the dump, by code that shares nothing with
-    /// the one that wrote it
+    /// Every row is also read back and compared with the dump, by code that shares nothing with the
+    /// code that wrote it
     Digest,
 }
 

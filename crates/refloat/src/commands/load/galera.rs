@@ -35,28 +35,28 @@ pub fn by_lines(context: &Context) -> impl Fn(bool, String) + '_ {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Galera cluster")]
 pub struct GaleraArgs {
-    /// Where the rows go on a node of a Galera cluster
+    /// Where rows go if the target is a node of a Galera cluster
     #[arg(long, value_name = "WHERE", value_enum)]
     pub galera: Option<GaleraMode>,
 
-    /// Share of the time, in per cent, that flow control may stop any node
+    /// Percentage of the time that flow control may pause any node
     ///
-    /// The load waits before the nodes that apply its rows fall behind. Transactions stay small and
-    /// indexes are built with the rows, so that
-    /// applications go on beside it. With 100 it is held back by nothing: transactions are large,
-    /// and each index build stops the writes
-    /// of all nodes for as long as it takes. Without it: 5 from the moment on that somebody else
-    /// writes, 100 until then.
+    /// The load slows down before the nodes that apply its rows fall behind. Transactions stay
+    /// small and indexes are built with the rows, so that applications can keep working. With 100
+    /// nothing holds the load back: transactions are large, and each index build blocks writes on
+    /// all nodes for as long as it takes. Default: 100 until somebody else writes to the cluster, 5
+    /// from then on.
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     pub max_paused: Option<f64>,
 
-    /// Load through a load balancer although it leads to different nodes
+    /// Load through a load balancer even if it leads to different nodes
     ///
-    /// Without it refloat asks the cluster where its nodes are, and goes to one of them directly.
+    /// By default refloat asks the cluster for the addresses of its nodes, and connects to one of
+    /// them directly.
     #[arg(long)]
     pub through_proxy: bool,
 
-    /// Let rows of engines that a cluster does not replicate stay on one node
+    /// Allow rows of engines that Galera does not replicate; they stay on one node
     #[arg(long)]
     pub local_engines: bool,
 }

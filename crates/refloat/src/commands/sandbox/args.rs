@@ -139,7 +139,7 @@ pub enum SandboxCommand {
     /// Start a new server and wait until it answers queries
     #[command(after_long_help = START_HELP)]
     Start(StartArgs),
-    /// Start, stop and trouble the nodes of a cluster
+    /// Start, stop, crash and cut off the nodes of a cluster
     Node(NodeArgs),
     /// List the servers, running or not
     #[command(after_long_help = LIST_HELP)]
@@ -150,7 +150,7 @@ pub enum SandboxCommand {
     /// Start a stopped server again, or stop and start a running one
     #[command(after_long_help = RESTART_HELP)]
     Restart(RestartArgs),
-    /// Stop a server and delete everything that it had
+    /// Stop a server and delete all its files
     #[command(after_long_help = REMOVE_HELP)]
     Remove(RemoveArgs),
     /// Open the server's own client, as root
@@ -167,7 +167,7 @@ pub struct StartArgs {
     #[arg(long, value_name = "SERVER", default_value = "mariadb-10.11", value_parser = server_kinds())]
     pub server: ServerKind,
 
-    /// A name for it; without one, the server's, with a number behind it when that is taken
+    /// A name for it [default: that of the server, with a number appended if it is taken]
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
 
@@ -179,15 +179,15 @@ pub struct StartArgs {
     #[arg(long, value_name = "WHICH", value_enum)]
     pub tls: Option<Tls>,
 
-    /// Start a Galera cluster of so many nodes, 1 to 9
+    /// Start a Galera cluster of this many nodes, 1 to 9
     #[arg(long, value_name = "NODES", help_heading = "Clusters")]
     pub galera: Option<u32>,
 
-    /// How nodes get a whole copy of the data
+    /// How nodes take a full copy of the data (SST)
     #[arg(long, value_name = "WAY", value_enum, default_value_t = SstMethod::Rsync, requires = "galera", help_heading = "Clusters")]
     pub sst: SstMethod,
 
-    /// Give every node a network of its own, for `node cut` and `node heal`; takes root
+    /// Give every node a network of its own, for `node cut` and `node heal`; needs root
     #[arg(long, requires = "galera", help_heading = "Clusters")]
     pub isolated: bool,
 

@@ -36,22 +36,19 @@ EXIT CODES:
 
 Nothing is written to either side.";
 
-/// Compare two servers, or a dump and a server: the same definitions, the same rows?
+/// Compare definitions and rows of two servers, or of a dump and a server
 ///
-/// A and B are each a server (mysql://USER@HOST:PORT/) or a dump: whatever `refloat load` reads.
-/// Each server is read in one
-/// consistent snapshot, over several connections; what is written between the two snapshots
-/// differs, so compare servers that
-/// rest, or a dump with a replica that stands at its position. The summary says of which moment
-/// each was.
+/// A and B are each a server (mysql://USER@HOST:PORT/) or a dump in any format that `refloat load`
+/// reads. Each server is read in one consistent snapshot, over several connections. Rows that are
+/// written between the two snapshots differ, so compare servers that nobody writes to, or a dump
+/// with a replica that was stopped at the dump's position. The summary says which moment each side
+/// shows.
 ///
-/// Rows are compared by a 128-bit digest that does not cancel out and does not round; of a table
-/// that differs, the rows that do
-/// are looked for and shown. Of a dump of refloat every file is checked against the manifest as
-/// well; one of another
-/// tool is read as it stands, and a value of which it is not certain what a server makes of it is
-/// never called the same: its
-/// table is named as not compared.
+/// Rows are compared by a 128-bit digest in which differences cannot cancel out and no value is
+/// rounded. In a table that differs, the rows that differ are found and shown. Every file of a
+/// refloat dump is also checked against the manifest. A dump by another tool is read as it stands;
+/// if it is not certain what a server makes of a value, the table is reported as not compared,
+/// never as the same.
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct VerifyArgs {
@@ -68,13 +65,13 @@ pub struct VerifyArgs {
 
     /// Connections to each server, and readers of a dump's files
     ///
-    /// Without it: one for each processor of this machine, 2 at least and 32 at most.
+    /// Default: one per processor of this machine, at least 2 and at most 32.
     #[arg(long, short = 't', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512), help_heading = "How to compare")]
     pub threads: Option<u16>,
 
-    /// Rows shown of a table that differs
+    /// How many differing rows of a table to show
     ///
-    /// With 0 the rows are not looked for: the summary says only which tables differ.
+    /// With 0 they are not searched for: the summary says only which tables differ.
     #[arg(
         long,
         value_name = "N",
@@ -103,26 +100,24 @@ pub struct VerifyArgs {
 pub struct WhatArgs {
     /// The database of a dump that names none (mysqldump NAME, without --databases)
     ///
-    /// Without it: the one in the URL of the other side.
+    /// Default: the database in the URL of the other side.
     #[arg(long, short = 'D', value_name = "NAME")]
     pub database: Option<String>,
 
-    /// Take a dump without its closing line for whole
+    /// Accept a dump that does not end with `-- Dump completed`
     #[arg(long)]
     pub accept_missing_trailer: bool,
 
     /// Compare only these databases
     ///
-    /// A list with commas; * and ? stand for any text and any one character. Without it: all but
-    /// those of the server
-    /// itself; where one side is a dump, those of the dump.
+    /// Comma-separated; * matches any text and ? any one character. Default: all but the server's
+    /// own; if one side is a dump, the databases of the dump.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub databases: Vec<String>,
 
     /// Compare only these tables and views, and the triggers of those tables
     ///
-    /// A list with commas: `table` or `database.table`; * and ? stand for any text and any one
-    /// character.
+    /// Comma-separated: `table` or `database.table`; * matches any text and ? any one character.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub tables: Vec<String>,
 
@@ -130,15 +125,15 @@ pub struct WhatArgs {
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub exclude: Vec<String>,
 
-    /// Only rows, and which tables there are
+    /// Compare only rows, and which tables exist
     #[arg(long, conflicts_with = "schema_only")]
     pub rows_only: bool,
 
-    /// Only definitions
+    /// Compare only definitions
     #[arg(long)]
     pub schema_only: bool,
 
-    /// Leave rows of the past out of MariaDB's system-versioned tables
+    /// Leave historical rows out of MariaDB's system-versioned tables
     ///
     /// For copies that were made without them.
     #[arg(long)]

@@ -78,7 +78,7 @@ EXAMPLES:
   Where a stopped node stands in the history of its cluster:
       refloat sandbox node recover c-2";
 
-/// Start, stop and trouble the nodes of a cluster
+/// Start, stop, crash and cut off the nodes of a cluster
 #[derive(Debug, Args)]
 #[command(after_long_help = NODE_HELP)]
 pub struct NodeArgs {
@@ -91,7 +91,7 @@ pub enum NodeCommand {
     /// Start a stopped node: it joins the others
     #[command(after_long_help = START_HELP)]
     Start(NodeStartArgs),
-    /// Tell what a node is doing
+    /// Show what a node is doing
     #[command(after_long_help = STATUS_HELP)]
     Status(NodeName),
     /// Shut a node down cleanly
@@ -100,10 +100,10 @@ pub enum NodeCommand {
     /// End a node by SIGKILL
     #[command(after_long_help = KILL_HELP)]
     Kill(NodeKillArgs),
-    /// Stop a node by SIGSTOP, as a hanging machine does
+    /// Freeze a node by SIGSTOP, like a machine that hangs
     #[command(after_long_help = FREEZE_HELP)]
     Freeze(NodeName),
-    /// Let a frozen node go on
+    /// Resume a frozen node
     #[command(after_long_help = THAW_HELP)]
     Thaw(NodeName),
     /// Cut a node off from its network
@@ -112,7 +112,7 @@ pub enum NodeCommand {
     /// Give a node its network back
     #[command(after_long_help = HEAL_HELP)]
     Heal(NodeName),
-    /// Find out where a stopped node stands
+    /// Find the position of a stopped node
     #[command(after_long_help = RECOVER_HELP)]
     Recover(NodeName),
 }
@@ -133,11 +133,11 @@ pub struct NodeStartArgs {
     #[command(flatten)]
     pub node: NodeName,
 
-    /// Begin a new group instead of joining the others
+    /// Bootstrap a new cluster instead of joining the others
     #[arg(long)]
     pub bootstrap: bool,
 
-    /// Come back when its process is there, without waiting until it is ready
+    /// Return when its process runs, without waiting until it is ready
     #[arg(long)]
     pub no_wait: bool,
 
@@ -151,7 +151,7 @@ pub struct NodeKillArgs {
     #[command(flatten)]
     pub node: NodeName,
 
-    /// Leave what the server has started, such as the scripts of a state transfer
+    /// Leave the server's child processes running, such as the scripts of a state transfer
     #[arg(long)]
     pub server_only: bool,
 }

@@ -135,12 +135,16 @@ impl Restore<'_> {
     ) -> Result<bool, RestoreError> {
         let at = state.plan.at;
         let member = &self.members[at];
+        let is_a_node = || look(member).is_ok();
+        if is_a_node() {
+            return Ok(false);
+        }
         self.run.events.note(format!(
             "waiting for {}, which is starting as a server of its own",
             member.name
         ));
         let begun = Instant::now();
-        while begun.elapsed() <= self.start_limit && look(member).is_err() {
+        while begun.elapsed() <= self.start_limit && !is_a_node() {
             match self.stands_alone(state) {
                 Some(stands) => return Ok(stands.is_ok()),
                 None if !self.works_in_its_folder(state, at)? => break,

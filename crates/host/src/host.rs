@@ -168,23 +168,7 @@ impl Host {
     /// # Errors
     /// As [`Host::run`].
     pub fn run_for(&self, script: &str, limit: Duration) -> Result<Output, HostError> {
-        let (program, mut command) = match self {
-            Self::Local => {
-                let mut command = Command::new("sh");
-                command.args(["-c", script]);
-                ("sh", command)
-            }
-            Self::Ssh(name) => {
-                let mut command = Command::new("ssh");
-                // The account on the other side may have any shell.
-                command.args(SSH_OPTIONS).args([
-                    "--",
-                    name,
-                    &format!("exec sh -c {}", Self::word(script)),
-                ]);
-                ("ssh", command)
-            }
-        };
+        let (program, mut command) = self.shell(script);
         let failed = |source| HostError::Spawn {
             program: program.to_owned(),
             source,
@@ -213,6 +197,28 @@ impl Host {
             host: self.name().to_owned(),
             seconds: limit.as_secs(),
         })
+    }
+
+    /// A command that runs a script there, with its name in messages. Standard input and output are
+    /// the script's, so data can stream through them.
+    pub fn shell(&self, script: &str) -> (&'static str, Command) {
+        match self {
+            Self::Local => {
+                let mut command = Command::new("sh");
+                command.args(["-c", script]);
+                ("sh", command)
+            }
+            Self::Ssh(name) => {
+                let mut command = Command::new("ssh");
+                // The account on the other side may have any shell.
+                command.args(SSH_OPTIONS).args([
+                    "--",
+                    name,
+                    &format!("exec sh -c {}", Self::word(script)),
+                ]);
+                ("ssh", command)
+            }
+        }
     }
 
     /// Quotes a text as one word for a shell.

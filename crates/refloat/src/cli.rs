@@ -8,7 +8,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::commands::{
-    cluster, completions, copy, dump, inspect, load, man, sandbox, settings, verify,
+    backup, backups, cluster, completions, copy, dump, inspect, load, man, restore, sandbox,
+    settings, verify,
 };
 use crate::context::Context;
 use crate::exit::{self, Exit, ProgramError};
@@ -35,6 +36,10 @@ EXAMPLES:
   Is it the same as the server now?
       refloat verify /backup/db1 mysql://root@db1/
 
+  Back this machine's server up, and restore it:
+      refloat backup --from mysql://root@localhost/ --repo /backup/repo
+      refloat restore latest --repo /backup/repo --to /var/lib/mysql --replace
+
   How does a Galera cluster do, as seen by each of its nodes?
       refloat cluster status --cluster mysql://root@db1/
 
@@ -55,9 +60,9 @@ Passwords never go on the command line: use ~/.my.cnf, MYSQL_PWD or --ask-passwo
 
 /// Gets a MySQL, MariaDB or Galera database afloat again.
 ///
-/// Refloat loads logical dumps into real servers as fast as the server can take them, and dumps
-/// servers as fast as they can be read. It never loses a row, proves that at the end, and puts back
-/// every server setting that it changed.
+/// Refloat loads logical dumps into real servers as fast as the server can take them, dumps servers
+/// as fast as they can be read, and backs up and restores their files. It never loses a row, proves
+/// that at the end, and puts back every server setting that it changed.
 ///
 /// Run `refloat COMMAND --help` for the manual page of one command.
 #[derive(Debug, Parser)]
@@ -82,6 +87,9 @@ enum Command {
     Dump(Box<dump::DumpArgs>),
     Copy(Box<copy::CopyArgs>),
     Verify(Box<verify::VerifyArgs>),
+    Backup(Box<backup::BackupArgs>),
+    Restore(Box<restore::RestoreArgs>),
+    Backups(backups::BackupsArgs),
     Cluster(cluster::ClusterArgs),
     Settings(settings::SettingsArgs),
     Sandbox(sandbox::SandboxArgs),
@@ -112,6 +120,9 @@ impl Cli {
             Command::Dump(args) => dump::run(&args, context),
             Command::Copy(args) => copy::run(&args, context),
             Command::Verify(args) => verify::run(&args, context),
+            Command::Backup(args) => backup::run(&args, context),
+            Command::Restore(args) => restore::run(&args, context),
+            Command::Backups(args) => backups::run(&args, context),
             Command::Cluster(args) => cluster::run(&args, context),
             Command::Settings(args) => settings::run(args, context),
             Command::Sandbox(args) => sandbox::run(args, context),

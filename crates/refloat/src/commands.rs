@@ -2,6 +2,8 @@
 //! `run` function that reads as a recipe: it takes the arguments and the
 //! [`Context`](crate::context::Context) and returns the exit code.
 
+pub mod backup;
+pub mod backups;
 pub mod cluster;
 pub mod completions;
 pub mod copy;
@@ -9,6 +11,7 @@ pub mod dump;
 pub mod inspect;
 pub mod load;
 pub mod man;
+pub mod restore;
 pub mod sandbox;
 pub mod settings;
 pub mod verify;

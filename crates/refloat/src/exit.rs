@@ -15,6 +15,8 @@ use refloat_cluster::{
 use refloat_copy::CopyError;
 use refloat_dump::DumpError;
 use refloat_load::LoadError;
+use refloat_physical::PhysicalError;
+use refloat_repository::RepositoryError;
 use refloat_run::events::RunResult;
 use refloat_verify::VerifyError;
 use refloat_wire::options::user_info;
@@ -24,8 +26,8 @@ use crate::context::Context;
 pub use code::{Exit, ProgramError, from_code, of_result};
 pub use hints::{NO_DUMP, failure_hint};
 use hints::{
-    of_bootstrap, of_config, of_copy, of_dump, of_load, of_maintain, of_rejoin, of_restore,
-    of_verify, of_verify_nodes, wire_hints,
+    of_bootstrap, of_config, of_copy, of_dump, of_load, of_maintain, of_physical, of_rejoin,
+    of_repository, of_restore, of_verify, of_verify_nodes, wire_hints,
 };
 
 /// The exit code and the hints for `error`.
@@ -72,6 +74,14 @@ fn classify(error: &anyhow::Error) -> (Exit, Vec<String>) {
         }
         if let Some(maintain) = cause.downcast_ref::<MaintainError>() {
             return of_maintain(maintain);
+        }
+        if let Some(physical) = cause.downcast_ref::<PhysicalError>()
+            && let Some(known) = of_physical(physical)
+        {
+            return known;
+        }
+        if let Some(repository) = cause.downcast_ref::<RepositoryError>() {
+            return of_repository(repository);
         }
         if let Some(wire) = cause.downcast_ref::<refloat_wire::Error>() {
             return (Exit::Failed, wire_hints(wire));

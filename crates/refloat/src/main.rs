@@ -7,6 +7,7 @@ mod connect;
 mod context;
 mod exit;
 mod record;
+mod repo;
 mod shell;
 mod sizes;
 mod watch;

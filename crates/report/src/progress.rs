@@ -132,7 +132,8 @@ fn total_line(view: &View, width: usize, style: Style) -> String {
         Some(format!("{:>10}", human::byte_rate(view.byte_rate))),
         Some(human::clock(view.elapsed)),
         Some(amount),
-        Some(format!("{:>5} rows", human::short_count(view.rows))),
+        (view.rows > 0 || !view.tables.is_empty())
+            .then(|| format!("{:>5} rows", human::short_count(view.rows))),
         view.history
             .map(|length| format!("history {:>5}", human::short_count(length))),
     ];

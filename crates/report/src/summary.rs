@@ -11,10 +11,14 @@ use refloat_verify::VerifyOutcome;
 use crate::human;
 use crate::terminal::fit;
 
+pub use backup::{
+    backup, backup_list, backup_plan, backup_shown, restore_backup, restore_backup_plan, verified,
+};
 pub use copy::{copy, copy_plan};
 pub use dump::dump;
 pub use verify::verify;
 
+mod backup;
 mod copy;
 mod dump;
 mod verify;

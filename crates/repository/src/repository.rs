@@ -129,6 +129,11 @@ impl Repository {
         &self.storage
     }
 
+    /// The hash by which blocks of these bytes are named here.
+    pub fn hash(&self, bytes: &[u8]) -> Hash {
+        Hash::of(bytes, self.key.as_ref().map(Key::naming).as_ref())
+    }
+
     pub(crate) fn key(&self) -> Option<&Key> {
         self.key.as_ref()
     }

@@ -26,6 +26,17 @@ impl Key {
         Self(bytes)
     }
 
+    /// The bytes of a new key, as 64 hexadecimal digits.
+    pub fn random_hex() -> String {
+        let mut bytes = [0; 32];
+        #[expect(
+            clippy::expect_used,
+            reason = "a system without randomness runs nothing else either"
+        )]
+        aws_lc_rs::rand::fill(&mut bytes).expect("the system has randomness");
+        blake3::Hash::from_bytes(bytes).to_hex().to_string()
+    }
+
     /// What blocks are named by: hashes under this key tell nothing of what is in them.
     pub(crate) fn naming(&self) -> [u8; 32] {
         blake3::derive_key("refloat repository 2026: names of blocks", &self.0)

@@ -7,7 +7,9 @@ use refloat_cluster::{
 use refloat_copy::CopyError;
 use refloat_dump::DumpError;
 use refloat_load::{LoadError, StatementFailure, Stray, other_collation};
+use refloat_physical::PhysicalError;
 use refloat_read::ReadError;
+use refloat_repository::RepositoryError;
 use refloat_run::Refusal;
 use refloat_source::SourceError;
 use refloat_sqltext::ScanError;
@@ -46,6 +48,46 @@ fn refused(against: &[Refusal], state: &str) -> (Exit, Vec<String>) {
     let mut hints = Refusal::hints(against);
     hints.push(state.to_owned());
     (Exit::Refused, hints)
+}
+
+/// Exit code and hints for a physical backup or restore. `None`: the cause decides.
+pub fn of_physical(error: &PhysicalError) -> Option<(Exit, Vec<String>)> {
+    match error {
+        PhysicalError::Refused(against) => Some((Exit::Refused, Refusal::hints(against))),
+        PhysicalError::Cancelled(_) => Some((
+            Exit::Interrupted,
+            vec!["The same command begins again, or goes on with what was fetched.".to_owned()],
+        )),
+        PhysicalError::Repository(error) => Some(of_repository(error)),
+        _ => None,
+    }
+}
+
+/// Exit code and hints for a repository.
+pub fn of_repository(error: &RepositoryError) -> (Exit, Vec<String>) {
+    let (exit, hint) = match error {
+        RepositoryError::Missing { .. } => (
+            Exit::Failed,
+            "Is the path right? `refloat backup` makes a repository where nothing is.",
+        ),
+        RepositoryError::Occupied { .. } => (Exit::Refused, "Give a path where nothing is."),
+        RepositoryError::Damaged { .. } => (
+            Exit::ProofFailed,
+            "Restore another backup; `refloat backups verify` says which can be read.",
+        ),
+        RepositoryError::Key { .. } => (Exit::Usage, "See --key-file."),
+        RepositoryError::NoBackup { .. } => {
+            (Exit::Failed, "`refloat backups list` shows what is there.")
+        }
+        RepositoryError::LabelTaken { .. } => {
+            (Exit::Refused, "Choose another label, or leave it out.")
+        }
+        RepositoryError::Label { .. } => (Exit::Usage, ""),
+        RepositoryError::Cancelled(_) => (Exit::Interrupted, ""),
+        _ => (Exit::Failed, ""),
+    };
+    let hint = Some(hint).filter(|hint| !hint.is_empty());
+    (exit, hint.into_iter().map(str::to_owned).collect())
 }
 
 /// Exit code and hints for an unusable list of nodes.

@@ -48,7 +48,8 @@ pub struct EtaInput {
 /// or it is too early).
 pub fn estimate(input: &EtaInput) -> Option<f64> {
     match input.phase {
-        Phase::Preflight | Phase::Settings => None,
+        // How long the redo log takes is known to nobody.
+        Phase::Preflight | Phase::Settings | Phase::Prepare => None,
         Phase::Data => {
             let data = data_left(input)?;
             Some(data + builds_left(input).unwrap_or(0.0))

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The phases of a load, in order.
+/// The phases of a run, in order. Each kind of run has some of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
@@ -13,27 +13,30 @@ pub enum Phase {
     Preflight = 0,
     /// Changing server settings.
     Settings = 1,
-    /// Creating tables and loading rows.
+    /// Creating tables and loading rows; copying files.
     Data = 2,
+    /// Applying the redo log to copied files.
+    Prepare = 3,
     /// Building secondary indexes.
-    Indexes = 3,
+    Indexes = 4,
     /// Adding foreign keys.
-    ForeignKeys = 4,
+    ForeignKeys = 5,
     /// Creating views, routines, triggers and events.
-    Programs = 5,
-    /// Counting and comparing rows.
-    Proof = 6,
+    Programs = 6,
+    /// Counting and comparing rows; reading a backup back.
+    Proof = 7,
     /// Putting settings back.
-    Revert = 7,
+    Revert = 8,
     /// Nothing left to do.
-    Done = 8,
+    Done = 9,
 }
 
 impl Phase {
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::Preflight,
         Self::Settings,
         Self::Data,
+        Self::Prepare,
         Self::Indexes,
         Self::ForeignKeys,
         Self::Programs,
@@ -49,6 +52,7 @@ impl fmt::Display for Phase {
             Self::Preflight => "preflight",
             Self::Settings => "settings",
             Self::Data => "data",
+            Self::Prepare => "prepare",
             Self::Indexes => "indexes",
             Self::ForeignKeys => "foreign keys",
             Self::Programs => "views, routines, triggers",

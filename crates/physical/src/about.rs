@@ -1,0 +1,356 @@
+//! What a backup says of the server that it is of, and of itself.
+//!
+//! The tools leave it in small text files at the end of the stream: `xtrabackup_checkpoints` and
+//! `xtrabackup_info` (`MariaDB` up to 10.11), or `mariadb_backup_checkpoints` and
+//! `mariadb_backup_info` (later), and others that exist only where there is something to say.
+//! Source: `extra/mariabackup`, `xtrabackup.h` and `backup_mysql.cc` (`write_xtrabackup_info`,
+//! `write_binlog_info`, `write_galera_info`).
+
+use std::collections::BTreeMap;
+
+use refloat_repository::Manifest;
+use serde::{Deserialize, Serialize};
+
+use crate::tool::{Tool, ToolKind};
+
+/// Value of `kind` in a manifest.
+const KIND: &str = "physical";
+/// The latest format that is known here.
+const FORMAT: u32 = 1;
+/// What the names of these files begin with: in all tools of old, and in `MariaDB`'s of today.
+const PREFIXES: [&str; 2] = ["xtrabackup_", "mariadb_backup_"];
+/// Other names for the position of a Galera node.
+const GALERA: [&str; 1] = ["donor_galera_info"];
+
+/// What is wrong with what a backup says of itself.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InfoError {
+    /// It is a dump, or something else.
+    #[error("it is no physical backup")]
+    AnotherKind,
+    /// Made by a later version of this program.
+    #[error("it has format {found}, and this version reads up to {FORMAT}")]
+    Format {
+        /// Its format.
+        found: u32,
+    },
+    /// It cannot be understood.
+    #[error("what it says of itself cannot be understood: {0}")]
+    Damaged(#[from] serde_json::Error),
+}
+
+/// What a backup says of the server that it is of, and of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    /// `physical`.
+    pub kind: String,
+    /// The format of these fields.
+    pub format: u32,
+    /// The server.
+    pub server: ServerFacts,
+    /// What copied it.
+    pub tool: Tool,
+    /// Log sequence numbers of `InnoDB`.
+    pub lsn: Lsn,
+    /// Where its binary log stood; `None`: it has none.
+    pub binlog: Option<BinlogPosition>,
+    /// Where its Galera cluster stood; `None`: it is no node of one.
+    pub galera: Option<GaleraPosition>,
+    /// What the tool says of the server that this one replicates from, as `CHANGE MASTER` or
+    /// `CHANGE REPLICATION SOURCE`.
+    pub replica: Option<String>,
+}
+
+/// What has to be known of a server to start its files again.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ServerFacts {
+    /// `MariaDB` or `MySQL`.
+    pub vendor: String,
+    /// The version that it tells.
+    pub version: String,
+    /// `@@hostname`.
+    pub hostname: String,
+    /// `@@port`.
+    pub port: u16,
+    /// `@@server_uuid`, or `@@server_uid` of `MariaDB`, which has one from 10.11 on.
+    pub uuid: Option<String>,
+    /// `@@datadir`.
+    pub datadir: String,
+    /// Settings with which its files were made; another server needs the same.
+    pub settings: BTreeMap<String, String>,
+}
+
+/// Log sequence numbers of `InnoDB`, in bytes of its redo log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Lsn {
+    /// The checkpoint from which on the redo log is applied.
+    pub checkpoint: u64,
+    /// Up to where the redo log was copied.
+    pub end: u64,
+}
+
+/// A position in a binary log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BinlogPosition {
+    /// The file.
+    pub file: String,
+    /// Byte in it.
+    pub position: u64,
+    /// GTIDs up to there, in the vendor's own form; empty: none.
+    pub gtid: String,
+}
+
+/// A position in the history of a Galera cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GaleraPosition {
+    /// The history.
+    pub uuid: String,
+    /// The last write-set.
+    pub seqno: u64,
+}
+
+/// The small files of a backup by name, which [`About`] is read from.
+pub type InfoFiles = BTreeMap<String, Vec<u8>>;
+
+/// Whether a file at the top of a stream is one of those.
+pub fn is_info(name: &str) -> bool {
+    PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || GALERA.contains(&name)
+}
+
+impl About {
+    /// Reads the files that the tool left.
+    ///
+    /// # Errors
+    /// What is missing or contradicts itself, as words.
+    pub(crate) fn of(files: &InfoFiles, server: ServerFacts, tool: Tool) -> Result<Self, String> {
+        let text = |name: &str| {
+            let found = PREFIXES
+                .iter()
+                .find_map(|prefix| files.get(&format!("{prefix}{name}")));
+            found.map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+        };
+        let checkpoints = text("checkpoints").ok_or("there is no xtrabackup_checkpoints in it")?;
+        let kind = value(&checkpoints, "backup_type").unwrap_or_default();
+        // `full-prepared` and `log-applied` are those of a folder that was prepared already.
+        if kind != "full-backuped" {
+            return Err(format!("xtrabackup_checkpoints says {kind:?}"));
+        }
+        let number = |key: &str| {
+            let found = value(&checkpoints, key).and_then(|text| text.parse::<u64>().ok());
+            found.ok_or_else(|| format!("xtrabackup_checkpoints has no {key}"))
+        };
+        let lsn = Lsn {
+            checkpoint: number("to_lsn")?,
+            end: number("last_lsn")?,
+        };
+        if lsn.end < lsn.checkpoint {
+            return Err(format!(
+                "its redo log ends at {}, before its checkpoint at {}",
+                lsn.end, lsn.checkpoint
+            ));
+        }
+        let info = text("info").ok_or("there is no xtrabackup_info in it")?;
+        if value(&info, "partial").is_some_and(|partial| partial != "N") {
+            return Err("xtrabackup_info says that it is partial".to_owned());
+        }
+        let galera = text("galera_info")
+            .or_else(|| {
+                let found = GALERA.iter().find_map(|name| files.get(*name));
+                found.map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+            })
+            .and_then(|text| GaleraPosition::parse(&text));
+        Ok(Self {
+            kind: KIND.to_owned(),
+            format: FORMAT,
+            server,
+            tool,
+            lsn,
+            binlog: text("binlog_info").and_then(|text| BinlogPosition::parse(&text)),
+            galera,
+            replica: text("slave_info").map(|text| text.trim().to_owned()),
+        })
+    }
+
+    /// What the manifest of a backup says.
+    ///
+    /// # Errors
+    /// It is no physical backup, or of a later version.
+    pub fn read(manifest: &Manifest) -> Result<Self, InfoError> {
+        let about = &manifest.about;
+        if about.get("kind").and_then(|kind| kind.as_str()) != Some(KIND) {
+            return Err(InfoError::AnotherKind);
+        }
+        let format = about.get("format").and_then(serde_json::Value::as_u64);
+        let found = format.and_then(|format| u32::try_from(format).ok());
+        if let Some(found) = found.filter(|found| *found > FORMAT) {
+            return Err(InfoError::Format { found });
+        }
+        let all = about.clone().into_iter().collect();
+        Ok(serde_json::from_value(serde_json::Value::Object(all))?)
+    }
+
+    /// As the manifest keeps it.
+    pub(crate) fn into_map(self) -> Result<BTreeMap<String, serde_json::Value>, InfoError> {
+        let value = serde_json::to_value(self)?;
+        Ok(serde_json::from_value(value)?)
+    }
+
+    /// The tool that prepares it.
+    pub fn tool_kind(&self) -> ToolKind {
+        self.tool.kind
+    }
+}
+
+impl BinlogPosition {
+    /// File, byte and GTIDs, which are separated by tabs. GTID sets of `MySQL` may span lines.
+    fn parse(text: &str) -> Option<Self> {
+        let mut words = text.trim_end().splitn(3, ['\t', ' ']);
+        let file = words.next().filter(|file| !file.is_empty())?.to_owned();
+        let position = words.next()?.trim().parse().ok()?;
+        let gtid: String = words
+            .next()
+            .unwrap_or_default()
+            .split_whitespace()
+            .collect();
+        Some(Self {
+            file,
+            position,
+            gtid,
+        })
+    }
+}
+
+impl GaleraPosition {
+    /// `UUID:SEQNO`, and from 10.6 on the domain of the cluster's GTIDs behind a space.
+    fn parse(text: &str) -> Option<Self> {
+        let first = text.split_ascii_whitespace().next()?;
+        let (uuid, seqno) = first.rsplit_once(':')?;
+        Some(Self {
+            uuid: uuid.to_owned(),
+            seqno: seqno.parse().ok()?,
+        })
+    }
+}
+
+/// The value of `key = value`.
+fn value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
+    text.lines().find_map(|line| {
+        let (name, value) = line.split_once('=')?;
+        (name.trim() == key).then(|| value.trim())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    fn about(files: &[(&str, &str)]) -> Result<About, String> {
+        let files = files
+            .iter()
+            .map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec()))
+            .collect();
+        let tool = Tool {
+            kind: ToolKind::MariadbBackup,
+            program: PathBuf::from("mariadb-backup"),
+            version: (10, 11, 19),
+        };
+        About::of(&files, ServerFacts::default(), tool)
+    }
+
+    const CHECKPOINTS: &str =
+        "backup_type = full-backuped\nfrom_lsn = 0\nto_lsn = 44404\nlast_lsn = 44760\n";
+    const INFO: &str = "tool_name = mariadb-backup\npartial = N\n";
+
+    #[test]
+    fn what_the_tools_leave_is_read() {
+        let old = about(&[
+            ("xtrabackup_checkpoints", CHECKPOINTS),
+            ("xtrabackup_info", INFO),
+            ("xtrabackup_binlog_info", "bin.000007\t4242\t0-1-99\n"),
+            (
+                "donor_galera_info",
+                "5a2e6f6e-0000-11f1-8cd0-02fc00000001:17 0\n",
+            ),
+        ])
+        .unwrap();
+        let expected = Lsn {
+            checkpoint: 44404,
+            end: 44760,
+        };
+        assert_eq!(old.lsn, expected);
+        let binlog = old.binlog.clone().unwrap();
+        assert_eq!(
+            (binlog.file.as_str(), binlog.position, binlog.gtid.as_str()),
+            ("bin.000007", 4242, "0-1-99")
+        );
+        assert_eq!(old.galera.clone().unwrap().seqno, 17);
+        let new = about(&[
+            ("mariadb_backup_checkpoints", CHECKPOINTS),
+            ("mariadb_backup_info", INFO),
+        ])
+        .unwrap();
+        assert_eq!((new.lsn, new.binlog, new.galera), (expected, None, None));
+        let mut manifest = Manifest {
+            label: "a".to_owned(),
+            began: 0,
+            ended: 0,
+            about: old.clone().into_map().unwrap(),
+            files: 0,
+            bytes: 0,
+            added: 0,
+            packs: Vec::new(),
+            list_bytes: 0,
+            list: Vec::new(),
+        };
+        assert_eq!(About::read(&manifest).unwrap(), old);
+        manifest.about.insert("format".to_owned(), 2.into());
+        let error = About::read(&manifest).unwrap_err();
+        assert!(matches!(error, InfoError::Format { found: 2 }), "{error}");
+        manifest.about.insert("kind".to_owned(), "dump".into());
+        assert!(matches!(
+            About::read(&manifest),
+            Err(InfoError::AnotherKind)
+        ));
+    }
+
+    #[test]
+    fn a_backup_that_is_not_whole_is_no_backup() {
+        for (files, why) in [
+            (vec![("xtrabackup_info", INFO)], "no xtrabackup_checkpoints"),
+            (
+                vec![("xtrabackup_checkpoints", CHECKPOINTS)],
+                "no xtrabackup_info",
+            ),
+            (
+                vec![
+                    ("xtrabackup_checkpoints", "backup_type = log-applied\n"),
+                    ("xtrabackup_info", INFO),
+                ],
+                "log-applied",
+            ),
+            (
+                vec![
+                    (
+                        "xtrabackup_checkpoints",
+                        "backup_type = full-backuped\nto_lsn = 9\nlast_lsn = 8\n",
+                    ),
+                    ("xtrabackup_info", INFO),
+                ],
+                "before its checkpoint",
+            ),
+            (
+                vec![
+                    ("xtrabackup_checkpoints", CHECKPOINTS),
+                    ("xtrabackup_info", "partial = Y"),
+                ],
+                "partial",
+            ),
+        ] {
+            let error = about(&files).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! Backs a server up: finds the tool, checks everything, and writes what the tool sends.
+
+use std::path::PathBuf;
+use std::process::ChildStdout;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use refloat_host::Host;
+use refloat_repository::{BackupWriter, Manifest, Repository};
+use refloat_run::progress::Phase;
+use refloat_run::{Event, Refusal, Run};
+use refloat_wire::{ConnectOptions, Connection};
+use serde::Serialize;
+
+use crate::about::About;
+use crate::error::PhysicalError;
+use crate::find::find;
+use crate::list::{LATEST, listed};
+use crate::outcome::BackupOutcome;
+use crate::preflight;
+use crate::producer::Producer;
+use crate::server::{Server, Volume, runs_here, volume};
+use crate::stream::Demultiplexer;
+use crate::throttle::Throttle;
+use crate::tool::{Tool, ToolKind};
+
+/// What is to be backed up, where to and how.
+#[derive(Debug, Clone)]
+pub struct BackupOptions {
+    /// The server.
+    pub source: ConnectOptions,
+    /// The machine that it runs on; `None`: this one.
+    pub host: Option<Host>,
+    /// Label of the backup; `None`: host and time.
+    pub label: Option<String>,
+    /// The tool's program; `None`: as it is found on the machine.
+    pub tool: Option<PathBuf>,
+    /// Files that the tool reads at the same time.
+    pub parallel: usize,
+    /// Threads that hash and compress.
+    pub threads: usize,
+    /// Bytes per second that the tool may read, at least 8 MiB; `None`: as fast as it goes.
+    pub max_rate: Option<u64>,
+}
+
+/// What a backup would do.
+#[derive(Debug, Clone, Serialize)]
+pub struct BackupPlan {
+    /// The server, as it was named, without secrets.
+    pub source: String,
+    /// The version that it tells.
+    pub server: String,
+    /// The machine on which the tool runs.
+    pub machine: String,
+    /// The tool.
+    pub tool: Tool,
+    /// The repository.
+    pub repository: String,
+    /// Label of the backup.
+    pub label: String,
+    /// Bytes that the tool reads, about.
+    pub bytes: u64,
+    /// The backups whose blocks are shared.
+    pub shares: Vec<String>,
+    /// What the user should know.
+    pub warnings: Vec<String>,
+}
+
+/// All that is known when a backup can begin.
+struct Ready {
+    conn: Connection,
+    server: Server,
+    host: Host,
+    tool: Tool,
+    volume: Volume,
+    label: String,
+    parents: Vec<Manifest>,
+}
+
+/// Looks at everything and says what a backup would do. Changes nothing. `repository` is none where
+/// the storage holds nothing yet.
+///
+/// # Errors
+/// What the backup would be refused for.
+pub fn plan(
+    options: &BackupOptions,
+    url: &str,
+    repository: Option<&Repository>,
+) -> Result<BackupPlan, PhysicalError> {
+    let mut plan = look(options, url, repository)?.plan(options, url);
+    if repository.is_none() {
+        plan.warnings
+            .push(format!("{url} holds nothing: it becomes a new repository"));
+    }
+    Ok(plan)
+}
+
+/// Backs a server up.
+///
+/// # Errors
+/// [`PhysicalError`], with what was done until then. The repository then has no backup of that
+/// label.
+pub fn backup(
+    options: &BackupOptions,
+    repository: &Repository,
+    run: &Run,
+) -> Result<BackupOutcome, (PhysicalError, Box<BackupOutcome>)> {
+    let begun = Instant::now();
+    let mut outcome = BackupOutcome {
+        run: run.dir.id().to_string(),
+        source: options.source.describe(),
+        repository: repository.storage().url().to_owned(),
+        ..BackupOutcome::default()
+    };
+    let result = attempt(options, repository, run, &mut outcome);
+    outcome.seconds = begun.elapsed().as_secs_f64();
+    match result {
+        Ok(()) => Ok(outcome),
+        Err(error) => Err((error, Box::new(outcome))),
+    }
+}
+
+fn attempt(
+    options: &BackupOptions,
+    repository: &Repository,
+    run: &Run,
+    outcome: &mut BackupOutcome,
+) -> Result<(), PhysicalError> {
+    run.progress.set_phase(Phase::Preflight);
+    let url = repository.storage().url();
+    let ready = look(options, url, Some(repository))?;
+    let plan = ready.plan(options, url);
+    outcome.label.clone_from(&plan.label);
+    for warning in &plan.warnings {
+        run.events.warn(warning.clone());
+    }
+    run.events.emit(Event::RunStarted {
+        run: run.dir.id().clone(),
+        command: "backup".to_owned(),
+        source: plan.source.clone(),
+        target: plan.repository.clone(),
+        plan: serde_json::to_value(&plan).unwrap_or_default(),
+    });
+    run.progress.set_phase(Phase::Data);
+    let manifest = ready.copy(options, repository, run, outcome)?;
+    outcome.know(&manifest);
+    outcome.about = About::read(&manifest).ok();
+    run.progress.set_phase(Phase::Done);
+    Ok(())
+}
+
+/// Looks at the server, its machine and the repository, and names all that stands against it.
+fn look(
+    options: &BackupOptions,
+    url: &str,
+    repository: Option<&Repository>,
+) -> Result<Ready, PhysicalError> {
+    let mut conn = Connection::connect(&options.source)
+        .map_err(PhysicalError::server("connecting to the server"))?;
+    let server = Server::look(&mut conn)?;
+    let host = options.host.clone().unwrap_or(Host::Local);
+    if host == Host::Local && !runs_here(&server) {
+        return Err(PhysicalError::refused(
+            Refusal::new(format!(
+                "the server does not run on this machine: no server works in {} here",
+                server.facts.datadir
+            ))
+            .hint("Its files are copied where they lie: name the machine with --host, as ssh takes it, or run as an account that sees the server's process."),
+        ));
+    }
+    let tool = find(
+        &host,
+        ToolKind::of(server.info.vendor),
+        options.tool.as_deref(),
+    )?;
+    let volume = volume(&host, &server.facts.datadir)?;
+    let mut against = preflight::objections(&mut conn, &server, &tool, &volume, options.max_rate);
+    let label = options
+        .label
+        .clone()
+        .unwrap_or_else(|| usual_label(&server));
+    if label == LATEST {
+        against.push(
+            Refusal::new(format!("{LATEST} names the newest backup, whichever it is"))
+                .hint("Choose another label."),
+        );
+    }
+    let labels = repository.map_or_else(|| Ok(Vec::new()), Repository::labels)?;
+    if labels.contains(&label) {
+        against.push(
+            Refusal::new(format!("{url} has a backup {label} already"))
+                .hint("Choose another label, or leave it out."),
+        );
+    }
+    if !against.is_empty() {
+        return Err(PhysicalError::Refused(against));
+    }
+    let parents = repository.map_or_else(|| Ok(Vec::new()), |it| parents(it, &server))?;
+    Ok(Ready {
+        conn,
+        server,
+        host,
+        tool,
+        volume,
+        label,
+        parents,
+    })
+}
+
+/// The backups that this one will have most blocks in common with: the newest of the same server,
+/// and the newest of all, which may be of another node of its cluster.
+fn parents(repository: &Repository, server: &Server) -> Result<Vec<Manifest>, PhysicalError> {
+    let all = listed(repository)?;
+    let physical = || all.iter().rev().filter(|one| one.about.is_some());
+    let same = physical().find(|one| {
+        one.about.as_ref().is_some_and(|about| {
+            about.server.uuid == server.facts.uuid
+                && about.server.datadir == server.facts.datadir
+                && about.server.hostname == server.facts.hostname
+        })
+    });
+    let mut parents: Vec<Manifest> = same.iter().map(|one| one.manifest.clone()).collect();
+    if let Some(newest) = physical().next()
+        && parents.iter().all(|one| one.label != newest.manifest.label)
+    {
+        parents.push(newest.manifest.clone());
+    }
+    Ok(parents)
+}
+
+/// `db1-20261128T073000Z`.
+fn usual_label(server: &Server) -> String {
+    let seconds = std::time::SystemTime::now()
+        .duration_since(std::time::SystemTime::UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs());
+    let moment = i64::try_from(seconds).ok().and_then(refloat_run::moment);
+    let time: String = moment
+        .unwrap_or_default()
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .collect();
+    let host = server.facts.hostname.chars().map(|c| {
+        if c.is_ascii_alphanumeric() || c == '-' {
+            c
+        } else {
+            '-'
+        }
+    });
+    let host: String = host.collect();
+    format!("{}-{time}", if host.is_empty() { "server" } else { &host })
+}
+
+impl Ready {
+    fn plan(&self, options: &BackupOptions, url: &str) -> BackupPlan {
+        BackupPlan {
+            source: options.source.describe(),
+            server: self.server.facts.version.clone(),
+            machine: self.host.name().to_owned(),
+            tool: self.tool.clone(),
+            repository: url.to_owned(),
+            label: self.label.clone(),
+            bytes: self.volume.bytes,
+            shares: self.parents.iter().map(|one| one.label.clone()).collect(),
+            warnings: self.tool.warnings(),
+        }
+    }
+
+    /// Runs the tool and writes what it sends.
+    fn copy(
+        self,
+        options: &BackupOptions,
+        repository: &Repository,
+        run: &Run,
+        outcome: &mut BackupOutcome,
+    ) -> Result<Manifest, PhysicalError> {
+        let writer = BackupWriter::begin(repository, &self.label, &self.parents, options.threads)?;
+        let (producer, mut stream) = Producer::back_up(
+            &self.host,
+            &self.tool,
+            (&self.server, &options.source),
+            options.parallel,
+            &run.cancel,
+        )?;
+        let said = producer.said();
+        let mut files = Demultiplexer::new(&writer, producer.name(), run.dir.path());
+        let read = self.read(&mut files, &mut stream, &producer, (options, run));
+        outcome.blocked_seconds = said.blocked().as_secs_f64();
+        let totals = writer.totals();
+        (outcome.bytes, outcome.known, outcome.added) = (totals.bytes, totals.known, totals.added);
+        // The tool's own words say more than the stream that it cut. It must not end because nobody
+        // reads: the stream is closed after it was asked.
+        match read {
+            Ok(()) => producer.finish(&run.cancel)?,
+            Err(error) => return Err(producer.give_up(error, &run.cancel)),
+        }
+        let (files, info) = files.finish()?;
+        let incomplete = |reason: String| PhysicalError::Incomplete {
+            tool: self.tool.kind.program().to_owned(),
+            reason,
+        };
+        let about =
+            About::of(&info, self.server.facts.clone(), self.tool.clone()).map_err(incomplete)?;
+        let about = about
+            .into_map()
+            .map_err(|error| incomplete(error.to_string()))?;
+        let manifest = writer.finish(files, about)?;
+        outcome.known = totals.known;
+        Ok(manifest)
+    }
+
+    fn read(
+        &self,
+        files: &mut Demultiplexer<'_>,
+        stream: &mut ChildStdout,
+        producer: &Producer,
+        (options, run): (&BackupOptions, &Run),
+    ) -> Result<(), PhysicalError> {
+        let position = Arc::new(AtomicU64::new(0));
+        run.progress
+            .set_source(Some(self.volume.bytes), Arc::clone(&position));
+        let redo = self.redo_bytes();
+        let mut throttle =
+            Throttle::new(options.max_rate, producer.said(), self.conn.options(), redo);
+        files.read(stream, self.tool.kind.dialect(), |bytes| {
+            position.fetch_add(bytes as u64, Ordering::Relaxed);
+            run.progress.add_bytes(bytes as u64);
+            if let Some(reason) = run.cancel.reason() {
+                return Err(PhysicalError::Cancelled(reason));
+            }
+            throttle.pass(bytes, &run.cancel);
+            Ok(())
+        })
+    }
+
+    /// Size of the server's redo log, in bytes.
+    fn redo_bytes(&self) -> Option<u64> {
+        let number = |name: &str| self.server.variable(name)?.parse::<u64>().ok();
+        if let Some(capacity) = number("innodb_redo_log_capacity") {
+            return Some(capacity);
+        }
+        let files = number("innodb_log_files_in_group").unwrap_or(1);
+        number("innodb_log_file_size").map(|size| size * files)
+    }
+}

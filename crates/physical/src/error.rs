@@ -1,0 +1,109 @@
+//! Why a backup or a restore did not come about.
+
+use std::path::PathBuf;
+
+use refloat_host::HostError;
+use refloat_repository::RepositoryError;
+use refloat_run::settings::SettingsError;
+use refloat_run::{CancelReason, Refusal, RunDirError};
+
+use crate::about::InfoError;
+
+/// Why a backup, a restore or a check of one failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PhysicalError {
+    /// Found before anything was begun; all of it at once.
+    #[error("{}", Refusal::reasons(.0))]
+    Refused(Vec<Refusal>),
+    /// The repository, or the storage that it lies on.
+    #[error(transparent)]
+    Repository(#[from] RepositoryError),
+    /// The server did not answer as expected.
+    #[error("{doing}")]
+    Server {
+        /// What was asked of it.
+        doing: &'static str,
+        /// The cause.
+        source: refloat_wire::Error,
+    },
+    /// A machine could not be asked.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// A setting of the server.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// The record of the run.
+    #[error(transparent)]
+    Record(#[from] RunDirError),
+    /// A tool failed, or did not say that it was done.
+    #[error("{tool} {what}: {reason}")]
+    Tool {
+        /// Its name, with the machine if it is another one.
+        tool: String,
+        /// How it ended.
+        what: String,
+        /// What it said last.
+        reason: String,
+    },
+    /// The stream of the tool is damaged or ended early.
+    #[error("the stream of {tool}: {source}")]
+    Stream {
+        /// Name of the tool.
+        tool: String,
+        /// The cause.
+        source: refloat_xbstream::Error,
+    },
+    /// The stream ended well, but is not a backup.
+    #[error("what {tool} sent is not a whole backup: {reason}")]
+    Incomplete {
+        /// Name of the tool.
+        tool: String,
+        /// What is missing.
+        reason: String,
+    },
+    /// A backup that this version cannot restore.
+    #[error("backup {label}: {source}")]
+    Info {
+        /// Its label.
+        label: String,
+        /// What is wrong.
+        source: InfoError,
+    },
+    /// A file or folder of this machine.
+    #[error("{path}: {doing}")]
+    File {
+        /// Its path.
+        path: PathBuf,
+        /// What was tried.
+        doing: &'static str,
+        /// The cause.
+        source: std::io::Error,
+    },
+    /// The run was cancelled.
+    #[error("{0}")]
+    Cancelled(CancelReason),
+}
+
+impl PhysicalError {
+    /// One refusal.
+    pub(crate) fn refused(refusal: Refusal) -> Self {
+        Self::Refused(vec![refusal])
+    }
+
+    pub(crate) fn server(doing: &'static str) -> impl FnOnce(refloat_wire::Error) -> Self {
+        move |source| Self::Server { doing, source }
+    }
+
+    pub(crate) fn file(
+        path: impl Into<PathBuf>,
+        doing: &'static str,
+    ) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::File {
+            path,
+            doing,
+            source,
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Finds the tool on a machine.
+
+use std::path::{Path, PathBuf};
+
+use refloat_host::{Host, last_line};
+use refloat_run::Refusal;
+
+use crate::error::PhysicalError;
+use crate::tool::{Tool, ToolKind, Version};
+
+/// Finds the tool on a machine: this program, or the one in its search path.
+///
+/// # Errors
+/// It is not there, or its version cannot be told.
+pub fn find(host: &Host, kind: ToolKind, program: Option<&Path>) -> Result<Tool, PhysicalError> {
+    let program = program.map_or_else(|| PathBuf::from(kind.program()), Path::to_path_buf);
+    let word = Host::word(&program.to_string_lossy());
+    let script = format!(
+        "PATH=$PATH:/usr/local/bin:/usr/bin; command -v {word} >/dev/null || exit 66; exec {word} --version 2>&1"
+    );
+    let output = host.run(&script)?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let refused =
+        |reason: String, hint: &str| PhysicalError::Refused(vec![Refusal::new(reason).hint(hint)]);
+    match output.status.code() {
+        Some(0) => {}
+        Some(66) => {
+            return Err(refused(
+                format!("there is no {} on {}", program.display(), host.name()),
+                match kind {
+                    ToolKind::MariadbBackup => {
+                        "Install mariadb-backup there, of the server's own series, or name it with --tool."
+                    }
+                    ToolKind::Xtrabackup => {
+                        "Install Percona XtraBackup of the server's series there, or name it with --tool."
+                    }
+                },
+            ));
+        }
+        _ => {
+            return Err(refused(
+                format!(
+                    "{} on {} does not run: {}",
+                    program.display(),
+                    host.name(),
+                    last_line(said.as_bytes())
+                ),
+                "",
+            ));
+        }
+    }
+    let version = version_in(&said).ok_or_else(|| {
+        refused(
+            format!(
+                "{} on {} does not tell its version: {}",
+                program.display(),
+                host.name(),
+                last_line(said.as_bytes())
+            ),
+            "",
+        )
+    })?;
+    Ok(Tool {
+        kind,
+        program,
+        version,
+    })
+}
+
+/// The version in what a tool says of itself: "mariadb-backup based on `MariaDB` server
+/// 10.11.19-MariaDB …", "xtrabackup version 8.4.0-1 based on `MySQL` server 8.4.0 …".
+fn version_in(said: &str) -> Option<Version> {
+    said.lines()
+        .flat_map(str::split_ascii_whitespace)
+        .find_map(|word| {
+            let mut numbers = word.split(['.', '-']);
+            let mut next = || numbers.next()?.parse().ok();
+            Some((next()?, next()?, next()?))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_as_the_tools_tell_them() {
+        for (said, version) in [
+            (
+                "mariadb-backup based on MariaDB server 10.11.19-MariaDB debian-linux-gnu (x86_64)\n",
+                Some((10, 11, 19)),
+            ),
+            (
+                "2026-01-01T00:00:00 0 [Note] recognized server arguments: --datadir=/x\nxtrabackup version 8.4.0-1 based on MySQL server 8.4.0 Linux (x86_64) (revision id: a)",
+                Some((8, 4, 0)),
+            ),
+            ("no version", None),
+        ] {
+            assert_eq!(version_in(said), version, "{said}");
+        }
+    }
+}

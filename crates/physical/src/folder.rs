@@ -1,0 +1,459 @@
+//! The folder in which a backup becomes a data directory, and what of it is right already.
+//!
+//! A file that says how far it is lies in it. So a restore that was ended goes on: blocks that are
+//! right already, by their hash, are not fetched again. The same comparison with an older data
+//! directory fetches only what has changed since.
+
+use std::collections::BTreeSet;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use refloat_repository::{BLOCK, Extent, FileEntry, Repository, Sink};
+use refloat_run::{Cancel, Refusal};
+use rustix::fs::FallocateFlags;
+use serde::{Deserialize, Serialize};
+
+use crate::error::PhysicalError;
+
+/// The file in the folder that says how far it is.
+pub const STATE: &str = ".refloat-restore.json";
+/// Blocks of one file that a thread compares at a time.
+const RUN: usize = 64;
+
+/// How far a folder is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Step {
+    /// Files arrive.
+    Fetching,
+    /// The tool works on them: none of them is as in the backup.
+    Preparing,
+    /// They can take the place of the data directory.
+    Prepared,
+    /// The old files of the data directory move out of it, where it cannot be renamed.
+    Clearing,
+    /// The new files move into it.
+    Filling,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct State {
+    format: u32,
+    /// Id of the repository.
+    repository: String,
+    label: String,
+    step: Step,
+}
+
+/// The folder in which a backup becomes a data directory.
+#[derive(Debug)]
+pub struct Building {
+    path: PathBuf,
+    state: State,
+}
+
+impl Building {
+    /// Begins a folder, or goes on with one of the same backup.
+    ///
+    /// # Errors
+    /// Something else is there.
+    pub fn begin(
+        path: &Path,
+        repository: &str,
+        label: &str,
+        restart: bool,
+    ) -> Result<Self, PhysicalError> {
+        let fresh = State {
+            format: 1,
+            repository: repository.to_owned(),
+            label: label.to_owned(),
+            step: Step::Fetching,
+        };
+        let found = read_state(path)?;
+        match found {
+            Some(state)
+                if state.format == 1
+                    && state.repository == repository
+                    && state.label == label
+                    && !restart =>
+            {
+                return Ok(Self {
+                    path: path.to_owned(),
+                    state,
+                });
+            }
+            Some(state) if !restart => {
+                return Err(PhysicalError::refused(
+                    Refusal::new(format!(
+                        "{} holds an unfinished restore of backup {}",
+                        path.display(),
+                        state.label
+                    ))
+                    .hint("Restore that one again to go on with it, or give --restart to begin anew: what it has fetched is then removed."),
+                ));
+            }
+            Some(state) if state.step >= Step::Clearing => {
+                return Err(PhysicalError::refused(
+                    Refusal::new(format!(
+                        "an earlier restore of backup {} had begun to put its files in place",
+                        state.label
+                    ))
+                    .hint("Let it end first: the same command without --restart."),
+                ));
+            }
+            Some(_) => fs::remove_dir_all(path)
+                .map_err(PhysicalError::file(path, "removing an unfinished restore"))?,
+            None if path.exists() => {
+                return Err(PhysicalError::refused(
+                    Refusal::new(format!("{} is there, and not of a restore", path.display()))
+                        .hint("Move it away: backups become data directories there."),
+                ));
+            }
+            None => {}
+        }
+        DirBuilder::new()
+            .mode(0o700)
+            .create(path)
+            .map_err(PhysicalError::file(path, "making the folder"))?;
+        let mut building = Self {
+            path: path.to_owned(),
+            state: fresh,
+        };
+        building.reach(Step::Fetching)?;
+        Ok(building)
+    }
+
+    /// Whether a folder is of a restore of this backup.
+    pub fn is_of(path: &Path, repository: &str, label: &str) -> Result<bool, PhysicalError> {
+        let state = read_state(path)?;
+        Ok(state.is_some_and(|state| state.repository == repository && state.label == label))
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How far it is.
+    pub fn step(&self) -> Step {
+        self.state.step
+    }
+
+    /// Writes down that it is so far. What was written to the folder before is on the disk then.
+    pub fn reach(&mut self, step: Step) -> Result<(), PhysicalError> {
+        self.state.step = step;
+        let text = serde_json::to_vec(&self.state).unwrap_or_default();
+        let (new, path) = (
+            self.path.join(format!("{STATE}.new")),
+            self.path.join(STATE),
+        );
+        let write = || -> io::Result<()> {
+            let folder = File::open(&self.path)?;
+            rustix::fs::syncfs(&folder)?;
+            let mut file = File::create(&new)?;
+            file.write_all(&text)?;
+            file.sync_all()?;
+            fs::rename(&new, &path)?;
+            folder.sync_all()
+        };
+        write().map_err(PhysicalError::file(
+            &path,
+            "writing down how far the restore is",
+        ))
+    }
+
+    /// Removes what is no file of the backup, such as what a tool has left that was killed.
+    pub fn keep_only(&self, entries: &[FileEntry]) -> Result<(), PhysicalError> {
+        let wanted: BTreeSet<PathBuf> = entries
+            .iter()
+            .map(|entry| self.path.join(&entry.path))
+            .chain([self.path.join(STATE)])
+            .collect();
+        let mut folders = vec![self.path.clone()];
+        while let Some(folder) = folders.pop() {
+            let listing = fs::read_dir(&folder)
+                .map_err(PhysicalError::file(&folder, "listing the folder"))?;
+            for entry in listing {
+                let entry = entry.map_err(PhysicalError::file(&folder, "listing the folder"))?;
+                let path = entry.path();
+                let kind = entry
+                    .file_type()
+                    .map_err(PhysicalError::file(&path, "looking at it"))?;
+                if kind.is_dir() {
+                    folders.push(path);
+                } else if !wanted.contains(&path) {
+                    fs::remove_file(&path).map_err(PhysicalError::file(&path, "removing it"))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes all files, with their sizes and nothing in them that is not in the backup.
+    pub fn make(&self, entries: &[FileEntry]) -> Result<(), PhysicalError> {
+        for entry in entries {
+            let path = self.path.join(confined(&entry.path)?);
+            if let Some(folder) = path.parent() {
+                DirBuilder::new()
+                    .recursive(true)
+                    .mode(0o700)
+                    .create(folder)
+                    .map_err(PhysicalError::file(folder, "making the folder"))?;
+            }
+            let make = || -> io::Result<()> {
+                let file = OpenOptions::new()
+                    .write(true)
+                    .create(true)
+                    .truncate(false)
+                    .mode(0o600)
+                    .open(&path)?;
+                if file.metadata()?.len() > 0 {
+                    punch_gaps(&file, entry)?;
+                }
+                file.set_len(entry.size)
+            };
+            make().map_err(PhysicalError::file(&path, "making the file"))?;
+        }
+        Ok(())
+    }
+
+    /// Finds the blocks that are not right yet. Those that `old` has at the same place, a data
+    /// directory, are copied from there first. Returns the files with only the blocks that are
+    /// missing.
+    pub fn missing(
+        &self,
+        repository: &Repository,
+        entries: &[FileEntry],
+        old: Option<&Path>,
+        threads: usize,
+        cancel: &Cancel,
+    ) -> Result<Vec<FileEntry>, PhysicalError> {
+        let runs: Vec<(usize, &[Extent])> = entries
+            .iter()
+            .enumerate()
+            .flat_map(|(file, entry)| entry.extents.chunks(RUN).map(move |run| (file, run)))
+            .collect();
+        let next = AtomicUsize::new(0);
+        let over = AtomicBool::new(false);
+        let missing: Mutex<Vec<(usize, Extent)>> = Mutex::default();
+        let failed: Mutex<Option<PhysicalError>> = Mutex::default();
+        std::thread::scope(|scope| {
+            for _ in 0..threads.max(1) {
+                scope.spawn(|| {
+                    let mut block = vec![0; BLOCK];
+                    while let Some((file, run)) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        if over.load(Ordering::Relaxed) || cancel.is_cancelled() {
+                            return;
+                        }
+                        let path = &entries[*file].path;
+                        match self.compare(repository, path, run, old, &mut block) {
+                            Ok(found) => missing
+                                .lock()
+                                .unwrap_or_else(PoisonError::into_inner)
+                                .extend(found.into_iter().map(|extent| (*file, extent))),
+                            Err(error) => {
+                                over.store(true, Ordering::Relaxed);
+                                failed
+                                    .lock()
+                                    .unwrap_or_else(PoisonError::into_inner)
+                                    .get_or_insert(error);
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            return Err(error);
+        }
+        if let Some(reason) = cancel.reason() {
+            return Err(PhysicalError::Cancelled(reason));
+        }
+        let mut left: Vec<FileEntry> = entries
+            .iter()
+            .map(|entry| FileEntry {
+                extents: Vec::new(),
+                ..entry.clone()
+            })
+            .collect();
+        for (file, extent) in missing.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            left[file].extents.push(extent);
+        }
+        left.retain(|entry| !entry.extents.is_empty());
+        Ok(left)
+    }
+
+    /// The blocks of a run that are neither right nor copied from the old file.
+    fn compare(
+        &self,
+        repository: &Repository,
+        path: &str,
+        run: &[Extent],
+        old: Option<&Path>,
+        block: &mut [u8],
+    ) -> Result<Vec<Extent>, PhysicalError> {
+        let target = self.path.join(path);
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(&target)
+            .map_err(PhysicalError::file(&target, "opening the file"))?;
+        let old = old.and_then(|old| File::open(old.join(path)).ok());
+        let mut missing = Vec::new();
+        for extent in run {
+            let bytes = &mut block[..extent.length as usize];
+            let mut is_in = |file: &File| {
+                file.read_exact_at(bytes, extent.begins).is_ok()
+                    && repository.hash(bytes) == extent.hash
+            };
+            if is_in(&file) {
+                continue;
+            }
+            if old.as_ref().is_some_and(&mut is_in) {
+                file.write_all_at(bytes, extent.begins)
+                    .map_err(PhysicalError::file(&target, "writing to the file"))?;
+                continue;
+            }
+            missing.push(*extent);
+        }
+        Ok(missing)
+    }
+
+    /// Takes the blocks of these files.
+    pub fn sink<'a>(&'a self, entries: &'a [FileEntry], passed: &'a AtomicU64) -> impl Sink + 'a {
+        FolderSink {
+            folder: &self.path,
+            entries,
+            passed,
+        }
+    }
+}
+
+struct FolderSink<'a> {
+    folder: &'a Path,
+    entries: &'a [FileEntry],
+    passed: &'a AtomicU64,
+}
+
+impl Sink for FolderSink<'_> {
+    // Opened for each block: a backup may have more files than a process may have open, and a
+    // block takes a hundred times as long.
+    fn write(&self, file: usize, begins: u64, bytes: &[u8]) -> io::Result<()> {
+        let path = self.folder.join(&self.entries[file].path);
+        let file = OpenOptions::new().write(true).open(path)?;
+        file.write_all_at(bytes, begins)?;
+        self.passed.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// The path of a file of a backup, if it stays within the folder.
+fn confined(path: &str) -> Result<&Path, PhysicalError> {
+    let relative = Path::new(path);
+    let is_plain = !path.is_empty()
+        && !path.contains('\0')
+        && relative != Path::new(STATE)
+        && relative
+            .components()
+            .all(|part| matches!(part, Component::Normal(_)));
+    if is_plain {
+        Ok(relative)
+    } else {
+        Err(PhysicalError::refused(Refusal::new(format!(
+            "the backup has a file {path:?}, which lies outside of a data directory"
+        ))))
+    }
+}
+
+/// Makes zeros of what no block covers.
+fn punch_gaps(file: &File, entry: &FileEntry) -> io::Result<()> {
+    let mut at = 0;
+    let ends = entry
+        .extents
+        .iter()
+        .map(|extent| (extent.begins, extent.begins + u64::from(extent.length)))
+        .chain([(entry.size, entry.size)]);
+    for (begins, end) in ends {
+        if begins > at {
+            zero(file, at, begins - at)?;
+        }
+        at = end;
+    }
+    Ok(())
+}
+
+fn zero(file: &File, begins: u64, count: u64) -> io::Result<()> {
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    if rustix::fs::fallocate(file, flags, begins, count).is_ok() {
+        return Ok(());
+    }
+    let zeros = vec![0; BLOCK];
+    let mut at = begins;
+    while at < begins + count {
+        let now = (begins + count - at).min(BLOCK as u64);
+        file.write_all_at(&zeros[..now as usize], at)?;
+        at += now;
+    }
+    Ok(())
+}
+
+/// What a folder says of how far it is. `None`: it says nothing.
+fn read_state(folder: &Path) -> Result<Option<State>, PhysicalError> {
+    let path = folder.join(STATE);
+    match fs::read(&path) {
+        Ok(text) => {
+            let state = serde_json::from_slice(&text).map_err(io::Error::from);
+            let state =
+                state.map_err(PhysicalError::file(&path, "reading how far the restore is"))?;
+            Ok(Some(state))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(PhysicalError::file(&path, "reading how far the restore is")(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_stay_within_the_folder() {
+        for path in ["a", "db/t.ibd", "#innodb_redo/#ib_redo1"] {
+            confined(path).unwrap();
+        }
+        for path in ["", "/a", "../a", "db/../../a", "./a", STATE, "a\0b"] {
+            confined(path).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn gaps_of_an_older_file_become_zeros() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        fs::write(&path, vec![7; 40_000]).unwrap();
+        let extent = |begins, length| Extent {
+            begins,
+            length,
+            pack: 0,
+            at: 0,
+            stored: 0,
+            hash: refloat_repository::Hash([0; 32]),
+        };
+        let entry = FileEntry {
+            path: "a".to_owned(),
+            size: 40_000,
+            extents: vec![extent(100, 10_000), extent(20_000, 5)],
+        };
+        let file = OpenOptions::new().write(true).open(&path).unwrap();
+        punch_gaps(&file, &entry).unwrap();
+        let now = fs::read(&path).unwrap();
+        for (at, byte) in now.iter().enumerate() {
+            let covered = (100..10_100).contains(&at) || (20_000..20_005).contains(&at);
+            assert_eq!(*byte, if covered { 7 } else { 0 }, "{at}");
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Physical backups: the files of a data directory, rather than the rows in them.
+//!
+//! A backup is made by the server's own tool (mariadb-backup, xtrabackup), which copies the files
+//! of a running server and the redo log that makes them consistent. The tool runs on the server's
+//! machine and sends one stream, which is taken apart here, file by file, and written to a
+//! [`Repository`](refloat_repository::Repository) in blocks that backups share. A restore fetches
+//! the files into a folder beside the data directory, has the tool prepare them there, and swaps
+//! the two by rename. The reasons are in `docs/design/physical.md`.
+//!
+//! This crate must not print, and must not decide where a repository lies or how it is opened.
+//!
+//! Start with [`backup()`], [`restore()`] and [`About`] (what a backup says of the server that it
+//! is of).
+
+mod about;
+pub mod backup;
+mod error;
+mod find;
+mod folder;
+mod list;
+mod outcome;
+mod preflight;
+mod prepare;
+mod producer;
+pub mod restore;
+mod server;
+mod spool;
+mod stream;
+mod swap;
+mod throttle;
+mod tool;
+mod verify;
+
+pub use about::{About, BinlogPosition, GaleraPosition, Lsn, ServerFacts};
+pub use backup::{BackupOptions, BackupPlan, backup};
+pub use error::PhysicalError;
+pub use list::{LATEST, Listed, label_of, listed};
+pub use outcome::{BackupOutcome, RestoreOutcome, VerifyOutcome};
+pub use restore::{RestoreOptions, RestorePlan, restore};
+pub use tool::{Tool, ToolKind};
+pub use verify::verify;

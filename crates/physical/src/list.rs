@@ -1,0 +1,55 @@
+//! The backups of a repository, and the labels by which people name them.
+
+use refloat_repository::{Manifest, Repository, RepositoryError};
+
+use crate::about::About;
+use crate::error::PhysicalError;
+
+/// Names the newest backup wherever a label is asked for.
+pub const LATEST: &str = "latest";
+
+/// A backup of a list.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// Its manifest.
+    pub manifest: Manifest,
+    /// What it says of its server; `None`: it is no physical backup, or of a later version.
+    pub about: Option<About>,
+}
+
+impl Listed {
+    /// The backup of this manifest.
+    pub fn of(manifest: Manifest) -> Self {
+        Self {
+            about: About::read(&manifest).ok(),
+            manifest,
+        }
+    }
+}
+
+/// All backups of a repository, the oldest first.
+///
+/// # Errors
+/// The storage fails, or a manifest is damaged.
+pub fn listed(repository: &Repository) -> Result<Vec<Listed>, PhysicalError> {
+    let backups = repository.backups()?;
+    Ok(backups.into_iter().map(Listed::of).collect())
+}
+
+/// The backup of this label, or the newest one.
+///
+/// # Errors
+/// There is none, or the storage fails.
+pub fn label_of(repository: &Repository, label: &str) -> Result<Manifest, PhysicalError> {
+    if label != LATEST {
+        return Ok(repository.backup(label)?);
+    }
+    let newest = repository.backups()?.pop();
+    newest.ok_or_else(|| {
+        RepositoryError::NoBackup {
+            url: repository.storage().url().to_owned(),
+            label: label.to_owned(),
+        }
+        .into()
+    })
+}

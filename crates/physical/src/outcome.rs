@@ -1,0 +1,87 @@
+//! What a backup, a restore and a check of a backup have done.
+
+use std::path::PathBuf;
+
+use refloat_repository::Manifest;
+use serde::Serialize;
+
+use crate::about::About;
+
+/// What a backup has done.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct BackupOutcome {
+    /// Id of the run.
+    pub run: String,
+    /// The server, as it was named, without secrets.
+    pub source: String,
+    /// The repository.
+    pub repository: String,
+    /// Label of the backup.
+    pub label: String,
+    /// Its files.
+    pub files: u64,
+    /// Bytes of its files.
+    pub bytes: u64,
+    /// Of these, bytes that the repository had already, and zeros.
+    pub known: u64,
+    /// Bytes that were added to the repository.
+    pub added: u64,
+    /// What it says of the server; `None`: it did not come about.
+    pub about: Option<About>,
+    /// Seconds for which commits were held up.
+    pub blocked_seconds: f64,
+    /// Wall time.
+    pub seconds: f64,
+    /// Settings that could not be put back.
+    pub settings_left: Vec<String>,
+}
+
+impl BackupOutcome {
+    pub(crate) fn know(&mut self, manifest: &Manifest) {
+        self.files = manifest.files;
+        self.bytes = manifest.bytes;
+        self.added = manifest.added;
+    }
+}
+
+/// What a restore has done.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct RestoreOutcome {
+    /// Id of the run.
+    pub run: String,
+    /// The repository.
+    pub repository: String,
+    /// Label of the backup.
+    pub label: String,
+    /// The data directory.
+    pub datadir: PathBuf,
+    /// Where the data lie that were there before; `None`: there were none.
+    pub aside: Option<PathBuf>,
+    /// Files of the backup.
+    pub files: u64,
+    /// Bytes of its files.
+    pub bytes: u64,
+    /// Of these, bytes that were fetched from the repository.
+    pub fetched: u64,
+    /// What the backup says of its server.
+    pub about: Option<About>,
+    /// Seconds of the fetch.
+    pub fetch_seconds: f64,
+    /// Seconds in which the tool applied the redo log.
+    pub prepare_seconds: f64,
+    /// Wall time.
+    pub seconds: f64,
+}
+
+/// What a check of a backup has found.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct VerifyOutcome {
+    /// The repository.
+    pub repository: String,
+    /// Labels of the backups that were read.
+    pub labels: Vec<String>,
+    /// Bytes of their files.
+    pub bytes: u64,
+    /// Wall time.
+    pub seconds: f64,
+}

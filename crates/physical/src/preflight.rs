@@ -1,0 +1,118 @@
+//! What stands against a backup, found before it begins and told all at once.
+
+use refloat_run::Refusal;
+use refloat_wire::Connection;
+
+use crate::server::{Server, Volume};
+use crate::throttle::RATE_MIN;
+use crate::tool::{Tool, ToolKind};
+
+/// Files that the tool opens besides tablespaces.
+const OTHER_FILES: u64 = 200;
+
+/// All that stands against copying this server.
+pub fn objections(
+    conn: &mut Connection,
+    server: &Server,
+    tool: &Tool,
+    volume: &Volume,
+    max_rate: Option<u64>,
+) -> Vec<Refusal> {
+    let mut against = tool.objections(&server.info);
+    if let Some(rate) = max_rate.filter(|rate| *rate < RATE_MIN) {
+        against.push(
+            Refusal::new(format!("a rate of {rate} bytes per second is too low"))
+                .hint("Below 8M per second the tool could not copy the redo log in time."),
+        );
+    }
+    if volume.tablespaces + OTHER_FILES > volume.open_files {
+        against.push(
+            Refusal::new(format!(
+                "there are {} tablespaces, and a process there may have {} files open",
+                volume.tablespaces, volume.open_files
+            ))
+            .hint(
+                "Raise the limit of open files (ulimit -Hn) for the account that makes the backup.",
+            ),
+        );
+    }
+    // MDEV-37949: it cannot read an archived redo log.
+    if server.variable("innodb_log_archive") == Some("ON") {
+        against.push(
+            Refusal::new("innodb_log_archive is ON, which mariadb-backup does not read")
+                .hint("`SET GLOBAL innodb_log_archive = OFF` for the time of the backup."),
+        );
+    }
+    against.extend(privileges(conn, server, tool));
+    against
+}
+
+/// The privileges that the tool needs and the account does not have.
+fn privileges(conn: &mut Connection, server: &Server, tool: &Tool) -> Vec<Refusal> {
+    let Ok(answer) = conn.query("SHOW GRANTS") else {
+        return Vec::new();
+    };
+    let grants: Vec<String> = answer.texts(0).map(str::to_ascii_uppercase).collect();
+    let everything = grants
+        .iter()
+        .any(|grant| grant.contains("ALL PRIVILEGES") && grant.contains("ON *.*"));
+    // What roles give is not shown.
+    if everything || grants.iter().all(|grant| !grant.contains("ON *.*")) {
+        return if everything || grants.len() > 1 {
+            Vec::new()
+        } else {
+            vec![missing(server, tool, &needed(server, tool))]
+        };
+    }
+    let has = |name: &str| {
+        grants
+            .iter()
+            .any(|grant| grant.contains("ON *.*") && grant.contains(name))
+    };
+    let lacking: Vec<&str> = needed(server, tool)
+        .into_iter()
+        .filter(|name| !name.split('|').any(&has))
+        .collect();
+    if lacking.is_empty() {
+        Vec::new()
+    } else {
+        vec![missing(server, tool, &lacking)]
+    }
+}
+
+/// Global privileges, with other names of the same behind a bar.
+fn needed(server: &Server, tool: &Tool) -> Vec<&'static str> {
+    match tool.kind {
+        ToolKind::MariadbBackup => {
+            let mut all = vec!["RELOAD", "PROCESS", "LOCK TABLES"];
+            if server.has_binlog {
+                all.push("BINLOG MONITOR|REPLICATION CLIENT|SUPER");
+            }
+            if server.is_replica {
+                all.push("SLAVE MONITOR|REPLICA MONITOR|SUPER");
+            }
+            all
+        }
+        ToolKind::Xtrabackup => vec![
+            "BACKUP_ADMIN",
+            "RELOAD",
+            "PROCESS",
+            "LOCK TABLES",
+            "REPLICATION CLIENT",
+        ],
+    }
+}
+
+fn missing(server: &Server, tool: &Tool, lacking: &[&str]) -> Refusal {
+    let names: Vec<&str> = lacking
+        .iter()
+        .map(|name| name.split('|').next().unwrap_or(name))
+        .collect();
+    let names = names.join(", ");
+    Refusal::new(format!(
+        "{} needs privileges that the account has not on {}: {names}",
+        tool.kind.program(),
+        server.info.peer
+    ))
+    .hint(format!("`GRANT {names} ON *.* TO` that account."))
+}

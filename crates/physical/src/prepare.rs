@@ -1,0 +1,92 @@
+//! Applies the redo log to the files of a backup, with the tool that made it.
+
+use std::fs;
+use std::path::Path;
+
+use refloat_host::Host;
+use refloat_run::{Cancel, Refusal};
+
+use crate::about::About;
+use crate::error::PhysicalError;
+use crate::find::find;
+use crate::producer::Producer;
+use crate::tool::{Tool, text};
+
+/// The tools' own default, in bytes.
+const MEMORY_MIN: u64 = 96 << 20;
+/// More brings nothing for a redo log of usual size.
+const MEMORY_MAX: u64 = 16 << 30;
+/// What the tools write into `xtrabackup_checkpoints` when they are done.
+const PREPARED: [&str; 2] = ["log-applied", "full-prepared"];
+
+/// Finds the tool that can prepare a backup.
+///
+/// # Errors
+/// There is none of the series of the one that made it.
+pub fn tool_for(about: &About, program: Option<&Path>) -> Result<Tool, PhysicalError> {
+    let tool = find(&Host::Local, about.tool_kind(), program)?;
+    let (own, its) = (tool.version, about.tool.version);
+    if (own.0, own.1) == (its.0, its.1) && own >= its {
+        return Ok(tool);
+    }
+    let name = tool.kind.program();
+    Err(PhysicalError::refused(
+        Refusal::new(format!(
+            "{name} is {} here, and the backup was made with {}",
+            text(own),
+            text(its)
+        ))
+        .hint(format!(
+            "It must be of the same series and not older: install {name} {}, or name it with --tool.",
+            text(its)
+        )),
+    ))
+}
+
+/// Prepares the files in a folder.
+///
+/// # Errors
+/// The tool failed, or does not say that it has done it.
+pub fn prepare(
+    tool: &Tool,
+    folder: &Path,
+    memory: Option<u64>,
+    cancel: &Cancel,
+) -> Result<(), PhysicalError> {
+    let memory = memory.unwrap_or_else(memory_here);
+    let word = |path: &Path| Host::word(&path.to_string_lossy());
+    let options = folder.join("backup-my.cnf");
+    // Option files of the machine are those of its server, which may be of another kind.
+    let options = if options.exists() {
+        format!("--defaults-file={}", word(&options))
+    } else {
+        "--no-defaults".to_owned()
+    };
+    let script = format!(
+        "PATH=$PATH:/usr/local/bin:/usr/bin; exec {} {options} --prepare --target-dir={} --use-memory={memory} 1>&2",
+        word(&tool.program),
+        word(folder)
+    );
+    let (producer, _) = Producer::start(&Host::Local, tool, &script, "", cancel)?;
+    producer.finish(cancel)?;
+    let names = ["xtrabackup_checkpoints", "mariadb_backup_checkpoints"];
+    let said = names
+        .iter()
+        .find_map(|name| fs::read_to_string(folder.join(name)).ok());
+    let is_prepared = said
+        .as_ref()
+        .is_some_and(|said| PREPARED.iter().any(|word| said.contains(word)));
+    if is_prepared {
+        return Ok(());
+    }
+    Err(PhysicalError::Incomplete {
+        tool: tool.kind.program().to_owned(),
+        reason: "its checkpoints do not say that the redo log is applied".to_owned(),
+    })
+}
+
+/// Half of the memory that is free here.
+fn memory_here() -> u64 {
+    let free = Host::Local.memory_available().unwrap_or(0);
+    (free / 2).clamp(MEMORY_MIN, MEMORY_MAX)
+}

@@ -1,0 +1,533 @@
+//! Runs a tool that copies a server: its stream, and what it says meanwhile.
+
+use std::collections::VecDeque;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, ChildStderr, ChildStdout, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use refloat_host::{Host, plain};
+use refloat_run::Cancel;
+use refloat_run::cancel::HookGuard;
+use refloat_wire::{ConnectOptions, SslMode, Target};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::error::PhysicalError;
+use crate::server::Server;
+use crate::tool::{Tool, ToolKind};
+
+/// What a tool says last when it has done its work.
+const DONE: &str = "completed OK!";
+/// What a tool says when the redo log that it copied may lack something.
+const TORN: &str = "no parse limit";
+/// Lines of the tool that are kept for a message.
+const LAST_LINES: usize = 12;
+/// How long a tool may take to end after it was asked to.
+const END: Duration = Duration::from_secs(5);
+/// Size of the pipe from the tool: the largest that an unprivileged process may ask for.
+const PIPE: usize = 1 << 20;
+
+/// How far mariadb-backup is (`BACKUP STAGE` of `MariaDB`; the manual's page of that name).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Stage {
+    /// Tablespaces of `InnoDB` and tables of Aria are copied, and nobody is held up.
+    Start = 0,
+    /// Tables that nobody uses are closed.
+    Flush = 1,
+    /// Definitions cannot change.
+    BlockDdl = 2,
+    /// Nothing can be committed.
+    BlockCommit = 3,
+    /// The locks are released.
+    End = 4,
+}
+
+impl Stage {
+    const ALL: [(Self, &'static str); 5] = [
+        (Self::Start, "START"),
+        (Self::Flush, "FLUSH"),
+        (Self::BlockDdl, "BLOCK_DDL"),
+        (Self::BlockCommit, "BLOCK_COMMIT"),
+        (Self::End, "END"),
+    ];
+
+    /// The stage that a line says begins.
+    fn begun_by(line: &str) -> Option<Self> {
+        if line.contains("Finished") || line.contains("Finishing") {
+            return None;
+        }
+        let (_, name) = line.split_once("BACKUP STAGE ")?;
+        let found = Self::ALL.iter().find(|(_, word)| name.trim() == *word);
+        found.map(|(stage, _)| *stage)
+    }
+}
+
+/// For how long commits are held up.
+#[derive(Debug, Default)]
+struct Blocked {
+    since: Option<Instant>,
+    sum: Duration,
+}
+
+/// What a tool has said so far.
+#[derive(Debug)]
+pub struct Said {
+    stage: AtomicU8,
+    scanned: AtomicU64,
+    done: AtomicBool,
+    torn: AtomicBool,
+    blocked: Mutex<Blocked>,
+    last: Mutex<VecDeque<String>>,
+}
+
+impl Said {
+    fn new() -> Self {
+        Self {
+            stage: AtomicU8::new(0),
+            scanned: AtomicU64::new(0),
+            done: AtomicBool::new(false),
+            torn: AtomicBool::new(false),
+            blocked: Mutex::default(),
+            last: Mutex::default(),
+        }
+    }
+
+    /// How far it is.
+    pub fn stage(&self) -> Stage {
+        let index = usize::from(self.stage.load(Ordering::Relaxed));
+        Stage::ALL
+            .get(index)
+            .map_or(Stage::End, |(stage, _)| *stage)
+    }
+
+    /// Up to which LSN it has copied the redo log; 0: it has not said.
+    pub fn scanned(&self) -> u64 {
+        self.scanned.load(Ordering::Relaxed)
+    }
+
+    /// For how long it has held up commits.
+    pub fn blocked(&self) -> Duration {
+        let blocked = self.blocked.lock().unwrap_or_else(PoisonError::into_inner);
+        blocked.sum
+            + blocked
+                .since
+                .map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    fn hear(&self, line: &str) {
+        if let Some(stage) = Stage::begun_by(line) {
+            self.stage.store(stage as u8, Ordering::Relaxed);
+            let mut blocked = self.blocked.lock().unwrap_or_else(PoisonError::into_inner);
+            if stage == Stage::BlockCommit {
+                blocked.since.get_or_insert_with(Instant::now);
+            } else if let Some(since) = blocked.since.take() {
+                blocked.sum += since.elapsed();
+            }
+        }
+        if let Some(lsn) = scanned_in(line) {
+            self.scanned.store(lsn, Ordering::Relaxed);
+            return;
+        }
+        if line.contains(TORN) {
+            self.torn.store(true, Ordering::Relaxed);
+        }
+        self.done
+            .store(line.trim_end().ends_with(DONE), Ordering::Relaxed);
+        // These come for each file.
+        if line.contains("Streaming ")
+            || line.contains("...done")
+            || line.contains(" is copied successfully")
+        {
+            return;
+        }
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.len() == LAST_LINES {
+            last.pop_front();
+        }
+        last.push_back(plain(line));
+    }
+
+    /// The line that says best why it failed: its last complaint, or its last line.
+    fn reason(&self) -> String {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let complaint = last.iter().rev().find(|line| {
+            let lower = line.to_ascii_lowercase();
+            ["error", "fail", "cannot", "can't"]
+                .iter()
+                .any(|word| lower.contains(word))
+        });
+        let line = complaint.or_else(|| last.back());
+        line.map_or_else(|| "it says nothing".to_owned(), |line| without_clock(line))
+    }
+}
+
+/// The LSN in "[00] 2026-… >> log scanned up to (44760)".
+fn scanned_in(line: &str) -> Option<u64> {
+    let (_, rest) = line.split_once("log scanned up to (")?;
+    rest.split_once(')')?.0.parse().ok()
+}
+
+/// A line without thread number and time: `[00] 2026-11-28 06:50:25 `, `[00] FATAL ERROR: 2026-…`.
+fn without_clock(line: &str) -> String {
+    let rest = match line
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once("] "))
+    {
+        Some((number, rest)) if number.bytes().all(|byte| byte.is_ascii_digit()) => rest,
+        _ => line,
+    };
+    let shape = "0000-00-00 00:00:00 ".as_bytes();
+    let is_clock = |bytes: &[u8]| {
+        bytes
+            .iter()
+            .zip(shape)
+            .all(|(byte, like)| byte == like || (*like == b'0' && byte.is_ascii_digit()))
+    };
+    let clock = rest.as_bytes().windows(shape.len()).position(is_clock);
+    match clock {
+        Some(at) => format!("{}{}", &rest[..at], &rest[at + shape.len()..]),
+        None => rest.to_owned(),
+    }
+}
+
+/// A tool that runs.
+pub struct Producer {
+    child: Child,
+    name: String,
+    said: Arc<Said>,
+    listener: Option<JoinHandle<()>>,
+    _hook: HookGuard,
+}
+
+impl Producer {
+    /// Starts a tool that copies a server and sends the stream to standard output. The server is
+    /// named, with the password, in an option file that exists while the tool runs, readable by its
+    /// account only.
+    pub fn back_up(
+        host: &Host,
+        tool: &Tool,
+        (server, connect): (&Server, &ConnectOptions),
+        parallel: usize,
+        cancel: &Cancel,
+    ) -> Result<(Self, ChildStdout), PhysicalError> {
+        let mut flags = vec![
+            "--backup".to_owned(),
+            "--stream=xbstream".to_owned(),
+            "--target-dir=\"$folder/backup\"".to_owned(),
+            format!("--parallel={parallel}"),
+        ];
+        if server.is_node {
+            flags.push("--galera-info".to_owned());
+        }
+        if server.is_replica {
+            flags.push("--slave-info".to_owned());
+        }
+        let script = format!(
+            "umask 077; PATH=$PATH:/usr/local/bin:/usr/bin\n\
+             folder=$(mktemp -d) || exit 1\n\
+             trap 'rm -rf -- \"$folder\"' EXIT; trap 'exit 143' HUP INT TERM PIPE\n\
+             cat >\"$folder/my.cnf\" || exit 1\n\
+             ulimit -n \"$(ulimit -Hn)\" 2>/dev/null; cd -- \"$folder\" || exit 1\n\
+             {} --defaults-file=\"$folder/my.cnf\" --open-files-limit=\"$(ulimit -n)\" {}",
+            Host::word(&tool.program.to_string_lossy()),
+            flags.join(" ")
+        );
+        let options = option_file(tool.kind, connect);
+        let (producer, stdout) = Self::start(host, tool, &script, &options, cancel)?;
+        // With less room, the tool and this program wait for each other at every piece.
+        let _ = rustix::pipe::fcntl_setpipe_size(&stdout, PIPE);
+        Ok((producer, stdout))
+    }
+
+    /// Starts a script that runs a tool.
+    pub fn start(
+        host: &Host,
+        tool: &Tool,
+        script: &str,
+        input: &str,
+        cancel: &Cancel,
+    ) -> Result<(Self, ChildStdout), PhysicalError> {
+        let program = tool.kind.program();
+        let name = match host {
+            Host::Local => program.to_owned(),
+            Host::Ssh(host) => format!("{program} on {host}"),
+        };
+        let failed = |reason: std::io::Error| PhysicalError::Tool {
+            tool: name.clone(),
+            what: "could not be started".to_owned(),
+            reason: reason.to_string(),
+        };
+        let (_, mut command) = host.shell(script);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .map_err(failed)?;
+        let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let hook = cancel.on_cancel(move || end_group(group));
+        let said = Arc::new(Said::new());
+        let listener = child.stderr.take().map(|stderr| {
+            let said = Arc::clone(&said);
+            std::thread::spawn(move || listen(stderr, &said))
+        });
+        if let Some(mut stdin) = child.stdin.take() {
+            // A tool that is gone already says why itself.
+            let _ = stdin.write_all(input.as_bytes());
+        }
+        let stdout = child.stdout.take();
+        let mut producer = Self {
+            child,
+            name,
+            said,
+            listener,
+            _hook: hook,
+        };
+        match stdout {
+            Some(stdout) => Ok((producer, stdout)),
+            None => Err(producer.failed("has no output".to_owned())),
+        }
+    }
+
+    /// Its name in messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it has said so far.
+    pub fn said(&self) -> Arc<Said> {
+        Arc::clone(&self.said)
+    }
+
+    /// Waits for its end, and checks that it has done its work: by its exit status **and** its own
+    /// words, because tools have reported either without the other.
+    pub fn finish(mut self, cancel: &Cancel) -> Result<(), PhysicalError> {
+        let status = self.child.wait();
+        self.hear_out();
+        if let Some(reason) = cancel.reason() {
+            return Err(PhysicalError::Cancelled(reason));
+        }
+        match status {
+            Err(error) => Err(self.failed(format!("could not be waited for: {error}"))),
+            Ok(status) if !status.success() => Err(self.failed(match status.code() {
+                Some(code) => format!("failed with exit status {code}"),
+                None => format!("ended: {status}"),
+            })),
+            Ok(_) if self.said.torn.load(Ordering::Relaxed) => {
+                Err(self.failed("copied a redo log that may lack something".to_owned()))
+            }
+            Ok(_) if !self.said.done.load(Ordering::Relaxed) => {
+                Err(self.failed(format!("ended without {DONE:?}")))
+            }
+            Ok(_) => Ok(()),
+        }
+    }
+
+    /// Ends it because its stream is of no use, and tells why it is.
+    pub fn give_up(mut self, error: PhysicalError, cancel: &Cancel) -> PhysicalError {
+        // A tool that has failed by itself says more than the stream that it cut.
+        let ended = (0..20).find_map(|_| {
+            let ended = self.child.try_wait().ok().flatten();
+            if ended.is_none() {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            ended
+        });
+        if let Some(reason) = cancel.reason() {
+            return PhysicalError::Cancelled(reason);
+        }
+        match ended {
+            Some(status) if !status.success() => {
+                self.hear_out();
+                let how = match status.code() {
+                    Some(code) => format!("failed with exit status {code}"),
+                    None => format!("ended: {status}"),
+                };
+                self.failed(how)
+            }
+            _ => error,
+        }
+    }
+
+    fn hear_out(&mut self) {
+        if let Some(listener) = self.listener.take() {
+            let _ = listener.join();
+        }
+    }
+
+    fn failed(&mut self, what: String) -> PhysicalError {
+        PhysicalError::Tool {
+            tool: self.name.clone(),
+            what,
+            reason: self.said.reason(),
+        }
+    }
+}
+
+impl Drop for Producer {
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+            end_group(group);
+            let _ = self.child.wait();
+        }
+        self.hear_out();
+    }
+}
+
+/// Asks a process group to end, so that its script removes what it has made, and kills what is left
+/// of it a little later.
+fn end_group(group: Option<Pid>) {
+    let Some(group) = group else { return };
+    let _ = kill_process_group(group, Signal::TERM);
+    std::thread::spawn(move || {
+        std::thread::sleep(END);
+        let _ = kill_process_group(group, Signal::KILL);
+    });
+}
+
+fn listen(stderr: ChildStderr, said: &Said) {
+    let mut lines = BufReader::new(stderr);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match lines.read_until(b'\n', &mut line) {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+        said.hear(String::from_utf8_lossy(&line).trim_end());
+    }
+}
+
+/// An option file with which a tool reaches the server.
+fn option_file(kind: ToolKind, connect: &ConnectOptions) -> String {
+    let mut lines = vec![format!("[{}]", kind.group())];
+    let mut set = |name: &str, value: &str| lines.push(format!("{name}={}", quoted(value)));
+    set("user", &connect.user);
+    if let Some(password) = &connect.password {
+        set("password", &String::from_utf8_lossy(password.expose()));
+    }
+    match connect.target() {
+        Target::Unix(path) => set("socket", &path.to_string_lossy()),
+        Target::Tcp(host, port) => {
+            set("host", &host);
+            set("port", &port.to_string());
+            set("protocol", "tcp");
+        }
+    }
+    let files = [
+        ("ssl-ca", &connect.ssl_ca),
+        ("ssl-cert", &connect.ssl_cert),
+        ("ssl-key", &connect.ssl_key),
+    ];
+    for (name, path) in files {
+        if let Some(path) = path {
+            set(name, &path.to_string_lossy());
+        }
+    }
+    match (kind, connect.ssl_mode) {
+        (ToolKind::Xtrabackup, mode) => set(
+            "ssl-mode",
+            &mode.to_string().to_uppercase().replace('-', "_"),
+        ),
+        (ToolKind::MariadbBackup, SslMode::Disabled) => lines.push("skip-ssl".to_owned()),
+        (ToolKind::MariadbBackup, SslMode::Preferred | SslMode::Required) => {
+            lines.push("skip-ssl-verify-server-cert".to_owned());
+        }
+        (ToolKind::MariadbBackup, SslMode::VerifyCa | SslMode::VerifyIdentity) => {
+            lines.push("ssl-verify-server-cert".to_owned());
+        }
+    }
+    lines.push(String::new());
+    lines.join("\n")
+}
+
+/// A value of an option file. Escapes are those of the servers' `mysys/my_default.c`
+/// (`search_default_file_with_ext`).
+fn quoted(value: &str) -> String {
+    let escaped = value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
+        .replace('\r', "\\r")
+        .replace('\t', "\\t");
+    format!("\"{escaped}\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_tool_says_is_understood() {
+        let said = Said::new();
+        for (line, stage) in [
+            (
+                "[00] 2026-11-28 06:50:25 Starting BACKUP STAGE START",
+                Stage::Start,
+            ),
+            (
+                "[00] 2026-11-28 06:50:26 >> log scanned up to (44760)",
+                Stage::Start,
+            ),
+            (
+                "[00] 2026-11-28 06:50:26 Finished BACKUP STAGE START",
+                Stage::Start,
+            ),
+            (
+                "[00] 2026-11-28 06:50:26 Starting BACKUP STAGE FLUSH",
+                Stage::Flush,
+            ),
+            (
+                "[00] 2026-11-28 06:50:26 Started BACKUP STAGE BLOCK_DDL",
+                Stage::BlockDdl,
+            ),
+            (
+                "[00] 2026-11-28 06:50:26 Acquired locks for BACKUP STAGE BLOCK_DDL",
+                Stage::BlockDdl,
+            ),
+            (
+                "[00] 2026-11-28 06:50:26 Starting BACKUP STAGE BLOCK_COMMIT",
+                Stage::BlockCommit,
+            ),
+            (
+                "[00] 2026-11-28 06:50:26 Executing BACKUP STAGE END",
+                Stage::End,
+            ),
+        ] {
+            said.hear(line);
+            assert_eq!(said.stage(), stage, "{line}");
+        }
+        assert_eq!(said.scanned(), 44760);
+        assert!(!said.done.load(Ordering::Relaxed));
+        said.hear("[00] 2026-11-28 06:50:26 completed OK!");
+        assert!(said.done.load(Ordering::Relaxed));
+        said.hear("[00] FATAL ERROR: 2026-11-28 06:50:26 disk full");
+        assert!(!said.done.load(Ordering::Relaxed), "not its last word");
+        said.hear("[00] 2026-11-28 06:50:26 Streaming ./a.ibd");
+        assert_eq!(said.reason(), "FATAL ERROR: disk full");
+    }
+
+    #[test]
+    fn an_option_file_holds_any_password() {
+        let connect = ConnectOptions {
+            password: Some("a\"b\\c#d 'e'\nf".into()),
+            ..ConnectOptions::unix("/run/x y.sock", "me")
+        };
+        let text = option_file(ToolKind::MariadbBackup, &connect);
+        assert!(
+            text.starts_with("[mariadb-backup]\nuser=\"me\"\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("password=\"a\\\"b\\\\c#d 'e'\\nf\"\n"),
+            "{text}"
+        );
+        assert!(text.contains("socket=\"/run/x y.sock\"\n"), "{text}");
+    }
+}

@@ -1,0 +1,287 @@
+//! Restores a backup: fetches its files beside the data directory, prepares them, swaps them in.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use refloat_host::Host;
+use refloat_repository::{FileEntry, Manifest, Repository, fetch};
+use refloat_run::progress::Phase;
+use refloat_run::{Event, Refusal, Run};
+use serde::Serialize;
+
+use crate::about::About;
+use crate::error::PhysicalError;
+use crate::folder::{Building, Step};
+use crate::list::label_of;
+use crate::outcome::RestoreOutcome;
+use crate::prepare;
+use crate::swap::Place;
+use crate::tool::Tool;
+
+/// What is to be restored, where to and how.
+#[derive(Debug, Clone)]
+pub struct RestoreOptions {
+    /// Label of the backup, or [`LATEST`](crate::LATEST).
+    pub label: String,
+    /// The data directory.
+    pub datadir: PathBuf,
+    /// Whether what the data directory holds may be set aside.
+    pub replace: bool,
+    /// Whether blocks that the data directory holds already are taken from there.
+    pub delta: bool,
+    /// Whether an unfinished restore of something else is removed.
+    pub restart: bool,
+    /// The tool's program; `None`: as it is found here.
+    pub tool: Option<PathBuf>,
+    /// Threads that fetch, decrypt and decompress.
+    pub threads: usize,
+    /// Bytes of memory for applying the redo log; `None`: half of what is free.
+    pub memory: Option<u64>,
+}
+
+/// What a restore would do.
+#[derive(Debug, Clone, Serialize)]
+pub struct RestorePlan {
+    /// The repository.
+    pub repository: String,
+    /// Label of the backup.
+    pub label: String,
+    /// When it was made, in seconds since 1970.
+    pub began: u64,
+    /// Bytes of its files.
+    pub bytes: u64,
+    /// The data directory.
+    pub datadir: PathBuf,
+    /// Where the files are made ready.
+    pub building: PathBuf,
+    /// Where what the data directory holds goes; `None`: it holds nothing.
+    pub aside: Option<PathBuf>,
+    /// The tool that prepares it.
+    pub tool: Tool,
+    /// What the backup says of its server.
+    pub about: About,
+}
+
+/// All that is known when a restore can begin.
+struct Ready {
+    manifest: Manifest,
+    about: About,
+    tool: Tool,
+    place: Place,
+}
+
+/// Says what a restore would do. Changes nothing.
+///
+/// # Errors
+/// What the restore would be refused for.
+pub fn plan(
+    options: &RestoreOptions,
+    repository: &Repository,
+) -> Result<RestorePlan, PhysicalError> {
+    let ready = look(options, repository)?;
+    Ok(ready.plan(repository, "RUN"))
+}
+
+/// Restores a backup into a data directory.
+///
+/// # Errors
+/// [`PhysicalError`], with what was done until then. The data directory is as it was; what was
+/// fetched stays beside it, and the same restore goes on with it.
+pub fn restore(
+    options: &RestoreOptions,
+    repository: &Repository,
+    run: &Run,
+) -> Result<RestoreOutcome, (PhysicalError, Box<RestoreOutcome>)> {
+    let begun = Instant::now();
+    let mut outcome = RestoreOutcome {
+        run: run.dir.id().to_string(),
+        repository: repository.storage().url().to_owned(),
+        label: options.label.clone(),
+        datadir: options.datadir.clone(),
+        ..RestoreOutcome::default()
+    };
+    let result = attempt(options, repository, run, &mut outcome);
+    outcome.seconds = begun.elapsed().as_secs_f64();
+    match result {
+        Ok(()) => Ok(outcome),
+        Err(error) => Err((error, Box::new(outcome))),
+    }
+}
+
+fn attempt(
+    options: &RestoreOptions,
+    repository: &Repository,
+    run: &Run,
+    outcome: &mut RestoreOutcome,
+) -> Result<(), PhysicalError> {
+    run.progress.set_phase(Phase::Preflight);
+    if complete(options, repository, run, outcome)? {
+        return Ok(());
+    }
+    let ready = look(options, repository)?;
+    let plan = ready.plan(repository, run.dir.id().as_str());
+    outcome.label.clone_from(&plan.label);
+    outcome.bytes = plan.bytes;
+    outcome.files = ready.manifest.files;
+    outcome.about = Some(plan.about.clone());
+    run.events.emit(Event::RunStarted {
+        run: run.dir.id().clone(),
+        command: "restore".to_owned(),
+        source: format!("{} {}", plan.repository, plan.label),
+        target: plan.datadir.display().to_string(),
+        plan: serde_json::to_value(&plan).unwrap_or_default(),
+    });
+    let mut building = Building::begin(
+        &plan.building,
+        repository.id(),
+        &plan.label,
+        options.restart,
+    )?;
+    if building.step() < Step::Prepared {
+        run.progress.set_phase(Phase::Data);
+        let begun = Instant::now();
+        outcome.fetched = ready.fetch(options, repository, run, &mut building)?;
+        outcome.fetch_seconds = begun.elapsed().as_secs_f64();
+        run.progress.set_phase(Phase::Prepare);
+        let begun = Instant::now();
+        building.reach(Step::Preparing)?;
+        prepare::prepare(&ready.tool, building.path(), options.memory, &run.cancel)?;
+        ready.place.own(building.path())?;
+        building.reach(Step::Prepared)?;
+        outcome.prepare_seconds = begun.elapsed().as_secs_f64();
+    }
+    outcome.aside = ready.place.fill(building, run.dir.id().as_str())?;
+    run.progress.set_phase(Phase::Done);
+    Ok(())
+}
+
+/// If an earlier restore of this backup was ended right after it had put the files in place,
+/// completes it.
+fn complete(
+    options: &RestoreOptions,
+    repository: &Repository,
+    run: &Run,
+    outcome: &mut RestoreOutcome,
+) -> Result<bool, PhysicalError> {
+    let manifest = label_of(repository, &options.label)?;
+    let place = Place::look(&options.datadir)?;
+    if !place.is_filled(repository.id(), &manifest.label)? {
+        return Ok(false);
+    }
+    run.events.note(format!(
+        "an earlier restore of backup {} had put its files in place",
+        manifest.label
+    ));
+    outcome.label = manifest.label;
+    outcome.aside = place.tidy(run.dir.id().as_str())?;
+    Ok(true)
+}
+
+/// Looks at the backup, the tool and the data directory, and names all that stands against it.
+fn look(options: &RestoreOptions, repository: &Repository) -> Result<Ready, PhysicalError> {
+    let manifest = label_of(repository, &options.label)?;
+    let about = About::read(&manifest).map_err(|source| PhysicalError::Info {
+        label: manifest.label.clone(),
+        source,
+    })?;
+    let place = Place::look(&options.datadir)?;
+    let mut against = place.objections(options.replace)?;
+    let tool = match prepare::tool_for(&about, options.tool.as_deref()) {
+        Ok(tool) => Some(tool),
+        Err(PhysicalError::Refused(more)) => {
+            against.extend(more);
+            None
+        }
+        Err(error) => return Err(error),
+    };
+    let beside = place.building();
+    let folder = if beside.exists() {
+        beside.clone()
+    } else {
+        beside.parent().map(PathBuf::from).unwrap_or_default()
+    };
+    // What an unfinished restore has fetched takes its room already.
+    if !beside.exists()
+        && let Some(free) = Host::Local.disk_free(&folder)
+        && free < manifest.bytes
+    {
+        against.push(
+            Refusal::new(format!(
+                "{} bytes are free in {}, and the backup has {}",
+                free,
+                folder.display(),
+                manifest.bytes
+            ))
+            .hint("The old data stay until the new are in place: make room, or restore to another file system."),
+        );
+    }
+    match tool {
+        Some(tool) if against.is_empty() => Ok(Ready {
+            manifest,
+            about,
+            tool,
+            place,
+        }),
+        _ => Err(PhysicalError::Refused(against)),
+    }
+}
+
+impl Ready {
+    fn plan(&self, repository: &Repository, run: &str) -> RestorePlan {
+        RestorePlan {
+            repository: repository.storage().url().to_owned(),
+            label: self.manifest.label.clone(),
+            began: self.manifest.began,
+            bytes: self.manifest.bytes,
+            datadir: self.place.path().to_owned(),
+            building: self.place.building(),
+            aside: self.place.aside(run),
+            tool: self.tool.clone(),
+            about: self.about.clone(),
+        }
+    }
+
+    /// Fetches what is not there yet, and returns how many bytes that were.
+    fn fetch(
+        &self,
+        options: &RestoreOptions,
+        repository: &Repository,
+        run: &Run,
+        building: &mut Building,
+    ) -> Result<u64, PhysicalError> {
+        let entries = repository.files(&self.manifest)?;
+        building.reach(Step::Fetching)?;
+        building.keep_only(&entries)?;
+        building.make(&entries)?;
+        let old = options.delta.then(|| self.place.path());
+        let left = building.missing(
+            repository,
+            &entries,
+            old.filter(|old| old.exists()),
+            options.threads,
+            &run.cancel,
+        )?;
+        let bytes: u64 = left
+            .iter()
+            .flat_map(|entry| &entry.extents)
+            .map(|extent| u64::from(extent.length))
+            .sum();
+        let passed = Arc::new(AtomicU64::new(0));
+        run.progress.set_source(Some(bytes), Arc::clone(&passed));
+        let wanted: Vec<&FileEntry> = left.iter().collect();
+        let sink = building.sink(&left, &passed);
+        let fetched = fetch(
+            repository,
+            &self.manifest,
+            &wanted,
+            options.threads,
+            &sink,
+            &run.cancel,
+        );
+        fetched?;
+        drop(sink);
+        Ok(passed.load(Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,139 @@
+//! What has to be known of a server before its files are copied.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use refloat_host::Host;
+use refloat_host::datadir;
+use refloat_wire::{Connection, ServerInfo};
+
+use crate::about::ServerFacts;
+use crate::error::PhysicalError;
+
+/// Settings without which the files of a server cannot be read by another one, or look different.
+const SETTINGS: [&str; 11] = [
+    "innodb_page_size",
+    "innodb_data_file_path",
+    "innodb_data_home_dir",
+    "innodb_log_group_home_dir",
+    "innodb_undo_directory",
+    "innodb_undo_tablespaces",
+    "innodb_checksum_algorithm",
+    "innodb_encrypt_tables",
+    "innodb_encrypt_log",
+    "lower_case_table_names",
+    "aria_log_dir_path",
+];
+
+/// A server that is to be backed up.
+#[derive(Debug, Clone)]
+pub struct Server {
+    pub info: ServerInfo,
+    pub facts: ServerFacts,
+    /// `@@wsrep_on`, and the server is a node.
+    pub is_node: bool,
+    /// It replicates from another server.
+    pub is_replica: bool,
+    /// `@@log_bin`.
+    pub has_binlog: bool,
+    /// Variables as the server shows them, by name.
+    variables: BTreeMap<String, String>,
+}
+
+impl Server {
+    /// Asks the server.
+    pub fn look(conn: &mut Connection) -> Result<Self, PhysicalError> {
+        let info = conn.server().clone();
+        let identity = conn.identity().clone();
+        let rows = conn
+            .query("SHOW GLOBAL VARIABLES")
+            .map_err(PhysicalError::server("asking for its variables"))?;
+        let mut variables = BTreeMap::new();
+        for row in 0..rows.len() {
+            if let (Some(name), Some(value)) = (rows.str(row, 0), rows.str(row, 1)) {
+                variables.insert(name.to_ascii_lowercase(), value.to_owned());
+            }
+        }
+        let replicas = if info.is_mysql_since((8, 0, 22)) {
+            "SHOW REPLICA STATUS"
+        } else {
+            "SHOW SLAVE STATUS"
+        };
+        // Without the privilege for it, the preflight names that.
+        let is_replica = conn.query(replicas).is_ok_and(|answer| !answer.is_empty());
+        let of = |name: &str| variables.get(name).cloned();
+        let settings = SETTINGS
+            .iter()
+            .filter_map(|name| Some(((*name).to_owned(), of(name)?)))
+            .collect();
+        let is_on = |name: &str| {
+            of(name).is_some_and(|value| value == "1" || value.eq_ignore_ascii_case("on"))
+        };
+        let provider =
+            of("wsrep_provider").is_some_and(|value| !value.is_empty() && value != "none");
+        Ok(Self {
+            facts: ServerFacts {
+                vendor: info.vendor.to_string(),
+                version: info.version_string.clone(),
+                hostname: identity.hostname.clone(),
+                port: identity.port,
+                uuid: identity.uuid.clone(),
+                datadir: identity.datadir.clone(),
+                settings,
+            },
+            is_node: is_on("wsrep_on") && provider,
+            is_replica,
+            has_binlog: is_on("log_bin"),
+            info,
+            variables,
+        })
+    }
+
+    /// One of its variables.
+    pub fn variable(&self, name: &str) -> Option<&str> {
+        self.variables.get(name).map(String::as_str)
+    }
+
+    /// Its data directory.
+    pub fn datadir(&self) -> PathBuf {
+        PathBuf::from(&self.facts.datadir)
+    }
+}
+
+/// What a data directory holds that a backup copies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Volume {
+    /// Bytes of the files.
+    pub bytes: u64,
+    /// Number of tablespaces, which the tool keeps open at the same time.
+    pub tablespaces: u64,
+    /// Files that a process of the account may have open.
+    pub open_files: u64,
+}
+
+/// Adds up the files of a data directory that a backup copies. Binary logs, relay logs, the
+/// write-set cache and the redo log are not among them.
+pub fn volume(host: &Host, folder: &str) -> Result<Volume, PhysicalError> {
+    let word = Host::word(folder);
+    let script = format!(
+        "cd -- {word} || exit 1; find -L . -type f \\( -name '*.ibd' -o -name 'ibdata*' -o -name 'undo*' -o -name '*.MA[DI]' -o -name '*.MY[DI]' -o -name '*.frm' \\) -printf '%s %f\\n' 2>/dev/null | awk '{{ bytes += $1; if ($2 ~ /[.]ibd$/) spaces++ }} END {{ printf \"%.0f %d\\n\", bytes, spaces }}'; ulimit -Hn"
+    );
+    let output = host.run(&script)?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let mut words = said.split_ascii_whitespace();
+    let mut number = || {
+        let word = words.next();
+        word.map_or(0, |word| word.parse().unwrap_or(u64::MAX))
+    };
+    Ok(Volume {
+        bytes: number(),
+        tablespaces: number(),
+        open_files: number(),
+    })
+}
+
+/// Whether the server runs on this machine, as far as it can be seen: its process works in its data
+/// directory.
+pub fn runs_here(server: &Server) -> bool {
+    datadir::server_in(&Host::Local, &server.datadir()).is_ok_and(|pid| pid.is_some())
+}

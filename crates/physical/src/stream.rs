@@ -1,0 +1,281 @@
+//! Takes a stream apart, file by file, and writes the files to a repository in blocks.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use refloat_repository::{BLOCK, BackupWriter, FileId};
+use refloat_xbstream::{Dialect, Error, Operation, Reader};
+
+use crate::about::{InfoFiles, is_info};
+use crate::error::PhysicalError;
+use crate::spool::Spool;
+
+/// Larger files are none of those that a tool says something in.
+const INFO_MAX: usize = 1 << 20;
+/// Logs of Aria are changed at their beginning while they are sent (`aria_backup_client.cc`,
+/// `copy_log_tail`).
+const OUT_OF_ORDER: &str = "aria_log.";
+
+/// A file of the stream.
+struct Sent {
+    id: FileId,
+    content: Content,
+    /// Bytes so far, with holes.
+    size: u64,
+}
+
+enum Content {
+    /// It is sent in order. The block that is not full yet.
+    Ordered { block: Vec<u8> },
+    /// Pieces come in any order.
+    Spooled(Spool),
+    /// It is complete.
+    Ended,
+}
+
+/// Paths and sizes of the files of a backup.
+pub type Files = Vec<(FileId, String, u64)>;
+
+/// Writes the files of a stream to a repository.
+pub struct Demultiplexer<'w> {
+    writer: &'w BackupWriter,
+    tool: String,
+    folder: PathBuf,
+    files: BTreeMap<PathBuf, Sent>,
+    info: InfoFiles,
+}
+
+impl<'w> Demultiplexer<'w> {
+    /// `tool` names the stream in messages. What cannot be written at once is kept in `folder`
+    /// meanwhile.
+    pub fn new(writer: &'w BackupWriter, tool: &str, folder: &Path) -> Self {
+        Self {
+            writer,
+            tool: tool.to_owned(),
+            folder: folder.to_owned(),
+            files: BTreeMap::new(),
+            info: InfoFiles::new(),
+        }
+    }
+
+    /// Reads a stream to its end. `passed` hears of the bytes of each piece, and may wait.
+    pub fn read(
+        &mut self,
+        stream: impl Read,
+        dialect: Dialect,
+        mut passed: impl FnMut(usize) -> Result<(), PhysicalError>,
+    ) -> Result<(), PhysicalError> {
+        let mut reader = Reader::new(stream, dialect);
+        loop {
+            let operation = reader.read().map_err(|source| self.stream(source))?;
+            let Some(operation) = operation else {
+                return Ok(());
+            };
+            match operation {
+                Operation::Open { path } | Operation::Rewrite { path } => self.open(path)?,
+                Operation::Data {
+                    path,
+                    offset,
+                    bytes,
+                } => {
+                    self.write(path, offset, bytes)?;
+                    passed(bytes.len())?;
+                }
+                Operation::Sparse {
+                    path,
+                    offset,
+                    map,
+                    bytes,
+                } => {
+                    let (mut at, mut rest) = (offset, bytes);
+                    for run in map {
+                        self.skip(path, u64::from(run.skip))?;
+                        at += u64::from(run.skip);
+                        let (piece, others) = rest.split_at(run.length as usize);
+                        self.write(path, at, piece)?;
+                        at += piece.len() as u64;
+                        rest = others;
+                    }
+                    passed(bytes.len())?;
+                }
+                Operation::Seek { path, offset } => self.seek(path, offset)?,
+                Operation::End { path } => self.end(path)?,
+                Operation::Rename { from, to } => {
+                    if let Some(sent) = self.files.remove(from) {
+                        self.files.insert(to.to_owned(), sent);
+                    }
+                }
+                Operation::Remove { path } => {
+                    self.files.remove(path);
+                }
+                Operation::RemoveFolder { .. } | Operation::Ignored { .. } => {}
+            }
+        }
+    }
+
+    /// The files, and what the tool says in the small ones.
+    ///
+    /// # Errors
+    /// A path is no text: no server makes such files.
+    pub fn finish(self) -> Result<(Files, InfoFiles), PhysicalError> {
+        let mut files = Files::new();
+        for (path, sent) in self.files {
+            let path =
+                path.into_os_string()
+                    .into_string()
+                    .map_err(|path| PhysicalError::Incomplete {
+                        tool: self.tool.clone(),
+                        reason: format!("the name of a file is no text: {}", path.display()),
+                    })?;
+            files.push((sent.id, path, sent.size));
+        }
+        Ok((files, self.info))
+    }
+
+    fn spooling(&self, source: std::io::Error) -> PhysicalError {
+        PhysicalError::File {
+            path: self.folder.clone(),
+            doing: "keeping a log of Aria until it is complete",
+            source,
+        }
+    }
+
+    fn stream(&self, source: Error) -> PhysicalError {
+        PhysicalError::Stream {
+            tool: self.tool.clone(),
+            source,
+        }
+    }
+
+    fn open(&mut self, path: &Path) -> Result<(), PhysicalError> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let content = if name.starts_with(OUT_OF_ORDER) {
+            Content::Spooled(Spool::new(&self.folder).map_err(|error| self.spooling(error))?)
+        } else {
+            let block = self.writer.buffer();
+            Content::Ordered { block }
+        };
+        let sent = Sent {
+            id: self.writer.file(),
+            content,
+            size: 0,
+        };
+        self.info.remove(name.as_ref());
+        self.files.insert(path.to_owned(), sent);
+        Ok(())
+    }
+
+    fn write(&mut self, path: &Path, offset: u64, bytes: &[u8]) -> Result<(), PhysicalError> {
+        if let Some(name) = path.to_str().filter(|name| is_info(name)) {
+            let kept = self.info.entry(name.to_owned()).or_default();
+            if kept.len() + bytes.len() <= INFO_MAX {
+                kept.extend_from_slice(bytes);
+            }
+        }
+        let Some(sent) = self.files.get_mut(path) else {
+            return Ok(());
+        };
+        match &mut sent.content {
+            Content::Ordered { block } => {
+                let mut rest = bytes;
+                while !rest.is_empty() {
+                    let room = BLOCK - block.len();
+                    let (now, later) = rest.split_at(room.min(rest.len()));
+                    block.extend_from_slice(now);
+                    sent.size += now.len() as u64;
+                    rest = later;
+                    if block.len() == BLOCK {
+                        let full = std::mem::replace(block, self.writer.buffer());
+                        self.writer.put(sent.id, sent.size - BLOCK as u64, full)?;
+                    }
+                }
+            }
+            Content::Spooled(spool) => {
+                let written = spool.write(offset, bytes);
+                sent.size = spool.length();
+                written.map_err(|error| self.spooling(error))?;
+            }
+            Content::Ended => {}
+        }
+        Ok(())
+    }
+
+    /// A hole in a file that is sent in order: blocks of zeros, which are not stored.
+    fn skip(&mut self, path: &Path, mut count: u64) -> Result<(), PhysicalError> {
+        let Some(sent) = self.files.get_mut(path) else {
+            return Ok(());
+        };
+        let Content::Ordered { block } = &mut sent.content else {
+            return Ok(());
+        };
+        if count == 0 {
+            return Ok(());
+        }
+        let room = (BLOCK - block.len()) as u64;
+        if !block.is_empty() && count >= room {
+            sent.size += room;
+            count -= room;
+            block.resize(BLOCK, 0);
+            let full = std::mem::replace(block, self.writer.buffer());
+            self.writer.put(sent.id, sent.size - BLOCK as u64, full)?;
+        }
+        if block.is_empty() {
+            // Whole blocks need not even be looked at.
+            let whole = count - count % BLOCK as u64;
+            sent.size += whole;
+            count -= whole;
+        }
+        block.resize(block.len() + count as usize, 0);
+        sent.size += count;
+        Ok(())
+    }
+
+    fn seek(&mut self, path: &Path, offset: u64) -> Result<(), PhysicalError> {
+        if let Some(sent) = self.files.get_mut(path) {
+            match &mut sent.content {
+                Content::Spooled(_) => {}
+                Content::Ordered { .. } if sent.size == offset => {}
+                _ => {
+                    return Err(PhysicalError::Incomplete {
+                        tool: self.tool.clone(),
+                        reason: format!(
+                            "{} is changed at byte {offset} after it was sent, which only logs of Aria are",
+                            path.display()
+                        ),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, path: &Path) -> Result<(), PhysicalError> {
+        let Some(sent) = self.files.get_mut(path) else {
+            return Ok(());
+        };
+        let id = sent.id;
+        match std::mem::replace(&mut sent.content, Content::Ended) {
+            Content::Ordered { block } => {
+                if !block.is_empty() {
+                    let begins = sent.size - block.len() as u64;
+                    self.writer.put(sent.id, begins, block)?;
+                }
+            }
+            Content::Spooled(spool) => {
+                let mut begins = 0;
+                while begins < spool.length() {
+                    let count = (spool.length() - begins).min(BLOCK as u64);
+                    let mut block = self.writer.buffer();
+                    block.resize(count as usize, 0);
+                    let read = spool.read(begins, &mut block);
+                    read.map_err(|error| self.spooling(error))?;
+                    self.writer.put(id, begins, block)?;
+                    begins += count;
+                }
+            }
+            Content::Ended => {}
+        }
+        Ok(())
+    }
+}

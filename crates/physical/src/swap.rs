@@ -1,0 +1,387 @@
+//! Puts a prepared folder in the place of a data directory. What was there is kept beside it.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, lchown};
+use std::path::{Path, PathBuf};
+
+use refloat_host::{Host, datadir};
+use refloat_run::Refusal;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+use crate::error::PhysicalError;
+use crate::folder::{Building, STATE, Step};
+
+/// What every file system may have at its top, and no server minds.
+const LOST_FOUND: &str = "lost+found";
+/// Where the new files are built, and old ones kept, of a directory that cannot be renamed.
+const INSIDE: &str = ".refloat-";
+/// Permissions of a data directory and of folders in it: those that servers give.
+const FOLDER_MODE: u32 = 0o700;
+/// Permissions of files: those that servers give.
+const FILE_MODE: u32 = 0o660;
+/// The account of servers.
+const ACCOUNT: &str = "mysql";
+
+/// The directory that is to hold the restored data.
+#[derive(Debug)]
+pub struct Place {
+    /// Its path, with symbolic links resolved.
+    path: PathBuf,
+    exists: bool,
+    is_empty: bool,
+    /// It is a mount point, or its parent cannot be written to.
+    is_fixed: bool,
+    owner: Option<(u32, u32)>,
+}
+
+impl Place {
+    /// Looks at a directory.
+    pub fn look(path: &Path) -> Result<Self, PhysicalError> {
+        let absolute = std::path::absolute(path)
+            .map_err(PhysicalError::file(path, "finding the directory"))?;
+        let real = match fs::canonicalize(&absolute) {
+            Ok(real) => real,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let parent = absolute.parent().unwrap_or(Path::new("/"));
+                let parent = fs::canonicalize(parent)
+                    .map_err(PhysicalError::file(parent, "finding the directory"))?;
+                return Ok(Self {
+                    path: parent.join(absolute.file_name().unwrap_or_default()),
+                    exists: false,
+                    is_empty: true,
+                    is_fixed: false,
+                    owner: account(),
+                });
+            }
+            Err(error) => return Err(PhysicalError::file(path, "finding the directory")(error)),
+        };
+        let look = || -> io::Result<Self> {
+            let own = fs::metadata(&real)?;
+            if !own.is_dir() {
+                return Err(io::ErrorKind::NotADirectory.into());
+            }
+            let mut is_empty = true;
+            for entry in fs::read_dir(&real)? {
+                let name = entry?.file_name();
+                let name = name.to_string_lossy();
+                is_empty &= name == LOST_FOUND || name.starts_with(INSIDE);
+            }
+            let parent = real.parent().unwrap_or(Path::new("/"));
+            let is_mount = real.parent().is_none() || fs::metadata(parent)?.dev() != own.dev();
+            let writable = rustix::fs::access(parent, rustix::fs::Access::WRITE_OK).is_ok();
+            Ok(Self {
+                path: real.clone(),
+                exists: true,
+                is_empty,
+                is_fixed: is_mount || !writable,
+                owner: Some((own.uid(), own.gid())),
+            })
+        };
+        look().map_err(PhysicalError::file(path, "looking at the directory"))
+    }
+
+    /// Its path, with symbolic links resolved.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where its new files are built: on the same file system, so that they move by rename.
+    pub fn building(&self) -> PathBuf {
+        if self.is_fixed {
+            return self.path.join(format!("{INSIDE}new"));
+        }
+        let mut name = self.path.as_os_str().to_owned();
+        name.push(".refloat-new");
+        PathBuf::from(name)
+    }
+
+    /// Where what it holds goes. `None`: it holds nothing.
+    pub fn aside(&self, run: &str) -> Option<PathBuf> {
+        if self.is_empty {
+            None
+        } else if self.is_fixed {
+            Some(self.path.join(format!("{INSIDE}{run}")))
+        } else {
+            Some(datadir::aside_of(&self.path, run))
+        }
+    }
+
+    /// What stands against putting data there.
+    pub fn objections(&self, replace: bool) -> Result<Vec<Refusal>, PhysicalError> {
+        let mut against = Vec::new();
+        if let Some(pid) = datadir::server_in(&Host::Local, &self.path)? {
+            against.push(
+                Refusal::new(format!(
+                    "a server runs in {} (process {pid})",
+                    self.path.display()
+                ))
+                .hint("Stop it first."),
+            );
+        }
+        if !self.is_empty && !replace {
+            against.push(
+                Refusal::new(format!("{} is not empty", self.path.display())).hint(
+                    "With --replace the backup takes its place; what is there now is kept beside it.",
+                ),
+            );
+        }
+        Ok(against)
+    }
+
+    /// Gives the files the owner and the permissions that a server needs.
+    pub fn own(&self, folder: &Path) -> Result<(), PhysicalError> {
+        let is_root = rustix::process::geteuid().is_root();
+        let owner = self.owner.filter(|_| is_root);
+        let mut folders = vec![folder.to_owned()];
+        while let Some(folder) = folders.pop() {
+            adopt(&folder, owner, FOLDER_MODE).map_err(PhysicalError::file(
+                &folder,
+                "giving it to the server's account",
+            ))?;
+            let listing = fs::read_dir(&folder)
+                .map_err(PhysicalError::file(&folder, "listing the folder"))?;
+            for entry in listing {
+                let entry = entry.map_err(PhysicalError::file(&folder, "listing the folder"))?;
+                let path = entry.path();
+                let kind = entry
+                    .file_type()
+                    .map_err(PhysicalError::file(&path, "looking at it"))?;
+                if kind.is_dir() {
+                    folders.push(path);
+                } else if kind.is_file() {
+                    adopt(&path, owner, FILE_MODE).map_err(PhysicalError::file(
+                        &path,
+                        "giving it to the server's account",
+                    ))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the prepared files in place. Called again after it was interrupted, it goes on.
+    /// Returns where the old data lie.
+    pub fn fill(
+        &self,
+        mut building: Building,
+        run: &str,
+    ) -> Result<Option<PathBuf>, PhysicalError> {
+        // Whoever started it meanwhile would lose what they write.
+        if let Some(refusal) = self.objections(true)?.pop() {
+            return Err(PhysicalError::refused(refusal));
+        }
+        if self.is_fixed {
+            return self.move_files(&mut building, run);
+        }
+        let new = building.path();
+        let failed = |doing| PhysicalError::file(&self.path, doing);
+        if self.exists {
+            exchange(new, &self.path).map_err(failed("putting the restored data in its place"))?;
+        } else {
+            renameat_with(CWD, new, CWD, &self.path, RenameFlags::NOREPLACE)
+                .map_err(io::Error::from)
+                .map_err(failed("putting the restored data in its place"))?;
+        }
+        self.tidy(run)
+    }
+
+    /// Whether a restore of this backup has put its files in place, and was ended right then.
+    pub fn is_filled(&self, repository: &str, label: &str) -> Result<bool, PhysicalError> {
+        Ok(!self.is_fixed && Building::is_of(&self.path, repository, label)?)
+    }
+
+    /// After the exchange: keeps the old data, which lie where the new ones were made, and removes
+    /// the state of the restore from the new ones. Returns where the old data lie.
+    pub fn tidy(&self, run: &str) -> Result<Option<PathBuf>, PhysicalError> {
+        let failed = |doing| PhysicalError::file(&self.path, doing);
+        let old = self.building();
+        let mut aside = None;
+        if old.exists() {
+            if Self::look(&old)?.is_empty {
+                // It may have a `lost+found` that nobody needs.
+                fs::remove_dir_all(&old)
+                    .map_err(PhysicalError::file(&old, "removing the empty directory"))?;
+            } else {
+                let name = datadir::aside_of(&self.path, run);
+                fs::rename(&old, &name)
+                    .map_err(PhysicalError::file(&old, "keeping the old data"))?;
+                aside = Some(name);
+            }
+        }
+        sync(self.path.parent().unwrap_or(Path::new("/")))
+            .map_err(failed("bringing the new directory to the disk"))?;
+        let state = self.path.join(STATE);
+        fs::remove_file(&state).map_err(PhysicalError::file(&state, "removing it"))?;
+        Ok(aside)
+    }
+
+    /// For a directory that cannot be renamed: its files move out, and the new ones in.
+    fn move_files(
+        &self,
+        building: &mut Building,
+        run: &str,
+    ) -> Result<Option<PathBuf>, PhysicalError> {
+        let failed = |doing| PhysicalError::file(&self.path, doing);
+        let mut aside = None;
+        if building.step() < Step::Filling {
+            building.reach(Step::Clearing)?;
+            aside = self.aside(run);
+            if let Some(aside) = &aside {
+                fs::create_dir(aside).map_err(PhysicalError::file(aside, "making the folder"))?;
+                let old = names(&self.path, |name| {
+                    name != LOST_FOUND && !name.starts_with(INSIDE)
+                });
+                for name in old.map_err(failed("listing the directory"))? {
+                    fs::rename(self.path.join(&name), aside.join(&name))
+                        .map_err(failed("keeping the old data"))?;
+                }
+            }
+            building.reach(Step::Filling)?;
+        }
+        let new = names(building.path(), |name| name != STATE)
+            .map_err(failed("listing the restored data"))?;
+        for name in new {
+            fs::rename(building.path().join(&name), self.path.join(&name))
+                .map_err(failed("putting the restored data in its place"))?;
+        }
+        sync(&self.path).map_err(failed("bringing the new files to the disk"))?;
+        fs::remove_dir_all(building.path())
+            .map_err(failed("removing the folder in which they were made"))?;
+        Ok(aside)
+    }
+}
+
+/// The wanted names in a folder.
+fn names(folder: &Path, wanted: impl Fn(&str) -> bool) -> io::Result<Vec<OsString>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        if wanted(&name.to_string_lossy()) {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+/// Exchanges two directories at once, or one after the other where the file system cannot.
+fn exchange(new: &Path, old: &Path) -> io::Result<()> {
+    match renameat_with(CWD, new, CWD, old, RenameFlags::EXCHANGE) {
+        Ok(()) => Ok(()),
+        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
+            let mut between = old.as_os_str().to_owned();
+            between.push(".refloat-between");
+            fs::rename(old, &between)?;
+            fs::rename(new, old)?;
+            fs::rename(&between, new)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn adopt(path: &Path, owner: Option<(u32, u32)>, mode: u32) -> io::Result<()> {
+    if let Some((uid, gid)) = owner {
+        lchown(path, Some(uid), Some(gid))?;
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
+}
+
+fn sync(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// User and group of the account that servers run under. `None`: there is none.
+fn account() -> Option<(u32, u32)> {
+    let accounts = fs::read_to_string("/etc/passwd").ok()?;
+    accounts.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next() == Some(ACCOUNT)).then_some(())?;
+        let (uid, gid) = (fields.nth(1)?, fields.next()?);
+        Some((uid.parse().ok()?, gid.parse().ok()?))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prepared_folder_takes_the_place_of_the_old_one() {
+        let above = tempfile::tempdir().unwrap();
+        let data = above.path().join("data");
+        fs::create_dir(&data).unwrap();
+        fs::write(data.join("ibdata1"), "old").unwrap();
+        let place = Place::look(&data).unwrap();
+        let against = place.objections(false).unwrap();
+        assert!(against[0].reason.ends_with("is not empty"), "{against:?}");
+        assert_eq!(place.objections(true).unwrap(), []);
+        let building = Building::begin(&place.building(), "r", "l", false).unwrap();
+        fs::write(building.path().join("ibdata1"), "new").unwrap();
+        let aside = place.fill(building, "r1").unwrap().unwrap();
+        let read = |folder: &Path| fs::read_to_string(folder.join("ibdata1")).unwrap();
+        assert_eq!((read(&data), read(&aside)), ("new".into(), "old".into()));
+        assert_eq!(aside, above.path().join("data.refloat-r1"));
+        assert!(!data.join(STATE).exists() && !place.building().exists());
+    }
+
+    #[test]
+    fn an_exchange_is_completed_by_the_next_restore() {
+        let above = tempfile::tempdir().unwrap();
+        let data = above.path().join("data");
+        fs::create_dir(&data).unwrap();
+        fs::write(data.join("ibdata1"), "old").unwrap();
+        let place = Place::look(&data).unwrap();
+        let building = Building::begin(&place.building(), "r", "l", false).unwrap();
+        assert!(!place.is_filled("r", "l").unwrap());
+        exchange(building.path(), &data).unwrap();
+        let place = Place::look(&data).unwrap();
+        assert!(place.is_filled("r", "l").unwrap());
+        assert!(!place.is_filled("r", "another").unwrap());
+        let aside = place.tidy("r1").unwrap().unwrap();
+        assert!(aside.join("ibdata1").exists() && !data.join(STATE).exists());
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_or_empty_is_filled() {
+        let above = tempfile::tempdir().unwrap();
+        let data = above.path().join("data");
+        for is_there in [false, true] {
+            if is_there {
+                fs::remove_dir_all(&data).unwrap();
+                fs::create_dir_all(data.join(LOST_FOUND)).unwrap();
+            }
+            let place = Place::look(&data).unwrap();
+            assert_eq!(place.objections(false).unwrap(), []);
+            let building = Building::begin(&place.building(), "r", "l", false).unwrap();
+            fs::write(building.path().join("ibdata1"), "new").unwrap();
+            assert_eq!(place.fill(building, "r1").unwrap(), None);
+            assert!(data.join("ibdata1").exists());
+            assert_eq!(fs::read_dir(above.path()).unwrap().count(), 1);
+        }
+    }
+
+    #[test]
+    fn the_files_of_a_mount_point_move() {
+        let above = tempfile::tempdir().unwrap();
+        let data = above.path().join("data");
+        fs::create_dir_all(data.join(LOST_FOUND)).unwrap();
+        fs::write(data.join("old"), "old").unwrap();
+        let mut place = Place::look(&data).unwrap();
+        place.is_fixed = true;
+        let begin = || Building::begin(&place.building(), "r", "l", false).unwrap();
+        let mut building = begin();
+        fs::write(building.path().join("a"), "new").unwrap();
+        fs::write(building.path().join("b"), "new").unwrap();
+        // It was killed between two files.
+        building.reach(Step::Filling).unwrap();
+        let aside = place.aside("r0").unwrap();
+        fs::create_dir(&aside).unwrap();
+        fs::rename(data.join("old"), aside.join("old")).unwrap();
+        fs::rename(building.path().join("a"), data.join("a")).unwrap();
+        place.fill(begin(), "r1").unwrap();
+        assert!(data.join("a").exists() && data.join("b").exists());
+        assert!(aside.join("old").exists() && data.join(LOST_FOUND).exists());
+        assert!(!place.building().exists());
+    }
+}

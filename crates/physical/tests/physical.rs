@@ -1,0 +1,8 @@
+//! Backs real servers up and restores them.
+
+#[path = "physical/common.rs"]
+mod common;
+#[path = "physical/faults.rs"]
+mod faults;
+#[path = "physical/whole.rs"]
+mod whole;

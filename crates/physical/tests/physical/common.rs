@@ -1,0 +1,143 @@
+//! A server with data, a repository, and runs.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use refloat_physical::backup::{BackupOptions, backup};
+use refloat_physical::restore::{RestoreOptions, restore};
+use refloat_physical::{BackupOutcome, PhysicalError, RestoreOutcome};
+use refloat_repository::Repository;
+use refloat_run::{Cancel, Events, Progress, Run, RunDir};
+use refloat_sandbox::{Ephemeral, ServerKind};
+use refloat_store::storage::LocalFolder;
+use refloat_testkit::oracle::{Scope, Snapshot, differences};
+use refloat_testkit::servers;
+use tempfile::TempDir;
+
+/// The servers that mariadb-backup copies.
+pub const KINDS: [ServerKind; 2] = [ServerKind::MariaDb1011, ServerKind::MariaDb118];
+
+/// A server with a repository of its own.
+pub struct Place {
+    pub server: Ephemeral,
+    pub folder: TempDir,
+    pub repository: Repository,
+    pub tool: PathBuf,
+}
+
+impl Place {
+    pub fn new(kind: ServerKind) -> Self {
+        Self::with(&servers::quick(kind))
+    }
+
+    pub fn with(options: &refloat_sandbox::StartOptions) -> Self {
+        let server = servers::start(options);
+        let folder = tempfile::tempdir_in(server.folder()).unwrap();
+        let storage = Arc::new(LocalFolder::new(&folder.path().join("repository")));
+        let repository = Repository::init(storage, None).unwrap();
+        let tool = tool(&server, folder.path());
+        Self {
+            server,
+            folder,
+            repository,
+            tool,
+        }
+    }
+
+    pub fn run(&self, command: &str) -> Run {
+        Run {
+            dir: RunDir::create(&self.folder.path().join("state"), command).unwrap(),
+            cancel: Cancel::new(),
+            events: Events::new(),
+            progress: Progress::new(),
+        }
+    }
+
+    pub fn options(&self, label: &str) -> BackupOptions {
+        BackupOptions {
+            source: servers::target(&self.server),
+            host: None,
+            label: Some(label.to_owned()),
+            tool: Some(self.tool.clone()),
+            parallel: 2,
+            threads: 2,
+            max_rate: None,
+        }
+    }
+
+    pub fn back_up(&self, label: &str) -> Result<BackupOutcome, PhysicalError> {
+        let run = self.run("backup");
+        backup(&self.options(label), &self.repository, &run).map_err(|(error, _)| error)
+    }
+
+    pub fn restoring(&self, label: &str) -> RestoreOptions {
+        RestoreOptions {
+            label: label.to_owned(),
+            datadir: self.server.datadir(),
+            replace: true,
+            delta: false,
+            restart: false,
+            tool: Some(self.tool.clone()),
+            threads: 2,
+            memory: None,
+        }
+    }
+
+    pub fn restore(&self, options: &RestoreOptions) -> Result<RestoreOutcome, PhysicalError> {
+        restore(options, &self.repository, &self.run("restore")).map_err(|(error, _)| error)
+    }
+
+    /// All that the server holds.
+    pub fn snapshot(&self) -> Snapshot {
+        let mut conn = servers::connect(&self.server);
+        Snapshot::take(&mut conn, Scope::default()).unwrap()
+    }
+
+    pub fn sql(&self, text: &str) {
+        servers::client(&self.server, &[], text.as_bytes()).unwrap();
+    }
+
+    pub fn assert_holds(&self, expected: &Snapshot) {
+        let found = differences(expected, &self.snapshot());
+        assert!(found.is_empty(), "{found:#?}");
+    }
+}
+
+/// The mariadb-backup of a server, as one program.
+pub fn tool(server: &Ephemeral, folder: &Path) -> PathBuf {
+    let command = server
+        .installation()
+        .unwrap()
+        .other("mariadb-backup")
+        .unwrap();
+    let words: Vec<String> = std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(|word| format!("'{}'", word.to_string_lossy()))
+        .collect();
+    let path = folder.join("mariadb-backup");
+    let script = format!("#!/bin/sh\nexec {} \"$@\"\n", words.join(" "));
+    fs::write(&path, script).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+/// Tables of every engine that a backup copies, and of every shape that its files have.
+pub const TABLES: &str = "\
+CREATE DATABASE shop; USE shop;
+CREATE TABLE inno (id INT PRIMARY KEY, text VARCHAR(200), KEY (text)) ENGINE=InnoDB;
+CREATE TABLE aria (id INT PRIMARY KEY, text VARCHAR(200)) ENGINE=Aria;
+CREATE TABLE myisam (id INT PRIMARY KEY, text VARCHAR(200)) ENGINE=MyISAM;
+CREATE TABLE parts (id INT PRIMARY KEY, text VARCHAR(200)) ENGINE=InnoDB PARTITION BY HASH (id) PARTITIONS 3;
+CREATE TABLE squeezed (id INT PRIMARY KEY, text TEXT) ENGINE=InnoDB ROW_FORMAT=COMPRESSED;
+CREATE TABLE `a b/ä` (id INT PRIMARY KEY) ENGINE=InnoDB;
+CREATE VIEW seen AS SELECT id FROM inno;
+CREATE PROCEDURE hello() SELECT 1;
+INSERT INTO inno SELECT seq, MD5(seq) FROM seq_1_to_40000;
+INSERT INTO aria SELECT seq, MD5(seq) FROM seq_1_to_5000;
+INSERT INTO myisam SELECT seq, MD5(seq) FROM seq_1_to_5000;
+INSERT INTO parts SELECT seq, MD5(seq) FROM seq_1_to_5000;
+INSERT INTO squeezed SELECT seq, REPEAT(MD5(seq), 5) FROM seq_1_to_5000;
+INSERT INTO `a b/ä` VALUES (1);
+";

@@ -1,0 +1,172 @@
+//! What must not be taken for a backup, and what must not be lost by a restore.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use refloat_physical::PhysicalError;
+use refloat_physical::backup::backup;
+use refloat_sandbox::ServerKind;
+
+use crate::common::{Place, TABLES};
+
+/// A tool that does something else instead, or afterwards.
+fn instead(place: &Place, script: &str) -> std::path::PathBuf {
+    let path = place.folder.path().join("other-tool");
+    let real = place.tool.display();
+    let text = format!(
+        "#!/bin/bash\nset -o pipefail\nreal='{real}'\n[ \"$1\" != --version ] || exec \"$real\" --version\n{script}\n"
+    );
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+fn assert_empty(place: &Place) {
+    assert_eq!(place.repository.labels().unwrap(), Vec::<String>::new());
+    let packs = place.repository.storage().list("packs/").unwrap();
+    assert_eq!(packs, [], "what was written is taken back");
+}
+
+#[test]
+fn nothing_that_fails_looks_like_a_backup() {
+    let place = Place::new(ServerKind::MariaDb1011);
+    place.sql(TABLES);
+    for (script, expected) in [
+        // The stream is whole, and the tool failed.
+        ("\"$real\" \"$@\"; exit 1", "failed with exit status 1"),
+        // It succeeds and does not say so.
+        (
+            "\"$real\" \"$@\" 2> >(grep -v 'completed OK' >&2)",
+            "completed OK",
+        ),
+        // Cut anywhere, with good words and status: even between two chunks.
+        (
+            "\"$real\" \"$@\" | head -c 9000000; exit 0",
+            "the stream of mariadb-backup",
+        ),
+        ("echo 'completed OK!' >&2", "the stream of mariadb-backup"),
+        // One byte is another one.
+        (
+            "\"$real\" \"$@\" | perl -e 'undef $/; $_ = <STDIN>; substr($_, 5000000, 1) ^= \"\\1\"; print'",
+            "the stream of mariadb-backup",
+        ),
+        // It dies.
+        ("kill -9 $$", "exit status 137"),
+        (
+            "echo '[00] FATAL ERROR: 2026-11-28 06:50:25 disk is full' >&2; exit 1",
+            "FATAL ERROR: disk is full",
+        ),
+    ] {
+        let mut options = place.options("x");
+        options.tool = Some(instead(&place, script));
+        let run = place.run("backup");
+        let (error, _) = backup(&options, &place.repository, &run).unwrap_err();
+        let text = refloat_host::chain(&error);
+        assert!(text.contains(expected), "{script}: {text}");
+        assert_empty(&place);
+    }
+}
+
+#[test]
+fn what_stands_against_a_backup_is_named_at_once() {
+    let place = Place::new(ServerKind::MariaDb1011);
+    place.sql("CREATE USER poor@localhost; GRANT RELOAD ON *.* TO poor@localhost");
+    let mut options = place.options("latest");
+    options.source.user = "poor".to_owned();
+    options.max_rate = Some(1000);
+    let run = place.run("backup");
+    let (error, _) = backup(&options, &place.repository, &run).unwrap_err();
+    let text = error.to_string();
+    for part in [
+        "1000 bytes per second",
+        "PROCESS, LOCK TABLES",
+        "latest names",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains("RELOAD"), "{text}");
+    options.tool = Some(Path::new("/no/such/tool").to_owned());
+    let (error, _) = backup(&options, &place.repository, &run).unwrap_err();
+    assert!(
+        error.to_string().contains("there is no /no/such/tool"),
+        "{error}"
+    );
+    assert_empty(&place);
+}
+
+#[test]
+fn a_cancelled_backup_leaves_nothing() {
+    let place = Place::new(ServerKind::MariaDb1011);
+    place.sql(TABLES);
+    let mut options = place.options("x");
+    options.tool = Some(instead(&place, "\"$real\" \"$@\" & sleep 600"));
+    let run = place.run("backup");
+    let cancel = run.cancel.clone();
+    let progress = run.progress.clone();
+    let waiter = std::thread::spawn(move || {
+        while progress.snapshot().bytes_done == 0 {
+            std::thread::yield_now();
+        }
+        cancel.cancel(refloat_run::CancelReason::Signal(2));
+    });
+    let (error, _) = backup(&options, &place.repository, &run).unwrap_err();
+    waiter.join().unwrap();
+    assert!(matches!(error, PhysicalError::Cancelled(_)), "{error}");
+    assert_empty(&place);
+}
+
+#[test]
+fn a_restore_never_touches_what_serves_or_holds_data() {
+    let mut place = Place::new(ServerKind::MariaDb1011);
+    place.sql(TABLES);
+    let expected = place.snapshot();
+    place.back_up("one").unwrap();
+    let error = place.restore(&place.restoring("one")).unwrap_err();
+    assert!(error.to_string().contains("a server runs in"), "{error}");
+    place.server.stop().unwrap();
+    let mut options = place.restoring("one");
+    options.replace = false;
+    let error = place.restore(&options).unwrap_err();
+    assert!(error.to_string().contains("is not empty"), "{error}");
+
+    // The tool fails: the old data serve on.
+    let mut options = place.restoring("one");
+    options.tool = Some(instead(&place, "\"$real\" \"$@\"; exit 1"));
+    let error = place.restore(&options).unwrap_err();
+    assert!(error.to_string().contains("exit status 1"), "{error}");
+    place.server.restart().unwrap();
+    place.assert_holds(&expected);
+    place.server.stop().unwrap();
+
+    // It was killed while it prepared: the next restore fetches what it has changed.
+    options.tool = Some(instead(
+        &place,
+        "\"$real\" \"$@\" 2>/dev/null; echo junk >\"${3#--target-dir=}/ibdata1\"; kill -9 $$",
+    ));
+    place.restore(&options).unwrap_err();
+    let again = place.restore(&place.restoring("one")).unwrap();
+    assert!(
+        again.fetched > 0 && again.fetched < again.bytes,
+        "{again:?}"
+    );
+    place.server.restart().unwrap();
+    place.assert_holds(&expected);
+}
+
+#[test]
+fn a_damaged_repository_is_noticed() {
+    let mut place = Place::new(ServerKind::MariaDb1011);
+    place.sql(TABLES);
+    place.back_up("one").unwrap();
+    place.server.stop().unwrap();
+    let pack = place.repository.storage().list("packs/").unwrap().remove(0);
+    let path = place.folder.path().join("repository").join(&pack.name);
+    let mut bytes = fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let error = place.restore(&place.restoring("one")).unwrap_err();
+    assert!(error.to_string().contains("is damaged"), "{error}");
+    place.server.restart().unwrap();
+}

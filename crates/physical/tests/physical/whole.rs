@@ -1,0 +1,146 @@
+//! What was backed up is what is restored.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use refloat_physical::backup::plan;
+use refloat_physical::{LATEST, listed, verify};
+use refloat_testkit::servers;
+
+use crate::common::{KINDS, Place, TABLES};
+
+#[test]
+fn a_server_comes_back_as_it_was() {
+    for kind in KINDS {
+        let mut place = Place::new(kind);
+        place.sql(TABLES);
+        let expected = place.snapshot();
+        let repository = Some(&place.repository);
+        let plan = plan(&place.options("one"), "here", repository).unwrap();
+        assert!(plan.bytes > 10 << 20 && plan.shares.is_empty(), "{plan:?}");
+        let first = place.back_up("one").unwrap();
+        assert!(first.added > 0 && first.added < first.bytes, "{first:?}");
+        let about = first.about.unwrap();
+        assert!(about.lsn.end >= about.lsn.checkpoint && about.lsn.checkpoint > 0);
+        assert!(
+            about
+                .server
+                .version
+                .starts_with(if plan.tool.version.0 == 10 {
+                    "10.11"
+                } else {
+                    "11.8"
+                })
+        );
+
+        // A second one costs what has changed.
+        place.sql("UPDATE shop.inno SET text = 'changed' WHERE id = 7");
+        let second = place.back_up("two").unwrap();
+        assert!(second.added * 5 < first.added, "{second:?}");
+
+        place.sql("DROP DATABASE shop; CREATE DATABASE other");
+        place.server.stop().unwrap();
+        let options = place.restoring("one");
+        let restored = place.restore(&options).unwrap();
+        let aside = restored.aside.unwrap();
+        assert!(aside.join("ibdata1").exists() && aside.join("other").exists());
+        place.server.restart().unwrap();
+        place.assert_holds(&expected);
+        place.sql("CHECK TABLE shop.inno, shop.aria, shop.myisam, shop.parts EXTENDED; INSERT INTO shop.inno VALUES (0, 'new')");
+
+        // The newest, with what is there already.
+        place.server.stop().unwrap();
+        let mut options = place.restoring(LATEST);
+        options.delta = true;
+        let delta = place.restore(&options).unwrap();
+        assert_eq!(delta.label, "two");
+        assert!(delta.fetched * 2 < delta.bytes, "{delta:?}");
+        place.server.restart().unwrap();
+        let changed = place
+            .server
+            .query("SELECT text FROM shop.inno WHERE id = 7")
+            .unwrap();
+        assert_eq!(changed.trim(), "changed");
+
+        let list = listed(&place.repository).unwrap();
+        let labels: Vec<&str> = list.iter().map(|one| one.manifest.label.as_str()).collect();
+        assert_eq!(labels, ["one", "two"]);
+        let manifests: Vec<_> = list.into_iter().map(|one| one.manifest).collect();
+        let read = verify(&place.repository, &manifests, 2, &place.run("verify")).unwrap();
+        assert_eq!(read.labels, ["one", "two"]);
+    }
+}
+
+/// Rows of one session are a sequence. A backup holds its beginning, at least up to what was
+/// committed before it began, whatever happens to tables meanwhile.
+#[test]
+fn a_backup_is_of_one_moment_while_the_server_works() {
+    for kind in KINDS {
+        let mut place = Place::new(kind);
+        place.sql(TABLES);
+        place.sql("CREATE TABLE shop.sequence (id INT PRIMARY KEY) ENGINE=InnoDB; CREATE TABLE shop.copy (id INT PRIMARY KEY) ENGINE=InnoDB");
+        let (committed, over) = (AtomicU64::new(0), AtomicBool::new(false));
+        let (before, after) = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut conn = servers::connect(&place.server);
+                while !over.load(Ordering::Relaxed) {
+                    let next = committed.load(Ordering::Relaxed) + 1;
+                    for sql in [
+                        "BEGIN".to_owned(),
+                        format!("INSERT INTO shop.sequence VALUES ({next})"),
+                        format!("INSERT INTO shop.copy VALUES ({next})"),
+                        "COMMIT".to_owned(),
+                    ] {
+                        conn.exec(sql).unwrap();
+                    }
+                    committed.store(next, Ordering::Relaxed);
+                }
+            });
+            scope.spawn(|| {
+                let mut conn = servers::connect(&place.server);
+                let mut round = 0;
+                while !over.load(Ordering::Relaxed) {
+                    round += 1;
+                    for sql in [
+                        format!("CREATE TABLE shop.new{round} (id INT PRIMARY KEY) ENGINE=InnoDB SELECT seq AS id FROM shop.seq_1_to_1000"),
+                        format!("RENAME TABLE shop.new{round} TO shop.renamed{round}"),
+                        "ALTER TABLE shop.squeezed ENGINE=InnoDB".to_owned(),
+                        format!("DROP TABLE shop.renamed{round}"),
+                        "TRUNCATE TABLE shop.parts".to_owned(),
+                    ] {
+                        conn.exec(sql).unwrap();
+                    }
+                }
+            });
+            while committed.load(Ordering::Relaxed) < 20 {
+                std::thread::yield_now();
+            }
+            let before = committed.load(Ordering::Relaxed);
+            let done = place.back_up("busy");
+            over.store(true, Ordering::Relaxed);
+            done.unwrap();
+            (before, committed.load(Ordering::Relaxed) + 1)
+        });
+        place.server.stop().unwrap();
+        place.restore(&place.restoring("busy")).unwrap();
+        place.server.restart().unwrap();
+        let found = place
+            .server
+            .query("SELECT COUNT(*), MAX(id), (SELECT COUNT(*) FROM shop.copy) FROM shop.sequence")
+            .unwrap();
+        let numbers: Vec<u64> = found
+            .split_whitespace()
+            .map(|word| word.parse().unwrap())
+            .collect();
+        assert!(
+            numbers.iter().all(|number| *number == numbers[0]),
+            "{found}"
+        );
+        assert!(
+            (before..=after).contains(&numbers[0]),
+            "{before} {found} {after}"
+        );
+        place.sql(
+            "CHECK TABLE shop.inno, shop.aria, shop.myisam, shop.parts, shop.squeezed EXTENDED",
+        );
+    }
+}

@@ -1,0 +1,269 @@
+//! `refloat backups`: what a repository holds, whether it is whole, and what may go.
+
+use std::io::Write as _;
+use std::time::{Duration, SystemTime};
+
+use clap::{Args, Subcommand};
+use refloat_physical::{Listed, VerifyOutcome, label_of, listed, verify};
+use refloat_report::{human, summary};
+use refloat_repository::{Repository, sweep};
+use refloat_run::events::RunResult;
+
+use crate::commands::backup::threads;
+use crate::commands::load::OutputArgs;
+use crate::context::Context;
+use crate::exit::{self, Exit, ProgramError};
+use crate::record::record;
+use crate::repo::RepoArgs;
+use crate::sizes::parse_time;
+use crate::watch::Watch;
+
+/// Packs that are younger may belong to a backup that is being made.
+const UNUSED_FOR: Duration = Duration::from_secs(24 * 3600);
+
+/// List, show, check and remove backups
+#[derive(Debug, Args)]
+pub struct BackupsArgs {
+    #[command(subcommand)]
+    command: BackupsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum BackupsCommand {
+    Init(InitArgs),
+    List(ListArgs),
+    Show(ShowArgs),
+    Verify(VerifyArgs),
+    Prune(PruneArgs),
+}
+
+/// Make a repository where nothing is
+///
+/// `refloat backup` makes one too; this one can make the key of an encrypted repository as well.
+#[derive(Debug, Args)]
+pub struct InitArgs {
+    #[command(flatten)]
+    repo: RepoArgs,
+}
+
+/// List the backups of a repository, the oldest first
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    #[command(flatten)]
+    repo: RepoArgs,
+
+    /// Print a JSON array
+    #[arg(long)]
+    json: bool,
+}
+
+/// Show what one backup is
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// Label of the backup, or `latest`
+    #[arg(value_name = "LABEL")]
+    label: String,
+
+    #[command(flatten)]
+    repo: RepoArgs,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Read backups back: every block of every file, checked by its hash
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    /// Labels of the backups, or `latest` [default: all]
+    #[arg(value_name = "LABEL")]
+    labels: Vec<String>,
+
+    #[command(flatten)]
+    repo: RepoArgs,
+
+    /// Threads that read, decrypt and decompress [default: one per processor]
+    #[arg(long, short = 't', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
+    threads: Option<u16>,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Remove old backups, and blocks that no backup needs
+///
+/// A backup stays if it is among the newest --keep, or younger than --keep-for. Backups share
+/// blocks, and every backup is whole, so any of them may go. Blocks that no backup needs are
+/// removed once they are a day old: younger ones may belong to a backup that is being made.
+#[derive(Debug, Args)]
+pub struct PruneArgs {
+    #[command(flatten)]
+    repo: RepoArgs,
+
+    /// Keep this many of the newest backups
+    #[arg(long, value_name = "N", required_unless_present = "keep_for", value_parser = clap::value_parser!(u32).range(1..))]
+    keep: Option<u32>,
+
+    /// Keep backups that are younger than this, such as 30d
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    keep_for: Option<Duration>,
+
+    /// Say what would be removed, and remove nothing
+    #[arg(long)]
+    plan: bool,
+}
+
+pub fn run(args: &BackupsArgs, context: &Context) -> anyhow::Result<Exit> {
+    match &args.command {
+        BackupsCommand::Init(args) => init(args),
+        BackupsCommand::List(args) => list(args),
+        BackupsCommand::Show(args) => show(args),
+        BackupsCommand::Verify(args) => check(args, context),
+        BackupsCommand::Prune(args) => prune(args),
+    }
+}
+
+fn init(args: &InitArgs) -> anyhow::Result<Exit> {
+    let key = args.repo.key_or_new()?;
+    let repository = Repository::init(args.repo.storage()?, key)?;
+    let mut out = std::io::stdout();
+    writeln!(out, "{}: a new repository", repository.storage().url())?;
+    if let Some(path) = &args.repo.key_file {
+        writeln!(
+            out,
+            "Its key is in {}. Without that file nobody reads the backups: keep a copy of it elsewhere.",
+            path.display()
+        )?;
+    }
+    Ok(Exit::Done)
+}
+
+fn list(args: &ListArgs) -> anyhow::Result<Exit> {
+    let backups = listed(&args.repo.open()?)?;
+    if args.json {
+        let all: Vec<serde_json::Value> = backups.iter().map(to_json).collect();
+        serde_json::to_writer_pretty(std::io::stdout(), &all)?;
+        writeln!(std::io::stdout())?;
+    } else if backups.is_empty() {
+        writeln!(std::io::stdout(), "no backups")?;
+    } else {
+        write!(std::io::stdout(), "{}", summary::backup_list(&backups))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn show(args: &ShowArgs) -> anyhow::Result<Exit> {
+    let repository = args.repo.open()?;
+    let one = Listed::of(label_of(&repository, &args.label)?);
+    if args.json {
+        serde_json::to_writer_pretty(std::io::stdout(), &to_json(&one))?;
+        writeln!(std::io::stdout())?;
+    } else {
+        write!(std::io::stdout(), "{}", summary::backup_shown(&one))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// A backup without the list of its blocks.
+fn to_json(one: &Listed) -> serde_json::Value {
+    let manifest = &one.manifest;
+    serde_json::json!({
+        "label": manifest.label,
+        "began": manifest.began,
+        "ended": manifest.ended,
+        "files": manifest.files,
+        "bytes": manifest.bytes,
+        "added": manifest.added,
+        "about": manifest.about,
+    })
+}
+
+fn check(args: &VerifyArgs, context: &Context) -> anyhow::Result<Exit> {
+    let repository = args.repo.open()?;
+    let backups = if args.labels.is_empty() {
+        repository.backups()?
+    } else {
+        let found: Result<Vec<_>, _> = args
+            .labels
+            .iter()
+            .map(|label| label_of(&repository, label))
+            .collect();
+        found?
+    };
+    if backups.is_empty() {
+        return Err(ProgramError::new(
+            Exit::Failed,
+            format!("{}: holds no backups", repository.storage().url()),
+        )
+        .into());
+    }
+    let (watch, run) = Watch::begin("backups verify", args.output.show(), context)?;
+    let (outcome, error) = match verify(&repository, &backups, threads(args.threads), &run) {
+        Ok(outcome) => (outcome, None),
+        Err(error) => (VerifyOutcome::default(), Some(anyhow::Error::new(error))),
+    };
+    let result = error.as_ref().map_or(RunResult::Done, exit::result_of);
+    watch.quiet();
+    let record_of = serde_json::to_value(&outcome).unwrap_or_default();
+    record(&run, outcome.seconds, record_of, result, error.as_ref());
+    watch.stop();
+    match &error {
+        Some(error) => {
+            exit::report(error, context);
+        }
+        None if !args.output.json => write!(std::io::stdout(), "{}", summary::verified(&outcome))?,
+        None => {}
+    }
+    Ok(exit::of_result(result))
+}
+
+fn prune(args: &PruneArgs) -> anyhow::Result<Exit> {
+    let repository = args.repo.open()?;
+    let backups = repository.backups()?;
+    let newest = backups
+        .len()
+        .saturating_sub(args.keep.unwrap_or(0) as usize);
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs());
+    let is_young = |began: u64| {
+        args.keep_for
+            .is_some_and(|kept| now.saturating_sub(began) < kept.as_secs())
+    };
+    let gone: Vec<&str> = backups
+        .iter()
+        .enumerate()
+        .filter(|(at, backup)| *at < newest && !is_young(backup.began))
+        .map(|(_, backup)| backup.label.as_str())
+        .collect();
+    if gone.len() == backups.len() && !gone.is_empty() {
+        return Err(ProgramError::new(
+            Exit::Refused,
+            format!(
+                "none of the {} would stay",
+                human::counted(gone.len() as u64, "backup")
+            ),
+        )
+        .hint("Give --keep 1 as well, to keep the newest however old it is.")
+        .into());
+    }
+    let mut out = std::io::stdout();
+    for label in &gone {
+        if args.plan {
+            writeln!(out, "would remove {label}")?;
+        } else {
+            repository.forget(label)?;
+            writeln!(out, "removed {label}")?;
+        }
+    }
+    let stay = match backups.len() - gone.len() {
+        1 => "1 backup stays".to_owned(),
+        count => format!("{count} backups stay"),
+    };
+    writeln!(out, "{stay}")?;
+    if !args.plan {
+        let freed = sweep(&repository, UNUSED_FOR)?;
+        writeln!(out, "{} freed", human::bytes(freed))?;
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,135 @@
+//! `refloat restore`: makes a data directory of a backup.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Args;
+use refloat_physical::restore::{RestoreOptions, plan, restore};
+use refloat_report::summary;
+use refloat_run::events::RunResult;
+
+use crate::commands::backup::threads;
+use crate::commands::load::OutputArgs;
+use crate::context::Context;
+use crate::exit::{self, Exit};
+use crate::record::record;
+use crate::repo::RepoArgs;
+use crate::sizes::parse_bytes;
+use crate::watch::Watch;
+
+const AFTER_HELP: &str = "\
+EXAMPLES:
+  The newest backup, into an empty directory:
+      refloat restore latest --repo /backup/repo --to /var/lib/mysql
+
+  A certain one, in place of what is there:
+      systemctl stop mariadb
+      refloat restore db1-20261128T020000Z --repo /backup/repo --to /var/lib/mysql \\
+          --replace
+      systemctl start mariadb
+
+  Most of the data are right already, and the repository is far away:
+      refloat restore latest --repo /backup/repo --to /var/lib/mysql --replace --delta
+
+An interrupted restore goes on with the same command: what was fetched is checked and not fetched again. The old \
+data stay beside the directory until you remove them.";
+
+/// Restore a backup into a data directory
+///
+/// The files are fetched into a folder beside the data directory, decrypted, decompressed and
+/// checked block by block; the tool applies the redo log there; owner and permissions are set; and
+/// only then the two are exchanged. Until that moment nothing in the data directory is touched, and
+/// what it held is kept. Runs on the machine of the data directory.
+#[derive(Debug, Args)]
+#[command(after_long_help = AFTER_HELP)]
+#[expect(clippy::struct_excessive_bools, reason = "one for each flag")]
+pub struct RestoreArgs {
+    /// Label of the backup, or `latest`
+    #[arg(value_name = "LABEL")]
+    pub label: String,
+
+    #[command(flatten)]
+    pub repo: RepoArgs,
+
+    /// The data directory
+    #[arg(long = "to", value_name = "DATADIR")]
+    pub to: PathBuf,
+
+    /// Take the place of what the data directory holds, which is kept beside it
+    #[arg(long)]
+    pub replace: bool,
+
+    /// Do not fetch what the data directory holds already
+    ///
+    /// Its files are read and compared block by block.
+    #[arg(long, requires = "replace")]
+    pub delta: bool,
+
+    /// Begin anew, and remove what an unfinished restore of another backup has fetched
+    #[arg(long)]
+    pub restart: bool,
+
+    /// The tool's program [default: mariadb-backup or xtrabackup in the search path]
+    #[arg(long, value_name = "PATH", help_heading = "Speed and safety")]
+    pub tool: Option<PathBuf>,
+
+    /// Threads that fetch, decrypt and decompress [default: one per processor]
+    #[arg(long, short = 't', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512), help_heading = "Speed and safety")]
+    pub threads: Option<u16>,
+
+    /// Memory for applying the redo log, such as 4G [default: half of what is free]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, help_heading = "Speed and safety")]
+    pub memory: Option<u64>,
+
+    /// Check everything, say what would be done, and touch nothing
+    #[arg(long, help_heading = "Output")]
+    pub plan: bool,
+
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
+    let options = RestoreOptions {
+        label: args.label.clone(),
+        datadir: args.to.clone(),
+        replace: args.replace,
+        delta: args.delta,
+        restart: args.restart,
+        tool: args.tool.clone(),
+        threads: threads(args.threads),
+        memory: args.memory,
+    };
+    let repository = args.repo.open()?;
+    if args.plan {
+        let plan = plan(&options, &repository)?;
+        let text = if args.output.json {
+            serde_json::to_string_pretty(&plan).context("cannot write the plan")?
+        } else {
+            summary::restore_backup_plan(&plan)
+        };
+        writeln!(std::io::stdout(), "{}", text.trim_end())?;
+        return Ok(Exit::Done);
+    }
+    let (watch, run) = Watch::begin("restore", args.output.show(), context)?;
+    let (outcome, error) = match restore(&options, &repository, &run) {
+        Ok(outcome) => (outcome, None),
+        Err((error, outcome)) => (*outcome, Some(anyhow::Error::new(error))),
+    };
+    let result = error.as_ref().map_or(RunResult::Done, exit::result_of);
+    watch.quiet();
+    let record_of = serde_json::to_value(&outcome).unwrap_or_default();
+    record(&run, outcome.seconds, record_of, result, error.as_ref());
+    watch.stop();
+    match &error {
+        Some(error) => {
+            exit::report(error, context);
+        }
+        None if !args.output.json => {
+            write!(std::io::stdout(), "{}", summary::restore_backup(&outcome))?;
+        }
+        None => {}
+    }
+    Ok(exit::of_result(result))
+}

@@ -1,0 +1,282 @@
+//! Summaries of physical backups, of lists of them, and of restores.
+
+use refloat_physical::backup::BackupPlan;
+use refloat_physical::restore::RestorePlan;
+use refloat_physical::{About, BackupOutcome, Listed, RestoreOutcome, VerifyOutcome};
+
+use super::{Page, duration};
+use crate::human;
+
+/// The summary of a backup.
+pub fn backup(outcome: &BackupOutcome) -> String {
+    let mut page = Page::default();
+    let server = outcome
+        .about
+        .as_ref()
+        .map_or("", |about| about.server.version.as_str());
+    page.heading(&format!(
+        "backup of {} ({server}) into {}: complete",
+        outcome.source, outcome.repository
+    ));
+    page.line("label", &outcome.label);
+    page.line(
+        "files",
+        &format!(
+            "{} in {}",
+            human::bytes(outcome.bytes),
+            human::counted(outcome.files, "file")
+        ),
+    );
+    page.line(
+        "added",
+        &format!(
+            "{}; {} were there already or empty",
+            human::bytes(outcome.added),
+            human::bytes(outcome.known)
+        ),
+    );
+    time(&mut page, outcome.bytes, outcome.seconds);
+    if outcome.blocked_seconds > 0.0 {
+        page.line(
+            "commits",
+            &format!(
+                "waited for {} at its end",
+                human::seconds(duration(outcome.blocked_seconds))
+            ),
+        );
+    }
+    if let Some(about) = &outcome.about {
+        positions(&mut page, about);
+    }
+    page.text
+}
+
+/// The plan of a backup.
+pub fn backup_plan(plan: &BackupPlan) -> String {
+    let mut page = Page::default();
+    page.heading(&format!(
+        "backup of {} ({}) into {}: the plan; nothing was touched",
+        plan.source, plan.server, plan.repository
+    ));
+    page.line("label", &plan.label);
+    page.line("files", &format!("about {}", human::bytes(plan.bytes)));
+    page.line(
+        "tool",
+        &format!(
+            "{} {} on {}",
+            plan.tool.program.display(),
+            plan.tool.version_text(),
+            plan.machine
+        ),
+    );
+    if !plan.shares.is_empty() {
+        page.line("shares", &format!("blocks with {}", plan.shares.join(", ")));
+    }
+    page.plain_list("warnings", &plan.warnings);
+    page.text
+}
+
+/// A list of backups, the oldest first.
+pub fn backup_list(backups: &[Listed]) -> String {
+    let mut rows = vec![["LABEL", "TIME", "SERVER", "SIZE", "ADDED"].map(str::to_owned)];
+    rows.extend(backups.iter().map(|one| {
+        let manifest = &one.manifest;
+        let server = one.about.as_ref().map_or_else(
+            || "?".to_owned(),
+            |about| {
+                format!(
+                    "{}:{} {}",
+                    about.server.hostname, about.server.port, about.server.version
+                )
+            },
+        );
+        [
+            manifest.label.clone(),
+            moment(manifest.began),
+            server,
+            human::bytes(manifest.bytes),
+            human::bytes(manifest.added),
+        ]
+    }));
+    table(&rows)
+}
+
+/// One backup.
+pub fn backup_shown(one: &Listed) -> String {
+    let mut page = Page::default();
+    let manifest = &one.manifest;
+    page.heading(&format!("backup {}", manifest.label));
+    page.line("begun", &moment(manifest.began));
+    page.line("ended", &moment(manifest.ended));
+    page.line(
+        "files",
+        &format!(
+            "{} in {}",
+            human::bytes(manifest.bytes),
+            human::counted(manifest.files, "file")
+        ),
+    );
+    page.line("added", &human::bytes(manifest.added));
+    if let Some(about) = &one.about {
+        let server = &about.server;
+        page.line(
+            "server",
+            &format!(
+                "{} {} on {}, port {}, data in {}",
+                server.vendor, server.version, server.hostname, server.port, server.datadir
+            ),
+        );
+        page.line(
+            "tool",
+            &format!(
+                "{} {}",
+                about.tool.kind.program(),
+                about.tool.version_text()
+            ),
+        );
+        positions(&mut page, about);
+    }
+    page.text
+}
+
+/// The summary of a restore.
+pub fn restore_backup(outcome: &RestoreOutcome) -> String {
+    let mut page = Page::default();
+    page.heading(&format!(
+        "restore of {} from {} into {}: complete",
+        outcome.label,
+        outcome.repository,
+        outcome.datadir.display()
+    ));
+    if outcome.files > 0 {
+        page.line(
+            "files",
+            &format!(
+                "{} in {}",
+                human::bytes(outcome.bytes),
+                human::counted(outcome.files, "file")
+            ),
+        );
+        page.line("fetched", &human::bytes(outcome.fetched));
+        page.line(
+            "time",
+            &format!(
+                "{}: fetch {}, prepare {}",
+                human::seconds(duration(outcome.seconds)),
+                human::seconds(duration(outcome.fetch_seconds)),
+                human::seconds(duration(outcome.prepare_seconds))
+            ),
+        );
+    }
+    if let Some(about) = &outcome.about {
+        positions(&mut page, about);
+    }
+    if let Some(aside) = &outcome.aside {
+        page.line(
+            "old data",
+            &format!("are in {}: remove them when all is well", aside.display()),
+        );
+    }
+    page.text
+}
+
+/// The plan of a restore.
+pub fn restore_backup_plan(plan: &RestorePlan) -> String {
+    let mut page = Page::default();
+    page.heading(&format!(
+        "restore of {} from {} into {}: the plan; nothing was touched",
+        plan.label,
+        plan.repository,
+        plan.datadir.display()
+    ));
+    page.line(
+        "backup",
+        &format!(
+            "of {}, {} {}, {}",
+            moment(plan.began),
+            plan.about.server.vendor,
+            plan.about.server.version,
+            human::bytes(plan.bytes)
+        ),
+    );
+    page.line("built in", &plan.building.display().to_string());
+    if let Some(aside) = &plan.aside {
+        page.line("old data", &format!("go to {}", aside.display()));
+    }
+    page.line(
+        "tool",
+        &format!(
+            "{} {}",
+            plan.tool.program.display(),
+            plan.tool.version_text()
+        ),
+    );
+    page.text
+}
+
+/// What a check of backups has found.
+pub fn verified(outcome: &VerifyOutcome) -> String {
+    let mut page = Page::default();
+    page.heading(&format!(
+        "{}: {} can be read, every block as it was written",
+        outcome.repository,
+        human::counted(outcome.labels.len() as u64, "backup")
+    ));
+    time(&mut page, outcome.bytes, outcome.seconds);
+    page.text
+}
+
+fn time(page: &mut Page, bytes: u64, seconds: f64) {
+    let rate = if seconds > 0.0 {
+        format!(", {}", human::byte_rate(bytes as f64 / seconds))
+    } else {
+        String::new()
+    };
+    page.line(
+        "time",
+        &format!("{}{rate}", human::seconds(duration(seconds))),
+    );
+}
+
+/// Where the server stood.
+fn positions(page: &mut Page, about: &About) {
+    if let Some(binlog) = &about.binlog {
+        page.line(
+            "position",
+            &format!("{}, byte {}", binlog.file, binlog.position),
+        );
+        if !binlog.gtid.is_empty() {
+            page.line("gtid", &binlog.gtid);
+        }
+    }
+    if let Some(galera) = &about.galera {
+        page.line("galera", &format!("{}:{}", galera.uuid, galera.seqno));
+    }
+    page.line("lsn", &about.lsn.end.to_string());
+}
+
+fn moment(seconds: u64) -> String {
+    let moment = i64::try_from(seconds).ok().and_then(refloat_run::moment);
+    moment.unwrap_or_else(|| "?".to_owned())
+}
+
+/// Columns of text, each as wide as its widest cell.
+fn table<const N: usize>(rows: &[[String; N]]) -> String {
+    let mut widths = [0; N];
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut text = String::new();
+    for row in rows {
+        let cells: Vec<String> = row
+            .iter()
+            .zip(widths)
+            .map(|(cell, width)| format!("{cell:width$}"))
+            .collect();
+        text.push_str(cells.join("  ").trim_end());
+        text.push('\n');
+    }
+    text
+}

@@ -1,47 +1,29 @@
 //! Backs a server up: finds the tool, checks everything, and writes what the tool sends.
 
-use std::path::PathBuf;
-use std::process::ChildStdout;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use refloat_host::Host;
 use refloat_repository::{BackupWriter, Manifest, Repository};
 use refloat_run::progress::Phase;
 use refloat_run::{Event, Refusal, Run};
-use refloat_wire::{ConnectOptions, Connection};
 use serde::Serialize;
 
 use crate::about::About;
+use crate::donor::{Donor, DonorOptions};
 use crate::error::PhysicalError;
-use crate::find::find;
 use crate::list::{LATEST, listed};
 use crate::outcome::BackupOutcome;
-use crate::preflight;
-use crate::producer::Producer;
-use crate::server::{Server, Volume, runs_here, volume};
-use crate::stream::Demultiplexer;
-use crate::throttle::Throttle;
-use crate::tool::{Tool, ToolKind};
+use crate::server::Server;
+use crate::tool::Tool;
 
 /// What is to be backed up, where to and how.
 #[derive(Debug, Clone)]
 pub struct BackupOptions {
     /// The server.
-    pub source: ConnectOptions,
-    /// The machine that it runs on; `None`: this one.
-    pub host: Option<Host>,
+    pub donor: DonorOptions,
     /// Label of the backup; `None`: host and time.
     pub label: Option<String>,
-    /// The tool's program; `None`: as it is found on the machine.
-    pub tool: Option<PathBuf>,
-    /// Files that the tool reads at the same time.
-    pub parallel: usize,
     /// Threads that hash and compress.
     pub threads: usize,
-    /// Bytes per second that the tool may read, at least 8 MiB; `None`: as fast as it goes.
-    pub max_rate: Option<u64>,
 }
 
 /// What a backup would do.
@@ -69,11 +51,7 @@ pub struct BackupPlan {
 
 /// All that is known when a backup can begin.
 struct Ready {
-    conn: Connection,
-    server: Server,
-    host: Host,
-    tool: Tool,
-    volume: Volume,
+    donor: Donor,
     label: String,
     parents: Vec<Manifest>,
 }
@@ -109,7 +87,7 @@ pub fn backup(
     let begun = Instant::now();
     let mut outcome = BackupOutcome {
         run: run.dir.id().to_string(),
-        source: options.source.describe(),
+        source: options.donor.source.describe(),
         repository: repository.storage().url().to_owned(),
         ..BackupOutcome::default()
     };
@@ -156,30 +134,11 @@ fn look(
     url: &str,
     repository: Option<&Repository>,
 ) -> Result<Ready, PhysicalError> {
-    let mut conn = Connection::connect(&options.source)
-        .map_err(PhysicalError::server("connecting to the server"))?;
-    let server = Server::look(&mut conn)?;
-    let host = options.host.clone().unwrap_or(Host::Local);
-    if host == Host::Local && !runs_here(&server) {
-        return Err(PhysicalError::refused(
-            Refusal::new(format!(
-                "the server does not run on this machine: no server works in {} here",
-                server.facts.datadir
-            ))
-            .hint("Its files are copied where they lie: name the machine with --host, as ssh takes it, or run as an account that sees the server's process."),
-        ));
-    }
-    let tool = find(
-        &host,
-        ToolKind::of(server.info.vendor),
-        options.tool.as_deref(),
-    )?;
-    let volume = volume(&host, &server.facts.datadir)?;
-    let mut against = preflight::objections(&mut conn, &server, &tool, &volume, options.max_rate);
+    let (donor, mut against) = Donor::look(&options.donor)?;
     let label = options
         .label
         .clone()
-        .unwrap_or_else(|| usual_label(&server));
+        .unwrap_or_else(|| usual_label(&donor.server));
     if label == LATEST {
         against.push(
             Refusal::new(format!("{LATEST} names the newest backup, whichever it is"))
@@ -196,13 +155,9 @@ fn look(
     if !against.is_empty() {
         return Err(PhysicalError::Refused(against));
     }
-    let parents = repository.map_or_else(|| Ok(Vec::new()), |it| parents(it, &server))?;
+    let parents = repository.map_or_else(|| Ok(Vec::new()), |it| parents(it, &donor.server))?;
     Ok(Ready {
-        conn,
-        server,
-        host,
-        tool,
-        volume,
+        donor,
         label,
         parents,
     })
@@ -254,15 +209,15 @@ fn usual_label(server: &Server) -> String {
 impl Ready {
     fn plan(&self, options: &BackupOptions, url: &str) -> BackupPlan {
         BackupPlan {
-            source: options.source.describe(),
-            server: self.server.facts.version.clone(),
-            machine: self.host.name().to_owned(),
-            tool: self.tool.clone(),
+            source: options.donor.source.describe(),
+            server: self.donor.server.facts.version.clone(),
+            machine: self.donor.host.name().to_owned(),
+            tool: self.donor.tool.clone(),
             repository: url.to_owned(),
             label: self.label.clone(),
-            bytes: self.volume.bytes,
+            bytes: self.donor.volume.bytes,
             shares: self.parents.iter().map(|one| one.label.clone()).collect(),
-            warnings: self.tool.warnings(),
+            warnings: self.donor.tool.warnings(),
         }
     }
 
@@ -275,71 +230,17 @@ impl Ready {
         outcome: &mut BackupOutcome,
     ) -> Result<Manifest, PhysicalError> {
         let writer = BackupWriter::begin(repository, &self.label, &self.parents, options.threads)?;
-        let (producer, mut stream) = Producer::back_up(
-            &self.host,
-            &self.tool,
-            (&self.server, &options.source),
-            options.parallel,
-            &run.cancel,
-        )?;
-        let said = producer.said();
-        let mut files = Demultiplexer::new(&writer, producer.name(), run.dir.path());
-        let read = self.read(&mut files, &mut stream, &producer, (options, run));
-        outcome.blocked_seconds = said.blocked().as_secs_f64();
+        let mut blocked = Duration::ZERO;
+        let copied = self.donor.copy(&writer, run, &mut blocked);
+        outcome.blocked_seconds = blocked.as_secs_f64();
         let totals = writer.totals();
         (outcome.bytes, outcome.known, outcome.added) = (totals.bytes, totals.known, totals.added);
-        // The tool's own words say more than the stream that it cut. It must not end because nobody
-        // reads: the stream is closed after it was asked.
-        match read {
-            Ok(()) => producer.finish(&run.cancel)?,
-            Err(error) => return Err(producer.give_up(error, &run.cancel)),
-        }
-        let (files, info) = files.finish()?;
-        let incomplete = |reason: String| PhysicalError::Incomplete {
-            tool: self.tool.kind.program().to_owned(),
-            reason,
-        };
-        let about =
-            About::of(&info, self.server.facts.clone(), self.tool.clone()).map_err(incomplete)?;
-        let about = about
-            .into_map()
-            .map_err(|error| incomplete(error.to_string()))?;
-        let manifest = writer.finish(files, about)?;
-        outcome.known = totals.known;
-        Ok(manifest)
-    }
-
-    fn read(
-        &self,
-        files: &mut Demultiplexer<'_>,
-        stream: &mut ChildStdout,
-        producer: &Producer,
-        (options, run): (&BackupOptions, &Run),
-    ) -> Result<(), PhysicalError> {
-        let position = Arc::new(AtomicU64::new(0));
-        run.progress
-            .set_source(Some(self.volume.bytes), Arc::clone(&position));
-        let redo = self.redo_bytes();
-        let mut throttle =
-            Throttle::new(options.max_rate, producer.said(), self.conn.options(), redo);
-        files.read(stream, self.tool.kind.dialect(), |bytes| {
-            position.fetch_add(bytes as u64, Ordering::Relaxed);
-            run.progress.add_bytes(bytes as u64);
-            if let Some(reason) = run.cancel.reason() {
-                return Err(PhysicalError::Cancelled(reason));
-            }
-            throttle.pass(bytes, &run.cancel);
-            Ok(())
-        })
-    }
-
-    /// Size of the server's redo log, in bytes.
-    fn redo_bytes(&self) -> Option<u64> {
-        let number = |name: &str| self.server.variable(name)?.parse::<u64>().ok();
-        if let Some(capacity) = number("innodb_redo_log_capacity") {
-            return Some(capacity);
-        }
-        let files = number("innodb_log_files_in_group").unwrap_or(1);
-        number("innodb_log_file_size").map(|size| size * files)
+        let copied = copied?;
+        let about = copied.about.into_map();
+        let about = about.map_err(|source| PhysicalError::Info {
+            label: self.label,
+            source,
+        })?;
+        Ok(writer.finish(copied.files, about)?)
     }
 }

@@ -8,6 +8,7 @@ use refloat_run::settings::SettingsError;
 use refloat_run::{CancelReason, Refusal, RunDirError};
 
 use crate::about::InfoError;
+use crate::transfer::ChannelError;
 
 /// Why a backup, a restore or a check of one failed.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +62,14 @@ pub enum PhysicalError {
         tool: String,
         /// What is missing.
         reason: String,
+    },
+    /// A transfer between two machines.
+    #[error("transfer with {peer}")]
+    Transfer {
+        /// The other end.
+        peer: String,
+        /// The cause.
+        source: ChannelError,
     },
     /// A backup that this version cannot restore.
     #[error("backup {label}: {source}")]

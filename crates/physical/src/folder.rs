@@ -352,7 +352,7 @@ impl Sink for FolderSink<'_> {
 }
 
 /// The path of a file of a backup, if it stays within the folder.
-fn confined(path: &str) -> Result<&Path, PhysicalError> {
+pub fn confined(path: &str) -> Result<&Path, PhysicalError> {
     let relative = Path::new(path);
     let is_plain = !path.is_empty()
         && !path.contains('\0')

@@ -13,7 +13,9 @@
 //! is of).
 
 mod about;
+mod agent;
 pub mod backup;
+mod donor;
 mod error;
 mod find;
 mod folder;
@@ -22,20 +24,26 @@ mod outcome;
 mod preflight;
 mod prepare;
 mod producer;
+pub mod rebuild;
 pub mod restore;
+mod serve;
 mod server;
 mod spool;
 mod stream;
 mod swap;
 mod throttle;
 mod tool;
+mod transfer;
 mod verify;
 
 pub use about::{About, BinlogPosition, GaleraPosition, Lsn, ServerFacts};
 pub use backup::{BackupOptions, BackupPlan, backup};
+pub use donor::DonorOptions;
 pub use error::PhysicalError;
 pub use list::{LATEST, Listed, label_of, listed};
-pub use outcome::{BackupOutcome, RestoreOutcome, VerifyOutcome};
+pub use outcome::{BackupOutcome, RebuildOutcome, RestoreOutcome, VerifyOutcome};
+pub use rebuild::{RebuildOptions, RebuildPlan, rebuild};
 pub use restore::{RestoreOptions, RestorePlan, restore};
+pub use serve::{SendAnswer, SendRequest, serve};
 pub use tool::{Tool, ToolKind};
 pub use verify::verify;

@@ -85,3 +85,36 @@ pub struct VerifyOutcome {
     /// Wall time.
     pub seconds: f64,
 }
+
+/// What a rebuild has done.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct RebuildOutcome {
+    /// Id of the run.
+    pub run: String,
+    /// The server whose files were copied, as it was named, without secrets.
+    pub donor: String,
+    /// The data directory.
+    pub datadir: PathBuf,
+    /// Where the data lie that were there before; `None`: there were none.
+    pub aside: Option<PathBuf>,
+    /// Number of files.
+    pub files: u64,
+    /// Bytes of files.
+    pub bytes: u64,
+    /// Of these, bytes that the data directory had already.
+    pub same: u64,
+    /// Bytes that went over the network.
+    pub sent: u64,
+    /// What the copy says of its server.
+    pub about: Option<About>,
+    /// Seconds of the copy.
+    pub copy_seconds: f64,
+    /// Seconds for which commits waited on the donor.
+    pub blocked_seconds: f64,
+    /// Seconds in which the tool applied the redo log.
+    pub prepare_seconds: f64,
+    /// Whether the server was started.
+    pub started: bool,
+    /// Wall time.
+    pub seconds: f64,
+}

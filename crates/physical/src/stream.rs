@@ -1,4 +1,4 @@
-//! Takes a stream apart, file by file, and writes the files to a repository in blocks.
+//! Takes a stream apart, file by file, and puts the files in blocks where they are taken.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -17,9 +17,43 @@ const INFO_MAX: usize = 1 << 20;
 /// `copy_log_tail`).
 const OUT_OF_ORDER: &str = "aria_log.";
 
+/// Takes the blocks of files: a repository, or another machine. Threads share it.
+pub trait Blocks {
+    /// Names a file while blocks of it are put.
+    type File: Copy;
+
+    /// Begins a file. What it is called in the end is told when all is complete.
+    fn begin(&self, path: &Path) -> Self::File;
+
+    /// An empty buffer for a block.
+    fn buffer(&self) -> Vec<u8>;
+
+    /// Takes bytes of a file, at most [`BLOCK`] and not across a multiple of it.
+    ///
+    /// # Errors
+    /// An earlier block could not be stored.
+    fn put(&self, file: Self::File, begins: u64, bytes: Vec<u8>) -> Result<(), PhysicalError>;
+}
+
+impl Blocks for BackupWriter {
+    type File = FileId;
+
+    fn begin(&self, _: &Path) -> FileId {
+        self.file()
+    }
+
+    fn buffer(&self) -> Vec<u8> {
+        Self::buffer(self)
+    }
+
+    fn put(&self, file: FileId, begins: u64, bytes: Vec<u8>) -> Result<(), PhysicalError> {
+        Ok(Self::put(self, file, begins, bytes)?)
+    }
+}
+
 /// A file of the stream.
-struct Sent {
-    id: FileId,
+struct Sent<F> {
+    id: F,
     content: Content,
     /// Bytes so far, with holes.
     size: u64,
@@ -35,21 +69,21 @@ enum Content {
 }
 
 /// Paths and sizes of the files of a backup.
-pub type Files = Vec<(FileId, String, u64)>;
+pub type Files<F> = Vec<(F, String, u64)>;
 
-/// Writes the files of a stream to a repository.
-pub struct Demultiplexer<'w> {
-    writer: &'w BackupWriter,
+/// Puts the files of a stream where their blocks are taken.
+pub struct Demultiplexer<'w, W: Blocks> {
+    writer: &'w W,
     tool: String,
     folder: PathBuf,
-    files: BTreeMap<PathBuf, Sent>,
+    files: BTreeMap<PathBuf, Sent<W::File>>,
     info: InfoFiles,
 }
 
-impl<'w> Demultiplexer<'w> {
+impl<'w, W: Blocks> Demultiplexer<'w, W> {
     /// `tool` names the stream in messages. What cannot be written at once is kept in `folder`
     /// meanwhile.
-    pub fn new(writer: &'w BackupWriter, tool: &str, folder: &Path) -> Self {
+    pub fn new(writer: &'w W, tool: &str, folder: &Path) -> Self {
         Self {
             writer,
             tool: tool.to_owned(),
@@ -118,7 +152,7 @@ impl<'w> Demultiplexer<'w> {
     ///
     /// # Errors
     /// A path is no text: no server makes such files.
-    pub fn finish(self) -> Result<(Files, InfoFiles), PhysicalError> {
+    pub fn finish(self) -> Result<(Files<W::File>, InfoFiles), PhysicalError> {
         let mut files = Files::new();
         for (path, sent) in self.files {
             let path =
@@ -157,7 +191,7 @@ impl<'w> Demultiplexer<'w> {
             Content::Ordered { block }
         };
         let sent = Sent {
-            id: self.writer.file(),
+            id: self.writer.begin(path),
             content,
             size: 0,
         };

@@ -8,8 +8,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::commands::{
-    backup, backups, cluster, completions, copy, dump, inspect, load, man, restore, sandbox,
-    settings, verify,
+    backup, backups, cluster, completions, copy, dump, inspect, load, man, rebuild, restore,
+    sandbox, serve_host, settings, verify,
 };
 use crate::context::Context;
 use crate::exit::{self, Exit, ProgramError};
@@ -89,6 +89,7 @@ enum Command {
     Verify(Box<verify::VerifyArgs>),
     Backup(Box<backup::BackupArgs>),
     Restore(Box<restore::RestoreArgs>),
+    Rebuild(Box<rebuild::RebuildArgs>),
     Backups(backups::BackupsArgs),
     Cluster(cluster::ClusterArgs),
     Settings(settings::SettingsArgs),
@@ -96,6 +97,8 @@ enum Command {
     Completions(completions::CompletionsArgs),
     #[command(hide = true)]
     Man(man::ManArgs),
+    #[command(hide = true)]
+    ServeHost(serve_host::ServeHostArgs),
 }
 
 /// Parses the command line, runs the command and turns its result into an exit code.
@@ -122,6 +125,8 @@ impl Cli {
             Command::Verify(args) => verify::run(&args, context),
             Command::Backup(args) => backup::run(&args, context),
             Command::Restore(args) => restore::run(&args, context),
+            Command::Rebuild(args) => rebuild::run(&args, context),
+            Command::ServeHost(args) => serve_host::run(&args, context),
             Command::Backups(args) => backups::run(&args, context),
             Command::Cluster(args) => cluster::run(&args, context),
             Command::Settings(args) => settings::run(args, context),

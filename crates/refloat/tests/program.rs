@@ -21,6 +21,8 @@ mod kills;
 mod maintenance;
 #[path = "program/parted_histories.rs"]
 mod parted_histories;
+#[path = "program/rebuild.rs"]
+mod rebuild;
 #[path = "program/replicas.rs"]
 mod replicas;
 #[path = "program/replicated_loads.rs"]

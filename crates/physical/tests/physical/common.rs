@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use refloat_physical::backup::{BackupOptions, backup};
 use refloat_physical::restore::{RestoreOptions, restore};
-use refloat_physical::{BackupOutcome, PhysicalError, RestoreOutcome};
+use refloat_physical::{BackupOutcome, DonorOptions, PhysicalError, RestoreOutcome};
 use refloat_repository::Repository;
 use refloat_run::{Cancel, Events, Progress, Run, RunDir};
 use refloat_sandbox::{Ephemeral, ServerKind};
@@ -57,13 +57,15 @@ impl Place {
 
     pub fn options(&self, label: &str) -> BackupOptions {
         BackupOptions {
-            source: servers::target(&self.server),
-            host: None,
+            donor: DonorOptions {
+                source: servers::target(&self.server),
+                host: None,
+                tool: Some(self.tool.clone()),
+                parallel: 2,
+                max_rate: None,
+            },
             label: Some(label.to_owned()),
-            tool: Some(self.tool.clone()),
-            parallel: 2,
             threads: 2,
-            max_rate: None,
         }
     }
 

@@ -59,7 +59,7 @@ fn nothing_that_fails_looks_like_a_backup() {
         ),
     ] {
         let mut options = place.options("x");
-        options.tool = Some(instead(&place, script));
+        options.donor.tool = Some(instead(&place, script));
         let run = place.run("backup");
         let (error, _) = backup(&options, &place.repository, &run).unwrap_err();
         let text = refloat_host::chain(&error);
@@ -73,8 +73,8 @@ fn what_stands_against_a_backup_is_named_at_once() {
     let place = Place::new(ServerKind::MariaDb1011);
     place.sql("CREATE USER poor@localhost; GRANT RELOAD ON *.* TO poor@localhost");
     let mut options = place.options("latest");
-    options.source.user = "poor".to_owned();
-    options.max_rate = Some(1000);
+    options.donor.source.user = "poor".to_owned();
+    options.donor.max_rate = Some(1000);
     let run = place.run("backup");
     let (error, _) = backup(&options, &place.repository, &run).unwrap_err();
     let text = error.to_string();
@@ -86,7 +86,7 @@ fn what_stands_against_a_backup_is_named_at_once() {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(!text.contains("RELOAD"), "{text}");
-    options.tool = Some(Path::new("/no/such/tool").to_owned());
+    options.donor.tool = Some(Path::new("/no/such/tool").to_owned());
     let (error, _) = backup(&options, &place.repository, &run).unwrap_err();
     assert!(
         error.to_string().contains("there is no /no/such/tool"),
@@ -100,7 +100,7 @@ fn a_cancelled_backup_leaves_nothing() {
     let place = Place::new(ServerKind::MariaDb1011);
     place.sql(TABLES);
     let mut options = place.options("x");
-    options.tool = Some(instead(&place, "\"$real\" \"$@\" & sleep 600"));
+    options.donor.tool = Some(instead(&place, "\"$real\" \"$@\" & sleep 600"));
     let run = place.run("backup");
     let cancel = run.cancel.clone();
     let progress = run.progress.clone();

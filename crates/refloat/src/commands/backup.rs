@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use clap::Args;
 use refloat_host::Host;
+use refloat_physical::DonorOptions;
 use refloat_physical::backup::{BackupOptions, backup, plan};
 use refloat_report::summary;
 use refloat_run::events::RunResult;
@@ -97,13 +98,15 @@ pub fn threads(asked: Option<u16>) -> usize {
 
 pub fn run(args: &BackupArgs, context: &Context) -> anyhow::Result<Exit> {
     let options = BackupOptions {
-        source: args.source.resolve(context)?,
-        host: args.host.clone().map(Host::Ssh),
+        donor: DonorOptions {
+            source: args.source.resolve(context)?,
+            host: args.host.clone().map(Host::Ssh),
+            tool: args.tool.clone(),
+            parallel: usize::from(args.parallel),
+            max_rate: args.max_rate,
+        },
         label: args.label.clone(),
-        tool: args.tool.clone(),
-        parallel: usize::from(args.parallel),
         threads: threads(args.threads),
-        max_rate: args.max_rate,
     };
     if args.plan {
         let (url, repository) = args.repo.open_if_there()?;

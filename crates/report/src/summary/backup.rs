@@ -1,8 +1,13 @@
 //! Summaries of physical backups, of lists of them, and of restores.
 
+use std::path::Path;
+
 use refloat_physical::backup::BackupPlan;
+use refloat_physical::rebuild::RebuildPlan;
 use refloat_physical::restore::RestorePlan;
-use refloat_physical::{About, BackupOutcome, Listed, RestoreOutcome, VerifyOutcome};
+use refloat_physical::{
+    About, BackupOutcome, Listed, RebuildOutcome, RestoreOutcome, VerifyOutcome,
+};
 
 use super::{Page, duration};
 use crate::human;
@@ -36,15 +41,7 @@ pub fn backup(outcome: &BackupOutcome) -> String {
         ),
     );
     time(&mut page, outcome.bytes, outcome.seconds);
-    if outcome.blocked_seconds > 0.0 {
-        page.line(
-            "commits",
-            &format!(
-                "waited for {} at its end",
-                human::seconds(duration(outcome.blocked_seconds))
-            ),
-        );
-    }
+    waited(&mut page, outcome.blocked_seconds);
     if let Some(about) = &outcome.about {
         positions(&mut page, about);
     }
@@ -171,12 +168,7 @@ pub fn restore_backup(outcome: &RestoreOutcome) -> String {
     if let Some(about) = &outcome.about {
         positions(&mut page, about);
     }
-    if let Some(aside) = &outcome.aside {
-        page.line(
-            "old data",
-            &format!("are in {}: remove them when all is well", aside.display()),
-        );
-    }
+    aside(&mut page, outcome.aside.as_deref());
     page.text
 }
 
@@ -214,6 +206,79 @@ pub fn restore_backup_plan(plan: &RestorePlan) -> String {
     page.text
 }
 
+/// The summary of a rebuild.
+pub fn rebuild(outcome: &RebuildOutcome) -> String {
+    let mut page = Page::default();
+    page.heading(&format!(
+        "rebuild of {} from {}: complete{}",
+        outcome.datadir.display(),
+        outcome.donor,
+        if outcome.started {
+            ", and the server runs"
+        } else {
+            ""
+        }
+    ));
+    if outcome.files > 0 {
+        page.line(
+            "files",
+            &format!(
+                "{} in {}",
+                human::bytes(outcome.bytes),
+                human::counted(outcome.files, "file")
+            ),
+        );
+        let same = match outcome.same {
+            0 => String::new(),
+            same => format!("; {} were there already", human::bytes(same)),
+        };
+        page.line("sent", &format!("{}{same}", human::bytes(outcome.sent)));
+        page.line(
+            "time",
+            &format!(
+                "{}: copy {}, prepare {}",
+                human::seconds(duration(outcome.seconds)),
+                human::seconds(duration(outcome.copy_seconds)),
+                human::seconds(duration(outcome.prepare_seconds))
+            ),
+        );
+        waited(&mut page, outcome.blocked_seconds);
+    }
+    if let Some(about) = &outcome.about {
+        positions(&mut page, about);
+    }
+    aside(&mut page, outcome.aside.as_deref());
+    page.text
+}
+
+/// The plan of a rebuild.
+pub fn rebuild_plan(plan: &RebuildPlan) -> String {
+    let mut page = Page::default();
+    page.heading(&format!(
+        "rebuild of {} from {} ({}): the plan; nothing was touched",
+        plan.datadir.display(),
+        plan.donor,
+        plan.server
+    ));
+    page.line("donor", &format!("copied on {}", plan.machine));
+    page.line("built in", &plan.building.display().to_string());
+    if let Some(aside) = &plan.aside {
+        page.line("old data", &format!("go to {}", aside.display()));
+    }
+    page.line(
+        "tool",
+        &format!(
+            "{} {} here",
+            plan.tool.program.display(),
+            plan.tool.version_text()
+        ),
+    );
+    if plan.is_node {
+        page.line("galera", "its place is written down: it joins by IST");
+    }
+    page.text
+}
+
 /// What a check of backups has found.
 pub fn verified(outcome: &VerifyOutcome) -> String {
     let mut page = Page::default();
@@ -236,6 +301,22 @@ fn time(page: &mut Page, bytes: u64, seconds: f64) {
         "time",
         &format!("{}{rate}", human::seconds(duration(seconds))),
     );
+}
+
+fn waited(page: &mut Page, seconds: f64) {
+    if seconds > 0.0 {
+        let seconds = human::seconds(duration(seconds));
+        page.line("commits", &format!("waited for {seconds} at its end"));
+    }
+}
+
+fn aside(page: &mut Page, aside: Option<&Path>) {
+    if let Some(aside) = aside {
+        page.line(
+            "old data",
+            &format!("are in {}: remove them when all is well", aside.display()),
+        );
+    }
 }
 
 /// Where the server stood.

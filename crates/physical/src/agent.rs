@@ -1,0 +1,187 @@
+//! Starts this program on the donor's machine, and hears what it says at its end.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use refloat_host::{Host, last_line};
+use refloat_run::Refusal;
+
+use crate::error::PhysicalError;
+use crate::serve::{SendAnswer, SendRequest};
+
+/// How long the program at the other end may take to end after its last word.
+const END: Duration = Duration::from_secs(10);
+const POLL: Duration = Duration::from_millis(20);
+
+#[derive(Default)]
+struct Heard {
+    answer: Option<SendAnswer>,
+    complaint: Vec<u8>,
+}
+
+/// The program at the donor's end. Dropped, it ends.
+pub struct Agent {
+    name: String,
+    child: Child,
+    // It ends when this is closed.
+    stdin: Option<ChildStdin>,
+    heard: Arc<Mutex<Heard>>,
+    listeners: Vec<JoinHandle<()>>,
+}
+
+fn lock(heard: &Mutex<Heard>) -> MutexGuard<'_, Heard> {
+    heard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Agent {
+    /// Starts it.
+    pub fn start(
+        host: &Host,
+        program: &Path,
+        request: &SendRequest,
+    ) -> Result<Self, PhysicalError> {
+        let name = format!("{} serve-host on {}", program.display(), host.name());
+        let failed = |reason: String| PhysicalError::Tool {
+            tool: name.clone(),
+            what: "could not be started".to_owned(),
+            reason,
+        };
+        let script = format!(
+            "PATH=$PATH:/usr/local/bin; exec {} serve-host",
+            Host::word(&program.to_string_lossy())
+        );
+        let (_, mut command) = host.shell(&script);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .map_err(|error| failed(error.to_string()))?;
+        let mut stdin = child.stdin.take();
+        if let Some(stdin) = &mut stdin {
+            let mut text = serde_json::to_vec(request).unwrap_or_default();
+            text.push(b'\n');
+            // A program that is gone already says why itself.
+            let _ = stdin.write_all(&text);
+        }
+        let heard = Arc::new(Mutex::new(Heard::default()));
+        let mut listeners = Vec::new();
+        if let Some(stdout) = child.stdout.take() {
+            let heard = Arc::clone(&heard);
+            listeners.push(std::thread::spawn(move || {
+                for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                    if let Ok(answer) = serde_json::from_str(&line) {
+                        lock(&heard).answer = Some(answer);
+                    }
+                }
+            }));
+        }
+        if let Some(mut stderr) = child.stderr.take() {
+            let heard = Arc::clone(&heard);
+            listeners.push(std::thread::spawn(move || {
+                let mut text = Vec::new();
+                let _ = stderr.read_to_end(&mut text);
+                lock(&heard).complaint = text;
+            }));
+        }
+        Ok(Self {
+            name,
+            child,
+            stdin,
+            heard,
+            listeners,
+        })
+    }
+
+    /// Whether it still works.
+    ///
+    /// # Errors
+    /// It has failed.
+    pub fn is_alive(&mut self) -> Result<(), PhysicalError> {
+        let answer = lock(&self.heard).answer.clone();
+        match answer {
+            Some(SendAnswer::Failed {
+                refused,
+                reason,
+                hints,
+            }) => Err(self.failed(refused, reason, &hints)),
+            Some(SendAnswer::Done { .. }) => Ok(()),
+            None => match self.child.try_wait() {
+                Ok(Some(status)) => {
+                    for listener in self.listeners.drain(..) {
+                        let _ = listener.join();
+                    }
+                    // Its last word may have come just now.
+                    if lock(&self.heard).answer.is_some() {
+                        return self.is_alive();
+                    }
+                    let complaint = std::mem::take(&mut lock(&self.heard).complaint);
+                    Err(PhysicalError::Tool {
+                        tool: self.name.clone(),
+                        what: format!("ended: {status}"),
+                        reason: last_line(&complaint),
+                    })
+                }
+                _ => Ok(()),
+            },
+        }
+    }
+
+    /// Waits for its last word: bytes of files, bytes that were there, bytes that were sent, and
+    /// seconds for which commits waited.
+    pub fn finish(mut self) -> Result<(u64, u64, u64, f64), PhysicalError> {
+        let begun = Instant::now();
+        loop {
+            self.is_alive()?;
+            if let Some(SendAnswer::Done {
+                bytes,
+                same,
+                sent,
+                blocked_seconds,
+            }) = lock(&self.heard).answer
+            {
+                return Ok((bytes, same, sent, blocked_seconds));
+            }
+            if begun.elapsed() > END {
+                return Err(PhysicalError::Tool {
+                    tool: self.name.clone(),
+                    what: "does not end".to_owned(),
+                    reason: "it has sent everything".to_owned(),
+                });
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    fn failed(&self, refused: bool, reason: String, hints: &[String]) -> PhysicalError {
+        if refused {
+            return PhysicalError::refused(Refusal::new(reason).hint(hints.join(" ")));
+        }
+        PhysicalError::Tool {
+            tool: self.name.clone(),
+            what: "failed".to_owned(),
+            reason,
+        }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        drop(self.stdin.take());
+        let begun = Instant::now();
+        while let Ok(None) = self.child.try_wait() {
+            if begun.elapsed() > END {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+                break;
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+}

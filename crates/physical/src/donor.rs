@@ -1,0 +1,153 @@
+//! A server whose files are copied: the tool that does it, and what it sends.
+
+use std::path::PathBuf;
+use std::process::ChildStdout;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use refloat_host::Host;
+use refloat_run::{Refusal, Run};
+use refloat_wire::{ConnectOptions, Connection};
+
+use crate::about::About;
+use crate::error::PhysicalError;
+use crate::find::find;
+use crate::preflight;
+use crate::producer::Producer;
+use crate::server::{Server, Volume, runs_here, volume};
+use crate::stream::{Blocks, Demultiplexer, Files};
+use crate::throttle::Throttle;
+use crate::tool::{Tool, ToolKind};
+
+/// The server that is copied, and how.
+#[derive(Debug, Clone)]
+pub struct DonorOptions {
+    /// The server.
+    pub source: ConnectOptions,
+    /// The machine that it runs on; `None`: this one.
+    pub host: Option<Host>,
+    /// The tool's program; `None`: as it is found on the machine.
+    pub tool: Option<PathBuf>,
+    /// Files that the tool reads at the same time.
+    pub parallel: usize,
+    /// Bytes per second that the tool may read, at least 8 MiB; `None`: as fast as it goes.
+    pub max_rate: Option<u64>,
+}
+
+/// A server that can be copied.
+pub struct Donor {
+    pub server: Server,
+    pub host: Host,
+    pub tool: Tool,
+    pub volume: Volume,
+    options: DonorOptions,
+}
+
+/// What a copy is, besides its blocks.
+pub struct Copied<F> {
+    pub files: Files<F>,
+    pub about: About,
+}
+
+impl Donor {
+    /// Looks at the server and its machine. Returns what stands against copying it, too.
+    pub fn look(options: &DonorOptions) -> Result<(Self, Vec<Refusal>), PhysicalError> {
+        let mut conn = Connection::connect(&options.source)
+            .map_err(PhysicalError::server("connecting to the server"))?;
+        let server = Server::look(&mut conn)?;
+        let host = options.host.clone().unwrap_or(Host::Local);
+        if host == Host::Local && !runs_here(&server) {
+            return Err(PhysicalError::refused(
+                Refusal::new(format!(
+                    "the server does not run on this machine: no server works in {} here",
+                    server.facts.datadir
+                ))
+                .hint("Its files are copied where they lie: name the machine with --host, as ssh takes it, or run as an account that sees the server's process."),
+            ));
+        }
+        let kind = ToolKind::of(server.info.vendor);
+        let tool = find(&host, kind, options.tool.as_deref())?;
+        let volume = volume(&host, &server.facts.datadir)?;
+        let against = preflight::objections(&mut conn, &server, &tool, &volume, options.max_rate);
+        let donor = Self {
+            server,
+            host,
+            tool,
+            volume,
+            options: options.clone(),
+        };
+        Ok((donor, against))
+    }
+
+    /// Runs the tool, and puts what it sends where blocks are taken. `blocked` is for how long
+    /// commits waited, also when it fails.
+    pub fn copy<W: Blocks>(
+        &self,
+        writer: &W,
+        run: &Run,
+        blocked: &mut Duration,
+    ) -> Result<Copied<W::File>, PhysicalError> {
+        let (producer, mut stream) = Producer::back_up(
+            &self.host,
+            &self.tool,
+            (&self.server, &self.options.source),
+            self.options.parallel,
+            &run.cancel,
+        )?;
+        let said = producer.said();
+        let mut files = Demultiplexer::new(writer, producer.name(), run.dir.path());
+        let read = self.read(&mut files, &mut stream, &producer, run);
+        *blocked = said.blocked();
+        // The tool's own words say more than the stream that it cut. It must not end because nobody
+        // reads: the stream is closed after it was asked.
+        match read {
+            Ok(()) => producer.finish(&run.cancel)?,
+            Err(error) => return Err(producer.give_up(error, &run.cancel)),
+        }
+        let (files, info) = files.finish()?;
+        let about = About::of(&info, self.server.facts.clone(), self.tool.clone());
+        let about = about.map_err(|reason| PhysicalError::Incomplete {
+            tool: self.tool.kind.program().to_owned(),
+            reason,
+        })?;
+        Ok(Copied { files, about })
+    }
+
+    fn read<W: Blocks>(
+        &self,
+        files: &mut Demultiplexer<'_, W>,
+        stream: &mut ChildStdout,
+        producer: &Producer,
+        run: &Run,
+    ) -> Result<(), PhysicalError> {
+        let position = Arc::new(AtomicU64::new(0));
+        run.progress
+            .set_source(Some(self.volume.bytes), Arc::clone(&position));
+        let mut throttle = Throttle::new(
+            self.options.max_rate,
+            producer.said(),
+            &self.options.source,
+            self.redo_bytes(),
+        );
+        files.read(stream, self.tool.kind.dialect(), |bytes| {
+            position.fetch_add(bytes as u64, Ordering::Relaxed);
+            run.progress.add_bytes(bytes as u64);
+            if let Some(reason) = run.cancel.reason() {
+                return Err(PhysicalError::Cancelled(reason));
+            }
+            throttle.pass(bytes, &run.cancel);
+            Ok(())
+        })
+    }
+
+    /// Size of the server's redo log, in bytes.
+    fn redo_bytes(&self) -> Option<u64> {
+        let number = |name: &str| self.server.variable(name)?.parse::<u64>().ok();
+        if let Some(capacity) = number("innodb_redo_log_capacity") {
+            return Some(capacity);
+        }
+        let files = number("innodb_log_files_in_group").unwrap_or(1);
+        number("innodb_log_file_size").map(|size| size * files)
+    }
+}

@@ -1,0 +1,247 @@
+//! Frames through a TCP connection, encrypted and authenticated by a shared secret.
+//!
+//! The end that connects sends a magic number and a random number, the other one a random number.
+//! Both derive a key for each direction from the secret and these (BLAKE3). A frame is its length
+//! (4 bytes, little-endian) and its bytes under AES-256-GCM, whose nonce counts the frames. So a
+//! frame that is changed, repeated, left out or of another connection does not open.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::time::Duration;
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+
+use super::PATIENCE;
+
+const MAGIC: &[u8; 8] = b"REFLOAT1";
+const RANDOM: usize = 16;
+/// Bytes that encryption adds.
+const TAG: usize = 16;
+/// The longest frame: a block that does not compress, with its head.
+pub const FRAME_MAX: usize = (1 << 20) + (64 << 10);
+/// How long a connection may take to be made.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// Why a connection is of no use.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChannelError {
+    /// It was lost.
+    #[error("the connection was lost")]
+    Lost(#[from] io::Error),
+    /// The other end is no transfer of this version, or has another secret.
+    #[error("the other end is not that of this transfer: {0}")]
+    Foreign(&'static str),
+    /// The other end has failed.
+    #[error("the other end has failed: {0}")]
+    Failed(String),
+}
+
+/// What both ends of one transfer know.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret([u8; 32]);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+impl Secret {
+    /// A new one.
+    pub fn random() -> Self {
+        Self(random())
+    }
+
+    /// From 64 hexadecimal digits. `None`: it is something else.
+    pub fn from_hex(text: &str) -> Option<Self> {
+        let hash = blake3::Hash::from_hex(text.trim()).ok()?;
+        Some(Self(*hash.as_bytes()))
+    }
+
+    /// As 64 hexadecimal digits.
+    pub fn to_hex(&self) -> String {
+        blake3::Hash::from_bytes(self.0).to_hex().to_string()
+    }
+
+    fn key(&self, direction: &str, here: &[u8], there: &[u8]) -> Half {
+        let material = [&self.0[..], direction.as_bytes(), here, there].concat();
+        let key = blake3::derive_key("refloat transfer 2026: key of a direction", &material);
+        #[expect(clippy::expect_used, reason = "the key has the length of the cipher's")]
+        let key = UnboundKey::new(&AES_256_GCM, &key).expect("a key of 32 bytes");
+        Half {
+            key: LessSafeKey::new(key),
+            count: 0,
+        }
+    }
+}
+
+fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    #[expect(
+        clippy::expect_used,
+        reason = "a system without randomness runs nothing else either"
+    )]
+    aws_lc_rs::rand::fill(&mut bytes).expect("the system has randomness");
+    bytes
+}
+
+/// The key of one direction, and the frames that it was used for.
+struct Half {
+    key: LessSafeKey,
+    count: u64,
+}
+
+impl Half {
+    fn nonce(&mut self) -> Nonce {
+        let mut bytes = [0; 12];
+        bytes[..8].copy_from_slice(&self.count.to_le_bytes());
+        self.count += 1;
+        Nonce::assume_unique_for_key(bytes)
+    }
+}
+
+/// A connection between the two ends of a transfer.
+pub struct Channel {
+    stream: TcpStream,
+    out: Half,
+    incoming: Half,
+    sealed: Vec<u8>,
+}
+
+impl Channel {
+    /// Connects to the receiver.
+    pub fn connect(address: &str, secret: &Secret) -> Result<Self, ChannelError> {
+        let addresses: Vec<SocketAddr> = address.to_socket_addrs()?.collect();
+        let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        let connected = addresses.iter().find_map(|address| {
+            TcpStream::connect_timeout(address, CONNECT)
+                .map_err(|error| last = error)
+                .ok()
+        });
+        let Some(mut stream) = connected else {
+            return Err(last.into());
+        };
+        prepare(&stream)?;
+        let own: [u8; RANDOM] = random();
+        stream.write_all(&[&MAGIC[..], &own].concat())?;
+        let mut other = [0; RANDOM];
+        stream.read_exact(&mut other)?;
+        Ok(Self {
+            stream,
+            out: secret.key("to the receiver", &own, &other),
+            incoming: secret.key("to the sender", &own, &other),
+            sealed: Vec::new(),
+        })
+    }
+
+    /// Answers a connection that the sender has made.
+    pub fn accept(mut stream: TcpStream, secret: &Secret) -> Result<Self, ChannelError> {
+        prepare(&stream)?;
+        // A stranger may connect and say nothing.
+        stream.set_read_timeout(Some(CONNECT))?;
+        let mut hello = [0; MAGIC.len() + RANDOM];
+        stream.read_exact(&mut hello)?;
+        let (magic, other) = hello.split_at(MAGIC.len());
+        if magic != MAGIC {
+            return Err(ChannelError::Foreign("it speaks something else"));
+        }
+        let own: [u8; RANDOM] = random();
+        stream.write_all(&own)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Ok(Self {
+            stream,
+            out: secret.key("to the sender", other, &own),
+            incoming: secret.key("to the receiver", other, &own),
+            sealed: Vec::new(),
+        })
+    }
+
+    /// Sends a frame.
+    pub fn send(&mut self, frame: &[u8]) -> Result<(), ChannelError> {
+        let length = u32::try_from(frame.len() + TAG).unwrap_or(u32::MAX);
+        self.sealed.clear();
+        self.sealed.extend_from_slice(&length.to_le_bytes());
+        self.sealed.extend_from_slice(frame);
+        let nonce = self.out.nonce();
+        let tag = self
+            .out
+            .key
+            .seal_in_place_separate_tag(nonce, Aad::empty(), &mut self.sealed[4..])
+            .map_err(|_| ChannelError::Foreign("a frame is too long"))?;
+        self.sealed.extend_from_slice(tag.as_ref());
+        self.stream.write_all(&self.sealed)?;
+        Ok(())
+    }
+
+    /// Receives a frame.
+    pub fn receive(&mut self, frame: &mut Vec<u8>) -> Result<(), ChannelError> {
+        let mut length = [0; 4];
+        self.stream.read_exact(&mut length)?;
+        let length = u32::from_le_bytes(length) as usize;
+        if !(TAG..=FRAME_MAX + TAG).contains(&length) {
+            return Err(ChannelError::Foreign("a frame has an impossible length"));
+        }
+        frame.resize(length, 0);
+        self.stream.read_exact(frame)?;
+        let nonce = self.incoming.nonce();
+        let plain = self.incoming.key.open_in_place(nonce, Aad::empty(), frame);
+        let length = plain
+            .map_err(|_| ChannelError::Foreign("it has another secret"))?
+            .len();
+        frame.truncate(length);
+        Ok(())
+    }
+}
+
+fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    fn pair(ours: &Secret, theirs: &Secret) -> (Channel, Channel) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| Channel::accept(listener.accept().unwrap().0, theirs));
+            let own = Channel::connect(&address, ours).unwrap();
+            (own, other.join().unwrap().unwrap())
+        })
+    }
+
+    #[test]
+    fn frames_go_both_ways() {
+        let secret = Secret::random();
+        let (mut one, mut other) = pair(&secret, &Secret::from_hex(&secret.to_hex()).unwrap());
+        let mut frame = Vec::new();
+        for text in ["first", "", "third"] {
+            one.send(text.as_bytes()).unwrap();
+            other.receive(&mut frame).unwrap();
+            assert_eq!(frame, text.as_bytes());
+            other.send(text.as_bytes()).unwrap();
+            one.receive(&mut frame).unwrap();
+            assert_eq!(frame, text.as_bytes());
+        }
+    }
+
+    #[test]
+    fn another_secret_or_a_stranger_is_noticed() {
+        let (mut one, mut other) = pair(&Secret::random(), &Secret::random());
+        one.send(b"frame").unwrap();
+        let error = other.receive(&mut Vec::new()).unwrap_err();
+        assert!(error.to_string().contains("another secret"), "{error}");
+
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut stranger = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        stranger.write_all(&[b'x'; 100]).unwrap();
+        let error = Channel::accept(listener.accept().unwrap().0, &Secret::random()).err();
+        assert!(matches!(error, Some(ChannelError::Foreign(_))));
+    }
+}

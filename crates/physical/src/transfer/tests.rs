@@ -1,0 +1,251 @@
+//! Both ends, with a network between them that loses connections.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use refloat_repository::BLOCK;
+use refloat_run::{Cancel, Events, Progress, Run, RunDir};
+
+use super::*;
+use crate::about::{About, Lsn, ServerFacts};
+use crate::error::PhysicalError;
+use crate::stream::Blocks as _;
+use crate::tool::{Tool, ToolKind};
+
+/// Forwards connections to a receiver, and cuts each one after so many bytes.
+fn cutting(to: String, after: u64) -> (String, Arc<AtomicU64>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let cuts = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&cuts);
+    std::thread::spawn(move || {
+        for from in listener.incoming().map_while(Result::ok) {
+            let Ok(onward) = TcpStream::connect(&to) else {
+                return;
+            };
+            let back = (onward.try_clone().unwrap(), from.try_clone().unwrap());
+            std::thread::spawn(move || forward(back.0, back.1, u64::MAX));
+            let cuts = Arc::clone(&counted);
+            std::thread::spawn(move || {
+                if forward(from, onward, after) {
+                    cuts.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    (address, cuts)
+}
+
+fn forward(mut from: TcpStream, mut to: TcpStream, after: u64) -> bool {
+    let (mut bytes, mut sum) = (vec![0; 64 << 10], 0);
+    let mut was_cut = false;
+    while let Ok(count @ 1..) = from.read(&mut bytes) {
+        sum += count as u64;
+        was_cut = sum > after;
+        if was_cut || to.write_all(&bytes[..count]).is_err() {
+            break;
+        }
+    }
+    let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+    was_cut
+}
+
+fn noise(count: usize, seed: u32) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(2_654_435_761) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        (state >> 8) as u8
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+fn run(folder: &Path) -> Run {
+    Run {
+        dir: RunDir::create(folder, "test").unwrap(),
+        cancel: Cancel::new(),
+        events: Events::new(),
+        progress: Progress::new(),
+    }
+}
+
+fn about() -> About {
+    About {
+        kind: "physical".to_owned(),
+        format: 1,
+        server: ServerFacts::default(),
+        tool: Tool {
+            kind: ToolKind::MariadbBackup,
+            program: PathBuf::from("mariadb-backup"),
+            version: (10, 11, 19),
+        },
+        lsn: Lsn::default(),
+        binlog: None,
+        galera: None,
+        replica: None,
+    }
+}
+
+type Files = BTreeMap<&'static str, Vec<u8>>;
+
+fn files() -> Files {
+    let mut holes = vec![0; 5 * BLOCK + 77];
+    holes[2 * BLOCK..3 * BLOCK].copy_from_slice(&noise(BLOCK, 5));
+    BTreeMap::from([
+        ("empty", Vec::new()),
+        ("db/small", b"small".to_vec()),
+        ("db/many", noise(20 * BLOCK + 12_345, 3)),
+        ("holes", holes),
+        ("only a hole", vec![0; 2 * BLOCK + 5]),
+    ])
+}
+
+/// Sends files, and returns what was sent.
+fn send(address: &str, secret: &Secret, files: &Files) -> Result<Sent, PhysicalError> {
+    let sender = Sender::connect(address, secret, 3, &Cancel::new())?;
+    let mut list = Vec::new();
+    for (path, content) in files {
+        let file = sender.begin(Path::new(path));
+        for (number, block) in content.chunks(BLOCK).enumerate() {
+            let mut bytes = sender.buffer();
+            bytes.extend_from_slice(block);
+            sender.put(file, (number * BLOCK) as u64, bytes)?;
+        }
+        list.push((file, (*path).to_owned(), content.len() as u64));
+    }
+    // One that is not there in the end.
+    let gone = sender.begin(Path::new("gone"));
+    sender.put(gone, 0, b"gone".to_vec())?;
+    let list = Received {
+        files: list,
+        about: about(),
+    };
+    sender.finish(&serde_json::to_vec(&list).unwrap())
+}
+
+fn assert_are(folder: &Path, files: &Files) {
+    for (path, content) in files {
+        let found = fs::read(folder.join(path)).unwrap();
+        assert!(found == *content, "{path}");
+    }
+    assert!(!folder.join("gone").exists());
+    assert_eq!(
+        fs::read_dir(folder).unwrap().count(),
+        4,
+        "nothing else is left"
+    );
+}
+
+#[test]
+fn files_arrive_whole_however_often_connections_are_lost() {
+    let files = files();
+    for after in [u64::MAX, 5_000_000, 1_300_000] {
+        let folder = tempfile::tempdir().unwrap();
+        let state = tempfile::tempdir().unwrap();
+        let receiver = Receiver::bind("127.0.0.1:0").unwrap();
+        let (address, cuts) = cutting(receiver.address().unwrap().to_string(), after);
+        let got = std::thread::scope(|scope| {
+            let sender = scope.spawn(|| send(&address, receiver.secret(), &files));
+            let got = receiver.receive(folder.path(), None, &run(state.path()), || Ok(()));
+            let sent = sender.join().unwrap().unwrap();
+            assert!(sent.same == 0 && sent.bytes > 20 << 20, "{sent:?}");
+            got.unwrap()
+        });
+        assert_eq!(got.about, about());
+        assert_are(folder.path(), &files);
+        let cuts = cuts.load(Ordering::Relaxed);
+        assert_eq!(cuts >= 2, after != u64::MAX, "{cuts} cuts");
+    }
+}
+
+#[test]
+fn what_the_receiver_has_is_not_sent() {
+    let mut files = files();
+    let old = tempfile::tempdir().unwrap();
+    for (path, content) in &files {
+        let path = old.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+    files.get_mut("db/many").unwrap()[7 * BLOCK + 5] ^= 1;
+    let folder = tempfile::tempdir().unwrap();
+    let state = tempfile::tempdir().unwrap();
+    let receiver = Receiver::bind("127.0.0.1:0").unwrap();
+    let address = receiver.address().unwrap().to_string();
+    std::thread::scope(|scope| {
+        let sender = scope.spawn(|| send(&address, receiver.secret(), &files));
+        let old = Some(old.path());
+        let got = receiver.receive(folder.path(), old, &run(state.path()), || Ok(()));
+        got.unwrap();
+        let sent = sender.join().unwrap().unwrap();
+        assert!(sent.framed < 2 * BLOCK as u64, "{sent:?}");
+    });
+    assert_are(folder.path(), &files);
+}
+
+#[test]
+fn a_stranger_sends_nothing_and_holds_up_nobody() {
+    let files = files();
+    let folder = tempfile::tempdir().unwrap();
+    let state = tempfile::tempdir().unwrap();
+    let receiver = Receiver::bind("127.0.0.1:0").unwrap();
+    let address = receiver.address().unwrap().to_string();
+    std::thread::scope(|scope| {
+        let sender = scope.spawn(|| {
+            let mut stranger = TcpStream::connect(&address).unwrap();
+            stranger
+                .write_all(b"GET / HTTP/1.0\r\n\r\n and more")
+                .unwrap();
+            let error = send(&address, &Secret::random(), &files).unwrap_err();
+            send(&address, receiver.secret(), &files).unwrap();
+            refloat_host::chain(&error)
+        });
+        let got = receiver.receive(folder.path(), None, &run(state.path()), || Ok(()));
+        got.unwrap();
+        let error = sender.join().unwrap();
+        assert!(
+            error.contains("the other end is not that of this transfer"),
+            "{error}"
+        );
+    });
+    assert_are(folder.path(), &files);
+}
+
+#[test]
+fn both_ends_say_why_it_ended() {
+    let state = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let receiver = Receiver::bind("127.0.0.1:0").unwrap();
+    let address = receiver.address().unwrap().to_string();
+    // The sender fails.
+    let error = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let sender = Sender::connect(&address, receiver.secret(), 2, &Cancel::new()).unwrap();
+            sender.give_up("its disk is on fire");
+        });
+        let got = receiver.receive(folder.path(), None, &run(state.path()), || Ok(()));
+        refloat_host::chain(&got.unwrap_err())
+    });
+    assert!(error.contains("its disk is on fire"), "{error}");
+    // The receiver fails: a file stands where a folder has to be.
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("db"), "in the way").unwrap();
+    let receiver = Receiver::bind("127.0.0.1:0").unwrap();
+    let address = receiver.address().unwrap().to_string();
+    let (there, here) = std::thread::scope(|scope| {
+        let sender = scope.spawn(|| send(&address, receiver.secret(), &files()));
+        let got = receiver.receive(folder.path(), None, &run(state.path()), || Ok(()));
+        (
+            refloat_host::chain(&sender.join().unwrap().unwrap_err()),
+            refloat_host::chain(&got.unwrap_err()),
+        )
+    });
+    assert!(here.contains("putting the file in its place"), "{here}");
+    assert!(there.contains("putting the file in its place"), "{there}");
+}

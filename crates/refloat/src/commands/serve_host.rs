@@ -1,0 +1,46 @@
+//! `refloat serve-host`: the end of a transfer on the donor's machine. Not for people: another
+//! refloat starts it, by ssh.
+
+use std::io::{BufRead as _, Read as _, Write as _};
+
+use anyhow::Context as _;
+use clap::Args;
+use refloat_physical::{SendRequest, serve};
+use refloat_run::{Cancel, CancelReason, Events, Progress, Run, RunDir};
+
+use crate::context::Context;
+use crate::exit::Exit;
+
+/// Send this machine's files to the refloat that has started this one
+#[derive(Debug, Args)]
+pub struct ServeHostArgs {}
+
+pub fn run(_: &ServeHostArgs, context: &Context) -> anyhow::Result<Exit> {
+    let mut line = String::new();
+    std::io::stdin()
+        .lock()
+        .read_line(&mut line)
+        .context("cannot read what is asked for")?;
+    let request: SendRequest =
+        serde_json::from_str(&line).context("what is asked for cannot be understood")?;
+    let cancel = Cancel::new();
+    let asked = cancel.clone();
+    // Standard input ends when the other refloat is gone, or the network.
+    std::thread::spawn(move || {
+        let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
+        asked.cancel(CancelReason::Failed(
+            "the refloat that asked for the files is gone".to_owned(),
+        ));
+    });
+    let run = Run {
+        dir: RunDir::create(context.state_dir(), "serve-host")
+            .context("cannot begin the record of the run")?,
+        cancel,
+        events: Events::new(),
+        progress: Progress::new(),
+    };
+    let answer = serve(&request, &run);
+    let text = serde_json::to_string(&answer).context("cannot write the answer")?;
+    writeln!(std::io::stdout(), "{text}")?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,180 @@
+//! A server is backed up, restored and rebuilt from another one by the program.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use refloat_sandbox::{GaleraOptions, ServerKind};
+use refloat_testkit::oracle::{Scope, Snapshot, differences};
+use refloat_testkit::servers;
+
+use crate::support::{Run, command, sandbox_in, state_folder};
+
+/// How long a cluster may take to be in step.
+const LONG: Duration = Duration::from_secs(120);
+
+const ROWS: &str = "CREATE DATABASE shop; USE shop;
+    CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, text VARCHAR(100)) ENGINE=InnoDB;
+    INSERT INTO t (text) SELECT MD5(seq) FROM seq_1_to_20000";
+
+fn path(path: &Path) -> String {
+    path.display().to_string()
+}
+
+#[test]
+fn a_server_is_backed_up_restored_and_rebuilt() {
+    let state = state_folder();
+    let donor = servers::start(&servers::quick(ServerKind::MariaDb1011));
+    servers::client(&donor, &[], ROWS.as_bytes()).unwrap();
+    let expected = Snapshot::take(&mut servers::connect(&donor), Scope::default()).unwrap();
+    let mut other = servers::start(&servers::quick(ServerKind::MariaDb1011));
+    let (url, datadir) = (donor.socket_url(), path(&other.datadir()));
+    let repo = path(&state.path().join("repo"));
+    let key = path(&state.path().join("key"));
+    let run = |args: &[&str]| {
+        let connects = ["--no-defaults"];
+        let connects: &[&str] = if args.contains(&"--from") {
+            &connects
+        } else {
+            &[]
+        };
+        Run::of(command(state.path()).args(args).args(connects))
+    };
+
+    run(&["backups", "list", "--repo", &repo])
+        .says("holds no repository")
+        .exits(1);
+    run(&["backups", "init", "--repo", &repo, "--key-file", &key]).exits(0);
+    run(&["backup", "--from", &url, "--repo", &repo])
+        .says("is encrypted, and no key was given")
+        .exits(2);
+    let kept = ["--repo", repo.as_str(), "--key-file", key.as_str()];
+    let with = |args: &[&str]| run(&[args, &kept[..]].concat());
+    let made = with(&["backup", "--from", &url, "--label", "one"]).exits(0);
+    assert!(made.stdout.contains("label       one"), "{}", made.stdout);
+    with(&["backup", "--from", &url, "--label", "one"])
+        .says("has a backup one already")
+        .exits(3);
+    let listed = with(&["backups", "list", "--json"]).exits(0).stdout;
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!(listed[0]["about"]["server"]["vendor"], "MariaDB");
+    with(&["backups", "verify"]).exits(0);
+
+    let restore = ["restore", "latest", "--to", &datadir, "--replace"];
+    with(&restore).says("a server runs in").exits(3);
+    other.stop().unwrap();
+    with(&restore[..4]).says("is not empty").exits(3);
+    with(&restore).exits(0);
+    other.restart().unwrap();
+    let same = |server: &refloat_sandbox::Instance| {
+        let found = Snapshot::take(&mut servers::connect(server), Scope::default()).unwrap();
+        let found = differences(&expected, &found);
+        assert!(found.is_empty(), "{found:#?}");
+    };
+    same(&other);
+
+    // The same from the running server, and nearly nothing has to be sent.
+    other.query("DROP DATABASE shop").unwrap();
+    other.stop().unwrap();
+    let rebuild = ["rebuild", "--from", &url, "--to", &datadir, "--replace"];
+    run(&[&rebuild[..], &["--start", "exit 7"]].concat())
+        .says("could not be started")
+        .exits(1);
+    other.restart().unwrap();
+    same(&other);
+    other.stop().unwrap();
+    let again = run(&[&rebuild[..], &["--delta"]].concat()).exits(0);
+    assert!(
+        again.stdout.contains("were there already"),
+        "{}",
+        again.stdout
+    );
+    other.restart().unwrap();
+    same(&other);
+
+    with(&["backups", "prune", "--keep", "1"]).exits(0);
+    fs::remove_file(&key).unwrap();
+    with(&["backups", "list"]).says("cannot read").exits(1);
+}
+
+/// A node that was down is rebuilt while the others write, and joins by IST.
+#[test]
+fn a_node_is_rebuilt_and_joins_by_ist() {
+    let state = state_folder();
+    let sandbox = sandbox_in(state.path());
+    let cluster = sandbox
+        .start_cluster_ephemeral(&GaleraOptions::new(servers::nodes(), 2))
+        .expect("a cluster starts");
+    let [donor, node] = [0, 1].map(|at| &cluster.nodes()[at]);
+    servers::client(donor, &[], ROWS.as_bytes()).unwrap();
+    node.stop().unwrap();
+    // What it had is of no use any more.
+    fs::remove_file(node.datadir().join("ibdata1")).unwrap();
+    fs::remove_file(node.datadir().join("grastate.dat")).unwrap();
+    let log = fs::read_to_string(node.error_log()).unwrap().len();
+
+    let over = AtomicBool::new(false);
+    let done = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut conn = servers::connect(donor);
+            while !over.load(Ordering::Relaxed) {
+                conn.exec("INSERT INTO shop.t (text) VALUES ('meanwhile')")
+                    .unwrap();
+            }
+        });
+        let start = format!(
+            "REFLOAT_STATE_DIR={} {} sandbox node start {}",
+            state.path().display(),
+            env!("CARGO_BIN_EXE_refloat"),
+            node.name()
+        );
+        let mut rebuild = command(state.path());
+        rebuild.args(["rebuild", "--no-defaults", "--from", &donor.socket_url()]);
+        rebuild.args(["--to", &path(&node.datadir()), "--replace"]);
+        rebuild.args(["--tool", &tool(donor, state.path())]);
+        rebuild.args(["--donor-tool", &tool(donor, state.path())]);
+        rebuild.args(["--start", &start, "--check", &node.socket_url()]);
+        let done = Run::of(&mut rebuild);
+        over.store(true, Ordering::Relaxed);
+        done
+    });
+    let done = done.exits(0);
+    assert!(
+        done.stdout.contains("and the server runs"),
+        "{}",
+        done.stdout
+    );
+    let log = fs::read_to_string(node.error_log()).unwrap().split_off(log);
+    assert!(log.contains("Receiving IST"), "{log}");
+    assert!(!log.contains("wsrep_sst_"), "{log}");
+
+    let rows = |node: &refloat_sandbox::GaleraNode| {
+        node.query("SELECT COUNT(*), MAX(id), BIT_XOR(CRC32(text)) FROM shop.t")
+            .unwrap_or_default()
+    };
+    let begun = Instant::now();
+    while rows(donor) != rows(node) {
+        assert!(begun.elapsed() < LONG, "{} {}", rows(donor), rows(node));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// The mariadb-backup of a server, as one program.
+fn tool(server: &refloat_sandbox::Instance, folder: &Path) -> String {
+    let installation = server.installation().expect("it is installed");
+    let command: Command = installation
+        .other("mariadb-backup")
+        .expect("mariadb-backup comes with it");
+    let words: Vec<String> = std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(|word| format!("'{}'", word.to_string_lossy()))
+        .collect();
+    let file = folder.join("mariadb-backup");
+    let script = format!("#!/bin/sh\nexec {} \"$@\"\n", words.join(" "));
+    fs::write(&file, script).expect("a script can be written");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&file, mode).expect("it can be made a program");
+    path(&file)
+}

@@ -273,3 +273,12 @@ fn sessions_and_encryption_are_passed_on() {
     let error = storage.read("x", 1..2).map(drop).unwrap_err();
     assert_eq!(error.kind(), StorageErrorKind::Short, "{error}");
 }
+
+/// `make test-bucket BUCKET=s3://…` with a prefix under which nothing is.
+#[test]
+#[ignore = "takes a bucket: REFLOAT_TEST_BUCKET and the service's variables"]
+fn a_bucket_of_yours_keeps_its_promises() {
+    let url = std::env::var("REFLOAT_TEST_BUCKET").expect("REFLOAT_TEST_BUCKET is a URL");
+    let options = BucketOptions::from_variables(std::env::vars());
+    keeps_its_promises(&open(&url, &options).unwrap());
+}

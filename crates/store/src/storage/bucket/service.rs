@@ -136,7 +136,7 @@ impl HttpService for Service {
                 self.known.met.store(true, Ordering::Relaxed);
                 if answer.status().is_success() {
                     self.known.granted.store(true, Ordering::Relaxed);
-                    Ok(answer)
+                    Ok(partial(answer))
                 } else {
                     Err(refused(answer).await)
                 }
@@ -172,6 +172,17 @@ impl Service {
         let reason = deepest(&error).to_string();
         Err(HttpError::new(kind, NoCredentials { place, reason }))
     }
+}
+
+/// An answer that names the range that it has is one with a range, whatever its status: rclone
+/// says 200. The crate compares the range with the one that was asked for.
+fn partial(mut answer: HttpResponse) -> HttpResponse {
+    if answer.headers().contains_key("content-range")
+        && let Ok(status) = 206.try_into()
+    {
+        *answer.status_mut() = status;
+    }
+    answer
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -61,10 +61,7 @@ impl Inner {
             let asked = self.runtime().block_on(self.unfinished(s3, &after));
             let page = match asked {
                 Ok(page) => page,
-                // The bucket's own rules are what is left: see docs/design/repository.md.
-                Err(error) if refusal(&*error).is_some_and(Refusal::is_of_request) => {
-                    return Ok(removed);
-                }
+                Err(error) if refusal(&*error).is_some_and(lists_nothing) => return Ok(removed),
                 Err(error) => return Err(self.names.failed("", "listing unfinished", &*error)),
             };
             for begun in &page.uploads {
@@ -118,6 +115,12 @@ impl Inner {
 
 fn refusal<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Refusal> {
     find::<Refusal>(error)
+}
+
+/// Whether the service has no such list, or nothing for it, which rclone calls an error. Where it
+/// has none, the bucket's own rules are what is left: see docs/design/repository.md.
+fn lists_nothing(refusal: &Refusal) -> bool {
+    refusal.is_of_request() || refusal.code == "NoSuchUpload"
 }
 
 /// A value of a query, for a signature: all but what no rule encodes.

@@ -326,8 +326,13 @@ impl Storage for Bucket {
             return Ok(());
         };
         let error = self.inner.explained(name, "deleting", &error);
-        // Some services mind what is not there.
-        if error.kind() == StorageErrorKind::NotFound && self.inner.service.has_granted() {
+        // Some services mind what is not there, each in its own way.
+        let is_gone = |found: StorageError| found.kind() == StorageErrorKind::NotFound;
+        let may_be = matches!(
+            error.kind(),
+            StorageErrorKind::NotFound | StorageErrorKind::Other
+        );
+        if may_be && self.size(name).is_err_and(is_gone) && self.inner.service.has_granted() {
             return Ok(());
         }
         Err(error)

@@ -162,7 +162,9 @@ fn old_unfinished_objects_are_swept() {
     assert_eq!(left, ["base/d"]);
     assert_eq!(own.sweep().unwrap(), 0);
     // Whose upload was swept learns of it.
-    let [first, _, last] = uploads;
+    let [first, mut second, last] = uploads;
+    second.write_all(&bytes(40 * MIB, 9)).unwrap_err();
+    second.finish().unwrap_err();
     let error = first.finish().unwrap_err();
     assert!(
         error.to_string().contains("unfinished upload was removed"),

@@ -68,6 +68,8 @@ struct Parts {
     count: u64,
     flying: JoinSet<Result<u64, object_store::Error>>,
     flying_bytes: u64,
+    /// Whether one was not written. There will be no object then.
+    lost: bool,
 }
 
 impl BucketUpload {
@@ -142,6 +144,7 @@ impl BucketUpload {
             count: 0,
             flying: JoinSet::new(),
             flying_bytes: 0,
+            lost: false,
         })
     }
 
@@ -164,6 +167,12 @@ impl BucketUpload {
     fn complete(&mut self, mut parts: Parts) -> Result<(), StorageError> {
         let bucket = Arc::clone(&self.bucket);
         let runtime = bucket.runtime();
+        if parts.lost {
+            let lost = StorageErrorKind::Lost;
+            self.parts = Some(parts);
+            let url = &bucket.names.url;
+            return Err(StorageError::new(url, &self.name, "completing", lost));
+        }
         let send_rest = |upload: &mut Self, parts: &mut Parts| {
             if !upload.part.is_empty() {
                 upload.send_part(parts)?;
@@ -267,9 +276,13 @@ impl BucketUpload {
 impl Parts {
     /// Waits for one part.
     async fn land(&mut self) -> Result<(), object_store::Error> {
-        if let Some(landed) = self.flying.join_next().await {
-            self.flying_bytes -= landed??;
-        }
+        let Some(landed) = self.flying.join_next().await else {
+            self.flying_bytes = 0;
+            return Ok(());
+        };
+        let size = landed.map_err(object_store::Error::from).flatten();
+        self.lost |= size.is_err();
+        self.flying_bytes -= size?;
         Ok(())
     }
 }
@@ -282,6 +295,12 @@ impl Write for BucketUpload {
         }
         let size = self.part_size() as usize;
         let count = bytes.len().min(size - self.part.len());
+        let needed = self.part.len() + count;
+        if needed > self.part.capacity() {
+            // The vector itself would take more than a part.
+            let room = size.min(needed.max(2 * self.part.capacity()));
+            self.part.reserve_exact(room - self.part.len());
+        }
         self.part.extend_from_slice(&bytes[..count]);
         Ok(count)
     }

@@ -39,7 +39,8 @@ pub struct Object {
 /// What to do if an object of that name is there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
-    /// Leave it and fail. Of several writers at the same time, one succeeds.
+    /// Leave it and fail. Of several writers at the same time, one succeeds; where a storage cannot
+    /// decide that, its own type says so.
     Keep,
     /// Replace it when the new one is complete.
     Replace,

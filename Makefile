@@ -45,7 +45,7 @@ test: toolchain servers ## Run every test but the slow ones, on real servers
 
 .PHONY: test-slow
 test-slow: toolchain servers ## Run the slow tests too: big volumes, long faults
-	REFLOAT_KINDS=all $(CARGO) test --locked --workspace -- --include-ignored --skip a_provider_that_can_freeze
+	REFLOAT_KINDS=all $(CARGO) test --locked --workspace -- --include-ignored --skip a_provider_that_can_freeze --skip a_bucket_of_yours
 	$(CARGO) build --release --locked -p refloat
 	bench/aborted/run --runs 20
 	bench/aborted/run --runs 20 --server mariadb-11.8
@@ -60,6 +60,11 @@ test-random: toolchain servers ## Compare 51,000 dumps put together at random wi
 test-freeze: toolchain servers ## Run what needs a provider that no package brings: PROVIDER=FILE (docs/design/cluster.md)
 	@test -f "$(PROVIDER)" || { echo "make: PROVIDER=FILE names a libgalera_smm.so that has gcache.freeze_purge_at_seqno" >&2; exit 2; }
 	REFLOAT_FREEZING_PROVIDER=$(abspath $(PROVIDER)) $(CARGO) test --locked --workspace --test=maintain -- --include-ignored a_provider_that_can_freeze
+
+.PHONY: test-bucket
+test-bucket: toolchain ## Ask a bucket of yours what is asked of every storage: BUCKET=s3://bucket/prefix, and AWS_* or the like set
+	@test -n "$(BUCKET)" || { echo "make: BUCKET=URL names a bucket with a prefix under which nothing is" >&2; exit 2; }
+	REFLOAT_TEST_BUCKET=$(BUCKET) $(CARGO) test --locked -p refloat-store --test=storage -- --include-ignored a_bucket_of_yours
 
 .PHONY: bench
 bench: build servers ## Measure the scanner, and loads beside what people use today (takes a while)

@@ -9,15 +9,19 @@
 //! does not begin with a dot ([`check_name`]). So every storage can hold every name, and none leads
 //! out of it.
 
+mod bucket;
 mod error;
 mod local;
+mod open;
 mod resumed;
 
 use std::io::{Read, Write};
 use std::ops::Range;
 
+pub use bucket::{Bucket, BucketKind, BucketOptions};
 pub use error::{StorageError, StorageErrorKind};
 pub use local::LocalFolder;
+pub use open::open;
 pub use resumed::{Patience, read_whole, reader};
 
 /// Longest name of an object, in bytes. S3 takes 1024 with the prefix.
@@ -35,7 +39,8 @@ pub struct Object {
 /// What to do if an object of that name is there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
-    /// Leave it and fail. Of several writers at the same time, one succeeds.
+    /// Leave it and fail. Of several writers at the same time, one succeeds; where a storage cannot
+    /// decide that, its own type says so.
     Keep,
     /// Replace it when the new one is complete.
     Replace,

@@ -20,6 +20,8 @@ pub enum StorageErrorKind {
     Short,
     /// The connection or the service failed; another attempt may succeed.
     Lost,
+    /// No storage is known that has a URL of this kind.
+    Scheme,
     /// Anything else; another attempt would fail as well.
     Other,
 }
@@ -48,6 +50,20 @@ impl StorageError {
         }
     }
 
+    /// An error in words of its own.
+    pub(super) fn saying(
+        url: &str,
+        name: &str,
+        doing: &'static str,
+        kind: StorageErrorKind,
+        reason: String,
+    ) -> Self {
+        Self {
+            source: Some(reason.into()),
+            ..Self::new(url, name, doing, kind)
+        }
+    }
+
     /// An error of the operating system, or the one that [`StorageError::into_io`] has packed.
     pub fn from_io(url: &str, name: &str, doing: &'static str, source: io::Error) -> Self {
         let kind = kind_of(&source);
@@ -70,6 +86,7 @@ impl StorageError {
             StorageErrorKind::Name => io::ErrorKind::InvalidFilename,
             StorageErrorKind::Short => io::ErrorKind::UnexpectedEof,
             StorageErrorKind::Lost => io::ErrorKind::ConnectionAborted,
+            StorageErrorKind::Scheme => io::ErrorKind::Unsupported,
             StorageErrorKind::Other => io::ErrorKind::Other,
         };
         io::Error::new(kind, self)
@@ -122,6 +139,7 @@ fn reason(
         StorageErrorKind::Name => "no storage can hold an object of this name",
         StorageErrorKind::Short => "it is too short",
         StorageErrorKind::Lost => "the connection was lost",
+        StorageErrorKind::Scheme => "no storage has a URL of this kind",
         StorageErrorKind::Other => "it failed",
     }
     .to_owned()

@@ -1,20 +1,24 @@
-//! What every storage promises, asked of each kind.
+//! What every storage promises, asked of one that holds nothing yet.
 
 use std::io::{Read, Write};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use refloat_store::storage::{
-    Existing, LocalFolder, Object, Patience, Storage, StorageError, StorageErrorKind, Upload,
-    read_whole, reader, write_whole,
+    Existing, Object, Patience, Storage, StorageError, StorageErrorKind, Upload, read_whole,
+    reader, write_whole,
+};
+
+pub const QUICK: Patience = Patience {
+    attempts: 3,
+    wait: Duration::from_millis(1),
 };
 
 const SMALL: u64 = 1 << 20;
 
 /// Bytes that differ at every place, so that none can stand for another.
-fn bytes(count: usize, seed: u32) -> Vec<u8> {
+pub fn bytes(count: usize, seed: u32) -> Vec<u8> {
     let mut state = seed | 1;
     (0..count)
         .map(|_| {
@@ -26,7 +30,7 @@ fn bytes(count: usize, seed: u32) -> Vec<u8> {
         .collect()
 }
 
-fn read_range(storage: &Arc<dyn Storage>, name: &str, range: Range<u64>) -> Vec<u8> {
+pub fn read_range(storage: &Arc<dyn Storage>, name: &str, range: Range<u64>) -> Vec<u8> {
     let mut found = Vec::new();
     reader(storage, name, range, Patience::default())
         .read_to_end(&mut found)
@@ -34,13 +38,13 @@ fn read_range(storage: &Arc<dyn Storage>, name: &str, range: Range<u64>) -> Vec<
     found
 }
 
-fn names(storage: &Arc<dyn Storage>, prefix: &str) -> Vec<String> {
+pub fn names(storage: &Arc<dyn Storage>, prefix: &str) -> Vec<String> {
     let objects = storage.list(prefix).unwrap();
     objects.into_iter().map(|object| object.name).collect()
 }
 
 /// All of it, for a storage that holds nothing yet.
-fn keeps_its_promises(storage: &Arc<dyn Storage>) {
+pub fn keeps_its_promises(storage: &Arc<dyn Storage>) {
     holds_what_was_written(storage);
     shows_only_what_is_complete(storage);
     replaces_only_when_told(storage);
@@ -175,126 +179,5 @@ fn refuses_names(storage: &Arc<dyn Storage>) {
             storage.delete(name).map_err(kind),
             Err(StorageErrorKind::Name)
         );
-    }
-}
-
-#[test]
-fn a_folder_keeps_its_promises() {
-    let folder = tempfile::tempdir().unwrap();
-    let root = folder.path().join("not/there/yet");
-    let storage: Arc<dyn Storage> = Arc::new(LocalFolder::new(&root));
-    keeps_its_promises(&storage);
-    // Nothing is left, not even unfinished.
-    assert_eq!(std::fs::read_dir(&root).unwrap().count(), 0);
-}
-
-#[test]
-fn a_folder_is_swept_of_old_remains_only() {
-    let folder = tempfile::tempdir().unwrap();
-    let storage = LocalFolder::new(folder.path());
-    write_whole(&storage, "kept", b"kept", Existing::Keep).unwrap();
-    let old = folder.path().join(".unfinished-1-0");
-    std::fs::write(&old, b"half").unwrap();
-    let then = std::time::SystemTime::now() - Duration::from_secs(25 * 3600);
-    for file in [&old, &folder.path().join("kept")] {
-        let file = std::fs::File::options().write(true).open(file).unwrap();
-        file.set_modified(then).unwrap();
-    }
-    std::fs::write(folder.path().join(".unfinished-1-1"), b"half").unwrap();
-    assert_eq!(storage.sweep().unwrap(), 1);
-    assert!(!old.exists());
-    assert!(folder.path().join(".unfinished-1-1").exists());
-    assert_eq!(storage.list("").unwrap().len(), 1);
-}
-
-const QUICK: Patience = Patience {
-    attempts: 3,
-    wait: Duration::from_millis(1),
-};
-
-/// A storage whose connections bring few bytes each.
-struct Unsteady {
-    inner: LocalFolder,
-    /// Bytes of each connection.
-    bytes: u64,
-    /// Whether a connection ends as if all was there.
-    clean: bool,
-    opened: AtomicU64,
-}
-
-impl Storage for Unsteady {
-    fn url(&self) -> &str {
-        self.inner.url()
-    }
-
-    fn list(&self, prefix: &str) -> Result<Vec<Object>, StorageError> {
-        self.inner.list(prefix)
-    }
-
-    fn size(&self, name: &str) -> Result<u64, StorageError> {
-        self.inner.size(name)
-    }
-
-    fn read(&self, name: &str, range: Range<u64>) -> Result<Box<dyn Read + Send>, StorageError> {
-        self.opened.fetch_add(1, Ordering::Relaxed);
-        let whole = self.inner.read(name, range)?;
-        let some = whole.take(self.bytes);
-        if self.clean {
-            return Ok(Box::new(some));
-        }
-        Ok(Box::new(some.chain(Broken)))
-    }
-
-    fn create(&self, name: &str, existing: Existing) -> Result<Box<dyn Upload>, StorageError> {
-        self.inner.create(name, existing)
-    }
-
-    fn delete(&self, name: &str) -> Result<(), StorageError> {
-        self.inner.delete(name)
-    }
-
-    fn sweep(&self) -> Result<u64, StorageError> {
-        self.inner.sweep()
-    }
-
-    fn transfers(&self) -> usize {
-        self.inner.transfers()
-    }
-}
-
-struct Broken;
-
-impl Read for Broken {
-    fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
-        Err(std::io::ErrorKind::ConnectionReset.into())
-    }
-}
-
-#[test]
-fn a_read_goes_on_where_a_connection_ended() {
-    let folder = tempfile::tempdir().unwrap();
-    let content = bytes(10_000, 4);
-    for clean in [true, false] {
-        let unsteady = |bytes| {
-            Arc::new(Unsteady {
-                inner: LocalFolder::new(folder.path()),
-                bytes,
-                clean,
-                opened: AtomicU64::new(0),
-            })
-        };
-        let some = unsteady(999);
-        write_whole(&*some, "x", &content, Existing::Replace).unwrap();
-        let storage: Arc<dyn Storage> = Arc::clone(&some) as Arc<dyn Storage>;
-        let mut found = Vec::new();
-        let mut whole = reader(&storage, "x", 0..10_000, QUICK);
-        whole.read_to_end(&mut found).unwrap();
-        assert!(found == content, "clean: {clean}");
-        assert_eq!(some.opened.load(Ordering::Relaxed), 11);
-        // Connections that bring nothing are not tried for ever, and are no end.
-        let storage: Arc<dyn Storage> = unsteady(0);
-        let mut whole = reader(&storage, "x", 0..10_000, QUICK);
-        let error = whole.read_to_end(&mut found).unwrap_err();
-        assert!(error.to_string().contains("reading \"x\""), "{error}");
     }
 }

@@ -1,0 +1,305 @@
+//! An S3 server on this machine, for one test: the files of s3s-fs behind its HTTP, with what it
+//! lacks or does differently from Amazon's.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use refloat_store::storage::BucketOptions;
+use s3s::auth::SimpleAuth;
+use s3s::dto::{
+    AbortMultipartUploadInput, AbortMultipartUploadOutput, CompleteMultipartUploadInput,
+    CompleteMultipartUploadOutput, CreateMultipartUploadInput, CreateMultipartUploadOutput,
+    DeleteObjectInput, DeleteObjectOutput, GetObjectInput, GetObjectOutput, HeadObjectInput,
+    HeadObjectOutput, ListMultipartUploadsInput, ListMultipartUploadsOutput, ListObjectsV2Input,
+    ListObjectsV2Output, MultipartUpload, PutObjectInput, PutObjectOutput, UploadPartInput,
+    UploadPartOutput,
+};
+use s3s::service::S3ServiceBuilder;
+use s3s::{S3, S3Request, S3Response, S3Result, s3_error};
+use s3s_fs::FileSystem;
+use tempfile::TempDir;
+
+pub const KEY: &str = "the-key";
+pub const SECRET: &str = "hush-hush";
+pub const BUCKET: &str = "bucket";
+
+/// Differences between services.
+#[derive(Clone, Copy, Default)]
+pub struct Kind {
+    /// Knows no conditional writes, and does not say so.
+    pub ignores_conditions: bool,
+    /// Does not list what was begun.
+    pub lists_nothing_begun: bool,
+    /// Everything was begun a day and an hour ago.
+    pub began_long_ago: bool,
+}
+
+/// Ends when it is dropped.
+pub struct Server {
+    pub port: u16,
+    pub seen: Arc<Seen>,
+    folder: TempDir,
+    /// `None` while it is dropped.
+    runtime: Option<tokio::runtime::Runtime>,
+}
+
+/// What the server has seen.
+#[derive(Default)]
+pub struct Seen {
+    /// Objects that were begun and neither finished nor aborted: key by number.
+    pub begun: Mutex<HashMap<String, String>>,
+    /// Parts that arrive now, and the most at one time.
+    pub arriving: AtomicUsize,
+    pub most: AtomicUsize,
+    /// Sizes of the parts that have arrived.
+    pub sizes: Mutex<Vec<i64>>,
+    /// What the last object was to be encrypted with, and the session it was sent in.
+    pub encryption: Mutex<Option<String>>,
+    pub session: Mutex<Option<String>>,
+}
+
+impl Server {
+    pub fn start(kind: Kind) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join(BUCKET)).unwrap();
+        let seen = Arc::new(Seen::default());
+        let files = Files {
+            inner: FileSystem::new(folder.path()).unwrap(),
+            root: folder.path().to_owned(),
+            kind,
+            seen: Arc::clone(&seen),
+        };
+        let mut service = S3ServiceBuilder::new(files);
+        service.set_auth(SimpleAuth::from_single(KEY, SECRET));
+        let service = service.build();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        let address = ("127.0.0.1", 0);
+        let listener = runtime
+            .block_on(tokio::net::TcpListener::bind(address))
+            .unwrap();
+        let port = listener.local_addr().unwrap().port();
+        runtime.spawn(async move {
+            loop {
+                let (connection, _) = listener.accept().await.unwrap();
+                let service = service.clone();
+                tokio::spawn(async move {
+                    let http = Builder::new(TokioExecutor::new());
+                    let _ = http
+                        .serve_connection(TokioIo::new(connection), service)
+                        .await;
+                });
+            }
+        });
+        Self {
+            port,
+            seen,
+            folder,
+            runtime: Some(runtime),
+        }
+    }
+
+    /// What opens a bucket of it, at this port: the server's own, or that of a proxy.
+    pub fn options(port: u16) -> BucketOptions {
+        BucketOptions::default()
+            .with("aws_endpoint_url", &format!("http://127.0.0.1:{port}"))
+            .with("aws_access_key_id", KEY)
+            .with("aws_secret_access_key", SECRET)
+    }
+
+    /// Where the files of the bucket's objects are.
+    pub fn files(&self) -> PathBuf {
+        self.folder.path().join(BUCKET)
+    }
+
+    /// Parts of objects that are not finished.
+    pub fn parts(&self) -> usize {
+        let entries = std::fs::read_dir(self.folder.path()).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name());
+        names
+            .filter(|name| {
+                let name = name.to_string_lossy();
+                name.starts_with(".upload_id-") && name.ends_with(".part")
+            })
+            .count()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_timeout(Duration::from_secs(10));
+        }
+    }
+}
+
+struct Files {
+    inner: FileSystem,
+    root: PathBuf,
+    kind: Kind,
+    seen: Arc<Seen>,
+}
+
+type Answer<T> = S3Result<S3Response<T>>;
+
+impl Files {
+    fn is_bucket(&self, bucket: &str) -> S3Result<()> {
+        if !self.root.join(bucket).is_dir() {
+            return Err(s3_error!(NoSuchBucket));
+        }
+        Ok(())
+    }
+
+    /// A folder is no object.
+    fn is_object(&self, bucket: &str, key: &str) -> S3Result<()> {
+        self.is_bucket(bucket)?;
+        if self.root.join(bucket).join(key).is_dir() {
+            return Err(s3_error!(NoSuchKey));
+        }
+        Ok(())
+    }
+
+    fn was_begun(&self, id: &str) -> S3Result<()> {
+        if self.seen.begun.lock().unwrap().contains_key(id) {
+            return Ok(());
+        }
+        Err(s3_error!(NoSuchUpload))
+    }
+}
+
+#[async_trait::async_trait]
+impl S3 for Files {
+    async fn put_object(&self, mut req: S3Request<PutObjectInput>) -> Answer<PutObjectOutput> {
+        if self.kind.ignores_conditions {
+            req.input.if_none_match = None;
+        }
+        let encryption = req.input.server_side_encryption.take();
+        *self.seen.encryption.lock().unwrap() = encryption.map(|word| word.as_str().to_owned());
+        let session = req.headers.get("x-amz-security-token");
+        let session = session.map(|token| token.to_str().unwrap().to_owned());
+        *self.seen.session.lock().unwrap() = session;
+        self.is_bucket(&req.input.bucket)?;
+        self.inner.put_object(req).await
+    }
+
+    async fn get_object(&self, req: S3Request<GetObjectInput>) -> Answer<GetObjectOutput> {
+        self.is_object(&req.input.bucket, &req.input.key)?;
+        self.inner.get_object(req).await
+    }
+
+    async fn head_object(&self, req: S3Request<HeadObjectInput>) -> Answer<HeadObjectOutput> {
+        self.is_object(&req.input.bucket, &req.input.key)?;
+        self.inner.head_object(req).await
+    }
+
+    async fn delete_object(&self, req: S3Request<DeleteObjectInput>) -> Answer<DeleteObjectOutput> {
+        self.is_bucket(&req.input.bucket)?;
+        self.inner.delete_object(req).await
+    }
+
+    async fn list_objects_v2(
+        &self,
+        req: S3Request<ListObjectsV2Input>,
+    ) -> Answer<ListObjectsV2Output> {
+        self.inner.list_objects_v2(req).await
+    }
+
+    async fn create_multipart_upload(
+        &self,
+        req: S3Request<CreateMultipartUploadInput>,
+    ) -> Answer<CreateMultipartUploadOutput> {
+        self.is_bucket(&req.input.bucket)?;
+        let key = req.input.key.clone();
+        let answer = self.inner.create_multipart_upload(req).await?;
+        let id = answer.output.upload_id.clone().unwrap();
+        self.seen.begun.lock().unwrap().insert(id, key);
+        Ok(answer)
+    }
+
+    async fn upload_part(&self, req: S3Request<UploadPartInput>) -> Answer<UploadPartOutput> {
+        self.was_begun(&req.input.upload_id)?;
+        let now = self.seen.arriving.fetch_add(1, Ordering::SeqCst) + 1;
+        self.seen.most.fetch_max(now, Ordering::SeqCst);
+        let size = req.input.content_length.unwrap_or_default();
+        let answer = self.inner.upload_part(req).await;
+        self.seen.arriving.fetch_sub(1, Ordering::SeqCst);
+        self.seen.sizes.lock().unwrap().push(size);
+        answer
+    }
+
+    async fn complete_multipart_upload(
+        &self,
+        mut req: S3Request<CompleteMultipartUploadInput>,
+    ) -> Answer<CompleteMultipartUploadOutput> {
+        let id = req.input.upload_id.clone();
+        self.was_begun(&id)?;
+        if self.kind.ignores_conditions {
+            req.input.if_none_match = None;
+        }
+        let answer = self.inner.complete_multipart_upload(req).await?;
+        self.seen.begun.lock().unwrap().remove(&id);
+        Ok(answer)
+    }
+
+    async fn abort_multipart_upload(
+        &self,
+        req: S3Request<AbortMultipartUploadInput>,
+    ) -> Answer<AbortMultipartUploadOutput> {
+        let id = req.input.upload_id.clone();
+        self.was_begun(&id)?;
+        let answer = self.inner.abort_multipart_upload(req).await?;
+        self.seen.begun.lock().unwrap().remove(&id);
+        Ok(answer)
+    }
+
+    /// One in each page, as if there were thousands.
+    async fn list_multipart_uploads(
+        &self,
+        req: S3Request<ListMultipartUploadsInput>,
+    ) -> Answer<ListMultipartUploadsOutput> {
+        if self.kind.lists_nothing_begun {
+            return Err(s3_error!(NotImplemented));
+        }
+        let age = if self.kind.began_long_ago {
+            25 * 3600
+        } else {
+            0
+        };
+        let initiated = SystemTime::now() - Duration::from_secs(age);
+        let prefix = req.input.prefix.unwrap_or_default();
+        let after = (
+            req.input.key_marker.unwrap_or_default(),
+            req.input.upload_id_marker.unwrap_or_default(),
+        );
+        let mut begun: Vec<(String, String)> = {
+            let begun = self.seen.begun.lock().unwrap();
+            let swapped = begun.iter().map(|(id, key)| (key.clone(), id.clone()));
+            swapped
+                .filter(|upload| upload.0.starts_with(&prefix) && *upload > after)
+                .collect()
+        };
+        begun.sort();
+        let next = begun.first().cloned();
+        let upload = next.clone().map(|(key, id)| MultipartUpload {
+            key: Some(key),
+            upload_id: Some(id),
+            initiated: Some(initiated.into()),
+            ..MultipartUpload::default()
+        });
+        Ok(S3Response::new(ListMultipartUploadsOutput {
+            is_truncated: Some(begun.len() > 1),
+            next_key_marker: next.clone().map(|next| next.0),
+            next_upload_id_marker: next.map(|next| next.1),
+            uploads: Some(upload.into_iter().collect()),
+            ..ListMultipartUploadsOutput::default()
+        }))
+    }
+}

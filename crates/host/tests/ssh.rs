@@ -63,6 +63,25 @@ impl Place {
     }
 }
 
+/// The SFTP server without an sshd, with these options. Its log is the file `log` of the folder,
+/// the storage is the folder `place` in it.
+fn without_ssh(options: &str) -> (tempfile::TempDir, Arc<dyn Storage>) {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    let script = format!("exec /usr/lib/openssh/sftp-server -e {options} 2>>{at}/log");
+    let program = program(folder.path(), &script);
+    let url: SshUrl = format!("ssh://machine{at}/place").parse().unwrap();
+    (folder, Arc::new(SshFolder::by(&url, &program)))
+}
+
+/// A script that runs in place of `ssh`.
+fn program(folder: &Path, script: &str) -> PathBuf {
+    let program = folder.join("ssh");
+    fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    program
+}
+
 /// The files in a folder and its folders, unfinished ones too.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -170,9 +189,7 @@ fn a_program_that_speaks_no_sftp_is_not_believed() {
     let folder = tempfile::tempdir().unwrap();
     let url: SshUrl = "ssh://machine/tmp/x".parse().unwrap();
     let says = |script: &str| {
-        let program = folder.path().join("ssh");
-        fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let program = program(folder.path(), script);
         complaint(&(Arc::new(SshFolder::by(&url, &program)) as Arc<_>))
     };
     let error = says("echo Welcome to this machine; sleep 1");
@@ -190,17 +207,10 @@ fn a_program_that_speaks_no_sftp_is_not_believed() {
 
 #[test]
 fn a_server_that_cannot_keep_the_promise_is_not_written_to() {
-    let folder = tempfile::tempdir().unwrap();
-    let program = folder.path().join("ssh");
     // The real server, without some of what it can do.
-    let script = "#!/bin/sh\nexec /usr/lib/openssh/sftp-server -P fsync,posix-rename,limits\n";
-    fs::write(&program, script).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    let root = folder.path().join("root");
-    fs::create_dir(&root).unwrap();
-    fs::write(root.join("x"), bytes(5 << 20, 1)).unwrap();
-    let url: SshUrl = format!("ssh://machine{}", root.display()).parse().unwrap();
-    let storage: Arc<dyn Storage> = Arc::new(SshFolder::by(&url, &program));
+    let (folder, storage) = without_ssh("-P fsync,posix-rename,limits");
+    fs::create_dir(folder.path().join("place")).unwrap();
+    fs::write(folder.path().join("place/x"), bytes(5 << 20, 1)).unwrap();
     let error = storage.create("y", Existing::Keep).map(drop).unwrap_err();
     let words = "lacks fsync@openssh.com, posix-rename@openssh.com";
     assert!(error.to_string().contains(words), "{error}");
@@ -209,6 +219,56 @@ fn a_server_that_cannot_keep_the_promise_is_not_written_to() {
     assert!(read_range(&storage, "x", 0..5 << 20) == bytes(5 << 20, 1));
     storage.delete("x").unwrap();
     assert_eq!(names(&storage, ""), Vec::<String>::new());
+}
+
+#[test]
+fn what_appears_and_disappears_is_synced() {
+    let (folder, storage) = without_ssh("-l VERBOSE");
+    write_whole(&*storage, "a/x", b"x", Existing::Keep).unwrap();
+    write_whole(&*storage, "a/x", b"x", Existing::Replace).unwrap();
+    storage.delete("a/x").unwrap();
+    let log = fs::read_to_string(folder.path().join("log")).unwrap();
+    let above = folder.path().display().to_string();
+    let acts = [
+        "fsync",
+        "mkdir",
+        "hardlink",
+        "posix-rename",
+        "remove",
+        "rmdir",
+    ];
+    let extra = ["name", "old", "new", "mode", "0700"];
+    let done: Vec<String> = log
+        .lines()
+        .map(|line| line.replace(&above, "").replace('"', ""))
+        .filter(|line| acts.iter().any(|act| line.starts_with(act)))
+        .map(|line| {
+            let words = line.split(' ').filter(|word| !extra.contains(word));
+            let words = words.map(|word| word.split_inclusive("unfinished").next().unwrap_or(""));
+            words.collect::<Vec<_>>().join(" ")
+        })
+        .collect();
+    let expected = [
+        "mkdir /place/a",
+        "mkdir /place",
+        "fsync ",
+        "mkdir /place/a",
+        "fsync /place",
+        "fsync /place/a/.unfinished",
+        // Whether folders can be synced is known before anything appears.
+        "fsync /place/a",
+        "hardlink /place/a/.unfinished /place/a/x",
+        "remove /place/a/.unfinished",
+        "fsync /place/a",
+        "fsync /place/a/.unfinished",
+        "fsync /place/a",
+        "posix-rename /place/a/.unfinished /place/a/x",
+        "fsync /place/a",
+        "remove /place/a/x",
+        "rmdir /place/a",
+        "fsync /place",
+    ];
+    assert_eq!(done, expected);
 }
 
 /// A large object whose first bytes are read, so that the rest is on its way.

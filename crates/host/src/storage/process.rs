@@ -58,7 +58,7 @@ impl Process {
             command.args(["-p", &port.to_string()]);
         }
         let mut child = command
-            .args(["-s", "--", url.host(), "sftp"])
+            .args(["-T", "-s", "--", url.host(), "sftp"])
             .stdin(theirs.try_clone()?)
             .stdout(theirs)
             .stderr(Stdio::piped())

@@ -254,13 +254,12 @@ pub fn delete<S: Read + Write>(
         other => other?,
     }
     let mut folder = name;
-    while let Some((next, _)) = folder.rsplit_once('/') {
-        folder = next;
-        // One that holds others stays.
-        if session.act(kind::RMDIR, &root.path(folder)).is_err() {
+    loop {
+        folder = folder.rsplit_once('/').map_or("", |(above, _)| above);
+        // The root stays, and so does a folder that holds others.
+        if folder.is_empty() || session.act(kind::RMDIR, &root.path(folder)).is_err() {
             break;
         }
-        folder = next;
     }
     sync_folder(session, &root.path(folder))
 }

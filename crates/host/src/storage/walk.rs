@@ -12,7 +12,7 @@ use super::url::Root;
 /// Folders that are read at the same time.
 const AT_ONCE: usize = 16;
 /// Entries of a listing at most. A server that sends more sends them for ever.
-const ENTRIES_MOST: usize = 10_000_000;
+const ENTRIES_MOST: usize = 2_000_000;
 
 /// A file, complete or not.
 pub struct Found {
@@ -36,6 +36,19 @@ struct Asked {
 /// Lists the files that a storage has made in a folder below the root and in its folders. A folder
 /// that is not there has none.
 pub fn walk<S: Read + Write>(
+    session: &mut Session<S>,
+    root: &Root,
+    start: &str,
+) -> io::Result<Vec<Found>> {
+    let walked = all(session, root, start);
+    if walked.is_err() {
+        // Folders are open that nobody will close.
+        session.give_up();
+    }
+    walked
+}
+
+fn all<S: Read + Write>(
     session: &mut Session<S>,
     root: &Root,
     start: &str,
@@ -82,7 +95,6 @@ pub fn walk<S: Read + Write>(
                 // No names are an entry too, or a server could send them for ever.
                 count += names.len().max(1);
                 if count > ENTRIES_MOST {
-                    session.give_up();
                     return Err(io::Error::other(format!(
                         "it lists more than {ENTRIES_MOST} entries"
                     )));
@@ -105,12 +117,7 @@ pub fn walk<S: Read + Write>(
                 }
                 handle
             }
-            (_, other) => {
-                // Folders are open that nobody will close.
-                let error = session.refused(other);
-                session.give_up();
-                return Err(error);
-            }
+            (_, other) => return Err(session.refused(other)),
         };
         let id = session.send(kind::READDIR, |request| request.bytes(&handle))?;
         asked.push_back(Asked {

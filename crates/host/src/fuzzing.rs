@@ -1,9 +1,11 @@
-//! Body of a fuzz target for text from machines. Not part of the public API.
+//! Bodies of fuzz targets for what comes from machines. Not part of the public API.
 
 use crate::control::recovered;
 use crate::grastate::GraState;
 use crate::host::{last_line, listening};
 use crate::position::Position;
+
+pub use crate::storage::fuzzing::sftp;
 
 /// Parses text that a machine may send.
 pub fn texts(bytes: &[u8]) {

@@ -17,7 +17,7 @@ const LOOK: Duration = Duration::from_secs(120);
 
 /// `ssh` never asks for a password or about a key, and gives up within seconds on a machine that
 /// does not answer.
-const SSH_OPTIONS: [&str; 4] = [
+pub(crate) const SSH_OPTIONS: [&str; 4] = [
     "-oBatchMode=yes",
     "-oConnectTimeout=5",
     "-oServerAliveInterval=5",

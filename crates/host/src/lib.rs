@@ -1,8 +1,8 @@
 //! Machines that servers run on, whether this one or one reached by `ssh`.
 //!
 //! A machine runs scripts within a time limit, shows and changes files and data directories, and
-//! starts and stops servers. The crate must not print, read the environment, connect to a server,
-//! or know what a cluster is asked to do.
+//! starts and stops servers; a folder on it keeps objects. The crate must not print, read the
+//! environment, connect to a server, or know what a cluster is asked to do.
 //!
 //! Read first: [`Host`] (a machine), [`Control`] (how a server on it is started and stopped) and
 //! [`datadir`] (what is done to a data directory).
@@ -18,6 +18,7 @@ mod log;
 pub mod place;
 mod position;
 pub mod scripts;
+pub mod storage;
 
 pub use control::{Control, ControlConfig, StartAs, StartOption};
 pub use error::{ControlError, HostError, chain, plain};

@@ -17,6 +17,7 @@ mod resumed;
 
 use std::io::{Read, Write};
 use std::ops::Range;
+use std::time::Duration;
 
 pub use bucket::{Bucket, BucketKind, BucketOptions};
 pub use error::{StorageError, StorageErrorKind};
@@ -26,6 +27,11 @@ pub use resumed::{Patience, read_whole, reader};
 
 /// Longest name of an object, in bytes. S3 takes 1024 with the prefix.
 pub const NAME_MAX: usize = 512;
+/// How the names of files begin that are not complete, in storages that are folders. No object has
+/// such a name.
+pub const UNFINISHED: &str = ".unfinished-";
+/// Unfinished files that are older belong to no running process.
+pub const UNFINISHED_FOR: Duration = Duration::from_secs(24 * 3600);
 
 /// An object that a storage holds.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -17,6 +17,7 @@ pub mod random;
 pub mod servers;
 pub mod ssh;
 pub mod stop;
+pub mod storages;
 pub mod systemd;
 
 /// Formats an error and its causes on one line.

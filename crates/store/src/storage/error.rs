@@ -28,7 +28,7 @@ pub enum StorageErrorKind {
 
 /// Why a storage did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
-#[error("{url}: {doing} {name:?}: {}", reason(*.kind, .source.as_deref()))]
+#[error("{url}: {doing}{}: {}", object(name), reason(*.kind, .source.as_deref()))]
 pub struct StorageError {
     url: String,
     name: String,
@@ -122,6 +122,14 @@ fn kind_of(error: &io::Error) -> StorageErrorKind {
         | K::NetworkDown => StorageErrorKind::Lost,
         _ => StorageErrorKind::Other,
     }
+}
+
+/// An object in a message. What concerns all of a storage names none.
+fn object(name: &str) -> String {
+    if name.is_empty() {
+        return String::new();
+    }
+    format!(" {name:?}")
 }
 
 fn reason(

@@ -6,16 +6,15 @@ use std::ops::Range;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use super::{Existing, Object, Storage, StorageError, StorageErrorKind, Upload, check_name};
+use super::{
+    Existing, Object, Storage, StorageError, StorageErrorKind, UNFINISHED, UNFINISHED_FOR, Upload,
+    check_name,
+};
 
-/// What files are called that are not complete. No object has such a name.
-const UNFINISHED: &str = ".unfinished-";
-/// Unfinished files older than this belong to no running process.
-const OLD: Duration = Duration::from_secs(24 * 3600);
 /// Several writers make a disk seek; two keep it busy while one of them syncs.
 const TRANSFERS: usize = 2;
 
@@ -193,7 +192,7 @@ impl Storage for LocalFolder {
             let last = name.rsplit('/').next().unwrap_or_default();
             let is_old = meta
                 .modified()
-                .is_ok_and(|at| now.duration_since(at).is_ok_and(|age| age > OLD));
+                .is_ok_and(|at| now.duration_since(at).is_ok_and(|age| age > UNFINISHED_FOR));
             if last.starts_with(UNFINISHED) && is_old {
                 fs::remove_file(self.root.join(&name)).map_err(self.failed(&name, "removing"))?;
                 removed += 1;

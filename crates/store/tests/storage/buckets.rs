@@ -10,7 +10,7 @@ use refloat_store::storage::{
 
 use crate::proxy::{Cut, Proxy};
 use crate::server::{BUCKET, KEY, Kind, SECRET, Server};
-use crate::suite::{bytes, keeps_its_promises, names, read_range};
+use refloat_testkit::storages::{bytes, keeps_its_promises, names, read_range};
 
 const MIB: usize = 1 << 20;
 

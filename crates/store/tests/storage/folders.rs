@@ -10,7 +10,7 @@ use refloat_store::storage::{
     Existing, LocalFolder, Object, Storage, StorageError, Upload, reader, write_whole,
 };
 
-use crate::suite::{QUICK, bytes, keeps_its_promises};
+use refloat_testkit::storages::{QUICK, bytes, keeps_its_promises};
 
 #[test]
 fn a_folder_keeps_its_promises() {

@@ -4,4 +4,3 @@ mod buckets;
 mod folders;
 mod proxy;
 mod server;
-mod suite;

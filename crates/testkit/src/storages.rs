@@ -1,4 +1,4 @@
-//! What every storage promises, asked of one that holds nothing yet.
+//! What every storage promises, asked of each kind.
 
 use std::io::{Read, Write};
 use std::ops::Range;
@@ -10,11 +10,11 @@ use refloat_store::storage::{
     reader, write_whole,
 };
 
+/// Patience for what fails soon.
 pub const QUICK: Patience = Patience {
     attempts: 3,
     wait: Duration::from_millis(1),
 };
-
 const SMALL: u64 = 1 << 20;
 
 /// Bytes that differ at every place, so that none can stand for another.
@@ -30,6 +30,10 @@ pub fn bytes(count: usize, seed: u32) -> Vec<u8> {
         .collect()
 }
 
+/// Reads some bytes of an object.
+///
+/// # Panics
+/// If they cannot be read.
 pub fn read_range(storage: &Arc<dyn Storage>, name: &str, range: Range<u64>) -> Vec<u8> {
     let mut found = Vec::new();
     reader(storage, name, range, Patience::default())
@@ -38,12 +42,19 @@ pub fn read_range(storage: &Arc<dyn Storage>, name: &str, range: Range<u64>) -> 
     found
 }
 
+/// Names of the objects that begin with `prefix`.
+///
+/// # Panics
+/// If they cannot be listed.
 pub fn names(storage: &Arc<dyn Storage>, prefix: &str) -> Vec<String> {
     let objects = storage.list(prefix).unwrap();
     objects.into_iter().map(|object| object.name).collect()
 }
 
-/// All of it, for a storage that holds nothing yet.
+/// Asks all of it of a storage that holds nothing yet. Nothing is left in it.
+///
+/// # Panics
+/// If the storage breaks a promise.
 pub fn keeps_its_promises(storage: &Arc<dyn Storage>) {
     holds_what_was_written(storage);
     shows_only_what_is_complete(storage);

@@ -1,0 +1,258 @@
+//! A folder on a machine that `ssh` reaches, as a storage.
+
+use std::io::{self, Cursor, Read, Write};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use refloat_store::storage::{
+    Existing, Object, Storage, StorageError, StorageErrorKind, UNFINISHED_FOR, Upload, check_name,
+};
+
+use super::packet::kind;
+use super::pool::{Lease, Pool};
+use super::publish::{Begun, begin, clock, delete};
+use super::session::flags;
+use super::transfer::Fetch;
+use super::url::{Root, SshUrl};
+use super::walk::walk;
+
+/// One connection is one cipher on one core, and on long links one window of 2 MiB.
+const TRANSFERS: usize = 4;
+
+/// Objects as files of a folder on another machine, over the SFTP server of an account there.
+///
+/// Nothing is installed there, and an account that may do nothing else is enough. The folder is
+/// made with the first object; it and the files in it are accessible to their owner only.
+pub struct SshFolder {
+    url: String,
+    root: Root,
+    pool: Arc<Pool>,
+}
+
+impl SshFolder {
+    /// The storage in this folder, which need not exist yet. Nothing is connected before it is
+    /// used.
+    pub fn new(url: &SshUrl) -> Self {
+        Self::by(url, Path::new("ssh"))
+    }
+
+    /// As [`SshFolder::new`], with this program in place of `ssh`.
+    pub fn by(url: &SshUrl, program: &Path) -> Self {
+        Self {
+            url: url.as_str().to_owned(),
+            root: url.root().clone(),
+            pool: Arc::new(Pool::new(url.clone(), program.into(), TRANSFERS)),
+        }
+    }
+
+    fn failed(&self, name: &str, doing: &'static str) -> impl FnOnce(io::Error) -> StorageError {
+        move |source| StorageError::from_io(&self.url, name, doing, source)
+    }
+}
+
+impl Storage for SshFolder {
+    fn url(&self) -> &str {
+        &self.url
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<Object>, StorageError> {
+        let start = prefix.rsplit_once('/').map_or("", |(folder, _)| folder);
+        if !start.is_empty() && check_name(&self.url, start).is_err() {
+            return Ok(Vec::new());
+        }
+        let listed = self.pool.with(|session| walk(session, &self.root, start));
+        let mut objects: Vec<Object> = listed
+            .map_err(self.failed(prefix, "listing"))?
+            .into_iter()
+            .filter(|found| found.is_complete && found.name.starts_with(prefix))
+            .map(|found| Object {
+                name: found.name,
+                size: found.size,
+            })
+            .collect();
+        objects.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(objects)
+    }
+
+    fn size(&self, name: &str) -> Result<u64, StorageError> {
+        check_name(&self.url, name)?;
+        let path = self.root.path(name);
+        let looked = self.pool.with(|session| session.look(kind::STAT, &path));
+        let found = looked.map_err(self.failed(name, "looking at"))?;
+        found
+            .size
+            .filter(|_| found.is_file() != Some(false))
+            .ok_or_else(|| {
+                StorageError::new(&self.url, name, "looking at", StorageErrorKind::NotFound)
+            })
+    }
+
+    fn read(&self, name: &str, range: Range<u64>) -> Result<Box<dyn Read + Send>, StorageError> {
+        check_name(&self.url, name)?;
+        let path = self.root.path(name);
+        let opened = self.pool.take(|session| session.open(&path, flags::READ));
+        let (handle, lease) = opened.map_err(self.failed(name, "reading"))?;
+        Ok(Box::new(SshReader {
+            transfer: Some((Fetch::new(handle, range), lease)),
+            piece: Cursor::default(),
+            url: self.url.clone(),
+            name: name.to_owned(),
+        }))
+    }
+
+    fn create(&self, name: &str, existing: Existing) -> Result<Box<dyn Upload>, StorageError> {
+        check_name(&self.url, name)?;
+        let begun = self
+            .pool
+            .take(|session| begin(session, &self.root, name, existing));
+        let transfer = begun.map_err(self.failed(name, "creating"))?;
+        Ok(Box::new(SshUpload {
+            transfer: Some(transfer),
+            existing,
+            url: self.url.clone(),
+            name: name.to_owned(),
+        }))
+    }
+
+    fn delete(&self, name: &str) -> Result<(), StorageError> {
+        check_name(&self.url, name)?;
+        let deleted = self.pool.with(|session| delete(session, &self.root, name));
+        deleted.map_err(self.failed(name, "deleting"))
+    }
+
+    fn sweep(&self) -> Result<u64, StorageError> {
+        let walked = self.pool.with(|session| walk(session, &self.root, ""));
+        let mut found = walked.map_err(self.failed("", "listing"))?;
+        found.retain(|found| !found.is_complete);
+        if found.is_empty() {
+            return Ok(0);
+        }
+        let now = self.pool.with(|session| clock(session, &self.root));
+        let now = now.map_err(self.failed("", "sweeping"))?;
+        let mut removed = 0;
+        for found in found {
+            let age = u64::from(now.saturating_sub(found.modified));
+            if age > UNFINISHED_FOR.as_secs() {
+                let path = self.root.path(&found.name);
+                let done = self.pool.with(|session| session.act(kind::REMOVE, &path));
+                done.map_err(self.failed(&found.name, "removing"))?;
+                removed += 1;
+            }
+        }
+        Ok(removed)
+    }
+
+    fn transfers(&self) -> usize {
+        TRANSFERS
+    }
+}
+
+/// A part of an object that is read.
+struct SshReader {
+    /// `None` once it has ended, so that others can use the connection.
+    transfer: Option<(Fetch, Lease)>,
+    /// What has come and is not read yet.
+    piece: Cursor<Vec<u8>>,
+    url: String,
+    name: String,
+}
+
+impl SshReader {
+    fn end(&mut self) {
+        if let Some((fetch, mut lease)) = self.transfer.take() {
+            fetch.close(&mut lease.session);
+            lease.give_back();
+        }
+    }
+}
+
+impl Read for SshReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let count = self.piece.read(buffer)?;
+            if count > 0 || buffer.is_empty() {
+                return Ok(count);
+            }
+            let Some((fetch, lease)) = &mut self.transfer else {
+                return Ok(0);
+            };
+            let next = fetch.next(&mut lease.session);
+            if fetch.is_done() || next.is_err() {
+                self.end();
+            }
+            let next = next.map_err(|source| {
+                StorageError::from_io(&self.url, &self.name, "reading", source).into_io()
+            })?;
+            self.piece = next.unwrap_or_default();
+        }
+    }
+}
+
+impl Drop for SshReader {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// An object that is written.
+struct SshUpload {
+    /// `None` once it is complete, or something of it was not written.
+    transfer: Option<(Begun, Lease)>,
+    existing: Existing,
+    url: String,
+    name: String,
+}
+
+impl SshUpload {
+    fn failed(&self, doing: &'static str, source: io::Error) -> StorageError {
+        StorageError::from_io(&self.url, &self.name, doing, source)
+    }
+
+    fn has_failed(&self, doing: &'static str) -> StorageError {
+        self.failed(doing, io::Error::other("an earlier write has failed"))
+    }
+
+    fn abandon(&mut self) {
+        if let Some((mut begun, mut lease)) = self.transfer.take() {
+            begun.abandon(&mut lease.session);
+            lease.give_back();
+        }
+    }
+}
+
+impl Write for SshUpload {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some((begun, lease)) = &mut self.transfer else {
+            return Err(self.has_failed("writing").into_io());
+        };
+        begun.write(&mut lease.session, bytes).map_err(|source| {
+            self.abandon();
+            self.failed("writing", source).into_io()
+        })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Upload for SshUpload {
+    fn finish(mut self: Box<Self>) -> Result<(), StorageError> {
+        let Some((begun, lease)) = &mut self.transfer else {
+            return Err(self.has_failed("completing"));
+        };
+        let published = begun.publish(&mut lease.session, self.existing);
+        published.map_err(|source| self.failed("completing", source))?;
+        if let Some((_, lease)) = self.transfer.take() {
+            lease.give_back();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for SshUpload {
+    fn drop(&mut self) {
+        self.abandon();
+    }
+}

@@ -1,0 +1,167 @@
+//! All files below a folder, several folders at the same time.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+
+use refloat_store::storage::{UNFINISHED, check_name};
+
+use super::packet::{Answer, Attributes, code, kind};
+use super::session::Session;
+use super::url::Root;
+
+/// Folders that are read at the same time.
+const AT_ONCE: usize = 16;
+/// Entries of a listing at most. A server that sends more sends them for ever.
+const ENTRIES_MOST: usize = 2_000_000;
+
+/// A file, complete or not.
+pub struct Found {
+    /// Its path below the root.
+    pub name: String,
+    pub size: u64,
+    /// Seconds since 1970, by the server's clock.
+    pub modified: u32,
+    pub is_complete: bool,
+}
+
+/// A folder that is being read.
+struct Asked {
+    id: u32,
+    /// Its path below the root; empty for the root.
+    folder: String,
+    /// `None` while it is being opened.
+    handle: Option<Vec<u8>>,
+}
+
+/// Lists the files that a storage has made in a folder below the root and in its folders. A folder
+/// that is not there has none.
+pub fn walk<S: Read + Write>(
+    session: &mut Session<S>,
+    root: &Root,
+    start: &str,
+) -> io::Result<Vec<Found>> {
+    let walked = all(session, root, start);
+    if walked.is_err() {
+        // Folders are open that nobody will close.
+        session.give_up();
+    }
+    walked
+}
+
+fn all<S: Read + Write>(
+    session: &mut Session<S>,
+    root: &Root,
+    start: &str,
+) -> io::Result<Vec<Found>> {
+    let mut found = Vec::new();
+    let mut folders = vec![start.to_owned()];
+    let mut asked: VecDeque<Asked> = VecDeque::new();
+    let mut count = 0;
+    loop {
+        while asked.len() < AT_ONCE
+            && let Some(folder) = folders.pop()
+        {
+            let id = session.send(kind::OPENDIR, |request| request.bytes(root.path(&folder)))?;
+            asked.push_back(Asked {
+                id,
+                folder,
+                handle: None,
+            });
+        }
+        let Some(Asked { id, folder, handle }) = asked.pop_front() else {
+            return Ok(found);
+        };
+        let answer = session.receive(id)?;
+        let handle = match (handle, answer) {
+            (None, Answer::Handle(handle)) => handle,
+            // Another process may have removed it meanwhile.
+            (
+                None,
+                Answer::Status {
+                    code: code::NO_SUCH_FILE,
+                    ..
+                },
+            ) => continue,
+            (
+                Some(handle),
+                Answer::Status {
+                    code: code::EOF, ..
+                },
+            ) => {
+                session.close(&handle)?;
+                continue;
+            }
+            (Some(handle), Answer::Names(names)) => {
+                // No names are an entry too, or a server could send them for ever.
+                count += names.len().max(1);
+                if count > ENTRIES_MOST {
+                    return Err(io::Error::other(format!(
+                        "it lists more than {ENTRIES_MOST} entries"
+                    )));
+                }
+                for (name, attributes) in names {
+                    let Some((name, is_complete)) = ours(&folder, &name) else {
+                        continue;
+                    };
+                    let attributes = known(session, root, &name, attributes)?;
+                    if attributes.is_folder() == Some(true) {
+                        folders.push(name);
+                    } else if attributes.is_file() == Some(true) {
+                        found.push(Found {
+                            name,
+                            size: attributes.size.unwrap_or_default(),
+                            modified: attributes.modified.unwrap_or(u32::MAX),
+                            is_complete,
+                        });
+                    }
+                }
+                handle
+            }
+            (_, other) => return Err(session.refused(other)),
+        };
+        let id = session.send(kind::READDIR, |request| request.bytes(&handle))?;
+        asked.push_back(Asked {
+            id,
+            folder,
+            handle: Some(handle),
+        });
+    }
+}
+
+/// The path of an entry below the root, and whether it is a complete object or a folder of such.
+/// `None`: it is nothing that a storage has made. So no name leads out of the root.
+fn ours(folder: &str, name: &[u8]) -> Option<(String, bool)> {
+    let name = std::str::from_utf8(name).ok()?;
+    let path = if folder.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{folder}/{name}")
+    };
+    let rest = name.strip_prefix(UNFINISHED);
+    // Without its mark, an unfinished file has a name like others.
+    if name.contains('/') || check_name("", rest.unwrap_or(name)).is_err() {
+        return None;
+    }
+    (rest.is_some() || check_name("", &path).is_ok()).then_some((path, rest.is_none()))
+}
+
+/// Attributes with those that are needed. A server need not send them with a name.
+fn known<S: Read + Write>(
+    session: &mut Session<S>,
+    root: &Root,
+    name: &str,
+    attributes: Attributes,
+) -> io::Result<Attributes> {
+    let Attributes {
+        size: Some(_),
+        mode: Some(_),
+        modified: Some(_),
+    } = attributes
+    else {
+        return match session.look(kind::LSTAT, &root.path(name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Attributes::default()),
+            looked => looked,
+        };
+    };
+    Ok(attributes)
+}

@@ -230,7 +230,7 @@ pub(crate) fn fill(folder: &Folder, data: &Path, user: Option<&ServerUser>) -> R
     for part in [folder.data(), folder.run(), folder.temporary()] {
         files::make_new_folder(&part)?;
         if let Some(user) = user {
-            user.own(&part)?;
+            user.make_owner_of(&part)?;
         }
     }
     copy_folder(data, &folder.data())

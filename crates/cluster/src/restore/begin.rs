@@ -100,7 +100,7 @@ impl Restore<'_> {
                 }
                 Seen::Coming => {}
             }
-            joining.tell(&self.run.events);
+            joining.report(&self.run.events);
             self.pause(STEP)?;
         };
         let old = state.nodes.iter().filter_map(|node| node.left.as_ref());

@@ -6,7 +6,7 @@ mod json_types;
 mod mutations;
 mod numbers;
 mod others;
-mod own;
+mod own_tables;
 mod support;
 mod vendors;
 

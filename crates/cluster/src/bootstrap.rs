@@ -229,7 +229,7 @@ impl Bootstrapping<'_> {
                     node: plan.node.clone(),
                 });
             }
-            joining.tell(&self.run.events);
+            joining.report(&self.run.events);
             std::thread::sleep(POLL);
         }
     }

@@ -16,7 +16,7 @@ use crate::view::ClusterView;
 use crate::work::{OpenWork, WorkKind};
 
 /// Claim of a restore, in the data directory of the chosen node.
-const CLAIM: &str = "refloat-restore.json";
+const RESTORED: &str = "refloat-restore.json";
 /// Claim of a maintenance, in the data directory of the maintained node.
 const MAINTAINED: &str = "refloat-maintain.json";
 
@@ -33,15 +33,10 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// The claim of a restore, in this data directory.
-    pub fn path(datadir: &Path) -> PathBuf {
-        datadir.join(CLAIM)
-    }
-
-    /// The claim of either kind of work, in this data directory.
-    pub fn path_of(kind: WorkKind, datadir: &Path) -> PathBuf {
+    /// The claim of this kind of work, in this data directory.
+    pub fn path(kind: WorkKind, datadir: &Path) -> PathBuf {
         datadir.join(match kind {
-            WorkKind::Restore => CLAIM,
+            WorkKind::Restore => RESTORED,
             WorkKind::Maintenance => MAINTAINED,
         })
     }
@@ -86,17 +81,10 @@ fn elsewhere(members: &[Member], view: &ClusterView, doing: WorkKind) -> Vec<Ref
             continue;
         };
         let datadir = member.folder_by(node.state.as_ref());
-        let (path, what, hint) = match doing {
-            WorkKind::Restore => (
-                Claim::path(&datadir),
-                "a restore of the cluster that it belongs to",
-                END_RESTORE,
-            ),
-            WorkKind::Maintenance => (
-                Claim::path_of(doing, &datadir),
-                "a maintenance of it",
-                END_MAINTENANCE,
-            ),
+        let path = Claim::path(doing, &datadir);
+        let (what, hint) = match doing {
+            WorkKind::Restore => ("a restore of the cluster that it belongs to", END_RESTORE),
+            WorkKind::Maintenance => ("a maintenance of it", END_MAINTENANCE),
         };
         let Ok(Some(claim)) = Claim::read(host, &path) else {
             continue;
@@ -146,7 +134,7 @@ impl<'a> Claimed<'a> {
     /// # Errors
     /// The file cannot be written.
     pub fn restore(host: &'a Host, datadir: &Path, run: &str) -> Result<Self, HostError> {
-        Self::say(host, Claim::path(datadir), run, true)
+        Self::write(host, Claim::path(WorkKind::Restore, datadir), run, true)
     }
 
     /// Claims a maintenance. Where no other node is told to hold write-sets, this is the only sign
@@ -155,8 +143,9 @@ impl<'a> Claimed<'a> {
     /// # Errors
     /// The file cannot be written.
     pub fn maintenance(member: &'a Member, run: &str) -> Result<Option<Self>, HostError> {
-        let said = member.host.as_ref();
-        said.map(|host| Self::say(host, member.folder().join(MAINTAINED), run, false))
+        let path = || Claim::path(WorkKind::Maintenance, &member.folder());
+        let host = member.host.as_ref();
+        host.map(|host| Self::write(host, path(), run, false))
             .transpose()
     }
 
@@ -165,7 +154,7 @@ impl<'a> Claimed<'a> {
         self.stays = false;
     }
 
-    fn say(host: &'a Host, path: PathBuf, run: &str, stays: bool) -> Result<Self, HostError> {
+    fn write(host: &'a Host, path: PathBuf, run: &str, stays: bool) -> Result<Self, HostError> {
         let claim = Claim {
             run: run.to_owned(),
             driver: Owner::this(),
@@ -196,7 +185,7 @@ pub fn open_work(members: &[Member], view: &ClusterView) -> Vec<OpenWork> {
         let Some(host) = &member.host else { continue };
         let datadir = member.folder_by(node.state.as_ref());
         for kind in [WorkKind::Restore, WorkKind::Maintenance] {
-            let Ok(Some(claim)) = Claim::read(host, &Claim::path_of(kind, &datadir)) else {
+            let Ok(Some(claim)) = Claim::read(host, &Claim::path(kind, &datadir)) else {
                 continue;
             };
             let driver = &claim.driver;

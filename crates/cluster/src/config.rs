@@ -69,7 +69,7 @@ impl ClusterFile {
     pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
         let file: Self = toml::from_str(text).map_err(|error| ConfigError::Syntax {
             path: path.to_owned(),
-            reason: said(&error, text),
+            reason: describe(&error, text),
         })?;
         file.check().map_err(|reason| ConfigError::Meaning {
             path: path.to_owned(),
@@ -118,7 +118,7 @@ impl ClusterFile {
 }
 
 /// What is wrong and where, without the line itself, which may hold a password.
-fn said(error: &toml::de::Error, text: &str) -> String {
+fn describe(error: &toml::de::Error, text: &str) -> String {
     let before = error.span().and_then(|span| text.get(..span.start));
     match before {
         Some(before) => format!(

@@ -53,7 +53,7 @@ pub fn discover(seed: &ConnectOptions) -> Result<Discovered, DiscoverError> {
             reason: "it has no wsrep_provider".to_owned(),
         });
     }
-    let said = Said::of(&mut server).map_err(failed)?;
+    let said = MemberList::of(&mut server).map_err(failed)?;
     // Each connection through a load balancer may land on another node, so its address stands for
     // none of them.
     let balancer = Entrance::look(seed)?.filter(|way| way.is_behind);
@@ -82,7 +82,7 @@ pub fn discover(seed: &ConnectOptions) -> Result<Discovered, DiscoverError> {
 
 /// What a node says about the members of its component.
 #[derive(Debug, Default)]
-struct Said {
+struct MemberList {
     /// `wsrep_cluster_state_uuid`, which tells clusters apart.
     uuid: String,
     addresses: Vec<String>,
@@ -90,7 +90,7 @@ struct Said {
     own: Option<usize>,
 }
 
-impl Said {
+impl MemberList {
     fn of(server: &mut Connection) -> Result<Self, Error> {
         let status = values(
             server,
@@ -123,7 +123,7 @@ impl Found {
 
     /// Takes a node's answer. `is_own`: the address that was asked is the node's own, and known to
     /// work.
-    fn take(&mut self, said: &Said, seed: &ConnectOptions, is_own: bool) {
+    fn take(&mut self, said: &MemberList, seed: &ConnectOptions, is_own: bool) {
         self.most = self.most.max(said.addresses.len());
         for (at, address) in said.addresses.iter().enumerate() {
             let known = host_and_port(address);
@@ -150,7 +150,7 @@ impl Found {
 
     /// Asks every named node for its list, until no list has a new name. A node that does not
     /// answer, or is in another cluster, adds nothing.
-    fn ask_all(&mut self, first: &Said, seed: &ConnectOptions) {
+    fn ask_all(&mut self, first: &MemberList, seed: &ConnectOptions) {
         let mut asked = 0;
         while asked < self.members.len() {
             let next: Vec<ConnectOptions> = self.members[asked..]
@@ -158,8 +158,8 @@ impl Found {
                 .map(|member| impatient(&member.connect))
                 .collect();
             asked = self.members.len();
-            let ask = |connect: &ConnectOptions| Said::of(&mut Connection::connect(connect)?);
-            let answers: Vec<Result<Said, Error>> = thread::scope(|scope| {
+            let ask = |connect: &ConnectOptions| MemberList::of(&mut Connection::connect(connect)?);
+            let answers: Vec<Result<MemberList, Error>> = thread::scope(|scope| {
                 let threads: Vec<_> = next
                     .iter()
                     .map(|one| scope.spawn(move || ask(one)))
@@ -197,10 +197,10 @@ mod tests {
 
     #[test]
     fn a_member_that_one_node_does_not_name_is_found_by_another() {
-        let said = |addresses: &[&str], own| Said {
+        let said = |addresses: &[&str], own| MemberList {
             addresses: addresses.iter().map(|one| (*one).to_owned()).collect(),
             own,
-            ..Said::default()
+            ..MemberList::default()
         };
         let seed = ConnectOptions {
             host: Some("balancer".to_owned()),

@@ -58,7 +58,7 @@ impl Entrance {
             source,
         };
         let mut first = Connection::connect(&impatient(address)).map_err(failed)?;
-        let Some(said) = Said::of(&mut first).map_err(failed)? else {
+        let Some(said) = Identity::of(&mut first).map_err(failed)? else {
             return Ok(None);
         };
         let mut nodes = BTreeMap::from([(said.id.clone(), said.clone())]);
@@ -73,13 +73,13 @@ impl Entrance {
             let Ok(mut next) = Connection::connect(&impatient(address)) else {
                 break;
             };
-            if let Ok(Some(other)) = Said::of(&mut next) {
+            if let Ok(Some(other)) = Identity::of(&mut next) {
                 nodes.entry(other.id.clone()).or_insert(other);
             }
             held.push(next);
         }
         drop(held);
-        let own = said.own(address);
+        let own = said.own_address(address);
         let is_behind = nodes.len() > 1 || !leads_to_itself(address, &said);
         let direct = if is_behind {
             own.clone().filter(|own| leads_to(own, &said.id))
@@ -103,7 +103,7 @@ impl Entrance {
 
 /// What a node says about itself.
 #[derive(Debug, Clone)]
-struct Said {
+struct Identity {
     /// `wsrep_gcomm_uuid`, unique to each member; `wsrep_node_name` if it is empty.
     id: String,
     name: String,
@@ -113,7 +113,7 @@ struct Said {
     port: u16,
 }
 
-impl Said {
+impl Identity {
     fn of(server: &mut Connection) -> Result<Option<Self>, Error> {
         let variables = values(
             server,
@@ -148,7 +148,7 @@ impl Said {
         }))
     }
 
-    fn own(&self, like: &ConnectOptions) -> Option<ConnectOptions> {
+    fn own_address(&self, like: &ConnectOptions) -> Option<ConnectOptions> {
         let address = self.addresses.get(self.index?)?;
         host_and_port(address).map(|place| at(like, place))
     }
@@ -176,7 +176,7 @@ fn at(like: &ConnectOptions, (host, port): (String, u16)) -> ConnectOptions {
 /// Whether an address can be the node's own. A balancer, a tunnel or a mapped port listens on
 /// another port. A balancer with the same port, on a machine of its own, shows when connections
 /// land on different nodes.
-fn leads_to_itself(address: &ConnectOptions, said: &Said) -> bool {
+fn leads_to_itself(address: &ConnectOptions, said: &Identity) -> bool {
     match address.target() {
         Target::Tcp(_, port) => port == said.port,
         Target::Unix(_) => true,
@@ -185,7 +185,7 @@ fn leads_to_itself(address: &ConnectOptions, said: &Said) -> bool {
 
 fn leads_to(address: &ConnectOptions, id: &str) -> bool {
     Connection::connect(&impatient(address))
-        .and_then(|mut server| Said::of(&mut server))
+        .and_then(|mut server| Identity::of(&mut server))
         .is_ok_and(|said| said.is_some_and(|said| said.id == id))
 }
 
@@ -193,8 +193,8 @@ fn leads_to(address: &ConnectOptions, id: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn said() -> Said {
-        Said {
+    fn identity() -> Identity {
+        Identity {
             id: "a".to_owned(),
             name: "one".to_owned(),
             cluster: "c".to_owned(),
@@ -216,12 +216,12 @@ mod tests {
             user: "app".to_owned(),
             ..ConnectOptions::default()
         };
-        let own = said().own(&like).unwrap();
+        let own = identity().own_address(&like).unwrap();
         assert_eq!(own.describe(), "app@10.0.0.1:3307");
-        let others = said().others(&like);
+        let others = identity().others(&like);
         assert_eq!(others.len(), 1);
         assert_eq!(others[0].describe(), "app@10.0.0.3:3307");
-        assert!(!leads_to_itself(&like, &said()));
-        assert!(leads_to_itself(&own, &said()));
+        assert!(!leads_to_itself(&like, &identity()));
+        assert!(leads_to_itself(&own, &identity()));
     }
 }

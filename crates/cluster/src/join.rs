@@ -94,7 +94,7 @@ impl<'a> Joining<'a> {
 
     /// Reports now and then that the node is still on its way, and whether its end could go
     /// unnoticed.
-    pub fn tell(&mut self, events: &Events) {
+    pub fn report(&mut self, events: &Events) {
         if self.told.elapsed() < TELL {
             return;
         }

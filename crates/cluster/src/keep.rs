@@ -90,7 +90,7 @@ impl Keeper<'_> {
     ///
     /// # Errors
     /// [`KeepError`]. If `written` was called, the setting may have been changed.
-    pub fn tell(
+    pub fn begin_to_keep(
         &self,
         node: &str,
         holder: &Holder,

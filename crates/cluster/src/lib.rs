@@ -54,8 +54,8 @@ pub use error::{ConfigError, DiscoverError};
 pub use history::{History, Parting, Side};
 pub use hold::{HoldPlan, HoldWish, Holder, Way, plan_hold, rolling_order};
 pub use maintain::{
-    MaintainError, MaintainLimits, MaintainPhase, MaintainState, Maintained, Maintenance,
-    STATE as MAINTAIN_STATE, Work, open_maintenance,
+    MaintainError, MaintainLimits, MaintainPhase, MaintainState, Maintained, Maintenance, Work,
+    open_maintenance,
 };
 pub use member::{Member, Observation, WantedTables};
 pub use node::{FlowControl, Gcache, Limits, LongDdl, NodeState, Queue, Role, Sst};
@@ -68,7 +68,7 @@ pub use rejoin::{
 pub use restore::{
     Driving, Estimates, Loaded, NodeProgress, OldData, PlannedNode, RESTORE_STATE, Rate, RateFrom,
     Rates, Restore, RestoreError, RestorePlan, RestoreState, RestoreStep, RestoreWay, RestoreWish,
-    Restored, RestoredNode, asked_for, differing, given_up_restore, open_restore, plan_restore,
+    Restored, RestoredNode, asked_for, differing, plan_restore, recorded_restore,
 };
 pub use verify::{NodeVerdict, Verified, VerifyNodesError, Verifying};
 pub use view::{

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use refloat_host::Host;
+use refloat_host::{Host, HostError, chain};
+use refloat_run::Refusal;
 use refloat_wire::ConnectOptions;
 
 use crate::node::NodeState;
@@ -36,18 +37,41 @@ impl Member {
     /// Data directory of a node that does not answer: as the list gives it, else as its machine's
     /// option files say, else the default.
     pub(crate) fn folder(&self) -> PathBuf {
-        let by_options = || self.option("datadir");
-        self.datadir
-            .clone()
-            .or_else(by_options)
-            .unwrap_or_else(|| DEFAULT_DATADIR.into())
+        self.known_folder()
+            .unwrap_or_else(|_| DEFAULT_DATADIR.into())
+    }
+
+    /// The same, without a guess where the list names an option file.
+    ///
+    /// # Errors
+    /// That file cannot be read, or gives no data directory. The default one may be that of another
+    /// server on the machine.
+    pub(crate) fn known_folder(&self) -> Result<PathBuf, Refusal> {
+        if let Some(folder) = &self.datadir {
+            return Ok(folder.clone());
+        }
+        let unknown = |why: String| {
+            Refusal::new(why).hint(format!("Write the datadir of {} into the list.", self.name))
+        };
+        match (self.option("datadir"), &self.defaults_file, &self.host) {
+            (Ok(Some(folder)), ..) => Ok(folder),
+            (Ok(None), Some(file), Some(host)) => Err(unknown(format!(
+                "{} on {} gives no datadir",
+                file.display(),
+                host.name()
+            ))),
+            (Err(error), Some(_), _) => Err(unknown(chain(&error))),
+            _ => Ok(DEFAULT_DATADIR.into()),
+        }
     }
 
     /// A path in the option files that its server reads.
-    fn option(&self, name: &str) -> Option<PathBuf> {
-        self.host
-            .as_ref()?
-            .option(name, self.defaults_file.as_deref())
+    fn option(&self, name: &str) -> Result<Option<PathBuf>, HostError> {
+        let file = self.defaults_file.as_deref();
+        match &self.host {
+            Some(host) => host.option(name, file),
+            None => Ok(None),
+        }
     }
 
     /// Data directory: as the list gives it, else as the server reports it, else as for a node that
@@ -59,15 +83,20 @@ impl Member {
         known.unwrap_or_else(|| self.folder())
     }
 
-    /// Error log according to the option files of its machine. They are ignored if they name
-    /// another data directory than the node's: a machine may have more than one server.
+    /// Error log according to the option files of its machine. Those that the list does not name
+    /// are ignored if they give another data directory than the node's: a machine may have more
+    /// than one server.
     pub(crate) fn log_by_options(&self) -> Option<PathBuf> {
-        let log = self.option("log-error")?;
-        let datadir = self
-            .option("datadir")
-            .unwrap_or_else(|| DEFAULT_DATADIR.into());
-        let here = self.datadir.as_ref().is_none_or(|own| *own == datadir);
-        here.then(|| datadir.join(log))
+        let option = |name| self.option(name).ok().flatten();
+        let (log, own) = (option("log-error")?, self.datadir.as_ref());
+        let default = || PathBuf::from(DEFAULT_DATADIR);
+        if self.defaults_file.is_some() {
+            let datadir = own.cloned().or_else(|| option("datadir"));
+            return Some(datadir.unwrap_or_else(default).join(log));
+        }
+        let datadir = option("datadir").unwrap_or_else(default);
+        own.is_none_or(|own| *own == datadir)
+            .then(|| datadir.join(log))
     }
 }
 
@@ -116,5 +145,49 @@ pub(crate) fn impatient(connect: &ConnectOptions) -> ConnectOptions {
         write_timeout: Some(ANSWER_TIMEOUT),
         database: None,
         ..connect.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::ask;
+
+    #[test]
+    fn a_named_option_file_without_a_data_directory_leads_to_no_guess() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("my.cnf");
+        let name = file.display().to_string();
+        let mut member = Member {
+            name: "n2".to_owned(),
+            connect: ConnectOptions::tcp("127.0.0.1", 1, "root"),
+            host: Some(Host::Local),
+            datadir: None,
+            log: None,
+            defaults_file: Some(file.clone()),
+        };
+        let unread = member.known_folder().unwrap_err();
+        assert!(
+            unread
+                .reason
+                .starts_with(&format!("cannot read {name} on this machine: "))
+        );
+        std::fs::write(&file, "[mysqld]\nlog_error=n2.err\n").unwrap();
+        let none = member.known_folder().unwrap_err();
+        assert_eq!(
+            none.reason,
+            format!("{name} on this machine gives no datadir")
+        );
+        assert_eq!(none.hint, "Write the datadir of n2 into the list.");
+        let seen = ask(&member, &Observation::default());
+        assert_eq!(seen.files_unreadable, Some(none.reason));
+        // What the list says counts, and the named file is the node's own.
+        member.datadir = Some("/srv/n2".into());
+        assert_eq!(member.known_folder().unwrap(), PathBuf::from("/srv/n2"));
+        assert_eq!(member.log_by_options(), Some("/srv/n2/n2.err".into()));
+        member.datadir = None;
+        std::fs::write(&file, "[mysqld]\ndatadir=/srv/b\nlog_error=n2.err\n").unwrap();
+        assert_eq!(member.known_folder().unwrap(), PathBuf::from("/srv/b"));
+        assert_eq!(member.log_by_options(), Some("/srv/b/n2.err".into()));
     }
 }

@@ -61,7 +61,16 @@ pub(crate) fn ask(member: &Member, how: &Observation) -> NodeView {
         Ok(state) => view.state = Some(state),
         Err(error) => view.unreachable = Some(chain(&error)),
     }
-    let datadir = member.folder_by(view.state.as_ref());
+    let datadir = match view.state {
+        Some(_) => member.folder_by(view.state.as_ref()),
+        None => match member.known_folder() {
+            Ok(datadir) => datadir,
+            Err(unknown) => {
+                view.files_unreadable = Some(unknown.reason);
+                return view;
+            }
+        },
+    };
     // A server that answers reports its position, and meanwhile its file says -1.
     if let (Some(host), true) = (
         &member.host,

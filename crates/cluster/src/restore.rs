@@ -50,7 +50,7 @@ pub use rates::{Rate, RateFrom, Rates};
 use state::FORMAT;
 pub use state::{
     Loaded, NodeProgress, RestoreError, RestoreState, RestoreStep, STATE as RESTORE_STATE,
-    given_up_restore, open_restore,
+    recorded_restore,
 };
 
 /// How often a server that starts or stops is checked.
@@ -247,7 +247,7 @@ impl Restore<'_> {
         &self,
         cluster: &str,
         plan: RestorePlan,
-        command: Option<String>,
+        command: String,
     ) -> Result<RestoreState, RunDirError> {
         let state = RestoreState {
             format: FORMAT,

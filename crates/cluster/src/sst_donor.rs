@@ -46,7 +46,7 @@ fn grants_of_any(members: &[Member]) -> Option<Grants> {
 
 /// What the server's own options say, without the donors given at its start.
 #[derive(Debug, PartialEq, Eq)]
-struct Own {
+struct OwnOptions {
     hostname: String,
     port: Option<u16>,
     donors: String,
@@ -85,7 +85,7 @@ impl Start<'_> {
     }
 
     fn write_down(&self, donors: &str) -> Result<(), String> {
-        let own = self.own(donors)?;
+        let own = self.own_options(donors)?;
         let port = match self.member.connect.target() {
             Target::Tcp(_, port) => port,
             Target::Unix(_) => own.port.unwrap_or(refloat_wire::options::DEFAULT_PORT),
@@ -132,7 +132,7 @@ impl Start<'_> {
         let now = conn.query_value(format!("SELECT @@GLOBAL.{SST_DONOR}"));
         let own = match now {
             // The value in force is the one to ignore on its command line.
-            Ok(now) => self.own(&now.unwrap_or_default()).ok(),
+            Ok(now) => self.own_options(&now.unwrap_or_default()).ok(),
             Err(error) => return left(chain(&error)),
         };
         let own = own.map(|own| own.donors);
@@ -164,7 +164,7 @@ impl Start<'_> {
     }
 
     /// The server's own options, ignoring the donors in `given`.
-    fn own(&self, given: &str) -> Result<Own, String> {
+    fn own_options(&self, given: &str) -> Result<OwnOptions, String> {
         let defaults = self.member.defaults_file.as_deref();
         let defaults = defaults.unwrap_or(Path::new("")).to_string_lossy();
         let folder = self.member.folder();
@@ -185,7 +185,7 @@ impl Start<'_> {
                 last_line(&output.stderr)
             ));
         }
-        Own::parse(&String::from_utf8_lossy(&output.stdout))
+        OwnOptions::parse(&String::from_utf8_lossy(&output.stdout))
             .ok_or_else(|| "its option files cannot be read".to_owned())
     }
 }
@@ -195,7 +195,7 @@ fn given(donor: &str) -> String {
     format!("{donor},")
 }
 
-impl Own {
+impl OwnOptions {
     fn parse(said: &str) -> Option<Self> {
         let mut lines = said.split('\n');
         Some(Self {
@@ -252,7 +252,7 @@ mod tests {
             );
             let said = Host::Local.run(&script).unwrap();
             assert!(said.status.success(), "{said:?}");
-            Own::parse(&String::from_utf8_lossy(&said.stdout)).unwrap()
+            OwnOptions::parse(&String::from_utf8_lossy(&said.stdout)).unwrap()
         };
         let none = own("[mysqld]\nport = 3333\n");
         assert_eq!((none.port, none.donors.as_str()), (Some(3333), ""));

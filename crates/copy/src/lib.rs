@@ -27,7 +27,7 @@ use refloat_source::stream::RowStream;
 use refloat_dump::DumpError;
 use refloat_load::{LoadError, LoadFailure, LoadOutcome, OpenSource};
 use refloat_verify::{Compared, Endpoint, Relation, ServerSide, VerifyFailure, VerifyOptions};
-use source::{Fed, Source};
+use source::{Source, SourceReport};
 
 /// Copies a server.
 ///
@@ -50,7 +50,7 @@ pub fn copy(options: &CopyOptions, run: &Run) -> Result<CopyOutcome, CopyFailure
         move || reading.cancel(run.reason().unwrap_or_else(stopped))
     };
     let _both = run.cancel.on_cancel(both);
-    let said: Mutex<Result<Fed, DumpError>> = Mutex::new(Ok(Fed::default()));
+    let said: Mutex<Result<SourceReport, DumpError>> = Mutex::new(Ok(SourceReport::default()));
     let say = |word| *said.lock().unwrap_or_else(PoisonError::into_inner) = word;
     let result = std::thread::scope(|scope| {
         let mut opened: Option<Arc<RowStream>> = None;
@@ -95,7 +95,7 @@ fn finish(
     run: &Run,
     mut outcome: CopyOutcome,
     result: Result<LoadOutcome, LoadFailure>,
-    said: Result<Fed, DumpError>,
+    said: Result<SourceReport, DumpError>,
 ) -> Result<CopyOutcome, CopyFailure> {
     let (load, error) = match result {
         Ok(load) => (load, None),

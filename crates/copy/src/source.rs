@@ -38,7 +38,7 @@ pub struct Source {
 
 /// What the source reports at the end.
 #[derive(Default)]
-pub struct Fed {
+pub struct SourceReport {
     pub snapshot: SnapshotInfo,
     pub read: Read,
     pub notes: Vec<String>,
@@ -136,14 +136,14 @@ impl Source {
         run: &Run,
         cancel: &Cancel,
         stream: &RowStream,
-    ) -> Result<Fed, DumpError> {
+    ) -> Result<SourceReport, DumpError> {
         let tables: Vec<TableWork> = self
             .tables()
             .map(|table| TableWork::new(table.clone(), String::new()))
             .collect();
         let mut control = self.control;
         let Some(mut snapshot) = self.snapshot else {
-            return Ok(Fed::default());
+            return Ok(SourceReport::default());
         };
         let kill = kill_on_cancel(cancel, &control);
         // Discarded: the target side reports the progress of each table. Rows written count, not
@@ -165,7 +165,7 @@ impl Source {
             let options = options.dump.read.clone();
             Box::new(ServerSide::of(control, snapshot, self.plan, options, run))
         });
-        Ok(Fed {
+        Ok(SourceReport {
             read,
             notes: tables
                 .iter()

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::HostError;
-use crate::files::word;
+use crate::files::{SERVER_RUNS, word};
 use crate::host::Host;
 
 /// A data directory, as its machine shows it.
@@ -77,6 +77,14 @@ esac
 echo "$pid"; break
 done; :"#;
 
+/// The part of a script that fails if a server works in the script's working directory.
+pub(crate) fn refuse_server_here() -> String {
+    format!(
+        "server=$({SERVER_HERE})\n\
+         [ -z \"$server\" ] || {{ echo \"$server\" >&2; exit {SERVER_RUNS}; }}"
+    )
+}
+
 /// The process of a server that has its data there, whoever started it; a server works in its data
 /// directory. `None`: there is none, or it belongs to an account whose processes cannot be seen. A
 /// server may also be run by a dynamic loader that is given by name.
@@ -138,8 +146,7 @@ pub fn remove_half_copy(host: &Host, folder: &Path, aside: &Path) -> Result<bool
          [ -e \"$aside/ibdata1\" ] && [ ! \"$aside\" -ef \"$real\" ] || exit 0\n\
          cd -- \"$real\"\n\
          [ -e ibdata1 ] || [ -d mysql ] || [ -d .sst ] || [ -e sst_in_progress ] || exit 0\n\
-         server=$({SERVER_HERE})\n\
-         [ -z \"$server\" ] || {{ echo 'a server has been started there' >&2; exit 1; }}\n\
+         {no_server}\n\
          for one in * .[!.]* ..?*; do\n\
          [ -e \"$one\" ] || [ -L \"$one\" ] || continue\n\
          case $one in\n\
@@ -151,7 +158,8 @@ pub fn remove_half_copy(host: &Host, folder: &Path, aside: &Path) -> Result<bool
          rm -rf -- \"$one\"; echo yes\n\
          done",
         real = word(folder),
-        aside = word(aside)
+        aside = word(aside),
+        no_server = refuse_server_here()
     );
     let said = host.change(&script, folder, folder.parent().unwrap_or(folder))?;
     Ok(!said.trim().is_empty())
@@ -196,6 +204,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::fixtures::something_like_a_server;
 
     #[test]
     fn a_script_that_receives_a_copy_is_found_without_its_file() {
@@ -243,22 +252,9 @@ mod tests {
         for folder in [&data, &aside] {
             fs::write(folder.join("keys.txt"), "the same").unwrap();
         }
-        let mut server = std::process::Command::new("sh");
-        server.args(["-c", "printf mariadbd >/proc/$$/comm; read -r line"]);
-        server
-            .current_dir(&data)
-            .stdin(std::process::Stdio::piped());
-        let mut server = server.spawn().unwrap();
-        while server_in(&Host::Local, &data).unwrap().is_none() {
-            std::thread::yield_now();
-        }
+        let mut server = something_like_a_server(&data);
         let error = remove_half_copy(&Host::Local, &data, &aside).unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .contains("a server has been started there"),
-            "{error}"
-        );
+        assert!(matches!(error, HostError::ServerRuns { .. }), "{error}");
         assert!(data.join("ibdata1").exists());
         drop(server.stdin.take());
         server.wait().unwrap();

@@ -34,6 +34,26 @@ pub enum HostError {
         /// The system's error text.
         reason: String,
     },
+    /// A file or folder could not be changed.
+    #[error("cannot change {path} on {host}: {reason}")]
+    Change {
+        /// Its path.
+        path: PathBuf,
+        /// Name of the machine.
+        host: String,
+        /// The system's error text.
+        reason: String,
+    },
+    /// A data directory was left as it is, because a server works there.
+    #[error("a server works in {folder} on {host} (process {process})")]
+    ServerRuns {
+        /// The data directory.
+        folder: PathBuf,
+        /// Name of the machine.
+        host: String,
+        /// The server's process.
+        process: String,
+    },
 }
 
 /// Why a node could not be started, stopped or looked at.

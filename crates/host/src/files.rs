@@ -10,6 +10,10 @@ use crate::host::Host;
 /// minutes.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
+/// Exit status of a script that has found a server where it would change something. The server's
+/// process is then its only error text.
+pub(crate) const SERVER_RUNS: i32 = 67;
+
 impl Host {
     /// Writes a small file atomically, readable by its owner only.
     ///
@@ -44,8 +48,9 @@ impl Host {
     }
 
     /// Runs a script that changes something about `path`, up to the first command that fails, and
-    /// returns its output. A shell outlives its parent if that is killed, so the next script waits
-    /// for it, by a lock on `folder`.
+    /// returns its output. [`SERVER_RUNS`] is its exit status if a server stands against it. A
+    /// shell outlives its parent if that is killed, so the next script waits for it, by a lock on
+    /// `folder`.
     pub(crate) fn change(
         &self,
         script: &str,
@@ -57,7 +62,23 @@ impl Host {
              if [ -r \"$lock\" ] && command -v flock >/dev/null; then exec 9<\"$lock\"; flock 9; fi\n{script}",
             word(folder)
         );
-        self.look(&script, path)
+        let output = self.run_for(&script, PATIENCE)?;
+        let (host, said) = (self.name().to_owned(), || {
+            plain(&String::from_utf8_lossy(&output.stderr))
+        });
+        match output.status.code() {
+            Some(0) => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+            Some(SERVER_RUNS) => Err(HostError::ServerRuns {
+                folder: path.to_owned(),
+                host,
+                process: said(),
+            }),
+            _ => Err(HostError::Change {
+                path: path.to_owned(),
+                host,
+                reason: said(),
+            }),
+        }
     }
 
     /// Runs a script about `path`, and returns its output.

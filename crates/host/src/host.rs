@@ -23,6 +23,8 @@ pub(crate) const SSH_OPTIONS: [&str; 4] = [
     "-oServerAliveInterval=5",
     "-oServerAliveCountMax=2",
 ];
+/// What messages call the option files that a server reads by itself.
+const OPTION_FILES: &str = "the option files";
 /// Exit status that says that there is no such file; `cat` does not use it.
 const NO_FILE: i32 = 66;
 
@@ -111,21 +113,23 @@ impl Host {
     }
 
     /// A path that option files of the machine give its server with this option, written with
-    /// dashes: `only` this file, else those that a server reads by itself. `None`: they give none,
-    /// or cannot be read.
-    pub fn option(&self, name: &str, only: Option<&Path>) -> Option<PathBuf> {
+    /// dashes: `only` this file, else those that a server reads by itself. `None`: they give none.
+    ///
+    /// # Errors
+    /// [`HostError`]: they cannot be read, or the machine cannot be reached.
+    pub fn option(&self, name: &str, only: Option<&Path>) -> Result<Option<PathBuf>, HostError> {
         let either = name.replace('-', "[-_]");
         let file = only.map_or_else(String::new, |file| {
             Self::word(&format!("--defaults-file={}", file.display()))
         });
         let script = format!(
-            "PATH=$PATH:/usr/sbin:/usr/local/bin; {{ my_print_defaults {file} --mysqld || my_print_defaults {file} mysqld server; }} 2>/dev/null \
-             | sed -n 's/^--{either}=//p' | tail -n 1"
+            "PATH=$PATH:/usr/sbin:/usr/local/bin; command -v my_print_defaults >/dev/null || {{ echo 'there is no my_print_defaults' >&2; exit 1; }}\n\
+             said=$(my_print_defaults {file} --mysqld 2>/dev/null || my_print_defaults {file} mysqld server) || exit 1\n\
+             printf '%s\\n' \"$said\" | sed -n 's/^--{either}=//p' | tail -n 1"
         );
-        let output = self.run(&script).ok()?;
-        let said = String::from_utf8_lossy(&output.stdout);
+        let said = self.look(&script, only.unwrap_or(Path::new(OPTION_FILES)))?;
         let said = said.trim_end_matches('\n');
-        (!said.is_empty()).then(|| PathBuf::from(said))
+        Ok((!said.is_empty()).then(|| PathBuf::from(said)))
     }
 
     /// The names in a folder, including hidden ones. `None`: it cannot be read.
@@ -322,10 +326,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("it's my.cnf");
         std::fs::write(&file, "[mysqld]\ndatadir=/srv/a\nlog_error=b.err\n").unwrap();
-        let said = |name: &str| Host::Local.option(name, Some(&file));
+        let said = |name: &str| Host::Local.option(name, Some(&file)).unwrap();
         assert_eq!(said("datadir"), Some("/srv/a".into()));
         assert_eq!(said("log-error"), Some("b.err".into()));
         assert_eq!(said("tmpdir"), None);
+        let missing = folder.path().join("no.cnf");
+        let error = Host::Local.option("datadir", Some(&missing)).unwrap_err();
+        assert!(error.to_string().contains("no.cnf"), "{error}");
     }
 
     #[test]

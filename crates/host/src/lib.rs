@@ -11,6 +11,8 @@ mod control;
 pub mod datadir;
 mod error;
 mod files;
+#[cfg(test)]
+mod fixtures;
 pub mod fuzzing;
 mod grastate;
 mod host;

@@ -36,7 +36,7 @@ impl LogMark {
     /// The last part of a log file. `None`: it cannot be read.
     pub fn tail_of(host: &Host, path: &Path) -> Option<String> {
         let word = Host::word(&path.to_string_lossy());
-        said(host, &format!("tail -c {MOST} -- {word}"))
+        output_of(host, &format!("tail -c {MOST} -- {word}"))
     }
 
     /// The last part of this log, wherever the mark is.
@@ -45,7 +45,7 @@ impl LogMark {
             Self::File { path, .. } => Self::tail_of(host, path),
             Self::Unit { unit, .. } => {
                 let unit = Host::word(unit);
-                said(
+                output_of(
                     host,
                     &format!("journalctl --unit={unit} --output=cat --no-pager | tail -c {MOST}"),
                 )
@@ -64,7 +64,7 @@ impl LogMark {
     /// The current end of the journal of a unit, or of the units that a pattern of `journalctl`
     /// matches. `None`: it cannot be read.
     pub fn journal(host: &Host, unit: &str) -> Option<Self> {
-        let since = said(host, "date +%s")?.trim().parse().ok()?;
+        let since = output_of(host, "date +%s")?.trim().parse().ok()?;
         Some(Self::Unit {
             unit: unit.to_owned(),
             since,
@@ -77,7 +77,7 @@ impl LogMark {
             Host::Local => std::fs::metadata(&path).ok()?.len(),
             Host::Ssh(_) => {
                 let word = Host::word(&path.to_string_lossy());
-                said(host, &format!("stat -c %s -- {word}"))?
+                output_of(host, &format!("stat -c %s -- {word}"))?
                     .trim()
                     .parse()
                     .ok()?
@@ -106,11 +106,11 @@ impl LogMark {
                     "from={length}; [ \"$(stat -c %s -- {word})\" -ge \"$from\" ] || from=0; \
                      tail -c +$((from + 1)) -- {word} | head -c {MOST}"
                 );
-                said(host, &script)
+                output_of(host, &script)
             }
             (Self::Unit { unit, since }, _) => {
                 let unit = Host::word(unit);
-                said(
+                output_of(
                     host,
                     &format!(
                         "journalctl --unit={unit} --since=@{since} --output=cat --no-pager | head -c {MOST}"
@@ -121,7 +121,7 @@ impl LogMark {
     }
 }
 
-fn said(host: &Host, script: &str) -> Option<String> {
+fn output_of(host: &Host, script: &str) -> Option<String> {
     let output = host.run(script).ok()?;
     output
         .status

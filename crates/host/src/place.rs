@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use crate::datadir::refuse_server_here;
 use crate::error::HostError;
 use crate::files::word;
 use crate::host::Host;
@@ -15,7 +16,8 @@ pub const NOWHERE: &str = "00000000-0000-0000-0000-000000000000";
 /// kept beside it.
 ///
 /// # Errors
-/// [`HostError`]: the machine cannot be reached, or says why not.
+/// [`HostError::ServerRuns`], because a server does not see the file and writes over it; others:
+/// the machine cannot be reached, or says why not.
 pub fn give_place_up(
     host: &Host,
     datadir: &Path,
@@ -31,7 +33,8 @@ pub fn give_place_up(
 /// cluster. The old file is kept beside it.
 ///
 /// # Errors
-/// [`HostError`]: the machine cannot be reached, or says why not.
+/// [`HostError::ServerRuns`], because a server does not see the file and writes over it; others:
+/// the machine cannot be reached, or says why not.
 pub fn give_place_back(
     host: &Host,
     datadir: &Path,
@@ -56,11 +59,12 @@ fn write_place(host: &Host, datadir: &Path, run_id: &str, text: &str) -> Result<
         Host::word(&format!("grastate.dat.refloat-{run_id}")),
     );
     let script = format!(
-        "cd -- {}\n\
+        "cd -- {}\n{}\n\
          [ -e {keep} ] || {{ cp -p -- grastate.dat .grastate.keep; sync -- .grastate.keep; mv -- .grastate.keep {keep}; }}\n\
          cp -p -- grastate.dat .grastate.new; printf %s {text} >.grastate.new; sync -- .grastate.new\n\
          mv -f -- .grastate.new grastate.dat; sync -- grastate.dat .",
-        word(datadir)
+        word(datadir),
+        refuse_server_here()
     );
     host.change(&script, datadir, datadir).map(drop)
 }
@@ -69,14 +73,16 @@ fn write_place(host: &Host, datadir: &Path, run_id: &str, text: &str) -> Result<
 /// same history.
 ///
 /// # Errors
-/// [`HostError`]: the machine cannot be reached, or says why not.
+/// [`HostError::ServerRuns`], because a server does not see the file and writes over it; others:
+/// the machine cannot be reached, or says why not.
 pub fn allow_to_begin(host: &Host, datadir: &Path) -> Result<(), HostError> {
     let script = format!(
-        "cd -- {}\n\
+        "cd -- {}\n{}\n\
          cp -p -- grastate.dat .grastate.new\n\
          {{ grep -v '^safe_to_bootstrap:' grastate.dat; echo 'safe_to_bootstrap: 1'; }} >.grastate.new; sync -- .grastate.new\n\
          mv -f -- .grastate.new grastate.dat; sync -- grastate.dat .",
-        word(datadir)
+        word(datadir),
+        refuse_server_here()
     );
     host.change(&script, datadir, datadir).map(drop)
 }
@@ -86,6 +92,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::fixtures::something_like_a_server;
     use crate::grastate::GraState;
 
     #[test]
@@ -109,5 +116,34 @@ mod tests {
         let error =
             give_place_up(&Host::Local, Path::new("/no/such"), "r1", WHY, true).unwrap_err();
         assert!(error.to_string().contains("/no/such"), "{error}");
+    }
+    #[test]
+    fn a_place_is_not_written_under_a_server() {
+        const OLD: &str = "uuid: 30ba41b5-e6ea-11f1-acb3-d71df7acd2d5\nseqno: 7\n";
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("it's data");
+        fs::create_dir(&data).unwrap();
+        fs::write(data.join("grastate.dat"), OLD).unwrap();
+        let mut server = something_like_a_server(&data);
+        let refused = [
+            give_place_up(&Host::Local, &data, "r1", "", true),
+            give_place_back(&Host::Local, &data, "r1", (NOWHERE, 7), true),
+            allow_to_begin(&Host::Local, &data),
+        ];
+        let pid = server.id();
+        drop(server.stdin.take());
+        server.wait().unwrap();
+        let text = format!(
+            "a server works in {} on this machine (process {pid})",
+            data.display()
+        );
+        for error in refused {
+            assert_eq!(error.unwrap_err().to_string(), text);
+        }
+        let names: Vec<_> = fs::read_dir(&data).unwrap().collect();
+        assert_eq!(names.len(), 1, "nothing was kept or begun: {names:?}");
+        let now = fs::read_to_string(data.join("grastate.dat")).unwrap();
+        assert_eq!(now, OLD);
+        allow_to_begin(&Host::Local, &data).unwrap();
     }
 }

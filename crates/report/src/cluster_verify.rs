@@ -26,7 +26,7 @@ pub fn ended(outcome: &Verified) -> String {
     };
     let mut page = format!("Cluster {}: {head}{how}\n", outcome.cluster);
     for node in &outcome.nodes {
-        let _ = writeln!(page, "  {}", said(node, &outcome.with));
+        let _ = writeln!(page, "  {}", verdict(node, &outcome.with));
         for name in node.differ.iter().take(SHOWN) {
             let _ = writeln!(page, "    {name}");
         }
@@ -47,7 +47,7 @@ pub fn not_told(nodes: &[&str]) -> String {
     )
 }
 
-fn said(node: &NodeVerdict, with: &str) -> String {
+fn verdict(node: &NodeVerdict, with: &str) -> String {
     let name = &node.name;
     match (node.same, &node.reason) {
         (Some(true), _) if node.checksums > 0 => format!(

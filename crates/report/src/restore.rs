@@ -287,7 +287,7 @@ mod tests {
             format: 1,
             cluster: "c".to_owned(),
             asked: String::new(),
-            command: None,
+            command: String::new(),
             plan: planned,
             step: RestoreStep::Load,
             nodes: vec![

@@ -153,6 +153,28 @@ impl RunDir {
         read_json(&self.path.join(name))
     }
 
+    /// Reads a file that records how far the run has come, and says so in its `format`. `None`:
+    /// there is none, or it has another format, because another version of this program wrote it.
+    pub fn state<T: DeserializeOwned>(
+        &self,
+        name: &str,
+        format: u32,
+    ) -> Result<Option<T>, RunDirError> {
+        if !self.has(name) {
+            return Ok(None);
+        }
+        let value: serde_json::Value = self.read(name)?;
+        if value["format"] != format {
+            return Ok(None);
+        }
+        serde_json::from_value(value)
+            .map(Some)
+            .map_err(|source| RunDirError::Json {
+                path: self.path.join(name),
+                source,
+            })
+    }
+
     /// Whether the run has a file of this name.
     pub fn has(&self, name: &str) -> bool {
         self.path.join(name).exists()
@@ -250,5 +272,32 @@ mod tests {
             .map(|e| e.unwrap().file_name())
             .collect();
         assert_eq!(names.len(), 3, "no temporary file stays: {names:?}");
+    }
+    #[test]
+    fn the_state_of_another_version_is_not_read() {
+        #[derive(Debug, PartialEq, Serialize, Deserialize)]
+        struct State {
+            format: u32,
+            seqno: u64,
+        }
+        let base = tempfile::tempdir().unwrap();
+        let run = RunDir::create(base.path(), "cluster restore").unwrap();
+        let read = || run.state::<State>("restore.json", 2);
+        assert_eq!(read().unwrap(), None);
+        run.write(
+            "restore.json",
+            &serde_json::json!({ "format": 1, "seqno": "?" }),
+        )
+        .unwrap();
+        assert_eq!(read().unwrap(), None);
+        let state = State {
+            format: 2,
+            seqno: u64::MAX,
+        };
+        run.write("restore.json", &state).unwrap();
+        assert_eq!(read().unwrap(), Some(state));
+        run.write("restore.json", &serde_json::json!({ "format": 2 }))
+            .unwrap();
+        assert!(read().unwrap_err().to_string().contains("restore.json"));
     }
 }

@@ -56,21 +56,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn seeds_and_their_beginnings_are_read_without_a_panic() {
-        let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/runs");
+    fn seeds_and_what_is_like_them() {
         let scratch = tempfile::tempdir().unwrap();
-        let mut seeds = 0;
-        for entry in std::fs::read_dir(corpus).unwrap() {
-            let mut seed = std::fs::read(entry.unwrap().path()).unwrap();
-            seeds += 1;
-            while !seed.is_empty() {
-                files(&seed, &scratch.path().join("state"));
-                let half = seed.len() / 2;
-                seed[half] ^= 0x15;
-                files(&seed, &scratch.path().join("state"));
-                seed.truncate(half);
-            }
-        }
-        assert!(seeds >= 3, "a corpus");
+        refloat_testkit::corpus::replay("runs", 3, |data| {
+            files(data, &scratch.path().join("state"));
+        });
     }
 }

@@ -61,7 +61,7 @@ impl Cache<'_> {
             .collect();
         self.entry(&name, |folder| {
             if let Some(user) = self.user {
-                user.own(folder)?;
+                user.make_owner_of(folder)?;
             }
             let arguments: Vec<OsString> = options
                 .iter()
@@ -133,7 +133,7 @@ fn initialise_mysql(
     let accounts = folder.with_extension("sql");
     fs::write(&accounts, MYSQL_ACCOUNTS).map_err(Error::io("write", &accounts))?;
     if let Some(user) = user {
-        user.own(&accounts)?;
+        user.make_owner_of(&accounts)?;
     }
     let mut init_file = OsString::from("--init-file=");
     init_file.push(&accounts);
@@ -224,7 +224,7 @@ fn supervise(
     let temporary = folder.with_extension("tmp");
     fs::create_dir_all(&temporary).map_err(Error::io("create", &temporary))?;
     if let Some(user) = user {
-        user.own(&temporary)?;
+        user.make_owner_of(&temporary)?;
     }
     let mut tmpdir = OsString::from("--tmpdir=");
     tmpdir.push(&temporary);

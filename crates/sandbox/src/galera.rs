@@ -19,7 +19,6 @@ mod settings;
 mod start;
 
 pub use cluster::{ClusterEntry, GaleraCluster};
-pub(crate) use cluster::{check_removable, owner};
 pub use ephemeral::EphemeralCluster;
 pub use node::{GaleraNode, NodeStart};
 pub use options::{GaleraOptions, HaproxyOptions, SstMethod};

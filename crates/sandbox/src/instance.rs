@@ -10,21 +10,15 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde::Serialize;
 
-use crate::galera::GaleraNode;
-use crate::process::{ProcessId, find_marked, find_server, find_with};
+use crate::process::{ProcessId, find_server};
 use crate::record::{Folder, Record};
-use crate::user::ServerUser;
-use crate::{Error, Installation, Result, Sandbox, ServerKind, files, launch, ports};
+use crate::{Error, Installation, Result, Sandbox, ServerKind, files, launch, stop};
 
 /// How long to wait while another process works on the same instance.
 const LOCK_PATIENCE: Duration = Duration::from_secs(200);
 
 /// How long a clean shutdown may take: the dirty pages of a big buffer pool are written first.
 const STOP_PATIENCE: Duration = Duration::from_secs(120);
-
-/// How many times to look for helpers until none is left, and the pause in between.
-const HELPER_ROUNDS: u32 = 50;
-const HELPER_PAUSE: Duration = Duration::from_millis(20);
 
 /// What an instance is doing now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -267,7 +261,7 @@ impl Instance {
                 name: self.name().to_owned(),
             });
         }
-        if !launch::signal_and_wait(process, &self.folder, signal, patience) {
+        if !stop::signal_and_wait(process, &self.folder, signal, patience) {
             return Err(Error::StillRunning {
                 name: self.name().to_owned(),
                 pid: process.pid,
@@ -279,45 +273,6 @@ impl Instance {
             node.starting = false;
         }
         self.folder.write(&self.record)
-    }
-
-    /// Stops the server if it runs, and starts it again with the same port, socket, data and
-    /// options. A cluster node joins the others; the call returns once it is synced.
-    ///
-    /// # Errors
-    /// [`Error::PortTaken`] if another program has taken the port; those of [`Sandbox::start`].
-    pub fn restart(&mut self) -> Result<()> {
-        self.stop()?;
-        if let Ok(node) = GaleraNode::new(self.clone()) {
-            node.start()?;
-            return self.refresh();
-        }
-        let _lock = self.lock()?;
-        self.refresh()?;
-        if self.status() == Status::Running {
-            return Err(Error::Running {
-                name: self.name().to_owned(),
-            });
-        }
-        if !self.record.ready_once {
-            return Err(Error::HalfStarted {
-                name: self.name().to_owned(),
-            });
-        }
-        let taken = || Error::PortTaken {
-            name: self.record.name.clone(),
-            port: self.record.port,
-        };
-        if !ports::becomes_free(self.port(), ports::PATIENCE) {
-            return Err(taken());
-        }
-        let server = self.sandbox.installation(self.kind())?;
-        let user = ServerUser::for_this_process()?;
-        match launch::launch(&server, &self.folder, &self.record, user.as_ref()) {
-            Ok((process, version)) => self.started(process, version),
-            Err(launch::Failure::PortTaken) => Err(taken()),
-            Err(launch::Failure::Other(error)) => Err(error),
-        }
     }
 
     /// Kills the server, without a clean shutdown, and deletes everything that belongs to the
@@ -335,7 +290,7 @@ impl Instance {
     }
 
     pub(crate) fn lock(&self) -> Result<files::Lock> {
-        lock(&self.folder, self.name(), LOCK_PATIENCE)
+        self.folder.lock(self.name(), LOCK_PATIENCE)
     }
 
     /// Reads the state file again, and looks for a server that it does not mention: another process
@@ -353,59 +308,6 @@ impl Instance {
             self.record.process = Some(process);
         }
         Ok(())
-    }
-}
-
-/// Takes the lock of an existing instance.
-pub(crate) fn lock(folder: &Folder, name: &str, patience: Duration) -> Result<files::Lock> {
-    let gone = || Error::NoSuchInstance {
-        name: name.to_owned(),
-    };
-    if !folder.0.is_dir() {
-        return Err(gone());
-    }
-    let lock = files::Lock::take(&folder.lock(), patience)?.ok_or_else(|| Error::Busy {
-        name: name.to_owned(),
-    })?;
-    // The previous holder may have removed the instance, and the lock file with it.
-    if folder.lock().exists() {
-        Ok(lock)
-    } else {
-        Err(gone())
-    }
-}
-
-/// Kills every process that runs on this instance's data directory, recorded or not.
-pub(crate) fn end_all(folder: &Folder, name: &str) -> Result<()> {
-    // The servers go first: once killed, they start no more helpers.
-    for process in find_with(&folder.mark()) {
-        if !launch::end(process, folder) {
-            return Err(Error::StillRunning {
-                name: name.to_owned(),
-                pid: process.pid,
-                waited: Duration::from_secs(30),
-            });
-        }
-    }
-    end_helpers(folder);
-    Ok(())
-}
-
-/// Kills everything that the servers of this instance have started: state transfer scripts and
-/// their children.
-pub(crate) fn end_helpers(folder: &Folder) {
-    let setting = folder.setting();
-    // A helper that was just being started can be missed in the first round.
-    for _ in 0..HELPER_ROUNDS {
-        let found = find_marked(&setting);
-        if found.is_empty() {
-            return;
-        }
-        for process in found {
-            process.signal_marked(&setting, Signal::KILL);
-            process.reap();
-        }
-        std::thread::sleep(HELPER_PAUSE);
     }
 }
 

@@ -7,14 +7,12 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
-
 use crate::galera::{network, programs};
 use crate::options::argument;
 use crate::process::ProcessId;
 use crate::record::{Folder, Record};
 use crate::user::ServerUser;
-use crate::{Error, Installation, Result, Tls, files, tls};
+use crate::{Error, Installation, Result, Tls, files, stop, tls};
 
 /// Recovering a big redo log, or starting on a busy disk, takes a while.
 const START_PATIENCE: Duration = Duration::from_secs(180);
@@ -25,8 +23,6 @@ const POLL: Duration = Duration::from_millis(20);
 /// How long to wait after a listening server refused the query: it is about to be ready, or never
 /// will be.
 const AFTER_REFUSAL: Duration = Duration::from_millis(200);
-
-const KILL_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Programs that the server's process runs first; each execs the next, and the last one the server.
 const WRAPPERS: [&str; 2] = ["setsid", "nsenter"];
@@ -84,7 +80,7 @@ pub fn launch(
             }
         }
         if Instant::now() > deadline {
-            end(process, folder);
+            stop::end(process, folder);
             let reason = format!(
                 "no answer within {} s: {last_answer}",
                 START_PATIENCE.as_secs()
@@ -156,33 +152,6 @@ pub fn start_error(record: &Record, folder: &Folder, log_start: u64, reason: Str
             files::tail(&folder.error_log(), log_start)
         },
     }
-}
-
-/// Kills a process of this instance and waits until it is gone. Returns `false` if it is still
-/// there.
-pub fn end(process: ProcessId, folder: &Folder) -> bool {
-    signal_and_wait(process, folder, Signal::KILL, KILL_PATIENCE)
-}
-
-/// Signals a process of this instance and waits until it is gone. Leaves any other process alone.
-/// Returns `false` if the process is still there.
-pub fn signal_and_wait(
-    process: ProcessId,
-    folder: &Folder,
-    signal: Signal,
-    patience: Duration,
-) -> bool {
-    let is_ours = process.signal(&folder.mark(), signal);
-    let deadline = Instant::now() + patience;
-    let mark = folder.mark();
-    // A zombie child still has its PID, and `MySQL` takes it for a running server.
-    while process.holds_on(&mark) || ((is_ours || process.has_ended()) && !process.reap()) {
-        if Instant::now() > deadline {
-            return false;
-        }
-        thread::sleep(POLL);
-    }
-    true
 }
 
 /// Runs a query that returns one row with one column, and returns the value.

@@ -38,6 +38,8 @@ mod ports;
 mod process;
 mod record;
 mod sandbox;
+mod start;
+mod stop;
 mod tls;
 mod user;
 

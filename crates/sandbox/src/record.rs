@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +21,7 @@ const TEMPORARY: &str = "tmp";
 const CERTIFICATES: &str = "tls";
 const LOCK: &str = "lock";
 const CONFIG: &str = "my.cnf";
+const OWNER: &str = "cluster";
 
 /// This variable, in the environment of every process of an instance, holds the path of the
 /// instance's directory. Helpers that a server starts, such as the state transfer scripts, inherit
@@ -152,8 +154,40 @@ impl Folder {
         self.0.join(CERTIFICATES)
     }
 
-    pub fn lock(&self) -> PathBuf {
+    /// The file that names the node's cluster. It is written as soon as the directory exists.
+    pub fn owner_file(&self) -> PathBuf {
+        self.0.join(OWNER)
+    }
+
+    /// The cluster that the directory was created for. `None` for a standalone server.
+    pub fn owner(&self) -> Option<String> {
+        fs::read_to_string(self.owner_file()).ok()
+    }
+
+    fn lock_file(&self) -> PathBuf {
         self.0.join(LOCK)
+    }
+
+    /// Takes the lock of an existing instance.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchInstance`]; [`Error::Busy`] if it is not free within `patience`.
+    pub fn lock(&self, name: &str, patience: Duration) -> Result<files::Lock> {
+        let gone = || Error::NoSuchInstance {
+            name: name.to_owned(),
+        };
+        if !self.0.is_dir() {
+            return Err(gone());
+        }
+        let lock = files::Lock::take(&self.lock_file(), patience)?.ok_or_else(|| Error::Busy {
+            name: name.to_owned(),
+        })?;
+        // The previous holder may have removed the instance, and the lock file with it.
+        if self.lock_file().exists() {
+            Ok(lock)
+        } else {
+            Err(gone())
+        }
     }
 
     /// The argument that identifies this instance's server: no other server is started with it.

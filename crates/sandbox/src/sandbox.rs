@@ -1,27 +1,19 @@
-//! The state directory that instances live in: starts, lists and removes them.
+//! The state directory that instances live in: its names, its ports, and removals.
 
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::cache::{Cache, copy_folder};
-use crate::galera::{check_removable, owner};
-use crate::instance::{self, Entry, Instance, Status};
+use crate::cache::Cache;
+use crate::galera::ClusterFolder;
 use crate::neighbours::Neighbours;
-use crate::options::check_option;
-use crate::record::{FORMAT, Folder, NodeRecord, Record, SOCKET_PATH_LIMIT};
+use crate::record::{Folder, NodeRecord, SOCKET_PATH_LIMIT};
 use crate::user::ServerUser;
-use crate::{
-    DEFAULT_SERVERS_DIR, Ephemeral, Error, Installation, Result, ServerKind, StartOptions, Tls,
-    files, launch, ports, tls,
-};
-
-/// How many ports to try if other programs take the chosen one first.
-const PORT_ATTEMPTS: u32 = 5;
+use crate::{DEFAULT_SERVERS_DIR, Error, Installation, Result, ServerKind, files, ports, stop};
 
 /// How long another process may hold the sandbox's own lock, which is only ever held briefly.
-const LOCK_PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const LOCK_PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long a removal waits for a start or stop of the same instance.
 const REMOVE_PATIENCE: Duration = Duration::from_secs(200);
@@ -94,65 +86,6 @@ impl Sandbox {
         Installation::find(kind, &self.servers)
     }
 
-    /// Starts a server, and returns once it answers queries. If that fails, nothing is left behind.
-    ///
-    /// # Errors
-    /// [`Error::NotInstalled`], [`Error::NameTaken`], [`Error::Unreachable`], [`Error::Start`] with
-    /// the end of the server's log, and others.
-    pub fn start(&self, options: &StartOptions) -> Result<Instance> {
-        for (key, _) in &options.options {
-            check_option(key)?;
-        }
-        let server = self.installation(options.kind)?;
-        let user = ServerUser::for_this_process()?;
-        self.make_folders(user.as_ref())?;
-        let (folder, name) = self.reserve(options)?;
-        let started = self.fill_and_launch(&server, &folder, &name, options, user.as_ref());
-        if started.is_err() {
-            // The cause matters more than an error of the clean-up, which `remove` can complete.
-            let _ = instance::end_all(&folder, &name);
-            let _ = self.delete(&folder, &name);
-        }
-        started
-    }
-
-    /// Starts a server that is removed when the value is dropped or this process ends, however it
-    /// ends.
-    pub fn start_ephemeral(&self, options: &StartOptions) -> Result<Ephemeral> {
-        Ephemeral::guard(self.start(options)?)
-    }
-
-    /// All instances, sorted by name.
-    pub fn list(&self) -> Result<Vec<Entry>> {
-        let mut names = self.names()?;
-        names.sort();
-        names.into_iter().map(|name| self.entry(name)).collect()
-    }
-
-    /// The instance with this name.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchInstance`], [`Error::HalfStarted`].
-    pub fn get(&self, name: &str) -> Result<Instance> {
-        check_name(name)?;
-        let folder = self.folder(name);
-        if !folder.0.is_dir() {
-            return Err(Error::NoSuchInstance {
-                name: name.to_owned(),
-            });
-        }
-        match folder.read()? {
-            Some(record) => Ok(Instance {
-                sandbox: self.clone(),
-                folder,
-                record,
-            }),
-            None => Err(Error::HalfStarted {
-                name: name.to_owned(),
-            }),
-        }
-    }
-
     /// Kills the server with this name, without a clean shutdown, and deletes everything that
     /// belongs to it. Also works for instances whose start was interrupted.
     ///
@@ -161,15 +94,20 @@ impl Sandbox {
     /// cluster, see [`Self::remove_cluster`].
     pub fn remove(&self, name: &str) -> Result<()> {
         check_name(name)?;
-        check_removable(&self.folder(name).0, name)?;
+        if let Some(cluster) = self.folder(name).owner() {
+            return Err(Error::NodeOfCluster {
+                name: name.to_owned(),
+                cluster,
+            });
+        }
         self.remove_instance(name)
     }
 
     pub(crate) fn remove_instance(&self, name: &str) -> Result<()> {
         let folder = self.folder(name);
-        let _lock = instance::lock(&folder, name, REMOVE_PATIENCE)?;
-        instance::end_all(&folder, name)?;
-        self.delete(&folder, name)
+        let _lock = folder.lock(name, REMOVE_PATIENCE)?;
+        stop::end_all(&folder, name)?;
+        self.delete_folder_of(&folder.0, name)
     }
 
     fn instances_dir(&self) -> PathBuf {
@@ -178,6 +116,14 @@ impl Sandbox {
 
     pub(crate) fn folder(&self, name: &str) -> Folder {
         Folder(self.instances_dir().join(name))
+    }
+
+    pub(crate) fn clusters_dir(&self) -> PathBuf {
+        self.state_dir().join("clusters")
+    }
+
+    pub(crate) fn cluster_folder(&self, name: &str) -> ClusterFolder {
+        ClusterFolder(self.clusters_dir().join(name))
     }
 
     pub(crate) fn make_folders(&self, user: Option<&ServerUser>) -> Result<()> {
@@ -192,7 +138,7 @@ impl Sandbox {
         Ok(())
     }
 
-    fn names(&self) -> Result<Vec<String>> {
+    pub(crate) fn names(&self) -> Result<Vec<String>> {
         let folder = self.instances_dir();
         let entries = match fs::read_dir(&folder) {
             Ok(entries) => entries,
@@ -201,31 +147,6 @@ impl Sandbox {
         };
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         Ok(names.filter(|name| check_name(name).is_ok()).collect())
-    }
-
-    fn entry(&self, name: String) -> Result<Entry> {
-        let folder = self.folder(&name);
-        let instance = folder.read()?.map(|record| Instance {
-            sandbox: self.clone(),
-            folder: folder.clone(),
-            record,
-        });
-        let status = match instance.as_ref().map_or(Status::Broken, Instance::status) {
-            // It is not running: see whether another process is working on it.
-            status @ (Status::Stopped | Status::Broken) => {
-                match instance::lock(&folder, &name, Duration::ZERO) {
-                    Err(Error::Busy { .. }) => Status::Busy,
-                    _ => status,
-                }
-            }
-            status => status,
-        };
-        Ok(Entry {
-            cluster: owner(&folder.0),
-            name,
-            status,
-            instance,
-        })
     }
 
     /// Creates the directory of a new instance. Whoever creates it owns the name.
@@ -239,86 +160,6 @@ impl Sandbox {
         }
         take_name(&folder.0, name)?;
         Ok(folder)
-    }
-
-    fn reserve(&self, options: &StartOptions) -> Result<(Folder, String)> {
-        let make = |name: &str| -> Result<Folder> {
-            if self.cluster_folder(name).path().exists() {
-                return Err(Error::NameTaken {
-                    name: name.to_owned(),
-                });
-            }
-            self.make_instance_folder(name)
-        };
-        if let Some(name) = &options.name {
-            check_name(name)?;
-            return Ok((make(name)?, name.clone()));
-        }
-        let mut name = options.kind.to_string();
-        for number in 2.. {
-            match make(&name) {
-                Err(Error::NameTaken { .. }) => name = format!("{}-{number}", options.kind),
-                other => return Ok((other?, name)),
-            }
-        }
-        Err(Error::NameTaken { name })
-    }
-
-    fn fill_and_launch(
-        &self,
-        server: &Installation,
-        folder: &Folder,
-        name: &str,
-        options: &StartOptions,
-        user: Option<&ServerUser>,
-    ) -> Result<Instance> {
-        let _lock = instance::lock(folder, name, LOCK_PATIENCE)?;
-        let cache = self.cache(user);
-        let data = cache.data_directory(server, &options.options)?;
-        fill(folder, &data, user)?;
-        let ca_file = certificates(&cache, server.kind(), folder, options.tls, user)?;
-        let mut instance = Instance {
-            sandbox: self.clone(),
-            folder: folder.clone(),
-            record: Record {
-                format: FORMAT,
-                name: name.to_owned(),
-                kind: options.kind,
-                version: server.version().to_owned(),
-                port: 0,
-                options: options.options.clone(),
-                tls: options.tls,
-                ca_file,
-                process: None,
-                ready_once: false,
-                node: None,
-            },
-        };
-        let mut attempt = 1;
-        loop {
-            self.take_port(&mut instance)?;
-            match launch::launch(server, folder, &instance.record, user) {
-                Ok((process, version)) => {
-                    instance.started(process, version)?;
-                    return Ok(instance);
-                }
-                Err(launch::Failure::PortTaken) if attempt < PORT_ATTEMPTS => attempt += 1,
-                Err(launch::Failure::PortTaken) => {
-                    return Err(Error::PortTaken {
-                        name: name.to_owned(),
-                        port: instance.port(),
-                    });
-                }
-                Err(launch::Failure::Other(error)) => return Err(error),
-            }
-        }
-    }
-
-    /// Chooses a port that no other instance has, running or not, and records it.
-    fn take_port(&self, instance: &mut Instance) -> Result<()> {
-        let (_lock, taken) = self.lock_ports()?;
-        instance.record.port = ports::free_port(&taken)?;
-        instance.folder.write(&instance.record)
     }
 
     /// Locks the choice of ports, and returns the ports that are taken. While the locks are held,
@@ -384,10 +225,6 @@ impl Sandbox {
         }
     }
 
-    fn delete(&self, folder: &Folder, name: &str) -> Result<()> {
-        self.delete_folder_of(&folder.0, name)
-    }
-
     /// Renames the directory, which frees the name in one step, and then deletes it. Also deletes
     /// what earlier removals left behind.
     pub(crate) fn delete_folder_of(&self, folder: &Path, name: &str) -> Result<()> {
@@ -416,37 +253,6 @@ pub(crate) fn take_name(folder: &Path, name: &str) -> Result<()> {
         }
         other => other,
     }
-}
-
-/// Creates the directories that a server needs, with a copy of a data directory.
-pub(crate) fn fill(folder: &Folder, data: &Path, user: Option<&ServerUser>) -> Result<()> {
-    for part in [folder.data(), folder.run(), folder.temporary()] {
-        files::make_new_folder(&part)?;
-        if let Some(user) = user {
-            user.own(&part)?;
-        }
-    }
-    copy_folder(data, &folder.data())
-}
-
-/// Installs the server's certificates. Returns the CA file, if there is one.
-pub(crate) fn certificates(
-    cache: &Cache<'_>,
-    kind: ServerKind,
-    folder: &Folder,
-    wanted: Tls,
-    user: Option<&ServerUser>,
-) -> Result<Option<PathBuf>> {
-    let generated =
-        wanted == Tls::Generated || (wanted == Tls::Usual && kind == ServerKind::MariaDb1011);
-    if generated {
-        let target = folder.certificates();
-        files::make_new_folder(&target)?;
-        tls::install(&cache.certificates()?, &target, user)?;
-        return Ok(Some(target.join(tls::CA)));
-    }
-    let own = folder.data().join(tls::CA);
-    Ok((wanted == Tls::Usual && own.is_file()).then_some(own))
 }
 
 /// Servers are identified by the path of their data directory, so it must mean the same to every

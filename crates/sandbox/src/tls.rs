@@ -83,7 +83,7 @@ pub fn install(from: &Path, to: &Path, user: Option<&ServerUser>) -> Result<()> 
         fs::set_permissions(&target, Permissions::from_mode(mode))
             .map_err(Error::io("protect", &target))?;
         if let Some(user) = user {
-            user.own(&target)?;
+            user.make_owner_of(&target)?;
         }
     }
     Ok(())

@@ -47,7 +47,7 @@ impl ServerUser {
     }
 
     /// Makes the account the owner of one file or directory.
-    pub fn own(&self, path: &Path) -> Result<()> {
+    pub fn make_owner_of(&self, path: &Path) -> Result<()> {
         chown(path, Some(self.uid), Some(self.gid)).map_err(Error::io("change the owner of", path))
     }
 

@@ -77,52 +77,30 @@ pub fn file(data: &[u8], at: &Path) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
+    use refloat_testkit::corpus;
 
     use super::*;
 
-    fn seeds(target: &str) -> Vec<Vec<u8>> {
-        let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
-        let entries = std::fs::read_dir(corpus.join(target)).expect("a corpus");
-        let mut seeds: Vec<_> = entries
-            .map(|entry| std::fs::read(entry.expect("an entry").path()).expect("a seed"))
-            .collect();
-        seeds.sort();
-        assert!(seeds.len() >= 4);
-        seeds
-    }
+    type Body = fn(&[u8], &Path) -> usize;
+    const BODIES: [(&str, Body); 2] = [("folder", folder), ("file", file)];
 
     #[test]
     fn seeds_of_folders_are_what_they_look_like() {
         let scratch = tempfile::tempdir().unwrap();
-        for seed in seeds("folder") {
-            let ways = folder(&seed, &scratch.path().join("folder"));
-            assert!(ways > 0, "{}", String::from_utf8_lossy(&seed));
-        }
-        for seed in seeds("file") {
-            let ways = file(&seed, &scratch.path().join("file"));
-            assert!(ways > 0, "{}", String::from_utf8_lossy(&seed));
+        for (target, body) in BODIES {
+            for (name, seed) in corpus::seeds(target) {
+                assert!(body(&seed, &scratch.path().join(target)) > 0, "{name}");
+            }
         }
     }
 
-    proptest! {
-        #[test]
-        fn nothing_like_the_seeds_makes_a_panic(
-            which in any::<prop::sample::Index>(),
-            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
-            kept in 1..4000_usize,
-        ) {
-            let scratch = tempfile::tempdir().unwrap();
-            for (target, body) in [("folder", folder as fn(&[u8], &Path) -> usize), ("file", file)] {
-                let all = seeds(target);
-                let mut seed = all[which.index(all.len())].clone();
-                for (at, byte) in &changes {
-                    let at = at.index(seed.len());
-                    seed[at] = *byte;
-                }
-                seed.truncate(kept);
-                body(&seed, &scratch.path().join(target));
-            }
+    #[test]
+    fn nothing_like_the_seeds_makes_a_panic() {
+        let scratch = tempfile::tempdir().unwrap();
+        for (target, body) in BODIES {
+            corpus::replay(target, 4, |data| {
+                body(data, &scratch.path().join(target));
+            });
         }
     }
 }

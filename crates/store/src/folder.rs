@@ -140,7 +140,7 @@ impl Folder {
     pub fn file(&self, name: &str) -> Result<NewFile<'_>, FolderError> {
         let path = self.within(name)?;
         let file = match &self.place {
-            Place::Archive(archive) => Opened::InMemory(archive, Vec::new()),
+            Place::Archive(archive) => WriteState::InMemory(archive, Vec::new()),
             Place::Disk(writer) => {
                 let file = OpenOptions::new()
                     .write(true)
@@ -148,7 +148,7 @@ impl Folder {
                     .mode(0o600)
                     .open(&path)
                     .map_err(FolderError::io(&path, "making the file"))?;
-                Opened::Small(writer, file)
+                WriteState::Small(writer, file)
             }
         };
         Ok(NewFile {
@@ -225,7 +225,7 @@ impl Folder {
 pub struct NewFile<'a> {
     name: String,
     path: PathBuf,
-    file: Opened<'a>,
+    file: WriteState<'a>,
     /// Bytes not yet submitted.
     buffer: Option<Buffer>,
     /// Number of bytes submitted.
@@ -235,7 +235,7 @@ pub struct NewFile<'a> {
 }
 
 /// Most files are small and never need the second handle that large ones get.
-enum Opened<'a> {
+enum WriteState<'a> {
     Small(&'a Writer, File),
     Large(&'a Writer, Arc<Handles>),
     InMemory(&'a ArchiveWriter, Vec<u8>),
@@ -249,12 +249,12 @@ impl NewFile<'_> {
         self.hash.write(bytes);
         self.bytes += bytes.len() as u64;
         let writer = match &mut self.file {
-            Opened::Small(writer, _) | Opened::Large(writer, _) => *writer,
-            Opened::InMemory(_, held) => {
+            WriteState::Small(writer, _) | WriteState::Large(writer, _) => *writer,
+            WriteState::InMemory(_, held) => {
                 held.extend_from_slice(bytes);
                 return Ok(());
             }
-            Opened::Taken => return Ok(()),
+            WriteState::Taken => return Ok(()),
         };
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -273,22 +273,22 @@ impl NewFile<'_> {
     }
 
     fn submit(&mut self, buffer: Buffer) {
-        let (writer, handles) = match std::mem::replace(&mut self.file, Opened::Taken) {
-            Opened::Large(writer, handles) => (writer, handles),
-            Opened::Small(writer, file) => (writer, Arc::new(Handles::new(file, &self.path))),
-            Opened::InMemory(..) | Opened::Taken => return,
+        let (writer, handles) = match std::mem::replace(&mut self.file, WriteState::Taken) {
+            WriteState::Large(writer, handles) => (writer, handles),
+            WriteState::Small(writer, file) => (writer, Arc::new(Handles::new(file, &self.path))),
+            WriteState::InMemory(..) | WriteState::Taken => return,
         };
         let at = self.submitted;
         self.submitted += buffer.filled().len() as u64;
         writer.submit(&handles, buffer, at);
-        self.file = Opened::Large(writer, handles);
+        self.file = WriteState::Large(writer, handles);
     }
 
     /// Completes the file. [`Folder::seal`] syncs it to disk.
     pub fn finish(mut self) -> Result<Written, FolderError> {
         if let Some(buffer) = self.buffer.take() {
             match &mut self.file {
-                Opened::Small(writer, file) if buffer.filled().len() < BLOCK => {
+                WriteState::Small(writer, file) if buffer.filled().len() < BLOCK => {
                     let written = file.write_all(buffer.filled());
                     writer.give_back(buffer);
                     written.map_err(FolderError::io(&self.path, "writing the file"))?;
@@ -297,9 +297,9 @@ impl NewFile<'_> {
             }
         }
         match &self.file {
-            Opened::Small(writer, _) | Opened::Large(writer, _) => writer.check()?,
-            Opened::InMemory(archive, held) => archive.append(&self.name, held)?,
-            Opened::Taken => {}
+            WriteState::Small(writer, _) | WriteState::Large(writer, _) => writer.check()?,
+            WriteState::InMemory(archive, held) => archive.append(&self.name, held)?,
+            WriteState::Taken => {}
         }
         Ok(Written {
             path: self.name,

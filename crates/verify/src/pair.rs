@@ -63,7 +63,7 @@ pub struct Pair {
 }
 
 /// A column of one side.
-struct Own<'a> {
+struct SideColumn<'a> {
     name: &'a str,
     /// Set for a server.
     column: Option<&'a Column>,
@@ -74,12 +74,12 @@ struct Own<'a> {
     other: Option<&'a OtherColumn>,
 }
 
-fn columns<'a>(table: &TableOf<'a>, generated: bool) -> Vec<Own<'a>> {
+fn columns<'a>(table: &TableOf<'a>, generated: bool) -> Vec<SideColumn<'a>> {
     match table {
         TableOf::Server(table) => {
             let generated: &[Column] = if generated { &table.generated } else { &[] };
             let all = table.columns.iter().chain(generated);
-            all.map(|column| Own {
+            all.map(|column| SideColumn {
                 name: &column.name,
                 column: Some(column),
                 load: column.load,
@@ -90,7 +90,7 @@ fn columns<'a>(table: &TableOf<'a>, generated: bool) -> Vec<Own<'a>> {
         }
         TableOf::Dump(entry) => {
             let all = entry.columns.iter().enumerate();
-            all.map(|(place, column)| Own {
+            all.map(|(place, column)| SideColumn {
                 name: &column.name,
                 column: None,
                 load: column.load,
@@ -101,7 +101,7 @@ fn columns<'a>(table: &TableOf<'a>, generated: bool) -> Vec<Own<'a>> {
         }
         TableOf::Other(table) => {
             let all = table.columns.iter().enumerate();
-            all.map(|(place, column)| Own {
+            all.map(|(place, column)| SideColumn {
                 name: &column.name,
                 column: None,
                 load: None,
@@ -266,7 +266,7 @@ enum Select {
 }
 
 impl How {
-    fn new(of: [&Own<'_>; 2], across: bool, vendors: [&str; 2]) -> Self {
+    fn new(of: [&SideColumn<'_>; 2], across: bool, vendors: [&str; 2]) -> Self {
         if let Some(other) = of.iter().find_map(|own| own.other) {
             return Self::other(other, of);
         }
@@ -323,7 +323,7 @@ impl How {
     }
 
     /// How a column is read to match a dump of another tool.
-    fn other(other: &OtherColumn, of: [&Own<'_>; 2]) -> Self {
+    fn other(other: &OtherColumn, of: [&SideColumn<'_>; 2]) -> Self {
         let select = match (&other.told_in, other.domain) {
             (Some(charset), _) => Select::ToldIn(charset.clone(), other.own_charset.clone()),
             (None, Domain::Names) => Select::Name,

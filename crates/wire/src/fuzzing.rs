@@ -74,55 +74,14 @@ fn memmem(text: &[u8], needle: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
+    use refloat_testkit::corpus;
 
     use super::*;
 
-    fn seeds(target: &str) -> Vec<Vec<u8>> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("../../fuzz/corpus")
-            .join(target);
-        let entries = std::fs::read_dir(folder).expect("a corpus");
-        let mut seeds: Vec<_> = entries
-            .map(|entry| std::fs::read(entry.expect("an entry").path()).expect("a seed"))
-            .collect();
-        seeds.sort();
-        assert!(seeds.len() >= 3);
-        seeds
-    }
-
-    fn changed(mut seed: Vec<u8>, changes: &[(prop::sample::Index, u8)], kept: usize) -> Vec<u8> {
-        for (at, byte) in changes {
-            let at = at.index(seed.len());
-            seed[at] = *byte;
-        }
-        seed.truncate(kept.max(1));
-        seed
-    }
-
     #[test]
-    fn seeds_are_read() {
+    fn seeds_and_what_is_like_them() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        for seed in seeds("packets") {
-            packets(&seed);
-        }
-        for seed in seeds("options") {
-            options(&seed, file.path());
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn nothing_like_the_seeds_makes_a_panic(
-            which in any::<prop::sample::Index>(),
-            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
-            kept in 0..400_usize,
-        ) {
-            let file = tempfile::NamedTempFile::new().unwrap();
-            let all = seeds("packets");
-            packets(&changed(all[which.index(all.len())].clone(), &changes, kept));
-            let all = seeds("options");
-            options(&changed(all[which.index(all.len())].clone(), &changes, kept), file.path());
-        }
+        corpus::replay("packets", 3, packets);
+        corpus::replay("options", 3, |data| options(data, file.path()));
     }
 }

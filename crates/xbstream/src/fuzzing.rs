@@ -52,52 +52,25 @@ fn copy(operation: &Operation<'_>, writer: &mut Writer<Vec<u8>>) {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use proptest::prelude::*;
+    use refloat_testkit::corpus;
 
     use super::*;
 
-    fn seeds() -> Vec<Vec<u8>> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/xbstream");
-        let entries = std::fs::read_dir(folder).expect("a corpus");
-        let mut seeds: Vec<_> = entries
-            .map(|entry| std::fs::read(entry.expect("an entry").path()).expect("a seed"))
-            .collect();
-        seeds.sort();
-        assert!(seeds.len() >= 5);
-        seeds
-    }
-
     #[test]
     fn seeds_are_read() {
-        for seed in seeds() {
+        for (name, seed) in corpus::seeds("xbstream") {
             let dialect = if seed[0] % 2 == 0 {
                 Dialect::MariaDb
             } else {
                 Dialect::Percona
             };
             let mut reader = Reader::new(&seed[1..], dialect);
-            while reader.read().expect("a seed is whole").is_some() {}
-            stream(&seed);
+            while reader.read().expect(&name).is_some() {}
         }
     }
 
-    proptest! {
-        #[test]
-        fn nothing_like_the_seeds_makes_a_panic(
-            which in any::<prop::sample::Index>(),
-            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
-            kept in 0..400_usize,
-        ) {
-            let all = seeds();
-            let mut seed = all[which.index(all.len())].clone();
-            for (at, byte) in changes {
-                let at = at.index(seed.len());
-                seed[at] = byte;
-            }
-            seed.truncate(kept.max(1));
-            stream(&seed);
-        }
+    #[test]
+    fn nothing_like_the_seeds_makes_a_panic() {
+        corpus::replay("xbstream", 5, stream);
     }
 }

@@ -16,14 +16,14 @@ use crate::{Dialect, Error, Operation, Problem};
 pub struct Reader<R> {
     chunks: Chunks<R>,
     catalogue: Catalogue,
-    ahead: Ahead,
+    pending: Pending,
     /// Path of the file or folder that goes, of several.
     removed: Box<[u8]>,
 }
 
 /// What comes before the next chunk is read.
 #[derive(Debug)]
-enum Ahead {
+enum Pending {
     Nothing,
     /// The chunk was read, and began a file.
     Chunk(Body),
@@ -39,7 +39,7 @@ impl<R: Read> Reader<R> {
         Self {
             chunks: Chunks::new(input, dialect),
             catalogue: Catalogue::new(),
-            ahead: Ahead::Nothing,
+            pending: Pending::Nothing,
             removed: Box::default(),
         }
     }
@@ -55,25 +55,25 @@ impl<R: Read> Reader<R> {
     /// [`Error`] where the stream is damaged, incomplete or hostile. What was read before stands,
     /// but the stream is of no use: all further calls fail.
     pub fn read(&mut self) -> Result<Option<Operation<'_>>, Error> {
-        match std::mem::replace(&mut self.ahead, Ahead::Failed) {
-            Ahead::Chunk(body) => {
-                self.ahead = Ahead::Nothing;
+        match std::mem::replace(&mut self.pending, Pending::Failed) {
+            Pending::Chunk(body) => {
+                self.pending = Pending::Nothing;
                 Ok(Some(self.operation(body)))
             }
-            Ahead::Removals(gone) => Ok(self.removal(gone)),
-            Ahead::Finished => {
-                self.ahead = Ahead::Finished;
+            Pending::Removals(gone) => Ok(self.removal(gone)),
+            Pending::Finished => {
+                self.pending = Pending::Finished;
                 Ok(None)
             }
-            Ahead::Failed => Err(self.chunks.error(Problem::Failed)),
-            Ahead::Nothing => self.chunk(),
+            Pending::Failed => Err(self.chunks.error(Problem::Failed)),
+            Pending::Nothing => self.chunk(),
         }
     }
 
     fn chunk(&mut self) -> Result<Option<Operation<'_>>, Error> {
         let Some(body) = self.chunks.next()? else {
             self.catalogue.finish(self.chunks.at)?;
-            self.ahead = Ahead::Finished;
+            self.pending = Pending::Finished;
             return Ok(None);
         };
         let chunks = &self.chunks;
@@ -82,7 +82,7 @@ impl<R: Read> Reader<R> {
             .catalogue
             .take(&chunks.path, body, length, &chunks.map, &chunks.to)
             .map_err(|problem| chunks.error(problem))?;
-        self.ahead = Ahead::Nothing;
+        self.pending = Pending::Nothing;
         if let Effect::Removes(gone) = effect {
             return Ok(self.removal(gone));
         }
@@ -90,11 +90,11 @@ impl<R: Read> Reader<R> {
         Ok(Some(match effect {
             Effect::Continues | Effect::Removes(_) => self.operation(body),
             Effect::Opens => {
-                self.ahead = Ahead::Chunk(body);
+                self.pending = Pending::Chunk(body);
                 Operation::Open { path }
             }
             Effect::Rewrites => {
-                self.ahead = Ahead::Chunk(body);
+                self.pending = Pending::Chunk(body);
                 Operation::Rewrite { path }
             }
             Effect::Ignored(why) => Operation::Ignored { path, why },
@@ -138,10 +138,10 @@ impl<R: Read> Reader<R> {
 
     fn removal(&mut self, mut gone: Vec<Gone>) -> Option<Operation<'_>> {
         let next = gone.pop()?;
-        self.ahead = if gone.is_empty() {
-            Ahead::Nothing
+        self.pending = if gone.is_empty() {
+            Pending::Nothing
         } else {
-            Ahead::Removals(gone)
+            Pending::Removals(gone)
         };
         Some(match next {
             Gone::File(path) => {

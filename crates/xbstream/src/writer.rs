@@ -137,7 +137,7 @@ impl<W: Write> Writer<W> {
         self.only(Dialect::MariaDb, path)?;
         let (name, mut file) = self.take(path)?;
         self.send(path, &mut file)?;
-        self.tell(path, &mut file)?;
+        self.mark_replacement(path, &mut file)?;
         self.check(path, Body::Seek { offset }, 0, &[], &[])?;
         let mut head = head(0, chunk::SEEK_OR_SPARSE, path);
         head.extend_from_slice(&offset.to_le_bytes());
@@ -152,7 +152,7 @@ impl<W: Write> Writer<W> {
         let path = as_bytes(path.as_ref());
         let (_, mut file) = self.take(path)?;
         self.send(path, &mut file)?;
-        self.tell(path, &mut file)?;
+        self.mark_replacement(path, &mut file)?;
         self.check(path, Body::End, 0, &[], &[])?;
         self.out(path, &head(0, chunk::END, path))
     }
@@ -223,7 +223,7 @@ impl<W: Write> Writer<W> {
     /// Only pieces tell that a file replaces another: where there was none, sends one of no bytes.
     ///
     /// mbstream takes an end alone for a new file, finds the old one and stops, with success.
-    fn tell(&mut self, path: &[u8], file: &mut Gathered) -> Result<(), Error> {
+    fn mark_replacement(&mut self, path: &[u8], file: &mut Gathered) -> Result<(), Error> {
         if file.rewrite && !file.told {
             self.piece(path, file, &[])?;
         }

@@ -23,8 +23,6 @@ use crate::view::NodeView;
 
 /// The script for a node's machine.
 const LOOK: &str = include_str!("look.sh");
-/// The server's default data directory.
-const DEFAULT_DATADIR: &str = "/var/lib/mysql";
 
 /// Options whose values may leave a machine.
 const PUBLIC: &str = "wsrep-sst-method wsrep-sst-donor wsrep-sst-receive-address wsrep-cluster-name wsrep-node-name wsrep-node-address wsrep-provider-options \
@@ -240,13 +238,12 @@ fn look(
     methods: &str,
 ) -> Result<MachineFacts, String> {
     let variable = |name: &str| facts.variables.get(name).cloned().unwrap_or_default();
-    let datadir = candidate
-        .member
-        .datadir
-        .as_ref()
-        .map(|path| path.to_string_lossy().into_owned())
-        .or_else(|| Some(variable("datadir")).filter(|path| !path.is_empty()))
-        .unwrap_or_else(|| DEFAULT_DATADIR.to_owned());
+    let member = &candidate.member;
+    let datadir = match &facts.state {
+        Some(_) => member.folder_by(facts.state.as_ref()),
+        None => member.known_folder().map_err(|unknown| unknown.reason)?,
+    };
+    let datadir = datadir.to_string_lossy().into_owned();
     let mut socket = variable("socket");
     if let Target::Unix(path) = candidate.member.connect.target()
         && socket.is_empty()

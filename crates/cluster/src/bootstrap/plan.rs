@@ -144,6 +144,10 @@ fn standing(
         found.unknown = Some(LEFT_OUT.to_owned());
         return found;
     }
+    if let Err(unknown) = member.known_folder() {
+        found.unknown = Some(unknown.to_string());
+        return found;
+    }
     let file = node.grastate.as_ref();
     found.last = file.is_some_and(|file| file.safe_to_bootstrap == Some(true));
     found.forgotten = file.is_some_and(|file| !file.has_history());
@@ -302,6 +306,28 @@ mod tests {
         choose(&standings, &members, wish)
             .map(|(at, _)| at)
             .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_node_whose_data_directory_is_a_guess_does_not_begin() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("my.cnf");
+        std::fs::write(&file, "[mysqld]\n").unwrap();
+        let member = Member {
+            name: "n1".to_owned(),
+            connect: ConnectOptions::tcp("127.0.0.1", 1, "root"),
+            host: Some(refloat_host::Host::Local),
+            datadir: None,
+            log: None,
+            defaults_file: Some(file),
+        };
+        let view = crate::fixtures::view(vec![None]);
+        let plan = plan_bootstrap(&view, &[member], &[None], &BootstrapWish::default());
+        let error = plan.unwrap_err().to_string();
+        assert!(
+            error.contains("on this machine gives no datadir"),
+            "{error}"
+        );
     }
 
     #[test]

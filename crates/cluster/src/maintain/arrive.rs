@@ -206,7 +206,7 @@ impl Maintenance<'_> {
                 let reason = "given up on request before it was in step with the others";
                 return self.not_back(state, reason.to_owned());
             }
-            joining.tell(&self.run.events);
+            joining.report(&self.run.events);
             if last_look.elapsed() >= WATCH {
                 last_look = Instant::now();
                 if ended.is_some() {

@@ -46,7 +46,7 @@ impl Maintenance<'_> {
         absence: &mut Absence,
     ) -> Result<(), MaintainError> {
         for holder in state.plan.holders.clone() {
-            absence.watched.push(self.tell(state, &holder)?);
+            absence.watched.push(self.begin_to_keep(state, &holder)?);
         }
         Ok(())
     }
@@ -71,7 +71,7 @@ impl Maintenance<'_> {
                     .warn(format!("write-sets are not kept for its start: {reason}"));
                 continue;
             }
-            match self.tell(state, &holder) {
+            match self.begin_to_keep(state, &holder) {
                 Ok(begun) => {
                     told = true;
                     let known = absence.watched.iter_mut().find(|one| one.is(&holder.name));
@@ -97,13 +97,17 @@ impl Maintenance<'_> {
         told
     }
 
-    fn tell(&self, state: &mut MaintainState, holder: &Holder) -> Result<Watched, MaintainError> {
+    fn begin_to_keep(
+        &self,
+        state: &mut MaintainState,
+        holder: &Holder,
+    ) -> Result<Watched, MaintainError> {
         let node = state.plan.node.clone();
         let written = |run| {
             state.holds.push((holder.at, run));
             self.run.dir.write(super::STATE, state)
         };
-        Ok(self.keeper().tell(&node, holder, written)?)
+        Ok(self.keeper().begin_to_keep(&node, holder, written)?)
     }
 
     /// Tells the other nodes to stop keeping write-sets. Returns those that could not be told, and

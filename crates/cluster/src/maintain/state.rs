@@ -162,9 +162,6 @@ impl From<KeepError> for MaintainError {
 /// # Errors
 /// The folder cannot be read.
 pub fn open_maintenance(dir: &RunDir) -> Result<Option<MaintainState>, RunDirError> {
-    if !dir.has(STATE) {
-        return Ok(None);
-    }
-    let state: MaintainState = dir.read(STATE)?;
-    Ok((state.phase != MaintainPhase::Ended && state.format == FORMAT).then_some(state))
+    let state: Option<MaintainState> = dir.state(STATE, FORMAT)?;
+    Ok(state.filter(|state| state.phase != MaintainPhase::Ended))
 }

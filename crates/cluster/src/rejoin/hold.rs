@@ -81,7 +81,7 @@ impl Rejoining<'_> {
         };
         let (mut holds, mut watched) = (Holds::new(), Vec::new());
         for holder in plan.hold.iter().flat_map(|hold| &hold.holders) {
-            let told = keeper.tell(&plan.node, holder, |run| {
+            let told = keeper.begin_to_keep(&plan.node, holder, |run| {
                 holds.push((holder.at, run));
                 Ok(())
             });

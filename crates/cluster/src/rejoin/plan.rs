@@ -36,6 +36,11 @@ pub fn plan_rejoin(
     let runs = control.is_running()? == Some(true);
     if runs {
         has_not_left(&view.nodes[at])?;
+    } else {
+        members[at].known_folder().map_err(|unknown| {
+            let reason = format!("the data directory of {node} is not known: {unknown}");
+            refused(Refusal::new(reason).hint(unknown.hint))
+        })?;
     }
     let mut view = view.clone();
     let data = if runs {

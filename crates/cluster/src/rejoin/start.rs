@@ -264,7 +264,7 @@ impl Rejoining<'_> {
                     ));
                 }
             }
-            joining.tell(&self.run.events);
+            joining.report(&self.run.events);
             if last_look.elapsed() >= WATCH {
                 last_look = Instant::now();
                 self.watch(plan, leave, held, joining)?;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use refloat_host::{datadir, place};
+use refloat_host::datadir;
 use refloat_run::Refusal;
 
 use super::Restore;
@@ -13,7 +13,6 @@ use crate::compare::{Apart, Comparison, brief};
 use crate::join::look;
 use crate::node::{NodeState, Role};
 use crate::proof::CameBy;
-use crate::reasons;
 use crate::rejoin::{DonorChoice, Giver, Leave, RejoinPlan, Rejoining};
 use crate::restore::planned::{OldData, RestoreWay};
 use crate::view::{Rejoin, RejoinKind};
@@ -66,13 +65,7 @@ impl Restore<'_> {
                 _ if was_there => {}
                 // It has no place in the new history anyway. Without one in the old history it
                 // cannot return there by mistake either.
-                _ => place::give_place_up(
-                    self.host(at),
-                    &planned.datadir,
-                    self.run.dir.id().as_str(),
-                    reasons::LOADED,
-                    false,
-                )?,
+                _ => self.give_place_up(state, at, false)?,
             }
             if !was_there {
                 self.copy_works(state, at)?;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use refloat_host::{GraState, StartAs, place};
+use refloat_host::{GraState, HostError, StartAs};
 use refloat_run::Refusal;
 
 use super::Restore;
@@ -11,7 +11,6 @@ use super::state::{RestoreError, RestoreState, RestoreStep};
 use crate::join::{Joining, Seen, look};
 use crate::journal;
 use crate::member::Member;
-use crate::reasons;
 
 /// How long a node's `grastate.dat` may lack the history that the node reports.
 const FILE_PATIENCE: Duration = Duration::from_secs(20);
@@ -35,35 +34,35 @@ impl Restore<'_> {
             self.forget_marks(state, true)?;
         }
         let log = journal::of_node_that_is_down(control, member);
-        let start_first = || -> Result<(), RestoreError> {
+        let begun = Instant::now();
+        // `false`: something else starts it, which a killed process had asked for.
+        let start_first = || -> Result<bool, RestoreError> {
             control.end_standalone()?;
             // A start that a killed process has asked for may still be under way. Its server writes
             // its new history into this file, so what is as it should be is not written again.
             let may_begin =
                 |file: GraState| !file.has_history() && file.safe_to_bootstrap == Some(true);
             if !self.place(state, at)?.is_some_and(may_begin) {
-                place::give_place_up(
-                    self.host(at),
-                    &state.plan.nodes[at].datadir,
-                    self.run.dir.id().as_str(),
-                    reasons::LOADED,
-                    true,
-                )?;
+                match self.give_place_up(state, at, true) {
+                    Err(HostError::ServerRuns { .. }) if begun.elapsed() < self.start_limit => {
+                        return Ok(false);
+                    }
+                    done => done?,
+                }
             }
             self.others_are_down(state, STEP)?;
             self.run
                 .events
                 .note(format!("{} begins the cluster", member.name));
-            Ok(control.start(StartAs::First, &[])?)
+            control.start(StartAs::First, &[])?;
+            Ok(true)
         };
-        let begun = Instant::now();
         let mut started = false;
         if !is_member && !starting {
             if alone {
                 self.stop_alone(state, STEP)?;
             }
-            start_first()?;
-            started = true;
+            started = start_first()?;
         }
         let mut joining = Joining::new(member, control, log.as_ref());
         let now = loop {
@@ -71,8 +70,7 @@ impl Restore<'_> {
                 Seen::There(now) => break now,
                 // It had been told to stop before this process looked, and has now done so.
                 Seen::Ended if !started => {
-                    start_first()?;
-                    started = true;
+                    started = start_first()?;
                     joining = Joining::new(member, control, log.as_ref());
                 }
                 Seen::Ended => {
@@ -89,8 +87,7 @@ impl Restore<'_> {
                 // It crashed while standalone, and systemd has restarted it that way.
                 Seen::Coming if !started && self.stands_alone(state).is_some() => {
                     self.stop_alone(state, STEP)?;
-                    start_first()?;
-                    started = true;
+                    started = start_first()?;
                     joining = Joining::new(member, control, log.as_ref());
                 }
                 Seen::Coming if begun.elapsed() > self.start_limit => {
@@ -103,7 +100,7 @@ impl Restore<'_> {
                 }
                 Seen::Coming => {}
             }
-            joining.tell(&self.run.events);
+            joining.report(&self.run.events);
             self.pause(STEP)?;
         };
         let old = state.nodes.iter().filter_map(|node| node.left.as_ref());

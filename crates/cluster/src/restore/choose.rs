@@ -133,10 +133,13 @@ pub(super) fn whole(view: &ClusterView, seen: &[Seen]) -> Vec<Refusal> {
             }
             None if node.grastate.is_none() && seen.folder.is_some() => {
                 let why = node.files_unreadable.as_deref().unwrap_or_default();
-                against.push(
-                    format!("{name} does not answer, and what it holds cannot be seen: {why}")
-                        .into(),
-                );
+                let reason =
+                    format!("{name} does not answer, and what it holds cannot be seen: {why}");
+                let hint = match &seen.folder {
+                    Some(Err(unseen)) => unseen.hint.as_str(),
+                    _ => "",
+                };
+                against.push(Refusal::new(reason).hint(hint));
             }
             _ => {}
         }

@@ -5,6 +5,7 @@ use refloat_run::{Owner, Refusal};
 use super::Restore;
 use super::state::{RestoreError, RestoreState};
 use crate::claim::{Claim, Claimed};
+use crate::work::WorkKind;
 
 /// While this exists, this process drives the restore.
 #[derive(Debug)]
@@ -58,7 +59,7 @@ impl Restore<'_> {
             &self.members[at].host,
             left.is_some_and(|left| left.run == run),
         ) {
-            let path = Claim::path(&earlier.plan.nodes[at].datadir);
+            let path = Claim::path(WorkKind::Restore, &earlier.plan.nodes[at].datadir);
             // A claim that stays behind is reported by whoever finds it.
             let _ = host.remove(&path);
         }
@@ -107,7 +108,7 @@ impl Restore<'_> {
         let Some(host) = &self.members[at].host else {
             return Ok(None);
         };
-        let path = Claim::path(&state.plan.nodes[at].datadir);
+        let path = Claim::path(WorkKind::Restore, &state.plan.nodes[at].datadir);
         Ok(Claim::read(host, &path)?)
     }
 }

@@ -136,7 +136,7 @@ impl Restore<'_> {
             if begun.elapsed() > SILENCE {
                 return Err(self.wrong(step, at, why));
             }
-            joining.tell(&self.run.events);
+            joining.report(&self.run.events);
             self.pause(step)?;
         }
         self.run.events.warn(format!(
@@ -177,7 +177,7 @@ impl Restore<'_> {
                 }
                 Seen::Coming => {}
             }
-            joining.tell(&self.run.events);
+            joining.report(&self.run.events);
             self.pause(step)?;
         }
     }

@@ -7,6 +7,7 @@ use refloat_host::{
     chain,
     datadir::{self, Folder},
 };
+use refloat_run::Refusal;
 use refloat_run::settings::Facts;
 use refloat_wire::Connection;
 
@@ -22,7 +23,7 @@ const FOLDERS: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('innodb_dat
 /// What was found on a node's machine, besides what the node says.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    pub folder: Option<Result<Folder, String>>,
+    pub folder: Option<Result<Folder, Refusal>>,
     pub runs: bool,
     pub lacks: Option<String>,
     pub restarts: Option<String>,
@@ -40,10 +41,12 @@ pub(super) struct Seen {
 /// server for a moment.
 pub(super) fn see(member: &Member, node: &NodeView, control: Option<&Control>) -> Seen {
     let datadir = datadir_of(member, node);
-    let folder = member
-        .host
-        .as_ref()
-        .map(|host| datadir::look_at(host, &datadir).map_err(|error| chain(&error)));
+    let folder = member.host.as_ref().map(|host| {
+        if node.state.is_none() {
+            member.known_folder()?;
+        }
+        datadir::look_at(host, &datadir).map_err(|error| chain(&error).into())
+    });
     let Some(control) = control else {
         return Seen {
             folder,

@@ -176,7 +176,7 @@ mod tests {
             format: 1,
             cluster: "shop".to_owned(),
             asked: String::new(),
-            command: None,
+            command: String::new(),
             plan: RestorePlan {
                 source: String::new(),
                 text_bytes: None,

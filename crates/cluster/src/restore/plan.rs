@@ -213,7 +213,7 @@ fn look_at_replication<'a>(
                 found.room.take(&node.name, folder, more);
                 continue;
             }
-            Some(Err(reason)) => reason,
+            Some(Err(unseen)) => &unseen.reason,
             None => NO_MACHINE,
         };
         found.warnings.push(format!(
@@ -311,10 +311,10 @@ impl<'a> Rebuild<'a> {
         let (name, seen) = (&self.view.nodes[place].name, &self.seen[place]);
         let folder = match &seen.folder {
             Some(Ok(folder)) => folder,
-            Some(Err(reason)) => {
-                found.against.push(
-                    format!("{name}: its data directory cannot be looked at: {reason}").into(),
-                );
+            Some(Err(unseen)) => {
+                let reason = format!("{name}: its data directory cannot be looked at: {unseen}");
+                let refusal = Refusal::new(reason).hint(&unseen.hint);
+                found.against.push(refusal);
                 return OldData::Stay;
             }
             None => {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use refloat_host::{chain, place};
+use refloat_host::{HostError, chain, place};
 use refloat_run::Refusal;
 use refloat_wire::{ConnectOptions, Connection, Target};
 
@@ -81,6 +81,18 @@ impl Restore<'_> {
         })
     }
 
+    /// Writes down that a node has no place in the old history any more.
+    pub(super) fn give_place_up(
+        &self,
+        state: &RestoreState,
+        at: usize,
+        safe_to_bootstrap: bool,
+    ) -> Result<(), HostError> {
+        let (host, datadir) = (self.host(at), &state.plan.nodes[at].datadir);
+        let run = self.run.dir.id().as_str();
+        place::give_place_up(host, datadir, run, reasons::LOADED, safe_to_bootstrap)
+    }
+
     /// Stops the chosen node, has it give up its place, and starts it standalone.
     pub(super) fn stand_alone(&self, state: &mut RestoreState) -> Result<(), RestoreError> {
         const STEP: RestoreStep = RestoreStep::Standalone;
@@ -103,25 +115,28 @@ impl Restore<'_> {
             state.before = values_of_options(state, &self.members[at]);
             self.write(state)?;
         }
-        if self.has_server(state, at)? {
-            if state.nodes[at].left.is_none() {
-                self.is_the_last(state, STEP)?;
-                state.was_last = true;
-                self.write(state)?;
-            } else if self.comes_up_alone(state, STEP)? {
-                return Ok(());
+        let begun = Instant::now();
+        loop {
+            if self.has_server(state, at)? {
+                if state.nodes[at].left.is_none() {
+                    self.is_the_last(state, STEP)?;
+                    state.was_last = true;
+                    self.write(state)?;
+                } else if self.comes_up_alone(state, STEP)? {
+                    return Ok(());
+                }
+                self.stop(state, at, STEP)?;
             }
-            self.stop(state, at, STEP)?;
+            self.note_place(state, at, STEP)?;
+            self.holds_what_is_newest(state)?;
+            match self.give_place_up(state, at, false) {
+                // A killed process had asked for a start or a recovery, which begins only now.
+                Err(HostError::ServerRuns { .. }) if begun.elapsed() < self.start_limit => {
+                    self.pause(STEP)?;
+                }
+                done => break done?,
+            }
         }
-        self.note_place(state, at, STEP)?;
-        self.holds_what_is_newest(state)?;
-        place::give_place_up(
-            self.host(at),
-            &state.plan.nodes[at].datadir,
-            self.run.dir.id().as_str(),
-            reasons::LOADED,
-            false,
-        )?;
         self.start_alone(state, STEP)
     }
 

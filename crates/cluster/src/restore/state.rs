@@ -89,13 +89,11 @@ pub struct NodeProgress {
     /// The history that the node had before the restore, and its last write-set there.
     pub left: Option<(String, u64)>,
     /// Whether `left` was recovered from the tables because the node had not written it down.
-    #[serde(default)]
     pub recovered: bool,
     /// Where its old data are.
     pub aside: Option<PathBuf>,
     /// Its old data are lost: something started the node before they were set aside, and the full
     /// copy that it took wiped them.
-    #[serde(default)]
     pub overtaken: bool,
     /// How it came back.
     pub joined: Option<Rejoined>,
@@ -117,7 +115,6 @@ pub struct Loaded {
     /// How long the load took, in seconds, without what was loaded before an interruption.
     pub seconds: f64,
     /// Whether part of it had been loaded before an interruption.
-    #[serde(default)]
     pub resumed: bool,
 }
 
@@ -131,8 +128,7 @@ pub struct RestoreState {
     /// What was asked for: the source, and the options that decide what is loaded.
     pub asked: String,
     /// The shell command that resumes the restore.
-    #[serde(default)]
-    pub command: Option<String>,
+    pub command: String,
     /// The plan that is being carried out.
     pub plan: RestorePlan,
     /// The next step.
@@ -142,19 +138,16 @@ pub struct RestoreState {
     /// What the standalone options were set to on the chosen node before, by variable.
     pub before: BTreeMap<String, String>,
     /// The chosen node was seen to be the last member, and is being stopped.
-    #[serde(default)]
     pub was_last: bool,
     /// What was loaded; `None`: the load is not complete.
     pub loaded: Option<Loaded>,
     /// Progress marks of the load that still exist. They may go only once it is recorded that
     /// everything is loaded, or the same load would start over.
-    #[serde(default)]
     pub marks: Option<LeftMarks>,
     /// UUID of the history that the restored cluster began.
     pub uuid: Option<String>,
     /// The restore was given up before its end. What it records about nodes that are down still
     /// holds.
-    #[serde(default)]
     pub given_up: bool,
 }
 
@@ -256,26 +249,17 @@ pub enum RestoreError {
     },
 }
 
-/// The state of the restore in this run's folder; `None`: it has none, or the restore has ended.
-///
-/// # Errors
-/// The folder cannot be read.
-pub fn open_restore(dir: &RunDir) -> Result<Option<RestoreState>, RunDirError> {
-    Ok(read(dir)?.filter(|state| state.step != RestoreStep::Ended))
-}
-
-/// The state of the restore in this run's folder, if it was given up.
-///
-/// # Errors
-/// The folder cannot be read.
-pub fn given_up_restore(dir: &RunDir) -> Result<Option<RestoreState>, RunDirError> {
-    Ok(read(dir)?.filter(|state| state.given_up))
-}
-
-fn read(dir: &RunDir) -> Result<Option<RestoreState>, RunDirError> {
-    if !dir.has(STATE) {
-        return Ok(None);
+impl RestoreState {
+    /// Whether something is left to do.
+    pub fn is_open(&self) -> bool {
+        self.step != RestoreStep::Ended
     }
-    let state: RestoreState = dir.read(STATE)?;
-    Ok((state.format == FORMAT).then_some(state))
+}
+
+/// The state of the restore in this run's folder. `None`: it has none that this version reads.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn recorded_restore(dir: &RunDir) -> Result<Option<RestoreState>, RunDirError> {
+    dir.state(STATE, FORMAT)
 }

@@ -137,7 +137,7 @@ struct Seen {
 
 /// What a node answers.
 #[derive(Debug, Clone, Copy, Default)]
-struct Said {
+struct Answer {
     /// Nanoseconds that flow control has stopped writers there.
     paused: u64,
     /// Write-sets that are waiting there.
@@ -147,8 +147,8 @@ struct Said {
 }
 
 impl Seen {
-    fn note(&mut self, now: Instant, said: Said) {
-        let Said {
+    fn note(&mut self, now: Instant, said: Answer) {
+        let Answer {
             paused,
             waiting,
             sent,
@@ -223,7 +223,7 @@ impl Watched {
         let count = |name| status.count(name).unwrap_or(0);
         let ours = self.ours.as_ref().map_or(0, CommitCounter::get);
         let sent = status.count("wsrep_replicated");
-        let said = Said {
+        let said = Answer {
             paused: count("wsrep_flow_control_paused_ns"),
             waiting: count("wsrep_local_recv_queue"),
             sent: sent.map(|sent| sent.wrapping_sub(ours).cast_signed()),
@@ -445,7 +445,7 @@ mod tests {
         let start = Instant::now();
         let mut seen = Seen::default();
         let at = |tenths: u64| start + Duration::from_millis(tenths * 100);
-        let said = |paused, waiting| Said {
+        let said = |paused, waiting| Answer {
             paused,
             waiting,
             sent: Some(-7),
@@ -461,7 +461,7 @@ mod tests {
         assert!(!seen.writes(0));
         seen.note(
             at(65),
-            Said {
+            Answer {
                 sent: Some(3),
                 ..said(6_000_000_000, 1)
             },

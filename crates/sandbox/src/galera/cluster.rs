@@ -1,11 +1,12 @@
 //! An existing cluster, and the operations on it.
 
 use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 use std::{fs, io};
 
 use super::network::Network;
+use super::node::join;
 use super::record::{ClusterRecord, HaproxyRecord};
 use super::{
     ClusterFolder, GaleraNode, HaproxyOptions, NodeStart, SstMethod, haproxy, list, programs,
@@ -16,10 +17,6 @@ use crate::{Error, Result, Sandbox, ServerKind, files};
 
 /// How long to wait while another process works on the same cluster.
 const LOCK_PATIENCE: Duration = Duration::from_secs(60);
-
-/// The file in a node's directory that names its cluster. It is written as soon as the directory
-/// exists.
-pub const OWNER: &str = "cluster";
 
 /// One line of a list of clusters.
 #[derive(Debug, Clone)]
@@ -133,7 +130,7 @@ impl GaleraCluster {
             })?;
             first.start_with(&NodeStart::bootstrap())?;
         }
-        super::start::join(&self.nodes)
+        join(&self.nodes)
     }
 
     /// Ends all nodes with SIGKILL, as if the power of the whole room failed.
@@ -324,7 +321,7 @@ impl Sandbox {
         let nodes = record.as_ref().map_or(0, |record| record.nodes);
         for number in 1..=nodes {
             let node = format!("{name}-{number}");
-            if owner(&self.folder(&node).0).as_deref() != Some(name) {
+            if self.folder(&node).owner().as_deref() != Some(name) {
                 continue;
             }
             match self.remove_instance(&node) {
@@ -336,29 +333,5 @@ impl Sandbox {
             network.remove()?;
         }
         self.delete_folder_of(&folder.0, name)
-    }
-
-    pub(crate) fn clusters_dir(&self) -> PathBuf {
-        self.state_dir().join("clusters")
-    }
-
-    pub(crate) fn cluster_folder(&self, name: &str) -> ClusterFolder {
-        ClusterFolder(self.clusters_dir().join(name))
-    }
-}
-
-/// The cluster that a node's directory was created for. `None` for a standalone server.
-pub fn owner(folder: &Path) -> Option<String> {
-    fs::read_to_string(folder.join(OWNER)).ok()
-}
-
-/// Refuses to remove a node by itself: it goes with its cluster.
-pub fn check_removable(instance: &Path, name: &str) -> Result<()> {
-    match owner(instance) {
-        Some(cluster) => Err(Error::NodeOfCluster {
-            name: name.to_owned(),
-            cluster,
-        }),
-        None => Ok(()),
     }
 }

@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::process::{Child, Command, Stdio};
 
 use super::start::Reserved;
-use super::{GaleraCluster, network};
+use super::{GaleraCluster, GaleraOptions, network};
 use crate::{Error, Result, Sandbox};
 
 /// A guard script. It waits for end-of-file on standard input, which comes when the process at the
@@ -49,6 +49,15 @@ done
 forget "$cluster"
 "#;
 
+impl Sandbox {
+    /// Starts a cluster that is removed when the value is dropped or this process ends, however it
+    /// ends.
+    pub fn start_cluster_ephemeral(&self, options: &GaleraOptions) -> Result<EphemeralCluster> {
+        let reserved = self.reserve_cluster(options)?;
+        EphemeralCluster::start(self, reserved)
+    }
+}
+
 /// A cluster that is removed when the value is dropped. It is also removed when this process ends
 /// in any other way, even by SIGKILL or with the value in a `static`: a guard process waits for
 /// that, and is started before the first node.
@@ -60,7 +69,7 @@ pub struct EphemeralCluster {
 }
 
 impl EphemeralCluster {
-    pub(super) fn start(sandbox: &Sandbox, reserved: Reserved) -> Result<Self> {
+    fn start(sandbox: &Sandbox, reserved: Reserved) -> Result<Self> {
         let name = reserved.record.name.clone();
         let guard = match Guard::new(&reserved) {
             Ok(guard) => guard,

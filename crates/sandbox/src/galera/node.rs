@@ -14,7 +14,7 @@ use super::{ClusterFolder, network};
 use crate::process::{ProcessId, find_marked};
 use crate::record::NodeRecord;
 use crate::user::ServerUser;
-use crate::{Error, Instance, Result, Status, files, instance, launch, ports};
+use crate::{Error, Instance, Result, Status, files, launch, ports, stop};
 
 /// Receiving a full copy of a big database, or waiting for a donor, takes a while.
 const JOIN_PATIENCE: Duration = Duration::from_secs(300);
@@ -287,7 +287,7 @@ impl GaleraNode {
     /// Ends the server and all its helpers with SIGKILL, as if the power failed.
     pub fn crash(&self) -> Result<()> {
         self.kill()?;
-        instance::end_helpers(&self.instance.folder);
+        stop::end_helpers(&self.instance.folder);
         Ok(())
     }
 
@@ -474,4 +474,20 @@ impl GaleraNode {
         let folder: ClusterFolder = self.instance.sandbox.cluster_folder(&self.node.cluster);
         Ok(folder.read()?.and_then(|record| record.network))
     }
+}
+
+/// Starts all nodes that are not running, at the same time. Where they must wait for each other,
+/// the donor sees to it.
+pub fn join(nodes: &[GaleraNode]) -> Result<()> {
+    thread::scope(|scope| {
+        let joiners: Vec<_> = nodes
+            .iter()
+            .map(|node| scope.spawn(move || node.start()))
+            .collect();
+        let ended: Vec<Result<()>> = joiners
+            .into_iter()
+            .filter_map(|joiner| joiner.join().ok())
+            .collect();
+        ended.into_iter().collect()
+    })
 }

@@ -57,7 +57,7 @@ pub fn write(
     fs::set_permissions(&path, Permissions::from_mode(0o600))
         .map_err(Error::io("protect", &path))?;
     fs::write(&path, text).map_err(Error::io("write", &path))?;
-    user.map_or(Ok(()), |user| user.own(&path))
+    user.map_or(Ok(()), |user| user.make_owner_of(&path))
 }
 
 fn text(

@@ -1,23 +1,24 @@
 //! Starts a whole cluster.
 
 use std::fmt::Write as _;
+use std::fs;
 use std::io::Write as _;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::{fs, thread};
 
-use super::cluster::OWNER;
 use super::network::{self, Network};
+use super::node::join;
 use super::record::{ClusterRecord, FORMAT};
 use super::{
     ClusterFolder, GaleraCluster, GaleraNode, GaleraOptions, NodeStart, SstMethod, haproxy,
     programs, settings,
 };
 use crate::record::{self, Folder, NodeRecord, Record};
-use crate::sandbox::{certificates, check_name, fill, take_name};
+use crate::sandbox::{check_name, take_name};
+use crate::start::{certificates, fill};
 use crate::user::ServerUser;
-use crate::{EphemeralCluster, Error, Installation, Result, Sandbox, files, ports};
+use crate::{Error, Installation, Result, Sandbox, files, ports};
 
 /// The name of a cluster that was not given one.
 const USUAL_NAME: &str = "galera";
@@ -58,15 +59,8 @@ impl Sandbox {
         self.start_reserved(reserved)
     }
 
-    /// Starts a cluster that is removed when the value is dropped or this process ends, however it
-    /// ends.
-    pub fn start_cluster_ephemeral(&self, options: &GaleraOptions) -> Result<EphemeralCluster> {
-        let reserved = self.reserve_cluster(options)?;
-        EphemeralCluster::start(self, reserved)
-    }
-
     /// Checks everything that can be checked in advance, then takes the names.
-    fn reserve_cluster(&self, options: &GaleraOptions) -> Result<Reserved> {
+    pub(super) fn reserve_cluster(&self, options: &GaleraOptions) -> Result<Reserved> {
         let options = options.clone().checked()?;
         let server = self.installation(options.kind)?;
         let provider = programs::provider(&server)?;
@@ -142,7 +136,7 @@ impl Sandbox {
                 return Err(Error::NameTaken { name });
             }
             let folder = self.make_instance_folder(&name)?;
-            let owner = folder.0.join(OWNER);
+            let owner = folder.owner_file();
             fs::write(&owner, &reserved.record.name).map_err(Error::io("write", &owner))?;
             reserved.nodes.push(folder);
         }
@@ -320,20 +314,4 @@ fn make_accounts(first: &GaleraNode, reserved: &Reserved, password: &str) -> Res
         return Err(failed(format!("{}: {}", output.status, words.trim())));
     }
     written.map_err(|error| failed(error.to_string()))
-}
-
-/// Starts all nodes that are not running, at the same time. Where they must wait for each other,
-/// the donor sees to it.
-pub fn join(nodes: &[GaleraNode]) -> Result<()> {
-    thread::scope(|scope| {
-        let joiners: Vec<_> = nodes
-            .iter()
-            .map(|node| scope.spawn(move || node.start()))
-            .collect();
-        let ended: Vec<Result<()>> = joiners
-            .into_iter()
-            .filter_map(|joiner| joiner.join().ok())
-            .collect();
-        ended.into_iter().collect()
-    })
 }

@@ -194,14 +194,7 @@ fn rules_that_contradict_themselves_are_refused() {
 
 #[test]
 fn the_seeds_of_the_fuzz_target_are_walked() {
-    let folder =
-        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/delimited");
-    let mut count = 0;
-    for entry in std::fs::read_dir(folder).unwrap() {
-        fuzz(&std::fs::read(entry.unwrap().path()).unwrap());
-        count += 1;
-    }
-    assert!(count >= 4);
+    refloat_testkit::corpus::replay("delimited", 4, fuzz);
 }
 
 /// Writes rows like `SELECT … INTO OUTFILE`.

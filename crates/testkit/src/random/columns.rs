@@ -226,7 +226,7 @@ fn kind(rng: &mut Rng, server: &Server) -> Type {
             let kind = *rng.pick(&["GEOMETRY", "POINT"]);
             Type(kind.to_owned(), Value::Geometry(kind), InKey::Spatial)
         }
-        _ => own(rng, server),
+        _ => of_one_vendor(rng, server),
     }
 }
 
@@ -296,7 +296,7 @@ fn member(rng: &mut Rng, number: usize) -> String {
 }
 
 /// Types that only one of the vendors has.
-fn own(rng: &mut Rng, server: &Server) -> Type {
+fn of_one_vendor(rng: &mut Rng, server: &Server) -> Type {
     let dimensions = rng.within(1, 5);
     let vector = |function| {
         Type(

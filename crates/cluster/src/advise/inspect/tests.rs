@@ -100,6 +100,18 @@ fn programs_of_a_server_that_is_down_are_those_that_it_had() {
 }
 
 #[test]
+fn a_machine_is_not_searched_for_a_guessed_data_directory() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("my.cnf");
+    std::fs::write(&file, "[mysqld]\n").unwrap();
+    let mut candidate = candidate(folder.path());
+    candidate.member.datadir = None;
+    candidate.member.defaults_file = Some(file);
+    let seen = look(&Host::Local, &candidate, &NodeFacts::default(), "rsync");
+    assert!(seen.unwrap_err().ends_with("gives no datadir"));
+}
+
+#[test]
 fn a_certificate_that_is_over_is_seen() {
     /// It expired in 2021, and belongs to nobody.
     const OVER: &str = "-----BEGIN CERTIFICATE-----\n\

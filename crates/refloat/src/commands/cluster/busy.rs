@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use refloat_cluster::{
     ClusterView, MaintainPhase, MaintainState, RestoreState, maintenances_elsewhere,
-    open_maintenance, open_restore, restores_elsewhere,
+    open_maintenance, recorded_restore, restores_elsewhere,
 };
 use refloat_run::{Refusal, RunDir};
 
@@ -17,19 +17,23 @@ pub const RESTORE: &str = "cluster restore";
 /// Command name under which the runs of `refloat cluster maintain` are recorded.
 pub const MAINTAIN: &str = "cluster maintain";
 
-/// The newest unfinished restore of this cluster.
-pub fn unfinished_restore(
+/// The runs of a command, oldest first.
+fn runs(command: &str, context: &Context) -> anyhow::Result<Vec<RunDir>> {
+    let mut runs = RunDir::list(context.state_dir()).context("cannot read the runs")?;
+    runs.retain(|dir| dir.info().command == command);
+    Ok(runs)
+}
+
+/// The newest restore of this cluster that is such a one.
+pub fn newest_restore(
     cluster: &str,
     context: &Context,
+    is_it: impl Fn(&RestoreState) -> bool,
 ) -> anyhow::Result<Option<(RunDir, RestoreState)>> {
-    for dir in RunDir::list(context.state_dir())
-        .context("cannot read the runs")?
-        .into_iter()
-        .rev()
-    {
-        if dir.info().command == RESTORE
-            && let Some(state) = open_restore(&dir)?
+    for dir in runs(RESTORE, context)?.into_iter().rev() {
+        if let Some(state) = recorded_restore(&dir)?
             && state.cluster == cluster
+            && is_it(&state)
         {
             return Ok(Some((dir, state)));
         }
@@ -37,27 +41,19 @@ pub fn unfinished_restore(
     Ok(None)
 }
 
-/// The command that resumes a restore. Earlier versions did not record it; then it is built with
-/// these cluster flags.
-pub fn resume_command(state: &RestoreState, flags: &str) -> String {
-    state.command.clone().unwrap_or_else(|| {
-        let source = word(&state.plan.source);
-        let flags = if flags.is_empty() {
-            String::new()
-        } else {
-            format!("{flags} ")
-        };
-        format!("refloat cluster restore {source} {flags}--resume")
-    })
+/// The newest unfinished restore of this cluster.
+pub fn unfinished_restore(
+    cluster: &str,
+    context: &Context,
+) -> anyhow::Result<Option<(RunDir, RestoreState)>> {
+    newest_restore(cluster, context, RestoreState::is_open)
 }
 
 /// All unfinished maintenances, oldest first.
 pub fn unfinished_maintenances(context: &Context) -> anyhow::Result<Vec<(RunDir, MaintainState)>> {
     let mut found = Vec::new();
-    for dir in RunDir::list(context.state_dir()).context("cannot read the runs")? {
-        if dir.info().command == MAINTAIN
-            && let Some(state) = open_maintenance(&dir)?
-        {
+    for dir in runs(MAINTAIN, context)? {
+        if let Some(state) = open_maintenance(&dir)? {
             found.push((dir, state));
         }
     }
@@ -88,7 +84,7 @@ pub fn refuse_open(cluster: &str, context: &Context) -> anyhow::Result<()> {
     )
     .hint(format!(
         "Go on with it: `{}`; or end it: `refloat cluster restore {} --give-up`.",
-        resume_command(&state, ""),
+        state.command,
         word(&state.plan.source)
     ))
     .into())

@@ -9,7 +9,7 @@ use clap::Args;
 use refloat_cluster::advise::{Advice, Mistake};
 use refloat_cluster::{
     Rate, Rates, Restore, RestoreError, RestorePlan, RestoreState, RestoreStep, RestoreWay,
-    RestoreWish, Restored, asked_for, differing, given_up_restore, plan_restore,
+    RestoreWish, Restored, asked_for, differing, plan_restore,
 };
 use refloat_host::Control;
 use refloat_load::LoadOptions;
@@ -18,7 +18,7 @@ use refloat_run::events::RunResult;
 use refloat_run::{Run, RunDir};
 use refloat_wire::ConnectOptions;
 
-use super::busy::{RESTORE, refuse_held, refuse_second, resume_command, unfinished_restore};
+use super::busy::{RESTORE, newest_restore, refuse_held, refuse_second, unfinished_restore};
 use super::lock::ClusterLock;
 use super::members::{ClusterOf, Nodes};
 use super::{copies, print_plan};
@@ -308,7 +308,7 @@ fn begin(
     }
     let (watch, run) = Watch::of(dir, asked.show(), asked.context)?;
     let restore = restore(asked, &run);
-    let state = restore.begin(&asked.nodes.name, plan, Some(command_to_go_on(args)))?;
+    let state = restore.begin(&asked.nodes.name, plan, command_to_go_on(args))?;
     if let Some((dir, mut old)) = earlier {
         restore.forget_claim(&old, dir.id().as_str());
         old.step = RestoreStep::Ended;
@@ -399,18 +399,10 @@ fn controls(nodes: &Nodes) -> anyhow::Result<Vec<Option<&Control>>> {
 /// The newest restore of this cluster, if it was given up: its nodes may be down, and only its
 /// record knows their positions.
 fn given_up(cluster: &str, context: &Context) -> anyhow::Result<Option<RestoreState>> {
-    let runs = RunDir::list(context.state_dir()).context("cannot read the runs")?;
-    for dir in runs.into_iter().rev() {
-        let of_cluster = dir.info().command == RESTORE && dir.has(refloat_cluster::RESTORE_STATE);
-        if !of_cluster {
-            continue;
-        }
-        let state: RestoreState = dir.read(refloat_cluster::RESTORE_STATE)?;
-        if state.cluster == cluster {
-            return Ok(given_up_restore(&dir)?);
-        }
-    }
-    Ok(None)
+    let newest = newest_restore(cluster, context, |_| true)?;
+    Ok(newest
+        .map(|(_, state)| state)
+        .filter(|state| state.given_up))
 }
 
 /// Positions of its nodes before it started.
@@ -441,7 +433,7 @@ fn check_same(state: &RestoreState, load: &LoadOptions, nodes: &Nodes) -> anyhow
             ),
             &format!(
                 "To resume it: `{}`. --give-up ends it, and --restart forgets it and starts over.",
-                resume_command(state, "")
+                state.command
             ),
         );
     }

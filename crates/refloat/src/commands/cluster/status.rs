@@ -167,9 +167,8 @@ fn begun_here(
     let flags = args.cluster.flags();
     let mut found = Vec::new();
     if let Some((dir, state)) = busy::unfinished_restore(&nodes.name, context)? {
-        let next = busy::resume_command(&state, &flags);
         let named = (state.plan.chosen().to_owned(), state.step.word().to_owned());
-        found.push(begun(WorkKind::Restore, &dir, named, next));
+        found.push(begun(WorkKind::Restore, &dir, named, state.command));
     }
     for (dir, state) in maintain::open_here(&nodes.name, context)? {
         let node = &state.plan.node;

@@ -13,59 +13,53 @@ mod transfer;
 mod url;
 mod walk;
 
-use std::path::Path;
 use std::sync::Arc;
 
-use refloat_store::storage::{LocalFolder, Storage, StorageError};
+use refloat_store::storage::{BucketOptions, Storage, StorageError};
 
 pub use folder::SshFolder;
 pub use url::SshUrl;
 
-/// Opens the storage with this address: a path or `file:///FOLDER` for a folder of this machine,
-/// `ssh://HOST/FOLDER` or `sftp://HOST/FOLDER` for one of another ([`SshUrl`]).
+/// Opens the storage with this address: `ssh://HOST/FOLDER` or `sftp://HOST/FOLDER` for a folder of
+/// another machine ([`SshUrl`]); a path, `file:///FOLDER` or the URL of a bucket as
+/// [`refloat_store::storage::open`] takes them.
 ///
 /// # Errors
-/// It is no address. Nothing is connected yet.
-pub fn open(address: &str) -> Result<Arc<dyn Storage>, StorageError> {
-    let (scheme, rest) = match address.split_once(':') {
-        Some((scheme, rest)) if !scheme.contains('/') => (scheme.to_ascii_lowercase(), rest),
-        _ => (String::new(), address),
-    };
-    match scheme.as_str() {
-        "ssh" | "sftp" => Ok(Arc::new(SshFolder::new(&address.parse()?))),
-        "" => Ok(Arc::new(LocalFolder::new(Path::new(address)))),
-        "file" => {
-            let path = rest.strip_prefix("//").unwrap_or(rest);
-            let path = url::decoded(path).filter(|path| path.starts_with('/'));
-            let path = path.ok_or_else(|| {
-                url::refused(address, "no file:///FOLDER with the whole path of a folder")
-            })?;
-            Ok(Arc::new(LocalFolder::new(Path::new(&path))))
+/// It is no address, or an option of a bucket is missing or wrong. Nothing is connected yet.
+pub fn open(address: &str, buckets: &BucketOptions) -> Result<Arc<dyn Storage>, StorageError> {
+    let scheme = address
+        .split_once(':')
+        .map(|(scheme, rest)| (scheme.to_ascii_lowercase(), rest));
+    match scheme {
+        Some((scheme, _)) if scheme == "ssh" || scheme == "sftp" => {
+            Ok(Arc::new(SshFolder::new(&address.parse()?)))
         }
-        _ if rest.starts_with("//") => Err(url::refused(
-            address,
-            "storages are paths, file://, ssh:// and sftp://",
-        )),
-        _ => Err(url::refused(
+        // As `scp` takes it, and hardly the name of a folder.
+        Some((host, rest)) if !host.contains('/') && !rest.starts_with('/') => Err(url::refused(
             address,
             "a folder of another machine is ssh://HOST/FOLDER, and ./NAME one with such a name",
         )),
+        Some((host, rest)) if !host.contains('/') && !rest.starts_with("//") => Err(url::refused(
+            address,
+            "a folder of another machine is ssh://HOST/FOLDER, and a bucket s3://BUCKET/PREFIX",
+        )),
+        _ => refloat_store::storage::open(address, buckets),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::open;
+    use super::{BucketOptions, open};
 
     #[test]
     fn addresses_open_what_they_name() {
-        let url = |address| open(address).map(|storage| storage.url().to_owned());
+        let none = BucketOptions::default();
+        let url = |address| open(address, &none).map(|storage| storage.url().to_owned());
         for (address, expected) in [
             ("/srv/a", "/srv/a"),
             ("backups", "backups"),
             ("./h:x", "./h:x"),
             ("file:///srv/a%20b", "/srv/a b"),
-            ("file:/srv", "/srv"),
             ("ssh://h/a", "ssh://h/a"),
             ("sftp://u@h:2/a", "sftp://u@h:2/a"),
         ] {
@@ -76,11 +70,11 @@ mod tests {
             "u@h:srv",
             "file://h/srv",
             "file:srv",
+            "file:/srv",
             "ftp://h/a",
             "ssh://h",
         ] {
-            let error = url(address).unwrap_err().to_string();
-            assert!(error.contains("reading this address: "), "{error}");
+            url(address).unwrap_err();
         }
     }
 }

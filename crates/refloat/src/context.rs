@@ -7,6 +7,8 @@ use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use refloat_store::storage::BucketOptions;
+
 /// State directory for root.
 const ROOT_STATE_DIR: &str = "/var/lib/refloat";
 
@@ -22,6 +24,7 @@ pub struct Context {
     no_color: bool,
     utf8: bool,
     cluster: Arc<OnceLock<String>>,
+    buckets: BucketOptions,
 }
 
 impl Context {
@@ -53,6 +56,9 @@ impl Context {
                 && var("TERM").is_none_or(|term| term != "dumb"),
             no_color: var("NO_COLOR").is_some(),
             cluster: Arc::default(),
+            buckets: BucketOptions::from_variables(env::vars_os().filter_map(|(name, value)| {
+                Some((name.into_string().ok()?, value.into_string().ok()?))
+            })),
             // The first one that is set decides, as in setlocale(3).
             utf8: var("LC_ALL")
                 .or_else(|| var("LC_CTYPE"))
@@ -83,6 +89,11 @@ impl Context {
     /// reads the same variable.
     pub fn servers_dir(&self) -> Option<&Path> {
         self.servers_dir.as_deref()
+    }
+
+    /// Keys, endpoints and regions of buckets.
+    pub fn buckets(&self) -> &BucketOptions {
+        &self.buckets
     }
 
     /// The folder for runs, journals and sandboxes.

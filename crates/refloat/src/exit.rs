@@ -27,7 +27,7 @@ pub use code::{Exit, ProgramError, from_code, of_result};
 pub use hints::{NO_DUMP, failure_hint};
 use hints::{
     of_bootstrap, of_config, of_copy, of_dump, of_load, of_maintain, of_physical, of_rejoin,
-    of_repository, of_restore, of_verify, of_verify_nodes, wire_hints,
+    of_repository, of_restore, of_storage, of_verify, of_verify_nodes, wire_hints,
 };
 
 /// The exit code and the hints for `error`.
@@ -82,6 +82,9 @@ fn classify(error: &anyhow::Error) -> (Exit, Vec<String>) {
         }
         if let Some(repository) = cause.downcast_ref::<RepositoryError>() {
             return of_repository(repository);
+        }
+        if let Some(storage) = cause.downcast_ref::<refloat_store::storage::StorageError>() {
+            return of_storage(storage);
         }
         if let Some(wire) = cause.downcast_ref::<refloat_wire::Error>() {
             return (Exit::Failed, wire_hints(wire));

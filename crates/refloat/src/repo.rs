@@ -3,14 +3,15 @@
 use std::fs;
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Args;
 use refloat_repository::{Key, Repository, RepositoryError};
-use refloat_store::storage::{LocalFolder, Storage};
+use refloat_store::storage::Storage;
 
+use crate::context::Context;
 use crate::exit::ProgramError;
 
 /// `--repo URL` and its key.
@@ -19,7 +20,10 @@ use crate::exit::ProgramError;
 pub struct RepoArgs {
     /// Where the backups lie
     ///
-    /// A folder of this machine, as a path or as a URL such as `file:///backup/repo`.
+    /// A folder of this machine (/PATH), one of another machine (ssh://USER@HOST/PATH, by SFTP), or
+    /// a bucket (s3://BUCKET/PREFIX, azure://CONTAINER/PREFIX, gs://BUCKET/PREFIX), whose keys,
+    /// endpoint and region come from the variables that the services' own tools read, such as
+    /// AWS_ACCESS_KEY_ID and AWS_ENDPOINT_URL.
     #[arg(long, value_name = "URL")]
     pub repo: String,
 
@@ -33,29 +37,18 @@ pub struct RepoArgs {
 
 impl RepoArgs {
     /// The storage that the URL names.
-    pub fn storage(&self) -> anyhow::Result<Arc<dyn Storage>> {
-        if let Some((scheme, rest)) = self.repo.split_once("://") {
-            if scheme == "file" && rest.starts_with('/') {
-                return Ok(Arc::new(LocalFolder::new(Path::new(rest))));
-            }
-            return Err(ProgramError::usage(format!(
-                "--repo: {:?} is no storage that is known here",
-                self.repo
-            ))
-            .hint("Write a path, or file:///PATH.")
-            .into());
-        }
-        Ok(Arc::new(LocalFolder::new(Path::new(&self.repo))))
+    pub fn storage(&self, context: &Context) -> anyhow::Result<Arc<dyn Storage>> {
+        Ok(refloat_host::storage::open(&self.repo, context.buckets())?)
     }
 
     /// Opens the repository.
-    pub fn open(&self) -> anyhow::Result<Repository> {
-        Ok(Repository::open(self.storage()?, self.key()?)?)
+    pub fn open(&self, context: &Context) -> anyhow::Result<Repository> {
+        Ok(Repository::open(self.storage(context)?, self.key()?)?)
     }
 
     /// The URL without secrets, and the repository; `None`: nothing is there.
-    pub fn open_if_there(&self) -> anyhow::Result<(String, Option<Repository>)> {
-        let storage = self.storage()?;
+    pub fn open_if_there(&self, context: &Context) -> anyhow::Result<(String, Option<Repository>)> {
+        let storage = self.storage(context)?;
         let url = storage.url().to_owned();
         match Repository::open(Arc::clone(&storage), self.key()?) {
             Err(RepositoryError::Missing { .. }) if storage.list("")?.is_empty() => Ok((url, None)),
@@ -64,8 +57,8 @@ impl RepoArgs {
     }
 
     /// Opens the repository, or makes one where nothing is. Says whether it is new.
-    pub fn open_or_init(&self) -> anyhow::Result<(Repository, bool)> {
-        let (storage, key) = (self.storage()?, self.key()?);
+    pub fn open_or_init(&self, context: &Context) -> anyhow::Result<(Repository, bool)> {
+        let (storage, key) = (self.storage(context)?, self.key()?);
         match Repository::open(Arc::clone(&storage), key.clone()) {
             Err(RepositoryError::Missing { .. }) => Ok((Repository::init(storage, key)?, true)),
             other => Ok((other?, false)),

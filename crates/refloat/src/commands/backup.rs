@@ -109,7 +109,7 @@ pub fn run(args: &BackupArgs, context: &Context) -> anyhow::Result<Exit> {
         threads: threads(args.threads),
     };
     if args.plan {
-        let (url, repository) = args.repo.open_if_there()?;
+        let (url, repository) = args.repo.open_if_there(context)?;
         let plan = plan(&options, &url, repository.as_ref())?;
         let text = if args.output.json {
             serde_json::to_string_pretty(&plan).context("cannot write the plan")?
@@ -119,7 +119,7 @@ pub fn run(args: &BackupArgs, context: &Context) -> anyhow::Result<Exit> {
         writeln!(std::io::stdout(), "{}", text.trim_end())?;
         return Ok(Exit::Done);
     }
-    let (repository, is_new) = args.repo.open_or_init()?;
+    let (repository, is_new) = args.repo.open_or_init(context)?;
     let (watch, run) = Watch::begin("backup", args.output.show(), context)?;
     if is_new {
         run.events.note(format!(

@@ -115,17 +115,17 @@ pub struct PruneArgs {
 
 pub fn run(args: &BackupsArgs, context: &Context) -> anyhow::Result<Exit> {
     match &args.command {
-        BackupsCommand::Init(args) => init(args),
-        BackupsCommand::List(args) => list(args),
-        BackupsCommand::Show(args) => show(args),
+        BackupsCommand::Init(args) => init(args, context),
+        BackupsCommand::List(args) => list(args, context),
+        BackupsCommand::Show(args) => show(args, context),
         BackupsCommand::Verify(args) => check(args, context),
-        BackupsCommand::Prune(args) => prune(args),
+        BackupsCommand::Prune(args) => prune(args, context),
     }
 }
 
-fn init(args: &InitArgs) -> anyhow::Result<Exit> {
+fn init(args: &InitArgs, context: &Context) -> anyhow::Result<Exit> {
     let key = args.repo.key_or_new()?;
-    let repository = Repository::init(args.repo.storage()?, key)?;
+    let repository = Repository::init(args.repo.storage(context)?, key)?;
     let mut out = std::io::stdout();
     writeln!(out, "{}: a new repository", repository.storage().url())?;
     if let Some(path) = &args.repo.key_file {
@@ -138,8 +138,8 @@ fn init(args: &InitArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn list(args: &ListArgs) -> anyhow::Result<Exit> {
-    let backups = listed(&args.repo.open()?)?;
+fn list(args: &ListArgs, context: &Context) -> anyhow::Result<Exit> {
+    let backups = listed(&args.repo.open(context)?)?;
     if args.json {
         let all: Vec<serde_json::Value> = backups.iter().map(to_json).collect();
         serde_json::to_writer_pretty(std::io::stdout(), &all)?;
@@ -152,8 +152,8 @@ fn list(args: &ListArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn show(args: &ShowArgs) -> anyhow::Result<Exit> {
-    let repository = args.repo.open()?;
+fn show(args: &ShowArgs, context: &Context) -> anyhow::Result<Exit> {
+    let repository = args.repo.open(context)?;
     let one = Listed::of(label_of(&repository, &args.label)?);
     if args.json {
         serde_json::to_writer_pretty(std::io::stdout(), &to_json(&one))?;
@@ -179,7 +179,7 @@ fn to_json(one: &Listed) -> serde_json::Value {
 }
 
 fn check(args: &VerifyArgs, context: &Context) -> anyhow::Result<Exit> {
-    let repository = args.repo.open()?;
+    let repository = args.repo.open(context)?;
     let backups = if args.labels.is_empty() {
         repository.backups()?
     } else {
@@ -217,8 +217,8 @@ fn check(args: &VerifyArgs, context: &Context) -> anyhow::Result<Exit> {
     Ok(exit::of_result(result))
 }
 
-fn prune(args: &PruneArgs) -> anyhow::Result<Exit> {
-    let repository = args.repo.open()?;
+fn prune(args: &PruneArgs, context: &Context) -> anyhow::Result<Exit> {
+    let repository = args.repo.open(context)?;
     let backups = repository.backups()?;
     let newest = backups
         .len()

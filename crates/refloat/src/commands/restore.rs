@@ -101,7 +101,7 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
         threads: threads(args.threads),
         memory: args.memory,
     };
-    let repository = args.repo.open()?;
+    let repository = args.repo.open(context)?;
     if args.plan {
         let plan = plan(&options, &repository)?;
         let text = if args.output.json {

@@ -13,6 +13,7 @@ use refloat_repository::RepositoryError;
 use refloat_run::Refusal;
 use refloat_source::SourceError;
 use refloat_sqltext::ScanError;
+use refloat_store::storage::{StorageError, StorageErrorKind};
 use refloat_store::{ArchiveError, InputError};
 use refloat_verify::VerifyError;
 
@@ -63,9 +64,32 @@ pub fn of_physical(error: &PhysicalError) -> Option<(Exit, Vec<String>)> {
     }
 }
 
+/// Exit code and hints for a place that keeps objects.
+pub fn of_storage(error: &StorageError) -> (Exit, Vec<String>) {
+    let (exit, hint) = match error.kind() {
+        StorageErrorKind::Scheme => (
+            Exit::Usage,
+            "Write a path, file:///PATH, ssh://HOST/PATH, s3://BUCKET/PREFIX, azure://CONTAINER/PREFIX or gs://BUCKET/PREFIX.",
+        ),
+        StorageErrorKind::Denied => (
+            Exit::Failed,
+            "The account or key may not do that there: see who it is, and what it may.",
+        ),
+        StorageErrorKind::Full => (Exit::Failed, "Make room there."),
+        StorageErrorKind::Lost => (
+            Exit::Failed,
+            "The same command again goes on, or begins again.",
+        ),
+        _ => (Exit::Failed, ""),
+    };
+    let hint = Some(hint).filter(|hint| !hint.is_empty());
+    (exit, hint.into_iter().map(str::to_owned).collect())
+}
+
 /// Exit code and hints for a repository.
 pub fn of_repository(error: &RepositoryError) -> (Exit, Vec<String>) {
     let (exit, hint) = match error {
+        RepositoryError::Storage(error) => return of_storage(error),
         RepositoryError::Missing { .. } => (
             Exit::Failed,
             "Is the path right? `refloat backup` makes a repository where nothing is.",

@@ -85,10 +85,10 @@ pub enum BootstrapError {
     #[error("{}", Refusal::reasons(.0))]
     Refused(Vec<Refusal>),
     /// More than one node might.
-    #[error("which node is to begin the cluster is not clear: {}", .0.join("; "))]
+    #[error("it is not clear which node to bootstrap from: {}", .0.join("; "))]
     Unclear(Vec<String>),
     /// The chosen node did not bootstrap the cluster.
-    #[error("{node} has not begun the cluster: {reason}")]
+    #[error("{node} has not bootstrapped the cluster: {reason}")]
     NotBegun {
         /// Name of the node.
         node: String,
@@ -136,7 +136,7 @@ impl Bootstrapping<'_> {
         };
         let (Some(control), Some(host)) = (self.controls[plan.at], &member.host) else {
             return Err(not_begun(
-                "nothing is said about how it is started (control), or where its files are (ssh)"
+                "the list does not say how it is started (control), or where its files are (ssh)"
                     .to_owned(),
             ));
         };
@@ -160,7 +160,7 @@ impl Bootstrapping<'_> {
             for (at, other) in self.members.iter().enumerate() {
                 if at != plan.at && look(other).is_ok() {
                     return Err(not_begun(format!(
-                        "{} runs by now: nothing was started",
+                        "{} is running now: nothing was started",
                         other.name
                     )));
                 }
@@ -175,7 +175,8 @@ impl Bootstrapping<'_> {
             let place = (plan.uuid.as_str(), plan.seqno);
             place::give_place_back(host, &member.folder(), id, place, true)?;
             self.run.events.note(format!(
-                "{node} begins the cluster at {}:{} (safe_to_bootstrap: 1; its grastate.dat is kept as grastate.dat.refloat-{id})",
+                "{node} bootstraps the cluster at {}:{} (safe_to_bootstrap: 1; its grastate.dat is \
+                kept as grastate.dat.refloat-{id})",
                 plan.uuid, plan.seqno
             ));
             control.end_standalone()?;

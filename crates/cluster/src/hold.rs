@@ -19,7 +19,7 @@ use choose::choose_holders;
 pub(crate) use choose::plan_hold_of;
 
 /// What to do where nodes are not as they have to be.
-const SEE_STATUS: &str = "`refloat cluster status` shows what every node says.";
+const SEE_STATUS: &str = "`refloat cluster status` shows the state of every node.";
 
 /// How a node keeps write-sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -258,7 +258,10 @@ pub(crate) fn may_leave(view: &ClusterView, node: &str) -> Result<(), Vec<Refusa
 fn leaving<'a>(view: &'a ClusterView, node: &str) -> Result<(usize, &'a NodeState), Vec<Refusal>> {
     let Some(at) = view.nodes.iter().position(|one| one.name == node) else {
         let names: Vec<&str> = view.nodes.iter().map(|one| one.name.as_str()).collect();
-        let reason = format!("no node is called {node}; there are {}", names.join(", "));
+        let reason = format!(
+            "no node is called {node}; the nodes are {}",
+            names.join(", ")
+        );
         return Err(vec![reason.into()]);
     };
     let primary = view
@@ -284,7 +287,8 @@ fn leaving<'a>(view: &'a ClusterView, node: &str) -> Result<(usize, &'a NodeStat
                 said => said,
             };
             let reason = format!(
-                "{node} is {is} and not Synced: it is no node that comes back with what it misses from now on"
+                "{node} is {is} and not Synced: keeping what it misses from now on would not be enough \
+                to bring it back"
             );
             Err(vec![Refusal::new(reason).hint(SEE_STATUS)])
         }
@@ -315,7 +319,8 @@ fn warn(view: &ClusterView, leaving: &NodeState, plan: &mut HoldPlan) {
     }
     if let Some(seconds) = plan.seconds().filter(|_| !plan.lasts()) {
         plan.warnings.push(format!(
-            "write-sets are kept for {seconds:.0} s at the rate of now, and {} is to be away for {:.0} s",
+            "write-sets are kept for {seconds:.0} s at the current rate, but {} is to be away for \
+            {:.0} s",
             plan.node, plan.away_seconds
         ));
     }
@@ -429,7 +434,7 @@ mod tests {
         };
         assert!(why(&view(vec![one(&[]), None]), "n1").contains("the last one would go"));
         assert!(why(&view(vec![None, one(&[])]), "n1").contains("n1 does not answer"));
-        assert!(why(&view(vec![one(&[])]), "n7").contains("no node is called n7; there are n1"));
+        assert!(why(&view(vec![one(&[])]), "n7").contains("no node is called n7; the nodes are n1"));
         let donor = [
             ("wsrep_local_state", "2"),
             ("wsrep_local_state_comment", "Donor/Desynced"),

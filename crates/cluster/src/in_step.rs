@@ -152,10 +152,13 @@ impl Astray {
         };
         let place = match ours.filter(|_| set_aside) {
             Some(run) => format!(
-                "its position counts no more and was set aside (grastate.dat.refloat-{}): it takes a full copy when it comes back",
+                "its position no longer counts and was set aside (grastate.dat.refloat-{}): it \
+                takes a full copy when it comes back",
                 run.dir.id()
             ),
-            None => "its position counts no more: keep what is needed of it, and remove its grastate.dat before the next start".to_owned(),
+            None => "its position no longer counts: keep what is needed of it, and remove its \
+                grastate.dat before the next start"
+                .to_owned(),
         };
         format!(
             "it has begun a cluster of its own beside that of the others: {said}; {now}. Its option files name nobody to join, or somebody else (wsrep_cluster_address, wsrep_cluster_name): correct them. \

@@ -111,7 +111,7 @@ impl<'a> Joining<'a> {
             ),
         };
         events.note(format!(
-            "{} is on its way for {} s: {doing}{unknown}",
+            "{} has been starting for {} s: {doing}{unknown}",
             self.member.name,
             self.begun.elapsed().as_secs()
         ));
@@ -123,19 +123,22 @@ impl<'a> Joining<'a> {
             return match state.state.as_str() {
                 "" => "it answers, and belongs to no cluster yet".to_owned(),
                 said => {
-                    format!("it answers and is {said}, and it is waited for until it is Synced")
+                    format!("it answers and is {said}; waiting until it is Synced")
                 }
             };
         }
         match self.log() {
             None => "it does not answer yet".to_owned(),
             Some(log) if has_asked(&log) => {
-                "it has asked the others for what it misses, and is waited for until it has that and answers".to_owned()
+                "it has asked the others for what it misses; waiting until it has that and \
+                answers"
+                    .to_owned()
             }
             Some(log) if has_started(&log) => {
-                "its server has started, and has not asked the others for what it misses yet".to_owned()
+                "its server has started, and has not asked the others for what it misses yet"
+                    .to_owned()
             }
-            Some(_) => "its server has not got as far as the cluster yet".to_owned(),
+            Some(_) => "its server has not reached the cluster yet".to_owned(),
         }
     }
 
@@ -338,7 +341,9 @@ pub(crate) fn runs(control: &Control, member: &Member) -> Result<bool, ControlEr
             Err(ControlError::new(
                 &member.name,
                 "looking at",
-                "it takes connections and says nothing, and no command is given that says whether it runs (running)".to_owned(),
+                "it accepts connections but does not answer, and no command is given that says \
+                whether it runs (running)"
+                    .to_owned(),
             ))
         }
         (Ok(_), Err(_)) => Ok(false),

@@ -138,7 +138,7 @@ impl Maintenance<'_> {
         let member = self.member(plan.at);
         Claimed::maintenance(member, self.run.dir.id().as_str()).unwrap_or_else(|error| {
             self.run.events.warn(format!(
-                "that {} is maintained cannot be written down for other machines: {}",
+                "the maintenance of {} cannot be recorded for other machines: {}",
                 plan.node,
                 chain(&error)
             ));
@@ -160,9 +160,9 @@ impl Maintenance<'_> {
             phase
         };
         if let Err(error) = self.write(state) {
-            self.run.events.warn(format!(
-                "how far this has come could not be written down: {error}"
-            ));
+            self.run
+                .events
+                .warn(format!("the progress could not be recorded: {error}"));
         }
     }
 

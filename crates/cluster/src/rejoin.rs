@@ -134,7 +134,7 @@ pub enum RejoinError {
         reason: String,
     },
     /// IST would send what it missed, but whatever else it lacks or has in excess would remain.
-    #[error("{node} and the cluster have parted: {}", .parting.describe())]
+    #[error("{node} and the cluster have diverged: {}", .parting.describe())]
     Parted {
         /// Name of the node.
         node: String,

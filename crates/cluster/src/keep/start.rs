@@ -155,7 +155,8 @@ impl Unallowed<'_> {
         }
         let how = self.stop()?;
         Some(format!(
-            "{how}, because it would have taken a full copy (SST) later: what it misses is kept no more"
+            "{how}, because it would have taken a full copy (SST) later: what it misses is no \
+            longer kept"
         ))
     }
 

@@ -108,8 +108,10 @@ impl Maintenance<'_> {
                 self.release_what_grows(state);
                 return Err(MaintainError::NotBack {
                     reason: format!(
-                        "it is down, and was not started, because by which way it would come could not be seen for {} s: {reason}. What it misses is kept on: \
-                         `refloat cluster maintain {node} --end` goes on when that is mended, and gives it up when it is told to stop twice (Ctrl-C)",
+                        "it is down, and was not started: for {} s it was not possible to see how \
+                        it would come back: {reason}. What it misses is still kept: `refloat \
+                        cluster maintain {node} --end` resumes when that is fixed, and gives up \
+                        when it is told to stop twice (Ctrl-C)",
                         SILENCE.as_secs()
                     ),
                     node,
@@ -117,7 +119,8 @@ impl Maintenance<'_> {
             }
             if !std::mem::replace(&mut told, true) {
                 self.run.events.warn(format!(
-                    "by which way {node} would come cannot be seen just now ({reason}): it is tried again for {} s, and what it misses is kept on",
+                    "how {node} would come back cannot be seen just now ({reason}): trying again \
+                    for {} s; what it misses is still kept",
                     SILENCE.as_secs()
                 ));
             }
@@ -156,7 +159,8 @@ impl Maintenance<'_> {
         let started = self.start_of(state).begin(donor);
         if let Err(error) = &started {
             self.run.events.warn(format!(
-                "{error}. What {node} misses is kept on: mend it and start it by hand, or give it up with Ctrl-C"
+                "{error}. What {node} misses is still kept: fix it and start it by hand, or give \
+                up with Ctrl-C"
             ));
         }
         started.is_ok()
@@ -198,7 +202,8 @@ impl Maintenance<'_> {
             if let Some(how) = ended.as_ref().filter(|_| !told_gone) {
                 told_gone = true;
                 self.run.events.warn(format!(
-                    "{node} {how}. What it misses is kept on: mend it and start it by hand, or give it up with Ctrl-C"
+                    "{node} {how}. What it misses is still kept: fix it and start it by hand, or \
+                    give up with Ctrl-C"
                 ));
             }
             // One Ctrl-C during the work is no reason to leave the node down; another one is.
@@ -215,7 +220,7 @@ impl Maintenance<'_> {
                     self.watch_start(state, absence, joining, &mut late)?;
                 }
                 if let Some((how, why)) = ended.as_ref().zip(absence.given_up.as_ref()) {
-                    let reason = format!("it {how}. What it misses is kept no more: {why}");
+                    let reason = format!("it {how}. What it misses is no longer kept: {why}");
                     return self.not_back(state, reason);
                 }
                 if let Some(late) = joining
@@ -243,7 +248,8 @@ impl Maintenance<'_> {
     ) -> Result<bool, MaintainError> {
         let (node, member) = (state.plan.node.clone(), self.member(state.plan.at));
         self.run.events.warn(format!(
-            "{node} has failed while it started: {line}. Its server is ended, and it is started again; what it misses is kept on"
+            "{node} has failed while it started: {line}. Its server is ended and started again; \
+            what it misses is still kept"
         ));
         let ended = self.control.end_at_once();
         let down = is_down(self.control, member, || {
@@ -258,7 +264,8 @@ impl Maintenance<'_> {
                 .err()
                 .map_or_else(String::new, |error| format!(" ({error})"));
             self.run.events.warn(format!(
-                "{node} does not end{why}, and has to be stopped before it is started again. What it misses is kept on: stop it and start it by hand, or give it up with Ctrl-C"
+                "{node} does not end{why}, and has to be stopped before it is started again. What \
+                it misses is still kept: stop it and start it by hand, or give up with Ctrl-C"
             ));
             return Ok(false);
         }
@@ -268,7 +275,9 @@ impl Maintenance<'_> {
         let position = ask(member, &brief()).grastate.and_then(|file| file.seqno);
         if !self.control.recovers() && position.is_none() && !self.limits.allow_sst {
             self.run.events.warn(format!(
-                "{node} has not written down where it stands, and whether its command has that looked for is not known. What it misses is kept on: start it by hand with its position, or give it up with Ctrl-C"
+                "{node} has not recorded its position, and it is not known whether its start \
+                command recovers it. What it misses is still kept: start it by hand with its \
+                position, or give up with Ctrl-C"
             ));
             return Ok(false);
         }
@@ -305,7 +314,7 @@ impl Maintenance<'_> {
                 && !std::mem::replace(late, true)
             {
                 self.run.events.warn(format!(
-                    "the time for keeping write-sets is over ({} s), and they are kept on while {node} starts",
+                    "the time for keeping write-sets is over ({} s), and they are still kept while {node} starts",
                     self.limits.hold.as_secs()
                 ));
             }

@@ -95,7 +95,8 @@ impl Maintenance<'_> {
             return;
         };
         self.run.events.warn(format!(
-            "write-sets are not kept for {node} any more: {reason}. It will need a full copy (SST) unless it is back before they are thrown away"
+            "write-sets are not kept for {node} any more: {reason}. It will need a full copy (SST) \
+            unless it is back before they are discarded"
         ));
         absence.given_up = Some(reason);
         self.release(state);
@@ -108,7 +109,7 @@ impl Maintenance<'_> {
             .fold(f64::NAN, f64::max);
         if best.is_finite() {
             self.run.events.note(format!(
-                "at the rate of now write-sets are kept for {} more minutes",
+                "at the current rate, write-sets are kept for {} more minutes",
                 (best / 60.0).floor()
             ));
         }

@@ -122,7 +122,8 @@ impl Maintenance<'_> {
             }
             if begun.elapsed() > GAP_PATIENCE {
                 let reason = format!(
-                    "{oldest} is the oldest write-set that is kept, and {node} is at {seqno}: after {expected} more Galera takes that for too near for IST"
+                    "{oldest} is the oldest write-set that is kept, and {node} is at {seqno}: \
+                    after {expected} more Galera considers that too close for IST"
                 );
                 if self.limits.allow_sst {
                     self.run.events.warn(reason);

@@ -53,7 +53,7 @@ impl Restore<'_> {
             self.others_are_down(state, STEP)?;
             self.run
                 .events
-                .note(format!("{} begins the cluster", member.name));
+                .note(format!("{} bootstraps the cluster", member.name));
             Ok(control.start(StartAs::First, &[])?)
         };
         let begun = Instant::now();
@@ -77,13 +77,13 @@ impl Restore<'_> {
                 }
                 Seen::Ended => {
                     let reason = format!(
-                        "it has ended while it began the cluster{}",
+                        "it has ended while it bootstrapped the cluster{}",
                         joining.last_words()
                     );
                     return Err(self.wrong(STEP, at, reason));
                 }
                 Seen::Failed(line) => {
-                    let reason = format!("it has failed while it began the cluster: {line}");
+                    let reason = format!("it has failed while it bootstrapped the cluster: {line}");
                     return Err(self.wrong(STEP, at, reason));
                 }
                 // It crashed while standalone, and systemd has restarted it that way.

@@ -166,10 +166,10 @@ impl Restore<'_> {
             {
                 let name = &self.members[other].name;
                 let wrong = Refusal::new(format!(
-                    "it is at {seqno}, and {name} is at {newer}: it does not hold what is newest"
+                    "it is at {seqno}, and {name} is at {newer}: it is not the most advanced node"
                 ))
                 .hint(format!(
-                    "Nothing was changed; begin with the other one (--restart --node {name})."
+                    "Nothing was changed; start from the other one (--restart --node {name})."
                 ));
                 return Err(self.wrong(RestoreStep::Standalone, at, wrong));
             }
@@ -187,7 +187,7 @@ impl Restore<'_> {
         let member = &self.members[at];
         let log = journal::of_node_that_is_down(control, member);
         self.run.events.note(format!(
-            "starting {} as a server of its own, at port {}",
+            "starting {} as a standalone server, on port {}",
             member.name, state.plan.port
         ));
         control.start_standalone(&state.plan.options)?;

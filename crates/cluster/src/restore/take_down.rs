@@ -96,7 +96,7 @@ impl Restore<'_> {
                 return Err(self.wrong(
                     step,
                     at,
-                    "it was told to stop and its process is there still",
+                    "it was told to stop, but its process is still there",
                 ));
             }
             self.pause(step)?;

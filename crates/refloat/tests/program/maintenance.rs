@@ -465,10 +465,10 @@ fn a_joiner_is_killed(place: &Place, second: &str) {
         place.node(1).pid().is_ok_and(|pid| pid.is_some())
     });
     let _ = place.node(1).kill();
-    running.says("What it misses is kept on");
+    running.says("What it misses is still kept");
     let _ = place.node(1).start();
     let said = running.ends(0);
-    assert!(said.contains("kept on"), "{said}");
+    assert!(said.contains("still kept"), "{said}");
     place.all_are_in_step();
 }
 

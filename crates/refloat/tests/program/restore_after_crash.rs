@@ -183,12 +183,12 @@ fn the_chosen_one_dies(place: &Place) {
     };
     let all = dies_at("refloat: load of ", some_rows_are_in);
     assert!(
-        all.contains("The same command again goes on at this step"),
+        all.contains("The same command resumes at this step"),
         "{all}"
     );
-    let all = dies_at(&format!("{first} begins the cluster"), |_| ());
+    let all = dies_at(&format!("{first} bootstraps the cluster"), |_| ());
     assert!(
-        all.contains("resuming the restore") && all.contains("it has ended while it began"),
+        all.contains("resuming the restore") && all.contains("it has ended while it bootstrapped"),
         "{all}"
     );
 }

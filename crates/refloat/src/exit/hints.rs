@@ -39,7 +39,7 @@ const CHANGED: &[u16] = &[1264, 1265, 1292, 1366, 1406];
 /// `ER_UNKNOWN_COLLATION`.
 const UNKNOWN_COLLATION: u16 = 1273;
 /// Hint for text that ends too early.
-const CUT: &str = "The dump is cut: copy it again and compare checksums, or make it again.";
+const CUT: &str = "The dump is truncated: copy it again and compare checksums, or make it again.";
 
 /// Exit code and hints for something that a cluster is refused for, and what that means for it.
 fn refused(against: &[Refusal], state: &str) -> (Exit, Vec<String>) {
@@ -64,7 +64,8 @@ pub fn of_maintain(error: &MaintainError) -> (Exit, Vec<String>) {
     let (exit, hint) = match error {
         MaintainError::Short { .. } => (
             Exit::Refused,
-            "Give the others more to keep write-sets in with --hold, be away for a shorter time with --for, or go on with --allow-sst. Nothing was stopped.",
+            "Let the others hold more write-sets with --hold, shorten the absence with --for, or \
+            go on with --allow-sst. Nothing was stopped.",
         ),
         MaintainError::MustStay { against, .. } => {
             return refused(against, "Nothing was stopped.");
@@ -75,7 +76,8 @@ pub fn of_maintain(error: &MaintainError) -> (Exit, Vec<String>) {
         ),
         MaintainError::NotBack { node, .. } => {
             let hint = format!(
-                "`refloat cluster maintain {node} --end` goes on where that makes sense; `refloat cluster status` says what a rejoin would cost now."
+                "`refloat cluster maintain {node} --end` resumes it where that makes sense; \
+                `refloat cluster status` says what a rejoin would cost now."
             );
             return (Exit::Failed, vec![hint]);
         }
@@ -90,7 +92,7 @@ pub fn of_maintain(error: &MaintainError) -> (Exit, Vec<String>) {
 
 /// Exit code and hints for a restore that stopped. `None` if the cause says more.
 pub fn of_restore(error: &RestoreError) -> Option<(Exit, Vec<String>)> {
-    const AGAIN: &str = "The same command again goes on at this step.";
+    const AGAIN: &str = "The same command resumes at this step.";
     let and_again = |(exit, mut hints): (Exit, Vec<String>)| {
         hints.push(AGAIN.to_owned());
         Some((exit, hints))
@@ -99,7 +101,7 @@ pub fn of_restore(error: &RestoreError) -> Option<(Exit, Vec<String>)> {
         RestoreError::Refused(against) => {
             return Some(refused(
                 against,
-                "Nothing was touched. `refloat cluster status` shows what every node says.",
+                "Nothing was touched. `refloat cluster status` shows the state of every node.",
             ));
         }
         RestoreError::Unloadable { source, .. } => {
@@ -156,14 +158,15 @@ pub fn of_bootstrap(error: &BootstrapError) -> (Exit, Vec<String>) {
         BootstrapError::Unclear(_) => (
             Exit::Refused,
             vec![
-                "Nothing was started. --node NODE begins with that one: what only others hold is then on them alone, and is lost when they take full copies.".to_owned(),
+                "Nothing was started. --node NODE bootstraps from that one: what only others hold \
+                is then on them alone, and is lost when they take full copies.".to_owned(),
                 "To look at what one holds, start its server by itself (wsrep_on=OFF, wsrep_provider=none, another port); `refloat dump` takes it.".to_owned(),
             ],
         ),
         BootstrapError::Interrupted { .. } => (Exit::Interrupted, Vec::new()),
         BootstrapError::NotBegun { .. } | BootstrapError::Control(_) | BootstrapError::Host(_) => (
             Exit::Failed,
-            vec!["Its log says more; the same command goes on.".to_owned()],
+            vec!["Its log says more; the same command resumes.".to_owned()],
         ),
     }
 }
@@ -173,7 +176,7 @@ pub fn of_verify_nodes(error: &VerifyNodesError) -> Option<(Exit, Vec<String>)> 
     match error {
         VerifyNodesError::Alone(_) => Some((
             Exit::Refused,
-            vec!["`refloat cluster status` shows what every node says.".to_owned()],
+            vec!["`refloat cluster status` shows the state of every node.".to_owned()],
         )),
         VerifyNodesError::Interrupted => Some((Exit::Interrupted, Vec::new())),
         VerifyNodesError::Verify { .. } | VerifyNodesError::Server { .. } => None,
@@ -351,11 +354,14 @@ pub fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
         ),
         LoadError::Fields { .. } => (
             Exit::Failed,
-            vec!["How fields and lines end is said with --fields-terminated-by, --fields-enclosed-by, --fields-escaped-by and --lines-terminated-by; which column each field is for with --columns or --header.".to_owned()],
+            vec!["Set how fields and lines end with --fields-terminated-by, --fields-enclosed-by, \
+                --fields-escaped-by and --lines-terminated-by; name the column of each field with \
+                --columns or --header.".to_owned()],
         ),
         LoadError::SourceDiffers { .. } | LoadError::SourceLacks { .. } => (
             Exit::Failed,
-            vec!["Go on with the very dump that the load began with (a pipe has to bring the same text again), or start over with --restart --replace.".to_owned()],
+            vec!["Resume with the same dump that the load began with (a pipe must deliver the same \
+                text again), or start over with --restart --replace.".to_owned()],
         ),
         LoadError::MarksLeft(_) => (
             Exit::Failed,
@@ -392,7 +398,10 @@ pub fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
         LoadError::Scan { .. } => (Exit::Failed, vec!["The dump is damaged here: make it again, or copy it again and compare checksums.".to_owned()]),
         LoadError::Text { message, .. } if message.ends_with("no delimiter follows it") => (
             Exit::Failed,
-            vec!["If the dump is whole and an editor or a tool has left the delimiter out, --accept-missing-trailer runs that statement, as the stock client does. Else the dump is cut: copy it again and compare checksums, or make it again.".to_owned()],
+            vec!["If the dump is whole and an editor or a tool has left the delimiter out, \
+                --accept-missing-trailer runs that statement, as the stock client does. Otherwise \
+                the dump is truncated: copy it again and compare checksums, or make it \
+                again.".to_owned()],
         ),
         LoadError::Text { .. } | LoadError::RowsMissing { .. } => {
             (Exit::Failed, vec![CUT.to_owned()])
@@ -438,7 +447,8 @@ pub fn failure_hint(failure: &StatementFailure) -> Option<String> {
         UNKNOWN_COLLATION => {
             let other = other_collation(quoted);
             Some(format!(
-                "Write another collation in its place: --map-collation {quoted}={other}. SHOW COLLATION lists those that the server has."
+                "Replace it with another collation: --map-collation {quoted}={other}. SHOW \
+                COLLATION lists those that the server has."
             ))
         }
         UNKNOWN_CHARSET => Some(
@@ -535,7 +545,7 @@ fn input_hints(error: &InputError) -> Vec<String> {
             "The file is damaged: copy it again and compare checksums."
         }
         InputError::Empty { .. } => {
-            "What should have written it has failed: look at the dump's own messages."
+            "The program that should have written it has failed: look at the dump's own messages."
         }
         _ => return Vec::new(),
     };

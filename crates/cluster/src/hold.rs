@@ -19,7 +19,12 @@ use choose::choose_holders;
 pub(crate) use choose::plan_hold_of;
 
 /// What to do where nodes are not as they have to be.
-const SEE_STATUS: &str = "`refloat cluster status` shows the state of every node.";
+pub(crate) const SEE_STATUS: &str = "`refloat cluster status` shows the state of every node.";
+
+/// What to do about a node that does not answer.
+pub(crate) fn comes_back(node: &str) -> String {
+    format!("`refloat cluster rejoin {node}` brings it back when it is down.")
+}
 
 /// How a node keeps write-sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -278,8 +283,7 @@ fn leaving<'a>(view: &'a ClusterView, node: &str) -> Result<(usize, &'a NodeStat
             let why = view.nodes[at].unreachable.as_deref();
             let why = why.unwrap_or("no reason is known");
             let refusal = Refusal::new(format!("{node} does not answer ({why})"));
-            let hint = format!("`refloat cluster rejoin {node}` brings it back when it is down.");
-            Err(vec![refusal.hint(hint)])
+            Err(vec![refusal.hint(comes_back(node))])
         }
         Some(state) if !state.primary || state.role != Role::Synced => {
             let is = match state.state.as_str() {
@@ -434,7 +438,9 @@ mod tests {
         };
         assert!(why(&view(vec![one(&[]), None]), "n1").contains("the last one would go"));
         assert!(why(&view(vec![None, one(&[])]), "n1").contains("n1 does not answer"));
-        assert!(why(&view(vec![one(&[])]), "n7").contains("no node is called n7; the nodes are n1"));
+        assert!(
+            why(&view(vec![one(&[])]), "n7").contains("no node is called n7; the nodes are n1")
+        );
         let donor = [
             ("wsrep_local_state", "2"),
             ("wsrep_local_state_comment", "Donor/Desynced"),

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use refloat_host::{Control, ControlError, LogMark, plain};
-use refloat_run::Events;
+use refloat_run::{Events, Refusal};
 use refloat_wire::{Connection, Error, Phase};
 
 use crate::journal;
@@ -207,14 +207,10 @@ impl<'a> Joining<'a> {
         self.log().is_some_and(|text| !has_asked(&text))
     }
 
-    /// If it has been on its way for longer than `limit`, the sentence that says so.
-    pub fn is_late(&self, limit: Option<Duration>) -> Option<String> {
+    /// Why it is not waited for any longer, if it has been on its way for longer than `limit`.
+    pub fn is_late(&self, limit: Option<Duration>) -> Option<Refusal> {
         let limit = limit.filter(|limit| self.begun.elapsed() > *limit)?;
-        Some(format!(
-            "it is not in step after {} s (--start-limit): {}",
-            limit.as_secs(),
-            self.doing()
-        ))
+        Some(late(limit, &format!(": {}", self.doing())))
     }
 
     /// The log of its last start; if the mark does not cover that, the end of the log that the
@@ -245,6 +241,15 @@ impl<'a> Joining<'a> {
             _ => words,
         }
     }
+}
+
+/// A node that was not in sync within `limit`, and goes on by itself. `more` ends the sentence.
+pub(crate) fn late(limit: Duration, more: &str) -> Refusal {
+    Refusal::new(format!(
+        "it is not in sync after {} s (--start-limit){more}",
+        limit.as_secs()
+    ))
+    .hint("It goes on by itself; the same command waits again.")
 }
 
 /// How long a node may report with `wsrep_local_state_comment` that it has left its cluster before

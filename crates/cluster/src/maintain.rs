@@ -15,7 +15,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use refloat_host::{Control, chain};
-use refloat_run::Run;
+use refloat_run::{Refusal, Run};
 
 use crate::claim::Claimed;
 use crate::hold::HoldPlan;
@@ -214,9 +214,10 @@ impl Maintenance<'_> {
         self.enter(state, MaintainPhase::Ended);
         let now = look(self.member(state.plan.at)).map_err(|reason| MaintainError::NotBack {
             node: node.clone(),
-            reason: format!(
-                "it was not stopped by this, and does not answer: {reason}. Nothing is kept for it any more; `refloat cluster rejoin {node}` brings it back"
-            ),
+            wrong: Refusal::new(format!(
+                "it was not stopped by this, but does not answer: {reason}. Nothing is kept for it any more"
+            ))
+            .hint(format!("`refloat cluster rejoin {node}` brings it back.")),
         })?;
         let seqno = now.seqno.unwrap_or(0);
         Ok(Maintained {

@@ -178,12 +178,12 @@ pub enum RejoinError {
         node: String,
     },
     /// It does not come back.
-    #[error("{node} is not back: {reason}")]
+    #[error("{node} is not back: {wrong}")]
     NotBack {
         /// Name of the node.
         node: String,
-        /// What is known about it.
-        reason: String,
+        /// What is known about it, and what to do.
+        wrong: Refusal,
     },
 }
 

@@ -384,6 +384,13 @@ mod tests {
         let (exit, hints) = of_rejoin(&error);
         assert_eq!(exit, Exit::Refused);
         assert_eq!(hints, ["B.", "Nothing was started."]);
+        let error = RejoinError::NotBack {
+            node: "db2".to_owned(),
+            wrong: Refusal::new("it is late").hint("Wait."),
+        };
+        assert_eq!(error.to_string(), "db2 is not back: it is late");
+        let (exit, hints) = of_rejoin(&error);
+        assert_eq!((exit, hints[0].as_str()), (Exit::Failed, "Wait."));
     }
 
     #[test]

@@ -184,7 +184,7 @@ impl Unallowed<'_> {
                 let why = stopped
                     .err()
                     .map_or_else(String::new, |error| format!(" ({error})"));
-                return Some(format!("it does not stop{why}: stop it"));
+                return Some(format!("it does not stop{why}, and has to be stopped"));
             }
             std::thread::sleep(POLL);
         }

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use refloat_run::Refusal;
+
 use super::held::Absence;
 use super::{MaintainError, MaintainState, Maintenance, POLL, WATCH};
 use crate::keep::{Watched, kept};
@@ -54,10 +56,14 @@ impl Maintenance<'_> {
             // underneath it would be wrong.
             if self.run.cancel.is_hard() {
                 self.release_what_grows(state);
+                let hint = format!("`refloat cluster maintain {node} --end` brings it back.");
                 return Err(MaintainError::NotBack {
                     node,
-                    reason: "given up on request while it was being worked on. What it misses is kept until the budget for that is used up"
-                        .to_owned(),
+                    wrong: Refusal::new(
+                        "given up on request while it was being worked on. What it misses is kept \
+                        until the budget for that is used up",
+                    )
+                    .hint(hint),
                 });
             }
             std::thread::sleep(POLL);

@@ -78,7 +78,7 @@ impl Maintenance<'_> {
         match written.as_ref().and_then(|file| file.seqno) {
             Some(seqno) => state.left = Some(seqno),
             None if written.is_some() => self.run.events.warn(format!(
-                "{node} has not written down where it stands: it did not end cleanly"
+                "{node} has not recorded its position: it did not end cleanly"
             )),
             None => {}
         }

@@ -114,12 +114,12 @@ fn history_to_join(view: &ClusterView, at: usize) -> Result<String, RejoinError>
     if in_step {
         return Err(refused(match among(view, at) {
             Among::Itself(said) => Refusal::new(format!(
-                "{node} is in step with itself, and not with the others: {said}"
+                "{node} is in sync with itself, but not with the others: {said}"
             ))
             .hint(format!(
                 "Stop {node} first, and look at wsrep_cluster_address in its option files."
             )),
-            _ => format!("{node} is there, and in step with the others").into(),
+            _ => format!("{node} is there, and in sync with the others").into(),
         }));
     }
     view.quorum.uuid.clone().ok_or_else(|| {

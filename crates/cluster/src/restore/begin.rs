@@ -8,7 +8,7 @@ use refloat_run::Refusal;
 use super::Restore;
 use super::standing::values_of_options;
 use super::state::{RestoreError, RestoreState, RestoreStep};
-use crate::join::{Joining, Seen, look};
+use crate::join::{Joining, Seen, late, look};
 use crate::journal;
 use crate::member::Member;
 use crate::reasons;
@@ -94,12 +94,8 @@ impl Restore<'_> {
                     joining = Joining::new(member, control, log.as_ref());
                 }
                 Seen::Coming if begun.elapsed() > self.start_limit => {
-                    let reason = format!(
-                        "it is not in step after {} s (--start-limit), and goes on by itself; the same command waits again{}",
-                        self.start_limit.as_secs(),
-                        joining.last_words()
-                    );
-                    return Err(self.wrong(STEP, at, reason));
+                    let wrong = late(self.start_limit, &joining.last_words());
+                    return Err(self.wrong(STEP, at, wrong));
                 }
                 Seen::Coming => {}
             }

@@ -118,7 +118,7 @@ pub(super) fn whole(view: &ClusterView, seen: &[Seen]) -> Vec<Refusal> {
                 .hint(format!("Find out why {name} does not, first.")),
             ),
             Some(state) if !view.serving().any(|(at, _)| view.nodes[at].name == *name) => {
-                against.push(format!("{name} is not in step: it is {}", state.state).into());
+                against.push(format!("{name} is not in sync: it is {}", state.state).into());
             }
             Some(state) if state.size > primary as u64 => against.push(
                 Refusal::new(format!(
@@ -198,7 +198,7 @@ pub(super) fn choose(
                 };
                 let most = serving.iter().map(free).max();
                 let best = serving.iter().find(|at| Some(free(at)) == most);
-                best.copied().ok_or_else(|| "no node is in step".into())
+                best.copied().ok_or_else(|| "no node is in sync".into())
             }
         };
     }

@@ -140,7 +140,7 @@ impl Restore<'_> {
             return Ok(false);
         }
         self.run.events.note(format!(
-            "waiting for {}, which is starting as a server of its own",
+            "waiting for {}, which is starting as a standalone server",
             member.name
         ));
         let begun = Instant::now();

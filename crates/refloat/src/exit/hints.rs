@@ -48,6 +48,13 @@ fn refused(against: &[Refusal], state: &str) -> (Exit, Vec<String>) {
     (Exit::Refused, hints)
 }
 
+/// Exit code and hints for something that went wrong at a node, and what always helps there.
+fn failed(wrong: &Refusal, more: &str) -> (Exit, Vec<String>) {
+    let mut hints = Refusal::hints(std::slice::from_ref(wrong));
+    hints.push(more.to_owned());
+    (Exit::Failed, hints)
+}
+
 /// Exit code and hints for an unusable list of nodes.
 pub fn of_config(error: &ConfigError) -> (Exit, Vec<String>) {
     let hint = match error {
@@ -74,12 +81,11 @@ pub fn of_maintain(error: &MaintainError) -> (Exit, Vec<String>) {
             Exit::Refused,
             "Nothing was stopped. `refloat settings list` shows what is changed and by whom.",
         ),
-        MaintainError::NotBack { node, .. } => {
-            let hint = format!(
-                "`refloat cluster maintain {node} --end` resumes it where that makes sense; \
-                `refloat cluster status` says what a rejoin would cost now."
+        MaintainError::NotBack { wrong, .. } => {
+            return failed(
+                wrong,
+                "`refloat cluster status` says what a rejoin would cost now.",
             );
-            return (Exit::Failed, vec![hint]);
         }
         MaintainError::Interrupted => (Exit::Interrupted, "Nothing was stopped."),
         _ => (
@@ -153,6 +159,7 @@ pub fn of_restore(error: &RestoreError) -> Option<(Exit, Vec<String>)> {
 
 /// Exit code and hints for a bootstrap that did not start the cluster.
 pub fn of_bootstrap(error: &BootstrapError) -> (Exit, Vec<String>) {
+    const LOG_AND_AGAIN: &str = "Its log says more; the same command resumes.";
     match error {
         BootstrapError::Refused(against) => refused(against, "Nothing was started."),
         BootstrapError::Unclear(_) => (
@@ -164,20 +171,17 @@ pub fn of_bootstrap(error: &BootstrapError) -> (Exit, Vec<String>) {
             ],
         ),
         BootstrapError::Interrupted { .. } => (Exit::Interrupted, Vec::new()),
-        BootstrapError::NotBegun { .. } | BootstrapError::Control(_) | BootstrapError::Host(_) => (
-            Exit::Failed,
-            vec!["Its log says more; the same command resumes.".to_owned()],
-        ),
+        BootstrapError::NotBegun { wrong, .. } => failed(wrong, LOG_AND_AGAIN),
+        BootstrapError::Control(_) | BootstrapError::Host(_) => {
+            (Exit::Failed, vec![LOG_AND_AGAIN.to_owned()])
+        }
     }
 }
 
 /// Exit code and hints for a comparison of nodes that failed. `None` if the cause says more.
 pub fn of_verify_nodes(error: &VerifyNodesError) -> Option<(Exit, Vec<String>)> {
     match error {
-        VerifyNodesError::Alone(_) => Some((
-            Exit::Refused,
-            vec!["`refloat cluster status` shows the state of every node.".to_owned()],
-        )),
+        VerifyNodesError::Alone(why) => Some((Exit::Refused, Refusal::hints(why))),
         VerifyNodesError::Interrupted => Some((Exit::Interrupted, Vec::new())),
         VerifyNodesError::Verify { .. } | VerifyNodesError::Server { .. } => None,
     }
@@ -185,6 +189,8 @@ pub fn of_verify_nodes(error: &VerifyNodesError) -> Option<(Exit, Vec<String>)> 
 
 /// Exit code and hints for a node that does not come back.
 pub fn of_rejoin(error: &RejoinError) -> (Exit, Vec<String>) {
+    const LOG_AND_STATUS: &str =
+        "Its log says more; `refloat cluster status` shows where the node is.";
     match error {
         RejoinError::Refused(against) => refused(against, "Nothing was started."),
         RejoinError::Parted { history, .. } => (
@@ -210,10 +216,8 @@ pub fn of_rejoin(error: &RejoinError) -> (Exit, Vec<String>) {
             Exit::Refused,
             vec!["Nothing was started. A full copy wipes what the node has: allow it with --allow-sst.".to_owned()],
         ),
-        _ => (
-            Exit::Failed,
-            vec!["Its log says more; `refloat cluster status` shows where the node is.".to_owned()],
-        ),
+        RejoinError::NotBack { wrong, .. } => failed(wrong, LOG_AND_STATUS),
+        RejoinError::Control(_) => (Exit::Failed, vec![LOG_AND_STATUS.to_owned()]),
     }
 }
 

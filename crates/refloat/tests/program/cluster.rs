@@ -287,7 +287,7 @@ fn maintenance_that_cannot_be(
     maintain(&[]).exits(2).says("--begin and later --end");
     refloat(&["cluster", "maintain", "c-9", "--cluster", file, "--plan"])
         .exits(2)
-        .says("no node is called c-9; there are c-1, c-2");
+        .says("no node is called c-9; the nodes are c-1, c-2");
     refloat(&["cluster", "maintain", second, "--cluster", second, "--plan"])
         .exits(2)
         .says("no node is called");
@@ -523,7 +523,7 @@ fn one_that_was_stopped_comes_back(
     let refloat = |args: &[&str]| Run::of(command(state).args(args));
     rejoin(&[])
         .exits(3)
-        .says("c-2 is there, and in step with the others");
+        .says("c-2 is there, and in sync with the others");
     refloat(&["sandbox", "node", "stop", "c-2"]).exits(0);
     is_shown_without_one(state, &cluster(&["status"]).exits(0).stdout);
     let plan = rejoin(&["--plan"]).exits(0).stdout;
@@ -644,8 +644,8 @@ fn a_rejoin_is_killed(state: &Path, file: &str) {
     refloat(&[&rejoin[..], &["--start-limit", "1s"]].concat())
         .exits(1)
         .says("c-2 runs already: waiting for it")
-        .says("it is not in step after 1 s (--start-limit): ")
-        .says("; it goes on by itself, and the same command waits again");
+        .says("it is not in sync after 1 s (--start-limit): ")
+        .says("hint: It goes on by itself; the same command waits again.");
     let result = state.join("result");
     let mut again = begin(std::fs::File::create(&result).unwrap().into());
     again.says("c-2 runs already: waiting for it");

@@ -156,7 +156,7 @@ fn a_node_is_killed_by_what_is_to_stop_it(place: &Place) {
         command.args(["--for", "1m", "--sample", "0.2s", "--", "true"]);
         Run::of(&mut command)
     };
-    let unclean = format!("{name} has not written down where it stands: it did not end cleanly");
+    let unclean = format!("{name} has not recorded its position: it did not end cleanly");
     let run = maintain("").exits(0).says(&unclean);
     assert!(run.stdout.contains("by IST"), "{}", run.stdout);
     place.all_are_in_step();

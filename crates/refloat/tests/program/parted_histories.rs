@@ -184,7 +184,7 @@ fn nodes_that_have_parted_are_told_apart(place: &Place) {
     place
         .run(&["verify"], &[])
         .exits(3)
-        .says(&format!("{} alone is in step", place.name(0)));
+        .says(&format!("{} alone is in sync", place.name(0)));
     place
         .run(&["bootstrap"], &["--plan"])
         .exits(3)
@@ -339,7 +339,10 @@ fn a_cluster_begins_again_where_all_is_held(place: &Place) {
     what_cannot_be_seen_is_left_out_by_name(place);
     let begun = bootstrap(&["--node", place.name(0)]).exits(3);
     for words in [
-        format!("{} has begun the cluster at {history}:", place.name(0)),
+        format!(
+            "{} has bootstrapped the cluster at {history}:",
+            place.name(0)
+        ),
         format!("{} is back by IST", place.name(1)),
         format!("{} is NOT BACK: ", place.name(2)),
     ] {

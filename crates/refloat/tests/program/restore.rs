@@ -313,7 +313,7 @@ fn restore_is_killed(place: &Place) {
         "step standalone".to_owned(),
         format!("stopping {first}"),
         // It was started already if the program was killed a moment late.
-        "as a server of its own".to_owned(),
+        "as a standalone server".to_owned(),
         "step load".to_owned(),
         "load of ".to_owned(),
         "step bootstrap".to_owned(),
@@ -348,7 +348,7 @@ fn restore_is_killed(place: &Place) {
         failed
             .stderr
             .contains(&format!("{third} is not back: it has ended"))
-            && failed.stderr.contains("The same command again goes on"),
+            && failed.stderr.contains("The same command resumes"),
         "{}",
         failed.stderr
     );
@@ -429,7 +429,7 @@ fn what_was_loaded_is_not_loaded_again(place: &Place) {
     ] {
         assert!(said.contains(words), "not {words:?}: {said}");
     }
-    assert!(!said.contains("to begin the cluster with"), "{said}");
+    assert!(!said.contains("to bootstrap the cluster from"), "{said}");
     // Without the run's own files, what it left on the nodes shows it.
     let (runs, away) = ["runs", "away"]
         .map(|name| place.state.path().join(name))
@@ -1105,7 +1105,7 @@ fn a_node_of_another_cluster_is_listed(place: &Place) {
         (
             &["rejoin", third],
             &[],
-            "is in step with itself, and not with the others",
+            "is in sync with itself, but not with the others",
         ),
     ] {
         let mut other = command(place.state.path());
@@ -1125,7 +1125,7 @@ fn one_is_not_in_step(place: &Place) {
     place
         .touches_nothing(|| place.restore(&[]))
         .exits(3)
-        .says(&format!("{third} is not in step: it is "));
+        .says(&format!("{third} is not in sync: it is "));
     place.ask(2, "SET GLOBAL wsrep_desync = OFF");
     place.all_are_in_step();
 }

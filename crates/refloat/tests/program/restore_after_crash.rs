@@ -474,7 +474,7 @@ fn one_has_no_room_for_its_copy(place: &Place) -> SmallDisk {
         .says(&format!(
             "{second} is not back: it has ended while it started"
         ))
-        .says("The same command again goes on");
+        .says("The same command resumes");
     assert!(failed.stderr.contains("No space left"), "{}", failed.stderr);
     let folder = fs::read_dir(place.node(1).folder()).expect("a folder");
     let aside: Vec<_> = folder

@@ -120,6 +120,7 @@ struct Others {
 struct NotBack {
     node: String,
     reason: String,
+    hints: Vec<String>,
 }
 
 pub fn run(args: &BootstrapArgs, context: &Context) -> anyhow::Result<Exit> {
@@ -235,6 +236,9 @@ fn page(
     }
     for one in &others.not_back {
         writeln!(out, "{} is NOT BACK: {}", one.node, one.reason)?;
+        for hint in &one.hints {
+            writeln!(out, "  {hint}")?;
+        }
     }
     for node in &args.without {
         writeln!(out, "{node} was left out")?;
@@ -346,6 +350,7 @@ fn bring_back(
                 others.not_back.push(NotBack {
                     node: member.name.clone(),
                     reason: exit::redact(&exit::chain_text(&error)),
+                    hints: exit::hints_of(&error),
                 });
                 others.first_error.get_or_insert(error);
             }

@@ -20,7 +20,7 @@ EXAMPLES:
 
 const START_HELP: &str = "\
 EXAMPLES:
-  Join the others, and wait until the node is in step with them:
+  Join the others, and wait until the node is in sync with them:
       refloat sandbox node start c-2
 
   Bootstrap after all nodes were stopped, from the one that was stopped last:

@@ -223,7 +223,8 @@ fn grants_on_what_is_gone_are_left_out_and_told() {
         let out = dumped(&from, folder.path());
         let manifest = fs::read_to_string(out.join("manifest.json")).unwrap();
         for gone in ["table d.gone", "table all_gone.t", "column k of table d.t"] {
-            let note = format!("{gone} is not there, so a grant on it is not in the dump: GRANT ");
+            let note =
+                format!("{gone} does not exist, so a grant on it is not in the dump: GRANT ");
             assert!(manifest.contains(&note), "{kind}: {note}: {manifest}");
         }
         loaded(&to, &out, folder.path());

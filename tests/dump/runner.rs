@@ -180,7 +180,7 @@ fn as_sql(server: &Ephemeral, out: &Path, state: &Path, wanted: &Snapshot) -> Re
     let told = outcome
         .notes
         .iter()
-        .any(|note| note.contains("rows of now"));
+        .any(|note| note.contains("current rows in system-versioned tables"));
     if past != told {
         return Err(format!("a past: {past}, told: {told}"));
     }

@@ -143,7 +143,7 @@ fn rows_that_do_not_fit_are_refused_with_their_place() {
         bench.refuses(
             &source,
             |_| {},
-            "table it.t: the source says that it has 5 rows, and its files hold 4",
+            "table it.t: the source says that it has 5 rows, but its files hold 4",
         );
         for (rows, count, words) in [
             // The number of fields, in the first row and in a later one.

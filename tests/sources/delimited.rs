@@ -113,7 +113,7 @@ fn what_does_not_fit_is_refused() {
         bench.refuses(
             &path,
             |options| options.source_format = Some(SourceFormat::Delimited),
-            "--table has to say",
+            "--table must name",
         );
     }
 }

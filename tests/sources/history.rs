@@ -99,7 +99,7 @@ fn rows_of_now_stay_rows_of_now() {
         // The text of an INSERT is not rewritten.
         let sql = take(source, "dump.sql", DumpFormat::Sql);
         target.empty();
-        target.refuses(&sql, |_| {}, "this server takes for rows of the past");
+        target.refuses(&sql, |_| {}, "this server takes for historical rows");
         std::fs::remove_dir_all(&folder).unwrap();
         std::fs::remove_file(&sql).unwrap();
     }

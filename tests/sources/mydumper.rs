@@ -176,12 +176,12 @@ fn folders_that_are_not_whole_are_refused() {
     bench.refuses(&folder, |_| {}, "metadata.partial");
     untouched();
     fs::remove_file(folder.join("metadata.partial")).unwrap();
-    bench.refuses(&folder, |_| {}, "no dump that is known");
+    bench.refuses(&folder, |_| {}, "not a known kind of dump");
     fs::write(folder.join("metadata"), "Started dump at: x\n").unwrap();
     bench.refuses(&folder, |_| {}, "Finished dump at");
     fs::write(folder.join("metadata"), &metadata).unwrap();
     fs::write(folder.join("notes.txt"), "x").unwrap();
-    bench.refuses(&folder, |_| {}, "notes.txt: this is no file of mydumper");
+    bench.refuses(&folder, |_| {}, "notes.txt: this is not a file of mydumper");
     untouched();
     fs::remove_file(folder.join("notes.txt")).unwrap();
     // A file that ends in the middle of a statement.
@@ -194,7 +194,7 @@ fn folders_that_are_not_whole_are_refused() {
     let mut hostile = text.clone();
     hostile.extend_from_slice(b"DROP TABLE p;\n");
     fs::write(&rows, hostile).unwrap();
-    bench.refuses(&folder, |_| {}, "a file of rows holds rows");
+    bench.refuses(&folder, |_| {}, "a file of rows may hold only rows");
 }
 
 /// The row files of table `a`, sorted by name.

@@ -232,7 +232,7 @@ fn counts_in_files_of_their_own_are_compared() {
     bench.refuses(
         &folder,
         |_| {},
-        "table it.t: the source says that it has 3 rows, and its files hold 2",
+        "table it.t: the source says that it has 3 rows, but its files hold 2",
     );
     bench.empty();
     fs::write(folder.join("it.t-metadata"), "many").unwrap();

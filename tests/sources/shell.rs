@@ -182,7 +182,7 @@ fn shell_folders_that_are_not_whole_are_refused() {
     bench.refuses(
         &folder,
         |_| {},
-        "the source says that it has 4 rows, and its files hold 3",
+        "the source says that it has 4 rows, but its files hold 3",
     );
     bench.empty();
     fs::write(&chunk, text).unwrap();

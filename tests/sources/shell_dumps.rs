@@ -446,14 +446,14 @@ fn indexes_of_chunks_are_believed() {
     let first = text.iter().position(|byte| *byte == b'\n').unwrap() + 1;
     fs::write(&rows, &text[first..]).unwrap();
     let said = format!(
-        "the text ends here, and it@large.tsv.idx says that it has {} bytes",
+        "the text ends here, but it@large.tsv.idx says that it has {} bytes",
         text.len()
     );
     bench.refuses(&folder, |_| {}, &said);
     bench.empty();
     fs::remove_file(&index).unwrap();
     let said = format!(
-        "the text ends here, and @.done.json says that it has {} bytes",
+        "the text ends here, but @.done.json says that it has {} bytes",
         text.len()
     );
     bench.refuses(&folder, |_| {}, &said);

@@ -12,7 +12,7 @@ use refloat_host::{Control, ControlError, HostError, StartAs, datadir, place};
 use refloat_run::{Refusal, Run};
 use serde::{Deserialize, Serialize};
 
-use crate::join::{Joining, Seen, look};
+use crate::join::{Joining, Seen, late, look};
 use crate::journal;
 use crate::member::Member;
 pub use plan::plan_bootstrap;
@@ -85,15 +85,15 @@ pub enum BootstrapError {
     #[error("{}", Refusal::reasons(.0))]
     Refused(Vec<Refusal>),
     /// More than one node might.
-    #[error("which node is to begin the cluster is not clear: {}", .0.join("; "))]
+    #[error("it is not clear which node to bootstrap from: {}", .0.join("; "))]
     Unclear(Vec<String>),
     /// The chosen node did not bootstrap the cluster.
-    #[error("{node} has not begun the cluster: {reason}")]
+    #[error("{node} has not bootstrapped the cluster: {wrong}")]
     NotBegun {
         /// Name of the node.
         node: String,
-        /// What is known about it.
-        reason: String,
+        /// What is known about it, and what to do.
+        wrong: Refusal,
     },
     /// The node could not be started or checked.
     #[error(transparent)]
@@ -130,14 +130,14 @@ impl Bootstrapping<'_> {
     pub fn begin(&self, plan: &BootstrapPlan) -> Result<Begun, BootstrapError> {
         let member = &self.members[plan.at];
         let node = plan.node.clone();
-        let not_begun = |reason: String| BootstrapError::NotBegun {
+        let not_begun = |wrong: Refusal| BootstrapError::NotBegun {
             node: node.clone(),
-            reason,
+            wrong,
         };
         let (Some(control), Some(host)) = (self.controls[plan.at], &member.host) else {
             return Err(not_begun(
-                "nothing is said about how it is started (control), or where its files are (ssh)"
-                    .to_owned(),
+                "the list does not say how it is started (control), or where its files are (ssh)"
+                    .into(),
             ));
         };
         if matches!(
@@ -148,7 +148,7 @@ impl Bootstrapping<'_> {
             }
         ) {
             return Err(not_begun(
-                "no command is given that begins a cluster (bootstrap)".to_owned(),
+                "no command is given that bootstraps a cluster (bootstrap)".into(),
             ));
         }
         let serves = look(member).is_ok_and(|now| now.primary);
@@ -159,23 +159,25 @@ impl Bootstrapping<'_> {
         if !serves && !runs {
             for (at, other) in self.members.iter().enumerate() {
                 if at != plan.at && look(other).is_ok() {
-                    return Err(not_begun(format!(
-                        "{} runs by now: nothing was started",
-                        other.name
-                    )));
+                    let reason = format!("{} is running now: nothing was started", other.name);
+                    return Err(not_begun(reason.into()));
                 }
             }
             // Something else than this control has started it.
             if let Some(process) = process {
-                return Err(not_begun(format!(
-                    "process {process} is a server that works in its data directory: stop it first"
-                )));
+                let wrong = Refusal::new(format!(
+                    "process {process} is a server that works in its data directory"
+                ));
+                return Err(not_begun(
+                    wrong.hint(format!("Stop process {process} first.")),
+                ));
             }
             let id = self.run.dir.id().as_str();
             let place = (plan.uuid.as_str(), plan.seqno);
             place::give_place_back(host, &member.folder(), id, place, true)?;
             self.run.events.note(format!(
-                "{node} begins the cluster at {}:{} (safe_to_bootstrap: 1; its grastate.dat is kept as grastate.dat.refloat-{id})",
+                "{node} bootstraps the cluster at {}:{} (safe_to_bootstrap: 1; its grastate.dat is \
+                kept as grastate.dat.refloat-{id})",
                 plan.uuid, plan.seqno
             ));
             control.end_standalone()?;
@@ -183,10 +185,13 @@ impl Bootstrapping<'_> {
         }
         let uuid = self.wait(plan, &mut Joining::new(member, control, log.as_ref()))?;
         if uuid != plan.uuid {
-            return Err(not_begun(format!(
-                "it has begun the history {uuid}, and its data are of {}: stop it, and let nobody join",
+            let wrong = Refusal::new(format!(
+                "it has begun the history {uuid}, but its data are of {}",
                 plan.uuid
-            )));
+            ));
+            return Err(not_begun(
+                wrong.hint(format!("Stop {node}, and let nobody join.")),
+            ));
         }
         Ok(Begun {
             node,
@@ -202,25 +207,20 @@ impl Bootstrapping<'_> {
         joining: &mut Joining<'_>,
     ) -> Result<String, BootstrapError> {
         let begun = Instant::now();
-        let not_begun = |reason: String| BootstrapError::NotBegun {
+        let not_begun = |wrong: Refusal| BootstrapError::NotBegun {
             node: plan.node.clone(),
-            reason,
+            wrong,
         };
         loop {
             match joining.look() {
                 Seen::There(now) => return Ok(now.cluster_uuid),
                 Seen::Ended => {
-                    return Err(not_begun(format!(
-                        "it has ended while it started{}",
-                        joining.last_words()
-                    )));
+                    let reason = format!("it has ended while it started{}", joining.last_words());
+                    return Err(not_begun(reason.into()));
                 }
-                Seen::Failed(line) => return Err(not_begun(line)),
+                Seen::Failed(line) => return Err(not_begun(line.into())),
                 Seen::Coming if begun.elapsed() > self.start_limit => {
-                    return Err(not_begun(format!(
-                        "it does not serve after {} s (--start-limit), and goes on by itself; the same command waits again",
-                        self.start_limit.as_secs()
-                    )));
+                    return Err(not_begun(late(self.start_limit, &joining.last_words())));
                 }
                 Seen::Coming => {}
             }

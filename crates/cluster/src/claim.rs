@@ -21,9 +21,12 @@ const RESTORED: &str = "refloat-restore.json";
 const MAINTAINED: &str = "refloat-maintain.json";
 
 /// What to do about a restore that a claim shows.
-const END_RESTORE: &str = "Wait for its end. One that was killed on a machine that cannot be seen from here goes on when its command is given again with --take-over, and ends with --give-up. The file may be removed when you know that nobody goes on with it.";
+const END_RESTORE: &str = "Wait until it ends. If it was killed on a machine that cannot be \
+    seen from here, its command with --take-over resumes it, and --give-up abandons it. Remove the \
+    file only if you know that nobody will resume it.";
 /// What to do about a maintenance that a claim shows.
-const END_MAINTENANCE: &str = "Wait for its end. One that was killed ends with --end where it was begun; the file may be removed when you know that it has ended.";
+const END_MAINTENANCE: &str = "Wait until it ends. If it was killed, end it with --end where it was \
+    begun. Remove the file only if you know that it has ended.";
 
 /// Which process drives a restore, or maintains a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,7 +98,7 @@ fn elsewhere(members: &[Member], view: &ClusterView, doing: WorkKind) -> Vec<Ref
         let mut add = |reason: String| found.push(Refusal::new(reason).hint(hint));
         if left {
             add(format!(
-                "{}: {what} has not ended, and process {} on {} does not drive it any more (run {}; {} on {} says so)",
+                "{}: {what} has not ended, and process {} on {} no longer drives it (run {}; {} on {} says so)",
                 member.name,
                 claim.driver.pid,
                 claim.driver.host,
@@ -106,7 +109,7 @@ fn elsewhere(members: &[Member], view: &ClusterView, doing: WorkKind) -> Vec<Ref
         }
         if let Some(who) = claim.of_another() {
             add(format!(
-                "{}: {who} {what} (run {}; {} on {} says so, and goes when it ends)",
+                "{}: {who} {what} (run {}; {} on {} says so, and is removed when it ends)",
                 member.name,
                 claim.run,
                 path.display(),

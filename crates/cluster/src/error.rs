@@ -45,7 +45,7 @@ pub enum DiscoverError {
         source: Error,
     },
     /// The server is not a node of a Galera cluster.
-    #[error("{node} is no node of a Galera cluster: {reason}")]
+    #[error("{node} is not a node of a Galera cluster: {reason}")]
     NoGalera {
         /// The server that was given.
         node: String,

@@ -151,7 +151,8 @@ fn component(view: &ClusterView, found: &mut Findings) {
         let seen = primary.len() as u64;
         if seen > size {
             let text = format!(
-                "{seen} nodes belong to primary components, and each counts {size} members: the cluster is split, and its parts go on by themselves"
+                "{seen} nodes belong to primary components, and each counts {size} members: the \
+                cluster is split, and its parts run independently"
             );
             found.add(Critical, &all, text);
         } else if size > seen {
@@ -210,12 +211,12 @@ fn pace(name: &str, state: &NodeState, found: &mut Findings) {
         Role::Donor if state.desync => found.add(
             Warning,
             &[name],
-            "it was told to keep no pace (wsrep_desync=ON)",
+            "it was told not to keep pace (wsrep_desync=ON)",
         ),
         Role::Donor => found.add(
             Warning,
             &[name],
-            "it gives a copy to another node, and keeps no pace meanwhile",
+            "it gives a copy to another node, and does not keep pace meanwhile",
         ),
         Role::Joiner => found.add(Warning, &[name], "it receives a copy, or waits for one"),
         Role::Joined => found.add(Note, &[name], "it catches up"),
@@ -236,7 +237,7 @@ fn long_ddl(name: &str, state: &NodeState, found: &mut Findings) {
     };
     let alone = state.desync && !ddl.applied;
     let meaning = if alone {
-        "on this node alone, which keeps no pace meanwhile".to_owned()
+        "on this node alone, which does not keep pace meanwhile".to_owned()
     } else {
         format!(
             "in the order of all write-sets, so nothing that comes after it is committed here before it has ended; {}",
@@ -476,7 +477,8 @@ fn bootstrap(view: &ClusterView, found: &mut Findings) {
             found.add(
                 Severity::Warning,
                 &[&node.name],
-                "its grastate.dat says safe_to_bootstrap: 1, but the cluster runs: it has to join, and never to begin one",
+                "its grastate.dat says safe_to_bootstrap: 1, but the cluster runs: it must join, \
+                and never bootstrap",
             );
         }
         return;
@@ -531,7 +533,10 @@ fn bootstrap(view: &ClusterView, found: &mut Findings) {
         found.add(
             Severity::Critical,
             &[],
-            format!("which node holds the newest data is not known before the position of every node is: {told}"),
+            format!(
+                "the most advanced node is not known until the position of every node is: \
+                {told}"
+            ),
         );
     } else {
         // Of several nodes at the same position, the one that left last.
@@ -544,12 +549,10 @@ fn bootstrap(view: &ClusterView, found: &mut Findings) {
         let names: Vec<&str> = newest.iter().map(|(name, _)| *name).collect();
         let first = names.first().copied().unwrap_or_default();
         let text = if names.len() == 1 {
-            format!(
-                "{first} holds the newest data, and is the one to begin the cluster with: {told}"
-            )
+            format!("{first} holds the newest data, and is the one to bootstrap from: {told}")
         } else {
             format!(
-                "{} hold the same newest data; the one to begin the cluster with is {first}: {told}",
+                "{} hold the same newest data; the one to bootstrap from is {first}: {told}",
                 names.join(" and ")
             )
         };
@@ -658,14 +661,12 @@ mod tests {
         assert!(one.starts_with("n2 holds the newest data"), "{one}");
         let two = down(&[(HISTORY, Some(9), false), (HISTORY, Some(9), true)]);
         assert!(
-            two.starts_with(
-                "n2 and n1 hold the same newest data; the one to begin the cluster with is n2"
-            ),
+            two.starts_with("n2 and n1 hold the same newest data; the one to bootstrap from is n2"),
             "{two}"
         );
         let unknown = down(&[(HISTORY, Some(9), true), (HISTORY, None, false)]);
         assert!(
-            unknown.contains("is not known before")
+            unknown.contains("is not known until")
                 && unknown.ends_with("n1 at 9, safe to bootstrap; n2 at unknown"),
             "{unknown}"
         );

@@ -87,7 +87,7 @@ impl Parting {
             );
         }
         let same = self.after.map_or_else(
-            || "they have parted before anything that both still keep".to_owned(),
+            || "they diverged before anything that both still keep".to_owned(),
             |after| format!("both hold the same up to {after}"),
         );
         format!(

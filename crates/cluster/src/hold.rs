@@ -19,7 +19,12 @@ use choose::choose_holders;
 pub(crate) use choose::plan_hold_of;
 
 /// What to do where nodes are not as they have to be.
-const SEE_STATUS: &str = "`refloat cluster status` shows what every node says.";
+pub(crate) const SEE_STATUS: &str = "`refloat cluster status` shows the state of every node.";
+
+/// What to do about a node that does not answer.
+pub(crate) fn comes_back(node: &str) -> String {
+    format!("`refloat cluster rejoin {node}` brings it back when it is down.")
+}
 
 /// How a node keeps write-sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -258,7 +263,10 @@ pub(crate) fn may_leave(view: &ClusterView, node: &str) -> Result<(), Vec<Refusa
 fn leaving<'a>(view: &'a ClusterView, node: &str) -> Result<(usize, &'a NodeState), Vec<Refusal>> {
     let Some(at) = view.nodes.iter().position(|one| one.name == node) else {
         let names: Vec<&str> = view.nodes.iter().map(|one| one.name.as_str()).collect();
-        let reason = format!("no node is called {node}; there are {}", names.join(", "));
+        let reason = format!(
+            "no node is called {node}; the nodes are {}",
+            names.join(", ")
+        );
         return Err(vec![reason.into()]);
     };
     let primary = view
@@ -275,8 +283,7 @@ fn leaving<'a>(view: &'a ClusterView, node: &str) -> Result<(usize, &'a NodeStat
             let why = view.nodes[at].unreachable.as_deref();
             let why = why.unwrap_or("no reason is known");
             let refusal = Refusal::new(format!("{node} does not answer ({why})"));
-            let hint = format!("`refloat cluster rejoin {node}` brings it back when it is down.");
-            Err(vec![refusal.hint(hint)])
+            Err(vec![refusal.hint(comes_back(node))])
         }
         Some(state) if !state.primary || state.role != Role::Synced => {
             let is = match state.state.as_str() {
@@ -284,7 +291,8 @@ fn leaving<'a>(view: &'a ClusterView, node: &str) -> Result<(usize, &'a NodeStat
                 said => said,
             };
             let reason = format!(
-                "{node} is {is} and not Synced: it is no node that comes back with what it misses from now on"
+                "{node} is {is} and not Synced: keeping what it misses from now on would not be enough \
+                to bring it back"
             );
             Err(vec![Refusal::new(reason).hint(SEE_STATUS)])
         }
@@ -315,7 +323,8 @@ fn warn(view: &ClusterView, leaving: &NodeState, plan: &mut HoldPlan) {
     }
     if let Some(seconds) = plan.seconds().filter(|_| !plan.lasts()) {
         plan.warnings.push(format!(
-            "write-sets are kept for {seconds:.0} s at the rate of now, and {} is to be away for {:.0} s",
+            "write-sets are kept for {seconds:.0} s at the current rate, but {} is to be away for \
+            {:.0} s",
             plan.node, plan.away_seconds
         ));
     }
@@ -429,7 +438,9 @@ mod tests {
         };
         assert!(why(&view(vec![one(&[]), None]), "n1").contains("the last one would go"));
         assert!(why(&view(vec![None, one(&[])]), "n1").contains("n1 does not answer"));
-        assert!(why(&view(vec![one(&[])]), "n7").contains("no node is called n7; there are n1"));
+        assert!(
+            why(&view(vec![one(&[])]), "n7").contains("no node is called n7; the nodes are n1")
+        );
         let donor = [
             ("wsrep_local_state", "2"),
             ("wsrep_local_state_comment", "Donor/Desynced"),

@@ -6,8 +6,9 @@
 use std::time::{Duration, Instant};
 
 use refloat_host::{Control, place};
-use refloat_run::Run;
+use refloat_run::{Refusal, Run};
 
+use crate::hold::SEE_STATUS;
 use crate::join::{brief, is_down};
 use crate::member::Member;
 use crate::node::NodeState;
@@ -119,16 +120,20 @@ pub(crate) enum Astray {
 impl Astray {
     /// Stops a node that has bootstrapped a cluster of its own and gives up its place, if `ours` is
     /// the run that started it. Returns what to tell the user.
-    pub fn end(self, control: &Control, member: &Member, ours: Option<&Run>) -> String {
+    pub fn end(self, control: &Control, member: &Member, ours: Option<&Run>) -> Refusal {
         let said = match self {
             Self::Unseen => {
-                return "it says that it is in step, and none of the others answers to say the same: whether it has begun a cluster of its own is not known"
-                    .to_owned();
+                return Refusal::new(
+                    "it says that it is in sync, but none of the others answers to confirm it: it \
+                    is not known whether it has begun a cluster of its own",
+                )
+                .hint(SEE_STATUS);
             }
             Self::Elsewhere(said) => said,
         };
         let mut set_aside = false;
-        let now = if let Some(run) = ours {
+        let stop = format!("Stop {}. ", member.name);
+        let (now, stop) = if let Some(run) = ours {
             let begun = Instant::now();
             let stopped = control.stop();
             let down = is_down(control, member, || begun.elapsed() > STOP_PATIENCE);
@@ -139,28 +144,43 @@ impl Astray {
                         place::give_place_up(host, &member.folder(), id, reasons::ASTRAY, false)
                     });
                     set_aside = matches!(gone, Some(Ok(())));
-                    "it was stopped again".to_owned()
+                    ("; it was stopped again".to_owned(), String::new())
                 }
-                (Err(error), _) => format!("stop it, which failed ({error})"),
-                (Ok(()), Ok(false)) => "stop it: it was told to, and goes on".to_owned(),
+                (Err(error), _) => (format!("; it could not be stopped ({error})"), stop),
+                (Ok(()), Ok(false)) => ("; it was told to stop, but still runs".to_owned(), stop),
                 (Ok(()), Err(unknown)) => {
-                    format!("stop it: it was told to, and whether it has is not known ({unknown})")
+                    let now = format!(
+                        "; it was told to stop, and it is not known whether it has ({unknown})"
+                    );
+                    (now, stop)
                 }
             }
         } else {
-            "stop it".to_owned()
+            (String::new(), stop)
         };
-        let place = match ours.filter(|_| set_aside) {
-            Some(run) => format!(
-                "its position counts no more and was set aside (grastate.dat.refloat-{}): it takes a full copy when it comes back",
-                run.dir.id()
+        let (place, keep) = match ours.filter(|_| set_aside) {
+            Some(run) => {
+                let place = format!(
+                    " and was set aside (grastate.dat.refloat-{}): it takes a full copy when it \
+                    comes back",
+                    run.dir.id()
+                );
+                (place, "")
+            }
+            None => (
+                String::new(),
+                " Keep what is needed of it, and remove its grastate.dat before the next start.",
             ),
-            None => "its position counts no more: keep what is needed of it, and remove its grastate.dat before the next start".to_owned(),
         };
-        format!(
-            "it has begun a cluster of its own beside that of the others: {said}; {now}. Its option files name nobody to join, or somebody else (wsrep_cluster_address, wsrep_cluster_name): correct them. \
-             What applications wrote to it meanwhile is on it alone, and {place}"
-        )
+        Refusal::new(format!(
+            "it has begun a cluster of its own beside that of the others: {said}{now}. What \
+            applications wrote to it meanwhile is on it alone, and its position no longer \
+            counts{place}"
+        ))
+        .hint(format!(
+            "{stop}Its option files name nobody to join, or another cluster \
+            (wsrep_cluster_address, wsrep_cluster_name): correct them.{keep}"
+        ))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use refloat_host::{Control, ControlError, LogMark, plain};
-use refloat_run::Events;
+use refloat_run::{Events, Refusal};
 use refloat_wire::{Connection, Error, Phase};
 
 use crate::journal;
@@ -111,7 +111,7 @@ impl<'a> Joining<'a> {
             ),
         };
         events.note(format!(
-            "{} is on its way for {} s: {doing}{unknown}",
+            "{} has been starting for {} s: {doing}{unknown}",
             self.member.name,
             self.begun.elapsed().as_secs()
         ));
@@ -123,19 +123,22 @@ impl<'a> Joining<'a> {
             return match state.state.as_str() {
                 "" => "it answers, and belongs to no cluster yet".to_owned(),
                 said => {
-                    format!("it answers and is {said}, and it is waited for until it is Synced")
+                    format!("it answers and is {said}; waiting until it is Synced")
                 }
             };
         }
         match self.log() {
             None => "it does not answer yet".to_owned(),
             Some(log) if has_asked(&log) => {
-                "it has asked the others for what it misses, and is waited for until it has that and answers".to_owned()
+                "it has asked the others for what it misses; waiting until it has that and \
+                answers"
+                    .to_owned()
             }
             Some(log) if has_started(&log) => {
-                "its server has started, and has not asked the others for what it misses yet".to_owned()
+                "its server has started, and has not asked the others for what it misses yet"
+                    .to_owned()
             }
-            Some(_) => "its server has not got as far as the cluster yet".to_owned(),
+            Some(_) => "its server has not reached the cluster yet".to_owned(),
         }
     }
 
@@ -204,14 +207,10 @@ impl<'a> Joining<'a> {
         self.log().is_some_and(|text| !has_asked(&text))
     }
 
-    /// If it has been on its way for longer than `limit`, the sentence that says so.
-    pub fn is_late(&self, limit: Option<Duration>) -> Option<String> {
+    /// Why it is not waited for any longer, if it has been on its way for longer than `limit`.
+    pub fn is_late(&self, limit: Option<Duration>) -> Option<Refusal> {
         let limit = limit.filter(|limit| self.begun.elapsed() > *limit)?;
-        Some(format!(
-            "it is not in step after {} s (--start-limit): {}",
-            limit.as_secs(),
-            self.doing()
-        ))
+        Some(late(limit, &format!(": {}", self.doing())))
     }
 
     /// The log of its last start; if the mark does not cover that, the end of the log that the
@@ -242,6 +241,15 @@ impl<'a> Joining<'a> {
             _ => words,
         }
     }
+}
+
+/// A node that was not in sync within `limit`, and goes on by itself. `more` ends the sentence.
+pub(crate) fn late(limit: Duration, more: &str) -> Refusal {
+    Refusal::new(format!(
+        "it is not in sync after {} s (--start-limit){more}",
+        limit.as_secs()
+    ))
+    .hint("It goes on by itself; the same command waits again.")
 }
 
 /// How long a node may report with `wsrep_local_state_comment` that it has left its cluster before
@@ -338,7 +346,9 @@ pub(crate) fn runs(control: &Control, member: &Member) -> Result<bool, ControlEr
             Err(ControlError::new(
                 &member.name,
                 "looking at",
-                "it takes connections and says nothing, and no command is given that says whether it runs (running)".to_owned(),
+                "it accepts connections but does not answer, and no command is given that says \
+                whether it runs (running)"
+                    .to_owned(),
             ))
         }
         (Ok(_), Err(_)) => Ok(false),

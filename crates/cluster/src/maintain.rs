@@ -15,7 +15,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use refloat_host::{Control, chain};
-use refloat_run::Run;
+use refloat_run::{Refusal, Run};
 
 use crate::claim::Claimed;
 use crate::hold::HoldPlan;
@@ -138,7 +138,7 @@ impl Maintenance<'_> {
         let member = self.member(plan.at);
         Claimed::maintenance(member, self.run.dir.id().as_str()).unwrap_or_else(|error| {
             self.run.events.warn(format!(
-                "that {} is maintained cannot be written down for other machines: {}",
+                "the maintenance of {} cannot be recorded for other machines: {}",
                 plan.node,
                 chain(&error)
             ));
@@ -160,9 +160,9 @@ impl Maintenance<'_> {
             phase
         };
         if let Err(error) = self.write(state) {
-            self.run.events.warn(format!(
-                "how far this has come could not be written down: {error}"
-            ));
+            self.run
+                .events
+                .warn(format!("the progress could not be recorded: {error}"));
         }
     }
 
@@ -214,9 +214,10 @@ impl Maintenance<'_> {
         self.enter(state, MaintainPhase::Ended);
         let now = look(self.member(state.plan.at)).map_err(|reason| MaintainError::NotBack {
             node: node.clone(),
-            reason: format!(
-                "it was not stopped by this, and does not answer: {reason}. Nothing is kept for it any more; `refloat cluster rejoin {node}` brings it back"
-            ),
+            wrong: Refusal::new(format!(
+                "it was not stopped by this, but does not answer: {reason}. Nothing is kept for it any more"
+            ))
+            .hint(format!("`refloat cluster rejoin {node}` brings it back.")),
         })?;
         let seqno = now.seqno.unwrap_or(0);
         Ok(Maintained {

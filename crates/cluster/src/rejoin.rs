@@ -134,7 +134,7 @@ pub enum RejoinError {
         reason: String,
     },
     /// IST would send what it missed, but whatever else it lacks or has in excess would remain.
-    #[error("{node} and the cluster have parted: {}", .parting.describe())]
+    #[error("{node} and the cluster have diverged: {}", .parting.describe())]
     Parted {
         /// Name of the node.
         node: String,
@@ -178,12 +178,12 @@ pub enum RejoinError {
         node: String,
     },
     /// It does not come back.
-    #[error("{node} is not back: {reason}")]
+    #[error("{node} is not back: {wrong}")]
     NotBack {
         /// Name of the node.
         node: String,
-        /// What is known about it.
-        reason: String,
+        /// What is known about it, and what to do.
+        wrong: Refusal,
     },
 }
 

@@ -153,7 +153,7 @@ pub fn plan_restore(
         }
         Ok(measured) => plan = before_anything_stops(measured, members, load)?,
         Err(RestoreError::Refused(against)) => plan.warnings.push(format!(
-            "the other way takes less time, and something stands against it: {}",
+            "the other way takes less time, but something stands in its way: {}",
             Refusal::reasons(&against)
         )),
         Err(error) => return Err(error),
@@ -341,7 +341,7 @@ impl Restore<'_> {
     fn control(&self, at: usize) -> Result<&Control, RestoreError> {
         self.controls[at].ok_or_else(|| {
             let name = &self.members[at].name;
-            let reason = format!("nothing is said about how {name} is started and stopped");
+            let reason = format!("the list does not say how {name} is started and stopped");
             RestoreError::Refused(vec![reason.into()])
         })
     }

@@ -4,11 +4,12 @@ mod quick;
 
 use std::time::Instant;
 
-use refloat_run::Run;
+use refloat_run::{Refusal, Run};
 use refloat_verify::VerifyError;
 use serde::Serialize;
 
 use crate::compare::{Apart, Comparison, brief};
+use crate::hold::{SEE_STATUS, comes_back};
 use crate::join::brief as brief_look;
 use crate::member::Member;
 use crate::observe::observe;
@@ -67,8 +68,8 @@ pub struct NodeVerdict {
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyNodesError {
     /// Fewer than two nodes are synced.
-    #[error("there is nothing to compare: {}", .0.join("; "))]
-    Alone(Vec<String>),
+    #[error("there is nothing to compare: {}", Refusal::reasons(.0))]
+    Alone(Vec<Refusal>),
     /// Two nodes could not be compared.
     #[error("comparing {node} with {with}")]
     Verify {
@@ -118,7 +119,7 @@ impl Verifying<'_> {
         let view = observe(cluster, self.members, &brief_look());
         let serving: Vec<usize> = view.serving().map(|(at, _)| at).collect();
         let apart = |at: usize| match (&view.nodes[at].state, &view.nodes[at].unreachable) {
-            (Some(state), _) => format!("it is {} and not in step", state.state),
+            (Some(state), _) => format!("it is {} and not in sync", state.state),
             (None, why) => format!("no answer: {}", why.clone().unwrap_or_default()),
         };
         let Some((&from, _)) = serving
@@ -126,11 +127,19 @@ impl Verifying<'_> {
             .filter(|(_, others)| !others.is_empty())
         else {
             let all = (0..self.members.len()).filter(|at| !serving.contains(at));
-            let mut why: Vec<String> = all
-                .map(|at| format!("{}: {}", self.members[at].name, apart(at)))
-                .collect();
+            let left_out = |at: usize| {
+                let name = &self.members[at].name;
+                let answers = view.nodes[at].state.is_some();
+                Refusal::new(format!("{name}: {}", apart(at))).hint(if answers {
+                    SEE_STATUS.to_owned()
+                } else {
+                    comes_back(name)
+                })
+            };
+            let mut why: Vec<Refusal> = all.map(left_out).collect();
             if let Some(at) = serving.first() {
-                why.insert(0, format!("{} alone is in step", self.members[*at].name));
+                let alone = format!("{} alone is in sync", self.members[*at].name);
+                why.insert(0, alone.into());
             }
             return Err(VerifyNodesError::Alone(why));
         };

@@ -36,9 +36,9 @@ impl OpenWork {
     pub(crate) fn describe(&self) -> String {
         let Self { run, process, .. } = self;
         let state = match self.running {
-            Some(true) => format!("{process} is at it"),
-            Some(false) => format!("{process} is not at it any more"),
-            None => format!("whether {process} is at it cannot be seen from here"),
+            Some(true) => format!("{process} works on it"),
+            Some(false) => format!("{process} no longer works on it"),
+            None => format!("it cannot be seen from here whether {process} works on it"),
         };
         let step = self
             .step
@@ -79,7 +79,7 @@ mod tests {
         view.note_work(vec![of("process 2 on h", Some(true), None)]);
         let told = view.work[0].describe();
         assert!(
-            view.work.len() == 1 && told.contains("at the step load; process 2 on h is at it"),
+            view.work.len() == 1 && told.contains("at the step load; process 2 on h works on it"),
             "{told}"
         );
     }

@@ -212,7 +212,9 @@ fn found_from_one(cluster: &EphemeralCluster) {
     let alone = servers::server(ServerKind::MariaDb1011);
     let error = discover(&servers::target(alone)).unwrap_err();
     assert!(
-        error.to_string().contains("is no node of a Galera cluster"),
+        error
+            .to_string()
+            .contains("is not a node of a Galera cluster"),
         "{error}"
     );
 }
@@ -263,7 +265,7 @@ fn without_pace(members: &[Member], node: &GaleraNode) {
         state.is_some_and(|state| state.role == Role::Donor && state.desync)
     });
     assert_eq!(view.quorum.synced, 2);
-    let told = finding(&view, "it was told to keep no pace (wsrep_desync=ON)");
+    let told = finding(&view, "it was told not to keep pace (wsrep_desync=ON)");
     assert_eq!(told.nodes, [view.nodes[1].name.clone()]);
     node.query("SET GLOBAL wsrep_desync = OFF").unwrap();
     look_until(members, "it keeps pace", |view| view.quorum.synced == 3);
@@ -403,7 +405,7 @@ fn stopped_in_turn(members: &[Member], cluster: &EphemeralCluster) {
     let view = look(members);
     let told = finding(
         &view,
-        "says safe_to_bootstrap: 1, but the cluster runs: it has to join",
+        "says safe_to_bootstrap: 1, but the cluster runs: it must join",
     );
     assert_eq!(told.nodes, [view.nodes[1].name.clone()]);
     std::fs::write(&file, text).unwrap();
@@ -412,7 +414,7 @@ fn stopped_in_turn(members: &[Member], cluster: &EphemeralCluster) {
     let view = look(members);
     let newest = finding(
         &view,
-        "holds the newest data, and is the one to begin the cluster with",
+        "holds the newest data, and is the one to bootstrap from",
     );
     assert!(newest.text.starts_with(&view.nodes[0].name), "{newest:?}");
     let safe = |at: usize| view.nodes[at].grastate.as_ref().unwrap().safe_to_bootstrap;
@@ -441,7 +443,7 @@ fn down(members: &[Member], cluster: &EphemeralCluster) {
         "tables were not looked through: no node serves"
     ));
     assert!(
-        says(&view, "which node holds the newest data is not known"),
+        says(&view, "the most advanced node is not known"),
         "{:#?}",
         view.findings
     );
@@ -454,7 +456,7 @@ fn down(members: &[Member], cluster: &EphemeralCluster) {
     ));
     // The killed node recorded no position.
     assert!(
-        says(&view, "which node holds the newest data is not known"),
+        says(&view, "the most advanced node is not known"),
         "{:#?}",
         view.findings
     );
@@ -487,7 +489,7 @@ fn split(members: &[Member], cluster: &EphemeralCluster) {
     });
     let split = finding(
         &view,
-        "the cluster is split, and its parts go on by themselves",
+        "the cluster is split, and its parts run independently",
     );
     assert_eq!(split.severity, Severity::Critical);
     assert_eq!(

@@ -26,7 +26,7 @@ pub enum CopyError {
     #[error(transparent)]
     Target(#[from] LoadError),
     /// Everything is copied, but the comparison could not be completed.
-    #[error("everything is copied, and the comparison could not come to its end")]
+    #[error("everything is copied, but the comparison could not be completed")]
     Verify(#[source] VerifyError),
 }
 

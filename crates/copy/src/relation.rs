@@ -35,7 +35,8 @@ pub fn refuse_related(source: &mut Connection, target: &mut Connection) -> Resul
                 "the target {} is a replica of the source: what is copied would also come by replication",
                 target.identity()
             ),
-            "To build the replica anew, stop its replication first, copy with --replace, and let it go on at the position that the summary names.",
+            "To build the replica anew, stop its replication first, copy with --replace, and \
+            resume it at the position that the summary gives.",
         );
     }
     if replicates_from(source, target) {

@@ -174,7 +174,7 @@ pub fn read(conn: &mut Connection) -> Result<(Vec<u8>, Vec<String>), DumpError> 
             if let Some(gone) = objects.missing(conn, grant)? {
                 let grant = grant_alone(grant);
                 notes.push(format!(
-                    "{gone} is not there, so a grant on it is not in the dump: {grant}"
+                    "{gone} does not exist, so a grant on it is not in the dump: {grant}"
                 ));
                 continue;
             }
@@ -249,7 +249,7 @@ mod tests {
             let error = text(&result, cell, "a grant of `x`").unwrap_err();
             assert_eq!(
                 error.to_string(),
-                "the server shows a grant of `x` as what is no UTF-8 text, so it cannot be dumped"
+                "the server returns a grant of `x` as text that is not UTF-8, so it cannot be dumped"
             );
         }
         assert_eq!(text(&result, (0, 2), "x").unwrap(), "cafe");

@@ -148,7 +148,7 @@ impl Seen {
         let age = self.opened.elapsed();
         if let Some(max) = self.max_age.filter(|max| age >= *max) {
             return Some(format!(
-                "it has been open for {:.0} s, and may be for {} s",
+                "it has been open for {:.0} s, and the limit is {} s",
                 age.as_secs_f64(),
                 max.as_secs()
             ));
@@ -156,7 +156,7 @@ impl Seen {
         let now = self.cost.history?.last;
         let max = self.max_history.filter(|max| now > *max)?;
         Some(format!(
-            "the server's history list has {now} entries, and may have {max}"
+            "the server's history list has {now} entries, and the limit is {max}"
         ))
     }
 }
@@ -171,7 +171,7 @@ pub fn can_be_watched(control: &mut Connection, options: &DumpOptions) -> Result
     match sample.history {
         Some(_) => Ok(()),
         None => Err(DumpError::refused(
-            "the length of the server's history list is to be watched, and the account may not see it",
+            "--max-history: the account may not see the length of the server's history list",
             "Grant PROCESS, or leave --max-history out.",
         )),
     }

@@ -59,7 +59,7 @@ impl Desync {
             .map_err(|error| DumpError::server("asking for the settings of the cluster", error))?;
         let (Some(old), Some("ON")) = (now.named(WSREP_DESYNC), now.named("wsrep_on")) else {
             return Err(DumpError::refused(
-                "the server is no node of a Galera cluster, so --desync has no meaning here",
+                "the server is not a node of a Galera cluster, so --desync has no meaning here",
                 "Leave --desync out.",
             ));
         };
@@ -111,7 +111,8 @@ impl Desync {
         while let Some(queue) = queue(control).filter(|queue| *queue > CAUGHT_UP) {
             if !is_said {
                 run.events.note(format!(
-                    "the node applies {queue} write sets of the cluster before it keeps pace again"
+                    "the node has {queue} write-sets of the cluster to apply until it has caught \
+                    up"
                 ));
                 is_said = true;
             }
@@ -120,7 +121,8 @@ impl Desync {
             }
             if since.elapsed() > NO_PROGRESS {
                 run.events.warn(format!(
-                    "the node does not catch up: {queue} write sets of the cluster wait, and the others may have to wait for it now"
+                    "the node does not catch up: {queue} write-sets of the cluster are waiting, \
+                    and the other nodes may now have to wait for it"
                 ));
                 return;
             }

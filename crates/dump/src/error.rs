@@ -36,7 +36,7 @@ pub enum DumpError {
     },
     /// The server returned part of an account's definition as non-UTF-8 bytes, which an SQL file
     /// cannot hold.
-    #[error("the server shows {what} as what is no UTF-8 text, so it cannot be dumped")]
+    #[error("the server returns {what} as text that is not UTF-8, so it cannot be dumped")]
     NoText {
         /// The part of the definition.
         what: String,

@@ -120,7 +120,7 @@ fn run_dump(
         let cause = std::error::Error::source(&error);
         let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
         run.events.warn(format!(
-            "a setting of the server is not back: {error}{cause}"
+            "a setting of the server was not put back: {error}{cause}"
         ));
     }
     result.unwrap_or_else(|_| Err(DumpError::defect()))?;
@@ -230,7 +230,7 @@ fn make_folder(options: &DumpOptions, plan: &Plan) -> Result<Folder, DumpError> 
     let folder = match Folder::create(&options.out) {
         Err(FolderError::NotEmpty(path)) => {
             return Err(DumpError::refused(
-                format!("{} is there already and not empty", path.display()),
+                format!("{} already exists and is not empty", path.display()),
                 "Name a folder that does not exist yet: a dump never overwrites another.",
             ));
         }

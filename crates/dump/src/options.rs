@@ -132,7 +132,7 @@ impl DumpOptions {
         let out = self.out.display();
         let (what, hint) = match self.format {
             DumpFormat::Sql if archive => (
-                "an archive, and --format sql writes one file of text",
+                "an archive, but --format sql writes one SQL file",
                 "Give it a name that ends with .sql, .sql.gz or .sql.zst.".to_owned(),
             ),
             DumpFormat::Sql
@@ -143,16 +143,16 @@ impl DumpOptions {
                     ) =>
             {
                 (
-                    "a compression that is not written",
+                    "a compression that refloat does not write",
                     "Give it a name that ends with .sql, .sql.gz or .sql.zst; or --out - and compress what comes.".to_owned(),
                 )
             }
             DumpFormat::Refloat if archive => (
-                "an archive, and a dump is a folder",
+                "an archive, but a dump is a folder",
                 format!("Name a folder; or write one archive, whose rows are compressed, by --out - > {}.", plain_tar(&self.out)),
             ),
             DumpFormat::Refloat if ends(&[".sql"]) || compression != Compression::None => (
-                "a file, and a dump is a folder",
+                "a file, but a dump is a folder",
                 "Name a folder; --format sql writes one file of SQL, and compresses it when its name ends with .gz or .zst.".to_owned(),
             ),
             _ => return Ok(()),

@@ -131,7 +131,8 @@ pub fn write(
     let limit = control.max_allowed_packet().min(CLIENT_LIMIT);
     for of in sql.iter().filter(|of| of.longest >= limit) {
         outcome.notes.push(format!(
-            "table {}: a statement of it has {} bytes; server and client need a larger max_allowed_packet to take it (the source has {})",
+            "table {}: one of its statements has {} bytes; server and client need a larger \
+            max_allowed_packet to take it (the source has {})",
             of.label,
             of.longest,
             control.max_allowed_packet()
@@ -158,8 +159,9 @@ pub fn write(
 }
 
 /// A client writes what it reads. Unlike a load, it does not know which server the rows come from.
-const PAST: &str = "rows of system-versioned tables that have not ended end in 2038 up to MariaDB 11.4, and in 2106 from 11.5 on: between the two, \
-     as SQL through a client, rows of now become rows of the past or are refused (a folder, a copy or --no-history has them right)";
+const PAST: &str = "the row_end of current rows in system-versioned tables is in 2038 up to MariaDB \
+    11.4, and in 2106 from 11.5 on: as SQL through a client, from one to the other, current rows \
+    become historical ones or are refused (a folder, a copy or --no-history avoids this)";
 
 /// Writes comments that name the server and the moment of the snapshot.
 fn head(out: &mut Output, outcome: &DumpOutcome, snapshot: &Snapshot) -> Result<(), DumpError> {

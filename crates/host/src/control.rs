@@ -164,7 +164,7 @@ impl Control {
                 (StartAs::First, None) => Err(ControlError::new(
                     COMMAND,
                     "starting",
-                    "no command is given that begins a cluster (bootstrap)".to_owned(),
+                    "no command is given that bootstraps a cluster (bootstrap)".to_owned(),
                 )),
             },
         }
@@ -285,7 +285,7 @@ mod tests {
         );
         let error = control.start(StartAs::First, &[]).unwrap_err().to_string();
         assert!(
-            error.contains("no command is given that begins a cluster"),
+            error.contains("no command is given that bootstraps a cluster"),
             "{error}"
         );
         assert_eq!(control.is_running().unwrap(), None);

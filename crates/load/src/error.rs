@@ -13,8 +13,7 @@ use super::options::WritePath;
 use super::outcome::{LoadOutcome, OrphanRows, StatementFailure};
 
 /// Advice for a load that cannot be resumed.
-pub const START_OVER: &str =
-    "Start over with --restart (and --replace for the tables that are there).";
+pub const START_OVER: &str = "Start over with --restart (and --replace for existing tables).";
 
 /// A value that a write path stores differently from what the dump has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,8 +50,9 @@ impl fmt::Display for OtherValue {
         } = self;
         write!(
             f,
-            "{file}: line {line}, byte {offset}: column {column} of table {table} would hold {by_path} by {path}, and holds {as_text} by the \
-             dump's own INSERT (tried on temporary tables); nothing of these rows was written"
+            "{file}: line {line}, byte {offset}: column {column} of table {table} would hold \
+            {by_path} by {path}, but holds {as_text} by the dump's own INSERT (tried on temporary \
+            tables); none of these rows was written"
         )
     }
 }
@@ -69,7 +69,8 @@ pub enum LoadError {
     Stopped(Vec<Refusal>),
     /// The file changed while it was being loaded.
     #[error(
-        "{file}: the file was changed while it was being loaded ({change}), so what was loaded may be a mixture"
+        "{file}: the file was changed while it was being loaded ({change}), so what was loaded may \
+        mix both versions"
     )]
     SourceChanged {
         /// The file of the dump.
@@ -78,14 +79,14 @@ pub enum LoadError {
         change: String,
     },
     /// `--tables` names tables that the dump does not contain.
-    #[error("no table of the dump is called {}; all others that were asked for are loaded", patterns.join(" or "))]
+    #[error("no table of the dump is called {}; all other requested tables are loaded", patterns.join(" or "))]
     NoSuchTable {
         /// The patterns without a match.
         patterns: Vec<String>,
     },
     /// A table has more or fewer rows in its files than the source states.
     #[error(
-        "table {table}: the source says that it has {expected} rows, and its files hold {found}"
+        "table {table}: the source says that it has {expected} rows, but its files hold {found}"
     )]
     RowsMissing {
         /// Database and table, as `db.table`.
@@ -96,7 +97,7 @@ pub enum LoadError {
         found: u64,
     },
     /// The reading side of a copy stopped; its own error says why.
-    #[error("the source has stopped before its end")]
+    #[error("the source stopped before its end")]
     SourceEnded,
     /// The fields of a file do not fit its table.
     #[error("{file}: line {line}, byte {offset}: table {table}: {message}")]
@@ -131,14 +132,15 @@ pub enum LoadError {
     MarksLeft(#[source] Box<LoadError>),
     /// On resume, the source lacks rows that the load has already written.
     #[error(
-        "rows of table {table} are in that this source does not have: it is not the one that the load began with"
+        "table {table} has loaded rows that this source does not hold: it is not the source that \
+        the load began with"
     )]
     SourceLacks {
         /// Database and table, as `db.table`.
         table: String,
     },
     /// The server restarted during the load.
-    #[error("the server {server} was started again in the middle of the load")]
+    #[error("the server {server} was restarted during the load")]
     Restarted {
         /// Identity of the server.
         server: String,
@@ -174,7 +176,8 @@ pub enum LoadError {
     },
     /// The dump ended without its closing comment.
     #[error(
-        "{file}: the dump ends at byte {offset} without its closing line `-- Dump completed`, or without putting back the settings that it kept at its beginning, so it may be cut"
+        "{file}: the dump ends at byte {offset} without its closing line `-- Dump completed`, or \
+        without restoring the settings that it saved at its beginning, so it may be truncated"
     )]
     MissingTrailer {
         /// The file of the dump.
@@ -191,7 +194,7 @@ pub enum LoadError {
         failure: Box<StatementFailure>,
     },
     /// Statements or rows were refused and the load continued, as asked (`--on-error continue`).
-    #[error("{total} {} refused, and the load went on without", if *total == 1 { "statement or row was" } else { "statements or rows were" })]
+    #[error("{total} {} refused and left out", if *total == 1 { "statement or row was" } else { "statements or rows were" })]
     Failures {
         /// Number of refused statements and rows.
         total: u64,
@@ -221,7 +224,7 @@ pub enum LoadError {
     Orphans(Vec<OrphanRows>),
     /// The server reported rows as committed, but they are not there, even after retries where rows
     /// can be written again.
-    #[error("rows of table {table} are not there although the server said that they are committed")]
+    #[error("rows of table {table} are missing, although the server reported them as committed")]
     CommitLost {
         /// Database and table, as `db.table`.
         table: String,
@@ -358,7 +361,7 @@ impl LoadError {
             .downcast_ref::<&str>()
             .map(|text| (*text).to_owned())
             .or_else(|| panic.downcast_ref::<String>().cloned());
-        Self::Defect(text.unwrap_or_else(|| "a panic without words".to_owned()))
+        Self::Defect(text.unwrap_or_else(|| "a panic without a message".to_owned()))
     }
 
     /// The error of delimited text in which a row does not end.

@@ -94,7 +94,9 @@ impl Replicated {
         };
         if !galera.watches_all(node.size) {
             events.warn(format!(
-                "of {} nodes of the cluster the addresses of {} are known: the others are not watched, and not waited for (set wsrep_node_incoming_address on them)",
+                "the cluster has {} nodes, but only the addresses of {} are known: the load \
+                neither watches the others nor waits for them (set wsrep_node_incoming_address on \
+                them)",
                 node.size,
                 galera.others.len() + 1
             ));
@@ -128,12 +130,14 @@ impl Replicated {
         }
         Err(LoadError::Stopped(vec![Refusal {
             reason: format!(
-                "the load balancer led to a server that is not of cluster {}: its history is {}, not {}",
+                "the load balancer led to a server outside cluster {}: its history is {}, not {}",
                 self.node.cluster,
                 if found.is_empty() { "none" } else { found },
                 self.node.history
             ),
-            hint: "Take it out of the load balancer, or name a node with --to; the same command goes on.".to_owned(),
+            hint: "Take it out of the load balancer, or name a node with --to; the same command \
+                resumes."
+                .to_owned(),
         }]))
     }
 
@@ -168,7 +172,8 @@ impl Replicated {
                 }]));
             }
             events.warn(format!(
-                "table {label} has no primary key: on the other nodes each UPDATE and DELETE searches all of it, and its rows may lie in another order there"
+                "table {label} has no primary key: on the other nodes each UPDATE and DELETE scans \
+                the whole table, and its rows may be in a different order there"
             ));
             self.notes().keyless.push(label.to_owned());
         }
@@ -215,7 +220,9 @@ impl Replicated {
             reason: format!(
                 "rows of {label}: a Galera cluster does not replicate rows of the server's own schema, they would be on this node alone"
             ),
-            hint: "Make accounts by CREATE USER and GRANT, which all nodes run; --system-schema skip leaves these rows out; --local-engines lets them be on this node."
+            hint: "Create accounts with CREATE USER and GRANT, which all nodes run; \
+                --system-schema skip leaves these rows out; --local-engines keeps them on this \
+                node."
                 .to_owned(),
         }]))
     }

@@ -69,10 +69,11 @@ impl OpenSource {
         if !options.delimited.is_empty() {
             return Err(LoadError::Refused(vec![Refusal {
                 reason: format!(
-                    "{} is SQL, and options of delimited text were given (--charset, say)",
+                    "{} is SQL, but options for delimited text were given (such as --charset)",
                     input.name()
                 ),
-                hint: "A dump of SQL says its character set itself, and its tables; for a file of delimited text name its table with --table."
+                hint: "An SQL dump names its tables and character set itself; for a file of \
+                    delimited text, name the table with --table."
                     .to_owned(),
             }]));
         }

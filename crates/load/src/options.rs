@@ -194,7 +194,7 @@ impl StatementClass {
     pub(super) fn reason(self) -> &'static str {
         match self {
             Self::OldDatabase => {
-                "it names the database that the dump was made of, which is not the one that it goes into"
+                "it names the database that the dump was made from, not the one that it goes into"
             }
             Self::DynamicSql => "what it runs cannot be seen beforehand",
             Self::GtidPurged => "it changes the server's own history of GTIDs",
@@ -207,10 +207,13 @@ impl StatementClass {
         let word = self.word();
         match self {
             Self::GtidPurged => {
-                "--skip gtid-purged leaves it out: right wherever the server is not to become a replica of the dump's server; --allow gtid-purged runs it as it stands."
+                "--skip gtid-purged leaves it out, which is right unless the server is to become a \
+                replica of the dump's server; --allow gtid-purged runs it as it stands."
                     .to_owned()
             }
-            _ => format!("--skip {word} leaves such statements out, --allow {word} runs them as they stand."),
+            _ => format!(
+                "--skip {word} leaves such statements out, --allow {word} runs them as they stand."
+            ),
         }
     }
 

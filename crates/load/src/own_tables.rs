@@ -11,7 +11,8 @@ use super::error::LoadError;
 pub fn refused_in_dump(table: &str, line: u64) -> Refusal {
     Refusal {
         reason: format!(
-            "line {line}: the dump creates a table {table} that is not Refloat's, and a load keeps what it must remember in a table of that name"
+            "line {line}: the dump creates a table {table} that is not Refloat's, but a load keeps \
+            its own records in a table of that name"
         ),
         hint: "Rename the table where the dump is made, or load the other tables with --tables, and that one by hand.".to_owned(),
     }
@@ -29,7 +30,8 @@ pub fn refuse_on_target(conn: &mut Connection) -> Result<(), LoadError> {
     }
     let refusal = |table: String| Refusal {
         reason: format!(
-            "the server has a table {table} that is not Refloat's, and a load keeps what it must remember in a table of that name; nothing was touched"
+            "the server has a table {table} that is not Refloat's, but a load keeps its own \
+            records in a table of that name; nothing was touched"
         ),
         hint: format!("Rename it first: RENAME TABLE {table} TO another name."),
     };

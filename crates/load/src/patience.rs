@@ -56,7 +56,7 @@ pub fn alter(conn: &mut Connection, ctx: &Context, statement: &str) -> Result<Ok
         match conn.exec(statement) {
             Err(error) if patience.may_retry(&error) && !ctx.cancel.is_cancelled() => {
                 ctx.events
-                    .note(format!("{error}: it is tried again: {statement}"));
+                    .note(format!("{error}; trying again: {statement}"));
                 patience.wait(ctx);
             }
             other => return other,

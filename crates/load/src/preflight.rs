@@ -147,7 +147,7 @@ pub fn judge_server(
     {
         refusals.push(Refusal {
             reason: "the server is read-only".to_owned(),
-            hint: "Load into the primary, or set read_only (and super_read_only) off.".to_owned(),
+            hint: "Load into the primary, or turn read_only (and super_read_only) off.".to_owned(),
         });
     }
     if let Some(outline) = &outline {

@@ -35,15 +35,18 @@ pub fn other_database(name: &str, line: Option<u64>, wanted: &str) -> Refusal {
         None => format!("the dump has statements for tables of database {name}"),
     };
     Refusal {
-        reason: format!("{names}, and it is to go into database {wanted}"),
-        hint: "Leave out --database, and the database in the URL, to load into the databases that the dump names; renaming a database is not done.".to_owned(),
+        reason: format!("{names}, but it is to go into database {wanted}"),
+        hint: "Leave out --database, and the database in the URL, to load into the databases that \
+            the dump names; databases are not renamed."
+            .to_owned(),
     }
 }
 
 /// Two names in the dump are the same name to the server.
 pub fn same_name(first: &str, second: &str) -> Refusal {
     Refusal {
-        reason: format!("{first} and {second} are different names in the dump, and one to this server (lower_case_table_names is not 0)"),
+        reason: format!("{first} and {second} are different names in the dump, but the same name \
+            to this server (lower_case_table_names is not 0)"),
         hint: "Load into a server with lower_case_table_names = 0, or rename one of them at the source and dump again.".to_owned(),
     }
 }
@@ -51,7 +54,8 @@ pub fn same_name(first: &str, second: &str) -> Refusal {
 /// The dump contains one of the server's own schemas, and no option says what to do with it.
 pub fn system_schema(database: &str) -> Refusal {
     Refusal {
-        reason: format!("the dump holds the server's own schema {database}: accounts, privileges and other things of the whole server"),
+        reason: format!("the dump holds the server's own schema {database}: accounts, privileges \
+            and other server-wide data"),
         hint: "Leave it out with --system-schema skip, or run it as it stands with --system-schema load.".to_owned(),
     }
 }

@@ -122,7 +122,7 @@ impl Begun {
         let marks = Marks::new(&self.run, self.about.clone(), &source.root());
         marks.left(false, true).remove(conn).map_err(failed)?;
         run.events.note(format!(
-            "the load that began at {} is forgotten; {} rows of it are on the server",
+            "the load that began at {} is forgotten; {} of its rows stay on the server",
             self.about.begun,
             found.stored()
         ));
@@ -149,7 +149,8 @@ fn refuse_lost(found: &Found, about: &About, conn: &mut Connection) -> Result<()
     }
     Err(LoadError::Refused(vec![Refusal {
         reason: format!(
-            "the server stopped in the first seconds of the load begun at {}, behind changes of tables that were not on the disk yet; whether they are there cannot be told",
+            "the server stopped in the first seconds of the load begun at {}, before its changes \
+            to tables were on disk; it is not known whether they survived",
             about.begun
         ),
         hint: START_OVER.to_owned(),
@@ -244,14 +245,15 @@ impl Earlier {
         if !found.tables.is_empty() && all_gone(&found, conn).map_err(failed)? {
             marks.left(false, true).remove(conn).map_err(failed)?;
             events.note(format!(
-                "the load that began at {} is forgotten: none of the tables that it had written rows into is there any more",
+                "the load that began at {} is forgotten: none of the tables that it wrote into \
+                exists any more",
                 begun.about.begun
             ));
             return Ok(());
         }
         if !found.is_empty() {
             events.note(format!(
-                "resuming the load that began at {} (run {}): {} rows are in already",
+                "resuming the load that began at {} (run {}): {} rows are already loaded",
                 begun.about.begun,
                 begun.run,
                 found.stored()

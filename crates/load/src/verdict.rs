@@ -93,9 +93,7 @@ impl std::fmt::Display for Reason {
             Self::Unclear => {
                 "with --tables it is not clear whether it changes only tables that are chosen"
             }
-            Self::NotRows => {
-                "a file of rows holds rows and the settings that they need, nothing else"
-            }
+            Self::NotRows => "a file of rows may hold only rows and the settings that they need",
             Self::Client(what) => return write!(f, "this client command {what}"),
             Self::Dangerous(danger) => match danger {
                 Danger::LoadData => "it reads a file of this machine or of the server",
@@ -105,7 +103,7 @@ impl std::fmt::Display for Reason {
                 Danger::Instance => {
                     "it stops or locks the server, or ends other people's connections"
                 }
-                Danger::LowLevel => "it goes around the tables' definitions",
+                Danger::LowLevel => "it bypasses the tables' definitions",
                 Danger::DynamicSql => "what it runs cannot be seen",
                 Danger::Ambiguous => "different servers would run different statements",
             },

@@ -27,20 +27,20 @@ EXAMPLES:
       refloat sandbox start --server mariadb-11.8 --name try
       refloat load shop.sql.gz --to \"$(refloat sandbox env try --url)\"
 
-  Dump a server into a folder, all of one moment:
+  Dump a server into a folder, as of one moment:
       refloat dump --from mysql://root@db1/ --out /backup/db1
 
-  Copy a server into another, with nothing on disk between:
+  Copy one server into another, with nothing stored in between:
       refloat copy --from mysql://root@db1/ --to mysql://root@db2/
 
-  Is it the same as the server now?
+  Compare that dump with the server:
       refloat verify /backup/db1 mysql://root@db1/
 
   Back this machine's server up, and restore it:
       refloat backup --from mysql://root@localhost/ --repo /backup/repo
       refloat restore latest --repo /backup/repo --to /var/lib/mysql --replace
 
-  How does a Galera cluster do, as seen by each of its nodes?
+  How is a Galera cluster doing, as seen by each of its nodes?
       refloat cluster status --cluster mysql://root@db1/
 
   Put back settings after a run that was killed:
@@ -53,7 +53,7 @@ EXIT CODES:
   2  usage: the command line was not understood
   3  refused by preflight: nothing was touched
   4  proof failed: the work was done but does not check out
-  5  interrupted: no half chunk is left; start again
+  5  interrupted: no chunk is half done; run the same command again
   6  settings still to be put back: see `refloat settings list`
 
 Passwords never go on the command line: use ~/.my.cnf, MYSQL_PWD or --ask-password.";
@@ -157,10 +157,10 @@ fn report_parse_error(error: &clap::Error, args: &[OsString]) -> ExitCode {
     let args = args.get(1..).unwrap_or_default();
     let wrong = match error.kind() {
         ErrorKind::DisplayHelp if is_host_flag(args) => {
-            Some("-h is help here, not a host, and stands alone".to_owned())
+            Some("-h prints help here, and does not name a host".to_owned())
         }
         ErrorKind::UnknownArgument => stock_flag(error)
-            .map(|flag| format!("there is no {flag} here: a server is named by a URL")),
+            .map(|flag| format!("there is no {flag} here: servers are named by URLs")),
         _ => None,
     };
     if let Some(wrong) = wrong {
@@ -243,9 +243,10 @@ fn instead_of_flags(wrong: &str, command: Option<&str>) -> ProgramError {
     let error = if hint.is_empty() {
         error
     } else {
-        error
-            .hint(hint)
-            .hint("A socket is ?socket=PATH behind it; a password comes from ~/.my.cnf, MYSQL_PWD or --ask-password.")
+        error.hint(hint).hint(
+            "For a unix socket, append ?socket=PATH. The password comes from ~/.my.cnf, \
+                MYSQL_PWD or --ask-password.",
+        )
     };
     error.hint("--help prints the manual page of a command.")
 }

@@ -6,6 +6,7 @@
 
 mod code;
 mod hints;
+mod physical_hints;
 
 use std::fmt::Write as _;
 
@@ -26,9 +27,10 @@ use crate::context::Context;
 pub use code::{Exit, ProgramError, from_code, of_result};
 pub use hints::{NO_DUMP, failure_hint};
 use hints::{
-    of_bootstrap, of_config, of_copy, of_dump, of_load, of_maintain, of_physical, of_rejoin,
-    of_repository, of_restore, of_storage, of_verify, of_verify_nodes, wire_hints,
+    of_bootstrap, of_config, of_copy, of_dump, of_load, of_maintain, of_rejoin, of_restore,
+    of_verify, of_verify_nodes, wire_hints,
 };
+use physical_hints::{of_physical, of_repository, of_storage};
 
 /// The exit code and the hints for `error`.
 fn classify(error: &anyhow::Error) -> (Exit, Vec<String>) {
@@ -397,6 +399,13 @@ mod tests {
         let (exit, hints) = of_rejoin(&error);
         assert_eq!(exit, Exit::Refused);
         assert_eq!(hints, ["B.", "Nothing was started."]);
+        let error = RejoinError::NotBack {
+            node: "db2".to_owned(),
+            wrong: Refusal::new("it is late").hint("Wait."),
+        };
+        assert_eq!(error.to_string(), "db2 is not back: it is late");
+        let (exit, hints) = of_rejoin(&error);
+        assert_eq!((exit, hints[0].as_str()), (Exit::Failed, "Wait."));
     }
 
     #[test]

@@ -48,7 +48,7 @@ fn stands(one: &Standing) -> String {
 /// The result of a bootstrap.
 pub fn begun(begun: &Begun) -> String {
     format!(
-        "{} has begun the cluster at {}:{}\n",
+        "{} has bootstrapped the cluster at {}:{}\n",
         begun.node, begun.uuid, begun.seqno
     )
 }

@@ -60,7 +60,7 @@ pub(crate) const fn came_by(by: CameBy) -> &'static str {
         CameBy::Ist => "by IST",
         CameBy::Sst => "by a FULL COPY (SST)",
         CameBy::Stayed => "as it was",
-        CameBy::Unknown => "by a way that nobody can tell",
+        CameBy::Unknown => "in an unknown way",
     }
 }
 

@@ -79,7 +79,7 @@ fn way(forecast: &Rejoin) -> String {
             }
             text
         }
-        RejoinKind::Unknown => "by a way that nobody can tell: maybe a FULL COPY (SST)".to_owned(),
+        RejoinKind::Unknown => "in an unknown way: maybe a FULL COPY (SST)".to_owned(),
     }
 }
 

@@ -223,7 +223,7 @@ fn work(page: &mut Page, outcome: &LoadOutcome) {
         page.line(
             "",
             &format!(
-                "{} of them were in already, from the load begun at {} (run {})",
+                "{} of them were already loaded, from the load begun at {} (run {})",
                 human::count(resumed.rows),
                 resumed.begun,
                 resumed.run

@@ -26,7 +26,7 @@ pub enum SourceError {
         reason: String,
     },
     /// The folder or file is not a dump of a known tool.
-    #[error("{path}: no dump that is known: {reason}")]
+    #[error("{path}: not a known kind of dump: {reason}")]
     Unknown {
         /// The folder or file.
         path: String,

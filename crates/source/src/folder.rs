@@ -68,7 +68,7 @@ pub fn list(folder: &Path) -> Result<Vec<Entry>, SourceError> {
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
             return Err(SourceError::Unreadable {
                 path: path.display().to_string(),
-                reason: "its name is no UTF-8".to_owned(),
+                reason: "its name is not UTF-8".to_owned(),
             });
         };
         if !meta.is_file() && !meta.is_dir() {

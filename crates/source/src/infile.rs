@@ -141,8 +141,7 @@ impl Parser<'_> {
             .map_err(|_| "the name of its file is no text".to_owned())?;
         if self.word("REPLACE") || self.word("IGNORE") {
             return Err(
-                "it would replace or leave out rows that are there already, and that is not done"
-                    .to_owned(),
+                "it would replace or skip existing rows, which is not supported".to_owned(),
             );
         }
         self.expect("INTO")?;
@@ -209,7 +208,7 @@ impl Parser<'_> {
         if name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
             Ok(name.to_ascii_lowercase())
         } else {
-            Err(format!("{name} is no character set"))
+            Err(format!("{name} is not a character set"))
         }
     }
 

@@ -18,7 +18,8 @@ use super::options::DelimitedOptions;
 use super::script::Script;
 
 /// The fault of a file that was cut.
-const CUT: &str = "its closing line `-- Dump completed` is missing, or it does not put back the settings that it keeps at its beginning";
+const CUT: &str = "its closing line `-- Dump completed` is missing, or it does not restore the \
+    settings that it saved at its beginning";
 
 /// The result of an inspection.
 #[derive(Debug, Clone, Serialize)]
@@ -247,7 +248,8 @@ fn differs(path: &Path, expected: &str) -> Result<Option<String>, SourceError> {
     match file_checksum(path, &AtomicBool::new(false)) {
         Ok(found) if found.eq_ignore_ascii_case(expected) => Ok(None),
         Ok(_) => Ok(Some(format!(
-            "{}: its checksum is not the one that was written down: it was changed or damaged, or is another file's",
+            "{}: its checksum differs from the one that was recorded: it was changed or damaged, \
+            or is another file",
             path.display()
         ))),
         Err(InputError::NotFound { .. }) => Ok(None),

@@ -225,7 +225,7 @@ fn sorted(entries: &[Entry], metadata: &Metadata, layout: &mut Layout) -> Sorted
         } else {
             layout
                 .faults
-                .push(format!("{}: this is no file of mydumper", entry.name));
+                .push(format!("{}: this is not a file of mydumper", entry.name));
         }
     }
     (files, data)

@@ -142,7 +142,7 @@ impl Files<'_> {
         match self.root.join(&file.path).metadata() {
             Err(_) => self.faults.push(format!("{} is missing", file.path)),
             Ok(meta) if meta.len() != file.bytes => self.faults.push(format!(
-                "{} has {} bytes, and had {}",
+                "{} has {} bytes, but had {} when it was written",
                 file.path,
                 meta.len(),
                 file.bytes

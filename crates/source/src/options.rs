@@ -103,7 +103,7 @@ impl DelimitedOptions {
         if let Some(charset) = &self.charset {
             let charset = charset.to_ascii_lowercase();
             if !charset.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-                return Err(format!("{charset} is no character set"));
+                return Err(format!("{charset} is not a character set"));
             }
             if charset.starts_with("utf16") || charset.starts_with("utf32") || charset == "ucs2" {
                 return Err(format!(
@@ -157,7 +157,7 @@ impl DelimitedOptions {
         self.check().map_err(refused)?;
         let Some(table) = &self.table else {
             return Err(refused(
-                "--table has to say which table its rows are for".to_owned(),
+                "--table must name the table that its rows are for".to_owned(),
             ));
         };
         let (database, table) = match table.split_once('.') {

@@ -352,7 +352,7 @@ impl Folder<'_> {
             .map(Some)
             .map_err(|error| SourceError::Unreadable {
                 path: entry.path.display().to_string(),
-                reason: format!("this is no metadata of the Shell: {error}"),
+                reason: format!("this is not metadata of the Shell: {error}"),
             })
     }
 
@@ -406,7 +406,7 @@ fn form(options: &Options) -> Result<DelimitedFile, String> {
         .unwrap_or("utf8mb4")
         .to_ascii_lowercase();
     if !charset.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-        return Err(format!("{charset} is no character set"));
+        return Err(format!("{charset} is not a character set"));
     }
     let mut fields = Vec::new();
     for column in &options.columns.0 {

@@ -45,7 +45,7 @@ impl Stray {
     pub fn reason(self) -> &'static str {
         match self {
             Self::Message => {
-                "this line is a message of the program that made the dump, and no statement"
+                "this line is a message of the program that made the dump, not a statement"
             }
             Self::Mark => {
                 "a byte order mark stands here, inside of the dump, where files were joined: no server reads it"

@@ -429,7 +429,7 @@ impl Work {
 
 /// The parts of a name; none for the folder itself.
 fn parts(name: &[u8]) -> Result<Vec<&str>, &'static str> {
-    let name = std::str::from_utf8(name).map_err(|_no_text| "its name is no UTF-8")?;
+    let name = std::str::from_utf8(name).map_err(|_no_text| "its name is not UTF-8")?;
     if name.starts_with('/') {
         return Err("its name is absolute");
     }

@@ -21,7 +21,7 @@ use writer::{BLOCK, Buffer, Handles, Writer};
 #[non_exhaustive]
 pub enum FolderError {
     /// The folder exists and is not empty.
-    #[error("{} is there already and not empty", .0.display())]
+    #[error("{} already exists and is not empty", .0.display())]
     NotEmpty(PathBuf),
     /// A file could not be made or written.
     #[error("{}: {doing} failed", path.display())]

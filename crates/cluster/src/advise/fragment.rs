@@ -23,7 +23,8 @@ pub fn fragment(advice: &Advice) -> String {
     );
     comment(
         &mut text,
-        "Lines that begin with #option= are to be decided by people. Options of servers that run take effect at their next start.",
+        "Lines that begin with #option= are for you to decide. Running servers read their options \
+        at the next start.",
     );
     for mistake in &advice.mistakes {
         let grade = match mistake.effect {

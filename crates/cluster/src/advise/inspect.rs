@@ -126,7 +126,8 @@ pub(super) fn doubt_programs(nodes: &mut [NodeFacts]) {
         {
             machine.programs_elsewhere = true;
             node.unseen.push(format!(
-                "its programs: the server that the search path of its machine leads to is of {major}.{minor}, and none of its cluster is, so it is started from another place"
+                "its programs: the server in the search path of its machine is {major}.{minor}, \
+                and no node of its cluster is, so it is started from elsewhere"
             ));
         }
     }

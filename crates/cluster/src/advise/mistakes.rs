@@ -174,15 +174,22 @@ fn donor_names(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts], found: &mut
             MistakeKind::DonorName,
             effect,
             &[&to.name],
-            format!("wsrep_sst_donor={list} names {}, and no node has that wsrep_node_name", unknown.join(" and ")),
-            "write names as wsrep_node_name has them, and a comma behind the last one so that others may give too",
+            format!(
+                "wsrep_sst_donor={list} names {}, and no node has that wsrep_node_name",
+                unknown.join(" and ")
+            ),
+            "write the names as in wsrep_node_name, with a comma after the last one so that others \
+            may be donors too",
         );
     } else if !open && !named.iter().any(gives) {
         found.fails(
             MistakeKind::DonorName,
             &[&to.name],
-            format!("wsrep_sst_donor={list} allows no other donor, and none of these can give now"),
-            "write a comma behind the last name: then any other node gives",
+            format!(
+                "wsrep_sst_donor={list} allows no other donor, and none of these can be one \
+                now"
+            ),
+            "write a comma after the last name: then any other node may be the donor",
         );
     }
 }
@@ -225,7 +232,8 @@ fn no_tls(facts: &Facts, joiner: Option<&str>, found: &mut Found) {
             MistakeKind::NoTls,
             Effect::Unsafe,
             &plain,
-            "copies go over the network without TLS: who is on the way can read all data, and who connects first can give the joiner other data",
+            "copies cross the network without TLS: anyone on the path can read all data, and \
+            whoever connects first can send the joiner other data",
             remedy,
         );
     }
@@ -234,7 +242,8 @@ fn no_tls(facts: &Facts, joiner: Option<&str>, found: &mut Found) {
             MistakeKind::NoTls,
             Effect::Unsafe,
             &unverified,
-            "copies are encrypted, but nobody looks whose certificate it is: who connects first can give the joiner other data",
+            "copies are encrypted, but certificates are not verified: whoever connects first can \
+            send the joiner other data",
             remedy,
         );
     }

@@ -115,8 +115,14 @@ fn donor(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts]) -> Option<Suggest
         }
         let better = format!("{},", known.join(","));
         let mut one = Suggestion::new(to, "mysqld", "wsrep_sst_donor", Some(list), better.as_str())
-            .because("without a comma at the end no other node may give a copy, also when all that are named are down")
-            .gains(GainSource::Documented, "a copy comes from another node instead of from none");
+            .because(
+                "without a comma at the end no other node may give a copy, even if all that \
+                are named are down",
+            )
+            .gains(
+                GainSource::Documented,
+                "a copy comes from another node instead of from none",
+            );
         one.running = running(&better);
         return Some(one);
     }

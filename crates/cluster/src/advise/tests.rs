@@ -465,7 +465,7 @@ fn certificates_and_what_nobody_looks_at() {
     assert!(
         unverified.mistakes[0]
             .text
-            .contains("nobody looks whose certificate")
+            .contains("certificates are not verified")
     );
     assert_eq!(
         kinds(&with_tls("REQUIRED", false)),

@@ -60,8 +60,9 @@ pub fn plan_bootstrap(
         .filter_map(|one| {
             let why = one.unknown.as_ref()?;
             let name = &one.name;
-            let reason =
-                format!("where {name} stands is not known ({why}): it may hold what is newest");
+            let reason = format!(
+                "the position of {name} is not known ({why}): it may be the most advanced node"
+            );
             Some(Refusal::new(reason).hint(format!("--without {name} goes on all the same.")))
         })
         .collect();
@@ -115,7 +116,7 @@ fn alive(node: &NodeView, member: &Member, control: Option<&Control>) -> Option<
         None => match runs(control?, member) {
             Ok(true) => {
                 let why = node.unreachable.as_deref().unwrap_or_default();
-                let reason = format!("{name} does not answer and its process is there ({why})");
+                let reason = format!("{name} does not answer, but its process is there ({why})");
                 Some(Refusal::new(reason).hint(format!("Stop {name} first.")))
             }
             // If its process cannot be checked, neither can its position, and `standing` reports
@@ -163,7 +164,7 @@ fn standing(
     found.recovered = true;
     let Some(control) = control else {
         found.unknown = Some(node.files_unreadable.clone().unwrap_or_else(|| {
-            "nothing is said about how it is started, which is how positions are recovered"
+            "the list does not say how it is started, which recovering its position needs"
                 .to_owned()
         }));
         return found;
@@ -177,7 +178,8 @@ fn standing(
         }
         Ok(None) => {
             found.unknown = Some(
-                "its position was not written down, and cannot be recovered from here: mariadbd --wsrep-recover tells it, to be written into its grastate.dat"
+                "its position was not written down, and cannot be recovered from here: mariadbd \
+                --wsrep-recover prints it; write it into its grastate.dat"
                     .to_owned(),
             );
         }
@@ -218,8 +220,8 @@ fn choose(
         .max_by_key(|(at, one)| (!one.forgotten, seqno(one), one.last, usize::MAX - at));
     let Some((at, chosen)) = newest else {
         return Err(BootstrapError::Refused(vec![match asked {
-            Some(name) => format!("{name} holds nothing to begin a cluster with").into(),
-            None => "no node holds anything to begin a cluster with".into(),
+            Some(name) => format!("{name} holds nothing to bootstrap a cluster from").into(),
+            None => "no node holds anything to bootstrap a cluster from".into(),
         }]));
     };
     let mut against = Vec::new();

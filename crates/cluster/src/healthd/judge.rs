@@ -85,7 +85,7 @@ pub(crate) fn judge(said: &Values, rules: Rules) -> Verdict {
     if !on("wsrep_on") || matches!(text("wsrep_provider"), "" | "none") {
         return Verdict::down(
             "not_galera",
-            "the server is no node of a cluster (wsrep_on is OFF, or there is no provider)",
+            "the server is not a node of a cluster (wsrep_on is OFF, or there is no provider)",
         );
     }
     if !is("wsrep_cluster_status", "Primary") {
@@ -119,7 +119,8 @@ pub(crate) fn judge(said: &Values, rules: Rules) -> Verdict {
     match state {
         4 => {}
         2 if on("wsrep_desync") => {
-            return Verdict::draining("desynced", "the node keeps no pace (wsrep_desync is ON)");
+            let text = "the node does not keep pace (wsrep_desync is ON)";
+            return Verdict::draining("desynced", text);
         }
         2 if rules.donor_serves => {}
         2 => return Verdict::draining("donor", "the node gives a copy to another one"),

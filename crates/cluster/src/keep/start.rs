@@ -155,7 +155,8 @@ impl Unallowed<'_> {
         }
         let how = self.stop()?;
         Some(format!(
-            "{how}, because it would have taken a full copy (SST) later: what it misses is kept no more"
+            "{how}, because it would have taken a full copy (SST) later: what it misses is no \
+            longer kept"
         ))
     }
 
@@ -183,7 +184,7 @@ impl Unallowed<'_> {
                 let why = stopped
                     .err()
                     .map_or_else(String::new, |error| format!(" ({error})"));
-                return Some(format!("it does not stop{why}: stop it"));
+                return Some(format!("it does not stop{why}, and has to be stopped"));
             }
             std::thread::sleep(POLL);
         }

@@ -4,9 +4,11 @@
 use std::time::Instant;
 
 use refloat_host::datadir::server_in;
+use refloat_run::Refusal;
 
 use super::held::Absence;
 use super::{MaintainError, MaintainPhase, MaintainState, Maintained, Maintenance, POLL, WATCH};
+use crate::hold::comes_back;
 use crate::in_step::arrives;
 use crate::join::{Joining, Seen, brief, is_down};
 use crate::journal;
@@ -20,6 +22,11 @@ use crate::sst_donor::Start;
 
 /// How often to restart a node whose provider has given up: its donor may have died.
 const STARTS_AGAIN: u32 = 3;
+
+/// What to do about a node that would take a full copy.
+fn starts_all_the_same(node: &str) -> String {
+    format!("`refloat cluster rejoin {node} --allow-sst` starts it all the same.")
+}
 
 impl Maintenance<'_> {
     /// Starts the node, waits until it is synced with the others, determines the way that it came,
@@ -93,9 +100,11 @@ impl Maintenance<'_> {
             let reason = match way {
                 StartWay::Ist(_) => return Ok(()),
                 StartWay::Copy(reason) => {
-                    return self.not_back(state, format!(
-                        "it is down, and was not started, because it would take a full copy (SST): {reason}. `refloat cluster rejoin {node} --allow-sst` starts it all the same"
+                    let wrong = Refusal::new(format!(
+                        "it is down, and was not started, because it would take a full copy \
+                        (SST): {reason}"
                     ));
+                    return self.not_back(state, wrong.hint(starts_all_the_same(&node)));
                 }
                 StartWay::Unknown(reason) => reason,
             };
@@ -106,18 +115,23 @@ impl Maintenance<'_> {
             if begun.elapsed() > SILENCE {
                 self.enter(state, MaintainPhase::Away);
                 self.release_what_grows(state);
+                let wrong = Refusal::new(format!(
+                    "it is down, and was not started: for {} s it was not possible to see how it \
+                    would come back: {reason}. What it misses is still kept",
+                    SILENCE.as_secs()
+                ));
                 return Err(MaintainError::NotBack {
-                    reason: format!(
-                        "it is down, and was not started, because by which way it would come could not be seen for {} s: {reason}. What it misses is kept on: \
-                         `refloat cluster maintain {node} --end` goes on when that is mended, and gives it up when it is told to stop twice (Ctrl-C)",
-                        SILENCE.as_secs()
-                    ),
+                    wrong: wrong.hint(format!(
+                        "`refloat cluster maintain {node} --end` resumes when that is fixed, and \
+                        gives up when it is told to stop twice (Ctrl-C)."
+                    )),
                     node,
                 });
             }
             if !std::mem::replace(&mut told, true) {
                 self.run.events.warn(format!(
-                    "by which way {node} would come cannot be seen just now ({reason}): it is tried again for {} s, and what it misses is kept on",
+                    "how {node} would come back cannot be seen just now ({reason}): trying again \
+                    for {} s; what it misses is still kept",
                     SILENCE.as_secs()
                 ));
             }
@@ -126,14 +140,20 @@ impl Maintenance<'_> {
     }
 
     /// Ends the maintenance without the node, and releases the nodes that kept write-sets.
-    fn not_back<T>(&self, state: &mut MaintainState, reason: String) -> Result<T, MaintainError> {
+    fn not_back<T>(
+        &self,
+        state: &mut MaintainState,
+        wrong: impl Into<Refusal>,
+    ) -> Result<T, MaintainError> {
         self.start_of(state).failed();
         self.release(state);
         self.enter(state, MaintainPhase::Ended);
-        Err(MaintainError::NotBack {
-            node: state.plan.node.clone(),
-            reason,
-        })
+        let node = state.plan.node.clone();
+        let mut wrong = wrong.into();
+        if wrong.hint.is_empty() {
+            wrong.hint = comes_back(&node);
+        }
+        Err(MaintainError::NotBack { node, wrong })
     }
 
     fn start_of(&self, state: &MaintainState) -> Start<'_> {
@@ -156,7 +176,8 @@ impl Maintenance<'_> {
         let started = self.start_of(state).begin(donor);
         if let Err(error) = &started {
             self.run.events.warn(format!(
-                "{error}. What {node} misses is kept on: mend it and start it by hand, or give it up with Ctrl-C"
+                "{error}. What {node} misses is still kept: fix it and start it by hand, or give \
+                up with Ctrl-C"
             ));
         }
         started.is_ok()
@@ -198,13 +219,14 @@ impl Maintenance<'_> {
             if let Some(how) = ended.as_ref().filter(|_| !told_gone) {
                 told_gone = true;
                 self.run.events.warn(format!(
-                    "{node} {how}. What it misses is kept on: mend it and start it by hand, or give it up with Ctrl-C"
+                    "{node} {how}. What it misses is still kept: fix it and start it by hand, or \
+                    give up with Ctrl-C"
                 ));
             }
             // One Ctrl-C during the work is no reason to leave the node down; another one is.
             if self.run.cancel.is_hard() || (told_gone && self.run.cancel.is_cancelled()) {
-                let reason = "given up on request before it was in step with the others";
-                return self.not_back(state, reason.to_owned());
+                let reason = "given up on request before it was in sync with the others";
+                return self.not_back(state, reason);
             }
             joining.report(&self.run.events);
             if last_look.elapsed() >= WATCH {
@@ -215,14 +237,14 @@ impl Maintenance<'_> {
                     self.watch_start(state, absence, joining, &mut late)?;
                 }
                 if let Some((how, why)) = ended.as_ref().zip(absence.given_up.as_ref()) {
-                    let reason = format!("it {how}. What it misses is kept no more: {why}");
+                    let reason = format!("it {how}. What it misses is no longer kept: {why}");
                     return self.not_back(state, reason);
                 }
                 if let Some(late) = joining
                     .is_late(self.limits.start)
                     .filter(|_| ended.is_none())
                 {
-                    return self.too_late(state, joining, &late);
+                    return self.too_late(state, joining, late);
                 }
             }
             std::thread::sleep(POLL);
@@ -243,7 +265,8 @@ impl Maintenance<'_> {
     ) -> Result<bool, MaintainError> {
         let (node, member) = (state.plan.node.clone(), self.member(state.plan.at));
         self.run.events.warn(format!(
-            "{node} has failed while it started: {line}. Its server is ended, and it is started again; what it misses is kept on"
+            "{node} has failed while it started: {line}. Its server is ended and started again; \
+            what it misses is still kept"
         ));
         let ended = self.control.end_at_once();
         let down = is_down(self.control, member, || {
@@ -258,7 +281,8 @@ impl Maintenance<'_> {
                 .err()
                 .map_or_else(String::new, |error| format!(" ({error})"));
             self.run.events.warn(format!(
-                "{node} does not end{why}, and has to be stopped before it is started again. What it misses is kept on: stop it and start it by hand, or give it up with Ctrl-C"
+                "{node} does not end{why}, and has to be stopped before it is started again. What \
+                it misses is still kept: stop it and start it by hand, or give up with Ctrl-C"
             ));
             return Ok(false);
         }
@@ -268,7 +292,9 @@ impl Maintenance<'_> {
         let position = ask(member, &brief()).grastate.and_then(|file| file.seqno);
         if !self.control.recovers() && position.is_none() && !self.limits.allow_sst {
             self.run.events.warn(format!(
-                "{node} has not written down where it stands, and whether its command has that looked for is not known. What it misses is kept on: start it by hand with its position, or give it up with Ctrl-C"
+                "{node} has not recorded its position, and it is not known whether its start \
+                command recovers it. What it misses is still kept: start it by hand with its \
+                position, or give up with Ctrl-C"
             ));
             return Ok(false);
         }
@@ -305,7 +331,7 @@ impl Maintenance<'_> {
                 && !std::mem::replace(late, true)
             {
                 self.run.events.warn(format!(
-                    "the time for keeping write-sets is over ({} s), and they are kept on while {node} starts",
+                    "the time for keeping write-sets is over ({} s), and they are still kept while {node} starts",
                     self.limits.hold.as_secs()
                 ));
             }
@@ -313,8 +339,8 @@ impl Maintenance<'_> {
         };
         let unallowed = self.unallowed(state, joining);
         if let Some(how) = unallowed.and_then(|one| one.stop_for_want(&node, &reason)) {
-            let again = format!("`refloat cluster rejoin {node} --allow-sst`");
-            return self.not_back(state, format!("{how}. {again} starts it all the same"));
+            let wrong = Refusal::new(how).hint(starts_all_the_same(&node));
+            return self.not_back(state, wrong);
         }
         if absence.given_up.is_none() {
             self.run.events.warn(format!(
@@ -334,16 +360,18 @@ impl Maintenance<'_> {
         &self,
         state: &mut MaintainState,
         joining: &Joining<'_>,
-        late: &str,
+        late: Refusal,
     ) -> Result<T, MaintainError> {
         let node = state.plan.node.clone();
         let again = format!("`refloat cluster rejoin {node}`");
         let unallowed = self.unallowed(state, joining);
-        let now = match unallowed.and_then(|one| one.stop_late()) {
-            Some(how) => format!("{how}. {again} starts it again"),
-            None => format!("it goes on by itself, and {again} waits for it again"),
+        let wrong = match unallowed.and_then(|one| one.stop_late()) {
+            Some(how) => {
+                Refusal::new(format!("{late}; {how}")).hint(format!("{again} starts it again."))
+            }
+            None => late.hint(format!("It goes on by itself; {again} waits for it again.")),
         };
-        self.not_back(state, format!("{late}; {now}"))
+        self.not_back(state, wrong)
     }
 
     /// The starting node, if it may not take a full copy.
@@ -368,8 +396,8 @@ impl Maintenance<'_> {
     ) -> Result<(), MaintainError> {
         let arrived = arrives(self.members, state.plan.at, || self.run.cancel.is_hard());
         arrived.or_else(|astray| {
-            let reason = astray.end(self.control, member, Some(self.run));
-            self.not_back(state, reason)
+            let wrong = astray.end(self.control, member, Some(self.run));
+            self.not_back(state, wrong)
         })
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use refloat_run::Refusal;
+
 use super::held::Absence;
 use super::{MaintainError, MaintainState, Maintenance, POLL, WATCH};
 use crate::keep::{Watched, kept};
@@ -54,10 +56,14 @@ impl Maintenance<'_> {
             // underneath it would be wrong.
             if self.run.cancel.is_hard() {
                 self.release_what_grows(state);
+                let hint = format!("`refloat cluster maintain {node} --end` brings it back.");
                 return Err(MaintainError::NotBack {
                     node,
-                    reason: "given up on request while it was being worked on. What it misses is kept until the budget for that is used up"
-                        .to_owned(),
+                    wrong: Refusal::new(
+                        "given up on request while it was being worked on. What it misses is kept \
+                        until the budget for that is used up",
+                    )
+                    .hint(hint),
                 });
             }
             std::thread::sleep(POLL);
@@ -95,7 +101,8 @@ impl Maintenance<'_> {
             return;
         };
         self.run.events.warn(format!(
-            "write-sets are not kept for {node} any more: {reason}. It will need a full copy (SST) unless it is back before they are thrown away"
+            "write-sets are not kept for {node} any more: {reason}. It will need a full copy (SST) \
+            unless it is back before they are discarded"
         ));
         absence.given_up = Some(reason);
         self.release(state);
@@ -108,7 +115,7 @@ impl Maintenance<'_> {
             .fold(f64::NAN, f64::max);
         if best.is_finite() {
             self.run.events.note(format!(
-                "at the rate of now write-sets are kept for {} more minutes",
+                "at the current rate, write-sets are kept for {} more minutes",
                 (best / 60.0).floor()
             ));
         }

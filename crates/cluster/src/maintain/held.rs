@@ -145,7 +145,8 @@ impl Maintenance<'_> {
             return;
         }
         self.run.events.warn(
-            "nobody watches from now on how much is kept: those that throw nothing away are told to go on as before",
+            "from now on nobody watches how much is kept: nodes that discard no write-sets are \
+            told to discard them as usual",
         );
         self.release_at(state, &growing);
     }

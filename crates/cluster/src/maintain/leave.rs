@@ -78,7 +78,7 @@ impl Maintenance<'_> {
         match written.as_ref().and_then(|file| file.seqno) {
             Some(seqno) => state.left = Some(seqno),
             None if written.is_some() => self.run.events.warn(format!(
-                "{node} has not written down where it stands: it did not end cleanly"
+                "{node} has not recorded its position: it did not end cleanly"
             )),
             None => {}
         }
@@ -122,7 +122,8 @@ impl Maintenance<'_> {
             }
             if begun.elapsed() > GAP_PATIENCE {
                 let reason = format!(
-                    "{oldest} is the oldest write-set that is kept, and {node} is at {seqno}: after {expected} more Galera takes that for too near for IST"
+                    "{oldest} is the oldest write-set that is kept, and {node} is at {seqno}: \
+                    after {expected} more Galera considers that too close for IST"
                 );
                 if self.limits.allow_sst {
                     self.run.events.warn(reason);

@@ -106,12 +106,12 @@ pub enum MaintainError {
     #[error(transparent)]
     Control(#[from] ControlError),
     /// The node does not come back.
-    #[error("{node} is not back: {reason}")]
+    #[error("{node} is not back: {wrong}")]
     NotBack {
         /// Name of the node.
         node: String,
-        /// What is known about it.
-        reason: String,
+        /// What is known about it, and what to do.
+        wrong: Refusal,
     },
     /// The node must not go away as things are.
     #[error("{node} must not be stopped now: {}", Refusal::reasons(against))]

@@ -89,7 +89,8 @@ fn give_back(member: &Member, place: (&str, u64), run: &Run) -> Result<(), Contr
         return Ok(());
     };
     run.events.note(format!(
-        "{} gets the place back that its grastate.dat has forgotten: {uuid}:{seqno} (the file is kept as grastate.dat.refloat-{id})",
+        "{} gets back the position that its grastate.dat has lost: {uuid}:{seqno} (the file is \
+        kept as grastate.dat.refloat-{id})",
         member.name
     ));
     place::give_place_back(host, &member.folder(), id, place, false)
@@ -143,7 +144,8 @@ pub(super) fn set_place(plan: &RejoinPlan, member: &Member, run: &Run) -> Result
             _ => reasons::DISCARDED,
         };
         run.events.note(format!(
-            "{} gives its place up, so that it takes a full copy (its grastate.dat is kept as grastate.dat.refloat-{id})",
+            "{} gives up its position, so that it takes a full copy (its grastate.dat is kept as \
+            grastate.dat.refloat-{id})",
             plan.node
         ));
         place::give_place_up(host, &member.folder(), id, why, false)

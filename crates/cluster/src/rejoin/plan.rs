@@ -71,7 +71,10 @@ pub fn plan_rejoin(
         .map(|seqno| history::look(&view, members, (at, control), seqno));
     if let Some(History::Parted(parting)) = &history {
         let told = parting.describe();
-        let reason = format!("its place is none in what the cluster has gone on with: {told}");
+        let reason = format!(
+            "its position is not in the history that the cluster has continued: \
+            {told}"
+        );
         forecast = without_place(&view, at, reason, how);
         if let Some(what) = parting.lost() {
             only_copy = Some(OnlyCopy {
@@ -116,18 +119,21 @@ fn history_to_join(view: &ClusterView, at: usize) -> Result<String, RejoinError>
     if in_step {
         return Err(refused(match among(view, at) {
             Among::Itself(said) => Refusal::new(format!(
-                "{node} is in step with itself, and not with the others: {said}"
+                "{node} is in sync with itself, but not with the others: {said}"
             ))
             .hint(format!(
                 "Stop {node} first, and look at wsrep_cluster_address in its option files."
             )),
-            _ => format!("{node} is there, and in step with the others").into(),
+            _ => format!("{node} is there, and in sync with the others").into(),
         }));
     }
     view.quorum.uuid.clone().ok_or_else(|| {
         refused(match view.quorum.primary {
             0 => Refusal::new("no node of a primary component answers: there is nothing to join")
-                .hint("`refloat cluster bootstrap --plan` says which node holds what is newest; without --plan it begins the cluster with that one."),
+                .hint(
+                    "`refloat cluster bootstrap --plan` finds the most advanced node, and without \
+                    --plan bootstraps the cluster from it.",
+                ),
             _ => "the nodes that answer are of several clusters: whose data would it take?".into(),
         })
     })
@@ -243,7 +249,7 @@ impl RejoinPlan {
         self.gives_up = true;
         (self.history, self.place) = (None, None);
         let reason =
-            "what it holds is given up (--discard): its place is taken away before it starts"
+            "what it holds is discarded (--discard): its position is removed before it starts"
                 .to_owned();
         self.forecast = without_place(view, self.at, reason, how);
         self.donors = donors(view, self.at, &self.forecast, None);
@@ -297,7 +303,7 @@ fn only_copy(
         }),
         _ if written.is_some_and(|file| file.seqno.is_some()) || holds == Some(false) => None,
         _ if written.is_some() => lost(
-            "where it stands was not written down and cannot be recovered from here".to_owned(),
+            "its position was not written down and cannot be recovered from here".to_owned(),
             uuid,
         ),
         _ if file.is_some() => lost(

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use refloat_host::{Control, GraState, chain};
+use refloat_run::Refusal;
 
 use super::hold::Held;
 use super::place::{by_its_log, set_place};
@@ -36,11 +37,12 @@ pub(crate) struct Giver<'a> {
     pub control: &'a Control,
 }
 
-/// Says how to start the node again after its server was ended. `same`: the same command does it;
-/// otherwise the failed start may have cost the node its position.
-fn again(plan: &RejoinPlan, same: bool) -> String {
+/// A node whose server was ended because of `reason`, and how to start it again. `same`: the same
+/// command does it; otherwise the failed start may have cost the node its position.
+fn ended(reason: &str, plan: &RejoinPlan, same: bool) -> Refusal {
     if same {
-        return "the same command starts it again".to_owned();
+        return Refusal::new(format!("{reason}; its server was ended"))
+            .hint("The same command starts it again.");
     }
     let begins = if plan.begins_copy() {
         format!(" --allow-sst --discard {}", plan.uuid)
@@ -52,10 +54,13 @@ fn again(plan: &RejoinPlan, same: bool) -> String {
     } else {
         "says what it takes now"
     };
-    format!(
-        "where it stands is not written down any more: `refloat cluster rejoin {}{begins}` {does}",
+    Refusal::new(format!(
+        "{reason}; its server was ended, and its position is not recorded any more"
+    ))
+    .hint(format!(
+        "`refloat cluster rejoin {}{begins}` {does}.",
         plan.node
-    )
+    ))
 }
 
 impl Rejoining<'_> {
@@ -129,7 +134,7 @@ impl Rejoining<'_> {
         arrives(self.members, plan.at, || run.cancel.is_cancelled()).map_err(|astray| {
             RejoinError::NotBack {
                 node: node.clone(),
-                reason: astray.end(control, member, (!plan.runs).then_some(run)),
+                wrong: astray.end(control, member, (!plan.runs).then_some(run)),
             }
         })?;
         self.start_of(plan).arrived();
@@ -184,7 +189,7 @@ impl Rejoining<'_> {
             if begun.elapsed() > SILENCE {
                 return Err(RejoinError::NotBack {
                     node: plan.node.clone(),
-                    reason: format!("it was not started: {reason}"),
+                    wrong: format!("it was not started: {reason}").into(),
                 });
             }
             if self.run.cancel.sleep(WATCH) {
@@ -235,22 +240,21 @@ impl Rejoining<'_> {
                 Seen::Ended => {
                     return Err(RejoinError::NotBack {
                         node: node.clone(),
-                        reason: format!("it has ended while it started{}", joining.last_words()),
+                        wrong: format!("it has ended while it started{}", joining.last_words())
+                            .into(),
                     });
                 }
                 Seen::Failed(line) => {
+                    let reason = format!("it has failed while it started: {line}");
                     return Err(RejoinError::NotBack {
                         node: node.clone(),
-                        reason: format!(
-                            "it has failed while it started: {line}; {}",
-                            self.end_failed(plan, leave, giver.is_some())
-                        ),
+                        wrong: self.end_failed(&reason, plan, leave, giver.is_some()),
                     });
                 }
                 Seen::Coming => {}
             }
             if let Some(late) = joining.is_late(self.start_limit) {
-                return Err(self.too_late(plan, leave, joining, &late));
+                return Err(self.too_late(plan, leave, joining, late));
             }
             if self.run.cancel.is_cancelled() {
                 // Without what is kept for it, the node may take a full copy that was not allowed.
@@ -272,12 +276,12 @@ impl Rejoining<'_> {
                     hope = last_look;
                 } else if hope.elapsed() > GIVER_PATIENCE {
                     let giver = giver.map_or("", |giver| giver.member.name.as_str());
+                    let reason = format!(
+                        "{giver}, which was to give it a copy, is down, and no other node can give one"
+                    );
                     return Err(RejoinError::NotBack {
                         node: node.clone(),
-                        reason: format!(
-                            "{giver} is down, which was to give it a copy, and nobody else can; {}",
-                            self.end_failed(plan, leave, true)
-                        ),
+                        wrong: self.end_failed(&reason, plan, leave, true),
                     });
                 }
             }
@@ -296,23 +300,34 @@ impl Rejoining<'_> {
         others.any(|(_, member)| look(member).is_ok_and(|now| now.primary))
     }
 
-    /// Ends the server of a node that will not come back: it does nothing any more and would block
-    /// the next start. Returns what to tell the user.
-    fn end_failed(&self, plan: &RejoinPlan, leave: &Leave, of_restore: bool) -> String {
-        const STOP_IT: &str = "its server is to be stopped before it is started again";
+    /// Ends the server of a node that will not come back because of `reason`: it does nothing any
+    /// more and would block the next start. Returns what to tell the user.
+    fn end_failed(
+        &self,
+        reason: &str,
+        plan: &RejoinPlan,
+        leave: &Leave,
+        of_restore: bool,
+    ) -> Refusal {
+        let stop_it = || {
+            format!(
+                "Stop the server of {} before it is started again.",
+                plan.node
+            )
+        };
         if plan.runs {
-            return STOP_IT.to_owned();
+            return Refusal::new(reason).hint(stop_it());
         }
         match self.control.end_at_once() {
             Ok(()) => {
                 let stands = self.still_stands(plan);
                 let discards = leave.discard.is_some() || of_restore;
-                format!(
-                    "its server was ended, and {}",
-                    again(plan, stands || discards)
-                )
+                ended(reason, plan, stands || discards)
             }
-            Err(error) => format!("{STOP_IT} ({})", chain(&error)),
+            Err(error) => {
+                let reason = format!("{reason}; its server was not ended: {}", chain(&error));
+                Refusal::new(reason).hint(stop_it())
+            }
         }
     }
 
@@ -339,19 +354,21 @@ impl Rejoining<'_> {
         plan: &RejoinPlan,
         leave: &Leave,
         joining: &Joining<'_>,
-        late: &str,
+        late: Refusal,
     ) -> RejoinError {
         let unallowed = self.unallowed(plan, leave, joining);
         let stopped = unallowed
             .filter(|_| plan.hold.is_some())
             .and_then(|one| one.stop_late());
-        let now = match stopped {
-            Some(how) => format!("{how}. The same command starts it again"),
-            None => "it goes on by itself, and the same command waits again".to_owned(),
+        let wrong = match stopped {
+            Some(how) => {
+                Refusal::new(format!("{late}; {how}")).hint("The same command starts it again.")
+            }
+            None => late,
         };
         RejoinError::NotBack {
             node: plan.node.clone(),
-            reason: format!("{late}; {now}"),
+            wrong,
         }
     }
 
@@ -395,7 +412,7 @@ impl Rejoining<'_> {
         if let Some(how) = unallowed.and_then(|one| one.stop_for_want(node, &reason)) {
             return Err(RejoinError::NotBack {
                 node: node.clone(),
-                reason: format!("{how}. --allow-sst starts it all the same"),
+                wrong: Refusal::new(how).hint("--allow-sst starts it all the same."),
             });
         }
         // The donor itself keeps what the node has asked for.

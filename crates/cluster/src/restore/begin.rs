@@ -8,7 +8,7 @@ use refloat_run::Refusal;
 use super::Restore;
 use super::standing::values_of_options;
 use super::state::{RestoreError, RestoreState, RestoreStep};
-use crate::join::{Joining, Seen, look};
+use crate::join::{Joining, Seen, late, look};
 use crate::journal;
 use crate::member::Member;
 
@@ -53,7 +53,7 @@ impl Restore<'_> {
             self.others_are_down(state, STEP)?;
             self.run
                 .events
-                .note(format!("{} begins the cluster", member.name));
+                .note(format!("{} bootstraps the cluster", member.name));
             control.start(StartAs::First, &[])?;
             Ok(true)
         };
@@ -75,13 +75,13 @@ impl Restore<'_> {
                 }
                 Seen::Ended => {
                     let reason = format!(
-                        "it has ended while it began the cluster{}",
+                        "it has ended while it bootstrapped the cluster{}",
                         joining.last_words()
                     );
                     return Err(self.wrong(STEP, at, reason));
                 }
                 Seen::Failed(line) => {
-                    let reason = format!("it has failed while it began the cluster: {line}");
+                    let reason = format!("it has failed while it bootstrapped the cluster: {line}");
                     return Err(self.wrong(STEP, at, reason));
                 }
                 // It crashed while standalone, and systemd has restarted it that way.
@@ -91,12 +91,8 @@ impl Restore<'_> {
                     joining = Joining::new(member, control, log.as_ref());
                 }
                 Seen::Coming if begun.elapsed() > self.start_limit => {
-                    let reason = format!(
-                        "it is not in step after {} s (--start-limit), and goes on by itself; the same command waits again{}",
-                        self.start_limit.as_secs(),
-                        joining.last_words()
-                    );
-                    return Err(self.wrong(STEP, at, reason));
+                    let wrong = late(self.start_limit, &joining.last_words());
+                    return Err(self.wrong(STEP, at, wrong));
                 }
                 Seen::Coming => {}
             }

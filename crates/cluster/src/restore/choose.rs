@@ -63,7 +63,8 @@ pub(super) fn unknown(
             let holds = matches!(&seen.folder, Some(Ok(folder)) if folder.holds);
             let why = seen.unknown.as_ref().filter(|_| holds)?;
             Some(format!(
-                "{} is down and has data, and where it stands is not known ({why}): it may hold what is newest",
+                "{} is down and has data, and its position is not known ({why}): it may be the \
+                most advanced node",
                 node.name
             ))
         })
@@ -117,7 +118,7 @@ pub(super) fn whole(view: &ClusterView, seen: &[Seen]) -> Vec<Refusal> {
                 .hint(format!("Find out why {name} does not, first.")),
             ),
             Some(state) if !view.serving().any(|(at, _)| view.nodes[at].name == *name) => {
-                against.push(format!("{name} is not in step: it is {}", state.state).into());
+                against.push(format!("{name} is not in sync: it is {}", state.state).into());
             }
             Some(state) if state.size > primary as u64 => against.push(
                 Refusal::new(format!(
@@ -128,7 +129,7 @@ pub(super) fn whole(view: &ClusterView, seen: &[Seen]) -> Vec<Refusal> {
             ),
             None if seen.runs => {
                 let why = node.unreachable.as_deref().unwrap_or_default();
-                let reason = format!("{name} does not answer and its process is there: {why}");
+                let reason = format!("{name} does not answer, but its process is there: {why}");
                 against.push(Refusal::new(reason).hint(format!("Stop {name} first.")));
             }
             None if node.grastate.is_none() && seen.folder.is_some() => {
@@ -189,7 +190,7 @@ pub(super) fn choose(
         return match asked {
             Some(at) if serving.contains(&at) => Ok(at),
             Some(at) => Err(Refusal::new(format!(
-                "{} is down while others run, so it does not hold what is newest",
+                "{} is down while others run, so it is not the most advanced node",
                 view.nodes[at].name
             ))
             .hint("Choose one of those that run.")),
@@ -200,7 +201,7 @@ pub(super) fn choose(
                 };
                 let most = serving.iter().map(free).max();
                 let best = serving.iter().find(|at| Some(free(at)) == most);
-                best.copied().ok_or_else(|| "no node is in step".into())
+                best.copied().ok_or_else(|| "no node is in sync".into())
             }
         };
     }
@@ -220,13 +221,13 @@ pub(super) fn choose(
         Some(at) if histories[at].is_none() && seen[at].unknown.is_some() => Ok(at),
         Some(at) => {
             let name = &view.nodes[at].name;
-            Err(format!("{name} does not hold what is newest: {}", told()).into())
+            Err(format!("{name} is not the most advanced node: {}", told()).into())
         }
         None if places.iter().any(|(_, seqno)| *seqno != newest) => Err(Refusal::new(format!(
-            "all nodes are down at different places: {}",
+            "all nodes are down at different positions: {}",
             told()
         ))
-        .hint("Say which one it begins with (--node); only the newest can be.")),
+        .hint("Name the one to start from (--node); it must be the most advanced.")),
         None => Ok(places.first().map_or(0, |(at, _)| *at)),
     }
 }
@@ -277,7 +278,10 @@ mod tests {
         }
         assert_eq!(chosen(&apart, Some("n2")), Ok(1));
         let error = chosen(&apart, Some("n1")).unwrap_err();
-        assert!(error.contains("n1 does not hold what is newest"), "{error}");
+        assert!(
+            error.contains("n1 is not the most advanced node"),
+            "{error}"
+        );
         assert_eq!(chosen(&down(&[Some(5), Some(5)]), None), Ok(0));
         let error = chosen(&down(&[Some(5), None]), Some("n1")).unwrap_err();
         assert!(error.contains("n2 is at -1 (unknown)"), "{error}");

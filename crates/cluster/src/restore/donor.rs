@@ -10,7 +10,7 @@ use refloat_run::Refusal;
 
 use super::Restore;
 use super::state::{RestoreError, RestoreState, RestoreStep};
-use crate::join::{Joining, Seen, look};
+use crate::join::{Joining, Seen, late, look};
 use crate::journal;
 use crate::node::{NodeState, Role};
 use crate::restore::planned::OldData;
@@ -90,7 +90,7 @@ impl Restore<'_> {
         let now = self.chosen(state, uuid, step)?;
         if now.cluster_uuid != uuid || now.role != Role::Synced {
             let reason = format!(
-                "it is {} in {}, and has to be in step in {uuid} to give copies",
+                "it is {} in {}, and has to be in sync in {uuid} to give copies",
                 now.state, now.cluster_uuid
             );
             return Err(self.wrong(step, at, reason));
@@ -120,7 +120,7 @@ impl Restore<'_> {
                 && !self.another_runs(state)?
             {
                 self.run.events.warn(format!(
-                    "{} is {} and belongs to no primary component, and no other node runs: it is stopped, to begin the cluster again",
+                    "{} is {} and belongs to no primary component, and no other node runs: it is stopped, to bootstrap the cluster again",
                     member.name, now.state
                 ));
                 self.stop(state, at, step)?;
@@ -169,11 +169,8 @@ impl Restore<'_> {
                     return Err(self.wrong(step, at, reason));
                 }
                 Seen::Coming if begun.elapsed() > self.start_limit => {
-                    let reason = format!(
-                        "it is not in step after {} s (--start-limit), and goes on by itself; the same command waits again",
-                        self.start_limit.as_secs()
-                    );
-                    return Err(self.wrong(step, at, reason));
+                    let wrong = late(self.start_limit, &joining.last_words());
+                    return Err(self.wrong(step, at, wrong));
                 }
                 Seen::Coming => {}
             }

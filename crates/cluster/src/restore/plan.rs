@@ -169,7 +169,7 @@ fn choose_way(
         (Some(way), _) => (way, "it was asked for"),
         _ if !in_step => (
             RestoreWay::Rebuild,
-            "not all nodes are in step, so rows cannot be replicated to all",
+            "not all nodes are in sync, so rows cannot be replicated to all",
         ),
         (None, Some((rebuild, replicate))) if replicate <= rebuild => (
             RestoreWay::Replicate,
@@ -201,7 +201,7 @@ fn look_at_replication<'a>(
 ) {
     if !in_step {
         found.against.push(
-            Refusal::new("not all nodes are in step, so rows cannot be replicated to all")
+            Refusal::new("not all nodes are in sync, so rows cannot be replicated to all")
                 .hint("Bring them back first, or take --way rebuild."),
         );
     }

@@ -155,7 +155,7 @@ impl Restore<'_> {
             return Ok(false);
         }
         self.run.events.note(format!(
-            "waiting for {}, which is starting as a server of its own",
+            "waiting for {}, which is starting as a standalone server",
             member.name
         ));
         let begun = Instant::now();
@@ -181,10 +181,10 @@ impl Restore<'_> {
             {
                 let name = &self.members[other].name;
                 let wrong = Refusal::new(format!(
-                    "it is at {seqno}, and {name} is at {newer}: it does not hold what is newest"
+                    "it is at {seqno}, and {name} is at {newer}: it is not the most advanced node"
                 ))
                 .hint(format!(
-                    "Nothing was changed; begin with the other one (--restart --node {name})."
+                    "Nothing was changed; start from the other one (--restart --node {name})."
                 ));
                 return Err(self.wrong(RestoreStep::Standalone, at, wrong));
             }
@@ -202,7 +202,7 @@ impl Restore<'_> {
         let member = &self.members[at];
         let log = journal::of_node_that_is_down(control, member);
         self.run.events.note(format!(
-            "starting {} as a server of its own, at port {}",
+            "starting {} as a standalone server, on port {}",
             member.name, state.plan.port
         ));
         control.start_standalone(&state.plan.options)?;

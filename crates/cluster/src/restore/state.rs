@@ -32,7 +32,7 @@ pub enum RestoreStep {
     #[cfg_attr(feature = "clap", value(help = "Before anything is loaded"))]
     Load,
     /// Stop it and bootstrap the cluster from it, with a new history.
-    #[cfg_attr(feature = "clap", value(help = "Before the cluster is begun anew"))]
+    #[cfg_attr(feature = "clap", value(help = "Before the cluster is bootstrapped"))]
     Bootstrap,
     /// Have the other nodes take a full copy, one at a time.
     #[cfg_attr(feature = "clap", value(help = "Before the others take full copies"))]

@@ -50,7 +50,7 @@ impl Restore<'_> {
                     .map_err(|reason| self.wrong(STEP, state.plan.at, reason))?;
                 if !chosen.primary || !chosen.ready {
                     let reason = format!(
-                        "it is {} and must be in step before others stop",
+                        "it is {} and must be in sync before others stop",
                         chosen.state
                     );
                     return Err(self.wrong(STEP, state.plan.at, reason));

@@ -96,7 +96,7 @@ impl Restore<'_> {
                 return Err(self.wrong(
                     step,
                     at,
-                    "it was told to stop and its process is there still",
+                    "it was told to stop, but its process is still there",
                 ));
             }
             self.pause(step)?;
@@ -134,7 +134,8 @@ impl Restore<'_> {
             return Err(self.wrong(
                 step,
                 at,
-                "it has not written down where it stands (seqno -1): it runs, or has crashed and its position has to be recovered",
+                "it has not recorded its position (seqno -1): it runs, or it crashed and its position has \
+                to be recovered",
             ));
         };
         if let Some((uuid, _)) = &state.plan.nodes[at].history

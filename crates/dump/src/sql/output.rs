@@ -44,7 +44,7 @@ impl Output {
         let path = options.out.clone();
         if path.exists() {
             return Err(DumpError::refused(
-                format!("{} is there already", path.display()),
+                format!("{} already exists", path.display()),
                 "Name a file that does not exist yet: a dump never overwrites another.",
             ));
         }
@@ -63,8 +63,9 @@ impl Output {
         let file = match made {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 return Err(DumpError::refused(
-                    format!("{} is there already", partial(&path).display()),
-                    "Another dump writes it, or has left it when it was killed: then remove it.",
+                    format!("{} already exists", partial(&path).display()),
+                    "Another dump is writing it, or left it behind when it was killed: then remove \
+                    it.",
                 ));
             }
             made => BufWriter::with_capacity(BUFFER, made.map_err(failed)?),

@@ -59,11 +59,11 @@ impl Control {
             Self::Commands {
                 standalone: None, ..
             } => {
-                Some("no command is given that starts it as a server of its own (start_standalone)")
+                Some("no command is given that starts it as a standalone server (start_standalone)")
             }
             Self::Commands {
                 bootstrap: None, ..
-            } => Some("no command is given that begins a cluster (bootstrap)"),
+            } => Some("no command is given that bootstraps a cluster (bootstrap)"),
             _ => None,
         }
     }

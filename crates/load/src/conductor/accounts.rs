@@ -91,8 +91,10 @@ impl Conductor<'_> {
         self.ctx.warn(LoadWarning {
             about: format!("line {}: account {account}", item.line),
             code: code.unwrap_or(of_vendor),
-            message: "was there already and was left as it is: its password, plugin, locks or limits may be others than those of the dump"
-                .to_owned(),
+            message:
+                "already existed and was left as it is: its password, plugin, locks or limits \
+                may differ from those in the dump"
+                    .to_owned(),
         });
         if !self.findings.accounts_left.contains(&account) {
             self.findings.accounts_left.push(account);

@@ -48,7 +48,7 @@ impl<'l> DelimitedReader<'l> {
             file: name.to_owned(),
             line: self.line,
             offset: self.offset,
-            message: format!("the text ends here, and {by} says that it has {expected} bytes"),
+            message: format!("the text ends here, but {by} says that it has {expected} bytes"),
         })
     }
 
@@ -376,8 +376,8 @@ fn ambiguous(columns: &Columns, fields: &[(String, Decode)], charset: &str) -> O
     });
     column.map(|(column, own)| {
         format!(
-            "column {} is in {own}, and the file has its bytes as they are, where a part of a character may look like the end of a \
-             field: dump this table as SQL",
+            "column {} is in {own}, and the file holds its raw bytes, in which part of a character \
+            may look like the end of a field: dump this table as SQL",
             column.name
         )
     })

@@ -135,7 +135,8 @@ impl Conductor<'_> {
                 ForeignKeys::Read(keys) => keys.clone(),
                 ForeignKeys::Unreadable => {
                     self.ctx.events.warn(format!(
-                        "table {}: its rows are not compared with their parents, because its foreign keys as the server shows them cannot be read",
+                        "table {}: its foreign keys are not checked, because the definition that \
+                        the server shows cannot be read",
                         table.label()
                     ));
                     continue;
@@ -229,7 +230,7 @@ fn orphans(
             counted = link.conn.query_value(format!("SELECT COUNT(*) {from}"));
         } else if INCOMPARABLE.contains(&code) {
             link.ctx.events.warn(format!(
-                "table {}: its rows are not compared with their parents by foreign key {constraint}: {error}",
+                "table {}: foreign key {constraint} is not checked: {error}",
                 table.label()
             ));
             return Ok(None);

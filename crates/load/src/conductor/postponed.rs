@@ -187,7 +187,7 @@ impl Conductor<'_> {
             }
         } else if warnings.iter().any(|code| EVENT_IS_OVER.contains(code)) {
             self.ctx.events.note(format!(
-                "event {}.{} is over, and the server keeps no events that are",
+                "event {}.{} has expired, and the server does not keep expired events",
                 key.0, key.1
             ));
         } else {

@@ -154,8 +154,9 @@ impl Conductor<'_> {
             Cover::Parts(counted, parts) => (counted, parts),
             Cover::Unknown(bytes) => {
                 let message = format!(
-                    "rows of table {} from byte {} to byte {} are in already, and whether they are those that stand here now cannot be told; \
-                     start over with --restart (and --replace for the tables that are there)",
+                    "rows of table {} from byte {} to byte {} are already loaded, but it is not \
+                    certain that they are the rows that stand here now; start over with --restart \
+                    (and --replace for existing tables)",
                     table.label(),
                     bytes.start,
                     bytes.end
@@ -173,7 +174,8 @@ impl Conductor<'_> {
             return Ok(Vec::new());
         }
         let Some(bounds) = bounds.as_deref() else {
-            let message = "some of the rows here are in already, and which of them cannot be told from the text; start over with --restart";
+            let message = "some of the rows here are already loaded, but the text does not show \
+                which; start over with --restart";
             return Err(self.unusable_text(&piece, message.to_owned()));
         };
         let (missing, gap) = rows_outside(&parts, piece.offset, bounds);
@@ -198,7 +200,8 @@ impl Conductor<'_> {
         // statement that is done.
         Err(LoadError::Stopped(vec![Refusal {
             reason: format!(
-                "{}: line {line}: table {} has an engine without transactions: which of its rows from here on are in cannot be told, and those before it were changed since",
+                "{}: line {line}: table {} has an engine without transactions: it is not known \
+                which of its rows from here on are loaded, and the rows before were changed since",
                 self.place.name,
                 table.label()
             ),

@@ -77,13 +77,14 @@ impl Conductor<'_> {
                 let shown = |time: &[u8]| String::from_utf8_lossy(time).into_owned();
                 Err(LoadError::Refused(vec![Refusal {
                     reason: format!(
-                        "table {}: the dump says of rows of now that they end at {}, which this server takes for rows of the past: its own end of \
-                         time is {}",
+                        "table {}: current rows in the dump end at {}, which this server takes for \
+                        historical rows: its own end of time is {}",
                         table.label(),
                         shown(end.never_elsewhere),
                         shown(end.never)
                     ),
-                    hint: "Dump the table with `refloat dump` into a folder, whose rows are written for the server that they come to, or without its history."
+                    hint: "Dump the table with `refloat dump` into a folder, from which a load \
+                        writes rows as the target needs them, or without its history."
                         .to_owned(),
                 }]))
             }

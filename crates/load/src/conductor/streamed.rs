@@ -76,7 +76,7 @@ impl Conductor<'_> {
         match turns.iter().find(|turn| turn.of.data && !turn.ended) {
             None => Ok(()),
             Some(turn) => Err(LoadError::Defect(format!(
-                "the source has ended, and table {} has not",
+                "the source ended before the end of table {}",
                 turn.of.label()
             ))),
         }

@@ -190,7 +190,8 @@ impl Conductor<'_> {
                 "table {table}:{column} gets collation {new}; on the source server it was probably {old}"
             )),
             std::cmp::Ordering::Equal => self.ctx.events.note(format!(
-                "table {table}:{column} gets collation {new}; on the source server it was probably {old}. Further ones are counted, not named"
+                "table {table}:{column} gets collation {new}; on the source server it was probably \
+                {old}. Further columns are counted, not listed"
             )),
             std::cmp::Ordering::Greater => {}
         }
@@ -235,12 +236,13 @@ impl Conductor<'_> {
         let found = differences(server, &probe.label(), &text, mode, &create);
         match found.into_iter().next() {
             None => {
-                self.findings.skipped.push(format!("line {}: CREATE TABLE {}.{}, which is there with the same definition", item.line, key.0, key.1));
+                self.findings.skipped.push(format!("line {}: CREATE TABLE {}.{}, which exists with \
+                    the same definition", item.line, key.0, key.1));
                 Ok(())
             }
             Some(difference) => Err(LoadError::Refused(vec![Refusal {
                 reason: format!(
-                    "{} is there with another definition: the dump has {}, the server {}",
+                    "{}: the existing table differs: the dump has {}, the server {}",
                     difference.about, difference.expected, difference.found
                 ),
                 hint: "Rows can only be added to a table of the same definition; use --replace, or another --database.".to_owned(),
@@ -396,7 +398,8 @@ impl Conductor<'_> {
         if self.is_passed(item) {
             return Err(LoadError::Stopped(vec![Refusal {
                 reason: format!(
-                    "{}: line {}: the dump keeps something in a temporary table, which ended with the connection that the load had",
+                    "{}: line {}: the dump uses a temporary table, which was lost with the \
+                    connection of the interrupted load",
                     self.place.name, item.line
                 ),
                 hint: START_OVER.to_owned(),

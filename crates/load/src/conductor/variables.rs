@@ -25,7 +25,8 @@ impl Conductor<'_> {
             if self.resumes() {
                 return Err(LoadError::Stopped(vec![Refusal {
                     reason: format!(
-                        "{}: line {}: a variable takes its value from rows, and they are not what they were when the load came here first",
+                        "{}: line {}: a variable takes its value from rows, which have changed \
+                        since the load first came here",
                         self.place.name, item.line
                     ),
                     hint: START_OVER.to_owned(),

@@ -37,7 +37,8 @@ impl Conductor<'_> {
         if !self.in_past() && self.has_marks_of(key) {
             return Err(LoadError::Stopped(vec![Refusal {
                 reason: format!(
-                    "rows of view {}.{} are in other tables, and which of them are in cannot be told",
+                    "rows of view {}.{} go into other tables, and it is not known which of them \
+                    are loaded",
                     key.0, key.1
                 ),
                 hint: START_OVER.to_owned(),

@@ -176,8 +176,10 @@ impl Node {
         if !self.connected {
             if !local {
                 refuse(
-                    "the server is a node that has left its Galera cluster (wsrep_provider is set, and it is connected to nobody): the rows would be on \
-                     this node alone, and its position would not know of them, so that it would join the others as if it were equal to them"
+                    "the server is a node that has left its Galera cluster (wsrep_provider is set, \
+                    but it is connected to no other node): the rows would be on this node alone, \
+                    and its position would not count them, so that it would join the others as if \
+                    it held the same data"
                         .to_owned(),
                     "Load into a node that is in its cluster; or use `refloat cluster restore`, which loads here and builds the other nodes from it; \
                      --galera local says that you do the same by hand.",
@@ -238,15 +240,17 @@ impl Node {
         }
         if options.write_path == WritePath::Bulk && !self.keeps_bulk_whole() {
             refuse(
-                "--write-path bulk: a node that takes an array-bound insert back, because another transaction or a definition of its cluster won, does not say \
-                 so, and the rows behind it would be committed without those before it"
+                "--write-path bulk: a node that rolls an array-bound insert back, because another \
+                transaction or DDL statement of the cluster won, does not report it, and the rows \
+                after it would be committed without those before it"
                     .to_owned(),
                 "Use --write-path auto.",
             );
         }
         if self.splits_load_data && options.write_path == WritePath::LoadData {
             refuse(
-                "wsrep_load_data_splitting is ON: the server would commit each 10,000 rows of a LOAD DATA by itself, and what failed could not be taken back"
+                "wsrep_load_data_splitting is ON: the server would commit every 10,000 rows of a \
+                LOAD DATA separately, and a failed one could not be rolled back"
                     .to_owned(),
                 "SET GLOBAL wsrep_load_data_splitting = OFF; or use --write-path auto.",
             );
@@ -331,15 +335,17 @@ pub fn advice(options: &LoadOptions, node: Option<&Node>) -> Vec<String> {
     };
     if node.when(&options.galera) == When::Always {
         advice.push(format!(
-            "the load is replicated to {} nodes, and held back when they cannot follow, for applications that write beside it (--max-paused {:.0}); \
-             --max-paused 100 takes what the cluster gives",
+            "the load is replicated to {} nodes, and is held back when they fall behind, for \
+            applications that write meanwhile (--max-paused {:.0}); --max-paused 100 does not hold \
+            it back",
             node.size,
             options.galera.share() * 100.0
         ));
     }
     if options.indexes != IndexMode::Inline {
         advice.push(
-            "indexes are built after the rows: each build stops the writes of the whole cluster for as long as it takes (--indexes inline does not)"
+            "indexes are built after the rows: each build blocks all writes of the cluster while \
+            it runs (--indexes inline does not)"
                 .to_owned(),
         );
     }
@@ -403,7 +409,8 @@ pub fn settle(options: &LoadOptions, node: Option<&Node>) -> LoadOptions {
 /// every load into such a server is local.
 pub fn refuse_elsewhere(options: &LoadOptions) -> Option<Refusal> {
     (options.galera.mode == Some(GaleraMode::Replicate)).then(|| Refusal {
-        reason: "--galera replicate: the server is no node of a Galera cluster, it has no wsrep_provider"
+        reason: "--galera replicate: the server is not a node of a Galera cluster: it has no \
+            wsrep_provider"
             .to_owned(),
         hint: "Omit --galera.".to_owned(),
     })
@@ -474,7 +481,7 @@ mod tests {
         });
         assert_eq!(found.len(), 6, "{found:?}");
         let bulk = |options: &mut LoadOptions| options.write_path = WritePath::Bulk;
-        assert!(reasons(&node(), bulk)[0].contains("does not say so"));
+        assert!(reasons(&node(), bulk)[0].contains("does not report it"));
     }
 
     #[test]

@@ -250,7 +250,8 @@ impl Pace {
                     one.seen().lose();
                     if !told {
                         events.warn(format!(
-                            "node {} cannot be asked how far it is, so the load does not wait for it: {error}",
+                            "node {} does not say how far behind it is, so the load does not wait \
+                            for it: {error}",
                             one.name
                         ));
                     }
@@ -297,8 +298,8 @@ impl Pace {
                 seen.paced = seen.samples.back().copied();
             }
             self.events.note(format!(
-                "somebody else writes on node {}: from now on the load is held back when the nodes cannot follow, and indexes that were not put off yet are \
-                 built with the rows",
+                "somebody else writes on node {}: from now on the load is held back when nodes \
+                fall behind, and indexes that are not deferred yet are built with the rows",
                 node.name
             ));
         }
@@ -364,7 +365,8 @@ impl Pace {
             if began.elapsed() >= HELD_MOST {
                 if !self.told.swap(true, Ordering::Relaxed) {
                     self.events.warn(format!(
-                        "the load has been held back for {0} s, and nothing changes: {reason}. Each writer goes on with one transaction every {0} s",
+                        "the load has been held back for {0} s without effect: {reason}. Each \
+                        writer now sends one transaction every {0} s",
                         HELD_MOST.as_secs(),
                     ));
                 }

@@ -19,7 +19,7 @@ pub fn at_stream(
     if !matches!(content, LooksLike::Sql | LooksLike::Text) {
         return Err(LoadError::Refused(vec![Refusal {
             reason: format!(
-                "{}: this is no SQL dump, it looks like {content}",
+                "{}: this is not an SQL dump, it looks like {content}",
                 input.name()
             ),
             hint: hint_for(content, input.name()),
@@ -61,7 +61,7 @@ fn hint_for(content: LooksLike, name: &str) -> String {
 /// The refusals of a source that is incomplete.
 pub fn not_whole(layout: &Layout) -> Vec<Refusal> {
     let hint = format!(
-        "Make the dump again, or see all of it with `refloat inspect {}`.",
+        "Make the dump again, or list everything that is wrong with `refloat inspect {}`.",
         layout.path.display()
     );
     layout

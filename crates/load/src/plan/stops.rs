@@ -272,9 +272,7 @@ fn refusal(
     let (line, head) = (place.line, &place.head);
     if mapped.is_some() {
         return Ok(Refusal {
-            reason: format!(
-                "line {line}: {words} (which --map-collation writes in the place of {name}): {head}"
-            ),
+            reason: format!("line {line}: {words} (to which --map-collation maps {name}): {head}"),
             hint: "SHOW COLLATION and SHOW CHARACTER SET list those that the server has."
                 .to_owned(),
         });
@@ -297,8 +295,11 @@ fn refusal(
     Ok(Refusal {
         reason: format!("line {line}: {words}: {head}"),
         hint: match (other, named) {
-            (Some(other), Named::Collation) => format!("Write another collation in its place: --map-collation {name}={other}. SHOW COLLATION lists those that the server has."),
-            (Some(other), Named::Charset) => format!("Write another character set in its place: --map-collation {name}={other}, and so for each of its collations. SHOW CHARACTER SET lists those that the server has."),
+            (Some(other), Named::Collation) => format!("Replace it with another collation: \
+                --map-collation {name}={other}. SHOW COLLATION lists those that the server has."),
+            (Some(other), Named::Charset) => format!("Replace it with another character set: \
+                --map-collation {name}={other}, and likewise for each of its collations. SHOW \
+                CHARACTER SET lists those that the server has."),
             (None, _) => "Dump again with one that the server has (SHOW CHARACTER SET, SHOW COLLATION), or load into a server that has it.".to_owned(),
         },
     })

@@ -99,7 +99,9 @@ impl<'a> Survey<'a> {
         for pattern in self.gather.unmatched() {
             self.found.stops.push(Refusal {
                 reason: format!("no table of the dump is called {pattern}"),
-                hint: "--tables takes names of tables, as table or database.table; * and ? stand for other characters.".to_owned(),
+                hint: "--tables takes names of tables, as table or database.table; * matches any \
+                    text and ? any one character."
+                    .to_owned(),
             });
         }
         let outline = self.gather.end();

@@ -51,7 +51,8 @@ pub fn not_empty(
             if let Some((run, about)) = earlier.others.first() {
                 let _ = write!(
                     refusal.hint,
-                    " A load of this source is unfinished (run {run}, begun {}), and was given other options: the command that began it resumes it.",
+                    " An unfinished load of this source (run {run}, begun {}) has other options: \
+                    the command that began it resumes it.",
                     about.begun
                 );
             }

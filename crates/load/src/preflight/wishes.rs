@@ -28,7 +28,7 @@ pub fn binlog(options: &LoadOptions, facts: &Facts) -> Option<Refusal> {
         None => "Omit --binlog off, or stop the replicas first and bring the rows to them by other means.".to_owned(),
     };
     Some(Refusal {
-        reason: format!("--binlog off cannot be done: {}", skipped.reason),
+        reason: format!("--binlog off is not possible: {}", skipped.reason),
         hint,
     })
 }

@@ -108,7 +108,8 @@ impl Worker {
         }
         let rows = chunk.rows;
         self.link.ctx.events.warn(format!(
-            "the server said that {rows} rows of table {table} are committed, and they are not there: they are written again"
+            "the server reported {rows} rows of table {table} as committed, but they are missing: \
+            writing them again"
         ));
         self.link.ctx.note_retry();
         patience.wait(&self.link.ctx);

@@ -325,7 +325,7 @@ impl Worker {
                     let words = error.to_string();
                     impossible(error)?;
                     return Err(Halt::Impossible(format!(
-                        "the server makes no temporary table of its columns ({words})"
+                        "the server cannot create a temporary table with its columns ({words})"
                     )));
                 }
             }

@@ -86,7 +86,7 @@ impl Link {
             .and_then(|layout| layout.targets(chunk.header.columns.as_deref()));
         let (Some(layout), Some(targets)) = (layout, targets) else {
             return Err(Attempt::NotExact(
-                "the table has not the columns that the rows are for".to_owned(),
+                "the table does not have the columns of these rows".to_owned(),
             ));
         };
         let mut tuples = std::mem::take(&mut self.tuples);

@@ -26,10 +26,10 @@ use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
 EXAMPLES:
-  How does the cluster do, as seen by each of its nodes?
+  How is the cluster doing, as seen by each of its nodes?
       refloat cluster status --cluster mysql://root@db1/
 
-  The same with nodes that are down, which only a list of all nodes can tell:
+  The same, including nodes that are down, which only a list of all nodes knows:
       refloat cluster status --cluster shop.toml
 
   Watch it:
@@ -42,10 +42,10 @@ EXAMPLES:
   Start a node that is down, unless it would need a full copy:
       refloat cluster rejoin db2 --cluster shop.toml
 
-  All nodes are down: begin the cluster again with the one that holds what is newest
+  All nodes are down: bootstrap the cluster from the most advanced one
       refloat cluster bootstrap --cluster shop.toml --plan
 
-  Do all nodes hold the same?
+  Do all nodes hold the same data?
       refloat cluster verify --cluster shop.toml
 
   Restore the whole cluster from a dump:
@@ -54,7 +54,7 @@ EXAMPLES:
   Before a node is brought back by a full copy: what would go wrong, what would be slow?
       refloat cluster advise db2 --cluster shop.toml
 
-  Let HAProxy know when a node had better be left alone:
+  Tell HAProxy when to keep traffic away from a node:
       refloat cluster healthd --node mysql://healthd@127.0.0.1/ \\
           --listen 0.0.0.0:9200
 
@@ -63,7 +63,7 @@ A list of nodes, shop.toml:
   [[node]]
   name = \"db1\"
   url = \"mysql://root@10.0.0.1/\"
-  ssh = \"root@10.0.0.1\"      # to look at its files when it is down; none: this machine
+  ssh = \"root@10.0.0.1\"      # to read its files when it is down; omit for this machine
   control = { systemd = \"mariadb\" }   # how it is started and stopped
   [[node]]
   name = \"db2\"

@@ -21,7 +21,7 @@ EXAMPLES:
       refloat inspect shop.sql.gz --json |
           jq -r '.tables[] | [.database, .table, .rows] | @tsv'
 
-  Is every file of a dump still the one that was written?
+  Is every file of a dump unchanged since it was written?
       refloat inspect /backup/db1 --checksums
 
 The exit code is 0 when the source is whole, and 3 when something is missing.";

@@ -21,10 +21,10 @@ EXAMPLES:
   Is anything still changed anywhere?
       refloat settings list
 
-  What would a load change on this server, and what does each setting stand at now?
+  What would a load change on this server, and what are the current values?
       refloat settings show --to mysql://root@db1/
 
-  Which servers have something to be put back?
+  Which servers still have settings to put back?
       refloat settings revert
 
   Put back what a killed run left behind on one of them:

@@ -7,13 +7,10 @@ use refloat_cluster::{
 use refloat_copy::CopyError;
 use refloat_dump::DumpError;
 use refloat_load::{LoadError, StatementFailure, Stray, other_collation};
-use refloat_physical::PhysicalError;
 use refloat_read::ReadError;
-use refloat_repository::RepositoryError;
 use refloat_run::Refusal;
 use refloat_source::SourceError;
 use refloat_sqltext::ScanError;
-use refloat_store::storage::{StorageError, StorageErrorKind};
 use refloat_store::{ArchiveError, InputError};
 use refloat_verify::VerifyError;
 
@@ -42,7 +39,7 @@ const CHANGED: &[u16] = &[1264, 1265, 1292, 1366, 1406];
 /// `ER_UNKNOWN_COLLATION`.
 const UNKNOWN_COLLATION: u16 = 1273;
 /// Hint for text that ends too early.
-const CUT: &str = "The dump is cut: copy it again and compare checksums, or make it again.";
+const CUT: &str = "The dump is truncated: copy it again and compare checksums, or make it again.";
 
 /// Exit code and hints for something that a cluster is refused for, and what that means for it.
 fn refused(against: &[Refusal], state: &str) -> (Exit, Vec<String>) {
@@ -51,67 +48,11 @@ fn refused(against: &[Refusal], state: &str) -> (Exit, Vec<String>) {
     (Exit::Refused, hints)
 }
 
-/// Exit code and hints for a physical backup or restore. `None`: the cause decides.
-pub fn of_physical(error: &PhysicalError) -> Option<(Exit, Vec<String>)> {
-    match error {
-        PhysicalError::Refused(against) => Some((Exit::Refused, Refusal::hints(against))),
-        PhysicalError::Cancelled(_) => Some((
-            Exit::Interrupted,
-            vec!["The same command begins again, or goes on with what was fetched.".to_owned()],
-        )),
-        PhysicalError::Repository(error) => Some(of_repository(error)),
-        _ => None,
-    }
-}
-
-/// Exit code and hints for a place that keeps objects.
-pub fn of_storage(error: &StorageError) -> (Exit, Vec<String>) {
-    let (exit, hint) = match error.kind() {
-        StorageErrorKind::Scheme => (
-            Exit::Usage,
-            "Write a path, file:///PATH, ssh://HOST/PATH, s3://BUCKET/PREFIX, azure://CONTAINER/PREFIX or gs://BUCKET/PREFIX.",
-        ),
-        StorageErrorKind::Denied => (
-            Exit::Failed,
-            "The account or key may not do that there: see who it is, and what it may.",
-        ),
-        StorageErrorKind::Full => (Exit::Failed, "Make room there."),
-        StorageErrorKind::Lost => (
-            Exit::Failed,
-            "The same command again goes on, or begins again.",
-        ),
-        _ => (Exit::Failed, ""),
-    };
-    let hint = Some(hint).filter(|hint| !hint.is_empty());
-    (exit, hint.into_iter().map(str::to_owned).collect())
-}
-
-/// Exit code and hints for a repository.
-pub fn of_repository(error: &RepositoryError) -> (Exit, Vec<String>) {
-    let (exit, hint) = match error {
-        RepositoryError::Storage(error) => return of_storage(error),
-        RepositoryError::Missing { .. } => (
-            Exit::Failed,
-            "Is the path right? `refloat backup` makes a repository where nothing is.",
-        ),
-        RepositoryError::Occupied { .. } => (Exit::Refused, "Give a path where nothing is."),
-        RepositoryError::Damaged { .. } => (
-            Exit::ProofFailed,
-            "Restore another backup; `refloat backups verify` says which can be read.",
-        ),
-        RepositoryError::Key { .. } => (Exit::Usage, "See --key-file."),
-        RepositoryError::NoBackup { .. } => {
-            (Exit::Failed, "`refloat backups list` shows what is there.")
-        }
-        RepositoryError::LabelTaken { .. } => {
-            (Exit::Refused, "Choose another label, or leave it out.")
-        }
-        RepositoryError::Label { .. } => (Exit::Usage, ""),
-        RepositoryError::Cancelled(_) => (Exit::Interrupted, ""),
-        _ => (Exit::Failed, ""),
-    };
-    let hint = Some(hint).filter(|hint| !hint.is_empty());
-    (exit, hint.into_iter().map(str::to_owned).collect())
+/// Exit code and hints for something that went wrong at a node, and what always helps there.
+fn failed(wrong: &Refusal, more: &str) -> (Exit, Vec<String>) {
+    let mut hints = Refusal::hints(std::slice::from_ref(wrong));
+    hints.push(more.to_owned());
+    (Exit::Failed, hints)
 }
 
 /// Exit code and hints for an unusable list of nodes.
@@ -130,7 +71,8 @@ pub fn of_maintain(error: &MaintainError) -> (Exit, Vec<String>) {
     let (exit, hint) = match error {
         MaintainError::Short { .. } => (
             Exit::Refused,
-            "Give the others more to keep write-sets in with --hold, be away for a shorter time with --for, or go on with --allow-sst. Nothing was stopped.",
+            "Let the others hold more write-sets with --hold, shorten the absence with --for, or \
+            go on with --allow-sst. Nothing was stopped.",
         ),
         MaintainError::MustStay { against, .. } => {
             return refused(against, "Nothing was stopped.");
@@ -139,11 +81,11 @@ pub fn of_maintain(error: &MaintainError) -> (Exit, Vec<String>) {
             Exit::Refused,
             "Nothing was stopped. `refloat settings list` shows what is changed and by whom.",
         ),
-        MaintainError::NotBack { node, .. } => {
-            let hint = format!(
-                "`refloat cluster maintain {node} --end` goes on where that makes sense; `refloat cluster status` says what a rejoin would cost now."
+        MaintainError::NotBack { wrong, .. } => {
+            return failed(
+                wrong,
+                "`refloat cluster status` says what a rejoin would cost now.",
             );
-            return (Exit::Failed, vec![hint]);
         }
         MaintainError::Interrupted => (Exit::Interrupted, "Nothing was stopped."),
         _ => (
@@ -156,7 +98,7 @@ pub fn of_maintain(error: &MaintainError) -> (Exit, Vec<String>) {
 
 /// Exit code and hints for a restore that stopped. `None` if the cause says more.
 pub fn of_restore(error: &RestoreError) -> Option<(Exit, Vec<String>)> {
-    const AGAIN: &str = "The same command again goes on at this step.";
+    const AGAIN: &str = "The same command resumes at this step.";
     let and_again = |(exit, mut hints): (Exit, Vec<String>)| {
         hints.push(AGAIN.to_owned());
         Some((exit, hints))
@@ -165,7 +107,7 @@ pub fn of_restore(error: &RestoreError) -> Option<(Exit, Vec<String>)> {
         RestoreError::Refused(against) => {
             return Some(refused(
                 against,
-                "Nothing was touched. `refloat cluster status` shows what every node says.",
+                "Nothing was touched. `refloat cluster status` shows the state of every node.",
             ));
         }
         RestoreError::Unloadable { source, .. } => {
@@ -217,30 +159,29 @@ pub fn of_restore(error: &RestoreError) -> Option<(Exit, Vec<String>)> {
 
 /// Exit code and hints for a bootstrap that did not start the cluster.
 pub fn of_bootstrap(error: &BootstrapError) -> (Exit, Vec<String>) {
+    const LOG_AND_AGAIN: &str = "Its log says more; the same command resumes.";
     match error {
         BootstrapError::Refused(against) => refused(against, "Nothing was started."),
         BootstrapError::Unclear(_) => (
             Exit::Refused,
             vec![
-                "Nothing was started. --node NODE begins with that one: what only others hold is then on them alone, and is lost when they take full copies.".to_owned(),
+                "Nothing was started. --node NODE bootstraps from that one: what only others hold \
+                is then on them alone, and is lost when they take full copies.".to_owned(),
                 "To look at what one holds, start its server by itself (wsrep_on=OFF, wsrep_provider=none, another port); `refloat dump` takes it.".to_owned(),
             ],
         ),
         BootstrapError::Interrupted { .. } => (Exit::Interrupted, Vec::new()),
-        BootstrapError::NotBegun { .. } | BootstrapError::Control(_) | BootstrapError::Host(_) => (
-            Exit::Failed,
-            vec!["Its log says more; the same command goes on.".to_owned()],
-        ),
+        BootstrapError::NotBegun { wrong, .. } => failed(wrong, LOG_AND_AGAIN),
+        BootstrapError::Control(_) | BootstrapError::Host(_) => {
+            (Exit::Failed, vec![LOG_AND_AGAIN.to_owned()])
+        }
     }
 }
 
 /// Exit code and hints for a comparison of nodes that failed. `None` if the cause says more.
 pub fn of_verify_nodes(error: &VerifyNodesError) -> Option<(Exit, Vec<String>)> {
     match error {
-        VerifyNodesError::Alone(_) => Some((
-            Exit::Refused,
-            vec!["`refloat cluster status` shows what every node says.".to_owned()],
-        )),
+        VerifyNodesError::Alone(why) => Some((Exit::Refused, Refusal::hints(why))),
         VerifyNodesError::Interrupted => Some((Exit::Interrupted, Vec::new())),
         VerifyNodesError::Verify { .. } | VerifyNodesError::Server { .. } => None,
     }
@@ -248,6 +189,8 @@ pub fn of_verify_nodes(error: &VerifyNodesError) -> Option<(Exit, Vec<String>)> 
 
 /// Exit code and hints for a node that does not come back.
 pub fn of_rejoin(error: &RejoinError) -> (Exit, Vec<String>) {
+    const LOG_AND_STATUS: &str =
+        "Its log says more; `refloat cluster status` shows where the node is.";
     match error {
         RejoinError::Refused(against) => refused(against, "Nothing was started."),
         RejoinError::Parted { history, .. } => (
@@ -273,10 +216,8 @@ pub fn of_rejoin(error: &RejoinError) -> (Exit, Vec<String>) {
             Exit::Refused,
             vec!["Nothing was started. A full copy wipes what the node has: allow it with --allow-sst.".to_owned()],
         ),
-        _ => (
-            Exit::Failed,
-            vec!["Its log says more; `refloat cluster status` shows where the node is.".to_owned()],
-        ),
+        RejoinError::NotBack { wrong, .. } => failed(wrong, LOG_AND_STATUS),
+        RejoinError::Control(_) => (Exit::Failed, vec![LOG_AND_STATUS.to_owned()]),
     }
 }
 
@@ -417,11 +358,14 @@ pub fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
         ),
         LoadError::Fields { .. } => (
             Exit::Failed,
-            vec!["How fields and lines end is said with --fields-terminated-by, --fields-enclosed-by, --fields-escaped-by and --lines-terminated-by; which column each field is for with --columns or --header.".to_owned()],
+            vec!["Set how fields and lines end with --fields-terminated-by, --fields-enclosed-by, \
+                --fields-escaped-by and --lines-terminated-by; name the column of each field with \
+                --columns or --header.".to_owned()],
         ),
         LoadError::SourceDiffers { .. } | LoadError::SourceLacks { .. } => (
             Exit::Failed,
-            vec!["Go on with the very dump that the load began with (a pipe has to bring the same text again), or start over with --restart --replace.".to_owned()],
+            vec!["Resume with the same dump that the load began with (a pipe must deliver the same \
+                text again), or start over with --restart --replace.".to_owned()],
         ),
         LoadError::MarksLeft(_) => (
             Exit::Failed,
@@ -458,7 +402,10 @@ pub fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
         LoadError::Scan { .. } => (Exit::Failed, vec!["The dump is damaged here: make it again, or copy it again and compare checksums.".to_owned()]),
         LoadError::Text { message, .. } if message.ends_with("no delimiter follows it") => (
             Exit::Failed,
-            vec!["If the dump is whole and an editor or a tool has left the delimiter out, --accept-missing-trailer runs that statement, as the stock client does. Else the dump is cut: copy it again and compare checksums, or make it again.".to_owned()],
+            vec!["If the dump is whole and an editor or a tool has left the delimiter out, \
+                --accept-missing-trailer runs that statement, as the stock client does. Otherwise \
+                the dump is truncated: copy it again and compare checksums, or make it \
+                again.".to_owned()],
         ),
         LoadError::Text { .. } | LoadError::RowsMissing { .. } => {
             (Exit::Failed, vec![CUT.to_owned()])
@@ -504,7 +451,8 @@ pub fn failure_hint(failure: &StatementFailure) -> Option<String> {
         UNKNOWN_COLLATION => {
             let other = other_collation(quoted);
             Some(format!(
-                "Write another collation in its place: --map-collation {quoted}={other}. SHOW COLLATION lists those that the server has."
+                "Replace it with another collation: --map-collation {quoted}={other}. SHOW \
+                COLLATION lists those that the server has."
             ))
         }
         UNKNOWN_CHARSET => Some(
@@ -601,7 +549,7 @@ fn input_hints(error: &InputError) -> Vec<String> {
             "The file is damaged: copy it again and compare checksums."
         }
         InputError::Empty { .. } => {
-            "What should have written it has failed: look at the dump's own messages."
+            "The program that should have written it has failed: look at the dump's own messages."
         }
         _ => return Vec::new(),
     };

@@ -220,7 +220,7 @@ fn what_is_cut_or_no_dump_or_leads_out_is_refused_before_anything() {
         load(&desk.file("cut.tar", &bytes[..at]))
             .exits(3)
             .says("the archive is cut")
-            .says("hint: The dump is cut");
+            .says("hint: The dump is truncated");
     }
     let packed = Desk::compressed("gzip", &path);
     load(&desk.file("cut.tgz", &packed[..packed.len() - 100])).exits(1);
@@ -236,7 +236,7 @@ fn what_is_cut_or_no_dump_or_leads_out_is_refused_before_anything() {
     fs::write(link.join("readme"), "no dump").unwrap();
     load(&tar(&desk, &link, "other.tar"))
         .exits(3)
-        .says("other.tar: no dump that is known");
+        .says("other.tar: not a known kind of dump");
 }
 
 #[test]

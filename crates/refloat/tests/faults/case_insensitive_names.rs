@@ -8,7 +8,7 @@ use refloat_testkit::servers;
 
 use crate::support::{BOTH, Desk, ask, dump, finish, shared, table};
 
-const OTHER: &str = "are different names in the dump, and one to this server";
+const OTHER: &str = "are different names in the dump, but the same name to this server";
 
 /// Two tables whose names differ only in case.
 fn two_tables() -> String {

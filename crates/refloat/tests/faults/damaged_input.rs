@@ -86,7 +86,7 @@ fn a_plain_dump_cut_anywhere_is_never_taken_for_whole() {
         };
         let run = run.exits(1);
         assert!(
-            ["cut", "is empty", "closing line"]
+            ["truncated", "is empty", "closing line"]
                 .iter()
                 .any(|word| run.stderr.contains(word))
                 && run.stderr.contains("hint: "),
@@ -177,13 +177,13 @@ fn a_dump_without_comments_that_was_cut_is_noticed() {
             |text: &str, desk: &Desk| format!("CREATE DATABASE {0};\nUSE {0};\n{text}", desk.db);
         desk.load_text(named(cut, &desk), server, &[])
             .exits(1)
-            .says("without putting back the settings");
+            .says("without restoring the settings");
         assert_eq!(desk.tables(server), 0, "it is seen beforehand");
         let piped = desk.file("piped.sql", cut);
         ask(server, &format!("CREATE DATABASE {}", desk.db));
         desk.load_stream(&piped, server, &desk.db)
             .exits(1)
-            .says("without putting back the settings");
+            .says("without restoring the settings");
         desk.next();
         let more = ["--accept-missing-trailer"];
         desk.load_text(named(cut, &desk), server, &more).exits(0);
@@ -267,7 +267,7 @@ fn what_is_no_dump_is_refused_before_the_server_is_touched() {
     std::fs::create_dir(&folder).unwrap();
     desk.load(&folder, server, &[])
         .exits(3)
-        .says("folder: no dump that is known");
+        .says("folder: not a known kind of dump");
     for (kind, before) in ServerKind::ALL.into_iter().zip(&before) {
         assert_same_settings(before, shared(kind));
         let there = desk.ask(
@@ -322,7 +322,7 @@ fn what_editors_and_tools_leave_in_a_dump_is_named() {
         ] {
             desk.load_text(format!("{items}{cut}"), server, accept)
                 .exits(1)
-                .says("cut");
+                .says("truncated");
             desk.next();
         }
         let joined = format!("{whole}\u{feff}{}", dump(&table("other", 2)));
@@ -425,7 +425,9 @@ fn a_producer_that_fails_does_not_look_like_a_dump() {
         let run = finish_with_input(desk.load_command(Path::new("-"), &url, &[]), |stdin| {
             stdin.write_all(half).unwrap_or_default();
         });
-        run.exits(1).says("standard input").says("The dump is cut");
+        run.exits(1)
+            .says("standard input")
+            .says("The dump is truncated");
         no_half_chunk(&desk, kind, "half a pipe");
         desk.next();
     }
@@ -460,7 +462,7 @@ fn the_sandbox_line_is_no_part_of_the_first_statement() {
             // Truncation is found before anything is touched, as without the line.
             desk.load_text(&cut, shared(kind), &[])
                 .exits(1)
-                .says("it may be cut");
+                .says("it may be truncated");
             assert_eq!(desk.tables(shared(kind)), 0, "{kind}");
             desk.load_text(&text, shared(kind), &[])
                 .exits(0)

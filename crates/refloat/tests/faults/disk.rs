@@ -63,7 +63,7 @@ fn a_full_disk_is_said_and_settings_are_put_back() {
             .exits(0)
             .says("done and proven");
         if there > 0 {
-            run.says("of them were in already");
+            run.says("of them were already loaded");
         }
         assert_eq!(desk.rows(&server, "items"), Some(ROWS));
         let sum = desk.ask(&server, "SELECT SUM(id) FROM @db.items");
@@ -113,7 +113,7 @@ fn a_full_folder_for_temporary_files_is_said_and_the_rows_stay() {
     desk.ask(&server, &other);
     desk.load(&file, &server, &["--durability", "relaxed"])
         .exits(0)
-        .says("200,000 of them were in already")
+        .says("200,000 of them were already loaded")
         .says("done and proven");
     assert_eq!(desk.rows(&server, "items"), Some(200_000));
     assert_eq!(

@@ -441,9 +441,9 @@ fn a_dump_is_what_its_name_says() {
         assert!(text.contains("Dump completed"), "{name}");
     }
     for (name, format, says) in [
-        ("x.sql.xz", "sql", "not written"),
-        ("x.sql.lz4", "sql", "not written"),
-        ("x.tar.gz", "sql", "one file of text"),
+        ("x.sql.xz", "sql", "does not write"),
+        ("x.sql.lz4", "sql", "does not write"),
+        ("x.tar.gz", "sql", "one SQL file"),
         ("x.tar", "refloat", "--out - >"),
         ("s.tar.zst", "refloat", "s.tar."),
         ("s.tgz", "refloat", "a dump is a folder"),
@@ -781,7 +781,7 @@ fn the_obvious_mistakes_are_told() {
     dump_it(&desk, server, "out", &[])
         .0
         .exits(3)
-        .says("is there already and not empty")
+        .says("already exists and is not empty")
         .says("never overwrites");
     finish(dump_command(
         &desk,
@@ -903,7 +903,7 @@ fn damages(desk: &Desk) -> Vec<Damage<'_>> {
         (
             "a later format",
             3,
-            "take a newer one",
+            "use a newer one",
             Box::new(|out| {
                 edit_manifest(out, |text| {
                     text.replacen("\"format\": 2", "\"format\": 3", 1)
@@ -925,7 +925,7 @@ fn damages(desk: &Desk) -> Vec<Damage<'_>> {
         (
             "a file cut",
             3,
-            "bytes, and had",
+            "bytes, but had",
             Box::new(|out| {
                 let path = items_chunk(out, 0);
                 let bytes = fs::read(&path).unwrap();
@@ -1156,7 +1156,7 @@ fn no_row_of_a_file_in_the_place_of_another_tables_gets_into_a_table() {
         for more in [&little[..], &["--resume"]] {
             desk.load(&out, server, more)
                 .exits(1)
-                .says("checksum is not the one that was written down")
+                .says("its checksum differs from the one that was recorded")
                 .never_says("done and proven");
             assert_eq!(desk.ask(server, foreign), "0", "{kind}: {more:?}");
             assert_ne!(desk.ask(server, rows), "0", "{kind}: nothing was loaded");
@@ -1227,7 +1227,7 @@ fn a_dump_as_sql_is_whole_or_is_none() {
         let (plain, small) = (desk.path("all.sql"), desk.path("all.sql.zst"));
         let (plain, small) = (plain.to_str().unwrap(), small.to_str().unwrap());
         finish(command(plain)).exits(0).says("20,000");
-        finish(command(plain)).exits(3).says("is there already");
+        finish(command(plain)).exits(3).says("already exists");
         assert_eq!(
             std::fs::metadata(plain).unwrap().permissions().mode() & 0o777,
             0o600
@@ -1237,7 +1237,7 @@ fn a_dump_as_sql_is_whole_or_is_none() {
         std::os::unix::fs::symlink(desk.path("victim"), &planted).unwrap();
         finish(command(desk.path("other.sql").to_str().unwrap()))
             .exits(3)
-            .says("other.sql.partial is there already");
+            .says("other.sql.partial already exists");
         assert!(!desk.path("victim").exists());
         finish(command(small)).exits(0);
         let piped = finish(command("-")).exits(0).stdout;

@@ -38,7 +38,7 @@ fn a_refused_row_of_a_table_without_transactions_is_told() {
             let going_on = ["--write-path", path, "--on-error", "continue"];
             desk.load(&file, server, &going_on)
                 .exits(1)
-                .says("1 statement or row was refused, and the load went on without")
+                .says("1 statement or row was refused and left out")
                 .says(&place(&text, "(2),(4)"))
                 .never_says("done and proven");
             assert_eq!(desk.ask(server, ids), "1,2,3,4", "{kind} {engine} {path}");
@@ -161,7 +161,7 @@ fn a_killed_load_of_rows_alone_begins_their_table_again() {
         load.desk.ask(server, &format!("{twice}; {twice}"));
         load.again()
             .exits(1)
-            .says("has an engine without transactions: which of the ")
+            .says("has an engine without transactions: it is not known which of its ")
             .says(&format!(
                 "TRUNCATE TABLE `{}`.`plain` if none of its rows is needed",
                 load.desk.db
@@ -207,7 +207,7 @@ fn rows_behind_a_statement_that_is_done_are_not_believed_to_be_in() {
         killed_in_the_middle(&desk, server, &[], half);
         again(&desk, server, &[], &text)
             .exits(1)
-            .says("which of its rows from here on are in cannot be told")
+            .says("it is not known which of its rows from here on are loaded")
             .says("--restart");
         again(&desk, server, &["--restart", "--replace"], &text).exits(0);
         let sum = desk.ask(server, "SELECT COUNT(*), SUM(n - id) FROM @db.plain");

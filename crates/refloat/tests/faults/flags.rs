@@ -173,6 +173,6 @@ fn a_character_set_for_a_dump_of_sql_is_refused() {
     let file = desk.file("dump.sql", dump(&table("items", 3)));
     desk.load(&file, server, &["--charset", "latin1"])
         .exits(3)
-        .says("is SQL, and options of delimited text were given");
+        .says("is SQL, but options for delimited text were given");
     assert_eq!(desk.tables(server), 0);
 }

@@ -139,7 +139,7 @@ fn folders_that_are_not_whole_are_refused_before_anything_is_touched() {
     std::fs::create_dir(desk.path("nothing")).expect("the folder can be made");
     finish(desk.refloat(["inspect", "nothing"]))
         .exits(3)
-        .says("no dump that is known");
+        .says("not a known kind of dump");
     finish(desk.refloat(["inspect", "missing.sql"])).exits(1);
     desk.file("cut.sql", "-- MySQL dump 10.13\nCREATE TABLE t (a int);\n");
     finish(desk.refloat(["inspect", "cut.sql"]))
@@ -274,7 +274,7 @@ fn a_view_that_is_there_already_is_not_taken_for_the_table_in_its_place() {
             server,
             &format!("CREATE DATABASE {elsewhere}; CREATE TABLE {elsewhere}.t (id INT)"),
         );
-        load(&[]).exits(0).says("of them were in already");
+        load(&[]).exits(0).says("of them were already loaded");
         load(&["--replace"]).exits(0);
         let views = desk.ask(
             server,

@@ -193,7 +193,7 @@ fn a_load_that_was_killed_looks_for_parents_like_any_other() {
             let until = || desk.tables(&server) == 4 && rows("child") == 2 && rows("items") > 0;
             killed_and_resumed(&desk, &server, (&first, "SELECT 1;\n"), until)
                 .exits(0)
-                .says("were in already");
+                .says("were already loaded");
             assert_eq!([rows("items"), rows("more")], [1000, 1000]);
         }
         // Its foreign key does not exist yet when the load resumes.

@@ -103,7 +103,7 @@ fn a_foreign_key_waits_for_all_rows_on_a_cluster_too() {
         &["--write-path", "bulk", "--replace"],
     )
     .exits(3)
-    .says("takes an array-bound insert back")
+    .says("rolls an array-bound insert back")
     .says("--write-path auto");
     assert_same_settings(&before, here);
 
@@ -311,6 +311,8 @@ fn a_server_without_a_cluster_cannot_fall_behind_one() {
     let url = shared(ServerKind::MariaDb118).url();
     let mut command = desk.refloat(["dump", "--from", &url, "--desync", "--out"]);
     command.arg(desk.path("dump"));
-    finish(command).exits(3).says("no node of a Galera cluster");
+    finish(command)
+        .exits(3)
+        .says("not a node of a Galera cluster");
     assert!(!desk.path("dump").exists());
 }

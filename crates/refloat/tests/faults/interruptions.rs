@@ -259,9 +259,7 @@ fn a_server_that_is_back_at_once_is_known_for_another_start() {
         let run = held.goes_on().exits(1).says("NOT complete");
         // A load does not wait three seconds for a server that refuses connections, and does not
         // learn then that it came back.
-        let known = run
-            .stderr
-            .contains("was started again in the middle of the load");
+        let known = run.stderr.contains("was restarted during the load");
         let lost = run
             .stderr
             .contains("its error log says whether it was restarted");

@@ -361,7 +361,7 @@ impl Killed<'_> {
                     let bad = [
                         "defect",
                         "panicked",
-                        "nobody can tell",
+                        "it is not known whether",
                         "are not those that",
                     ];
                     assert!(

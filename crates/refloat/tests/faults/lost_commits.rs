@@ -46,7 +46,7 @@ fn a_commit_whose_answer_is_lost_is_not_done_twice() {
 
 #[test]
 fn rows_that_are_gone_after_their_commit_are_written_again() {
-    const AGAIN: &str = "are committed, and they are not there: they are written again";
+    const AGAIN: &str = "as committed, but they are missing: writing them again";
     for kind in BOTH {
         let server = server(kind);
         let desk = Desk::new();
@@ -88,7 +88,7 @@ fn rows_that_are_gone_after_every_commit_end_the_load() {
     finish(desk.load_command(&file, &cutter.url(), &["--threads", "1"]))
         .exits(1)
         .says("rows of table")
-        .says("are not there although the server said that they are committed")
+        .says("are missing, although the server reported them as committed")
         .says("past any proxy");
     assert_eq!(desk.rows(&server, "items"), Some(0));
 }

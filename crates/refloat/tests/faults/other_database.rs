@@ -56,7 +56,7 @@ fn a_dump_under_another_name_does_not_reach_into_the_old_database() {
         for more in [&[][..], &["--plan"]] {
             let mut run = load_into(&desk, server, &plain, &copy, more)
                 .exits(3)
-                .says("names the database that the dump was made of")
+                .says("names the database that the dump was made from")
                 .says("--allow old-database");
             for definition in &definitions {
                 run = run.says(definition);
@@ -117,7 +117,7 @@ fn names_with_another_database_before_them_are_refused() {
             desk.load(source, server, &[])
                 .exits(3)
                 .says(&format!("tables of database {old}"))
-                .says("and it is to go into database");
+                .says("but it is to go into database");
             assert_eq!(ask(server, &format!("SELECT COUNT(*) FROM {old}.t")), "0");
         }
         ask(server, &format!("DROP DATABASE {old}"));

@@ -94,7 +94,7 @@ const REFUSED: &[Refused] = &[
     (
         "ITEMSCREATE TABLE late (a varchar(9) COLLATE nosuch_ci);\n",
         &["--map-collation", "nosuch_ci=nosuch_either"],
-        "which --map-collation writes in the place of nosuch_ci",
+        "to which --map-collation maps nosuch_ci",
     ),
     ("ITEMS", &["--write-path", "nonsense"], "nonsense"),
 ];

@@ -305,16 +305,16 @@ fn what_was_asked_of_the_settings_is_done_or_said() {
         // It cannot see whether anything reads the binary log, so the log cannot be switched off.
         load(&desk, "plain", &["--binlog", "off"])
             .exits(3)
-            .says("--binlog off cannot be done")
+            .says("--binlog off is not possible")
             .says("GRANT PROCESS");
         ask(&server, "GRANT PROCESS ON *.* TO plain@'%'");
         let run = load(&desk, "plain", &["--binlog", "off"])
             .exits(3)
-            .says("--binlog off cannot be done")
+            .says("--binlog off is not possible")
             .says("hint: GRANT ");
         load(&desk, "plain", &["--binlog", "off", "--plan"])
             .exits(3)
-            .says("--binlog off cannot be done");
+            .says("--binlog off is not possible");
         assert!(!exists(&server, &desk.db), "{kind}: it was touched");
         // Unless --binlog off is requested, the privilege is not missed.
         load(&desk, "plain", &["--durability", "keep"])

@@ -12,13 +12,13 @@ const LOAD_DATA: Change = (
     b"ESCAPED BY X'5C'",
     b"ESCAPED BY X'7C'",
     "load-data",
-    "would hold '\\\\N' by LOAD DATA, and holds NULL by the dump's own INSERT",
+    "would hold '\\\\N' by LOAD DATA, but holds NULL by the dump's own INSERT",
 );
 const BULK: Change = (
     b"\x08one text",
     b"\x08two text",
     "bulk",
-    "would hold 'two text' by array-bound insert, and holds 'one text' by the dump's own INSERT",
+    "would hold 'two text' by array-bound insert, but holds 'one text' by the dump's own INSERT",
 );
 
 /// Tolerance for the expression of a generated column does not extend to other errors in the row.

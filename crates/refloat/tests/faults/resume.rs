@@ -74,7 +74,7 @@ fn after_kill_9_another_machine_goes_on() {
         let run = again(&desk, &server, &["--durability", "relaxed"])
             .exits(0)
             .says("resuming the load that began at")
-            .says("of them were in already")
+            .says("of them were already loaded")
             .says("done and proven")
             .says("60,000 in 1 table");
         drop(run);
@@ -163,7 +163,7 @@ fn rows_are_known_again_however_they_are_cut_and_others_are_not() {
             let more = [&cut[..], &["--resume", "--uncertain-statement", "done"]].concat();
             desk.load_text(dump(&other), server, &more)
                 .exits(4)
-                .says("4000 rows are in already");
+                .says("4000 rows are already loaded");
             assert_eq!(desk.rows(server, "w"), Some(4000));
             desk.ask(server, "DROP DATABASE @db");
         }
@@ -189,7 +189,7 @@ fn beginning_anew_and_having_to_go_on() {
             .says("is not empty");
         again(&desk, &server, &["--restart", "--replace"])
             .exits(0)
-            .never_says("of them were in already");
+            .never_says("of them were already loaded");
         whole(&desk, &server);
     }
 }
@@ -225,7 +225,7 @@ fn what_another_machine_loads_is_taken_over_when_somebody_ends_it() {
         ask(&server, &format!("KILL {id}"));
         again(&desk, &server, &[])
             .exits(0)
-            .says("of them were in already")
+            .says("of them were already loaded")
             .says("done and proven");
         whole(&desk, &server);
         // It wakes up and has no connection left to write with.
@@ -273,7 +273,7 @@ fn index_builds_of_a_killed_load_are_ended_and_done_again() {
         });
         again(&desk, &server, &[])
             .exits(0)
-            .says("60,000 of them were in already");
+            .says("60,000 of them were already loaded");
         releases.join().unwrap();
         whole(&desk, &server);
     }
@@ -319,7 +319,7 @@ fn foreign_keys_of_a_killed_load_are_added_again() {
             let _ = pipe.write_all(&text);
         })
         .exits(0)
-        .says("120,000 of them were in already");
+        .says("120,000 of them were already loaded");
         releases.join().unwrap();
         assert_eq!(desk.ask(&server, key), "1");
         for table in ["child", "parent"] {
@@ -361,7 +361,7 @@ fn a_statement_in_doubt_is_left_to_people() {
             gate.opens();
             finish(desk.load_command(&file, &server.url(), &[]))
                 .exits(1)
-                .says("nobody can tell whether it took effect: UPDATE items")
+                .says("it is not known whether it took effect: UPDATE items")
                 .says("--uncertain-statement done");
             finish(desk.load_command(&file, &server.url(), &["--uncertain-statement", answer]))
                 .exits(if answer == "done" { 4 } else { 0 });
@@ -395,7 +395,7 @@ fn statements_that_are_done_are_not_run_again() {
             .says("Duplicate entry");
         // The source must stay the same, so make room for its row on the server.
         desk.ask(server, "DELETE FROM @db.more WHERE id = 1");
-        finish(desk.load_command(&file, &server.url(), &[])).says("of them were in already");
+        finish(desk.load_command(&file, &server.url(), &[])).says("of them were already loaded");
         assert_eq!(desk.rows(server, "things"), Some(2000));
         assert_eq!(desk.rows(server, "items"), Some(2));
         assert_eq!(desk.rows(server, "renamed"), Some(2000));
@@ -435,8 +435,8 @@ fn an_account_that_was_left_as_it_is_stays_so() {
         load().exits(1).says("Duplicate entry");
         desk.ask(server, "DELETE FROM @db.items WHERE id = 1");
         load()
-            .says("of them were in already")
-            .says("was there already and was left as it is");
+            .says("of them were already loaded")
+            .says("already existed and was left as it is");
         let shown = |name: &str| ask(server, &format!("SHOW CREATE USER '{name}'@'h'"));
         let (left, made) = (shown(&there), shown(&fresh));
         assert!(!left.contains("ACCOUNT LOCK"), "{kind}: {left}");
@@ -473,7 +473,7 @@ fn rows_that_were_left_out_before_are_not_missed() {
         desk.ask(server, "CREATE TABLE @db.absent (id INT PRIMARY KEY)");
         finish(desk.load_command(&file, &server.url(), &[]))
             .exits(0)
-            .says("of them were in already");
+            .says("of them were already loaded");
         assert_eq!(desk.rows(server, "items"), Some(2003));
         let added = desk.ask(server, "SELECT SUM(n DIV 1000000) FROM @db.items");
         assert_eq!(added, "2");
@@ -568,7 +568,7 @@ fn rows_that_were_refused_before_are_not_forgotten() {
             let _ = pipe.write_all(text.as_bytes());
         })
         .exits(1)
-        .says("of them were in already")
+        .says("of them were already loaded")
         .says("1 ");
         assert_eq!(desk.rows(&server, "items"), Some(ROWS - 1));
     }
@@ -633,7 +633,7 @@ fn starting_over_with_replace_forgets_what_was_begun_without() {
         let over = ["--restart", "--replace", "--on-error", "continue"];
         desk.load(&file, &server, &over)
             .says("is forgotten")
-            .says("the load went on without");
+            .says("refused and left out");
         assert_eq!(desk.rows(&server, "items"), Some(600));
         assert_eq!(ask(&server, kept), "0", "{kind}: marks are left");
     }

@@ -98,7 +98,7 @@ fn a_load_that_was_killed_before_them_goes_on() {
         let more = ["--resume", "--uncertain-statement", "again"];
         finish(desk.load_command(&file, &server.url(), &more))
             .exits(0)
-            .says("of them were in already");
+            .says("of them were already loaded");
         all_is_in(&desk, server);
     }
 }
@@ -116,7 +116,7 @@ fn a_load_that_was_killed_behind_them_begins_anew() {
         finish(desk.load_command(&file, &server.url(), &more))
             .exits(1)
             .says("rows of view")
-            .says("which of them are in cannot be told")
+            .says("it is not known which of them are loaded")
             .says("--restart");
         assert_eq!(desk.ask(server, low), before, "nothing was written");
         finish(desk.load_command(&file, &server.url(), &["--restart", "--replace"])).exits(0);

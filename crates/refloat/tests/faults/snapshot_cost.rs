@@ -89,7 +89,7 @@ fn what_a_snapshot_costs_is_shown_and_limited() {
             slow(&desk, &server, "long", &["--max-history", "300"])
                 .exits(1)
                 .says("the snapshot was given up: the server's history list has ")
-                .says("entries, and may have 300")
+                .says("entries, and the limit is 300")
                 .says("--max-history")
                 .never_says("interrupted");
             assert!(started.elapsed().as_secs() < 30);
@@ -97,7 +97,7 @@ fn what_a_snapshot_costs_is_shown_and_limited() {
             slow(&desk, &server, "old", &["--max-age", "2"])
                 .exits(1)
                 .says("the snapshot was given up: it has been open for ")
-                .says("and may be for 2 s");
+                .says("and the limit is 2 s");
             slow(
                 &desk,
                 &server,
@@ -111,7 +111,7 @@ fn what_a_snapshot_costs_is_shown_and_limited() {
         let other = servers::start(&servers::quick(kind));
         let mut copy = desk.refloat(["copy", "--from", &server.url(), "--to", &other.url()]);
         copy.args(["--max-rate", "60K", "--max-age", "1"]);
-        finish(copy).exits(1).says("may be for 1 s");
+        finish(copy).exits(1).says("the limit is 1 s");
         slow(
             &desk,
             &server,
@@ -119,7 +119,7 @@ fn what_a_snapshot_costs_is_shown_and_limited() {
             &["--format", "sql", "--max-age", "1"],
         )
         .exits(1)
-        .says("may be for 1 s");
+        .says("the limit is 1 s");
         assert!(!desk.path("text.sql").exists());
     }
 }
@@ -173,7 +173,7 @@ fn a_limit_that_cannot_be_watched_is_refused() {
     };
     dump("refused", &["--max-history", "1000000"])
         .exits(3)
-        .says("the account may not see it")
+        .says("--max-history: the account may not see the length")
         .says("PROCESS");
     assert!(!desk.path("refused").exists());
     dump("without", &["--max-age", "3600"]).exits(0);

@@ -169,7 +169,7 @@ fn what_is_there_already_is_not_touched_unless_asked() {
         // A table with another definition cannot be added to.
         desk.load(&plain, server, &["--append"])
             .exits(3)
-            .says("another definition");
+            .says("the existing table differs");
         assert_eq!(
             desk.ask(server, "SELECT a FROM @db.items"),
             "7",

@@ -198,7 +198,7 @@ fn is_advised(file: &str, cluster: &dyn Fn(&[&str]) -> Run) {
         text.contains("\n[sst]\n") && text.contains("\n#ssl-mode=VERIFY_CA\n"),
         "{text}"
     );
-    cluster(&all).exits(3).says("is there already");
+    cluster(&all).exits(3).says("already exists");
     assert_eq!(std::fs::read_to_string(tuned).unwrap(), text);
     cluster(&["advise", "c-3", "--cluster", file])
         .exits(2)
@@ -287,7 +287,7 @@ fn maintenance_that_cannot_be(
     maintain(&[]).exits(2).says("--begin and later --end");
     refloat(&["cluster", "maintain", "c-9", "--cluster", file, "--plan"])
         .exits(2)
-        .says("no node is called c-9; there are c-1, c-2");
+        .says("no node is called c-9; the nodes are c-1, c-2");
     refloat(&["cluster", "maintain", second, "--cluster", second, "--plan"])
         .exits(2)
         .says("no node is called");
@@ -457,7 +457,7 @@ fn both_go_away_in_turn(state: &Path, file: &str, cluster: &dyn Fn(&[&str]) -> R
     let refloat = |args: &[&str]| Run::of(command(state).args(args));
     cluster(&["rolling"])
         .exits(2)
-        .says("what happens while a node is down");
+        .says("to run while a node is down");
     let plan = cluster(&["rolling", "--plan"]).exits(0).says("Order: c-");
     assert_eq!(
         plan.stdout.matches("Plan for c-").count(),
@@ -523,7 +523,7 @@ fn one_that_was_stopped_comes_back(
     let refloat = |args: &[&str]| Run::of(command(state).args(args));
     rejoin(&[])
         .exits(3)
-        .says("c-2 is there, and in step with the others");
+        .says("c-2 is there, and in sync with the others");
     refloat(&["sandbox", "node", "stop", "c-2"]).exits(0);
     is_shown_without_one(state, &cluster(&["status"]).exits(0).stdout);
     let plan = rejoin(&["--plan"]).exits(0).stdout;
@@ -644,8 +644,8 @@ fn a_rejoin_is_killed(state: &Path, file: &str) {
     refloat(&[&rejoin[..], &["--start-limit", "1s"]].concat())
         .exits(1)
         .says("c-2 runs already: waiting for it")
-        .says("it is not in step after 1 s (--start-limit): ")
-        .says("; it goes on by itself, and the same command waits again");
+        .says("it is not in sync after 1 s (--start-limit): ")
+        .says("hint: It goes on by itself; the same command waits again.");
     let result = state.join("result");
     let mut again = begin(std::fs::File::create(&result).unwrap().into());
     again.says("c-2 runs already: waiting for it");
@@ -743,7 +743,7 @@ fn a_cluster_beside_the_other_is_not_left(state: &Path, file: &str) {
         .exits(1)
         .says("it has begun a cluster of its own beside that of the others: c-1 sees one member")
         .says("it was stopped again")
-        .says("its position counts no more and was set aside (grastate.dat.refloat-");
+        .says("its position no longer counts and was set aside (grastate.dat.refloat-");
     let listed = refloat(&["sandbox", "list"]).exits(0).stdout;
     let line = listed.lines().find(|line| line.starts_with("c-1 "));
     assert!(
@@ -762,7 +762,7 @@ fn a_cluster_beside_the_other_is_not_left(state: &Path, file: &str) {
     );
     refloat(&rejoin)
         .exits(3)
-        .says("c-1 and the cluster have parted: both hold the same up to ");
+        .says("c-1 and the cluster have diverged: both hold the same up to ");
     refloat(&[&rejoin[..], &["--allow-sst", "--plan"]].concat()).exits(0);
     let uuid = server
         .query_value("SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'wsrep_cluster_state_uuid'")

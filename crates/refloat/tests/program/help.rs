@@ -161,7 +161,7 @@ fn the_short_flag_of_help_stands_alone() {
     ] {
         refloat(&[command, "-h", "db1", "-u", "root", "-o", "x"])
             .exits(2)
-            .says("-h is help here")
+            .says("-h prints help here")
             .says(flag);
     }
     refloat(&["load", "/dump.sql", "--help"]).exits(0);
@@ -179,7 +179,7 @@ fn options_of_the_stock_clients_are_answered_with_a_url() {
         (&["settings", "list", "-psecret"], "--ask-password"),
     ] {
         let run = refloat(args).exits(2);
-        let run = run.says("a server is named by a URL").says(says);
+        let run = run.says("servers are named by URLs").says(says);
         assert!(!run.stderr.contains("as a value"), "{}", run.stderr);
         assert!(!run.stderr.contains("secret"), "{}", run.stderr);
     }

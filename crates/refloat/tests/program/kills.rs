@@ -92,7 +92,7 @@ fn a_joiner_is_killed_while_it_receives(place: &Place) {
         .map(str::trim);
     assert_eq!(holder, Some(place.name(donor)), "{plan}");
     place.node(1).kill().expect("it can be killed");
-    running.says("What it misses is kept on");
+    running.says("What it misses is still kept");
     let started = place.node(1).begin(&NodeStart::join());
     started.expect("it can be started");
     let said = running.ends(0);
@@ -112,7 +112,7 @@ fn a_donor_is_killed_while_it_sends(place: &Place) {
     place.node(donor).kill().expect("it can be killed");
     place.node(1).thaw().expect("it goes on");
     running.says(&format!("{} has failed while it started: ", place.name(1)));
-    running.says("Its server is ended, and it is started again; what it misses is kept on");
+    running.says("Its server is ended and started again; what it misses is still kept");
     goes_on_alone(place.node(third));
     // The donor is still down: that is reported, and the node is back without it.
     let said = running.ends(6);
@@ -156,7 +156,7 @@ fn a_node_is_killed_by_what_is_to_stop_it(place: &Place) {
         command.args(["--for", "1m", "--sample", "0.2s", "--", "true"]);
         Run::of(&mut command)
     };
-    let unclean = format!("{name} has not written down where it stands: it did not end cleanly");
+    let unclean = format!("{name} has not recorded its position: it did not end cleanly");
     let run = maintain("").exits(0).says(&unclean);
     assert!(run.stdout.contains("by IST"), "{}", run.stdout);
     place.all_are_in_step();

@@ -384,13 +384,13 @@ fn its_command_goes_on(place: &Place, second: &str) {
         assert!(said.contains(words), "not {words:?}: {said}");
     };
     status("a maintenance of it has not ended");
-    status("is at it");
+    status("works on it");
     running.kill();
     let next = format!(
         "refloat cluster maintain {second} --cluster {} --no-defaults --end",
         place.cluster.toml().display()
     );
-    status("is not at it any more");
+    status("no longer works on it");
     status(&next);
     place
         .run(&["maintain", second], &["--end"])
@@ -465,10 +465,10 @@ fn a_joiner_is_killed(place: &Place, second: &str) {
         place.node(1).pid().is_ok_and(|pid| pid.is_some())
     });
     let _ = place.node(1).kill();
-    running.says("What it misses is kept on");
+    running.says("What it misses is still kept");
     let _ = place.node(1).start();
     let said = running.ends(0);
-    assert!(said.contains("kept on"), "{said}");
+    assert!(said.contains("still kept"), "{said}");
     place.all_are_in_step();
 }
 
@@ -708,7 +708,9 @@ fn a_donor_is_killed(place: &Place) {
     let first = place.run(&["rejoin", name], &[]);
     if first.code != 0 {
         let first = first.exits(1).says("node restart required");
-        first.says("its server was ended, and the same command starts it again");
+        first
+            .says("its server was ended")
+            .says("hint: The same command starts it again.");
         place.run(&["rejoin", name], &[]).exits(0);
     }
     place.third_comes(&[]).exits(0);

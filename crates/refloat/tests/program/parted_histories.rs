@@ -63,7 +63,7 @@ fn begin_by_hand(node: &GaleraNode) {
 /// From a joiner's request until the answer, its grastate.dat holds no position.
 fn a_joiner_that_dies_before_it_gets_anything_keeps_its_place(place: &Place) {
     let (node, name) = (place.node(2), place.name(2));
-    let gets_it_back = "gets the place back that its grastate.dat has forgotten: ";
+    let gets_it_back = "gets back the position that its grastate.dat has lost: ";
     dies_early(place, &|| {
         place
             .run(&["maintain", name], &["--for", "1m", "--begin"])
@@ -184,7 +184,7 @@ fn nodes_that_have_parted_are_told_apart(place: &Place) {
     place
         .run(&["verify"], &[])
         .exits(3)
-        .says(&format!("{} alone is in step", place.name(0)));
+        .says(&format!("{} alone is in sync", place.name(0)));
     place
         .run(&["bootstrap"], &["--plan"])
         .exits(3)
@@ -199,7 +199,7 @@ fn nodes_that_have_parted_are_told_apart(place: &Place) {
         rejoin(&[])
             .exits(3)
             .says(&format!(
-                "{name} and the cluster have parted: both hold the same up to "
+                "{name} and the cluster have diverged: both hold the same up to "
             ))
             .says("has 2 write-sets (app.t; written ")
             .says("Z) that the cluster does not have")
@@ -328,9 +328,9 @@ fn a_cluster_begins_again_where_all_is_held(place: &Place) {
         .says("`refloat cluster bootstrap --plan --cluster ");
     let unclear = bootstrap(&[])
         .exits(3)
-        .says("which node is to begin the cluster is not clear")
+        .says("it is not clear which node to bootstrap from")
         .says("write-sets (app.t; written ")
-        .says("--node NODE begins with that one");
+        .says("--node NODE bootstraps from that one");
     for at in 0..3 {
         let stands = format!("{} is at {history}:", place.name(at));
         assert!(unclear.stderr.contains(&stands), "{}", unclear.stderr);
@@ -339,7 +339,10 @@ fn a_cluster_begins_again_where_all_is_held(place: &Place) {
     what_cannot_be_seen_is_left_out_by_name(place);
     let begun = bootstrap(&["--node", place.name(0)]).exits(3);
     for words in [
-        format!("{} has begun the cluster at {history}:", place.name(0)),
+        format!(
+            "{} has bootstrapped the cluster at {history}:",
+            place.name(0)
+        ),
         format!("{} is back by IST", place.name(1)),
         format!("{} is NOT BACK: ", place.name(2)),
     ] {
@@ -363,7 +366,7 @@ fn a_cluster_begins_again_where_all_is_held(place: &Place) {
     }
     let without = ["--without", place.name(2)];
     let mut running = Running::start(place.cluster(&["bootstrap"], &without));
-    running.says(" begins the cluster at ");
+    running.says(" bootstraps the cluster at ");
     running.kill();
     let serves = |at: usize| {
         let said = place.node(at).query("SHOW STATUS LIKE 'wsrep_ready'");
@@ -418,7 +421,7 @@ fn what_cannot_be_seen_is_left_out_by_name(place: &Place) {
     };
     plan(&[])
         .exits(3)
-        .says(&format!("where {name} stands is not known"))
+        .says(&format!("the position of {name} is not known"))
         .says(&format!("--without {name} goes on all the same"));
     let page = plan(&["--without", name]).exits(0).stdout;
     assert!(

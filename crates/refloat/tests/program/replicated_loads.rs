@@ -515,7 +515,7 @@ fn a_node_that_has_left_its_cluster(place: &Place, small: &Path) {
     place
         .load(small, &plain, &["--galera", "replicate"])
         .exits(3)
-        .says("is no node of a Galera cluster");
+        .says("is not a node of a Galera cluster");
     place.loads(small, &left, &["--galera", "local"]);
     assert_eq!(place.ask(2, "SELECT COUNT(*) FROM small.t"), "3000");
     is_gone(place);
@@ -617,7 +617,7 @@ fn statements_that_were_cut_are_known_again(place: &Place) {
         place
             .load(&dump, &url, &on)
             .exits(4)
-            .says("8000 rows are in already");
+            .says("8000 rows are already loaded");
         assert_eq!(place.ask(0, "SELECT COUNT(*) FROM cut.a"), "4000");
         assert_eq!(place.ask(0, "SELECT COUNT(*) FROM cut.b"), "4000");
         place.all_are_the_same();
@@ -1023,7 +1023,7 @@ fn what_fails_in_the_middle_goes_on(place: &Place) {
             place
                 .load(&dump, &url, &args)
                 .exits(3)
-                .says("would commit each 10,000 rows");
+                .says("would commit every 10,000 rows");
             place.ask(0, "SET GLOBAL wsrep_load_data_splitting = OFF");
         }
         place
@@ -1048,7 +1048,7 @@ fn what_fails_in_the_middle_goes_on(place: &Place) {
         }
         // All rows are in; the only difference is the manual ALTER.
         let run = place.load(&dump, &url, &args).exits(4);
-        let run = run.says(&format!("{already} rows are in already"));
+        let run = run.says(&format!("{already} rows are already loaded"));
         for name in tables {
             let words = format!("table middle.{name}: column k: type: expected tinyint");
             assert!(run.stdout.contains(&words), "{}", run.stdout);

@@ -313,11 +313,11 @@ fn restore_is_killed(place: &Place) {
         "step standalone".to_owned(),
         format!("stopping {first}"),
         // It was started already if the program was killed a moment late.
-        "as a server of its own".to_owned(),
+        "as a standalone server".to_owned(),
         "step load".to_owned(),
         "load of ".to_owned(),
         "step bootstrap".to_owned(),
-        format!("{first} begins the cluster"),
+        format!("{first} bootstraps the cluster"),
         format!("the old data of {second}"),
         format!("the old data of {third}"),
         "step rejoin".to_owned(),
@@ -348,7 +348,7 @@ fn restore_is_killed(place: &Place) {
         failed
             .stderr
             .contains(&format!("{third} is not back: it has ended"))
-            && failed.stderr.contains("The same command again goes on"),
+            && failed.stderr.contains("The same command resumes"),
         "{}",
         failed.stderr
     );
@@ -402,7 +402,7 @@ fn a_load_is_stopped(place: &Place) {
     assert_eq!(code, Some(5), "{all}");
     assert!(
         all.contains(&format!("loading into {}: interrupted", place.name(0)))
-            && all.contains("The same command again goes on at this step"),
+            && all.contains("The same command resumes at this step"),
         "{all}"
     );
 }
@@ -414,7 +414,7 @@ fn what_was_loaded_is_not_loaded_again(place: &Place) {
     place
         .restore(&["--stop-before", "bootstrap"])
         .exits(5)
-        .says(" rows are in already");
+        .says(" rows are already loaded");
     // The other nodes hold more of the old history, and must not bootstrap it again.
     let mut shown = command(place.state.path());
     shown
@@ -429,7 +429,7 @@ fn what_was_loaded_is_not_loaded_again(place: &Place) {
     ] {
         assert!(said.contains(words), "not {words:?}: {said}");
     }
-    assert!(!said.contains("to begin the cluster with"), "{said}");
+    assert!(!said.contains("to bootstrap the cluster from"), "{said}");
     // Without the run's own files, what it left on the nodes shows it.
     let (runs, away) = ["runs", "away"]
         .map(|name| place.state.path().join(name))
@@ -793,7 +793,7 @@ fn one_comes_back_by_commands(place: &Place, file: &Path, path: &str) {
 /// The program is killed as the first node is to bootstrap the cluster; the node does so anyway.
 fn begun_without_the_program(place: &Place, file: &Path, path: &str) {
     let mut command = place.restore_by(file, &[]);
-    kills_at(command.env("PATH", path), "begins the cluster");
+    kills_at(command.env("PATH", path), "bootstraps the cluster");
     let first = place.node(0);
     if first.pid().expect("a node").is_none() {
         first
@@ -860,10 +860,10 @@ fn one_that_is_given_up_leaves_nodes_that_start(place: &Place, run: &dyn Fn(&[&s
     run(&["--give-up"]).exits(3).says("no restore of");
     run(&["--plan"])
         .exits(3)
-        .says("all nodes are down at different places");
+        .says("all nodes are down at different positions");
     run(&["--plan", "--node", second])
         .exits(3)
-        .says(&format!("{second} does not hold what is newest"));
+        .says(&format!("{second} is not the most advanced node"));
     // The first node holds the newest data: a new restore begins there and completes.
     run(&["--node", first]).exits(0);
     place.is_whole();
@@ -900,10 +900,10 @@ fn what_was_written_last_is_not_left_behind(
     assert!(plan.contains(&format!("into      {first}")), "{plan}");
     run(&["--restart", "--plan"])
         .exits(3)
-        .says("all nodes are down at different places");
+        .says("all nodes are down at different positions");
     run(&["--restart", "--plan", "--node", second])
         .exits(3)
-        .says(&format!("{second} does not hold what is newest"));
+        .says(&format!("{second} is not the most advanced node"));
 }
 
 /// A similar server listens where the node would stand alone: nothing is loaded into it, and the
@@ -1105,7 +1105,7 @@ fn a_node_of_another_cluster_is_listed(place: &Place) {
         (
             &["rejoin", third],
             &[],
-            "is in step with itself, and not with the others",
+            "is in sync with itself, but not with the others",
         ),
     ] {
         let mut other = command(place.state.path());
@@ -1125,7 +1125,7 @@ fn one_is_not_in_step(place: &Place) {
     place
         .touches_nothing(|| place.restore(&[]))
         .exits(3)
-        .says(&format!("{third} is not in step: it is "));
+        .says(&format!("{third} is not in sync: it is "));
     place.ask(2, "SET GLOBAL wsrep_desync = OFF");
     place.all_are_in_step();
 }
@@ -1150,7 +1150,7 @@ fn all_are_down_at_different_places(place: &Place) {
     place
         .touches_nothing(|| place.restore(&["--node", third]))
         .exits(3)
-        .says(&format!("{third} does not hold what is newest"));
+        .says(&format!("{third} is not the most advanced node"));
     place
         .touches_nothing(|| place.restore(&["--node", first, "--plan"]))
         .exits(0);
@@ -1178,7 +1178,7 @@ fn the_newest_has_lost_its_place(place: &Place) {
     place
         .touches_nothing(|| place.restore(&["--node", place.name(1)]))
         .exits(3)
-        .says(&format!("{} does not hold what is newest", place.name(1)));
+        .says(&format!("{} is not the most advanced node", place.name(1)));
     let plan = place
         .touches_nothing(|| place.restore(&["--node", first, "--plan"]))
         .exits(0);

@@ -183,12 +183,12 @@ fn the_chosen_one_dies(place: &Place) {
     };
     let all = dies_at("refloat: load of ", some_rows_are_in);
     assert!(
-        all.contains("The same command again goes on at this step"),
+        all.contains("The same command resumes at this step"),
         "{all}"
     );
-    let all = dies_at(&format!("{first} begins the cluster"), |_| ());
+    let all = dies_at(&format!("{first} bootstraps the cluster"), |_| ());
     assert!(
-        all.contains("resuming the restore") && all.contains("it has ended while it began"),
+        all.contains("resuming the restore") && all.contains("it has ended while it bootstrapped"),
         "{all}"
     );
 }
@@ -474,7 +474,7 @@ fn one_has_no_room_for_its_copy(place: &Place) -> SmallDisk {
         .says(&format!(
             "{second} is not back: it has ended while it started"
         ))
-        .says("The same command again goes on");
+        .says("The same command resumes");
     assert!(failed.stderr.contains("No space left"), "{}", failed.stderr);
     let folder = fs::read_dir(place.node(1).folder()).expect("a folder");
     let aside: Vec<_> = folder

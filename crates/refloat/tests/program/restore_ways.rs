@@ -66,12 +66,12 @@ fn the_faster_way_is_taken(place: &Place) {
     place.node(2).stop().expect("it stops");
     let rebuild = way(&["--load-rate", "1M", "--replicate-rate", "100M"]);
     assert!(
-        rebuild.contains("rebuild: not all nodes are in step"),
+        rebuild.contains("rebuild: not all nodes are in sync"),
         "{rebuild}"
     );
     run(restore(place, &["--way", "replicate"]))
         .exits(3)
-        .says("not all nodes are in step, so rows cannot be replicated to all");
+        .says("not all nodes are in sync, so rows cannot be replicated to all");
     the_nearest_is_asked(place);
     place.node(2).start().expect("it starts");
     place.all_are_in_step();

@@ -18,7 +18,7 @@ const AFTER: &[u8] = b"\"\n}\n";
 /// Hexadecimal digits of an XXH3-128.
 const DIGITS: usize = 32;
 /// What to do about a damaged manifest.
-const HINT: &str = "nothing that it says is believed: fetch the dump again, or take another one";
+const HINT: &str = "nothing that it says can be trusted: fetch the dump again, or use another one";
 
 /// Why a manifest cannot be trusted.
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +27,7 @@ pub enum ManifestError {
     #[error("it is damaged: {0}")]
     Damaged(String),
     /// It has a later format version.
-    #[error("its format is {0}, and this version reads up to {FORMAT}: take a newer one")]
+    #[error("its format is {0}, and this version reads up to {FORMAT}: use a newer one")]
     Later(u64),
     /// It has no format version.
     #[error("it names no format of refloat")]

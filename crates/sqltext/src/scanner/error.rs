@@ -17,7 +17,8 @@ pub enum ScanError {
     /// A line holds output of the dump program instead of a statement. The scanner never returns
     /// this; readers of dumps, which know such lines, do.
     #[error(
-        "line {line}, byte {offset}, is a message of the program that made the dump, and no statement"
+        "line {line}, byte {offset}, is a message of the program that made the dump, not a \
+        statement"
     )]
     Message {
         /// Byte offset of the line.

@@ -264,7 +264,8 @@ fn sql(
     if cut && !place.may_be_open {
         return Err(VerifyError::damaged(
             &path,
-            "the dump is not whole: its last line, «-- Dump completed», is missing, or it does not put back the settings that it keeps at its beginning",
+            "the dump is not whole: its last line, «-- Dump completed», is missing, or it does not \
+            restore the settings that it saved at its beginning",
         ));
     }
     Ok(ControlFlow::Continue(()))

@@ -67,7 +67,7 @@ impl Conductor<'_> {
                 }
                 return Err(LoadError::Stopped(vec![Refusal {
                     reason: format!(
-                        "table {} is gone, of which the load had written {} rows",
+                        "table {} is gone, although the load had written {} rows into it",
                         table.label(),
                         found_rows(&self.resume.found, key)
                     ),
@@ -151,7 +151,8 @@ impl Conductor<'_> {
         if any.is_some() && !redone {
             return Err(LoadError::Stopped(vec![Refusal {
                 reason: format!(
-                    "table {}.{} holds rows that are not of this load: no progress mark knows them",
+                    "table {}.{} holds rows that this load did not write: no progress mark covers \
+                    them",
                     key.0, key.1
                 ),
                 hint: "Drop the table if its rows are not needed, and run the same command again."
@@ -202,9 +203,10 @@ impl Conductor<'_> {
         if rows_before > 0 {
             return Err(stopped(
                 format!(
-                    "{about}, and rows were added to those that it had: which of them are in cannot be told"
+                    "{about}, and rows were added to those that it had: it is not known which of \
+                    them are loaded"
                 ),
-                "Take the added rows away, and start over with --restart.".to_owned(),
+                "Remove the added rows, and start over with --restart.".to_owned(),
             ));
         }
         let quoted = quoted_name(key);
@@ -213,7 +215,8 @@ impl Conductor<'_> {
         if rows > sent || (rows > 0 && self.ctx.options.existing == ExistingPolicy::Append) {
             return Err(stopped(
                 format!(
-                    "{about}: which of the {rows} rows there are of this load, which has sent {sent}, cannot be told"
+                    "{about}: it is not known which of its {rows} rows come from this load, which \
+                    sent {sent}"
                 ),
                 format!(
                     "It was empty before. TRUNCATE TABLE {quoted} if none of its rows is needed, and run the same command again."

@@ -184,12 +184,15 @@ impl Conductor<'_> {
                 let Some(done) = self.ctx.options.uncertain else {
                     return Err(LoadError::Stopped(vec![Refusal {
                         reason: format!(
-                            "{}: line {}: this statement was running when the load ended, and nobody can tell whether it took effect: {}",
+                            "{}: line {}: this statement was running when the load was \
+                            interrupted, and it is not known whether it took effect: {}",
                             self.place.name,
                             item.line,
                             head(text)
                         ),
-                        hint: "Look at what it changes; then run the same command with --uncertain-statement done (it is not run again) or --uncertain-statement again."
+                        hint: "Check whether its change is there; then run the same command with \
+                            --uncertain-statement done (it took effect) or --uncertain-statement \
+                            again (it did not)."
                             .to_owned(),
                     }]));
                 };

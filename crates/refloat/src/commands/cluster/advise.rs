@@ -23,23 +23,24 @@ EXAMPLES:
   Before a node is brought back by a full copy (SST): what would go wrong, what would be slow?
       refloat cluster advise db3 --cluster shop.toml
 
-  Of all nodes, with write-sets kept for absences of two hours:
+  For all nodes, with write-sets kept for absences of two hours:
       refloat cluster advise --cluster shop.toml --window 2h
 
-  The settings as a piece of an option file, each with its reason:
+  Write the settings as an option file, each with its reason:
       refloat cluster advise db3 --cluster shop.toml --write sst-tuned.cnf
 
-  For a program:
+  For a script:
       refloat cluster advise --cluster shop.toml --json
 
-WHAT IS LOOKED AT:
-  Servers by SQL; machines through ssh, or on this one: memory, processors, space, programs,
-  option files as the servers' own scripts see them, who listens at the port for copies. The
-  account for copies is tried on each node that could be a donor, and each donor tries to reach the
-  joiner's port while nobody waits there. Nothing is changed. Passwords stay where they are.
+WHAT IS CHECKED:
+  Servers, by SQL. Machines, through ssh or locally: memory, processors, space, programs, option
+  files as the servers' own scripts read them, and who listens on the port for copies. The account
+  for copies is tried on each possible donor, and each donor tries to reach the joiner's port while
+  nobody listens there. Nothing is changed. Passwords stay where they are.
 
 The exit code is 0 when nothing was found that would make a copy fail, 4 when something was, and 1 \
-when no node answers. What is only unsafe, such as copies without TLS, is told and leaves it 0.";
+when no node answers. Findings that are merely unsafe, such as copies without TLS, are reported \
+and leave it at 0.";
 
 /// Find what would make a full copy (SST) to a node fail, and the settings that make it fast
 #[derive(Debug, Args)]
@@ -126,11 +127,8 @@ fn print(advice: &Advice, args: &AdviseArgs, unnamed: usize) -> anyhow::Result<(
 }
 
 fn is_there(path: &Path) -> ProgramError {
-    ProgramError::new(
-        Exit::Refused,
-        format!("{} is there already", path.display()),
-    )
-    .hint("Give --write the name of a file that does not exist yet.")
+    ProgramError::new(Exit::Refused, format!("{} already exists", path.display()))
+        .hint("Give --write the name of a file that does not exist yet.")
 }
 
 /// Writes a new file directly, not through a temporary one: it is small, and an existing file is

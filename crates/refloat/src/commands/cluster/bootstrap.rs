@@ -33,38 +33,39 @@ const COMMAND: &str = "cluster bootstrap";
 
 const AFTER_HELP: &str = "\
 EXAMPLES:
-  All nodes are down: where would the cluster begin, and why?
+  All nodes are down: which one would the cluster start from, and why?
       refloat cluster bootstrap --cluster shop.toml --plan
 
-  Begin it there, and bring the others back:
+  Bootstrap it from that node, and bring the others back:
       refloat cluster bootstrap --cluster shop.toml
 
-  A machine is gone for good, and whatever only it held with it:
+  A machine is gone for good, with whatever only it held:
       refloat cluster bootstrap --cluster shop.toml --without db3
 
-  Two nodes have gone on without each other, and db1 is to be right:
+  Two nodes went on without each other, and db1 is the one to keep:
       refloat cluster bootstrap --cluster shop.toml --node db1
 
-Every node has to be down, and its position known: by its grastate.dat, or recovered from its tables
-(mariadbd --wsrep-recover; units with MariaDB's galera_recovery, and the sandbox). The node that stands
-furthest begins, and of several that stand equally far the one that was the last to leave, else the first of
-the list: they hold the same. A position is believed only as far as write-sets are the same: what the
-others have kept last is compared with what that node keeps (galera.cache). Nodes of different histories,
-and nodes of one history that have gone on without each other, are two candidates: both sides are told,
-and nothing is begun until --node says which one is right. What cannot be compared is told as a warning.
+Every node must be down and its position known, from its grastate.dat or recovered from its tables
+(mariadbd --wsrep-recover; units with MariaDB's galera_recovery, and the sandbox). The cluster
+starts from the most advanced node. Nodes that are equally advanced hold the same data; of those,
+the one that left last is taken, or else the first in the list. A position counts only if the
+write-sets are the same: the last ones that the others hold are compared with those of that node
+(galera.cache). Nodes of different histories, and nodes of one history that went on without each
+other, are rival candidates: both sides are shown, and nothing is started until --node says which
+one to keep. What cannot be compared is reported as a warning.
 
-The node that begins gets its position and `safe_to_bootstrap: 1` written into its grastate.dat, and is
-started; the others are brought back one after the other, as by `refloat cluster rejoin`. One that would
-need a full copy is left down unless --allow-sst is given, and the rest goes on. After Ctrl-C, a crash or
-a node that did not start, the same command goes on where it ended; with another --node or --without it is
+That node gets its position and `safe_to_bootstrap: 1` written into its grastate.dat, and is
+started. The others are brought back one by one, as by `refloat cluster rejoin`. A node that would
+need a full copy stays down unless --allow-sst is given; the rest goes on. After Ctrl-C, a crash
+or a node that did not start, the same command resumes; with a different --node or --without it is
 refused.
 
 EXIT CODES:
   0  the cluster serves, and all others are back
-  1  the node that was to begin does not serve, or another one is not back
-  3  refused: a node runs, a position is not known, or there are two candidates; or the cluster serves and
-     a node was refused, which needs a full copy
-  4  a node is back, and whether it holds what the others hold is not known, or it does not
+  1  the bootstrapped node does not serve, or another one is not back
+  3  refused: a node runs, a position is not known, or there are two candidates; or the cluster
+     serves, but a node that needs a full copy was refused
+  4  a node is back, but it differs from the others, or it is not known whether it does
   5  stopped on request
   6  a node still keeps write-sets: `refloat settings revert`";
 
@@ -119,6 +120,7 @@ struct Others {
 struct NotBack {
     node: String,
     reason: String,
+    hints: Vec<String>,
 }
 
 pub fn run(args: &BootstrapArgs, context: &Context) -> anyhow::Result<Exit> {
@@ -234,6 +236,9 @@ fn page(
     }
     for one in &others.not_back {
         writeln!(out, "{} is NOT BACK: {}", one.node, one.reason)?;
+        for hint in &one.hints {
+            writeln!(out, "  {hint}")?;
+        }
     }
     for node in &args.without {
         writeln!(out, "{node} was left out")?;
@@ -287,9 +292,10 @@ fn as_begun(plan: &BootstrapPlan, node: Option<&str>, without: &[String]) -> any
             plan.cluster
         ),
     )
-    .hint(format!("`refloat cluster bootstrap {begun}` goes on with it."))
+    .hint(format!("`refloat cluster bootstrap {begun}` resumes it."))
     .hint(format!(
-        "{} has begun the cluster: `refloat cluster rejoin NODE` brings others back one by one, and another node can begin it only when all are stopped.",
+        "{} has bootstrapped the cluster: `refloat cluster rejoin NODE` brings others back one by \
+        one, and another node can bootstrap it only when all are stopped.",
         plan.node
     ))
     .into())
@@ -344,6 +350,7 @@ fn bring_back(
                 others.not_back.push(NotBack {
                     node: member.name.clone(),
                     reason: exit::redact(&exit::chain_text(&error)),
+                    hints: exit::hints_of(&error),
                 });
                 others.first_error.get_or_insert(error);
             }

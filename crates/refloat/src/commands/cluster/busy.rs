@@ -83,7 +83,7 @@ pub fn refuse_open(cluster: &str, context: &Context) -> anyhow::Result<()> {
         ),
     )
     .hint(format!(
-        "Go on with it: `{}`; or end it: `refloat cluster restore {} --give-up`.",
+        "Resume it: `{}`; or abandon it: `refloat cluster restore {} --give-up`.",
         state.command,
         word(&state.plan.source)
     ))
@@ -106,7 +106,7 @@ pub fn refuse_maintained(nodes: &Nodes, view: &ClusterView) -> anyhow::Result<()
 pub fn refuse_held(nodes: &Nodes) -> anyhow::Result<()> {
     let told = nodes.kept_for_others().into_iter();
     let against: Vec<Refusal> = told
-        .map(|told| Refusal::new(told).hint("End that one first (--end, where it was begun); `refloat settings show` and `refloat settings revert` find what one has left that was killed."))
+        .map(|told| Refusal::new(told).hint("End that one first (--end, where it was begun); if it was killed, `refloat settings show` and `refloat settings revert` find what it left behind."))
         .collect();
     refuse_for(&against)
 }

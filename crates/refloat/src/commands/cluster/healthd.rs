@@ -17,7 +17,7 @@ use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
 EXAMPLES:
-  For the node on this machine, for proxies on others:
+  For the node on this machine, and proxies on other machines:
       refloat cluster healthd --node mysql://healthd@127.0.0.1/ \\
           --listen 0.0.0.0:9200
 
@@ -35,9 +35,9 @@ PATHS:
   /alive      200 also while the node drains: for use beside agent checks
   /status     what is known, as JSON, always with 200
 
-503 comes while the node is a donor, desynced, joining, catching up, behind by more than --max-queue \
-write-sets, read-only, outside of the primary component, rejecting queries, or silent; the body says
-which. The account needs no right but to connect (USAGE). In HAProxy:
+503 is returned while the node is a donor, desynced, joining, catching up, behind by more than \
+--max-queue write-sets, read-only, outside of the primary component, rejecting queries, or silent; \
+the body says which. The account needs no privilege but to connect (USAGE). In HAProxy:
 
   backend galera
       option httpchk GET /alive

@@ -41,35 +41,36 @@ const LIMIT_TIMES: u32 = 3;
 
 const AFTER_HELP: &str = "\
 EXAMPLES:
-  Upgrade the packages of a node, and have it back with what it missed:
+  Upgrade the packages of a node, and have it catch up by IST:
       refloat cluster maintain db2 --cluster shop.toml --for 10m \\
           -- ssh root@db2 apt-get upgrade -y
 
-  What would be done, and for how long would it last?
+  What would be done, and how long would the write-sets last?
       refloat cluster maintain db2 --cluster shop.toml --for 2h --plan
 
   By hand, with a new disk in between:
       refloat cluster maintain db2 --cluster shop.toml --for 2h --begin
       refloat cluster maintain db2 --cluster shop.toml --end
 
-A node that comes back needs the write-sets that it missed. The others throw old ones away all the \
-time: what lasts for an hour on a quiet day lasts for a minute while a dump is loaded, and then the node \
-takes a full copy of everything. So the others are told to keep them first (and to stop doing so \
-afterwards, in any case); how much memory that takes, and for how long it lasts, is said before \
-anything is touched. The node is stopped, the command runs, the node is started, and by which way it came \
-back is proven.
+A node that comes back needs the write-sets that it missed. The others discard old ones all the \
+time: what lasts for an hour on a quiet day lasts for a minute while a dump is being loaded, and \
+then the node takes a full copy of everything. So the others are first told to keep them (and told \
+to stop afterwards, whatever happens). How much memory that takes, and how long it will last, is \
+reported before anything is touched. Then the node is stopped, the command runs, the node is \
+started, and refloat proves how it came back.
 
-When the budget is used up before the node is back, the holding is given up by itself: a warning says \
-so, and the cluster is as it was. After kill -9 `refloat settings revert` puts back what the others were \
-told, and --end starts the node.
+If the budget is used up before the node is back, holding ends by itself: a warning says so, and \
+the cluster is as it was. After kill -9, `refloat settings revert` puts back the settings of the \
+others, and --end starts the node.
 
-The list of nodes has to say how this node is started and stopped (control); see `refloat cluster --help`.
+The list of nodes must say how this node is started and stopped (control); see `refloat cluster \
+--help`.
 
 EXIT CODES:
-  0  it is back by IST, and nothing is changed any more
-  1  the command failed (the node is back), or the node does not come back
+  0  the node is back by IST, and all settings are put back
+  1  the command failed (the node is back), or the node did not come back
   3  refused before anything was touched
-  4  it is back, and by a full copy, or nobody can tell
+  4  the node is back, but by a full copy, or it is not known how
   6  a node still keeps write-sets: `refloat settings revert`";
 
 /// For how long what a node misses is kept, and within which limits.
@@ -162,7 +163,7 @@ pub fn run(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
     }
     if args.command.is_empty() && !args.plan && !args.until_end {
         return Err(ProgramError::usage(
-            "nothing is said about what happens while the node is down",
+            "no command is given to run while the node is down",
         )
         .hint("Give a command behind `--`, or --begin and later --end, or --plan to see what would be done.")
         .into());
@@ -316,7 +317,10 @@ fn plan(nodes: &Nodes, node: &str, hold: &HoldArgs, only_shown: bool) -> anyhow:
     let plan = plan_hold(&view, node, &wish).map_err(|against| ProgramError::refused(&against))?;
     if !plan.lasts() && !hold.allow_sst && !only_shown {
         return Err(ProgramError::new(Exit::Refused, plan.warnings.join("; "))
-            .hint("Give the others more to keep write-sets in with --hold, be away for a shorter time with --for, choose a quieter hour, or go on with --allow-sst.")
+            .hint(
+                "Let the others hold more write-sets with --hold, shorten the absence with \
+                --for, choose a quieter hour, or go on with --allow-sst.",
+            )
             .into());
     }
     Ok(plan)

@@ -158,7 +158,7 @@ impl Nodes {
         self.members.iter().position(is_it).ok_or_else(|| {
             let names: Vec<&str> = self.members.iter().map(|node| node.name.as_str()).collect();
             ProgramError::usage(format!(
-                "no node is called {node}; there are {}",
+                "no node is called {node}; the nodes are {}",
                 names.join(", ")
             ))
             .into()
@@ -206,7 +206,7 @@ impl Nodes {
         match &self.controls[self.at(node)?] {
             Ok(Some(control)) => Ok(control),
             Ok(None) => Err(ProgramError::usage(format!(
-                "nothing is said about how {node} is started and stopped"
+                "the list does not say how {node} is started and stopped"
             ))
             .hint("Give it a line `control = { systemd = \"mariadb\" }` in a cluster.toml; `refloat cluster --help` shows one.")
             .into()),

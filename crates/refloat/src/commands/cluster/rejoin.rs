@@ -30,50 +30,53 @@ EXAMPLES:
   Start a node that is down, if the others still keep what it missed:
       refloat cluster rejoin db2 --cluster shop.toml
 
-  How would it come back, and who would be asked?
+  How would it come back, and from which donor?
       refloat cluster rejoin db2 --cluster shop.toml --plan
 
   It has been down for too long: let it take a full copy
       refloat cluster rejoin db2 --cluster shop.toml --allow-sst
 
-  Its rows differ: give it a full copy, although the others keep what it missed
+  Its rows differ: give it a full copy, even though the others hold what it missed
       refloat cluster rejoin db2 --cluster shop.toml --allow-sst --discard UUID
 
   Compare all nodes when it is back:
       refloat cluster rejoin db2 --cluster shop.toml --verify=quick
 
-By which way it will come is said before it is started. Where the others still keep what it missed they are \
-told to keep it until the node is there (gcache.mem_size; it is put back afterwards), and looked at once \
-more: a server may take minutes until it asks for what it misses, and on a busy cluster that is gone by \
-then. When it goes all the same, the node is ended instead of taking a copy that nobody has allowed. What \
-another run has told a node is left as it is. After kill -9 `refloat settings revert` puts back what the \
-others were told. A full copy wipes what the node has, first thing, \
-so that is not begun unless it is allowed; a node that is ahead of all others is never started, because \
-what it holds is nowhere else, and one whose data are of another history, of which nobody can tell where \
-they stand, or which is ahead by its tables while its grastate.dat has forgotten that, only when the \
-history is named (--discard). What would keep the node from coming back, \
-such as a missing program, too little space for a copy, or the script of an earlier copy that still runs, \
-is looked for beforehand, as by `refloat cluster advise`. A position that was not written down (a \
-crash) is recovered first.
+How the node will come back is reported before it is started. If the others still hold what it \
+missed, they are told to keep it until the node is back (gcache.mem_size, put back afterwards), \
+and are checked once more: a server may take minutes before it asks for what it missed, and on a \
+busy cluster that may be gone by then. If it is gone all the same, the node is stopped rather than \
+left to take a copy that nobody allowed. What another run has told a node is left alone. After \
+kill -9, `refloat settings revert` puts back the settings of the others.
 
-A history keeps its name when the cluster is begun again with a node that did not hold the newest, and \
-what comes after is numbered as what was lost. So before a node comes by IST, the last write-set that it \
-has kept is compared with the one of that number that a donor keeps (galera.cache, read by Perl on their \
-machines). Where they differ the node is refused, and both sides are told; where that cannot be seen, \
-positions are all that is known, which is said, and the exit code is 4 unless --verify finds every row of \
-all nodes the same; --verify=quick does not tell that. A node whose server died while it waited for IST gets back the place that its grastate.dat has \
-forgotten.
+A full copy first wipes the node's data, so it needs --allow-sst. A node that is ahead of all \
+others is never started, because what it holds is nowhere else. --discard must name the history of \
+a node that has another history, whose position nobody can tell, or whose tables are ahead \
+although its grastate.dat no longer says so.
 
-Asked first for what is missed: a node that keeps it, that applications do not write to, that is not \
-behind. The node is told so for this one start; a start command finds the names in REFLOAT_SST_DONOR. \
-Afterwards it is proven by which way it came.
+Whatever would keep the node from coming back, such as a missing program, too little space for a \
+copy, or the script of an earlier copy that still runs, is checked beforehand, as by `refloat \
+cluster advise`. A position that was not written down (after a crash) is recovered first.
+
+A history keeps its UUID when the cluster is bootstrapped from a node that lacked the newest \
+write-sets, and later write-sets reuse the numbers of the lost ones. So before a node comes back \
+by IST, the last write-set that it holds is compared with the one of the same number that a donor \
+holds (galera.cache, read by Perl on their machines). If they differ, the node is refused, and \
+both sides are shown. If they cannot be compared, only positions are known: refloat says so, and \
+the exit code is 4 unless --verify finds every row of all nodes the same; --verify=quick is not \
+enough. A node whose server died while it waited for IST gets back the position that its \
+grastate.dat has lost.
+
+Preferred as donor is a node that holds what is missing, that applications do not write to, and \
+that is not behind. The node is told so for this one start; a start command finds the names in \
+REFLOAT_SST_DONOR. Afterwards refloat proves how the node came back.
 
 EXIT CODES:
-  0  it is back, by the way that was said, in the history of the others
-  1  it does not come back, or had begun a cluster of its own and was stopped again
+  0  the node is back as planned, in the history of the others
+  1  it did not come back, or began a cluster of its own and was stopped again
   3  refused before anything was started
-  4  it is back, and by a full copy that was not expected, or nobody can tell by which way, or whether
-     what it held before is what the others hold (--verify tells), or nodes differ
+  4  it is back, but by an unexpected full copy; or it is not known how it came back, or whether
+     it held the same as the others before (--verify tells); or nodes differ
   6  a node still keeps write-sets: `refloat settings revert`";
 
 /// Start a node that is down, and say beforehand whether it needs a full copy

@@ -32,45 +32,46 @@ use crate::watch::{Show, Watch};
 
 const AFTER_HELP: &str = "\
 EXAMPLES:
-  What would be done, how long would it take, and what stands against it?
+  What would be done, how long would it take, and what stands in the way?
       refloat cluster restore shop.sql.gz --cluster shop.toml --plan
 
   Do it:
       refloat cluster restore shop.sql.gz --cluster shop.toml
 
-  Put the tables of the dump in the place of those that are there:
+  Replace existing tables with those of the dump:
       refloat cluster restore /backup/shop --cluster shop.toml --replace
 
-  After Ctrl-C, a crash, a node that did not start: the same command goes on where it ended
+  After Ctrl-C, a crash, a node that did not start: the same command resumes
       refloat cluster restore shop.sql.gz --cluster shop.toml
 
-  Look at the node that was loaded before the cluster begins with it:
+  Look at the loaded node before the cluster is bootstrapped from it:
       refloat cluster restore shop.sql.gz --cluster shop.toml \\
           --stop-before bootstrap
 
-Two ways lead there, and the faster one is taken unless --way says otherwise; where that is not known, \
-because a rate was not measured on this cluster, replicate is. `replicate` loads into one \
-node of the cluster as it runs. `rebuild` stops the others, starts one node as a server of its own with \
-the provider off and a port of its own, loads into that, begins the cluster anew with it, and has the \
-others take full copies (SST): the cluster serves nobody until that one is back, and is one node until the \
-others are.
+There are two ways. Without --way the faster one is taken, or replicate if a rate was never \
+measured on this cluster. `replicate` loads into one node of the running cluster. `rebuild` stops \
+the other nodes, starts one as a standalone server with the wsrep provider off and a port of its \
+own, loads into it, bootstraps the cluster from it, and has the others take full copies (SST). \
+With rebuild the cluster serves nobody until the loaded node is back, and consists of one node \
+until the others are.
 
-Rows that come without write-sets do not move the cluster's seqno. So that no node can join with an old \
-one and differ for ever, the cluster begins a new history, and what the others had is set aside \
-(DATADIR.refloat-RUN), not deleted, where there is room. At the end every node is compared with the one \
-that was loaded.
+Rows that arrive without write-sets do not advance the cluster's seqno. So that no node can join \
+with an old one and differ for ever, rebuild begins a new history. What the others held is set \
+aside (DATADIR.refloat-RUN), not deleted, if there is room. At the end every node is compared with \
+the one that was loaded.
 
-Steps: stop, standalone, load, bootstrap, rejoin, verify. Each is looked at before, proven afterwards and \
-written down, so the same command goes on at the step that failed.
+Steps: stop, standalone, load, bootstrap, rejoin, verify. Each is checked beforehand, proven \
+afterwards and recorded, so the same command resumes at the step that failed.
 
-The list of nodes has to say how each node is started and stopped (control); see `refloat cluster --help`.
+The list of nodes must say how each node is started and stopped (control); see `refloat cluster \
+--help`.
 
 EXIT CODES:
-  0  every node is in step and holds the same
-  1  a step failed: what was done and what was not is said
+  0  every node is in sync and holds the same data
+  1  a step failed: the output says what was done and what was not
   3  refused before anything was touched
   4  what was loaded is not proven, or nodes differ
-  5  stopped on request, and can go on";
+  5  stopped on request, and can be resumed";
 
 #[expect(
     clippy::struct_excessive_bools,
@@ -258,7 +259,8 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
 fn refuse_standard_input(args: &RestoreArgs) -> anyhow::Result<()> {
     if args.source.as_os_str() == "-" {
         return Err(ProgramError::usage(
-            "a restore reads its source again when it goes on, and standard input comes only once",
+            "a restore reads its source again when it is resumed, and standard input can be read \
+            only once",
         )
         .hint("Write it to a file first.")
         .into());
@@ -447,7 +449,7 @@ fn check_list(state: &RestoreState, nodes: &Nodes) -> anyhow::Result<()> {
             Exit::Refused,
             "the list names other nodes, or in another order, than when this was begun",
         )
-        .hint("Give the list as it was.")
+        .hint("Use the list as it was then.")
         .into());
     }
     Ok(())

@@ -22,16 +22,15 @@ EXAMPLES:
       refloat cluster rolling --cluster shop.toml --for 10m -- \\
           sh -c 'ssh \"$REFLOAT_NODE_SSH\" apt-get upgrade -y'
 
-  In which order, and for how long would it last?
+  In which order, and how long would the write-sets last?
       refloat cluster rolling --cluster shop.toml --for 10m --plan
 
-Each node is treated as by `refloat cluster maintain`: the others keep what it misses, it is stopped, the \
-command runs, it is started, and it has to come back by IST before the next one is touched. The first \
-thing that goes wrong ends it: the nodes behind are not touched.
+Each node is handled as by `refloat cluster maintain`: the others keep what it misses, it is \
+stopped, the command runs, it is started, and it has to come back by IST before the next one is \
+touched. The first failure ends the run: the remaining nodes are not touched.
 
-Nodes that others ask for a copy first (wsrep_sst_donor) go last, and among equals the one that \
-applications write to most. All nodes have to be there and in step at the beginning, and before each \
-of them.
+Preferred donors (wsrep_sst_donor) go last; among equals, the node that applications write to most \
+goes last. All nodes must be up and in sync at the start, and again before each node.
 
 The command finds the node's name in REFLOAT_NODE, and its machine, as the list names it, in \
 REFLOAT_NODE_SSH.";
@@ -62,7 +61,7 @@ pub struct RollingArgs {
 pub fn run(args: &RollingArgs, context: &Context) -> anyhow::Result<Exit> {
     if args.command.is_empty() && !args.plan {
         return Err(
-            ProgramError::usage("nothing is said about what happens while a node is down")
+            ProgramError::usage("no command is given to run while a node is down")
                 .hint("Give a command behind `--`, or --plan to see what would be done.")
                 .into(),
         );

@@ -29,24 +29,24 @@ EXAMPLES:
   From one node, which names the others:
       refloat cluster status --cluster mysql://root@db1/
 
-  From a list of all nodes, with those that are down:
+  From a list of all nodes, including those that are down:
       refloat cluster status --cluster shop.toml
 
   Every two seconds, until Ctrl-C:
       refloat cluster status --cluster shop.toml --watch
 
-  For a program, with rates measured for ten seconds:
+  For a script, with rates measured for ten seconds:
       refloat cluster status --cluster shop.toml --sample 10 --json
 
 COLUMNS:
   BEHIND   write-sets that another node has applied and this one has not
   QUEUE    write-sets that wait to be applied: now, and on average
-  PAUSED   part of the time of the sample in which replication stood still
+  PAUSED   share of the sample time during which replication was paused
   SENT FC  how often this node made the others wait during the sample
 
-A node that is down is looked up in its grastate.dat, through ssh where the list says so. Nothing is \
-changed. Nodes that disagree are shown as they are, and the disagreement is named below. \
-The exit code is 0 when at least one node answers.";
+The grastate.dat of a node that is down is read, through ssh if the list says so. Nothing is \
+changed. If nodes disagree, each is shown as it sees itself, and the disagreement is explained \
+below. The exit code is 0 when at least one node answers.";
 
 /// Show the state of every node, what is wrong, and what a rejoin would cost
 #[derive(Debug, Args)]
@@ -100,7 +100,10 @@ pub fn run(args: &StatusArgs, context: &Context) -> anyhow::Result<Exit> {
             let error = if view.work.iter().any(|work| work.kind == WorkKind::Restore) {
                 error
             } else {
-                error.hint("Where all of them are down, `refloat cluster bootstrap --plan` says which one holds what is newest, and without --plan begins the cluster again with it.")
+                error.hint(
+                    "If all of them are down, `refloat cluster bootstrap --plan` finds the \
+                    most advanced one, and without --plan bootstraps the cluster from it.",
+                )
             };
             return Err(error.into());
         }

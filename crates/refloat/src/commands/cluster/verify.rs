@@ -20,7 +20,7 @@ const COMMAND: &str = "cluster verify";
 
 const AFTER_HELP: &str = "\
 EXAMPLES:
-  Do all nodes hold the same?
+  Do all nodes hold the same data?
       refloat cluster verify --cluster shop.toml
 
   The same in a fraction of the time, by counts and checksums:
@@ -30,18 +30,18 @@ EXAMPLES:
       refloat cluster verify --cluster shop.toml --json | tail -n 1 |
           jq '.outcome.summary.nodes'
 
-Definitions and rows of every node that is in step are compared with those of one of them, as by
-`refloat verify`. Applications may write meanwhile: each node is read as of one moment, what differs is
-compared again, and only rows that differ each time, or at the same write-set, count. --quick counts the
-rows of every table, makes checksums (CHECKSUM TABLE) of those that have changed since a server has
-started, and compares row by row only what differs by that: values that have changed before that go
-unseen, and so do definitions.
+The definitions and rows of every node that is in sync are compared with those of one of them, as
+by `refloat verify`. Applications may write meanwhile: each node is read as of one moment, what
+differs is compared again, and only rows that differ every time, or at the same write-set, count.
+--quick counts the rows of every table, takes checksums (CHECKSUM TABLE) of those that have
+changed since a server was started, and compares row by row only tables that differ in these. It
+misses values that changed before that, and definitions.
 
 EXIT CODES:
-  0  all nodes were compared, and hold the same
+  0  all nodes were compared, and hold the same data
   1  failed: a node went away
-  3  refused: there are not two nodes that are in step
-  4  a node differs, or is not known to hold the same: the tables are named
+  3  refused: fewer than two nodes are in sync
+  4  a node differs, or may differ: the tables are named
 
 Nothing is written to any node.";
 

@@ -24,7 +24,7 @@ EXAMPLES:
       refloat copy --from mysql://root@db1/ --to mysql://root@db2/ \\
           --databases shop --exclude 'log_*'
 
-  Two tables anew, gently for the source:
+  Copy two tables again, without overloading the source:
       refloat copy --from mysql://root@db1/ --to mysql://root@db2/ \\
           --tables shop.orders,shop.items --replace --max-rate 20M
 

@@ -26,7 +26,7 @@ EXAMPLES:
       refloat dump --from mysql://root@db1/ --out /backup/orders \\
           --tables shop.orders,shop.items
 
-  Small rather than fast, and gently:
+  Small rather than fast, and easy on the server:
       refloat dump --from mysql://root@db1/ --out /backup/db1 \\
           --level 9 --max-rate 20M --max-running 16
 
@@ -42,8 +42,8 @@ EXAMPLES:
       refloat dump --from mysql://root@db1/ --out /backup/schema --no-data \\
           --users
 
-Restore it by hand, without refloat: docs/format.md says how. The exit code is 0 only when the manifest, which is \
-written last, is on the disk.";
+docs/format.md says how to restore a dump by hand, without refloat. The exit code is 0 only when \
+the manifest, which is written last, is on disk.";
 
 /// Dump a server into a folder, in parallel, as of one moment
 ///

@@ -52,7 +52,7 @@ EXAMPLES:
       refloat load shop.sql --to mariadb://root@db1/ \\
           --map-collation utf8mb4_0900_ai_ci=utf8mb4_general_ci
 
-  After Ctrl-C, a crash of the server or of this machine: the same command resumes where it ended
+  After Ctrl-C, a crash of the server or of this machine: the same command resumes
       refloat load shop.sql.gz --to mysql://root@db1/
 
   For a script: events as JSON lines, the outcome as the last one:

@@ -20,7 +20,7 @@ EXAMPLES:
       refloat sandbox start --server mysql-9.7 \\
           -o innodb_buffer_pool_size=2G -o local_infile=ON
 
-  A Galera cluster of three nodes, with trouble for one of them:
+  A Galera cluster of three nodes, one of which crashes:
       refloat sandbox start --galera 3 --name c
       refloat sandbox node kill c-2
       refloat sandbox remove c
@@ -28,9 +28,9 @@ EXAMPLES:
   What is there, for a script:
       refloat sandbox list --json
 
-A server keeps running when the shell that started it ends, and is the same after `restart`. \
-It listens on 127.0.0.1 only; its account is root without a password. Servers that are not of the \
-sandbox are never touched. Missing servers are installed by `scripts/install-servers NAME`.";
+A server keeps running when the shell that started it ends, and is the same after `restart`. It \
+listens on 127.0.0.1 only; its account is root without a password. Servers outside the sandbox are \
+never touched. Missing servers are installed by `scripts/install-servers NAME`.";
 
 const START_HELP: &str = "\
 EXAMPLES:
@@ -54,7 +54,7 @@ EXAMPLES:
       refloat sandbox start --galera 3 --name c --isolated --with-haproxy
 
 The nodes of a cluster are named c-1, c-2 and so on, and are servers of the sandbox like others. \
-The file that is printed describes the cluster; it goes away with it.";
+The printed file describes the cluster, and is removed with it.";
 
 const LIST_HELP: &str = "\
 EXAMPLES:
@@ -71,8 +71,8 @@ STATUS:
   frozen    a node that was frozen
   cut       a node that was cut off from its network
   stopped   it was stopped, or it died; `restart` brings it back with its data
-  busy      another command is just starting, stopping or removing it
-  broken    its start was cut off; it can only be removed
+  busy      another command is starting, stopping or removing it
+  broken    its start was interrupted; it can only be removed
 
 A cluster has a line of its own: how many of its nodes run, and the process and URL of its proxy.";
 
@@ -81,7 +81,7 @@ EXAMPLES:
   Cleanly; the data stay:
       refloat sandbox stop try
 
-  As a crash would, to see what recovery makes of it:
+  As a crash would, to test recovery:
       refloat sandbox stop try --kill
       refloat sandbox restart try";
 
@@ -90,12 +90,12 @@ EXAMPLES:
   With the same port, socket, data and options as before:
       refloat sandbox restart try
 
-  A whole cluster, begun by the node that was stopped last:
+  A whole cluster, starting with the node that was stopped last:
       refloat sandbox restart c";
 
 const REMOVE_HELP: &str = "\
 EXAMPLES:
-  One server and everything that it had:
+  One server and all its files:
       refloat sandbox remove try
 
   A whole cluster:

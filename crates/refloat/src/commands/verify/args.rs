@@ -13,7 +13,7 @@ EXAMPLES:
   A server and the one that it was copied to:
       refloat verify mysql://root@db1/ mysql://root@db2/
 
-  A dump and the server that it was made of, or restored into:
+  A dump and the server that it was made from or restored into:
       refloat verify /backup/db1 mysql://root@db1/
       refloat verify shop.sql.gz mysql://root@db1/shop
 

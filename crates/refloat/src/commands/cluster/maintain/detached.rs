@@ -32,7 +32,7 @@ const LOG: &str = "output.log";
 pub fn begin(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
     if args.cluster.options.asks_for_password() {
         return Err(ProgramError::usage(
-            "--begin leaves a process behind, which nobody can be asked for a password for",
+            "--begin leaves a process in the background, which cannot ask for a password",
         )
         .hint("Put the password into an option file, and name that with --defaults-extra-file.")
         .into());
@@ -151,7 +151,7 @@ pub fn end(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
             Exit::Refused,
             "the list names other nodes, or in another order, than when this was begun",
         )
-        .hint("Give the list as it was.")
+        .hint("Use the list as it was then.")
         .into());
     }
     let owner = &dir.info().owner;
@@ -163,14 +163,14 @@ pub fn end(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
                 owner.host, owner.pid
             ),
         )
-        .hint("Give the command there.")
+        .hint("Run the command there.")
         .into());
     }
     if owner.alive() == Some(true) && !dir.has(LOG) {
         return Err(ProgramError::new(
             Exit::Refused,
             format!(
-                "process {} is at it, around a command: it ends when that does",
+                "process {} runs a command for it, and ends when that does",
                 owner.pid
             ),
         )

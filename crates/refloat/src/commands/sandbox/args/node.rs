@@ -20,19 +20,19 @@ EXAMPLES:
 
 const START_HELP: &str = "\
 EXAMPLES:
-  Join the others, and wait until the node is in step with them:
+  Join the others, and wait until the node is in sync with them:
       refloat sandbox node start c-2
 
-  Begin again after all nodes were stopped, with the one that was stopped last:
+  Bootstrap after all nodes were stopped, from the one that was stopped last:
       refloat sandbox node start c-1 --bootstrap
 
   Do not wait for the state transfer:
       refloat sandbox node start c-2 --no-wait
 
-  As a server of its own, for this once:
+  As a standalone server, just this once:
       refloat sandbox node start c-2 -o wsrep_provider=none
 
-A node that crashed finds out first where it stands, as a service unit does.";
+A node that crashed first recovers its position, as a service unit does.";
 
 const STATUS_HELP: &str = "\
 EXAMPLES:
@@ -41,7 +41,7 @@ EXAMPLES:
 
 const STOP_HELP: &str = "\
 EXAMPLES:
-  Cleanly; it says goodbye to the others and notes where it stands:
+  Cleanly: it leaves the others and records its position:
       refloat sandbox node stop c-2";
 
 const KILL_HELP: &str = "\
@@ -49,17 +49,17 @@ EXAMPLES:
   As when the power fails:
       refloat sandbox node kill c-2
 
-  As when memory runs out: what the server has started goes on for as long as it likes:
+  As when memory runs out: processes that the server started keep running:
       refloat sandbox node kill c-2 --server-only";
 
 const FREEZE_HELP: &str = "\
 EXAMPLES:
-  Stop everything of a node by SIGSTOP; its connections stay open and answer nothing:
+  Freeze all processes of a node by SIGSTOP; its connections stay open, but do not answer:
       refloat sandbox node freeze c-2";
 
 const THAW_HELP: &str = "\
 EXAMPLES:
-  Let a frozen node go on:
+  Resume a frozen node:
       refloat sandbox node thaw c-2";
 
 const CUT_HELP: &str = "\
@@ -75,7 +75,7 @@ EXAMPLES:
 
 const RECOVER_HELP: &str = "\
 EXAMPLES:
-  Where a stopped node stands in the history of its cluster:
+  The position of a stopped node in the history of its cluster:
       refloat sandbox node recover c-2";
 
 /// Start, stop, crash and cut off the nodes of a cluster

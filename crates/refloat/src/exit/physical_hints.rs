@@ -1,0 +1,71 @@
+//! Exit code and hints for backups of files and what they lie on.
+
+use refloat_physical::PhysicalError;
+use refloat_repository::RepositoryError;
+use refloat_run::Refusal;
+use refloat_store::storage::{StorageError, StorageErrorKind};
+
+use super::Exit;
+
+/// Exit code and hints for a physical backup or restore. `None`: the cause decides.
+pub fn of_physical(error: &PhysicalError) -> Option<(Exit, Vec<String>)> {
+    match error {
+        PhysicalError::Refused(against) => Some((Exit::Refused, Refusal::hints(against))),
+        PhysicalError::Cancelled(_) => Some((
+            Exit::Interrupted,
+            vec!["The same command begins again, or goes on with what was fetched.".to_owned()],
+        )),
+        PhysicalError::Repository(error) => Some(of_repository(error)),
+        _ => None,
+    }
+}
+
+/// Exit code and hints for a place that keeps objects.
+pub fn of_storage(error: &StorageError) -> (Exit, Vec<String>) {
+    let (exit, hint) = match error.kind() {
+        StorageErrorKind::Scheme => (
+            Exit::Usage,
+            "Write a path, file:///PATH, ssh://HOST/PATH, s3://BUCKET/PREFIX, azure://CONTAINER/PREFIX or gs://BUCKET/PREFIX.",
+        ),
+        StorageErrorKind::Denied => (
+            Exit::Failed,
+            "The account or key may not do that there: see who it is, and what it may.",
+        ),
+        StorageErrorKind::Full => (Exit::Failed, "Make room there."),
+        StorageErrorKind::Lost => (
+            Exit::Failed,
+            "The same command again goes on, or begins again.",
+        ),
+        _ => (Exit::Failed, ""),
+    };
+    let hint = Some(hint).filter(|hint| !hint.is_empty());
+    (exit, hint.into_iter().map(str::to_owned).collect())
+}
+
+/// Exit code and hints for a repository.
+pub fn of_repository(error: &RepositoryError) -> (Exit, Vec<String>) {
+    let (exit, hint) = match error {
+        RepositoryError::Storage(error) => return of_storage(error),
+        RepositoryError::Missing { .. } => (
+            Exit::Failed,
+            "Is the path right? `refloat backup` makes a repository where nothing is.",
+        ),
+        RepositoryError::Occupied { .. } => (Exit::Refused, "Give a path where nothing is."),
+        RepositoryError::Damaged { .. } => (
+            Exit::ProofFailed,
+            "Restore another backup; `refloat backups verify` says which can be read.",
+        ),
+        RepositoryError::Key { .. } => (Exit::Usage, "See --key-file."),
+        RepositoryError::NoBackup { .. } => {
+            (Exit::Failed, "`refloat backups list` shows what is there.")
+        }
+        RepositoryError::LabelTaken { .. } => {
+            (Exit::Refused, "Choose another label, or leave it out.")
+        }
+        RepositoryError::Label { .. } => (Exit::Usage, ""),
+        RepositoryError::Cancelled(_) => (Exit::Interrupted, ""),
+        _ => (Exit::Failed, ""),
+    };
+    let hint = Some(hint).filter(|hint| !hint.is_empty());
+    (exit, hint.into_iter().map(str::to_owned).collect())
+}

@@ -26,7 +26,8 @@ EXAMPLES:
       refloat backup --from mysql://root@localhost/ --repo /backup/repo
 
   A server on another machine, from here:
-      refloat backup --from mysql://root@db1/ --host root@db1 --repo /backup/repo
+      refloat backup --from mysql://root@db1/ --host root@db1 \\
+          --repo /backup/repo
 
   Gently, under a name of its own:
       refloat backup --from mysql://root@localhost/ --repo /backup/repo \\

@@ -23,6 +23,14 @@ const UNUSED_FOR: Duration = Duration::from_secs(24 * 3600);
 
 /// List, show, check and remove backups
 #[derive(Debug, Args)]
+#[command(after_long_help = "\
+EXAMPLES:
+  What is there, and can all of it be read?
+      refloat backups list --repo /backup/repo
+      refloat backups verify --repo /backup/repo
+
+  Keep a week, and never less than three:
+      refloat backups prune --repo /backup/repo --keep 3 --keep-for 7d")]
 pub struct BackupsArgs {
     #[command(subcommand)]
     command: BackupsCommand,
@@ -41,6 +49,10 @@ enum BackupsCommand {
 ///
 /// `refloat backup` makes one too; this one can make the key of an encrypted repository as well.
 #[derive(Debug, Args)]
+#[command(after_long_help = "\
+EXAMPLES:
+  An encrypted one; the key is made if the file is not there:
+      refloat backups init --repo /backup/repo --key-file /etc/refloat.key")]
 pub struct InitArgs {
     #[command(flatten)]
     repo: RepoArgs,
@@ -48,6 +60,11 @@ pub struct InitArgs {
 
 /// List the backups of a repository, the oldest first
 #[derive(Debug, Args)]
+#[command(after_long_help = "\
+EXAMPLES:
+  For people, and for a program:
+      refloat backups list --repo /backup/repo
+      refloat backups list --repo s3://bucket/repo --json")]
 pub struct ListArgs {
     #[command(flatten)]
     repo: RepoArgs,
@@ -59,6 +76,10 @@ pub struct ListArgs {
 
 /// Show what one backup is
 #[derive(Debug, Args)]
+#[command(after_long_help = "\
+EXAMPLES:
+  The newest:
+      refloat backups show latest --repo /backup/repo")]
 pub struct ShowArgs {
     /// Label of the backup, or `latest`
     #[arg(value_name = "LABEL")]
@@ -74,6 +95,10 @@ pub struct ShowArgs {
 
 /// Read backups back: every block of every file, checked by its hash
 #[derive(Debug, Args)]
+#[command(after_long_help = "\
+EXAMPLES:
+  The newest one:
+      refloat backups verify latest --repo /backup/repo")]
 pub struct VerifyArgs {
     /// Labels of the backups, or `latest` [default: all]
     #[arg(value_name = "LABEL")]
@@ -96,6 +121,11 @@ pub struct VerifyArgs {
 /// blocks, and every backup is whole, so any of them may go. Blocks that no backup needs are
 /// removed once they are a day old: younger ones may belong to a backup that is being made.
 #[derive(Debug, Args)]
+#[command(after_long_help = "\
+EXAMPLES:
+  See what would go, and let it go:
+      refloat backups prune --repo /backup/repo --keep 7 --plan
+      refloat backups prune --repo /backup/repo --keep 7")]
 pub struct PruneArgs {
     #[command(flatten)]
     repo: RepoArgs,

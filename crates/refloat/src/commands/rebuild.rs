@@ -23,14 +23,16 @@ const AFTER_HELP: &str = "\
 EXAMPLES:
   A node of a Galera cluster that was down too long, on its own machine:
       systemctl stop mariadb
-      refloat rebuild --from mysql://root@db1/ --host root@db1 --to /var/lib/mysql \\
-          --replace --delta --start 'systemctl start mariadb'
+      refloat rebuild --from mysql://root@db1/ --host root@db1 \\
+          --to /var/lib/mysql --replace --delta \\
+          --start 'systemctl start mariadb'
 
   A new server, not started:
-      refloat rebuild --from mysql://root@db1/ --host root@db1 --to /var/lib/mysql
+      refloat rebuild --from mysql://root@db1/ --host root@db1 \\
+          --to /var/lib/mysql
 
-refloat must be installed on the donor's machine as well. It connects to this one, at a free port or the one of \
---listen; what is sent is encrypted with a key that is made for this one transfer and that goes through ssh.";
+The donor's machine needs refloat as well. It connects to this one, at a free port or the one of --listen; what \
+is sent is encrypted with a key that is made for this one transfer and that goes through ssh.";
 
 /// Rebuild a server from another one, in one step
 ///
@@ -59,25 +61,30 @@ pub struct RebuildArgs {
     pub donor_tool: Option<PathBuf>,
 
     /// The data directory
-    #[arg(long = "to", value_name = "DATADIR")]
+    #[arg(long = "to", value_name = "DATADIR", help_heading = "Data directory")]
     pub to: PathBuf,
 
     /// Take the place of what the data directory holds, which is kept beside it
-    #[arg(long)]
+    #[arg(long, help_heading = "Data directory")]
     pub replace: bool,
 
     /// Do not send what the data directory holds already
     ///
     /// Its files are read and compared block by block.
-    #[arg(long, requires = "replace")]
+    #[arg(long, requires = "replace", help_heading = "Data directory")]
     pub delta: bool,
 
     /// A command that starts the server afterwards, such as 'systemctl start mariadb'
-    #[arg(long, value_name = "COMMAND")]
+    #[arg(long, value_name = "COMMAND", help_heading = "Data directory")]
     pub start: Option<String>,
 
     /// The new server: wait until it answers, and as a node until it is in step
-    #[arg(long, value_name = "URL", requires = "start")]
+    #[arg(
+        long,
+        value_name = "URL",
+        requires = "start",
+        help_heading = "Data directory"
+    )]
     pub check: Option<String>,
 
     /// The tool's program here [default: mariadb-backup or xtrabackup in the search path]

@@ -25,12 +25,13 @@ EXAMPLES:
 
   A certain one, in place of what is there:
       systemctl stop mariadb
-      refloat restore db1-20261128T020000Z --repo /backup/repo --to /var/lib/mysql \\
-          --replace
+      refloat restore db1-20261128T020000Z --repo /backup/repo \\
+          --to /var/lib/mysql --replace
       systemctl start mariadb
 
   Most of the data are right already, and the repository is far away:
-      refloat restore latest --repo /backup/repo --to /var/lib/mysql --replace --delta
+      refloat restore latest --repo /backup/repo --to /var/lib/mysql \\
+          --replace --delta
 
 An interrupted restore goes on with the same command: what was fetched is checked and not fetched again. The old \
 data stay beside the directory until you remove them.";
@@ -53,21 +54,21 @@ pub struct RestoreArgs {
     pub repo: RepoArgs,
 
     /// The data directory
-    #[arg(long = "to", value_name = "DATADIR")]
+    #[arg(long = "to", value_name = "DATADIR", help_heading = "Data directory")]
     pub to: PathBuf,
 
     /// Take the place of what the data directory holds, which is kept beside it
-    #[arg(long)]
+    #[arg(long, help_heading = "Data directory")]
     pub replace: bool,
 
     /// Do not fetch what the data directory holds already
     ///
     /// Its files are read and compared block by block.
-    #[arg(long, requires = "replace")]
+    #[arg(long, requires = "replace", help_heading = "Data directory")]
     pub delta: bool,
 
     /// Begin anew, and remove what an unfinished restore of another backup has fetched
-    #[arg(long)]
+    #[arg(long, help_heading = "Data directory")]
     pub restart: bool,
 
     /// The tool's program [default: mariadb-backup or xtrabackup in the search path]

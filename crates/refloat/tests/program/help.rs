@@ -22,6 +22,15 @@ pub const COMMANDS: &[&[&str]] = &[
     &["cluster", "restore"],
     &["cluster", "advise"],
     &["cluster", "healthd"],
+    &["backup"],
+    &["restore"],
+    &["rebuild"],
+    &["backups"],
+    &["backups", "init"],
+    &["backups", "list"],
+    &["backups", "show"],
+    &["backups", "verify"],
+    &["backups", "prune"],
     &["settings"],
     &["settings", "list"],
     &["settings", "show"],
@@ -88,6 +97,7 @@ fn every_page_has_examples_and_fits() {
 fn the_list_of_commands_above_is_complete() {
     for command in [
         &[][..],
+        &["backups"],
         &["cluster"],
         &["settings"],
         &["sandbox"],
@@ -280,6 +290,11 @@ fn options_that_are_named_exist() {
     let pages = [
         ("the help", help.as_str()),
         ("exit/hints.rs", include_str!("../../src/exit/hints.rs")),
+        (
+            "exit/physical_hints.rs",
+            include_str!("../../src/exit/physical_hints.rs"),
+        ),
+        ("backup.md", include_str!("../../../../docs/backup.md")),
         ("load.md", include_str!("../../../../docs/load.md")),
         ("dump.md", include_str!("../../../../docs/dump.md")),
         ("copy.md", include_str!("../../../../docs/copy.md")),

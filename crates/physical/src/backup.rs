@@ -54,6 +54,7 @@ struct Ready {
     donor: Donor,
     label: String,
     parents: Vec<Manifest>,
+    warning: Option<String>,
 }
 
 /// Looks at everything and says what a backup would do. Changes nothing. `repository` is none where
@@ -155,11 +156,22 @@ fn look(
     if !against.is_empty() {
         return Err(PhysicalError::Refused(against));
     }
-    let parents = repository.map_or_else(|| Ok(Vec::new()), |it| parents(it, &donor.server))?;
+    // One that cannot be read has nothing to share, and must not keep new ones from being made.
+    let (parents, warning) = match repository.map(|it| parents(it, &donor.server)) {
+        None => (Vec::new(), None),
+        Some(Ok(parents)) => (parents, None),
+        Some(Err(error)) => {
+            let why = refloat_host::chain(&error);
+            let words =
+                format!("no blocks are shared, because earlier backups cannot be read: {why}");
+            (Vec::new(), Some(words))
+        }
+    };
     Ok(Ready {
         donor,
         label,
         parents,
+        warning,
     })
 }
 
@@ -217,7 +229,11 @@ impl Ready {
             label: self.label.clone(),
             bytes: self.donor.volume.bytes,
             shares: self.parents.iter().map(|one| one.label.clone()).collect(),
-            warnings: self.donor.tool.warnings(),
+            warnings: {
+                let mut warnings = self.donor.tool.warnings();
+                warnings.extend(self.warning.clone());
+                warnings
+            },
         }
     }
 

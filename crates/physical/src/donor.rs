@@ -15,7 +15,7 @@ use crate::error::PhysicalError;
 use crate::find::find;
 use crate::preflight;
 use crate::producer::Producer;
-use crate::server::{Server, Volume, runs_here, volume};
+use crate::server::{Server, Volume, elsewhere, volume};
 use crate::stream::{Blocks, Demultiplexer, Files};
 use crate::throttle::Throttle;
 use crate::tool::{Tool, ToolKind};
@@ -57,11 +57,11 @@ impl Donor {
             .map_err(PhysicalError::server("connecting to the server"))?;
         let server = Server::look(&mut conn)?;
         let host = options.host.clone().unwrap_or(Host::Local);
-        if host == Host::Local && !runs_here(&server) {
+        if let Some(why) = elsewhere(&host, &server)? {
             return Err(PhysicalError::refused(
                 Refusal::new(format!(
-                    "the server does not run on this machine: no server works in {} here",
-                    server.facts.datadir
+                    "the files of the server are not on {}: {why}",
+                    host.name()
                 ))
                 .hint("Its files are copied where they lie: name the machine with --host, as ssh takes it, or run as an account that sees the server's process."),
             ));
@@ -111,6 +111,17 @@ impl Donor {
             tool: self.tool.kind.program().to_owned(),
             reason,
         })?;
+        // Without it, whoever restores it does not know where to go on.
+        let lacks = |what: &str| PhysicalError::Incomplete {
+            tool: self.tool.kind.program().to_owned(),
+            reason: format!("it does not say where {what} stood"),
+        };
+        if self.server.is_node && about.galera.is_none() {
+            return Err(lacks("the cluster"));
+        }
+        if self.server.has_binlog && about.binlog.is_none() {
+            return Err(lacks("the binary log"));
+        }
         Ok(Copied { files, about })
     }
 

@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 
 use refloat_repository::{BLOCK, Extent, FileEntry, Repository, Sink};
 use refloat_run::{Cancel, Refusal};
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use crate::error::PhysicalError;
@@ -54,6 +54,8 @@ struct State {
 pub struct Building {
     path: PathBuf,
     state: State,
+    /// Locks the folder.
+    lock: File,
 }
 
 impl Building {
@@ -73,6 +75,11 @@ impl Building {
             label: label.to_owned(),
             step: Step::Fetching,
         };
+        let mut lock = if path.exists() {
+            Some(locked(path)?)
+        } else {
+            None
+        };
         let found = read_state(path)?;
         match found {
             Some(state)
@@ -81,9 +88,11 @@ impl Building {
                     && state.label == label
                     && !restart =>
             {
+                let lock = lock.take().map_or_else(|| locked(path), Ok)?;
                 return Ok(Self {
                     path: path.to_owned(),
                     state,
+                    lock,
                 });
             }
             Some(state) if !restart => {
@@ -122,6 +131,7 @@ impl Building {
         let mut building = Self {
             path: path.to_owned(),
             state: fresh,
+            lock: locked(path)?,
         };
         building.reach(Step::Fetching)?;
         Ok(building)
@@ -133,9 +143,29 @@ impl Building {
         Ok(state.is_some_and(|state| state.repository == repository && state.label == label))
     }
 
+    /// Whether a folder's files move into their place already.
+    pub fn is_filling(path: &Path) -> Result<bool, PhysicalError> {
+        Ok(read_state(path)?.is_some_and(|state| state.step >= Step::Clearing))
+    }
+
+    /// Whether a folder of this backup can take its place, or does so already.
+    pub fn is_prepared(path: &Path, repository: &str, label: &str) -> Result<bool, PhysicalError> {
+        let state = read_state(path)?;
+        let state = state.filter(|state| state.repository == repository && state.label == label);
+        Ok(state.is_some_and(|state| state.step >= Step::Prepared))
+    }
+
     /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The lock, for a tool to hold as well: so nobody else works in the folder while one of an
+    /// earlier run still does.
+    pub fn lock(&self) -> Result<File, PhysicalError> {
+        self.lock
+            .try_clone()
+            .map_err(PhysicalError::file(&self.path, "locking the folder"))
     }
 
     /// How far it is.
@@ -351,6 +381,26 @@ impl Sink for FolderSink<'_> {
     }
 }
 
+/// Locks a folder.
+fn locked(path: &Path) -> Result<File, PhysicalError> {
+    let folder = File::open(path).map_err(PhysicalError::file(path, "opening the folder"))?;
+    match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            return Err(PhysicalError::refused(
+                Refusal::new(format!("another run works in {}", path.display()))
+                    .hint("Wait until it has ended, and its tool as well."),
+            ));
+        }
+        Err(error) => {
+            return Err(PhysicalError::file(path, "locking the folder")(
+                error.into(),
+            ));
+        }
+    }
+    Ok(folder)
+}
+
 /// The path of a file of a backup, if it stays within the folder.
 pub fn confined(path: &str) -> Result<&Path, PhysicalError> {
     let relative = Path::new(path);
@@ -401,15 +451,28 @@ fn zero(file: &File, begins: u64, count: u64) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether a server has worked in a prepared folder since: what the state says is over then.
+fn was_used(folder: &Path, state: &Path) -> bool {
+    let time = |path: &Path| fs::metadata(path).and_then(|own| own.modified()).ok();
+    let Some(written) = time(state) else {
+        return false;
+    };
+    ["ibdata1", "ib_logfile0", "aria_log_control"]
+        .iter()
+        .filter_map(|name| time(&folder.join(name)))
+        .any(|time| time > written)
+}
+
 /// What a folder says of how far it is. `None`: it says nothing.
 fn read_state(folder: &Path) -> Result<Option<State>, PhysicalError> {
     let path = folder.join(STATE);
     match fs::read(&path) {
         Ok(text) => {
             let state = serde_json::from_slice(&text).map_err(io::Error::from);
-            let state =
+            let state: State =
                 state.map_err(PhysicalError::file(&path, "reading how far the restore is"))?;
-            Ok(Some(state))
+            let is_used = state.step == Step::Prepared && was_used(folder, &path);
+            Ok((!is_used).then_some(state))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(PhysicalError::file(&path, "reading how far the restore is")(error)),

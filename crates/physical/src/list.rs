@@ -1,11 +1,14 @@
 //! The backups of a repository, and the labels by which people name them.
 
+use std::collections::BTreeMap;
+
 use refloat_repository::{Manifest, Repository, RepositoryError};
+use refloat_run::Refusal;
 
 use crate::about::About;
 use crate::error::PhysicalError;
 
-/// Names the newest backup wherever a label is asked for.
+/// Names the newest backup wherever a label is asked for, if all are of one server.
 pub const LATEST: &str = "latest";
 
 /// A backup of a list.
@@ -18,6 +21,14 @@ pub struct Listed {
 }
 
 impl Listed {
+    /// What tells the servers of a repository apart.
+    pub fn server(&self) -> String {
+        self.about.as_ref().map_or_else(String::new, |about| {
+            let server = &about.server;
+            format!("{}:{}{}", server.hostname, server.port, server.datadir)
+        })
+    }
+
     /// The backup of this manifest.
     pub fn of(manifest: Manifest) -> Self {
         Self {
@@ -44,7 +55,29 @@ pub fn label_of(repository: &Repository, label: &str) -> Result<Manifest, Physic
     if label != LATEST {
         return Ok(repository.backup(label)?);
     }
-    let newest = repository.backups()?.pop();
+    let all = listed(repository)?;
+    let mut newest: BTreeMap<String, &Listed> = BTreeMap::new();
+    for one in &all {
+        newest.insert(one.server(), one);
+    }
+    if newest.len() > 1 {
+        let labels: Vec<&str> = newest
+            .values()
+            .map(|one| one.manifest.label.as_str())
+            .collect();
+        return Err(PhysicalError::refused(
+            Refusal::new(format!(
+                "{} has backups of {} servers",
+                repository.storage().url(),
+                newest.len()
+            ))
+            .hint(format!(
+                "Give the label: the newest ones are {}.",
+                labels.join(", ")
+            )),
+        ));
+    }
+    let newest = all.into_iter().next_back().map(|one| one.manifest);
     newest.ok_or_else(|| {
         RepositoryError::NoBackup {
             url: repository.storage().url().to_owned(),

@@ -9,7 +9,8 @@ use refloat_run::{Cancel, Refusal};
 use crate::about::About;
 use crate::error::PhysicalError;
 use crate::find::find;
-use crate::producer::Producer;
+use crate::folder::Building;
+use crate::producer::{Input, Producer};
 use crate::tool::{Tool, text};
 
 /// The tools' own default, in bytes.
@@ -49,11 +50,12 @@ pub fn tool_for(about: &About, program: Option<&Path>) -> Result<Tool, PhysicalE
 /// The tool failed, or does not say that it has done it.
 pub fn prepare(
     tool: &Tool,
-    folder: &Path,
+    building: &Building,
     memory: Option<u64>,
     cancel: &Cancel,
 ) -> Result<(), PhysicalError> {
     let memory = memory.unwrap_or_else(memory_here);
+    let folder = building.path();
     let word = |path: &Path| Host::word(&path.to_string_lossy());
     let options = folder.join("backup-my.cnf");
     // Option files of the machine are those of its server, which may be of another kind.
@@ -67,7 +69,13 @@ pub fn prepare(
         word(&tool.program),
         word(folder)
     );
-    let (producer, _) = Producer::start(&Host::Local, tool, &script, "", cancel)?;
+    let (producer, _) = Producer::start(
+        &Host::Local,
+        tool,
+        &script,
+        &Input::Held(building.lock()?),
+        cancel,
+    )?;
     producer.finish(cancel)?;
     let names = ["xtrabackup_checkpoints", "mariadb_backup_checkpoints"];
     let said = names

@@ -1,6 +1,7 @@
 //! Runs a tool that copies a server: its stream, and what it says meanwhile.
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStderr, ChildStdout, Stdio};
@@ -194,6 +195,14 @@ fn without_clock(line: &str) -> String {
     }
 }
 
+/// Standard input of a tool.
+pub enum Input<'i> {
+    /// What it reads.
+    Text(&'i str),
+    /// A file that it only keeps open.
+    Held(File),
+}
+
 /// A tool that runs.
 pub struct Producer {
     child: Child,
@@ -237,7 +246,7 @@ impl Producer {
             flags.join(" ")
         );
         let options = option_file(tool.kind, connect);
-        let (producer, stdout) = Self::start(host, tool, &script, &options, cancel)?;
+        let (producer, stdout) = Self::start(host, tool, &script, &Input::Text(&options), cancel)?;
         // With less room, the tool and this program wait for each other at every piece.
         let _ = rustix::pipe::fcntl_setpipe_size(&stdout, PIPE);
         Ok((producer, stdout))
@@ -248,7 +257,7 @@ impl Producer {
         host: &Host,
         tool: &Tool,
         script: &str,
-        input: &str,
+        input: &Input<'_>,
         cancel: &Cancel,
     ) -> Result<(Self, ChildStdout), PhysicalError> {
         let program = tool.kind.program();
@@ -263,7 +272,10 @@ impl Producer {
         };
         let (_, mut command) = host.shell(script);
         let mut child = command
-            .stdin(Stdio::piped())
+            .stdin(match input {
+                Input::Text(_) => Stdio::piped(),
+                Input::Held(file) => Stdio::from(file.try_clone().map_err(failed)?),
+            })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0)
@@ -276,9 +288,9 @@ impl Producer {
             let said = Arc::clone(&said);
             std::thread::spawn(move || listen(stderr, &said))
         });
-        if let Some(mut stdin) = child.stdin.take() {
+        if let (Some(mut stdin), Input::Text(text)) = (child.stdin.take(), input) {
             // A tool that is gone already says why itself.
-            let _ = stdin.write_all(input.as_bytes());
+            let _ = stdin.write_all(text.as_bytes());
         }
         let stdout = child.stdout.take();
         let mut producer = Self {

@@ -24,7 +24,7 @@ use crate::serve::SendRequest;
 use crate::server::Server;
 use crate::swap::Place;
 use crate::tool::{Tool, ToolKind};
-use crate::transfer::Receiver;
+use crate::transfer::{Old, Receiver};
 
 /// How long a start command may take: systemd's own units wait for as long as a node joins.
 const START: Duration = Duration::from_secs(3600);
@@ -32,6 +32,10 @@ const START: Duration = Duration::from_secs(3600);
 const POLL: Duration = Duration::from_millis(500);
 /// How long the process of the new server may be missing before it counts as ended.
 const GONE: Duration = Duration::from_secs(20);
+/// After this time it is told what is waited for.
+const TELL: Duration = Duration::from_secs(10);
+/// `ER_ACCESS_DENIED_ERROR`.
+const ACCESS_DENIED: u16 = 1045;
 /// What marks a folder of a rebuild, in the place of a repository's id.
 const REBUILD: &str = "rebuild";
 
@@ -128,14 +132,13 @@ fn attempt(
     outcome: &mut RebuildOutcome,
 ) -> Result<(), PhysicalError> {
     run.progress.set_phase(Phase::Preflight);
-    let place = Place::look(&options.datadir)?;
-    if place.is_filled(REBUILD, REBUILD)? {
+    let ready = look(options)?;
+    if ready.is_filled()? {
         run.events
             .note("an earlier rebuild had put its files in place".to_owned());
-        outcome.aside = place.tidy(run.dir.id().as_str())?;
-        return begin(options, &place, run, outcome);
+        outcome.aside = ready.place.tidy(run.dir.id().as_str())?;
+        return begin(options, &ready.place, run, outcome);
     }
-    let ready = look(options)?;
     let plan = ready.plan(options, run.dir.id().as_str());
     run.events.emit(Event::RunStarted {
         run: run.dir.id().clone(),
@@ -145,8 +148,16 @@ fn attempt(
         plan: serde_json::to_value(&plan).unwrap_or_default(),
     });
     // The tool at the other end cannot go on where an earlier one was.
-    let restart = Building::is_of(&plan.building, REBUILD, REBUILD)?;
-    let mut building = Building::begin(&plan.building, REBUILD, REBUILD, restart)?;
+    let label = ready.label();
+    if Building::is_prepared(&plan.building, REBUILD, &label)? {
+        let building = Building::begin(&plan.building, REBUILD, &label, false)?;
+        run.events
+            .note("an earlier rebuild had prepared its files".to_owned());
+        outcome.aside = ready.place.fill(building, run.dir.id().as_str())?;
+        return begin(options, &ready.place, run, outcome);
+    }
+    let restart = Building::is_of(&plan.building, REBUILD, &label)?;
+    let mut building = Building::begin(&plan.building, REBUILD, &label, restart)?;
     run.progress.set_phase(Phase::Data);
     let begun = Instant::now();
     let about = ready.receive(options, &building, run, outcome)?;
@@ -154,7 +165,7 @@ fn attempt(
     run.progress.set_phase(Phase::Prepare);
     let begun = Instant::now();
     building.reach(Step::Preparing)?;
-    prepare(&ready.tool, building.path(), options.memory, &run.cancel)?;
+    prepare(&ready.tool, &building, options.memory, &run.cancel)?;
     if let Some(position) = &about.galera {
         write_place(building.path(), position)?;
     }
@@ -186,7 +197,9 @@ fn look(options: &RebuildOptions) -> Result<Ready, PhysicalError> {
         .map_err(PhysicalError::server("connecting to the donor"))?;
     let server = Server::look(&mut conn)?;
     let place = Place::look(&options.datadir)?;
-    let mut against = place.objections(options.replace)?;
+    let label = Ready::label_of(&server);
+    let is_filled = place.is_filled(REBUILD, &label)?;
+    let mut against = place.objections(options.replace || is_filled)?;
     let kind = ToolKind::of(server.info.vendor);
     let tool = match find(&Host::Local, kind, options.tool.as_deref()) {
         Ok(tool) => {
@@ -216,6 +229,21 @@ fn look(options: &RebuildOptions) -> Result<Ready, PhysicalError> {
 }
 
 impl Ready {
+    /// What marks a folder of a rebuild from this donor, in the place of a backup's label.
+    fn label(&self) -> String {
+        Self::label_of(&self.server)
+    }
+
+    fn label_of(server: &Server) -> String {
+        let facts = &server.facts;
+        format!("{}:{}{}", facts.hostname, facts.port, facts.datadir)
+    }
+
+    /// Whether an earlier rebuild was ended right after it had put its files in place.
+    fn is_filled(&self) -> Result<bool, PhysicalError> {
+        self.place.is_filled(REBUILD, &self.label())
+    }
+
     fn plan(&self, options: &RebuildOptions, run: &str) -> RebuildPlan {
         let host = options.donor.host.as_ref().unwrap_or(&Host::Local);
         RebuildPlan {
@@ -246,15 +274,15 @@ impl Ready {
         let receiver = Receiver::bind(&listen)?;
         let address = receiver.address().map(|address| address.to_string());
         let request = SendRequest::new(
-            &options.donor,
+            (&options.donor, &self.server.facts),
             address.unwrap_or(listen),
             receiver.secret(),
             options.streams,
         );
-        let mut agent = Agent::start(host, &options.program, &request)?;
         let old = options.delta.then(|| self.place.path());
-        let old = old.filter(|old| old.exists());
-        let files = receiver.receive(building.path(), old, run, || agent.is_alive())?;
+        let old = Old::look(old.filter(|old| old.exists()), &run.cancel)?;
+        let mut agent = Agent::start(host, &options.program, &request)?;
+        let files = receiver.receive(building.path(), &old, run, || agent.is_alive())?;
         let (bytes, same, sent, blocked) = agent.finish()?;
         (outcome.bytes, outcome.same, outcome.sent) = (bytes, same, sent);
         outcome.blocked_seconds = blocked;
@@ -310,13 +338,29 @@ fn start(
         return Err(failed("could not be started", last_line(&output.stderr)));
     }
     let Some(check) = check else { return Ok(()) };
+    let (begun, mut told) = (Instant::now(), false);
     let mut seen = Instant::now();
     loop {
         let last = match look_at(check) {
             Ok(true) => return Ok(()),
             Ok(false) => "it is not in step yet".to_owned(),
+            // The accounts are the donor's now.
+            Err(error) if error.server_code() == Some(ACCESS_DENIED) => {
+                return Err(failed(
+                    "answers, and refuses this account",
+                    error.to_string(),
+                ));
+            }
             Err(error) => refloat_host::chain(&error),
         };
+        if !told && begun.elapsed() > TELL {
+            run.events
+                .note(format!("the rebuilt server is waited for: {last}"));
+            told = true;
+        }
+        if begun.elapsed() > START {
+            return Err(failed("is not ready", last));
+        }
         if let Some(reason) = run.cancel.reason() {
             return Err(PhysicalError::Cancelled(reason));
         }

@@ -147,7 +147,7 @@ fn attempt(
         run.progress.set_phase(Phase::Prepare);
         let begun = Instant::now();
         building.reach(Step::Preparing)?;
-        prepare::prepare(&ready.tool, building.path(), options.memory, &run.cancel)?;
+        prepare::prepare(&ready.tool, &building, options.memory, &run.cancel)?;
         ready.place.own(building.path())?;
         building.reach(Step::Prepared)?;
         outcome.prepare_seconds = begun.elapsed().as_secs_f64();

@@ -8,6 +8,7 @@ use refloat_run::{Refusal, Run};
 use refloat_wire::{ConnectOptions, Secret as Password};
 use serde::{Deserialize, Serialize};
 
+use crate::about::ServerFacts;
 use crate::donor::{Donor, DonorOptions};
 use crate::error::PhysicalError;
 use crate::transfer::{Received, Secret, Sender, Sent};
@@ -33,6 +34,8 @@ pub struct SendRequest {
     secret: String,
     /// Number of connections.
     streams: u16,
+    /// The server, as it was seen from there.
+    server: ServerFacts,
 }
 
 /// What the program at the donor's end says at its end.
@@ -64,7 +67,7 @@ pub enum SendAnswer {
 impl SendRequest {
     /// Asks for the files of this server.
     pub(crate) fn new(
-        donor: &DonorOptions,
+        (donor, server): (&DonorOptions, &ServerFacts),
         address: String,
         secret: &Secret,
         streams: u16,
@@ -89,6 +92,7 @@ impl SendRequest {
             address,
             secret: secret.to_hex(),
             streams,
+            server: server.clone(),
         }
     }
 
@@ -143,6 +147,16 @@ fn attempt(
     let (donor, against) = Donor::look(&request.donor())?;
     if !against.is_empty() {
         return Err(PhysicalError::Refused(against));
+    }
+    let (here, there) = (&donor.server.facts, &request.server);
+    if (&here.hostname, here.port, &here.datadir) != (&there.hostname, there.port, &there.datadir) {
+        return Err(PhysicalError::refused(
+            Refusal::new(format!(
+                "the donor is {}:{} as seen from its machine, and {}:{} from the other one",
+                here.hostname, here.port, there.hostname, there.port
+            ))
+            .hint("Name the server by an address that is the same on both machines."),
+        ));
     }
     let secret = Secret::from_hex(&request.secret).ok_or_else(|| {
         PhysicalError::refused(Refusal::new("the secret of the transfer is damaged"))

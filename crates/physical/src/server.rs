@@ -132,8 +132,35 @@ pub fn volume(host: &Host, folder: &str) -> Result<Volume, PhysicalError> {
     })
 }
 
-/// Whether the server runs on this machine, as far as it can be seen: its process works in its data
-/// directory.
-pub fn runs_here(server: &Server) -> bool {
-    datadir::server_in(&Host::Local, &server.datadir()).is_ok_and(|pid| pid.is_some())
+/// Why the server that was asked is not the one whose files lie on this machine. `None`: it is, as
+/// far as can be seen. Every machine may have a server in the same directory.
+pub fn elsewhere(host: &Host, server: &Server) -> Result<Option<String>, PhysicalError> {
+    let folder = server.datadir();
+    let Some(pid) = datadir::server_in(host, &folder)? else {
+        let folder = folder.display();
+        return Ok(Some(format!(
+            "no server works in {folder} on {}",
+            host.name()
+        )));
+    };
+    let output = host.run("uname -n")?;
+    let name = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if name != server.facts.hostname {
+        return Ok(Some(format!(
+            "the server runs on {}, and {} is {name}",
+            server.facts.hostname,
+            host.name()
+        )));
+    }
+    let file = server.variable("pid_file").unwrap_or_default();
+    let file = folder.join(file);
+    let written = host.read(&file).ok().flatten();
+    let written = written.and_then(|text| text.trim().parse::<u32>().ok());
+    if let Some(own) = written.filter(|own| *own != pid) {
+        return Ok(Some(format!(
+            "the server is process {own}, and another one, process {pid}, works in {}",
+            folder.display()
+        )));
+    }
+    Ok(None)
 }

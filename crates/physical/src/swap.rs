@@ -34,6 +34,8 @@ pub struct Place {
     /// It is a mount point, or its parent cannot be written to.
     is_fixed: bool,
     owner: Option<(u32, u32)>,
+    /// Its permissions.
+    mode: u32,
 }
 
 impl Place {
@@ -53,6 +55,7 @@ impl Place {
                     is_empty: true,
                     is_fixed: false,
                     owner: account(),
+                    mode: FOLDER_MODE,
                 });
             }
             Err(error) => return Err(PhysicalError::file(path, "finding the directory")(error)),
@@ -71,12 +74,15 @@ impl Place {
             let parent = real.parent().unwrap_or(Path::new("/"));
             let is_mount = real.parent().is_none() || fs::metadata(parent)?.dev() != own.dev();
             let writable = rustix::fs::access(parent, rustix::fs::Access::WRITE_OK).is_ok();
+            // A directory that was just made, or mounted, is root's; a server's is not.
+            let owner = Some((own.uid(), own.gid())).filter(|(uid, _)| *uid != 0);
             Ok(Self {
                 path: real.clone(),
                 exists: true,
                 is_empty,
                 is_fixed: is_mount || !writable,
-                owner: Some((own.uid(), own.gid())),
+                owner: owner.or_else(account),
+                mode: own.mode() & 0o777,
             })
         };
         look().map_err(PhysicalError::file(path, "looking at the directory"))
@@ -93,7 +99,7 @@ impl Place {
             return self.path.join(format!("{INSIDE}new"));
         }
         let mut name = self.path.as_os_str().to_owned();
-        name.push(".refloat-new");
+        name.push(".refloat-building");
         PathBuf::from(name)
     }
 
@@ -120,7 +126,9 @@ impl Place {
                 .hint("Stop it first."),
             );
         }
-        if !self.is_empty && !replace {
+        // Its own files, if an earlier run was ended while it put them in place.
+        let is_ours = self.is_fixed && Building::is_filling(&self.building())?;
+        if !self.is_empty && !replace && !is_ours {
             against.push(
                 Refusal::new(format!("{} is not empty", self.path.display())).hint(
                     "With --replace the backup takes its place; what is there now is kept beside it.",
@@ -134,9 +142,18 @@ impl Place {
     pub fn own(&self, folder: &Path) -> Result<(), PhysicalError> {
         let is_root = rustix::process::geteuid().is_root();
         let owner = self.owner.filter(|_| is_root);
+        if !self.is_empty {
+            self.keep_certificates(folder)?;
+        }
+        let top = folder.to_owned();
         let mut folders = vec![folder.to_owned()];
         while let Some(folder) = folders.pop() {
-            adopt(&folder, owner, FOLDER_MODE).map_err(PhysicalError::file(
+            let mode = if folder == top {
+                self.mode
+            } else {
+                FOLDER_MODE
+            };
+            adopt(&folder, owner, mode).map_err(PhysicalError::file(
                 &folder,
                 "giving it to the server's account",
             ))?;
@@ -161,6 +178,21 @@ impl Place {
         Ok(())
     }
 
+    /// Certificates and keys of the server lie in many data directories, and are in no backup.
+    fn keep_certificates(&self, folder: &Path) -> Result<(), PhysicalError> {
+        let wanted = |name: &str| Path::new(name).extension().is_some_and(|end| end == "pem");
+        let all = names(&self.path, wanted)
+            .map_err(PhysicalError::file(&self.path, "listing the directory"))?;
+        for name in all {
+            let (from, to) = (self.path.join(&name), folder.join(&name));
+            if from.is_file() && !to.exists() {
+                fs::copy(&from, &to)
+                    .map_err(PhysicalError::file(&from, "keeping a certificate"))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Puts the prepared files in place. Called again after it was interrupted, it goes on.
     /// Returns where the old data lie.
     pub fn fill(
@@ -171,6 +203,15 @@ impl Place {
         // Whoever started it meanwhile would lose what they write.
         if let Some(refusal) = self.objections(true)?.pop() {
             return Err(PhysicalError::refused(refusal));
+        }
+        if self.is_empty && building.step() < Step::Filling && !Self::look(&self.path)?.is_empty {
+            return Err(PhysicalError::refused(
+                Refusal::new(format!(
+                    "something has been put into {} meanwhile",
+                    self.path.display()
+                ))
+                .hint("Look what it is: with --replace it is kept beside the restored data."),
+            ));
         }
         if self.is_fixed {
             return self.move_files(&mut building, run);
@@ -189,7 +230,7 @@ impl Place {
 
     /// Whether a restore of this backup has put its files in place, and was ended right then.
     pub fn is_filled(&self, repository: &str, label: &str) -> Result<bool, PhysicalError> {
-        Ok(!self.is_fixed && Building::is_of(&self.path, repository, label)?)
+        Ok(!self.is_fixed && Building::is_prepared(&self.path, repository, label)?)
     }
 
     /// After the exchange: keeps the old data, which lie where the new ones were made, and removes
@@ -199,11 +240,9 @@ impl Place {
         let old = self.building();
         let mut aside = None;
         if old.exists() {
-            if Self::look(&old)?.is_empty {
-                // It may have a `lost+found` that nobody needs.
-                fs::remove_dir_all(&old)
-                    .map_err(PhysicalError::file(&old, "removing the empty directory"))?;
-            } else {
+            // It may have an empty `lost+found`. Whatever else is in it is kept.
+            let _ = fs::remove_dir(old.join(LOST_FOUND));
+            if fs::remove_dir(&old).is_err() {
                 let name = datadir::aside_of(&self.path, run);
                 fs::rename(&old, &name)
                     .map_err(PhysicalError::file(&old, "keeping the old data"))?;
@@ -332,14 +371,51 @@ mod tests {
         fs::create_dir(&data).unwrap();
         fs::write(data.join("ibdata1"), "old").unwrap();
         let place = Place::look(&data).unwrap();
-        let building = Building::begin(&place.building(), "r", "l", false).unwrap();
+        let mut building = Building::begin(&place.building(), "r", "l", false).unwrap();
+        let error = Building::begin(&place.building(), "r", "l", false).unwrap_err();
+        assert!(error.to_string().contains("another run works"), "{error}");
+        fs::write(building.path().join("ibdata1"), "new").unwrap();
+        building.reach(Step::Prepared).unwrap();
         assert!(!place.is_filled("r", "l").unwrap());
         exchange(building.path(), &data).unwrap();
+        drop(building);
         let place = Place::look(&data).unwrap();
         assert!(place.is_filled("r", "l").unwrap());
         assert!(!place.is_filled("r", "another").unwrap());
         let aside = place.tidy("r1").unwrap().unwrap();
         assert!(aside.join("ibdata1").exists() && !data.join(STATE).exists());
+    }
+
+    #[test]
+    fn what_a_server_has_used_is_no_restore_any_more() {
+        let above = tempfile::tempdir().unwrap();
+        let data = above.path().join("data");
+        let place = Place::look(&data).unwrap();
+        let mut building = Building::begin(&data, "r", "l", false).unwrap();
+        building.reach(Step::Prepared).unwrap();
+        drop(building);
+        assert!(place.is_filled("r", "l").unwrap());
+        // Long after the state was written.
+        let file = File::create(data.join("ibdata1")).unwrap();
+        let later = std::time::SystemTime::now() + std::time::Duration::from_secs(60);
+        file.set_modified(later).unwrap();
+        assert!(!place.is_filled("r", "l").unwrap());
+        let error = Building::begin(&data, "r", "l", true).unwrap_err();
+        assert!(error.to_string().contains("not of a restore"), "{error}");
+        assert!(data.join("ibdata1").exists());
+    }
+
+    #[test]
+    fn what_came_meanwhile_is_not_written_over() {
+        let above = tempfile::tempdir().unwrap();
+        let data = above.path().join("data");
+        fs::create_dir(&data).unwrap();
+        let place = Place::look(&data).unwrap();
+        let building = Building::begin(&place.building(), "r", "l", false).unwrap();
+        fs::write(data.join("ibdata1"), "somebody's").unwrap();
+        let error = place.fill(building, "r1").unwrap_err();
+        assert!(error.to_string().contains("meanwhile"), "{error}");
+        assert!(data.join("ibdata1").exists());
     }
 
     #[test]
@@ -379,6 +455,7 @@ mod tests {
         fs::create_dir(&aside).unwrap();
         fs::rename(data.join("old"), aside.join("old")).unwrap();
         fs::rename(building.path().join("a"), data.join("a")).unwrap();
+        drop(building);
         place.fill(begin(), "r1").unwrap();
         assert!(data.join("a").exists() && data.join("b").exists());
         assert!(aside.join("old").exists() && data.join(LOST_FOUND).exists());

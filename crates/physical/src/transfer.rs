@@ -15,7 +15,7 @@ mod receive;
 mod send;
 
 pub use channel::{ChannelError, Secret};
-pub use receive::{Received, Receiver};
+pub use receive::{Old, Received, Receiver};
 pub use send::{Sender, Sent};
 
 use std::time::Duration;

@@ -20,10 +20,10 @@ use crate::exit::ProgramError;
 pub struct RepoArgs {
     /// Where the backups lie
     ///
-    /// A folder of this machine (/PATH), one of another machine (ssh://USER@HOST/PATH, by SFTP), or
-    /// a bucket (s3://BUCKET/PREFIX, azure://CONTAINER/PREFIX, gs://BUCKET/PREFIX), whose keys,
-    /// endpoint and region come from the variables that the services' own tools read, such as
-    /// AWS_ACCESS_KEY_ID and AWS_ENDPOINT_URL.
+    /// A folder of this machine (`/PATH`), one of another machine (`ssh://USER@HOST/PATH`, by
+    /// SFTP), or a bucket (`s3://BUCKET/PREFIX`, `azure://CONTAINER/PREFIX`, `gs://BUCKET/PREFIX`),
+    /// whose keys, endpoint and region come from the variables that the services' own tools read,
+    /// such as `AWS_ACCESS_KEY_ID` and `AWS_ENDPOINT_URL`.
     #[arg(long, value_name = "URL")]
     pub repo: String,
 

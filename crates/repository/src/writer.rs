@@ -229,9 +229,15 @@ impl BackupWriter {
             list: blocks,
         };
         self.look_for_packs(&manifest)?;
-        self.shared.repository.publish(&manifest)?;
-        // From here on nothing is taken back.
-        self.shared.state().own.clear();
+        // From here on nothing is taken back: a manifest may be there even if writing it has
+        // failed, when the connection was lost at the wrong moment. What nobody needs is swept
+        // later.
+        let own = std::mem::take(&mut self.shared.state().own);
+        let published = self.shared.repository.publish(&manifest);
+        if matches!(published, Err(RepositoryError::LabelTaken { .. })) {
+            self.shared.state().own = own;
+        }
+        published?;
         Ok(manifest)
     }
 

@@ -11,7 +11,9 @@ use crate::Compression;
 #[derive(Debug, thiserror::Error)]
 pub enum InputError {
     /// The source's bytes are not those that were written.
-    #[error("{name}: its checksum is not the one that was written down: it was changed or damaged")]
+    #[error(
+        "{name}: its checksum differs from the one that was recorded: it was changed or damaged"
+    )]
     Checksum {
         /// Path as given, or `standard input`.
         name: String,

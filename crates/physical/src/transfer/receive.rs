@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use refloat_repository::BLOCK;
-use refloat_run::Run;
+use refloat_run::{Cancel, Run};
 use serde::{Deserialize, Serialize};
 
 use super::PATIENCE;
@@ -40,6 +40,28 @@ pub struct Receiver {
     secret: Secret,
 }
 
+/// What was there before.
+#[derive(Default)]
+pub struct Old {
+    folder: Option<PathBuf>,
+    /// Hashes of the blocks of its files.
+    known: Vec<(String, Vec<u8>)>,
+}
+
+impl Old {
+    /// Reads the files of a data directory. That takes a while, so nobody should wait for it yet.
+    pub fn look(folder: Option<&Path>, cancel: &Cancel) -> Result<Self, PhysicalError> {
+        let known = folder.map_or_else(|| Ok(Vec::new()), |folder| hashes(folder, cancel))?;
+        if let Some(reason) = cancel.reason() {
+            return Err(PhysicalError::Cancelled(reason));
+        }
+        Ok(Self {
+            folder: folder.map(Path::to_path_buf),
+            known,
+        })
+    }
+}
+
 /// Where one of the connections is.
 #[derive(Default)]
 struct Stream {
@@ -54,8 +76,9 @@ struct Shared<'r> {
     secret: &'r Secret,
     folder: &'r Path,
     incoming: PathBuf,
-    old: Option<&'r Path>,
-    known: Vec<(String, Vec<u8>)>,
+    old: &'r Old,
+    /// Frames that are being handled: that may take long, and is no silence.
+    busy: AtomicU64,
     streams: Mutex<Vec<Arc<Mutex<Stream>>>>,
     over: AtomicBool,
     result: Mutex<Option<Result<Received, PhysicalError>>>,
@@ -99,19 +122,18 @@ impl Receiver {
         &self.secret
     }
 
-    /// Receives files into a folder. Blocks that `old` has at the same place, a data directory, are
-    /// taken from there. `is_alive` says whether there will be a sender.
+    /// Receives files into a folder. Blocks that `old` has at the same place are taken from there.
+    /// `is_alive` says whether there will be a sender.
     pub fn receive(
         &self,
         folder: &Path,
-        old: Option<&Path>,
+        old: &Old,
         run: &Run,
         mut is_alive: impl FnMut() -> Result<(), PhysicalError>,
     ) -> Result<Received, PhysicalError> {
         let incoming = folder.join(INCOMING);
         fs::create_dir_all(&incoming)
             .map_err(PhysicalError::file(&incoming, "making the folder"))?;
-        let known = old.map_or_else(|| Ok(Vec::new()), hashes)?;
         let bytes = Arc::new(AtomicU64::new(0));
         run.progress.set_source(None, Arc::clone(&bytes));
         let shared = Shared {
@@ -119,7 +141,7 @@ impl Receiver {
             folder,
             incoming,
             old,
-            known,
+            busy: AtomicU64::new(0),
             streams: Mutex::default(),
             over: AtomicBool::new(false),
             result: Mutex::default(),
@@ -135,7 +157,9 @@ impl Receiver {
                     shared.end(Err(PhysicalError::Cancelled(reason)));
                 } else if let Err(error) = is_alive() {
                     shared.end(Err(error));
-                } else if lock(&shared.heard).elapsed() > PATIENCE {
+                } else if shared.busy.load(Ordering::Relaxed) == 0
+                    && lock(&shared.heard).elapsed() > PATIENCE
+                {
                     shared.end(Err(PhysicalError::Transfer {
                         peer: "the sender".to_owned(),
                         source: ChannelError::Failed(format!(
@@ -227,7 +251,10 @@ impl Shared<'_> {
             if state.generation != generation {
                 return;
             }
+            self.busy.fetch_add(1, Ordering::Relaxed);
             let done = self.take(&frame, number, &mut state, &mut taker);
+            *lock(&self.heard) = Instant::now();
+            self.busy.fetch_sub(1, Ordering::Relaxed);
             let mut answer = Vec::new();
             match &done {
                 Ok(_) => {
@@ -264,7 +291,7 @@ impl Shared<'_> {
         if !asks {
             return Ok(());
         }
-        for (path, hashes) in &self.known {
+        for (path, hashes) in &self.old.known {
             let most = (FRAME_MAX / 2) / SHORT * SHORT;
             for (number, part) in hashes.chunks(most).enumerate() {
                 let known = Frame::Known {
@@ -385,8 +412,8 @@ impl<'s> Taker<'s> {
 
     /// Takes a block from the older file.
     fn same(&mut self, place: &Place, path: &str) -> Result<(), PhysicalError> {
-        let old = self.shared.old.unwrap_or(self.shared.folder);
-        let old = old.join(confined(path)?);
+        let folder = self.shared.old.folder.as_deref();
+        let old = folder.unwrap_or(self.shared.folder).join(confined(path)?);
         self.block.resize(place.length as usize, 0);
         let read =
             File::open(&old).and_then(|file| file.read_exact_at(&mut self.block, place.begins));
@@ -415,7 +442,7 @@ impl<'s> Taker<'s> {
 }
 
 /// The hashes of the blocks of all files that a backup may have.
-fn hashes(old: &Path) -> Result<Vec<(String, Vec<u8>)>, PhysicalError> {
+fn hashes(old: &Path, cancel: &Cancel) -> Result<Vec<(String, Vec<u8>)>, PhysicalError> {
     let mut paths = Vec::new();
     let mut folders = vec![PathBuf::new()];
     while let Some(folder) = folders.pop() {
@@ -445,6 +472,9 @@ fn hashes(old: &Path) -> Result<Vec<(String, Vec<u8>)>, PhysicalError> {
             scope.spawn(|| {
                 let mut block = vec![0; BLOCK];
                 while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
+                    if cancel.is_cancelled() {
+                        return;
+                    }
                     // A file that cannot be read is one that the sender has to send.
                     if let Ok(hashes) = hashes_of(&old.join(path), &mut block) {
                         lock(&found).push((path.clone(), hashes));

@@ -152,7 +152,13 @@ fn files_arrive_whole_however_often_connections_are_lost() {
         let (address, cuts) = cutting(receiver.address().unwrap().to_string(), after);
         let got = std::thread::scope(|scope| {
             let sender = scope.spawn(|| send(&address, receiver.secret(), &files));
-            let got = receiver.receive(folder.path(), None, &run(state.path()), || Ok(()));
+            let got =
+                receiver.receive(
+                    folder.path(),
+                    &Old::default(),
+                    &run(state.path()),
+                    || Ok(()),
+                );
             let sent = sender.join().unwrap().unwrap();
             assert!(sent.same == 0 && sent.bytes > 20 << 20, "{sent:?}");
             got.unwrap()
@@ -180,8 +186,8 @@ fn what_the_receiver_has_is_not_sent() {
     let address = receiver.address().unwrap().to_string();
     std::thread::scope(|scope| {
         let sender = scope.spawn(|| send(&address, receiver.secret(), &files));
-        let old = Some(old.path());
-        let got = receiver.receive(folder.path(), old, &run(state.path()), || Ok(()));
+        let old = Old::look(Some(old.path()), &Cancel::new()).unwrap();
+        let got = receiver.receive(folder.path(), &old, &run(state.path()), || Ok(()));
         got.unwrap();
         let sent = sender.join().unwrap().unwrap();
         assert!(sent.framed < 2 * BLOCK as u64, "{sent:?}");
@@ -206,7 +212,12 @@ fn a_stranger_sends_nothing_and_holds_up_nobody() {
             send(&address, receiver.secret(), &files).unwrap();
             refloat_host::chain(&error)
         });
-        let got = receiver.receive(folder.path(), None, &run(state.path()), || Ok(()));
+        let got = receiver.receive(
+            folder.path(),
+            &Old::default(),
+            &run(state.path()),
+            || Ok(()),
+        );
         got.unwrap();
         let error = sender.join().unwrap();
         assert!(
@@ -229,7 +240,12 @@ fn both_ends_say_why_it_ended() {
             let sender = Sender::connect(&address, receiver.secret(), 2, &Cancel::new()).unwrap();
             sender.give_up("its disk is on fire");
         });
-        let got = receiver.receive(folder.path(), None, &run(state.path()), || Ok(()));
+        let got = receiver.receive(
+            folder.path(),
+            &Old::default(),
+            &run(state.path()),
+            || Ok(()),
+        );
         refloat_host::chain(&got.unwrap_err())
     });
     assert!(error.contains("its disk is on fire"), "{error}");
@@ -240,7 +256,12 @@ fn both_ends_say_why_it_ended() {
     let address = receiver.address().unwrap().to_string();
     let (there, here) = std::thread::scope(|scope| {
         let sender = scope.spawn(|| send(&address, receiver.secret(), &files()));
-        let got = receiver.receive(folder.path(), None, &run(state.path()), || Ok(()));
+        let got = receiver.receive(
+            folder.path(),
+            &Old::default(),
+            &run(state.path()),
+            || Ok(()),
+        );
         (
             refloat_host::chain(&sender.join().unwrap().unwrap_err()),
             refloat_host::chain(&got.unwrap_err()),

@@ -11,7 +11,7 @@ use crate::common::{KINDS, Place, TABLES};
 #[test]
 fn a_server_comes_back_as_it_was() {
     for kind in KINDS {
-        let mut place = Place::new(kind);
+        let mut place = Place::with(&servers::quick(kind).option("log_bin", "binlog"));
         place.sql(TABLES);
         let expected = place.snapshot();
         let repository = Some(&place.repository);
@@ -21,6 +21,7 @@ fn a_server_comes_back_as_it_was() {
         assert!(first.added > 0 && first.added < first.bytes, "{first:?}");
         let about = first.about.unwrap();
         assert!(about.lsn.end >= about.lsn.checkpoint && about.lsn.checkpoint > 0);
+        assert!(about.binlog.unwrap().file.starts_with("binlog."));
         assert!(
             about
                 .server

@@ -123,8 +123,8 @@ pub fn run(args: &BackupArgs, context: &Context) -> anyhow::Result<Exit> {
     let (repository, is_new) = args.repo.open_or_init(context)?;
     let (watch, run) = Watch::begin("backup", args.output.show(), context)?;
     if is_new {
-        run.events.note(format!(
-            "{} held nothing: it is a new repository",
+        run.events.warn(format!(
+            "{} held nothing: it is a new repository, and the backup has to be copied whole",
             repository.storage().url()
         ));
     }

@@ -117,9 +117,10 @@ pub struct VerifyArgs {
 
 /// Remove old backups, and blocks that no backup needs
 ///
-/// A backup stays if it is among the newest --keep, or younger than --keep-for. Backups share
-/// blocks, and every backup is whole, so any of them may go. Blocks that no backup needs are
-/// removed once they are a day old: younger ones may belong to a backup that is being made.
+/// A backup stays if it is among the newest --keep of its server, or younger than --keep-for.
+/// Backups share blocks, and every backup is whole, so any of them may go. Blocks that no backup
+/// needs are removed once they are a day old: younger ones may belong to a backup that is being
+/// made.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES:
@@ -130,7 +131,7 @@ pub struct PruneArgs {
     #[command(flatten)]
     repo: RepoArgs,
 
-    /// Keep this many of the newest backups
+    /// Keep this many of the newest backups of each server
     #[arg(long, value_name = "N", required_unless_present = "keep_for", value_parser = clap::value_parser!(u32).range(1..))]
     keep: Option<u32>,
 
@@ -249,10 +250,7 @@ fn check(args: &VerifyArgs, context: &Context) -> anyhow::Result<Exit> {
 
 fn prune(args: &PruneArgs, context: &Context) -> anyhow::Result<Exit> {
     let repository = args.repo.open(context)?;
-    let backups = repository.backups()?;
-    let newest = backups
-        .len()
-        .saturating_sub(args.keep.unwrap_or(0) as usize);
+    let backups = listed(&repository)?;
     let now = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |since| since.as_secs());
@@ -263,8 +261,14 @@ fn prune(args: &PruneArgs, context: &Context) -> anyhow::Result<Exit> {
     let gone: Vec<&str> = backups
         .iter()
         .enumerate()
-        .filter(|(at, backup)| *at < newest && !is_young(backup.began))
-        .map(|(_, backup)| backup.label.as_str())
+        .filter(|(at, backup)| {
+            let server = backup.server();
+            let newer = backups[at + 1..]
+                .iter()
+                .filter(|one| one.server() == server);
+            newer.count() >= args.keep.unwrap_or(0) as usize && !is_young(backup.manifest.began)
+        })
+        .map(|(_, backup)| backup.manifest.label.as_str())
         .collect();
     if gone.len() == backups.len() && !gone.is_empty() {
         return Err(ProgramError::new(

@@ -243,6 +243,12 @@ impl GaleraNode {
             match fresh.status() {
                 Status::Running | Status::Cut | Status::Busy => match self.ready_version() {
                     Ok(version) => return self.note_ready(version),
+                    Err(_)
+                        if files::errors_and_tail(&fresh.error_log(), log_start)
+                            .contains(GAVE_UP) =>
+                    {
+                        return Err(failed("it has given up its IST".to_owned()));
+                    }
                     Err(reason) => last = reason,
                 },
                 Status::Starting => {}
@@ -476,13 +482,25 @@ impl GaleraNode {
     }
 }
 
+/// What a node logs that will never be in sync: now and then Galera begins an IST beyond the
+/// position that the joiner expects. The next start succeeds.
+const GAVE_UP: &str = "Receiving IST failed, node restart required";
+
 /// Starts all nodes that are not running, at the same time. Where they must wait for each other,
 /// the donor sees to it.
 pub fn join(nodes: &[GaleraNode]) -> Result<()> {
     thread::scope(|scope| {
         let joiners: Vec<_> = nodes
             .iter()
-            .map(|node| scope.spawn(move || node.start()))
+            .map(|node| {
+                scope.spawn(move || match node.start() {
+                    Err(Error::Start { reason, .. }) if reason.contains("given up its IST") => {
+                        node.crash()?;
+                        node.start()
+                    }
+                    other => other,
+                })
+            })
             .collect();
         let ended: Vec<Result<()>> = joiners
             .into_iter()

@@ -1,21 +1,18 @@
 //! `refloat backup`: copies the files of a running server into a repository.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 
-use anyhow::Context as _;
 use clap::Args;
 use refloat_host::Host;
 use refloat_physical::DonorOptions;
 use refloat_physical::backup::{BackupOptions, backup, plan};
 use refloat_report::summary;
-use refloat_run::events::RunResult;
 
 use crate::commands::load::OutputArgs;
 use crate::connect::SourceArgs;
 use crate::context::Context;
-use crate::exit::{self, Exit};
-use crate::record::record;
+use crate::exit::Exit;
+use crate::record::{conclude, print_plan};
 use crate::repo::RepoArgs;
 use crate::sizes::parse_bytes;
 use crate::watch::Watch;
@@ -112,13 +109,7 @@ pub fn run(args: &BackupArgs, context: &Context) -> anyhow::Result<Exit> {
     if args.plan {
         let (url, repository) = args.repo.open_if_there(context)?;
         let plan = plan(&options, &url, repository.as_ref())?;
-        let text = if args.output.json {
-            serde_json::to_string_pretty(&plan).context("cannot write the plan")?
-        } else {
-            summary::backup_plan(&plan)
-        };
-        writeln!(std::io::stdout(), "{}", text.trim_end())?;
-        return Ok(Exit::Done);
+        return print_plan(&plan, &args.output, summary::backup_plan);
     }
     let (repository, is_new) = args.repo.open_or_init(context)?;
     let (watch, run) = Watch::begin("backup", args.output.show(), context)?;
@@ -132,17 +123,10 @@ pub fn run(args: &BackupArgs, context: &Context) -> anyhow::Result<Exit> {
         Ok(outcome) => (outcome, None),
         Err((error, outcome)) => (*outcome, Some(anyhow::Error::new(error))),
     };
-    let result = error.as_ref().map_or(RunResult::Done, exit::result_of);
-    watch.quiet();
-    let record_of = serde_json::to_value(&outcome).unwrap_or_default();
-    record(&run, outcome.seconds, record_of, result, error.as_ref());
-    watch.stop();
-    match &error {
-        Some(error) => {
-            exit::report(error, context);
-        }
-        None if !args.output.json => write!(std::io::stdout(), "{}", summary::backup(&outcome))?,
-        None => {}
-    }
-    Ok(exit::of_result(result))
+    conclude(
+        (watch, &run),
+        (&outcome, outcome.seconds, error.as_ref()),
+        (&args.output, context),
+        summary::backup,
+    )
 }

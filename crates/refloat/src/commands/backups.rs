@@ -7,13 +7,12 @@ use clap::{Args, Subcommand};
 use refloat_physical::{Listed, VerifyOutcome, label_of, listed, verify};
 use refloat_report::{human, summary};
 use refloat_repository::{Repository, sweep};
-use refloat_run::events::RunResult;
 
 use crate::commands::backup::threads;
 use crate::commands::load::OutputArgs;
 use crate::context::Context;
-use crate::exit::{self, Exit, ProgramError};
-use crate::record::record;
+use crate::exit::{Exit, ProgramError};
+use crate::record::conclude;
 use crate::repo::RepoArgs;
 use crate::sizes::parse_time;
 use crate::watch::Watch;
@@ -233,19 +232,12 @@ fn check(args: &VerifyArgs, context: &Context) -> anyhow::Result<Exit> {
         Ok(outcome) => (outcome, None),
         Err(error) => (VerifyOutcome::default(), Some(anyhow::Error::new(error))),
     };
-    let result = error.as_ref().map_or(RunResult::Done, exit::result_of);
-    watch.quiet();
-    let record_of = serde_json::to_value(&outcome).unwrap_or_default();
-    record(&run, outcome.seconds, record_of, result, error.as_ref());
-    watch.stop();
-    match &error {
-        Some(error) => {
-            exit::report(error, context);
-        }
-        None if !args.output.json => write!(std::io::stdout(), "{}", summary::verified(&outcome))?,
-        None => {}
-    }
-    Ok(exit::of_result(result))
+    conclude(
+        (watch, &run),
+        (&outcome, outcome.seconds, error.as_ref()),
+        (&args.output, context),
+        summary::verified,
+    )
 }
 
 fn prune(args: &PruneArgs, context: &Context) -> anyhow::Result<Exit> {

@@ -1,6 +1,5 @@
 //! `refloat rebuild`: makes a data directory of a running server's files.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
@@ -9,13 +8,12 @@ use refloat_host::Host;
 use refloat_physical::DonorOptions;
 use refloat_physical::rebuild::{RebuildOptions, plan, rebuild};
 use refloat_report::summary;
-use refloat_run::events::RunResult;
 
 use crate::commands::load::OutputArgs;
 use crate::connect::SourceArgs;
 use crate::context::Context;
-use crate::exit::{self, Exit};
-use crate::record::record;
+use crate::exit::Exit;
+use crate::record::{conclude, print_plan};
 use crate::sizes::parse_bytes;
 use crate::watch::Watch;
 
@@ -124,32 +122,19 @@ pub fn run(args: &RebuildArgs, context: &Context) -> anyhow::Result<Exit> {
     let options = args.options(context)?;
     if args.plan {
         let plan = plan(&options)?;
-        let text = if args.output.json {
-            serde_json::to_string_pretty(&plan).context("cannot write the plan")?
-        } else {
-            summary::rebuild_plan(&plan)
-        };
-        writeln!(std::io::stdout(), "{}", text.trim_end())?;
-        return Ok(Exit::Done);
+        return print_plan(&plan, &args.output, summary::rebuild_plan);
     }
     let (watch, run) = Watch::begin("rebuild", args.output.show(), context)?;
     let (outcome, error) = match rebuild(&options, &run) {
         Ok(outcome) => (outcome, None),
         Err((error, outcome)) => (*outcome, Some(anyhow::Error::new(error))),
     };
-    let result = error.as_ref().map_or(RunResult::Done, exit::result_of);
-    watch.quiet();
-    let record_of = serde_json::to_value(&outcome).unwrap_or_default();
-    record(&run, outcome.seconds, record_of, result, error.as_ref());
-    watch.stop();
-    match &error {
-        Some(error) => {
-            exit::report(error, context);
-        }
-        None if !args.output.json => write!(std::io::stdout(), "{}", summary::rebuild(&outcome))?,
-        None => {}
-    }
-    Ok(exit::of_result(result))
+    conclude(
+        (watch, &run),
+        (&outcome, outcome.seconds, error.as_ref()),
+        (&args.output, context),
+        summary::rebuild,
+    )
 }
 
 impl RebuildArgs {

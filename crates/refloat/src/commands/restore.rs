@@ -1,19 +1,16 @@
 //! `refloat restore`: makes a data directory of a backup.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 
-use anyhow::Context as _;
 use clap::Args;
 use refloat_physical::restore::{RestoreOptions, plan, restore};
 use refloat_report::summary;
-use refloat_run::events::RunResult;
 
 use crate::commands::backup::threads;
 use crate::commands::load::OutputArgs;
 use crate::context::Context;
-use crate::exit::{self, Exit};
-use crate::record::record;
+use crate::exit::Exit;
+use crate::record::{conclude, print_plan};
 use crate::repo::RepoArgs;
 use crate::sizes::parse_bytes;
 use crate::watch::Watch;
@@ -105,32 +102,17 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
     let repository = args.repo.open(context)?;
     if args.plan {
         let plan = plan(&options, &repository)?;
-        let text = if args.output.json {
-            serde_json::to_string_pretty(&plan).context("cannot write the plan")?
-        } else {
-            summary::restore_backup_plan(&plan)
-        };
-        writeln!(std::io::stdout(), "{}", text.trim_end())?;
-        return Ok(Exit::Done);
+        return print_plan(&plan, &args.output, summary::restore_backup_plan);
     }
     let (watch, run) = Watch::begin("restore", args.output.show(), context)?;
     let (outcome, error) = match restore(&options, &repository, &run) {
         Ok(outcome) => (outcome, None),
         Err((error, outcome)) => (*outcome, Some(anyhow::Error::new(error))),
     };
-    let result = error.as_ref().map_or(RunResult::Done, exit::result_of);
-    watch.quiet();
-    let record_of = serde_json::to_value(&outcome).unwrap_or_default();
-    record(&run, outcome.seconds, record_of, result, error.as_ref());
-    watch.stop();
-    match &error {
-        Some(error) => {
-            exit::report(error, context);
-        }
-        None if !args.output.json => {
-            write!(std::io::stdout(), "{}", summary::restore_backup(&outcome))?;
-        }
-        None => {}
-    }
-    Ok(exit::of_result(result))
+    conclude(
+        (watch, &run),
+        (&outcome, outcome.seconds, error.as_ref()),
+        (&args.output, context),
+        summary::restore_backup,
+    )
 }

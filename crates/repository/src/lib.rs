@@ -24,7 +24,7 @@ mod seal;
 mod sweep;
 mod writer;
 
-pub use block::{BLOCK, Hash};
+pub use block::{BLOCK, Hash, is_hole};
 pub use error::RepositoryError;
 pub use fetch::{Sink, fetch};
 pub use manifest::{Extent, FileEntry, Manifest, PackInfo};

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use refloat_repository::BLOCK;
+use refloat_repository::{BLOCK, is_hole};
 use refloat_run::Cancel;
 
 use super::channel::{Channel, ChannelError, Secret};
@@ -290,9 +290,7 @@ fn encode(
 ) -> Result<Option<Vec<u8>>, ChannelError> {
     let count = block.bytes.len() as u64;
     shared.bytes.fetch_add(count, Ordering::Relaxed);
-    let is_hole =
-        block.bytes.first() == Some(&0) && block.bytes[..block.bytes.len() - 1] == block.bytes[1..];
-    if block.bytes.is_empty() || is_hole {
+    if block.bytes.is_empty() || is_hole(&block.bytes) {
         return Ok(None);
     }
     let place = Place {

@@ -24,14 +24,7 @@ pub fn backup(outcome: &BackupOutcome) -> String {
         outcome.source, outcome.repository
     ));
     page.line("label", &outcome.label);
-    page.line(
-        "files",
-        &format!(
-            "{} in {}",
-            human::bytes(outcome.bytes),
-            human::counted(outcome.files, "file")
-        ),
-    );
+    files(&mut page, outcome.bytes, outcome.files);
     page.line(
         "added",
         &format!(
@@ -105,14 +98,7 @@ pub fn backup_shown(one: &Listed) -> String {
     page.heading(&format!("backup {}", manifest.label));
     page.line("begun", &moment(manifest.began));
     page.line("ended", &moment(manifest.ended));
-    page.line(
-        "files",
-        &format!(
-            "{} in {}",
-            human::bytes(manifest.bytes),
-            human::counted(manifest.files, "file")
-        ),
-    );
+    files(&mut page, manifest.bytes, manifest.files);
     page.line("added", &human::bytes(manifest.added));
     if let Some(about) = &one.about {
         let server = &about.server;
@@ -146,14 +132,7 @@ pub fn restore_backup(outcome: &RestoreOutcome) -> String {
         outcome.datadir.display()
     ));
     if outcome.files > 0 {
-        page.line(
-            "files",
-            &format!(
-                "{} in {}",
-                human::bytes(outcome.bytes),
-                human::counted(outcome.files, "file")
-            ),
-        );
+        files(&mut page, outcome.bytes, outcome.files);
         page.line("fetched", &human::bytes(outcome.fetched));
         page.line(
             "time",
@@ -220,14 +199,7 @@ pub fn rebuild(outcome: &RebuildOutcome) -> String {
         }
     ));
     if outcome.files > 0 {
-        page.line(
-            "files",
-            &format!(
-                "{} in {}",
-                human::bytes(outcome.bytes),
-                human::counted(outcome.files, "file")
-            ),
-        );
+        files(&mut page, outcome.bytes, outcome.files);
         let same = match outcome.same {
             0 => String::new(),
             same => format!("; {} were there already", human::bytes(same)),
@@ -289,6 +261,11 @@ pub fn verified(outcome: &VerifyOutcome) -> String {
     ));
     time(&mut page, outcome.bytes, outcome.seconds);
     page.text
+}
+
+fn files(page: &mut Page, bytes: u64, count: u64) {
+    let count = human::counted(count, "file");
+    page.line("files", &format!("{} in {count}", human::bytes(bytes)));
 }
 
 fn time(page: &mut Page, bytes: u64, seconds: f64) {

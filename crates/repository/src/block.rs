@@ -7,6 +7,9 @@ use crate::seal::{Key, Seal, TAG};
 /// Largest block, in bytes of the file. Blocks begin at multiples of it: 64 pages of InnoDB's
 /// default size, and at most a megabyte that is read for one page.
 pub const BLOCK: usize = 1 << 20;
+/// Most bytes that a block takes in a pack: zstd's bound for what does not compress, which is 1/256
+/// more, and the tag of its encryption.
+pub const STORED_MAX: usize = BLOCK + (BLOCK >> 8) + TAG;
 /// Level of compression where nothing is said: the fastest of zstd's standard levels.
 pub const LEVEL: i32 = 1;
 
@@ -117,8 +120,8 @@ impl Decoder {
 
 #[cfg(test)]
 mod tests {
-    use super::{Decoder, Encoder, Hash, LEVEL, is_hole};
-    use crate::seal::Key;
+    use super::{BLOCK, Decoder, Encoder, Hash, LEVEL, STORED_MAX, is_hole};
+    use crate::seal::{Key, TAG};
 
     #[test]
     fn blocks_come_back_and_damage_is_seen() {
@@ -155,6 +158,11 @@ mod tests {
                 decode(&stored[..at], bytes.len(), hash).unwrap_err();
             }
         }
+    }
+
+    #[test]
+    fn no_block_takes_more_than_its_bound() {
+        assert!(STORED_MAX >= zstd::zstd_safe::compress_bound(BLOCK) + TAG);
     }
 
     #[test]

@@ -74,6 +74,14 @@ pub enum RepositoryError {
         /// The label.
         label: String,
     },
+    /// Blocks that a backup shares with an earlier one are being removed.
+    #[error("{url}: {pack} is being removed, although the backup has blocks in it")]
+    Swept {
+        /// The storage.
+        url: String,
+        /// The object.
+        pack: String,
+    },
     /// Compressing failed.
     #[error("compressing a block failed: {0}")]
     Compress(#[source] std::io::Error),

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::block::Hash;
+use crate::block::{BLOCK, Hash, STORED_MAX};
+use crate::pack::is_id;
 
 /// A pack that a backup has blocks in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,7 +86,8 @@ impl FileEntry {
                 let last = extent.at.checked_add(u64::from(extent.stored));
                 last.is_some_and(|last| last <= pack.size)
             });
-            if extent.begins < end || !within || extent.length as usize > crate::BLOCK {
+            let small = extent.length as usize <= BLOCK && extent.stored as usize <= STORED_MAX;
+            if extent.begins < end || !within || !small {
                 return Err(format!("file {:?} has an impossible block", self.path));
             }
             end = extent
@@ -121,4 +123,21 @@ pub struct Manifest {
     pub list_bytes: u64,
     /// Blocks of that list.
     pub list: Vec<Extent>,
+}
+
+impl Manifest {
+    /// Checks what would otherwise be believed: names of objects, and sizes that memory is taken
+    /// for.
+    ///
+    /// # Errors
+    /// What is wrong, as words.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        if let Some(pack) = self.packs.iter().find(|pack| !is_id(&pack.id)) {
+            return Err(format!("{:?} is the id of no pack", pack.id));
+        }
+        if self.list_bytes > self.list.len() as u64 * BLOCK as u64 {
+            return Err("its list of files has too few blocks".to_owned());
+        }
+        Ok(())
+    }
 }

@@ -194,6 +194,7 @@ impl Repository {
         if manifest.label != label {
             return Err(damaged("it is that of another backup"));
         }
+        manifest.check().map_err(|detail| damaged(&detail))?;
         Ok(manifest)
     }
 

@@ -15,6 +15,7 @@ use crate::manifest::{Extent, FileEntry, Manifest, PackInfo};
 use crate::pack::{PREFIX, PackWriter, name_of, new_id};
 use crate::repository::Repository;
 use crate::seal::Key;
+use crate::sweep::doomed;
 
 /// Blocks that wait for each thread.
 const WAITING: usize = 4;
@@ -105,8 +106,14 @@ impl BackupWriter {
         }
         let known = Known::default();
         let mut state = State::default();
+        let doomed = doomed(repository.storage())?;
         for parent in parents {
-            let files = repository.files(parent)?;
+            let mut files = repository.files(parent)?;
+            for file in &mut files {
+                let stays = |pack: &PackInfo| !doomed.contains(&name_of(&pack.id));
+                file.extents
+                    .retain(|extent| parent.packs.get(extent.pack as usize).is_some_and(stays));
+            }
             known.add_files(&files, state.packs.len() as u32);
             state.packs.extend(parent.packs.iter().cloned());
         }
@@ -233,12 +240,33 @@ impl BackupWriter {
         // failed, when the connection was lost at the wrong moment. What nobody needs is swept
         // later.
         let own = std::mem::take(&mut self.shared.state().own);
-        let published = self.shared.repository.publish(&manifest);
-        if matches!(published, Err(RepositoryError::LabelTaken { .. })) {
-            self.shared.state().own = own;
+        match self.shared.repository.publish(&manifest) {
+            Err(error @ RepositoryError::LabelTaken { .. }) => {
+                self.shared.state().own = own;
+                return Err(error);
+            }
+            published => published?,
         }
-        published?;
+        // A sweep that looked for manifests before this one was there has said first what it
+        // removes, and has perhaps removed it already.
+        if let Err(error) = self.is_spared(&manifest) {
+            self.shared.repository.forget(&manifest.label)?;
+            self.shared.state().own = own;
+            return Err(error);
+        }
         Ok(manifest)
+    }
+
+    /// Whether no sweep removes packs of a backup whose manifest is there.
+    fn is_spared(&self, manifest: &Manifest) -> Result<(), RepositoryError> {
+        let storage = self.shared.repository.storage();
+        let doomed = doomed(storage)?;
+        let mut names = manifest.packs.iter().map(|pack| name_of(&pack.id));
+        if let Some(name) = names.find(|name| doomed.contains(name)) {
+            let url = storage.url().to_owned();
+            return Err(RepositoryError::Swept { url, pack: name });
+        }
+        self.look_for_packs(manifest)
     }
 
     /// Waits for all blocks to be written.

@@ -2,6 +2,8 @@
 //! shared.
 
 use std::collections::BTreeMap;
+use std::io::Read;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,7 +12,9 @@ use refloat_repository::{
     BLOCK, BackupWriter, FileEntry, Key, Manifest, Repository, RepositoryError, Sink, fetch, sweep,
 };
 use refloat_run::Cancel;
-use refloat_store::storage::{LocalFolder, Storage};
+use refloat_store::storage::{
+    Existing, LocalFolder, Object, Storage, StorageError, Upload, write_whole,
+};
 
 type Files = BTreeMap<String, Vec<u8>>;
 
@@ -317,4 +321,134 @@ fn only_what_no_backup_needs_is_swept() {
     let left = packs();
     sweep(&repository, Duration::ZERO).unwrap_err();
     assert_eq!(packs(), left);
+}
+
+/// A sweep and a backup that shares the blocks of a backup which was just forgotten: whichever comes
+/// second sees the other one.
+#[test]
+fn a_backup_and_a_sweep_at_the_same_time_see_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let repository = Repository::init(storage(folder.path()), None).unwrap();
+    let files = Files::from([("a".to_owned(), noise(BLOCK, 1))]);
+    let first = back_up(&repository, "first", &[], &files).unwrap();
+    let objects = |prefix: &str| repository.storage().list(prefix).unwrap();
+    let packs = objects("packs/");
+    let names: Vec<&str> = packs.iter().map(|pack| pack.name.as_str()).collect();
+    let names = names.join("\n");
+    let mark = "sweeps/006900000000000000000000000000ff";
+    let marks = || {
+        let storage = &**repository.storage();
+        write_whole(storage, mark, names.as_bytes(), Existing::Keep).unwrap();
+    };
+
+    // The sweep has looked for backups before this one is there.
+    let parents = std::slice::from_ref(&first);
+    let writer = BackupWriter::begin(&repository, "second", parents, 1).unwrap();
+    let id = writer.file();
+    writer.put(id, 0, noise(BLOCK, 1)).unwrap();
+    marks();
+    let list = vec![(id, "a".to_owned(), BLOCK as u64)];
+    let error = writer.finish(list, BTreeMap::new()).unwrap_err();
+    assert!(matches!(error, RepositoryError::Swept { .. }), "{error}");
+    assert_eq!(repository.labels().unwrap(), ["first"]);
+    assert_eq!(objects("packs/"), packs);
+
+    // A backup that begins after the sweep shares nothing that is removed.
+    back_up(&repository, "third", parents, &files).unwrap();
+    assert!(objects("packs/").len() > packs.len());
+    for pack in &packs {
+        repository.storage().delete(&pack.name).unwrap();
+    }
+    assert!(restored(&repository, "third").unwrap() == files);
+
+    // A backup is complete just as the sweep has looked for backups. What is left of the other
+    // sweep is removed.
+    let manifest = folder.path().join("backups/third.json");
+    let text = std::fs::read(&manifest).unwrap();
+    repository.forget("third").unwrap();
+    repository.forget("first").unwrap();
+    let meanwhile = Meanwhile {
+        folder: LocalFolder::new(folder.path()),
+        happens: Box::new(move || {
+            // A folder goes with its last object.
+            std::fs::create_dir_all(manifest.parent().unwrap()).unwrap();
+            std::fs::write(&manifest, &text).unwrap();
+        }),
+    };
+    let other = Repository::open(Arc::new(meanwhile), None).unwrap();
+    assert_eq!(sweep(&other, Duration::ZERO).unwrap(), 0);
+    assert!(restored(&repository, "third").unwrap() == files);
+    assert_eq!(objects("sweeps/"), []);
+}
+
+/// A folder where something happens whenever a sweep says what it removes.
+struct Meanwhile {
+    folder: LocalFolder,
+    happens: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Storage for Meanwhile {
+    fn url(&self) -> &str {
+        self.folder.url()
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<Object>, StorageError> {
+        self.folder.list(prefix)
+    }
+
+    fn size(&self, name: &str) -> Result<u64, StorageError> {
+        self.folder.size(name)
+    }
+
+    fn read(&self, name: &str, range: Range<u64>) -> Result<Box<dyn Read + Send>, StorageError> {
+        self.folder.read(name, range)
+    }
+
+    fn create(&self, name: &str, existing: Existing) -> Result<Box<dyn Upload>, StorageError> {
+        if name.starts_with("sweeps/") {
+            (self.happens)();
+        }
+        self.folder.create(name, existing)
+    }
+
+    fn delete(&self, name: &str) -> Result<(), StorageError> {
+        self.folder.delete(name)
+    }
+
+    fn sweep(&self) -> Result<u64, StorageError> {
+        self.folder.sweep()
+    }
+
+    fn transfers(&self) -> usize {
+        self.folder.transfers()
+    }
+}
+
+/// Whoever writes to a repository can make its manifests say anything, if it is not encrypted.
+#[test]
+fn a_manifest_is_not_believed() {
+    let folder = tempfile::tempdir().unwrap();
+    let repository = Repository::init(storage(folder.path()), None).unwrap();
+    let files = Files::from([("a".to_owned(), noise(1000, 1))]);
+    let manifest = back_up(&repository, "one", &[], &files).unwrap();
+    let path = folder.path().join("backups/one.json");
+    let tries = |manifest: &Manifest, says: &str| {
+        let json = serde_json::to_string(manifest).unwrap();
+        let sum = blake3::hash(json.as_bytes()).to_hex();
+        std::fs::write(&path, format!("{json}\n{sum}\n")).unwrap();
+        let error = restored(&repository, "one").unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    };
+    for id in ["../../etc", "ä", ""] {
+        let mut other = manifest.clone();
+        other.packs[0].id = id.to_owned();
+        tries(&other, "is the id of no pack");
+    }
+    let mut large = manifest.clone();
+    large.list_bytes = 1 << 50;
+    tries(&large, "too few blocks");
+    let mut stored = manifest.clone();
+    stored.packs[0].size = u64::MAX;
+    stored.list[0].stored = u32::MAX;
+    tries(&stored, "impossible block");
 }

@@ -55,6 +55,10 @@ pub fn of_repository(error: &RepositoryError) -> (Exit, Vec<String>) {
             Exit::ProofFailed,
             "Restore another backup; `refloat backups verify` says which can be read.",
         ),
+        RepositoryError::Swept { .. } => (
+            Exit::Failed,
+            "Blocks that were shared were pruned meanwhile. Make the backup again.",
+        ),
         RepositoryError::Key { .. } => (Exit::Usage, "See --key-file."),
         RepositoryError::NoBackup { .. } => {
             (Exit::Failed, "`refloat backups list` shows what is there.")

@@ -23,6 +23,9 @@ pub(crate) const SSH_OPTIONS: [&str; 4] = [
     "-oServerAliveInterval=5",
     "-oServerAliveCountMax=2",
 ];
+/// The same for a program that works for hours: a minute without the network is not its end. Of an
+/// option that is given twice, `ssh` takes the first one.
+const PATIENT: [&str; 2] = ["-oServerAliveInterval=15", "-oServerAliveCountMax=4"];
 /// What messages call the option files that a server reads by itself.
 const OPTION_FILES: &str = "the option files";
 /// Exit status that says that there is no such file; `cat` does not use it.
@@ -206,6 +209,16 @@ impl Host {
     /// A command that runs a script there, with its name in messages. Standard input and output are
     /// the script's, so data can stream through them.
     pub fn shell(&self, script: &str) -> (&'static str, Command) {
+        self.shell_with(&[], script)
+    }
+
+    /// Like [`Self::shell`], for a program that works for hours: up to a minute without the network
+    /// does not end it.
+    pub fn long_shell(&self, script: &str) -> Command {
+        self.shell_with(&PATIENT, script).1
+    }
+
+    fn shell_with(&self, options: &[&str], script: &str) -> (&'static str, Command) {
         match self {
             Self::Local => {
                 let mut command = Command::new("sh");
@@ -215,7 +228,7 @@ impl Host {
             Self::Ssh(name) => {
                 let mut command = Command::new("ssh");
                 // The account on the other side may have any shell.
-                command.args(SSH_OPTIONS).args([
+                command.args(options).args(SSH_OPTIONS).args([
                     "--",
                     name,
                     &format!("exec sh -c {}", Self::word(script)),
@@ -257,6 +270,19 @@ pub fn listening(table: &str) -> impl Iterator<Item = u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ssh_waits_a_minute_for_what_works_for_hours() {
+        let host = Host::Ssh("db1".to_owned());
+        let place = |command: &Command, option: &str| {
+            let mut words = command.get_args();
+            words.position(|word| word.to_string_lossy().contains(option))
+        };
+        let (short, long) = (host.shell("true").1, host.long_shell("true"));
+        assert_eq!(place(&short, "Interval=15"), None);
+        assert!(place(&long, "Interval=15") < place(&long, "Interval=5"));
+        assert!(place(&long, "CountMax=4") < place(&long, "CountMax=2"));
+    }
 
     #[test]
     fn ports_at_which_something_listens_are_seen() {

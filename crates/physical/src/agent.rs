@@ -55,7 +55,7 @@ impl Agent {
             "PATH=$PATH:/usr/local/bin; exec {} serve-host",
             Host::word(&program.to_string_lossy())
         );
-        let (_, mut command) = host.shell(&script);
+        let mut command = host.long_shell(&script);
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

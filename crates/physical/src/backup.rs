@@ -8,6 +8,7 @@ use refloat_run::{Event, Refusal, Run};
 use serde::Serialize;
 
 use crate::about::About;
+use crate::apart;
 use crate::donor::{Donor, DonorOptions};
 use crate::error::PhysicalError;
 use crate::list::{LATEST, listed};
@@ -232,6 +233,14 @@ impl Ready {
             warnings: {
                 let mut warnings = self.donor.tool.warnings();
                 warnings.extend(self.warning.clone());
+                let outside = &self.donor.server.tables_outside;
+                if let Some(one) = outside.first() {
+                    let refusal = apart::tables(outside.len(), one);
+                    warnings.push(format!(
+                        "{}. A restore needs --all-in-datadir.",
+                        refusal.reason
+                    ));
+                }
                 warnings
             },
         }

@@ -47,6 +47,14 @@ pub enum PhysicalError {
         /// What it said last.
         reason: String,
     },
+    /// The files are in place, and the server that is to work on them does not.
+    #[error("the files are in place, and the new server {what}: {reason}")]
+    Start {
+        /// What it did not do.
+        what: &'static str,
+        /// What was seen last.
+        reason: String,
+    },
     /// The stream of the tool is damaged or ended early.
     #[error("the stream of {tool}: {source}")]
     Stream {

@@ -69,6 +69,8 @@ pub struct RestoreOutcome {
     pub fetch_seconds: f64,
     /// Seconds in which the tool applied the redo log.
     pub prepare_seconds: f64,
+    /// Whether the server was started.
+    pub started: bool,
     /// Wall time.
     pub seconds: f64,
 }

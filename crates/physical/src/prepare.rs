@@ -10,6 +10,7 @@ use crate::about::About;
 use crate::error::PhysicalError;
 use crate::find::find;
 use crate::folder::Building;
+use crate::option_file::objection;
 use crate::producer::{Input, Producer};
 use crate::tool::{Tool, text};
 
@@ -60,6 +61,7 @@ pub fn prepare(
     let options = folder.join("backup-my.cnf");
     // Option files of the machine are those of its server, which may be of another kind.
     let options = if options.exists() {
+        is_its_own(&options)?;
         format!("--defaults-file={}", word(&options))
     } else {
         "--no-defaults".to_owned()
@@ -91,6 +93,18 @@ pub fn prepare(
         tool: tool.kind.program().to_owned(),
         reason: "its checkpoints do not say that the redo log is applied".to_owned(),
     })
+}
+
+/// Whether the option file says only what the tool that made the backup has written.
+fn is_its_own(path: &Path) -> Result<(), PhysicalError> {
+    let text = fs::read(path).map_err(PhysicalError::file(path, "reading it"))?;
+    match objection(&String::from_utf8_lossy(&text)) {
+        None => Ok(()),
+        Some(line) => Err(PhysicalError::refused(
+            Refusal::new(format!("{} says {line:?}, which no tool writes", path.display()))
+                .hint("Somebody has changed the backup: look who can write to the repository, and restore another one."),
+        )),
+    }
 }
 
 /// Half of the memory that is free here.

@@ -270,7 +270,7 @@ impl Producer {
             what: "could not be started".to_owned(),
             reason: reason.to_string(),
         };
-        let (_, mut command) = host.shell(script);
+        let mut command = host.long_shell(script);
         let mut child = command
             .stdin(match input {
                 Input::Text(_) => Stdio::piped(),

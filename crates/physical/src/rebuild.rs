@@ -4,16 +4,17 @@
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use refloat_host::{Host, datadir, last_line};
+use refloat_host::Host;
 use refloat_run::progress::Phase;
-use refloat_run::{Event, Refusal, Run};
+use refloat_run::{Event, Run};
 use refloat_wire::{ConnectOptions, Connection, Target};
 use serde::Serialize;
 
 use crate::about::{About, GaleraPosition};
 use crate::agent::Agent;
+use crate::apart;
 use crate::donor::DonorOptions;
 use crate::error::PhysicalError;
 use crate::find::find;
@@ -23,19 +24,10 @@ use crate::prepare::prepare;
 use crate::serve::SendRequest;
 use crate::server::Server;
 use crate::swap::Place;
+use crate::target::{TargetOptions, start};
 use crate::tool::{Tool, ToolKind};
 use crate::transfer::{Old, Receiver};
 
-/// How long a start command may take: systemd's own units wait for as long as a node joins.
-const START: Duration = Duration::from_secs(3600);
-/// How often the new server is asked.
-const POLL: Duration = Duration::from_millis(500);
-/// How long the process of the new server may be missing before it counts as ended.
-const GONE: Duration = Duration::from_secs(20);
-/// After this time it is told what is waited for.
-const TELL: Duration = Duration::from_secs(10);
-/// `ER_ACCESS_DENIED_ERROR`.
-const ACCESS_DENIED: u16 = 1045;
 /// What marks a folder of a rebuild, in the place of a repository's id.
 const REBUILD: &str = "rebuild";
 
@@ -47,24 +39,12 @@ pub struct RebuildOptions {
     /// This program on the donor's machine.
     pub program: PathBuf,
     /// The data directory, on this machine.
-    pub datadir: PathBuf,
-    /// Whether what the data directory holds may be set aside.
-    pub replace: bool,
-    /// Whether blocks that the data directory holds already are taken from there.
-    pub delta: bool,
+    pub target: TargetOptions,
     /// The address to listen at, with a port or 0; `None`: that of the network by which the donor
     /// is reached, and any port.
     pub listen: Option<String>,
     /// Number of TCP connections.
     pub streams: u16,
-    /// The tool's program here; `None`: as it is found.
-    pub tool: Option<PathBuf>,
-    /// Bytes of memory for applying the redo log; `None`: half of what is free.
-    pub memory: Option<u64>,
-    /// A command that starts the server here; `None`: it is not started.
-    pub start: Option<String>,
-    /// The new server, to ask whether it answers; `None`: it is not asked.
-    pub check: Option<ConnectOptions>,
 }
 
 /// What a rebuild would do.
@@ -115,7 +95,7 @@ pub fn rebuild(
     let mut outcome = RebuildOutcome {
         run: run.dir.id().to_string(),
         donor: options.donor.source.describe(),
-        datadir: options.datadir.clone(),
+        datadir: options.target.datadir.clone(),
         ..RebuildOutcome::default()
     };
     let result = attempt(options, run, &mut outcome);
@@ -137,7 +117,7 @@ fn attempt(
         run.events
             .note("an earlier rebuild had put its files in place".to_owned());
         outcome.aside = ready.place.tidy(run.dir.id().as_str())?;
-        return begin(options, &ready.place, run, outcome);
+        return start(&options.target, &ready.place, run, &mut outcome.started);
     }
     let plan = ready.plan(options, run.dir.id().as_str());
     run.events.emit(Event::RunStarted {
@@ -154,7 +134,7 @@ fn attempt(
         run.events
             .note("an earlier rebuild had prepared its files".to_owned());
         outcome.aside = ready.place.fill(building, run.dir.id().as_str())?;
-        return begin(options, &ready.place, run, outcome);
+        return start(&options.target, &ready.place, run, &mut outcome.started);
     }
     let restart = Building::is_of(&plan.building, REBUILD, &label)?;
     let mut building = Building::begin(&plan.building, REBUILD, &label, restart)?;
@@ -165,7 +145,8 @@ fn attempt(
     run.progress.set_phase(Phase::Prepare);
     let begun = Instant::now();
     building.reach(Step::Preparing)?;
-    prepare(&ready.tool, &building, options.memory, &run.cancel)?;
+    apart::remove_links(building.path())?;
+    prepare(&ready.tool, &building, options.target.memory, &run.cancel)?;
     if let Some(position) = &about.galera {
         write_place(building.path(), position)?;
     }
@@ -174,34 +155,24 @@ fn attempt(
     outcome.prepare_seconds = begun.elapsed().as_secs_f64();
     outcome.about = Some(about);
     outcome.aside = ready.place.fill(building, run.dir.id().as_str())?;
-    begin(options, &ready.place, run, outcome)
-}
-
-/// Starts the rebuilt server, if that is asked for.
-fn begin(
-    options: &RebuildOptions,
-    place: &Place,
-    run: &Run,
-    outcome: &mut RebuildOutcome,
-) -> Result<(), PhysicalError> {
-    if let Some(command) = &options.start {
-        start(command, place.path(), options.check.as_ref(), run)?;
-        outcome.started = true;
-    }
-    run.progress.set_phase(Phase::Done);
-    Ok(())
+    start(&options.target, &ready.place, run, &mut outcome.started)
 }
 
 fn look(options: &RebuildOptions) -> Result<Ready, PhysicalError> {
     let mut conn = Connection::connect(&options.donor.source)
         .map_err(PhysicalError::server("connecting to the donor"))?;
     let server = Server::look(&mut conn)?;
-    let place = Place::look(&options.datadir)?;
+    let place = Place::look(&options.target.datadir)?;
     let label = Ready::label_of(&server);
     let is_filled = place.is_filled(REBUILD, &label)?;
-    let mut against = place.objections(options.replace || is_filled)?;
+    let mut against = place.objections(options.target.replace || is_filled)?;
+    against.extend(options.target.objections(&server.facts, place.path()));
+    let outside = &server.tables_outside;
+    if let Some(one) = outside.first().filter(|_| !options.target.all_in_datadir) {
+        against.push(apart::tables(outside.len(), one));
+    }
     let kind = ToolKind::of(server.info.vendor);
-    let tool = match find(&Host::Local, kind, options.tool.as_deref()) {
+    let tool = match find(&Host::Local, kind, options.target.tool.as_deref()) {
         Ok(tool) => {
             against.extend(tool.objections(&server.info));
             Some(tool)
@@ -212,12 +183,6 @@ fn look(options: &RebuildOptions) -> Result<Ready, PhysicalError> {
         }
         Err(error) => return Err(error),
     };
-    if options.check.is_some() && options.start.is_none() {
-        against.push(
-            Refusal::new("the new server is to be asked, and nothing starts it")
-                .hint("Give --start COMMAND as well."),
-        );
-    }
     match tool {
         Some(tool) if against.is_empty() => Ok(Ready {
             server,
@@ -279,7 +244,7 @@ impl Ready {
             receiver.secret(),
             options.streams,
         );
-        let old = options.delta.then(|| self.place.path());
+        let old = options.target.delta.then(|| self.place.path());
         let old = Old::look(old.filter(|old| old.exists()), &run.cancel)?;
         let mut agent = Agent::start(host, &options.program, &request)?;
         let files = receiver.receive(building.path(), &old, run, || agent.is_alive())?;
@@ -319,69 +284,4 @@ fn write_place(folder: &Path, position: &GaleraPosition) -> Result<(), PhysicalE
         position.uuid, position.seqno
     );
     fs::write(&path, text).map_err(PhysicalError::file(&path, "writing it"))
-}
-
-/// Starts the server, and waits until it answers, and as a node until it is in step.
-fn start(
-    command: &str,
-    folder: &Path,
-    check: Option<&ConnectOptions>,
-    run: &Run,
-) -> Result<(), PhysicalError> {
-    let failed = |what: &str, reason: String| PhysicalError::Tool {
-        tool: "the rebuilt server".to_owned(),
-        what: what.to_owned(),
-        reason,
-    };
-    let output = Host::Local.run_apart(command, START)?;
-    if !output.status.success() {
-        return Err(failed("could not be started", last_line(&output.stderr)));
-    }
-    let Some(check) = check else { return Ok(()) };
-    let (begun, mut told) = (Instant::now(), false);
-    let mut seen = Instant::now();
-    loop {
-        let last = match look_at(check) {
-            Ok(true) => return Ok(()),
-            Ok(false) => "it is not in step yet".to_owned(),
-            // The accounts are the donor's now.
-            Err(error) if error.server_code() == Some(ACCESS_DENIED) => {
-                return Err(failed(
-                    "answers, and refuses this account",
-                    error.to_string(),
-                ));
-            }
-            Err(error) => refloat_host::chain(&error),
-        };
-        if !told && begun.elapsed() > TELL {
-            run.events
-                .note(format!("the rebuilt server is waited for: {last}"));
-            told = true;
-        }
-        if begun.elapsed() > START {
-            return Err(failed("is not ready", last));
-        }
-        if let Some(reason) = run.cancel.reason() {
-            return Err(PhysicalError::Cancelled(reason));
-        }
-        if datadir::server_in(&Host::Local, folder)?.is_some() {
-            seen = Instant::now();
-        } else if seen.elapsed() > GONE {
-            return Err(failed("has ended, or was not started", last));
-        }
-        run.cancel.sleep(POLL);
-    }
-}
-
-/// Whether a server answers, and is in step if it is a node.
-fn look_at(check: &ConnectOptions) -> Result<bool, refloat_wire::Error> {
-    let mut conn = Connection::connect(check)?;
-    let state = conn.query("SHOW GLOBAL STATUS LIKE 'wsrep_local_state_comment'")?;
-    let state = state.str(0, 1).unwrap_or_default();
-    Ok(state.is_empty() || state == "Synced" || state == "Disconnected" && !is_node(&mut conn)?)
-}
-
-fn is_node(conn: &mut Connection) -> Result<bool, refloat_wire::Error> {
-    let on = conn.query_value("SELECT @@GLOBAL.wsrep_on")?;
-    Ok(on.as_deref() == Some("1"))
 }

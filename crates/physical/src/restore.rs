@@ -12,12 +12,14 @@ use refloat_run::{Event, Refusal, Run};
 use serde::Serialize;
 
 use crate::about::About;
+use crate::apart;
 use crate::error::PhysicalError;
 use crate::folder::{Building, Step};
 use crate::list::label_of;
 use crate::outcome::RestoreOutcome;
 use crate::prepare;
 use crate::swap::Place;
+use crate::target::{TargetOptions, start};
 use crate::tool::Tool;
 
 /// What is to be restored, where to and how.
@@ -26,19 +28,11 @@ pub struct RestoreOptions {
     /// Label of the backup, or [`LATEST`](crate::LATEST).
     pub label: String,
     /// The data directory.
-    pub datadir: PathBuf,
-    /// Whether what the data directory holds may be set aside.
-    pub replace: bool,
-    /// Whether blocks that the data directory holds already are taken from there.
-    pub delta: bool,
+    pub target: TargetOptions,
     /// Whether an unfinished restore of something else is removed.
     pub restart: bool,
-    /// The tool's program; `None`: as it is found here.
-    pub tool: Option<PathBuf>,
     /// Threads that fetch, decrypt and decompress.
     pub threads: usize,
-    /// Bytes of memory for applying the redo log; `None`: half of what is free.
-    pub memory: Option<u64>,
 }
 
 /// What a restore would do.
@@ -67,6 +61,7 @@ pub struct RestorePlan {
 /// All that is known when a restore can begin.
 struct Ready {
     manifest: Manifest,
+    files: Vec<FileEntry>,
     about: About,
     tool: Tool,
     place: Place,
@@ -99,7 +94,7 @@ pub fn restore(
         run: run.dir.id().to_string(),
         repository: repository.storage().url().to_owned(),
         label: options.label.clone(),
-        datadir: options.datadir.clone(),
+        datadir: options.target.datadir.clone(),
         ..RestoreOutcome::default()
     };
     let result = attempt(options, repository, run, &mut outcome);
@@ -147,14 +142,14 @@ fn attempt(
         run.progress.set_phase(Phase::Prepare);
         let begun = Instant::now();
         building.reach(Step::Preparing)?;
-        prepare::prepare(&ready.tool, &building, options.memory, &run.cancel)?;
+        apart::remove_links(building.path())?;
+        prepare::prepare(&ready.tool, &building, options.target.memory, &run.cancel)?;
         ready.place.own(building.path())?;
         building.reach(Step::Prepared)?;
         outcome.prepare_seconds = begun.elapsed().as_secs_f64();
     }
     outcome.aside = ready.place.fill(building, run.dir.id().as_str())?;
-    run.progress.set_phase(Phase::Done);
-    Ok(())
+    start(&options.target, &ready.place, run, &mut outcome.started)
 }
 
 /// If an earlier restore of this backup was ended right after it had put the files in place,
@@ -166,7 +161,7 @@ fn complete(
     outcome: &mut RestoreOutcome,
 ) -> Result<bool, PhysicalError> {
     let manifest = label_of(repository, &options.label)?;
-    let place = Place::look(&options.datadir)?;
+    let place = Place::look(&options.target.datadir)?;
     if !place.is_filled(repository.id(), &manifest.label)? {
         return Ok(false);
     }
@@ -176,6 +171,7 @@ fn complete(
     ));
     outcome.label = manifest.label;
     outcome.aside = place.tidy(run.dir.id().as_str())?;
+    start(&options.target, &place, run, &mut outcome.started)?;
     Ok(true)
 }
 
@@ -186,9 +182,15 @@ fn look(options: &RestoreOptions, repository: &Repository) -> Result<Ready, Phys
         label: manifest.label.clone(),
         source,
     })?;
-    let place = Place::look(&options.datadir)?;
-    let mut against = place.objections(options.replace)?;
-    let tool = match prepare::tool_for(&about, options.tool.as_deref()) {
+    let place = Place::look(&options.target.datadir)?;
+    let mut against = place.objections(options.target.replace)?;
+    against.extend(options.target.objections(&about.server, place.path()));
+    let files = repository.files(&manifest)?;
+    let mut links = files.iter().filter(|file| apart::is_link(&file.path));
+    if let Some(one) = links.next().filter(|_| !options.target.all_in_datadir) {
+        against.push(apart::tables(1 + links.count(), &one.path));
+    }
+    let tool = match prepare::tool_for(&about, options.target.tool.as_deref()) {
         Ok(tool) => Some(tool),
         Err(PhysicalError::Refused(more)) => {
             against.extend(more);
@@ -220,6 +222,7 @@ fn look(options: &RestoreOptions, repository: &Repository) -> Result<Ready, Phys
     match tool {
         Some(tool) if against.is_empty() => Ok(Ready {
             manifest,
+            files,
             about,
             tool,
             place,
@@ -251,14 +254,14 @@ impl Ready {
         run: &Run,
         building: &mut Building,
     ) -> Result<u64, PhysicalError> {
-        let entries = repository.files(&self.manifest)?;
+        let entries = &self.files;
         building.reach(Step::Fetching)?;
-        building.keep_only(&entries)?;
-        building.make(&entries)?;
-        let old = options.delta.then(|| self.place.path());
+        building.keep_only(entries)?;
+        building.make(entries)?;
+        let old = options.target.delta.then(|| self.place.path());
         let left = building.missing(
             repository,
-            &entries,
+            entries,
             old.filter(|old| old.exists()),
             options.threads,
             &run.cancel,

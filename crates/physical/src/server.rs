@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use refloat_host::Host;
-use refloat_host::datadir;
-use refloat_wire::{Connection, ServerInfo};
+use refloat_host::{Host, datadir, last_line};
+use refloat_run::Refusal;
+use refloat_wire::{Connection, ServerInfo, Vendor};
 
 use crate::about::ServerFacts;
 use crate::error::PhysicalError;
@@ -36,6 +36,8 @@ pub struct Server {
     pub is_replica: bool,
     /// `@@log_bin`.
     pub has_binlog: bool,
+    /// Tables that lie outside of its data directory, as `database/table`.
+    pub tables_outside: Vec<String>,
     /// Variables as the server shows them, by name.
     variables: BTreeMap<String, String>,
 }
@@ -61,6 +63,15 @@ impl Server {
         };
         // Without the privilege for it, the preflight names that.
         let is_replica = conn.query(replicas).is_ok_and(|answer| !answer.is_empty());
+        // MySQL's backup tools handle their own; without PROCESS, the preflight names that.
+        let outside = "SELECT NAME FROM information_schema.INNODB_SYS_TABLESPACES WHERE FILENAME LIKE '/%' AND NAME LIKE '%/%' ORDER BY NAME";
+        let tables_outside = match info.vendor {
+            Vendor::MariaDb => conn.query(outside).ok(),
+            Vendor::MySql => None,
+        };
+        let tables_outside = tables_outside
+            .map(|rows| rows.texts(0).map(str::to_owned).collect())
+            .unwrap_or_default();
         let of = |name: &str| variables.get(name).cloned();
         let settings = SETTINGS
             .iter()
@@ -84,6 +95,7 @@ impl Server {
             is_node: is_on("wsrep_on") && provider,
             is_replica,
             has_binlog: is_on("log_bin"),
+            tables_outside,
             info,
             variables,
         })
@@ -119,6 +131,16 @@ pub fn volume(host: &Host, folder: &str) -> Result<Volume, PhysicalError> {
         "cd -- {word} || exit 1; find -L . -type f \\( -name '*.ibd' -o -name 'ibdata*' -o -name 'undo*' -o -name '*.MA[DI]' -o -name '*.MY[DI]' -o -name '*.frm' \\) -printf '%s %f\\n' 2>/dev/null | awk '{{ bytes += $1; if ($2 ~ /[.]ibd$/) spaces++ }} END {{ printf \"%.0f %d\\n\", bytes, spaces }}'; ulimit -Hn"
     );
     let output = host.run(&script)?;
+    if !output.status.success() {
+        return Err(PhysicalError::refused(
+            Refusal::new(format!(
+                "{folder} cannot be read on {}: {}",
+                host.name(),
+                last_line(&output.stderr)
+            ))
+            .hint("The account that makes the backup must be root, or the server's own."),
+        ));
+    }
     let said = String::from_utf8_lossy(&output.stdout);
     let mut words = said.split_ascii_whitespace();
     let mut number = || {
@@ -163,4 +185,21 @@ pub fn elsewhere(host: &Host, server: &Server) -> Result<Option<String>, Physica
         )));
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_cannot_be_read_is_not_an_empty_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().to_str().unwrap();
+        std::fs::write(folder.path().join("a.ibd"), [0; 77]).unwrap();
+        let found = volume(&Host::Local, path).unwrap();
+        assert_eq!((found.bytes, found.tablespaces), (77, 1));
+        assert!(found.open_files > 0);
+        let error = volume(&Host::Local, &format!("{path}/none")).unwrap_err();
+        assert!(error.to_string().contains("cannot be read"), "{error}");
+    }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use refloat_host::{Host, datadir};
 use refloat_run::Refusal;
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{AtFlags, CWD, RenameFlags, StatxAttributes, StatxFlags, renameat_with, statx};
 
 use crate::error::PhysicalError;
 use crate::folder::{Building, STATE, Step};
@@ -72,7 +72,9 @@ impl Place {
                 is_empty &= name == LOST_FOUND || name.starts_with(INSIDE);
             }
             let parent = real.parent().unwrap_or(Path::new("/"));
-            let is_mount = real.parent().is_none() || fs::metadata(parent)?.dev() != own.dev();
+            let is_mount = real.parent().is_none()
+                || fs::metadata(parent)?.dev() != own.dev()
+                || is_mount_root(&real)?;
             let writable = rustix::fs::access(parent, rustix::fs::Access::WRITE_OK).is_ok();
             // A directory that was just made, or mounted, is root's; a server's is not.
             let owner = Some((own.uid(), own.gid())).filter(|(uid, _)| *uid != 0);
@@ -290,6 +292,14 @@ impl Place {
             .map_err(failed("removing the folder in which they were made"))?;
         Ok(aside)
     }
+}
+
+/// Whether a directory is a mount point, even one of the file system that its parent is on (`mount
+/// --bind`). Kernels before 5.8 do not say.
+fn is_mount_root(path: &Path) -> io::Result<bool> {
+    let found = statx(CWD, path, AtFlags::empty(), StatxFlags::TYPE)?;
+    let attributes = found.stx_attributes & found.stx_attributes_mask;
+    Ok(attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 
 /// The wanted names in a folder.

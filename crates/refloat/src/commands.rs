@@ -7,6 +7,7 @@ pub mod backups;
 pub mod cluster;
 pub mod completions;
 pub mod copy;
+pub mod datadir;
 pub mod dump;
 pub mod inspect;
 pub mod load;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use refloat_physical::backup::{BackupOptions, backup};
 use refloat_physical::restore::{RestoreOptions, restore};
-use refloat_physical::{BackupOutcome, DonorOptions, PhysicalError, RestoreOutcome};
+use refloat_physical::{BackupOutcome, DonorOptions, PhysicalError, RestoreOutcome, TargetOptions};
 use refloat_repository::Repository;
 use refloat_run::{Cancel, Events, Progress, Run, RunDir};
 use refloat_sandbox::{Ephemeral, ServerKind};
@@ -77,13 +77,14 @@ impl Place {
     pub fn restoring(&self, label: &str) -> RestoreOptions {
         RestoreOptions {
             label: label.to_owned(),
-            datadir: self.server.datadir(),
-            replace: true,
-            delta: false,
+            target: TargetOptions {
+                datadir: self.server.datadir(),
+                replace: true,
+                tool: Some(self.tool.clone()),
+                ..TargetOptions::default()
+            },
             restart: false,
-            tool: Some(self.tool.clone()),
             threads: 2,
-            memory: None,
         }
     }
 

@@ -5,8 +5,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use refloat_physical::PhysicalError;
-use refloat_physical::backup::backup;
+use refloat_physical::backup::{backup, plan};
+use refloat_physical::restore::restore;
 use refloat_sandbox::ServerKind;
+use refloat_testkit::servers;
 
 use crate::common::{Place, TABLES};
 
@@ -126,13 +128,21 @@ fn a_restore_never_touches_what_serves_or_holds_data() {
     assert!(error.to_string().contains("a server runs in"), "{error}");
     place.server.stop().unwrap();
     let mut options = place.restoring("one");
-    options.replace = false;
+    options.target.replace = false;
     let error = place.restore(&options).unwrap_err();
     assert!(error.to_string().contains("is not empty"), "{error}");
 
+    // The server keeps its redo log elsewhere, where the old one would lie beside new files.
+    let redo = place.server.datadir().join("ib_logfile0");
+    let away = place.folder.path().join("ib_logfile0");
+    fs::rename(&redo, &away).unwrap();
+    let error = place.restore(&place.restoring("one")).unwrap_err();
+    assert!(error.to_string().contains("no redo log"), "{error}");
+    fs::rename(&away, &redo).unwrap();
+
     // The tool fails: the old data serve on.
     let mut options = place.restoring("one");
-    options.tool = Some(instead(&place, "\"$real\" \"$@\"; exit 1"));
+    options.target.tool = Some(instead(&place, "\"$real\" \"$@\"; exit 1"));
     let error = place.restore(&options).unwrap_err();
     assert!(error.to_string().contains("exit status 1"), "{error}");
     place.server.restart().unwrap();
@@ -140,16 +150,26 @@ fn a_restore_never_touches_what_serves_or_holds_data() {
     place.server.stop().unwrap();
 
     // It was killed while it prepared: the next restore fetches what it has changed.
-    options.tool = Some(instead(
+    options.target.tool = Some(instead(
         &place,
         "\"$real\" \"$@\" 2>/dev/null; echo junk >\"${3#--target-dir=}/ibdata1\"; kill -9 $$",
     ));
     place.restore(&options).unwrap_err();
-    let again = place.restore(&place.restoring("one")).unwrap();
+    // And a server that does not start loses nothing of it.
+    let mut options = place.restoring("one");
+    options.target.start = Some("echo no such unit >&2; exit 5".to_owned());
+    let run = place.run("restore");
+    let (error, again) = restore(&options, &place.repository, &run).unwrap_err();
+    let words = error.to_string();
     assert!(
-        again.fetched > 0 && again.fetched < again.bytes,
+        words.contains("could not be started: no such unit"),
+        "{words}"
+    );
+    assert!(
+        again.fetched > 0 && again.fetched < again.bytes && !again.started,
         "{again:?}"
     );
+    assert!(again.aside.is_some());
     place.server.restart().unwrap();
     place.assert_holds(&expected);
 }
@@ -169,4 +189,42 @@ fn a_damaged_repository_is_noticed() {
     let error = place.restore(&place.restoring("one")).unwrap_err();
     assert!(error.to_string().contains("is damaged"), "{error}");
     place.server.restart().unwrap();
+}
+
+#[test]
+fn files_that_lie_elsewhere_do_not_come_unasked() {
+    let folder = tempfile::tempdir().unwrap();
+    let elsewhere = folder.path().join("undo");
+    fs::create_dir(&elsewhere).unwrap();
+    for path in [folder.path(), &elsewhere] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    // It has no undo tablespaces of its own, so it starts although its files were made elsewhere.
+    let options = servers::quick(ServerKind::MariaDb1011)
+        .option("innodb_undo_directory", elsewhere.to_str().unwrap());
+    let mut place = Place::with(&options);
+    place.sql(&format!(
+        "CREATE DATABASE shop; CREATE TABLE shop.t (id INT PRIMARY KEY) ENGINE=InnoDB DATA DIRECTORY='{}';
+        INSERT INTO shop.t VALUES (1)",
+        elsewhere.display()
+    ));
+    let warned = plan(&place.options("one"), "here", Some(&place.repository)).unwrap();
+    let warned = warned.warnings.join(" ");
+    assert!(warned.contains("1 table lies outside"), "{warned}");
+    place.back_up("one").unwrap();
+    place.sql("INSERT INTO shop.t VALUES (2)");
+    place.server.stop().unwrap();
+    let error = place.restore(&place.restoring("one")).unwrap_err();
+    let words = error.to_string();
+    assert!(words.contains("innodb_undo_directory = "), "{words}");
+    assert!(words.contains("outside of the data directory"), "{words}");
+    let mut options = place.restoring("one");
+    options.target.all_in_datadir = true;
+    place.restore(&options).unwrap();
+    place.server.restart().unwrap();
+    assert_eq!(
+        place.server.query("SELECT id FROM shop.t").unwrap().trim(),
+        "1"
+    );
+    assert!(elsewhere.join("shop/t.ibd").exists());
 }

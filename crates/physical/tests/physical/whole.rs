@@ -56,9 +56,10 @@ fn a_server_comes_back_as_it_was() {
         // The newest, with what is there already.
         place.server.stop().unwrap();
         let mut options = place.restoring(LATEST);
-        options.delta = true;
+        options.target.delta = true;
         let delta = place.restore(&options).unwrap();
         assert_eq!(delta.label, "two");
+        assert!(!delta.started);
         assert!(delta.fetched * 2 < delta.bytes, "{delta:?}");
         place.server.restart().unwrap();
         let changed = place

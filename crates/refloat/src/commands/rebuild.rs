@@ -9,6 +9,7 @@ use refloat_physical::DonorOptions;
 use refloat_physical::rebuild::{RebuildOptions, plan, rebuild};
 use refloat_report::summary;
 
+use crate::commands::datadir::DatadirArgs;
 use crate::commands::load::OutputArgs;
 use crate::connect::SourceArgs;
 use crate::context::Context;
@@ -58,36 +59,8 @@ pub struct RebuildArgs {
     #[arg(long, value_name = "PATH", help_heading = "Donor's machine")]
     pub donor_tool: Option<PathBuf>,
 
-    /// The data directory
-    #[arg(long = "to", value_name = "DATADIR", help_heading = "Data directory")]
-    pub to: PathBuf,
-
-    /// Take the place of what the data directory holds, which is kept beside it
-    #[arg(long, help_heading = "Data directory")]
-    pub replace: bool,
-
-    /// Do not send what the data directory holds already
-    ///
-    /// Its files are read and compared block by block.
-    #[arg(long, requires = "replace", help_heading = "Data directory")]
-    pub delta: bool,
-
-    /// A command that starts the server afterwards, such as 'systemctl start mariadb'
-    #[arg(long, value_name = "COMMAND", help_heading = "Data directory")]
-    pub start: Option<String>,
-
-    /// The new server: wait until it answers, and as a node until it is in step
-    #[arg(
-        long,
-        value_name = "URL",
-        requires = "start",
-        help_heading = "Data directory"
-    )]
-    pub check: Option<String>,
-
-    /// The tool's program here [default: mariadb-backup or xtrabackup in the search path]
-    #[arg(long, value_name = "PATH", help_heading = "Speed and safety")]
-    pub tool: Option<PathBuf>,
+    #[command(flatten)]
+    pub datadir: DatadirArgs,
 
     /// Connections through which files are sent
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64), help_heading = "Speed and safety")]
@@ -105,10 +78,6 @@ pub struct RebuildArgs {
     /// by which the donor is reached, and a free port]
     #[arg(long, value_name = "ADDRESS:PORT", help_heading = "Speed and safety")]
     pub listen: Option<String>,
-
-    /// Memory for applying the redo log, such as 4G [default: half of what is free]
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, help_heading = "Speed and safety")]
-    pub memory: Option<u64>,
 
     /// Check what can be checked from here, say what would be done, and touch nothing
     #[arg(long, help_heading = "Output")]
@@ -139,10 +108,6 @@ pub fn run(args: &RebuildArgs, context: &Context) -> anyhow::Result<Exit> {
 
 impl RebuildArgs {
     fn options(&self, context: &Context) -> anyhow::Result<RebuildOptions> {
-        let check = self
-            .check
-            .as_ref()
-            .map(|url| self.source.options.resolve_flag("--check", url, context));
         let program = match (&self.program, &self.host) {
             (Some(program), _) => program.clone(),
             (None, Some(_)) => PathBuf::from("refloat"),
@@ -157,15 +122,9 @@ impl RebuildArgs {
                 max_rate: self.max_rate,
             },
             program,
-            datadir: self.to.clone(),
-            replace: self.replace,
-            delta: self.delta,
+            target: self.datadir.options(&self.source.options, context)?,
             listen: self.listen.clone(),
             streams: self.streams,
-            tool: self.tool.clone(),
-            memory: self.memory,
-            start: self.start.clone(),
-            check: check.transpose()?,
         })
     }
 }

@@ -1,18 +1,17 @@
 //! `refloat restore`: makes a data directory of a backup.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use refloat_physical::restore::{RestoreOptions, plan, restore};
 use refloat_report::summary;
 
 use crate::commands::backup::threads;
+use crate::commands::datadir::DatadirArgs;
 use crate::commands::load::OutputArgs;
+use crate::connect::ConnectArgs;
 use crate::context::Context;
 use crate::exit::Exit;
 use crate::record::{conclude, print_plan};
 use crate::repo::RepoArgs;
-use crate::sizes::parse_bytes;
 use crate::watch::Watch;
 
 const AFTER_HELP: &str = "\
@@ -23,8 +22,7 @@ EXAMPLES:
   A certain one, in place of what is there:
       systemctl stop mariadb
       refloat restore db1-20261128T020000Z --repo /backup/repo \\
-          --to /var/lib/mysql --replace
-      systemctl start mariadb
+          --to /var/lib/mysql --replace --start 'systemctl start mariadb'
 
   Most of the data are right already, and the repository is far away:
       refloat restore latest --repo /backup/repo --to /var/lib/mysql \\
@@ -41,7 +39,6 @@ data stay beside the directory until you remove them.";
 /// what it held is kept. Runs on the machine of the data directory.
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
-#[expect(clippy::struct_excessive_bools, reason = "one for each flag")]
 pub struct RestoreArgs {
     /// Label of the backup, or `latest`
     #[arg(value_name = "LABEL")]
@@ -50,39 +47,23 @@ pub struct RestoreArgs {
     #[command(flatten)]
     pub repo: RepoArgs,
 
-    /// The data directory
-    #[arg(long = "to", value_name = "DATADIR", help_heading = "Data directory")]
-    pub to: PathBuf,
-
-    /// Take the place of what the data directory holds, which is kept beside it
-    #[arg(long, help_heading = "Data directory")]
-    pub replace: bool,
-
-    /// Do not fetch what the data directory holds already
-    ///
-    /// Its files are read and compared block by block.
-    #[arg(long, requires = "replace", help_heading = "Data directory")]
-    pub delta: bool,
+    #[command(flatten)]
+    pub datadir: DatadirArgs,
 
     /// Begin anew, and remove what an unfinished restore of another backup has fetched
     #[arg(long, help_heading = "Data directory")]
     pub restart: bool,
 
-    /// The tool's program [default: mariadb-backup or xtrabackup in the search path]
-    #[arg(long, value_name = "PATH", help_heading = "Speed and safety")]
-    pub tool: Option<PathBuf>,
-
     /// Threads that fetch, decrypt and decompress [default: one per processor]
     #[arg(long, short = 't', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512), help_heading = "Speed and safety")]
     pub threads: Option<u16>,
 
-    /// Memory for applying the redo log, such as 4G [default: half of what is free]
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, help_heading = "Speed and safety")]
-    pub memory: Option<u64>,
-
     /// Check everything, say what would be done, and touch nothing
     #[arg(long, help_heading = "Output")]
     pub plan: bool,
+
+    #[command(flatten)]
+    pub connect: ConnectArgs,
 
     #[command(flatten)]
     pub output: OutputArgs,
@@ -91,13 +72,9 @@ pub struct RestoreArgs {
 pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
     let options = RestoreOptions {
         label: args.label.clone(),
-        datadir: args.to.clone(),
-        replace: args.replace,
-        delta: args.delta,
+        target: args.datadir.options(&args.connect, context)?,
         restart: args.restart,
-        tool: args.tool.clone(),
         threads: threads(args.threads),
-        memory: args.memory,
     };
     let repository = args.repo.open(context)?;
     if args.plan {

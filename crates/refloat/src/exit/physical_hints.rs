@@ -16,6 +16,10 @@ pub fn of_physical(error: &PhysicalError) -> Option<(Exit, Vec<String>)> {
             vec!["The same command begins again, or goes on with what was fetched.".to_owned()],
         )),
         PhysicalError::Repository(error) => Some(of_repository(error)),
+        PhysicalError::Start { .. } => Some((
+            Exit::Failed,
+            vec!["See the server's log, and start it by hand: its files are complete, and what was there before is kept.".to_owned()],
+        )),
         _ => None,
     }
 }

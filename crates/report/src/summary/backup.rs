@@ -126,10 +126,11 @@ pub fn backup_shown(one: &Listed) -> String {
 pub fn restore_backup(outcome: &RestoreOutcome) -> String {
     let mut page = Page::default();
     page.heading(&format!(
-        "restore of {} from {} into {}: complete",
+        "restore of {} from {} into {}: complete{}",
         outcome.label,
         outcome.repository,
-        outcome.datadir.display()
+        outcome.datadir.display(),
+        running(outcome.started)
     ));
     if outcome.files > 0 {
         files(&mut page, outcome.bytes, outcome.files);
@@ -149,6 +150,11 @@ pub fn restore_backup(outcome: &RestoreOutcome) -> String {
     }
     aside(&mut page, outcome.aside.as_deref());
     page.text
+}
+
+/// Behind "complete".
+fn running(started: bool) -> &'static str {
+    if started { ", and the server runs" } else { "" }
 }
 
 /// The plan of a restore.
@@ -192,11 +198,7 @@ pub fn rebuild(outcome: &RebuildOutcome) -> String {
         "rebuild of {} from {}: complete{}",
         outcome.datadir.display(),
         outcome.donor,
-        if outcome.started {
-            ", and the server runs"
-        } else {
-            ""
-        }
+        running(outcome.started)
     ));
     if outcome.files > 0 {
         files(&mut page, outcome.bytes, outcome.files);

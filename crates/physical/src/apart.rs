@@ -1,0 +1,180 @@
+//! Files that a server keeps apart from its data directory: redo and undo logs, the system
+//! tablespace, the log of Aria, tables with DATA DIRECTORY.
+//!
+//! A backup has them all side by side. A server whose option file still names the other directories
+//! finds old files there, and either does not start or mixes two histories. A table with DATA
+//! DIRECTORY has a file (`.isl`) that leads to where it was, where perhaps another server works on
+//! it. So nothing is put into a data directory before somebody has said that they come with it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use refloat_run::Refusal;
+
+use crate::error::PhysicalError;
+
+/// Variables that name a directory, relative to the data directory.
+const DIRECTORIES: [&str; 4] = [
+    "innodb_data_home_dir",
+    "innodb_log_group_home_dir",
+    "innodb_undo_directory",
+    "aria_log_dir_path",
+];
+/// Names the files of the system tablespace, each with its size.
+const DATA_FILES: &str = "innodb_data_file_path";
+/// What a data directory with a system tablespace holds unless its redo log lies elsewhere:
+/// `MariaDB`'s file, and `MySQL`'s folder from 8.0.30 on.
+const REDO: [&str; 2] = ["ib_logfile0", "#innodb_redo"];
+const HINT: &str = "Take these settings out of the option file of the server, and say --all-in-datadir: its files come into the data directory, all of them.";
+
+/// End of the name of a file that leads to a table elsewhere.
+const LINK: &str = ".isl";
+
+/// Whether this file of a backup leads to a table elsewhere.
+pub fn is_link(path: &str) -> bool {
+    path.ends_with(LINK)
+}
+
+/// What stands against bringing these tables into a data directory. It is asked of `count` of them,
+/// of which `one` is the first.
+pub fn tables(count: usize, one: &str) -> Refusal {
+    let counted = match count {
+        1 => "1 table lies".to_owned(),
+        count => format!("{count} tables lie"),
+    };
+    Refusal::new(format!(
+        "{counted} outside of the data directory, by DATA DIRECTORY: {one}"
+    ))
+    .hint("--all-in-datadir brings them into the data directory; they have no DATA DIRECTORY then.")
+}
+
+/// Removes what leads to tables elsewhere: the server finds them in the data directory then.
+///
+/// # Errors
+/// A folder cannot be listed, or a file cannot be removed.
+pub fn remove_links(folder: &Path) -> Result<(), PhysicalError> {
+    let list = |path: &Path| {
+        let failed = PhysicalError::file(path, "listing the folder");
+        let all: std::io::Result<Vec<_>> = fs::read_dir(path).and_then(Iterator::collect);
+        all.map_err(failed)
+    };
+    for database in list(folder)? {
+        if !database.file_type().is_ok_and(|kind| kind.is_dir()) {
+            continue;
+        }
+        for file in list(&database.path())? {
+            if is_link(&file.file_name().to_string_lossy()) {
+                let path = file.path();
+                fs::remove_file(&path)
+                    .map_err(PhysicalError::file(&path, "removing what leads elsewhere"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Why the files of a server may not come into `target` as they are. `settings` are the server's
+/// own, and `datadir` is its data directory.
+pub fn objections(
+    settings: &BTreeMap<String, String>,
+    datadir: &str,
+    target: &Path,
+) -> Vec<Refusal> {
+    let mut against = Vec::new();
+    let found = named(settings, datadir).join(", ");
+    if !found.is_empty() {
+        against.push(
+            Refusal::new(format!(
+                "the server keeps files apart from its data directory: {found}"
+            ))
+            .hint(HINT),
+        );
+    }
+    let has = |name: &str| target.join(name).exists();
+    if has("ibdata1") && !REDO.iter().any(|name| has(name)) {
+        against.push(
+            Refusal::new(format!(
+                "{} holds a system tablespace and no redo log: its server keeps that elsewhere",
+                target.display()
+            ))
+            .hint(HINT),
+        );
+    }
+    against
+}
+
+/// The settings that name a place outside of the data directory, with their values.
+fn named(settings: &BTreeMap<String, String>, datadir: &str) -> Vec<String> {
+    let datadir = plain(Path::new(datadir));
+    let is_outside = |place: &str| {
+        let place = Path::new(place);
+        !plain(&datadir.join(place)).starts_with(&datadir)
+    };
+    let mut found = Vec::new();
+    for name in DIRECTORIES {
+        if let Some(place) = settings.get(name).filter(|place| is_outside(place)) {
+            found.push(format!("{name} = {place}"));
+        }
+    }
+    // `ibdata1:12M;/disk2/ibdata2:50M:autoextend`, relative to the first of the directories.
+    if let Some(files) = settings.get(DATA_FILES)
+        && files
+            .split(';')
+            .filter_map(|file| file.split(':').next())
+            .any(|file| file.starts_with('/') && is_outside(file))
+    {
+        found.push(format!("{DATA_FILES} = {files}"));
+    }
+    found
+}
+
+/// A path without `.` and `..`.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                plain.pop();
+            }
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_elsewhere_is_named() {
+        let of = |name: &str, value: &str| {
+            let settings = BTreeMap::from([(name.to_owned(), value.to_owned())]);
+            !named(&settings, "/var/lib/mysql/").is_empty()
+        };
+        for inside in [
+            "",
+            "./",
+            ".",
+            "logs",
+            "/var/lib/mysql",
+            "/var/lib/mysql/undo/",
+        ] {
+            assert!(!of("innodb_undo_directory", inside), "{inside}");
+        }
+        for outside in [
+            "/",
+            "/var/lib/mysql2",
+            "../redo",
+            "/disk/redo/",
+            "logs/../../redo",
+        ] {
+            assert!(of("innodb_log_group_home_dir", outside), "{outside}");
+        }
+        assert!(!of(DATA_FILES, "ibdata1:12M:autoextend"));
+        assert!(!of(DATA_FILES, "/var/lib/mysql/ibdata1:12M"));
+        assert!(of(DATA_FILES, "ibdata1:12M;/disk/ibdata2:50M:autoextend"));
+    }
+}

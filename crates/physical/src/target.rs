@@ -1,0 +1,140 @@
+//! The data directory that a restore or a rebuild fills, and the server that works in it
+//! afterwards.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use refloat_host::{Host, datadir, last_line};
+use refloat_run::progress::Phase;
+use refloat_run::{Refusal, Run};
+use refloat_wire::{ConnectOptions, Connection};
+
+use crate::about::ServerFacts;
+use crate::apart;
+use crate::error::PhysicalError;
+use crate::swap::Place;
+
+/// How long a start command may take: systemd's own units wait for as long as a node joins.
+const START: Duration = Duration::from_secs(3600);
+/// How often the new server is asked.
+const POLL: Duration = Duration::from_millis(500);
+/// How long the process of the new server may be missing before it counts as ended.
+const GONE: Duration = Duration::from_secs(20);
+/// After this time it is told what is waited for.
+const TELL: Duration = Duration::from_secs(10);
+/// `ER_ACCESS_DENIED_ERROR`.
+const ACCESS_DENIED: u16 = 1045;
+
+/// The data directory that is to be filled, and what happens to it.
+#[derive(Debug, Clone, Default)]
+pub struct TargetOptions {
+    /// The data directory.
+    pub datadir: PathBuf,
+    /// Whether what the data directory holds may be set aside.
+    pub replace: bool,
+    /// Whether blocks that the data directory holds already are taken from there.
+    pub delta: bool,
+    /// Whether files that the server kept in other directories may come into this one.
+    pub all_in_datadir: bool,
+    /// The program of the tool that prepares the files; `None`: as it is found here.
+    pub tool: Option<PathBuf>,
+    /// Bytes of memory for applying the redo log; `None`: half of what is free.
+    pub memory: Option<u64>,
+    /// A command that starts the server here; `None`: it is not started.
+    pub start: Option<String>,
+    /// The new server, to ask whether it answers; `None`: it is not asked.
+    pub check: Option<ConnectOptions>,
+}
+
+impl TargetOptions {
+    /// What stands against filling `folder` with the files of a server.
+    pub(crate) fn objections(&self, server: &ServerFacts, folder: &Path) -> Vec<Refusal> {
+        let mut against = Vec::new();
+        if !self.all_in_datadir {
+            against.extend(apart::objections(&server.settings, &server.datadir, folder));
+        }
+        if self.check.is_some() && self.start.is_none() {
+            against.push(
+                Refusal::new("the new server is to be asked, and nothing starts it")
+                    .hint("Give --start COMMAND as well."),
+            );
+        }
+        against
+    }
+}
+
+/// Starts the server, if that is asked for, and waits until it answers, and as a node until it is
+/// in step. `started` becomes true.
+pub fn start(
+    target: &TargetOptions,
+    place: &Place,
+    run: &Run,
+    started: &mut bool,
+) -> Result<(), PhysicalError> {
+    if let Some(command) = &target.start {
+        run_and_ask(command, place.path(), target.check.as_ref(), run)?;
+        *started = true;
+    }
+    run.progress.set_phase(Phase::Done);
+    Ok(())
+}
+
+fn run_and_ask(
+    command: &str,
+    folder: &Path,
+    check: Option<&ConnectOptions>,
+    run: &Run,
+) -> Result<(), PhysicalError> {
+    let failed = |what: &'static str, reason: String| PhysicalError::Start { what, reason };
+    let output = Host::Local.run_apart(command, START)?;
+    if !output.status.success() {
+        return Err(failed("could not be started", last_line(&output.stderr)));
+    }
+    let Some(check) = check else { return Ok(()) };
+    let (begun, mut told) = (Instant::now(), false);
+    let mut seen = Instant::now();
+    loop {
+        let last = match look_at(check) {
+            Ok(true) => return Ok(()),
+            Ok(false) => "it is not in step yet".to_owned(),
+            // The accounts are the donor's now.
+            Err(error) if error.server_code() == Some(ACCESS_DENIED) => {
+                return Err(failed(
+                    "answers, and refuses this account",
+                    error.to_string(),
+                ));
+            }
+            Err(error) => refloat_host::chain(&error),
+        };
+        if !told && begun.elapsed() > TELL {
+            run.events
+                .note(format!("the new server is waited for: {last}"));
+            told = true;
+        }
+        if begun.elapsed() > START {
+            return Err(failed("is not ready", last));
+        }
+        if let Some(reason) = run.cancel.reason() {
+            return Err(PhysicalError::Cancelled(reason));
+        }
+        if datadir::server_in(&Host::Local, folder)?.is_some() {
+            seen = Instant::now();
+        } else if seen.elapsed() > GONE {
+            return Err(failed("has ended, or was not started", last));
+        }
+        run.cancel.sleep(POLL);
+    }
+}
+
+/// Whether a server answers, and is in step if it is a node.
+fn look_at(check: &ConnectOptions) -> Result<bool, refloat_wire::Error> {
+    let mut conn = Connection::connect(check)?;
+    let state = conn.query("SHOW GLOBAL STATUS LIKE 'wsrep_local_state_comment'")?;
+    let state = state.str(0, 1).unwrap_or_default();
+    Ok(state.is_empty() || state == "Synced" || state == "Disconnected" && !is_node(&mut conn)?)
+}
+
+fn is_node(conn: &mut Connection) -> Result<bool, refloat_wire::Error> {
+    let on = conn.query_value("SELECT @@GLOBAL.wsrep_on")?;
+    Ok(on.as_deref() == Some("1"))
+}

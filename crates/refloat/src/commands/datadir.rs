@@ -1,0 +1,80 @@
+//! The flags of a data directory that is filled, for `restore` and `rebuild`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use refloat_physical::TargetOptions;
+
+use crate::connect::ConnectArgs;
+use crate::context::Context;
+use crate::sizes::parse_bytes;
+
+/// The data directory, and the server that works in it afterwards.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Data directory")]
+pub struct DatadirArgs {
+    /// The data directory
+    #[arg(long = "to", value_name = "DATADIR")]
+    pub to: PathBuf,
+
+    /// Take the place of what the data directory holds, which is kept beside it
+    #[arg(long)]
+    pub replace: bool,
+
+    /// Do not bring what the data directory holds already
+    ///
+    /// Its files are read and compared block by block.
+    #[arg(long, requires = "replace")]
+    pub delta: bool,
+
+    /// Files that the server kept in other directories come into the data directory too
+    ///
+    /// Without this, a server with such settings is refused: redo and undo logs, the system
+    /// tablespace or the log of Aria would lie where nobody looks for them, and old ones where the
+    /// server does.
+    #[arg(long)]
+    pub all_in_datadir: bool,
+
+    /// A command that starts the server afterwards, such as 'systemctl start mariadb'
+    #[arg(long, value_name = "COMMAND")]
+    pub start: Option<String>,
+
+    /// The new server: wait until it answers, and as a node until it is in step
+    #[arg(long, value_name = "URL", requires = "start")]
+    pub check: Option<String>,
+
+    /// The tool's program here [default: mariadb-backup or xtrabackup in the search path]
+    #[arg(long, value_name = "PATH", help_heading = "Speed and safety")]
+    pub tool: Option<PathBuf>,
+
+    /// Memory for applying the redo log, such as 4G [default: half of what is free]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, help_heading = "Speed and safety")]
+    pub memory: Option<u64>,
+}
+
+impl DatadirArgs {
+    /// As the library takes them. `connect` are the options for `--check`.
+    ///
+    /// # Errors
+    /// `--check` is no URL of a server, or option files cannot be read.
+    pub fn options(
+        &self,
+        connect: &ConnectArgs,
+        context: &Context,
+    ) -> anyhow::Result<TargetOptions> {
+        let check = self
+            .check
+            .as_ref()
+            .map(|url| connect.resolve_flag("--check", url, context));
+        Ok(TargetOptions {
+            datadir: self.to.clone(),
+            replace: self.replace,
+            delta: self.delta,
+            all_in_datadir: self.all_in_datadir,
+            tool: self.tool.clone(),
+            memory: self.memory,
+            start: self.start.clone(),
+            check: check.transpose()?,
+        })
+    }
+}

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::block::{BLOCK, Hash, STORED_MAX};
-use crate::pack::is_id;
 
 /// A pack that a backup has blocks in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,6 +122,12 @@ pub struct Manifest {
     pub list_bytes: u64,
     /// Blocks of that list.
     pub list: Vec<Extent>,
+}
+
+/// Whether a text is the id of a pack: 32 hexadecimal digits.
+fn is_id(text: &str) -> bool {
+    let digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    text.len() == 32 && text.bytes().all(digit)
 }
 
 impl Manifest {

@@ -28,12 +28,6 @@ pub fn new_id() -> String {
     format!("{now:010x}{}", &random_id()[TIME..])
 }
 
-/// Whether a text is an id that [`new_id`] makes.
-pub fn is_id(text: &str) -> bool {
-    let digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-    text.len() == 32 && text.bytes().all(digit)
-}
-
 /// When the pack of this object was begun.
 pub fn begun(name: &str) -> Option<SystemTime> {
     let id = name.rsplit('/').next()?;

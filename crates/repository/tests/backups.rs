@@ -323,8 +323,8 @@ fn only_what_no_backup_needs_is_swept() {
     assert_eq!(packs(), left);
 }
 
-/// A sweep and a backup that shares the blocks of a backup which was just forgotten: whichever comes
-/// second sees the other one.
+/// A sweep, and a backup that shares the blocks of a backup which was just forgotten: whichever
+/// comes second sees the other one.
 #[test]
 fn a_backup_and_a_sweep_at_the_same_time_see_each_other() {
     let folder = tempfile::tempdir().unwrap();

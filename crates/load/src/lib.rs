@@ -227,6 +227,7 @@ fn run_load(
                 options,
                 run,
                 clock,
+                facts: &facts,
                 preflight: &preflight,
                 settings: &settings,
             };
@@ -250,6 +251,8 @@ struct Prepared<'a> {
     options: &'a LoadOptions,
     run: &'a Run,
     clock: &'a Arc<Phases>,
+    /// The server before its settings were changed.
+    facts: &'a Facts,
     preflight: &'a Preflight,
     settings: &'a SettingsPlan,
 }
@@ -351,11 +354,16 @@ fn equip(
     let Prepared {
         options,
         run,
+        facts,
         preflight,
         ..
     } = *prepared;
-    let facts = Facts::read(control)?;
-    let write_path = preflight::path_now(options, &facts, preflight.write_path);
+    let opened = preflight::opens_infile(prepared.settings)
+        && control
+            .query_value("SELECT @@GLOBAL.local_infile")
+            .map_err(|error| LoadError::server("asking whether LOAD DATA is allowed", error))?
+            .is_some_and(|value| value == "1");
+    let write_path = preflight::path_now(options, facts, opened, preflight.write_path);
     if write_path != preflight.write_path {
         outcome
             .advice
@@ -364,15 +372,9 @@ fn equip(
     let cluster = Replicated::begin(options, preflight.node.as_ref(), &run.events);
     let limit = cluster.as_ref().map(|cluster| cluster.write_set);
     let budget = Budget::of(options, source, control.server().vendor, limit);
-    let probe = ServerProbe::find(&control.identity().hostname, control.identity().port);
+    let probe = ServerProbe::find(control.identity());
     let binlog_off = prepare_control(control, prepared.settings)?;
-    let marks = begin_marks(
-        (options, run),
-        earlier,
-        source,
-        control,
-        (preflight, &facts),
-    )?;
+    let marks = begin_marks((options, run), earlier, source, control, (preflight, facts))?;
     let chunk_bytes = options
         .chunk_bytes
         .map(|bytes| limit.map_or(bytes, |limit| bytes.min(limit.bytes)));

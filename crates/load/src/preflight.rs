@@ -40,10 +40,15 @@ pub struct Preflight {
 }
 
 /// The write path once settings have been changed: `local_infile` may be on now.
-pub fn path_now(options: &LoadOptions, facts: &Facts, before: WritePath) -> WritePath {
+pub fn path_now(
+    options: &LoadOptions,
+    facts: &Facts,
+    opened: bool,
+    before: WritePath,
+) -> WritePath {
     if options.write_path == WritePath::Auto
         && before == WritePath::Insert
-        && facts.is_on("local_infile")
+        && opened
         && !galera::splits_load_data(facts)
     {
         WritePath::LoadData
@@ -77,7 +82,7 @@ pub fn opens_infile(settings: &SettingsPlan) -> bool {
 
 /// Whether a server runs on this machine, so that its memory and its disk are visible.
 pub fn is_near(conn: &Connection) -> bool {
-    ServerProbe::find(&conn.identity().hostname, conn.identity().port).is_some()
+    ServerProbe::find(conn.identity()).is_some()
 }
 
 /// Examines the server: the account's privileges, the contents, and the fastest write path.

@@ -1,10 +1,10 @@
 //! Resource usage of processes: our own, and a server's if it runs on this machine.
 
-use std::collections::HashSet;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use refloat_wire::{Connection, Error};
+use refloat_wire::{Connection, Error, Identity};
 
 use crate::process::{after_name, start_of};
 
@@ -34,33 +34,23 @@ impl ServerProbe {
         start_of(pid).map(|start| Self { pid, start })
     }
 
-    /// Finds the process on this machine that listens on a TCP port and has the name of a database
-    /// server. Sees only this user's processes, unless this is root.
-    ///
-    /// `hostname` is what the server reports as `@@hostname`: a different name means a different
-    /// machine.
-    pub fn find(hostname: &str, port: u16) -> Option<Self> {
-        if rustix::system::uname().nodename().to_string_lossy() != hostname {
+    /// Finds the process of a server if it runs on this machine: it has the name of a database
+    /// server and works in the server's data directory. Sees only this user's processes, unless
+    /// this is root.
+    pub fn find(server: &Identity) -> Option<Self> {
+        // A different name means a different machine.
+        if rustix::system::uname().nodename().to_string_lossy() != server.hostname {
             return None;
         }
-        let sockets = listening(port);
-        if sockets.is_empty() {
-            return None;
-        }
-        for entry in fs::read_dir("/proc").ok()?.flatten() {
-            let Some(pid) = entry
-                .file_name()
-                .to_str()
-                .and_then(|n| n.parse::<u32>().ok())
-            else {
-                continue;
-            };
-            let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-            if is_server(&command) && holds(&entry.path(), &sockets) {
-                return Self::of_pid(pid);
-            }
-        }
-        None
+        // The directory itself, not its path: the same path means another one in a container.
+        let place = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
+        let datadir = place(Path::new(&server.datadir)).ok()?;
+        fs::read_dir("/proc").ok()?.flatten().find_map(|entry| {
+            let pid = entry.file_name().to_str()?.parse().ok()?;
+            let command = fs::read(entry.path().join("cmdline")).ok()?;
+            let here = is_server(&command) && place(&entry.path().join("cwd")).ok()? == datadir;
+            here.then(|| Self::of_pid(pid)).flatten()
+        })
     }
 
     /// Process id.
@@ -117,37 +107,6 @@ fn parse(stat: &str, io: &str, ticks: f64) -> Option<Usage> {
     })
 }
 
-/// The sockets that listen on a port (state 0A), as links in `/proc/PID/fd` name them.
-fn listening(port: u16) -> HashSet<String> {
-    let wanted = format!(":{port:04X}");
-    let mut found = HashSet::new();
-    for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
-        for line in fs::read_to_string(table)
-            .unwrap_or_default()
-            .lines()
-            .skip(1)
-        {
-            let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-            if let [_, local, _, "0A", _, _, _, _, _, inode, ..] = fields[..]
-                && local.ends_with(&wanted)
-            {
-                found.insert(format!("socket:[{inode}]"));
-            }
-        }
-    }
-    found
-}
-
-fn holds(process: &Path, sockets: &HashSet<String>) -> bool {
-    let Ok(open) = fs::read_dir(process.join("fd")) else {
-        return false;
-    };
-    open.flatten().any(|fd| {
-        fs::read_link(fd.path())
-            .is_ok_and(|target| target.to_str().is_some_and(|t| sockets.contains(t)))
-    })
-}
-
 /// When the server was started, in seconds since 1970 by its own clock; `None` if it does not say.
 pub fn server_started(conn: &mut Connection) -> Result<Option<i64>, Error> {
     let up = conn.query("SHOW GLOBAL STATUS LIKE 'Uptime'")?;
@@ -177,23 +136,21 @@ mod tests {
     }
 
     #[test]
-    fn we_use_something_and_no_server_listens_where_we_do() {
+    fn this_process_uses_something_and_is_no_server() {
         let spin = std::time::Instant::now();
         while spin.elapsed() < std::time::Duration::from_millis(60) {}
         assert!(own_usage().unwrap().cpu_seconds > 0.0);
-        let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = socket.local_addr().unwrap().port();
-        let host = rustix::system::uname()
-            .nodename()
-            .to_string_lossy()
-            .into_owned();
-        assert_eq!(listening(port).len(), 1);
-        assert!(holds(Path::new("/proc/self"), &listening(port)));
-        assert_eq!(
-            ServerProbe::find(&host, port),
-            None,
-            "this is no database server"
-        );
-        assert_eq!(ServerProbe::find("another.host", port), None);
+        let here = std::env::current_dir().unwrap();
+        let server = Identity {
+            uuid: None,
+            hostname: rustix::system::uname()
+                .nodename()
+                .to_string_lossy()
+                .into_owned(),
+            port: 1,
+            datadir: here.to_str().unwrap().to_owned(),
+            version: String::new(),
+        };
+        assert_eq!(ServerProbe::find(&server), None);
     }
 }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use refloat_run::events::{EventSink, Record};
+use refloat_run::probe::ServerProbe;
 use refloat_run::settings::{
     AppliedSettings, Durability, Hints, Journal, JournalEntry, RevertReport, RevertResult,
     SST_DONOR, ServerMark, SettingsError, SettingsPlan, list, list_on_server, list_readable, plan,
@@ -205,6 +206,7 @@ fn settings_on_real_servers() {
 type Case = (&'static str, fn(&mut Lab));
 
 const CASES: &[Case] = &[
+    ("its process is found", found),
     ("keep", keep),
     ("apply and revert", apply_and_revert),
     ("killed, from the folder alone", killed_folder),
@@ -230,6 +232,12 @@ fn all_are_reverted(report: &RevertReport) {
             .all(|s| s.result == RevertResult::Reverted),
         "{report:?}"
     );
+}
+
+fn found(lab: &mut Lab) {
+    let probe = ServerProbe::find(lab.connect().identity()).expect("it runs here");
+    assert_eq!(Some(probe.pid()), lab.server.pid());
+    assert!(probe.usage().unwrap().cpu_seconds > 0.0);
 }
 
 fn keep(lab: &mut Lab) {

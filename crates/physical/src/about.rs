@@ -204,7 +204,7 @@ impl About {
 
 impl BinlogPosition {
     /// File, byte and GTIDs, which are separated by tabs. GTID sets of `MySQL` may span lines.
-    fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut words = text.trim_end().splitn(3, ['\t', ' ']);
         let file = words.next().filter(|file| !file.is_empty())?.to_owned();
         let position = words.next()?.trim().parse().ok()?;

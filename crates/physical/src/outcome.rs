@@ -117,6 +117,8 @@ pub struct RebuildOutcome {
     pub prepare_seconds: f64,
     /// Whether the server was started.
     pub started: bool,
+    /// Whether it replicates from the donor.
+    pub replicates: bool,
     /// Wall time.
     pub seconds: f64,
 }

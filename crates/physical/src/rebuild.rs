@@ -21,6 +21,7 @@ use crate::find::find;
 use crate::folder::{Building, Step};
 use crate::outcome::RebuildOutcome;
 use crate::prepare::prepare;
+use crate::replica::{self, ReplicaAccount, replicate};
 use crate::serve::SendRequest;
 use crate::server::Server;
 use crate::swap::Place;
@@ -40,6 +41,8 @@ pub struct RebuildOptions {
     pub program: PathBuf,
     /// The data directory, on this machine.
     pub target: TargetOptions,
+    /// The account by which the new server replicates from the donor; `None`: it does not.
+    pub replica: Option<ReplicaAccount>,
     /// The address to listen at, with a port or 0; `None`: that of the network by which the donor
     /// is reached, and any port.
     pub listen: Option<String>,
@@ -117,7 +120,7 @@ fn attempt(
         run.events
             .note("an earlier rebuild had put its files in place".to_owned());
         outcome.aside = ready.place.tidy(run.dir.id().as_str())?;
-        return start(&options.target, &ready.place, run, &mut outcome.started);
+        return begin(options, &ready.place, run, outcome);
     }
     let plan = ready.plan(options, run.dir.id().as_str());
     run.events.emit(Event::RunStarted {
@@ -134,7 +137,7 @@ fn attempt(
         run.events
             .note("an earlier rebuild had prepared its files".to_owned());
         outcome.aside = ready.place.fill(building, run.dir.id().as_str())?;
-        return start(&options.target, &ready.place, run, &mut outcome.started);
+        return begin(options, &ready.place, run, outcome);
     }
     let restart = Building::is_of(&plan.building, REBUILD, &label)?;
     let mut building = Building::begin(&plan.building, REBUILD, &label, restart)?;
@@ -155,7 +158,23 @@ fn attempt(
     outcome.prepare_seconds = begun.elapsed().as_secs_f64();
     outcome.about = Some(about);
     outcome.aside = ready.place.fill(building, run.dir.id().as_str())?;
-    start(&options.target, &ready.place, run, &mut outcome.started)
+    begin(options, &ready.place, run, outcome)
+}
+
+/// Starts the rebuilt server and makes it a replica, as far as that is asked for.
+fn begin(
+    options: &RebuildOptions,
+    place: &Place,
+    run: &Run,
+    outcome: &mut RebuildOutcome,
+) -> Result<(), PhysicalError> {
+    start(&options.target, place, run, &mut outcome.started)?;
+    if let (Some(account), Some(check)) = (&options.replica, &options.target.check) {
+        let donor = &options.donor.source;
+        replicate(account, donor, check, place.path(), run)?;
+        outcome.replicates = true;
+    }
+    Ok(())
 }
 
 fn look(options: &RebuildOptions) -> Result<Ready, PhysicalError> {
@@ -167,6 +186,14 @@ fn look(options: &RebuildOptions) -> Result<Ready, PhysicalError> {
     let is_filled = place.is_filled(REBUILD, &label)?;
     let mut against = place.objections(options.target.replace || is_filled)?;
     against.extend(options.target.objections(&server.facts, place.path()));
+    if options.replica.is_some() {
+        let is_checked = options.target.check.is_some();
+        against.extend(replica::objections(
+            &options.donor.source,
+            &server,
+            is_checked,
+        ));
+    }
     let outside = &server.tables_outside;
     if let Some(one) = outside.first().filter(|_| !options.target.all_in_datadir) {
         against.push(apart::tables(outside.len(), one));

@@ -1,13 +1,15 @@
 //! `refloat rebuild`: makes a data directory of a running server's files.
 
+use std::fs;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
 use refloat_host::Host;
-use refloat_physical::DonorOptions;
 use refloat_physical::rebuild::{RebuildOptions, plan, rebuild};
+use refloat_physical::{DonorOptions, ReplicaAccount};
 use refloat_report::summary;
+use refloat_wire::Secret;
 
 use crate::commands::datadir::DatadirArgs;
 use crate::commands::load::OutputArgs;
@@ -25,6 +27,12 @@ EXAMPLES:
       refloat rebuild --from mysql://root@db1/ --host root@db1 \\
           --to /var/lib/mysql --replace --delta \\
           --start 'systemctl start mariadb'
+
+  A new replica of the donor; its option file has a server_id of its own:
+      refloat rebuild --from mysql://root@db1/ --host root@db1 \\
+          --to /var/lib/mysql --start 'systemctl start mariadb' \\
+          --check mysql://root@localhost/ \\
+          --replica-user repl --replica-password-file /root/repl
 
   A new server, not started:
       refloat rebuild --from mysql://root@db1/ --host root@db1 \\
@@ -61,6 +69,27 @@ pub struct RebuildArgs {
 
     #[command(flatten)]
     pub datadir: DatadirArgs,
+
+    /// Make the new server a replica of the donor, by this account of the donor
+    ///
+    /// From the place in the donor's binary log that the files are of. It is set up on the server
+    /// that --check names, and has to run before the rebuild counts as done.
+    #[arg(
+        long,
+        value_name = "USER",
+        requires = "replica_password_file",
+        help_heading = "Replication"
+    )]
+    pub replica_user: Option<String>,
+
+    /// The file with the password of --replica-user, in its first line
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "replica_user",
+        help_heading = "Replication"
+    )]
+    pub replica_password_file: Option<PathBuf>,
 
     /// Connections through which files are sent
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64), help_heading = "Speed and safety")]
@@ -123,8 +152,22 @@ impl RebuildArgs {
             },
             program,
             target: self.datadir.options(&self.source.options, context)?,
+            replica: self.replica()?,
             listen: self.listen.clone(),
             streams: self.streams,
         })
+    }
+
+    fn replica(&self) -> anyhow::Result<Option<ReplicaAccount>> {
+        let (Some(user), Some(file)) = (&self.replica_user, &self.replica_password_file) else {
+            return Ok(None);
+        };
+        let text =
+            fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+        let password = text.lines().next().unwrap_or_default();
+        Ok(Some(ReplicaAccount {
+            user: user.clone(),
+            password: Secret::from(password.to_owned()),
+        }))
     }
 }

@@ -99,6 +99,69 @@ fn a_server_is_backed_up_restored_and_rebuilt() {
     with(&["backups", "list"]).says("cannot read").exits(1);
 }
 
+/// A replica that is lost is rebuilt from its source, and replicates from where its files are of.
+#[test]
+fn a_rebuilt_server_replicates_from_its_donor() {
+    let state = state_folder();
+    let with = |id: &str| {
+        let options = servers::quick(ServerKind::MariaDb1011);
+        options.option("log_bin", "binlog").option("server_id", id)
+    };
+    let donor = servers::start(&with("1"));
+    servers::client(&donor, &[], ROWS.as_bytes()).unwrap();
+    let account =
+        "CREATE USER repl@'%' IDENTIFIED BY 'it''s'; GRANT REPLICATION SLAVE ON *.* TO repl@'%'";
+    servers::client(&donor, &[], account.as_bytes()).unwrap();
+    let mut other = servers::start(&with("2"));
+    other.stop().unwrap();
+    let (started, password) = (state.path().join("started"), state.path().join("password"));
+    fs::write(&password, "wrong\n").unwrap();
+    let (datadir, check) = (path(&other.datadir()), other.socket_url());
+    let (start, password_file) = (format!("touch {}", path(&started)), path(&password));
+    let url = donor.url();
+    let rebuild = |from: &str| {
+        let mut command = command(state.path());
+        command.args(["rebuild", "--no-defaults", "--from", from]);
+        command.args(["--to", &datadir, "--replace", "--delta"]);
+        command.args(["--replica-user", "repl"]);
+        command.args(["--replica-password-file", &password_file]);
+        command.args(["--start", &start, "--check", &check]);
+        command
+    };
+    Run::of(&mut rebuild(&donor.socket_url()))
+        .says("a replica cannot connect to")
+        .exits(3);
+    for works in [false, true] {
+        if works {
+            fs::write(&password, "it's\n").unwrap();
+        }
+        let run = std::thread::scope(|scope| {
+            let run = scope.spawn(|| Run::of(&mut rebuild(&url)));
+            while !started.exists() && !run.is_finished() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            if started.exists() {
+                fs::remove_file(&started).unwrap();
+                other.restart().unwrap();
+            }
+            run.join().unwrap()
+        });
+        if works {
+            let done = run.exits(0).stdout;
+            assert!(done.contains("the server replicates"), "{done}");
+        } else {
+            run.says("does not replicate").exits(1);
+            other.stop().unwrap();
+        }
+    }
+    donor.query("DELETE FROM shop.t WHERE id > 10").unwrap();
+    let begun = Instant::now();
+    while other.query("SELECT COUNT(*) FROM shop.t").unwrap().trim() != "10" {
+        assert!(begun.elapsed() < LONG, "the change does not arrive");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 /// A node that was down is rebuilt while the others write, and joins by IST.
 #[test]
 fn a_node_is_rebuilt_and_joins_by_ist() {

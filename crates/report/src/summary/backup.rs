@@ -198,7 +198,11 @@ pub fn rebuild(outcome: &RebuildOutcome) -> String {
         "rebuild of {} from {}: complete{}",
         outcome.datadir.display(),
         outcome.donor,
-        running(outcome.started)
+        if outcome.replicates {
+            ", and the server replicates"
+        } else {
+            running(outcome.started)
+        }
     ));
     if outcome.files > 0 {
         files(&mut page, outcome.bytes, outcome.files);

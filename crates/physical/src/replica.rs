@@ -120,27 +120,24 @@ fn set_up(
     conn.exec("SET SESSION sql_mode = 'NO_BACKSLASH_ESCAPES'")?;
     let literal = |text: &str| format!("'{}'", text.replace('\'', "''"));
     let password = String::from_utf8_lossy(account.password.expose());
-    let mut change = format!(
-        "CHANGE MASTER TO MASTER_HOST = {}, MASTER_PORT = {port}, MASTER_USER = {}, MASTER_PASSWORD = {}",
+    let place = if position.gtid.is_empty() {
+        format!(
+            "MASTER_LOG_FILE = {}, MASTER_LOG_POS = {}, MASTER_USE_GTID = no",
+            literal(&position.file),
+            position.position
+        )
+    } else {
+        // Its own binary log is a new one: what the donor's says of the past is no history of it.
+        let gtid = literal(&position.gtid);
+        conn.exec(format!("SET GLOBAL gtid_slave_pos = {gtid}"))?;
+        "MASTER_USE_GTID = slave_pos".to_owned()
+    };
+    conn.exec(format!(
+        "CHANGE MASTER TO MASTER_HOST = {}, MASTER_PORT = {port}, MASTER_USER = {}, MASTER_PASSWORD = {}, {place}",
         literal(host),
         literal(&account.user),
         literal(&password),
-    );
-    if position.gtid.is_empty() {
-        change.push_str(&format!(
-            ", MASTER_LOG_FILE = {}, MASTER_LOG_POS = {}, MASTER_USE_GTID = no",
-            literal(&position.file),
-            position.position
-        ));
-    } else {
-        // Its own binary log is a new one: what the donor's says of the past is no history of it.
-        conn.exec(format!(
-            "SET GLOBAL gtid_slave_pos = {}",
-            literal(&position.gtid)
-        ))?;
-        change.push_str(", MASTER_USE_GTID = slave_pos");
-    }
-    conn.exec(change)?;
+    ))?;
     conn.exec("START SLAVE")?;
     Ok(())
 }

@@ -32,7 +32,7 @@ EXAMPLES:
       refloat rebuild --from mysql://root@db1/ --host root@db1 \\
           --to /var/lib/mysql --start 'systemctl start mariadb' \\
           --check mysql://root@localhost/ \\
-          --replica-user repl --replica-password-file /root/repl
+          --replica-user repl --replica-password-file /etc/refloat.repl
 
   A new server, not started:
       refloat rebuild --from mysql://root@db1/ --host root@db1 \\

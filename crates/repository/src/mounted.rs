@@ -16,7 +16,8 @@ use crate::manifest::{FileEntry, Manifest, PackInfo};
 use crate::repository::Repository;
 
 /// Bytes of a file that are fetched at a time. Its blocks lie in as many packs as threads have
-/// written, so they are several requests, which are made at the same time.
+/// written, so they are several requests, which are made at the same time. Of a file that is only
+/// looked at, one block is fetched.
 const WINDOW: u64 = 8 * BLOCK as u64;
 
 /// Mounts the files of a backup at `root`. What is read has the hash that it was written with;
@@ -80,7 +81,12 @@ impl BackupFile {
     /// Fetches the next bytes, up to a place where a block begins.
     fn fetch(&mut self) -> Result<(), RepositoryError> {
         let (begin, size) = (self.at, self.entry.size);
-        let end = ((begin / WINDOW + 1) * WINDOW).min(size);
+        let step = if self.window.is_empty() {
+            BLOCK as u64
+        } else {
+            WINDOW
+        };
+        let end = ((begin / step + 1) * step).min(size);
         let is_in = |begins: u64, length: u32| begins < end && begins + u64::from(length) > begin;
         let extents = self.entry.extents.iter().copied();
         let part = FileEntry {

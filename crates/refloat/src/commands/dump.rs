@@ -11,7 +11,6 @@ use refloat_dump::{DumpFailure, DumpFormat, IntoRepository};
 use refloat_report::summary;
 use refloat_run::events::RunResult;
 
-use crate::commands::backup::threads;
 use crate::commands::load::SETTINGS_LEFT;
 use crate::context::Context;
 use crate::exit::{self, Exit, ProgramError};
@@ -53,9 +52,10 @@ pub fn run(args: &DumpArgs, context: &Context) -> anyhow::Result<Exit> {
                 .warn(format!("{url} held nothing: it is a new repository"));
         }
         options.repository = Some(IntoRepository {
-            repository,
+            // A thread writes a pack, and rows are compressed already.
+            threads: repository.storage().transfers(),
             label: args.label.clone(),
-            threads: threads(None),
+            repository,
         });
     }
     let (outcome, error) = match refloat_dump::dump(&options, &run) {

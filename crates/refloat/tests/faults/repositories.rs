@@ -10,6 +10,7 @@ use refloat_sandbox::{Instance, ServerKind};
 use refloat_testkit::s3::{BUCKET, KEY, Kind, SECRET, Server};
 use refloat_testkit::ssh::SshServer;
 
+use crate::folders::folder;
 use crate::support::{Desk, Run, ask, dump, finish, shared, table};
 
 /// Tables whose names no object of a repository could have, and one of several blocks.
@@ -230,7 +231,7 @@ fn a_dump_in_a_bucket_is_loaded_from_there() {
 }
 
 #[test]
-fn a_dump_file_elsewhere_is_loaded_from_there() {
+fn files_and_folders_of_other_tools_are_loaded_from_elsewhere() {
     let server = shared(ServerKind::MariaDb1011);
     let mut desk = Desk::new();
     let text = dump(&table("t", 3000));
@@ -252,6 +253,20 @@ fn a_dump_file_elsewhere_is_loaded_from_there() {
         command.env("PATH", path);
         finish(command).exits(0).says("done and proven");
         assert_eq!(desk.rows(server, "t"), Some(3000), "{source}");
+    }
+    desk.next();
+    let copied = Command::new("cp")
+        .arg("-r")
+        .arg(folder(&desk, 300))
+        .arg(machine.home())
+        .status();
+    assert!(copied.unwrap().success());
+    let args = ["load", "ssh://store/~/dump/", "--to", &server.url()];
+    let mut command = desk.refloat(args);
+    command.env("PATH", format!("{}:/usr/bin:/bin", machine.bin().display()));
+    finish(command).exits(0).says("done and proven");
+    for name in ["one", "two"] {
+        assert_eq!(desk.rows(server, name), Some(300));
     }
     // What is not there is named, and so is a dump that has no end.
     fs::write(bucket.files().join("t.sql"), &text[..text.len() / 2]).unwrap();

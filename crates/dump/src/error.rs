@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use refloat_read::ReadError;
+use refloat_repository::RepositoryError;
 use refloat_run::settings::SettingsError;
 use refloat_run::{Cancel, Refusal};
 use refloat_wire::Error as WireError;
@@ -34,6 +35,9 @@ pub enum DumpError {
         #[from]
         source: refloat_store::FolderError,
     },
+    /// The repository could not be written.
+    #[error(transparent)]
+    Repository(Box<RepositoryError>),
     /// The server returned part of an account's definition as non-UTF-8 bytes, which an SQL file
     /// cannot hold.
     #[error("the server returns {what} as text that is not UTF-8, so it cannot be dumped")]
@@ -53,6 +57,12 @@ pub enum DumpError {
     /// The consumer of the rows stopped: the target of a copy, or the writer of a dump as SQL.
     #[error("the target takes no more rows")]
     NotWanted,
+}
+
+impl From<RepositoryError> for DumpError {
+    fn from(error: RepositoryError) -> Self {
+        Self::Repository(Box::new(error))
+    }
 }
 
 impl DumpError {

@@ -1,4 +1,5 @@
-//! Dumping a server into a folder from one consistent snapshot, with the manifest written last.
+//! Dumping a server into a folder or a repository from one consistent snapshot, with the manifest
+//! written last.
 //!
 //! [`dump`] is the entry point. `refloat_read` opens the snapshot and cuts tables into ranges;
 //! `work` reads the ranges into the files that `chunk` writes. `docs/format.md` describes the
@@ -17,6 +18,7 @@ mod outcome;
 mod record;
 pub mod schema;
 mod sql;
+mod stored;
 mod throttle;
 pub mod work;
 
@@ -33,8 +35,9 @@ use refloat_wire::Connection;
 
 pub use error::{DumpError, DumpFailure};
 pub use options::{DumpFormat, DumpOptions, RowCompression};
-pub use outcome::{DumpOutcome, FlowControl, HistoryLength, SnapshotCost};
+pub use outcome::{DumpOutcome, FlowControl, HistoryLength, SnapshotCost, StoredDump};
 pub use refloat_read::{Consistency, Kind};
+pub use stored::{About, IntoRepository, KIND, ServerFacts, name_of};
 
 use refloat_read::catalog::DataPolicy;
 use refloat_read::moment::{self, Plan};
@@ -48,16 +51,18 @@ use refloat_source::manifest::MANIFEST;
 use cost::Watcher;
 use desync::Desync;
 use record::{complete, count, write_definitions};
+use stored::Stored;
 use throttle::Throttle;
 use work::{Sink, TableWork, Work};
 
 /// Assumed compression ratio: bytes of row text per byte of a compressed file.
 const COMPRESSION_GUESS: u64 = 2;
 
-/// Dumps a server into a folder.
+/// Dumps a server into a folder or a repository.
 ///
 /// # Errors
-/// [`DumpFailure`] with the reason. A folder without a manifest is not a dump.
+/// [`DumpFailure`] with the reason. A folder without a manifest is not a dump; a repository has no
+/// backup of that label.
 pub fn dump(options: &DumpOptions, run: &Run) -> Result<DumpOutcome, DumpFailure> {
     let started = Instant::now();
     let mut outcome = DumpOutcome {
@@ -137,6 +142,12 @@ fn with_server(
     control: &mut Connection,
 ) -> Result<(), DumpError> {
     cost::can_be_watched(control, options)?;
+    let into = options.repository.as_ref();
+    let begin = |into| Stored::begin(into, control, &run.events);
+    let stored = into.map(begin).transpose()?;
+    if let Some(stored) = &stored {
+        outcome.out = stored.name.display().to_string();
+    }
     let (mut snapshot, plan) = moment::moment(&options.read, run, control, true)?;
     if options.format == DumpFormat::Sql {
         let folder = options
@@ -153,7 +164,10 @@ fn with_server(
         announce(options, run, outcome, &plan);
         return sql::write(options, run, outcome, clock, (control, snapshot, plan));
     }
-    let folder = make_folder(options, &plan)?;
+    let folder = match &stored {
+        Some(stored) => stored.folder(),
+        None => make_folder(options, &plan)?,
+    };
     announce(options, run, outcome, &plan);
     let mut written = write_definitions(options, control, &folder, &plan)?;
     let tables = std::mem::take(&mut written.tables);
@@ -188,6 +202,9 @@ fn with_server(
     count(&manifest, outcome);
     let text = manifest::write(&manifest).unwrap_or_default();
     folder.seal(MANIFEST, &text)?;
+    if let Some(stored) = stored {
+        outcome.stored = Some(stored.finish(&manifest, control.identity())?);
+    }
     outcome.complete = true;
     Ok(())
 }

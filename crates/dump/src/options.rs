@@ -9,6 +9,7 @@ use refloat_wire::ConnectOptions;
 use serde::Serialize;
 
 use super::error::DumpError;
+use super::stored::IntoRepository;
 
 /// Row text per file in bytes: small enough to read again after a fault, large enough that a
 /// terabyte does not become a million files.
@@ -55,6 +56,8 @@ pub struct DumpOptions {
     /// For [`DumpFormat::Sql`] it is the file to create, compressed if its name ends with `.gz` or
     /// `.zst`, or `-` for standard output.
     pub out: PathBuf,
+    /// The repository that the dump goes into, in place of `out`. For [`DumpFormat::Refloat`] only.
+    pub repository: Option<IntoRepository>,
     /// Format of the dump.
     pub format: DumpFormat,
     /// Search MySQL's JSON columns for values of types that text cannot carry, and note them.
@@ -94,6 +97,7 @@ impl DumpOptions {
         Self {
             read: ReadOptions::new(source),
             out: out.into(),
+            repository: None,
             format: DumpFormat::Refloat,
             json_types: true,
             strip_definer: false,
@@ -109,7 +113,7 @@ impl DumpOptions {
 
     /// Whether the dump goes to standard output.
     pub fn to_stdout(&self) -> bool {
-        self.out.as_os_str() == "-"
+        self.out.as_os_str() == "-" && self.repository.is_none()
     }
 
     /// Compression of the SQL file, from its name.
@@ -121,7 +125,8 @@ impl DumpOptions {
     /// text.
     pub(super) fn check_name(&self) -> Result<(), DumpError> {
         let name = self.out.file_name().map(|name| name.to_string_lossy());
-        let Some(name) = name.filter(|_| !self.to_stdout()) else {
+        let named = !self.to_stdout() && self.repository.is_none();
+        let Some(name) = name.filter(|_| named) else {
             return Ok(());
         };
         let lower = name.to_ascii_lowercase();

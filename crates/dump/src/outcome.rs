@@ -14,8 +14,11 @@ pub struct DumpOutcome {
     pub source: String,
     /// Vendor and version of the server.
     pub server: String,
-    /// Path of the dump, or `standard output`.
+    /// Path of the dump, `standard output`, or repository and label.
     pub out: String,
+    /// What was added to the repository, if the dump is in one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stored: Option<StoredDump>,
     /// The moment that the rows are from.
     pub snapshot: SnapshotInfo,
     /// Databases dumped.
@@ -46,6 +49,20 @@ pub struct DumpOutcome {
     pub settings_left: Vec<String>,
     /// Whether the dump is complete: the manifest is written, and all files are on the disk.
     pub complete: bool,
+}
+
+/// What was stored of a dump in a repository.
+#[derive(Debug, Clone, Default, Serialize)]
+#[non_exhaustive]
+pub struct StoredDump {
+    /// Label of the backup.
+    pub label: String,
+    /// Bytes of its files.
+    pub bytes: u64,
+    /// Of these, bytes that the repository had already.
+    pub known: u64,
+    /// Bytes that were added to the repository.
+    pub added: u64,
 }
 
 /// What the snapshot of a dump or a copy cost the server while rows were read.

@@ -13,9 +13,10 @@ mod transfer;
 mod url;
 mod walk;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use refloat_store::storage::{BucketOptions, Storage, StorageError};
+use refloat_store::storage::{BucketOptions, Storage, StorageError, mount_all, mount_one};
 
 pub use folder::SshFolder;
 pub use url::SshUrl;
@@ -47,9 +48,64 @@ pub fn open(address: &str, buckets: &BucketOptions) -> Result<Arc<dyn Storage>, 
     }
 }
 
+/// Whether an address is that of a storage that is not a folder of this machine.
+pub fn is_elsewhere(address: &str) -> bool {
+    let scheme = address.split_once("://").map(|(scheme, _)| scheme);
+    scheme.is_some_and(|scheme| {
+        let schemes = ["ssh", "sftp", "s3", "azure", "az", "gs"];
+        schemes.contains(&scheme.to_ascii_lowercase().as_str())
+    })
+}
+
+/// Mounts what lies at an address that [is elsewhere](is_elsewhere), a file or a folder of files.
+/// Returns the path that it then has.
+///
+/// # Errors
+/// Those of [`open`]; nothing is there, or it cannot be looked at.
+pub fn mount(address: &str, buckets: &BucketOptions) -> Result<PathBuf, StorageError> {
+    let path = PathBuf::from(address.trim_end_matches('/'));
+    if let Some((folder, name)) = parts(address) {
+        // Names in a bucket are what they seem.
+        let name = match folder.to_ascii_lowercase() {
+            folder if folder.starts_with("ssh:") || folder.starts_with("sftp:") => {
+                url::decoded(name).unwrap_or_default()
+            }
+            _ => name.to_owned(),
+        };
+        if mount_one(&open(folder, buckets)?, &name, &path)? {
+            return Ok(path);
+        }
+    }
+    mount_all(&open(address, buckets)?, &path)?;
+    Ok(path)
+}
+
+/// The folder of an address, and the name of what lies in it; `None` if the address can only be
+/// that of a folder.
+fn parts(address: &str) -> Option<(&str, &str)> {
+    let path = address.find("://")? + "://".len();
+    let slash = path + address[path..].rfind('/')?;
+    let (folder, name) = address.split_at(slash + 1);
+    (!name.is_empty() && name != "~").then_some((folder, name))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{BucketOptions, open};
+    use super::{BucketOptions, open, parts};
+
+    #[test]
+    fn the_last_part_of_an_address_may_be_a_file() {
+        for (address, expected) in [
+            ("s3://b/a/x.sql", Some(("s3://b/a/", "x.sql"))),
+            ("s3://b/x.sql", Some(("s3://b/", "x.sql"))),
+            ("s3://b/a/", None),
+            ("s3://b", None),
+            ("ssh://u@h/~/x", Some(("ssh://u@h/~/", "x"))),
+            ("ssh://h/x", Some(("ssh://h/", "x"))),
+        ] {
+            assert_eq!(parts(address), expected, "{address}");
+        }
+    }
 
     #[test]
     fn addresses_open_what_they_name() {

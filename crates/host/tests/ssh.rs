@@ -389,11 +389,14 @@ fn many_objects_are_listed() {
             expected.push(name);
         }
     }
+    // Nothing here writes such a name, but others do.
+    fs::write(place.path("packs/with space"), "x").unwrap();
+    expected.push("packs/with space".to_owned());
     expected.sort();
     // None of these is an object.
     fs::write(place.path("packs/.unfinished-1-1"), "x").unwrap();
     fs::write(place.path("packs/.hidden"), "x").unwrap();
-    fs::write(place.path("packs/with space"), "x").unwrap();
+    fs::write(place.path("packs/with\ttab"), "x").unwrap();
     std::os::unix::fs::symlink("/etc", place.path("packs/link")).unwrap();
     let storage = place.storage();
     assert_eq!(names(&storage, ""), expected);

@@ -111,7 +111,7 @@ pub fn load(options: &LoadOptions, run: &Run) -> Result<LoadOutcome, LoadFailure
 /// # Errors
 /// [`LoadError`]: the source cannot be opened or is not a dump.
 pub fn text_bytes(options: &LoadOptions) -> Result<Option<u64>, LoadError> {
-    if options.source.is_dir() || options.delimited.table.is_some() {
+    if refloat_store::files::is_folder(&options.source) || options.delimited.table.is_some() {
         return Ok(OpenSource::open(options, &Cancel::new(), |_words| {})?.text_bytes());
     }
     let input = refloat_store::Input::open(&options.source)?;

@@ -13,7 +13,7 @@ use refloat_source::items::Items;
 use refloat_source::layout::{Layout, SqlFile};
 use refloat_source::{SourceFormat, archive};
 use refloat_sqltext::{ItemKind, StatementKind};
-use refloat_store::{Compression, Input, InputError};
+use refloat_store::{Compression, Input, InputError, files};
 
 use super::chunk::PlainFile;
 use super::error::LoadError;
@@ -43,7 +43,7 @@ impl OpenSource {
         say: impl FnOnce(String),
     ) -> Result<Self, LoadError> {
         let path = options.source.clone();
-        if path.is_dir() {
+        if files::is_folder(&path) {
             let layout =
                 refloat_source::open_folder(&path, options.source_format, &options.delimited)?;
             return Ok(Self::Layout(Box::new(layout)));
@@ -86,7 +86,7 @@ impl OpenSource {
         options: &LoadOptions,
         cancel: &Cancel,
     ) -> Result<Option<Self>, LoadError> {
-        if options.source.is_dir() || options.delimited.table.is_some() {
+        if files::is_folder(&options.source) || options.delimited.table.is_some() {
             return Self::open(options, cancel, |_words| {}).map(Some);
         }
         let mut input = Input::open(&options.source)?;

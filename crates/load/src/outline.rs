@@ -20,7 +20,7 @@ use refloat_source::namesake::is_namesake;
 use refloat_source::script::origin;
 use refloat_sqltext::ddl::parse_create_table;
 use refloat_sqltext::{Frame, LexMode, ObjectName, StatementKind, shown};
-use refloat_store::{Input, InputError};
+use refloat_store::{Input, InputError, files};
 
 use super::choice::Choice;
 use super::error::LoadError;
@@ -173,8 +173,8 @@ impl Outline {
                 source,
             })
         };
-        let mut file = std::fs::File::open(path).map_err(failed)?;
-        if file.metadata().map_err(failed)?.len() > SIZE_MAX {
+        let mut file = files::open(path, 0).map_err(failed)?;
+        if files::stat(path).map_err(failed)?.bytes > SIZE_MAX {
             return Ok(None);
         }
         lines::read(&mut file, Gather::new(options), cancel)

@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::tool::{Tool, ToolKind};
 
-/// Value of `kind` in a manifest.
-const KIND: &str = "physical";
+/// The kind of these backups in the manifests of a repository.
+pub const KIND: &str = "physical";
 /// The latest format that is known here.
 const FORMAT: u32 = 1;
 /// What the names of these files begin with: in all tools of old, and in `MariaDB`'s of today.
@@ -178,7 +178,7 @@ impl About {
     /// It is no physical backup, or of a later version.
     pub fn read(manifest: &Manifest) -> Result<Self, InfoError> {
         let about = &manifest.about;
-        if about.get("kind").and_then(|kind| kind.as_str()) != Some(KIND) {
+        if manifest.kind() != KIND {
             return Err(InfoError::AnotherKind);
         }
         let format = about.get("format").and_then(serde_json::Value::as_u64);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use refloat_repository::{BackupWriter, Manifest, Repository};
+use refloat_repository::{BackupWriter, LATEST, Manifest, Repository, usual_label};
 use refloat_run::progress::Phase;
 use refloat_run::{Event, Refusal, Run};
 use serde::Serialize;
@@ -11,7 +11,6 @@ use crate::about::About;
 use crate::apart;
 use crate::donor::{Donor, DonorOptions};
 use crate::error::PhysicalError;
-use crate::list::{LATEST, listed};
 use crate::outcome::BackupOutcome;
 use crate::server::Server;
 use crate::tool::Tool;
@@ -140,7 +139,7 @@ fn look(
     let label = options
         .label
         .clone()
-        .unwrap_or_else(|| usual_label(&donor.server));
+        .unwrap_or_else(|| usual_label(&donor.server.facts.hostname));
     if label == LATEST {
         against.push(
             Refusal::new(format!("{LATEST} names the newest backup, whichever it is"))
@@ -179,44 +178,24 @@ fn look(
 /// The backups that this one will have most blocks in common with: the newest of the same server,
 /// and the newest of all, which may be of another node of its cluster.
 fn parents(repository: &Repository, server: &Server) -> Result<Vec<Manifest>, PhysicalError> {
-    let all = listed(repository)?;
-    let physical = || all.iter().rev().filter(|one| one.about.is_some());
-    let same = physical().find(|one| {
-        one.about.as_ref().is_some_and(|about| {
-            about.server.uuid == server.facts.uuid
-                && about.server.datadir == server.facts.datadir
-                && about.server.hostname == server.facts.hostname
-        })
+    let all = repository.backups()?;
+    let physical = || {
+        all.iter()
+            .rev()
+            .filter_map(|one| Some((one, About::read(one).ok()?)))
+    };
+    let same = physical().find(|(_, about)| {
+        about.server.uuid == server.facts.uuid
+            && about.server.datadir == server.facts.datadir
+            && about.server.hostname == server.facts.hostname
     });
-    let mut parents: Vec<Manifest> = same.iter().map(|one| one.manifest.clone()).collect();
-    if let Some(newest) = physical().next()
-        && parents.iter().all(|one| one.label != newest.manifest.label)
+    let mut parents: Vec<Manifest> = same.iter().map(|(one, _)| (*one).clone()).collect();
+    if let Some((newest, _)) = physical().next()
+        && parents.iter().all(|one| one.label != newest.label)
     {
-        parents.push(newest.manifest.clone());
+        parents.push(newest.clone());
     }
     Ok(parents)
-}
-
-/// `db1-20261128T073000Z`.
-fn usual_label(server: &Server) -> String {
-    let seconds = std::time::SystemTime::now()
-        .duration_since(std::time::SystemTime::UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs());
-    let moment = i64::try_from(seconds).ok().and_then(refloat_run::moment);
-    let time: String = moment
-        .unwrap_or_default()
-        .chars()
-        .filter(char::is_ascii_alphanumeric)
-        .collect();
-    let host = server.facts.hostname.chars().map(|c| {
-        if c.is_ascii_alphanumeric() || c == '-' {
-            c
-        } else {
-            '-'
-        }
-    });
-    let host: String = host.collect();
-    format!("{}-{time}", if host.is_empty() { "server" } else { &host })
 }
 
 impl Ready {

@@ -11,11 +11,10 @@ use refloat_run::progress::Phase;
 use refloat_run::{Event, Refusal, Run};
 use serde::Serialize;
 
-use crate::about::About;
+use crate::about::{About, KIND};
 use crate::apart;
 use crate::error::PhysicalError;
 use crate::folder::{Building, Step};
-use crate::list::label_of;
 use crate::outcome::RestoreOutcome;
 use crate::prepare;
 use crate::swap::Place;
@@ -25,7 +24,7 @@ use crate::tool::Tool;
 /// What is to be restored, where to and how.
 #[derive(Debug, Clone)]
 pub struct RestoreOptions {
-    /// Label of the backup, or [`LATEST`](crate::LATEST).
+    /// Label of the backup, or [`LATEST`](refloat_repository::LATEST).
     pub label: String,
     /// The data directory.
     pub target: TargetOptions,
@@ -160,7 +159,7 @@ fn complete(
     run: &Run,
     outcome: &mut RestoreOutcome,
 ) -> Result<bool, PhysicalError> {
-    let manifest = label_of(repository, &options.label)?;
+    let manifest = repository.find(&options.label, Some(KIND))?;
     let place = Place::look(&options.target.datadir)?;
     if !place.is_filled(repository.id(), &manifest.label)? {
         return Ok(false);
@@ -177,7 +176,7 @@ fn complete(
 
 /// Looks at the backup, the tool and the data directory, and names all that stands against it.
 fn look(options: &RestoreOptions, repository: &Repository) -> Result<Ready, PhysicalError> {
-    let manifest = label_of(repository, &options.label)?;
+    let manifest = repository.find(&options.label, Some(KIND))?;
     let about = About::read(&manifest).map_err(|source| PhysicalError::Info {
         label: manifest.label.clone(),
         source,

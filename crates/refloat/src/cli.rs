@@ -119,7 +119,7 @@ impl Cli {
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         match self.command {
             Command::Load(args) => load::run(&args, context),
-            Command::Inspect(args) => inspect::run(&args),
+            Command::Inspect(args) => inspect::run(&args, context),
             Command::Dump(args) => dump::run(&args, context),
             Command::Copy(args) => copy::run(&args, context),
             Command::Verify(args) => verify::run(&args, context),

@@ -5,6 +5,7 @@ mod cli;
 mod commands;
 mod connect;
 mod context;
+mod dumps;
 mod exit;
 mod record;
 mod repo;

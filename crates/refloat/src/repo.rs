@@ -21,9 +21,9 @@ pub struct RepoArgs {
     /// Where the backups lie
     ///
     /// A folder of this machine (`/PATH`), one of another machine (`ssh://USER@HOST/PATH`, by
-    /// SFTP), or a bucket (`s3://BUCKET/PREFIX`, `azure://CONTAINER/PREFIX`, `gs://BUCKET/PREFIX`),
-    /// whose keys, endpoint and region come from the variables that the services' own tools read,
-    /// such as `AWS_ACCESS_KEY_ID` and `AWS_ENDPOINT_URL`.
+    /// SFTP), or a bucket (`s3://BUCKET/PREFIX`, `az://CONTAINER/PREFIX`, `gs://BUCKET/PREFIX`).
+    /// Keys, endpoint and region of a bucket come from the variables that the services' own tools
+    /// read, such as `AWS_ACCESS_KEY_ID` and `AWS_ENDPOINT_URL`.
     #[arg(long, value_name = "URL")]
     pub repo: String,
 
@@ -33,6 +33,32 @@ pub struct RepoArgs {
     /// backups, so keep a copy of it elsewhere.
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
+}
+
+/// `--repo URL` of a command that works without a repository as well.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Repository")]
+pub struct DumpRepoArgs {
+    /// The repository that the dump is in, or goes into
+    ///
+    /// A folder of this machine (`/PATH`), one of another machine (`ssh://USER@HOST/PATH`), or a
+    /// bucket (`s3://BUCKET/PREFIX`, `az://CONTAINER/PREFIX`, `gs://BUCKET/PREFIX`): see `refloat
+    /// backup --help`. Dumps and backups of files lie in it side by side.
+    #[arg(long, value_name = "URL")]
+    pub repo: Option<String>,
+
+    /// The file with the key of an encrypted repository
+    #[arg(long, value_name = "FILE", requires = "repo")]
+    pub key_file: Option<PathBuf>,
+}
+
+impl DumpRepoArgs {
+    /// The repository, if one was named.
+    pub fn given(&self) -> Option<RepoArgs> {
+        let repo = self.repo.clone()?;
+        let key_file = self.key_file.clone();
+        Some(RepoArgs { repo, key_file })
+    }
 }
 
 impl RepoArgs {

@@ -93,6 +93,8 @@ mod proof;
 mod replica_positions;
 #[path = "faults/replicas.rs"]
 mod replicas;
+#[path = "faults/repositories.rs"]
+mod repositories;
 #[path = "faults/resume.rs"]
 mod resume;
 #[path = "faults/rows_above_max_packet.rs"]

@@ -60,6 +60,26 @@ pub enum RepositoryError {
         /// The label that was asked for.
         label: String,
     },
+    /// The backup is of another kind than the one that can be used here.
+    #[error("{url}: backup {label:?} is {found}, not {wanted}")]
+    AnotherKind {
+        /// The storage.
+        url: String,
+        /// Its label.
+        label: String,
+        /// Its kind.
+        found: String,
+        /// The kind that was asked for.
+        wanted: String,
+    },
+    /// The newest backup was asked for, and each server has one.
+    #[error("{url}: has backups of {} servers", labels.len())]
+    SeveralServers {
+        /// The storage.
+        url: String,
+        /// The newest of each.
+        labels: Vec<String>,
+    },
     /// A backup of that label is there.
     #[error("{url}: has a backup {label:?} already")]
     LabelTaken {
@@ -100,6 +120,14 @@ pub enum RepositoryError {
 }
 
 impl RepositoryError {
+    /// Packs it into an error of `Read` or `Write`.
+    pub(crate) fn into_io(self) -> std::io::Error {
+        match self {
+            Self::Storage(error) => error.into_io(),
+            other => std::io::Error::other(other),
+        }
+    }
+
     /// An object that is not what was written.
     pub(crate) fn damaged(url: &str, object: impl Into<String>, detail: impl Into<String>) -> Self {
         Self::Damaged {

@@ -9,15 +9,35 @@ use crate::fetch::{Sink, fetch_entries};
 use crate::manifest::{FileEntry, Manifest};
 use crate::repository::Repository;
 
-/// Receives the text of a list.
-struct Text(Mutex<Vec<u8>>);
+/// Receives a run of bytes of one file.
+pub(crate) struct Window {
+    begins: u64,
+    bytes: Mutex<Vec<u8>>,
+}
 
-impl Sink for Text {
+impl Window {
+    /// Takes `length` bytes of a file from `begins` on. What no block covers is zeros.
+    pub fn new(begins: u64, length: usize) -> Self {
+        let bytes = Mutex::new(vec![0; length]);
+        Self { begins, bytes }
+    }
+
+    pub fn into_bytes(self) -> Vec<u8> {
+        let bytes = self.bytes.into_inner();
+        bytes.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Sink for Window {
     fn write(&self, _: usize, begins: u64, bytes: &[u8]) -> std::io::Result<()> {
-        let mut text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let begins = begins as usize;
-        if let Some(part) = text.get_mut(begins..begins + bytes.len()) {
-            part.copy_from_slice(bytes);
+        let mut window = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        // A block may begin before the window, and end behind it.
+        let first = self.begins.max(begins);
+        let end = (self.begins + window.len() as u64).min(begins + bytes.len() as u64);
+        if first < end {
+            let length = (end - first) as usize;
+            let (from, to) = ((first - begins) as usize, (first - self.begins) as usize);
+            window[to..to + length].copy_from_slice(&bytes[from..from + length]);
         }
         Ok(())
     }
@@ -37,7 +57,7 @@ impl Repository {
             extents: manifest.list.clone(),
         };
         list.check(&manifest.packs).map_err(damaged)?;
-        let text = Text(Mutex::new(vec![0; manifest.list_bytes as usize]));
+        let text = Window::new(0, manifest.list_bytes as usize);
         fetch_entries(
             self,
             &manifest.packs,
@@ -46,7 +66,7 @@ impl Repository {
             &text,
             &Cancel::default(),
         )?;
-        let text = text.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let text = text.into_bytes();
         let mut files = Vec::new();
         for line in text
             .split(|byte| *byte == b'\n')

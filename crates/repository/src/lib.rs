@@ -13,11 +13,14 @@
 //! Start with [`Repository`], [`BackupWriter`], [`Manifest`], [`fetch`].
 
 mod block;
+mod catalogue;
 mod error;
 mod fetch;
 mod files;
+mod folder;
 mod known;
 mod manifest;
+mod mounted;
 mod pack;
 mod repository;
 mod seal;
@@ -25,9 +28,12 @@ mod sweep;
 mod writer;
 
 pub use block::{BLOCK, Hash, is_hole};
+pub use catalogue::{LATEST, usual_label};
 pub use error::RepositoryError;
 pub use fetch::{Sink, fetch};
+pub use folder::FolderWriter;
 pub use manifest::{Extent, FileEntry, Manifest, PackInfo};
+pub use mounted::mount;
 pub use repository::Repository;
 pub use seal::Key;
 pub use sweep::sweep;

@@ -146,6 +146,7 @@ impl Repository {
         let objects = self.storage.list(BACKUPS)?;
         let label = |name: String| {
             let label = name.strip_prefix(BACKUPS)?.strip_suffix(".json")?;
+            manifest_name(self.url(), label).ok()?;
             Some(label.to_owned())
         };
         Ok(objects

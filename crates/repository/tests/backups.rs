@@ -9,12 +9,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use refloat_repository::{
-    BLOCK, BackupWriter, FileEntry, Key, Manifest, Repository, RepositoryError, Sink, fetch, sweep,
+    BLOCK, BackupWriter, FileEntry, FolderWriter, Key, Manifest, Repository, RepositoryError, Sink,
+    fetch, mount, sweep,
 };
 use refloat_run::Cancel;
 use refloat_store::storage::{
-    Existing, LocalFolder, Object, Storage, StorageError, Upload, write_whole,
+    Existing, LocalFolder, Object, Stamp, Storage, StorageError, Upload, write_whole,
 };
+use refloat_store::{Folder, FolderSink, files};
 
 type Files = BTreeMap<String, Vec<u8>>;
 
@@ -188,6 +190,97 @@ fn a_label_is_used_once() {
         let error = back_up(&repository, label, &[], &files).unwrap_err();
         assert!(matches!(error, RepositoryError::Label { .. }), "{error}");
     }
+}
+
+#[test]
+fn files_are_written_as_a_folder_and_read_where_they_lie() {
+    for (key, root) in keys().into_iter().zip(["test://plain", "test://sealed"]) {
+        let place = tempfile::tempdir().unwrap();
+        let repository = Repository::init(storage(place.path()), key).unwrap();
+        let writer = BackupWriter::begin(&repository, "one", &[], 3).unwrap();
+        let writer = Arc::new(FolderWriter::new(writer));
+        let root = Path::new(root);
+        let folder = Folder::into_sink(root, Arc::clone(&writer) as Arc<dyn FolderSink>);
+        let files = files();
+        for (path, content) in &files {
+            let mut file = folder.file(path).unwrap();
+            for part in content.chunks(700_001) {
+                file.write(part).unwrap();
+            }
+            file.finish().unwrap();
+        }
+        folder.seal("last", b"{}").unwrap();
+        let writer = Arc::into_inner(writer).unwrap();
+        let about = BTreeMap::from([("kind".to_owned(), "logical".into())]);
+        let manifest = writer.finish(about).unwrap();
+        assert_eq!(
+            repository.find("latest", Some("logical")).unwrap(),
+            manifest
+        );
+        let error = repository.find("one", Some("physical")).unwrap_err();
+        assert!(
+            matches!(error, RepositoryError::AnotherKind { .. }),
+            "{error}"
+        );
+
+        mount(&repository, &manifest, root).unwrap();
+        let read = |path: &Path, from: usize| {
+            let mut found = Vec::new();
+            let mut file = files::open(path, from as u64).unwrap();
+            file.read_to_end(&mut found).map(|_| found)
+        };
+        for (path, content) in &files {
+            let path = root.join(path);
+            assert_eq!(files::stat(&path).unwrap().bytes, content.len() as u64);
+            for from in [0, 1, BLOCK, 8 * BLOCK + 3] {
+                let from = from.min(content.len());
+                assert!(
+                    read(&path, from).unwrap() == content[from..],
+                    "{path:?} {from}"
+                );
+            }
+        }
+        assert_eq!(read(&root.join("last"), 0).unwrap(), b"{}");
+        for pack in repository.storage().list("packs/").unwrap() {
+            let path = place.path().join(pack.name);
+            let mut bytes = std::fs::read(&path).unwrap();
+            for byte in bytes.iter_mut().skip(16) {
+                *byte ^= 1;
+            }
+            std::fs::write(path, bytes).unwrap();
+        }
+        let error = read(&root.join("small"), 0).unwrap_err();
+        assert!(error.to_string().contains("is damaged"), "{error}");
+    }
+}
+
+#[test]
+fn the_newest_backup_is_asked_for_by_server_and_kind() {
+    let folder = tempfile::tempdir().unwrap();
+    let repository = Repository::init(storage(folder.path()), None).unwrap();
+    let add = |label: &str, kind: &str, port: u16| {
+        let writer = BackupWriter::begin(&repository, label, &[], 1).unwrap();
+        let server = serde_json::json!({"hostname": "db1", "port": port, "datadir": "/d"});
+        let about = [
+            ("kind".to_owned(), kind.into()),
+            ("server".to_owned(), server),
+        ];
+        writer.finish(Vec::new(), about.into()).unwrap();
+    };
+    let find = |kind| repository.find("latest", kind).map(|found| found.label);
+    let error = find(None).unwrap_err();
+    assert!(matches!(error, RepositoryError::NoBackup { .. }), "{error}");
+    add("a", "physical", 1);
+    add("b", "logical", 1);
+    assert_eq!(find(None).unwrap(), "b");
+    assert_eq!(find(Some("physical")).unwrap(), "a");
+    add("c", "logical", 2);
+    assert_eq!(find(Some("physical")).unwrap(), "a");
+    let error = find(Some("logical")).unwrap_err();
+    assert!(
+        matches!(&error, RepositoryError::SeveralServers { labels, .. } if *labels == ["b", "c"]),
+        "{error}"
+    );
 }
 
 #[test]
@@ -398,6 +491,10 @@ impl Storage for Meanwhile {
 
     fn size(&self, name: &str) -> Result<u64, StorageError> {
         self.folder.size(name)
+    }
+
+    fn stamp(&self, name: &str) -> Result<Stamp, StorageError> {
+        self.folder.stamp(name)
     }
 
     fn read(&self, name: &str, range: Range<u64>) -> Result<Box<dyn Read + Send>, StorageError> {

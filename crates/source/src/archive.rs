@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use refloat_run::Cancel;
-use refloat_store::{Input, InputError, LooksLike, Unpacked, unpack};
+use refloat_store::{Input, InputError, LooksLike, Unpacked, files, unpack};
 
 use super::detect::open_folder;
 use super::error::SourceError;
@@ -58,7 +58,7 @@ pub fn unpack_file(
     cancel: &Cancel,
     say: impl FnOnce(String),
 ) -> Result<Option<Unpacked>, SourceError> {
-    if !path.is_file() {
+    if !files::is_file(path) {
         return Ok(None);
     }
     let mut input = match Input::open(path) {

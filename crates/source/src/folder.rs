@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use refloat_store::Input;
+use refloat_store::files::{self, Kind};
 
 use super::error::SourceError;
 
@@ -48,6 +49,17 @@ pub fn list(folder: &Path) -> Result<Vec<Entry>, SourceError> {
         let path = path.display().to_string();
         move |source: io::Error| SourceError::Read { path, source }
     };
+    if let Some(entries) = files::mounted_entries(folder) {
+        let entries = entries.map_err(failed(folder))?;
+        let entry = |(name, stat): (String, files::Stat)| Entry {
+            path: folder.join(&name),
+            plain: plain_name(&name).to_owned(),
+            name,
+            bytes: stat.bytes,
+            folder: stat.kind == Kind::Folder,
+        };
+        return Ok(entries.into_iter().map(entry).collect());
+    }
     let mut entries = Vec::new();
     for entry in fs::read_dir(folder).map_err(failed(folder))? {
         let path = entry.map_err(failed(folder))?.path();
@@ -129,12 +141,12 @@ pub fn metadata<'a, T: serde::Deserialize<'a>>(text: &'a [u8]) -> Result<T, Stri
 
 /// The first `most` bytes of a file, decompressed, and whether they are all of it.
 pub fn read_up_to(path: &Path, most: usize) -> Result<(Vec<u8>, bool), SourceError> {
-    let meta = fs::metadata(path).map_err(|source| SourceError::Read {
+    let stat = files::stat(path).map_err(|source| SourceError::Read {
         path: path.display().to_string(),
         source,
     })?;
     let mut text = Vec::new();
-    if meta.len() == 0 {
+    if stat.bytes == 0 {
         return Ok((text, true));
     }
     let mut input = Input::open(path)?;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use refloat_sqltext::{ItemKind, ObjectName, StatementKind, shown};
-use refloat_store::{Input, InputError, LooksLike, file_checksum};
+use refloat_store::{Input, InputError, LooksLike, file_checksum, files};
 use serde::Serialize;
 
 use super::archive;
@@ -81,7 +81,7 @@ pub fn inspect(
     scratch: &Path,
     checksums: bool,
 ) -> Result<Inspection, SourceError> {
-    if path.is_dir() {
+    if files::is_folder(path) {
         return of_layout(&open_folder(path, format, options)?, checksums);
     }
     if format == Some(SourceFormat::Delimited) || options.table.is_some() {

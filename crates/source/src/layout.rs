@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use refloat_store::files::{self, Kind};
 use refloat_store::{Compression, Input, InputError, OpenOptions, Unpacked};
 use serde::Serialize;
 use twox_hash::XxHash3_128;
@@ -129,7 +130,7 @@ impl SqlFile {
     pub fn bytes(&self) -> std::io::Result<u64> {
         match &self.text {
             Some(text) => Ok(text.len() as u64),
-            None => self.path.metadata().map(|meta| meta.len()),
+            None => files::stat(&self.path).map(|stat| stat.bytes),
         }
     }
 
@@ -215,8 +216,7 @@ impl RowFile {
 
 /// Whether a regular file has no bytes.
 fn has_nothing(path: &Path) -> bool {
-    path.metadata()
-        .is_ok_and(|meta| meta.is_file() && meta.len() == 0)
+    files::stat(path).is_ok_and(|stat| stat.kind == Kind::File && stat.bytes == 0)
 }
 
 /// Why a file should not be empty, judging by its name and checksum.

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use refloat_store::files;
+
 use super::cutter::Ends;
 use super::delimited::{Decode, Delimited};
 use super::error::SourceError;
@@ -139,13 +141,11 @@ impl Files<'_> {
             self.faults
                 .push(format!("{} is named twice in the manifest", file.path));
         }
-        match self.root.join(&file.path).metadata() {
+        match files::stat(&self.root.join(&file.path)) {
             Err(_) => self.faults.push(format!("{} is missing", file.path)),
-            Ok(meta) if meta.len() != file.bytes => self.faults.push(format!(
+            Ok(found) if found.bytes != file.bytes => self.faults.push(format!(
                 "{} has {} bytes, but had {} when it was written",
-                file.path,
-                meta.len(),
-                file.bytes
+                file.path, found.bytes, file.bytes
             )),
             Ok(_) => {}
         }

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use refloat_store::files::{self, Kind};
+
 use super::delimited::{Decode, Delimited};
 use super::error::SourceError;
 use super::folder;
@@ -168,11 +170,11 @@ impl DelimitedOptions {
         let (piped, bytes) = if path.as_os_str() == "-" {
             (true, 0)
         } else {
-            let meta = path.metadata().map_err(|source| SourceError::Read {
+            let stat = files::stat(path).map_err(|source| SourceError::Read {
                 path: path.display().to_string(),
                 source,
             })?;
-            (!meta.is_file(), meta.len())
+            (stat.kind != Kind::File, stat.bytes)
         };
         let mut file = self.file();
         self.apply(&mut file);

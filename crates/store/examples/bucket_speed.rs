@@ -11,10 +11,7 @@ use std::io::{Read as _, Write as _};
 use std::time::Instant;
 
 use refloat_store::storage::{BucketOptions, Existing, Patience, open, reader};
-
-#[allow(dead_code)]
-#[path = "../tests/storage/server.rs"]
-mod server;
+use refloat_testkit::s3::{Kind, Server};
 
 const MIB: u64 = 1 << 20;
 const SIZE: u64 = 1024 * MIB;
@@ -22,7 +19,7 @@ const SIZE: u64 = 1024 * MIB;
 fn main() {
     let url = std::env::args().nth(1).expect("a URL, or serve");
     if url == "serve" {
-        let server = server::Server::start(server::Kind::default());
+        let server = Server::start(Kind::default());
         println!("{}", server.port);
         let _ = std::io::stdin().read(&mut [0]);
         return;

@@ -1,13 +1,12 @@
 //! The checksum of a stored file.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use twox_hash::XxHash3_128;
 
-use crate::InputError;
+use crate::{InputError, files};
 
 /// Bytes read at a time.
 const PIECE: usize = 1 << 20;
@@ -20,7 +19,7 @@ const PIECE: usize = 1 << 20;
 pub fn file_checksum(path: &Path, stop: &AtomicBool) -> Result<String, InputError> {
     let name = path.display().to_string();
     let mut at = 0;
-    let mut file = File::open(path).map_err(|e| InputError::from_io(&name, at, e))?;
+    let mut file = files::open(path, 0).map_err(|e| InputError::from_io(&name, at, e))?;
     let mut hash = XxHash3_128::new();
     let mut piece = vec![0; PIECE];
     loop {

@@ -1,7 +1,8 @@
-//! Writes a folder once, on disk or as a tar archive on a stream: many files, then a last one that
-//! completes it.
+//! Writes a folder once: on disk, as a tar archive on a stream, or into a [`FolderSink`]. Many
+//! files, then a last one that completes it.
 
 mod archive;
+mod sink;
 mod writer;
 
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -14,6 +15,8 @@ use std::sync::Arc;
 use twox_hash::XxHash3_128;
 
 use archive::ArchiveWriter;
+pub use sink::FolderSink;
+use sink::SinkFile;
 use writer::{BLOCK, Buffer, Handles, Writer};
 
 /// Errors of writing a folder.
@@ -66,6 +69,7 @@ pub struct Folder {
 enum Place {
     Disk(Writer),
     Archive(ArchiveWriter),
+    Sink(Arc<dyn FolderSink>),
 }
 
 /// A file that was written.
@@ -116,7 +120,16 @@ impl Folder {
         Self { root, place }
     }
 
-    /// Path of the folder, or `standard output`.
+    /// Writes into `sink` instead of a folder; messages refer to it by `name`. Sealing it writes
+    /// the last file and nothing else: the owner of the sink completes what it has taken.
+    pub fn into_sink(name: &Path, sink: Arc<dyn FolderSink>) -> Self {
+        Self {
+            root: name.to_owned(),
+            place: Place::Sink(sink),
+        }
+    }
+
+    /// Path of the folder, `standard output`, or the name of the sink.
     pub fn path(&self) -> &Path {
         &self.root
     }
@@ -124,8 +137,8 @@ impl Folder {
     /// Creates a subfolder, unless it exists.
     pub fn make(&self, name: &str) -> Result<(), FolderError> {
         let path = self.within(name)?;
-        if let Place::Archive(_) = self.place {
-            // Unpacking an archive creates the folders of its files.
+        if !matches!(self.place, Place::Disk(_)) {
+            // Elsewhere folders are there because files have them in their names.
             return Ok(());
         }
         match DirBuilder::new().mode(0o700).create(&path) {
@@ -141,6 +154,7 @@ impl Folder {
         let path = self.within(name)?;
         let file = match &self.place {
             Place::Archive(archive) => WriteState::InMemory(archive, Vec::new()),
+            Place::Sink(sink) => WriteState::Sink(SinkFile::begin(sink)),
             Place::Disk(writer) => {
                 let file = OpenOptions::new()
                     .write(true)
@@ -171,6 +185,9 @@ impl Folder {
 
     /// Syncs everything to disk, then writes the last file, which appears as a whole or not at all.
     pub fn seal(self, name: &str, bytes: &[u8]) -> Result<(), FolderError> {
+        if let Place::Sink(_) = self.place {
+            return self.write(name, bytes).map(drop);
+        }
         let path = self.within(name)?;
         let temporary = self.within(&format!("{name}.tmp"))?;
         let Self {
@@ -183,6 +200,7 @@ impl Folder {
                 return archive.finish();
             }
             Place::Disk(writer) => writer.finish()?,
+            Place::Sink(_) => {}
         }
         let root = File::open(&folder).map_err(FolderError::io(&folder, "opening the folder"))?;
         rustix::fs::syncfs(&root)
@@ -239,6 +257,7 @@ enum WriteState<'a> {
     Small(&'a Writer, File),
     Large(&'a Writer, Arc<Handles>),
     InMemory(&'a ArchiveWriter, Vec<u8>),
+    Sink(SinkFile),
     Taken,
 }
 
@@ -254,6 +273,7 @@ impl NewFile<'_> {
                 held.extend_from_slice(bytes);
                 return Ok(());
             }
+            WriteState::Sink(file) => return file.write(&self.path, bytes),
             WriteState::Taken => return Ok(()),
         };
         let mut rest = bytes;
@@ -276,7 +296,7 @@ impl NewFile<'_> {
         let (writer, handles) = match std::mem::replace(&mut self.file, WriteState::Taken) {
             WriteState::Large(writer, handles) => (writer, handles),
             WriteState::Small(writer, file) => (writer, Arc::new(Handles::new(file, &self.path))),
-            WriteState::InMemory(..) | WriteState::Taken => return,
+            WriteState::InMemory(..) | WriteState::Sink(_) | WriteState::Taken => return,
         };
         let at = self.submitted;
         self.submitted += buffer.filled().len() as u64;
@@ -296,9 +316,10 @@ impl NewFile<'_> {
                 _ => self.submit(buffer),
             }
         }
-        match &self.file {
+        match self.file {
             WriteState::Small(writer, _) | WriteState::Large(writer, _) => writer.check()?,
-            WriteState::InMemory(archive, held) => archive.append(&self.name, held)?,
+            WriteState::InMemory(archive, held) => archive.append(&self.name, &held)?,
+            WriteState::Sink(file) => file.finish(&self.path, &self.name)?,
             WriteState::Taken => {}
         }
         Ok(Written {

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use twox_hash::XxHash3_128;
 
 use crate::decode::{Compression, DecodeFailure, Decoder};
+use crate::files::{self, Opened};
 use crate::pump::{Block, Next, Pump};
 use crate::raw::RawReader;
 use crate::{InputError, LooksLike, looks_like};
@@ -41,8 +42,9 @@ impl Default for OpenOptions {
 
 /// A dump source being read: decompressed blocks in order, and a proven end.
 ///
-/// Plain regular files are read directly. A thread reads everything else (compressed files, pipes,
-/// standard input) ahead of the reader; dropping the `Input` never waits for that thread.
+/// Plain regular files of this machine are read directly. A thread reads everything else
+/// (compressed and mounted files, pipes, standard input) ahead of the reader; dropping the `Input`
+/// never waits for that thread.
 pub struct Input {
     name: String,
     path: Option<PathBuf>,
@@ -86,7 +88,7 @@ impl Input {
             return Self::stdin_with(options);
         }
         let name = path.display().to_string();
-        let file = File::open(path).map_err(|e| InputError::from_io(&name, 0, e))?;
+        let file = files::open(path, 0).map_err(|e| InputError::from_io(&name, 0, e))?;
         Self::from_file(name, Some(path), file, options)
     }
 
@@ -119,27 +121,31 @@ impl Input {
             .as_fd()
             .try_clone_to_owned()
             .map_err(|e| InputError::from_io(&name, 0, e))?;
-        Self::from_file(name, None, File::from(fd), options)
+        Self::from_file(name, None, Opened::Here(File::from(fd)), options)
     }
 
     fn from_file(
         name: String,
         path: Option<&Path>,
-        file: File,
+        file: Opened,
         options: &OpenOptions,
     ) -> Result<Self, InputError> {
         let sort = |e| InputError::from_io(&name, 0, e);
-        let meta = file.metadata().map_err(sort)?;
-        if meta.is_dir() {
-            return Err(InputError::IsDirectory { name });
-        }
-        let regular = meta.is_file();
-        // Standard input redirected from a file may start at any offset.
-        let start = if regular {
-            (&file).stream_position().map_err(sort)?
-        } else {
-            0
+        let total = match &file {
+            Opened::Mounted(_, bytes) => Some(*bytes),
+            Opened::Here(file) => {
+                let meta = file.metadata().map_err(sort)?;
+                if meta.is_dir() {
+                    return Err(InputError::IsDirectory { name });
+                }
+                // Standard input redirected from a file may start at any offset.
+                let start = |mut file: &File| file.stream_position().map_err(sort);
+                let left = meta.is_file().then(|| start(file)).transpose()?;
+                left.map(|start| meta.len().saturating_sub(start))
+            }
         };
+        let regular = total.is_some();
+        let here = matches!(file, Opened::Here(_));
         let mut raw = RawReader::new(file);
         let hash = options.checksum.then(Arc::default);
         if let Some(hash) = &hash {
@@ -157,8 +163,8 @@ impl Input {
         {
             return Err(InputError::NotWhatItsNameSays { name, expected });
         }
-        let total = regular.then(|| meta.len().saturating_sub(start));
-        let source = if regular && compression == Compression::None {
+        // What comes from elsewhere is fetched ahead of the reader, plain or not.
+        let source = if regular && here && compression == Compression::None {
             Source::Direct(raw)
         } else {
             let decoder = Decoder::new(raw, compression, options.memory_limit)
@@ -228,14 +234,14 @@ impl Input {
     }
 
     /// A handle to the file being read, for reads at other offsets. `None` unless it is a plain
-    /// file that was opened by name. It stays the same file even if another one takes over its
-    /// name.
+    /// file of this machine that was opened by name. It stays the same file even if another one
+    /// takes over its name.
     pub fn plain_file(&self) -> Result<Option<File>, InputError> {
         match &self.source {
             Source::Direct(raw) if self.path.is_some() => raw
                 .file()
-                .try_clone()
-                .map(Some)
+                .map(File::try_clone)
+                .transpose()
                 .map_err(|e| InputError::from_io(&self.name, 0, e)),
             _ => Ok(None),
         }

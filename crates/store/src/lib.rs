@@ -13,12 +13,15 @@
 //! Writing a folder yields the size and checksum of each file. All files are on disk before the
 //! last one appears.
 //!
+//! A dump on a storage or in a backup is mounted ([`files`]): it then has paths as local ones have.
+//!
 //! Start with [`Input`], [`InputError`], [`LooksLike`], [`Folder`].
 
 mod archive;
 mod checksum;
 mod decode;
 mod error;
+pub mod files;
 mod folder;
 mod input;
 mod pump;
@@ -31,7 +34,7 @@ pub use archive::{ArchiveError, Unpacked, unpack};
 pub use checksum::file_checksum;
 pub use decode::Compression;
 pub use error::InputError;
-pub use folder::{Folder, FolderError, NewFile, Written};
+pub use folder::{Folder, FolderError, FolderSink, NewFile, Written};
 pub use input::{Input, OpenOptions};
 pub use sniff::{LooksLike, looks_like};
 pub use tail::tail;

@@ -6,12 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use twox_hash::XxHash3_128;
 
+use crate::files::Opened;
+
 /// Size of one read from the operating system.
 const RAW_BUFFER: usize = 256 << 10;
 
 /// A buffered reader that counts consumed bytes and separates read errors from decoder errors.
 pub struct RawReader {
-    file: File,
+    file: Opened,
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
@@ -23,12 +25,16 @@ pub struct RawReader {
 }
 
 impl RawReader {
-    /// The file itself, for readers that choose their own offsets.
-    pub fn file(&self) -> &File {
-        &self.file
+    /// The file itself, for readers that choose their own offsets; `None` if it is not one of this
+    /// machine.
+    pub fn file(&self) -> Option<&File> {
+        match &self.file {
+            Opened::Here(file) => Some(file),
+            Opened::Mounted(..) => None,
+        }
     }
 
-    pub fn new(file: File) -> Self {
+    pub fn new(file: Opened) -> Self {
         Self {
             file,
             buffer: vec![0; RAW_BUFFER].into_boxed_slice(),

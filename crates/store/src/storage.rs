@@ -7,11 +7,12 @@
 //!
 //! Names are paths with `/` between their parts. A part has letters, digits, `.`, `_` and `-`, and
 //! does not begin with a dot ([`check_name`]). So every storage can hold every name, and none leads
-//! out of it.
+//! out of it. What others have put there is read by other names, too ([`check_readable`]).
 
 mod bucket;
 mod error;
 mod local;
+mod mounted;
 mod open;
 mod resumed;
 
@@ -22,6 +23,7 @@ use std::time::Duration;
 pub use bucket::{Bucket, BucketKind, BucketOptions};
 pub use error::{StorageError, StorageErrorKind};
 pub use local::LocalFolder;
+pub use mounted::{mount_all, mount_one};
 pub use open::open;
 pub use resumed::{Patience, read_whole, reader};
 
@@ -42,6 +44,15 @@ pub struct Object {
     pub size: u64,
 }
 
+/// What an object is at a moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stamp {
+    /// Its size in bytes.
+    pub size: u64,
+    /// What the storage tells an object by from the one that replaces it: a version or a time.
+    pub mark: String,
+}
+
 /// What to do if an object of that name is there already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Existing {
@@ -59,17 +70,26 @@ pub trait Storage: Send + Sync {
     /// The place as the user wrote it, without secrets. It names the place in messages.
     fn url(&self) -> &str;
 
-    /// Lists the complete objects whose names begin with `prefix`, sorted by name.
+    /// Lists the complete objects whose names begin with `prefix`, sorted by name. Those whose
+    /// names are not [readable](check_readable) are left out.
     ///
     /// # Errors
     /// [`StorageErrorKind`]; a prefix that nothing begins with is an empty list.
     fn list(&self, prefix: &str) -> Result<Vec<Object>, StorageError>;
 
+    /// Looks at an object. What replaces it has another stamp.
+    ///
+    /// # Errors
+    /// [`StorageErrorKind::NotFound`] and others.
+    fn stamp(&self, name: &str) -> Result<Stamp, StorageError>;
+
     /// Size of an object in bytes.
     ///
     /// # Errors
     /// [`StorageErrorKind::NotFound`] and others.
-    fn size(&self, name: &str) -> Result<u64, StorageError>;
+    fn size(&self, name: &str) -> Result<u64, StorageError> {
+        Ok(self.stamp(name)?.size)
+    }
 
     /// Opens an object to read these bytes of it once, in order.
     ///
@@ -154,9 +174,24 @@ pub fn check_name(url: &str, name: &str) -> Result<(), StorageError> {
     }
 }
 
+/// Checks that a name stays within its storage, whoever gave it.
+///
+/// # Errors
+/// [`StorageErrorKind::Name`].
+pub fn check_readable(url: &str, name: &str) -> Result<(), StorageError> {
+    let part = |part: &str| {
+        !part.is_empty() && !part.starts_with('.') && !part.contains(|c: char| c.is_control())
+    };
+    if name.len() <= NAME_MAX && name.split('/').all(part) {
+        return Ok(());
+    }
+    let kind = StorageErrorKind::Name;
+    Err(StorageError::new(url, name, "reading an object", kind))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::check_name;
+    use super::{check_name, check_readable};
 
     #[test]
     fn names_stay_within_the_storage() {
@@ -168,6 +203,12 @@ mod tests {
             "", "/a", "a/", "a//b", "..", "a/../b", "a/.b", "ä", "a b", "a\\b", "a\0", &long,
         ] {
             check_name("here", name).unwrap_err();
+        }
+        for name in ["ä b/%20@x~2", "a\\b", "a"] {
+            check_readable("here", name).unwrap();
+        }
+        for name in ["", "/a", "a/", "a//b", "..", "a/../b", "a/.b", "a\0", &long] {
+            check_readable("here", name).unwrap_err();
         }
     }
 }

@@ -14,6 +14,7 @@ pub mod disk;
 pub mod memory;
 pub mod oracle;
 pub mod random;
+pub mod s3;
 pub mod servers;
 pub mod ssh;
 pub mod stop;

@@ -119,8 +119,12 @@ fn replaces_only_when_told(storage: &Arc<dyn Storage>) {
     let mut upload = storage.create("x", Existing::Replace).unwrap();
     upload.write_all(b"third").unwrap();
     assert_eq!(read_whole(storage, "x", SMALL).unwrap(), b"first");
+    let before = storage.stamp("x").unwrap();
+    assert_eq!(storage.stamp("x").unwrap(), before);
     upload.finish().unwrap();
     assert_eq!(read_whole(storage, "x", SMALL).unwrap(), b"third");
+    // The time that a server tells may not change within a second, and the size has not.
+    assert_eq!(storage.stamp("x").unwrap().size, before.size);
     storage.delete("x").unwrap();
     // Of two that begin while nothing is there, one succeeds.
     let uploads = [b"one", b"two"].map(|content| {

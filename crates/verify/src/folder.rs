@@ -6,7 +6,6 @@
 mod counted;
 mod fields;
 
-use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::ops::ControlFlow;
 use std::path::{Component, Path, PathBuf};
@@ -17,6 +16,7 @@ use refloat_source::manifest::{
 };
 use refloat_source::{folder, manifest};
 use refloat_store::Unpacked;
+use refloat_store::files::{self, Opened};
 use twox_hash::XxHash3_128;
 
 use super::error::VerifyError;
@@ -48,7 +48,7 @@ impl DumpFolder {
         let root = unpacked.as_ref().map_or(root, Unpacked::root).to_owned();
         let root = root.as_path();
         let path = root.join(MANIFEST);
-        if let Err(error) = std::fs::metadata(&path)
+        if let Err(error) = files::stat(&path)
             && matches!(
                 error.kind(),
                 io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
@@ -74,14 +74,14 @@ impl DumpFolder {
         };
         for file in folder.files() {
             let path = folder.path(file)?;
-            let found = match std::fs::metadata(&path) {
+            let found = match files::stat(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     return Err(VerifyError::damaged(&path, "the file is missing"));
                 }
                 other => other.map_err(VerifyError::file(&path, "looking at the file"))?,
             };
-            if found.len() != file.bytes {
-                return Err(wrong_size(&path, file, found.len()));
+            if found.bytes != file.bytes {
+                return Err(wrong_size(&path, file, found.bytes));
             }
         }
         for database in &folder.manifest.databases {
@@ -128,7 +128,7 @@ impl DumpFolder {
         // The manifest gives the size, but the manifest itself may be forged.
         let most = DEFINITIONS_MAX + 1;
         let mut text = Vec::new();
-        let read = File::open(&path).and_then(|file| file.take(most).read_to_end(&mut text));
+        let read = files::open(&path, 0).and_then(|file| file.take(most).read_to_end(&mut text));
         read.map_err(VerifyError::file(&path, "reading"))?;
         if text.len() as u64 == most {
             let what = format!("it has more than {DEFINITIONS_MAX} bytes of definitions");
@@ -153,7 +153,7 @@ impl DumpFolder {
         each: &mut dyn FnMut(&Fields) -> ControlFlow<()>,
     ) -> Result<(), VerifyError> {
         let path = self.path(&chunk.file)?;
-        let file = File::open(&path).map_err(VerifyError::file(&path, "opening"))?;
+        let file = files::open(&path, 0).map_err(VerifyError::file(&path, "opening"))?;
         let mut hashed = Hashed {
             file,
             hash: XxHash3_128::new(),
@@ -185,7 +185,7 @@ impl DumpFolder {
 
 /// Hashes and counts the bytes that pass through.
 struct Hashed {
-    file: File,
+    file: Opened,
     hash: XxHash3_128,
     bytes: u64,
 }

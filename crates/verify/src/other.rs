@@ -29,7 +29,7 @@ use refloat_source::delimited::{Decode, DelimitedFile};
 use refloat_source::layout::{Layout, TableRows};
 use refloat_source::{SourceError, SourceFormat, open_folder};
 use refloat_sqltext::{InsertHeader, InsertVerb, Item, ObjectName, StatementKind, head};
-use refloat_store::{Input, LooksLike, Unpacked};
+use refloat_store::{Input, LooksLike, Unpacked, files};
 use refloat_wire::{ConnectOptions, Connection};
 
 use self::cells::{Form, each_row};
@@ -326,7 +326,7 @@ impl OtherDump {
 /// The layout of a folder or of delimited text; `None` for a single SQL file.
 fn layout(root: &Path, options: &VerifyOptions) -> Result<Option<Layout>, VerifyError> {
     let (format, delimited) = (options.source_format, &options.delimited);
-    if root.is_dir() {
+    if files::is_folder(root) {
         return Ok(Some(open_folder(root, format, delimited)?));
     }
     if format == Some(SourceFormat::Delimited) || delimited.table.is_some() {

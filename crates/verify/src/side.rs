@@ -11,7 +11,7 @@ use refloat_run::own_tables::{has_own_columns, is_own_schema};
 use refloat_run::{Run, kill_on_cancel};
 use refloat_source::archive;
 use refloat_source::manifest::{DatabaseEntry, MANIFEST, SnapshotInfo, TableEntry};
-use refloat_store::Unpacked;
+use refloat_store::{Unpacked, files};
 use refloat_wire::{ConnectOptions, Connection};
 
 use super::error::VerifyError;
@@ -69,7 +69,7 @@ impl Side {
                 let say = |words| run.events.note(words);
                 let unpacked = archive::unpack_file(path, &options.scratch, &run.cancel, say)?;
                 let root = unpacked.as_ref().map_or(path.as_path(), Unpacked::root);
-                if !root.join(MANIFEST).exists() {
+                if !files::is_file(&root.join(MANIFEST)) {
                     let server = match other {
                         Endpoint::Server(server) => Some(&**server),
                         Endpoint::Dump(_) => None,

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use refloat_store::storage::{
-    Existing, Object, Storage, StorageError, StorageErrorKind, UNFINISHED_FOR, Upload, check_name,
+    Existing, Object, Stamp, Storage, StorageError, StorageErrorKind, UNFINISHED_FOR, Upload,
+    check_name, check_readable,
 };
 
 use super::packet::kind;
@@ -58,7 +59,7 @@ impl Storage for SshFolder {
 
     fn list(&self, prefix: &str) -> Result<Vec<Object>, StorageError> {
         let start = prefix.rsplit_once('/').map_or("", |(folder, _)| folder);
-        if !start.is_empty() && check_name(&self.url, start).is_err() {
+        if !start.is_empty() && check_readable(&self.url, start).is_err() {
             return Ok(Vec::new());
         }
         let listed = self.pool.with(|session| walk(session, &self.root, start));
@@ -75,21 +76,21 @@ impl Storage for SshFolder {
         Ok(objects)
     }
 
-    fn size(&self, name: &str) -> Result<u64, StorageError> {
-        check_name(&self.url, name)?;
+    fn stamp(&self, name: &str) -> Result<Stamp, StorageError> {
+        check_readable(&self.url, name)?;
         let path = self.root.path(name);
         let looked = self.pool.with(|session| session.look(kind::STAT, &path));
         let found = looked.map_err(self.failed(name, "looking at"))?;
-        found
-            .size
-            .filter(|_| found.is_file() != Some(false))
-            .ok_or_else(|| {
-                StorageError::new(&self.url, name, "looking at", StorageErrorKind::NotFound)
-            })
+        let size = found.size.filter(|_| found.is_file() != Some(false));
+        let size = size.ok_or_else(|| {
+            StorageError::new(&self.url, name, "looking at", StorageErrorKind::NotFound)
+        })?;
+        let mark = found.modified.unwrap_or_default().to_string();
+        Ok(Stamp { size, mark })
     }
 
     fn read(&self, name: &str, range: Range<u64>) -> Result<Box<dyn Read + Send>, StorageError> {
-        check_name(&self.url, name)?;
+        check_readable(&self.url, name)?;
         let path = self.root.path(name);
         let opened = self.pool.take(|session| session.open(&path, flags::READ));
         let (handle, lease) = opened.map_err(self.failed(name, "reading"))?;

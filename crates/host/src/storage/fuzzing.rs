@@ -2,7 +2,7 @@
 
 use std::io::{self, Read, Write};
 
-use refloat_store::storage::{Existing, UNFINISHED, check_name};
+use refloat_store::storage::{Existing, UNFINISHED, check_readable};
 
 use super::publish::{begin, clock, delete};
 use super::session::{Session, flags};
@@ -51,9 +51,9 @@ fn asked<S: Read + Write>(stream: S, what: u8) -> io::Result<()> {
         0 => {
             for found in walk(&mut session, &root, "")? {
                 let (folder, last) = found.name.rsplit_once('/').unwrap_or(("", &found.name));
-                assert!(folder.is_empty() || check_name("", folder).is_ok());
+                assert!(folder.is_empty() || check_readable("", folder).is_ok());
                 let name = last.strip_prefix(UNFINISHED).unwrap_or(last);
-                assert!(check_name("", name).is_ok());
+                assert!(check_readable("", name).is_ok());
             }
         }
         1 => {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 
-use refloat_store::storage::{UNFINISHED, check_name};
+use refloat_store::storage::{UNFINISHED, check_name, check_readable};
 
 use super::packet::{Answer, Attributes, code, kind};
 use super::session::Session;
@@ -33,8 +33,8 @@ struct Asked {
     handle: Option<Vec<u8>>,
 }
 
-/// Lists the files that a storage has made in a folder below the root and in its folders. A folder
-/// that is not there has none.
+/// Lists the files in a folder below the root and in its folders. A folder that is not there has
+/// none.
 pub fn walk<S: Read + Write>(
     session: &mut Session<S>,
     root: &Root,
@@ -129,7 +129,7 @@ fn all<S: Read + Write>(
 }
 
 /// The path of an entry below the root, and whether it is a complete object or a folder of such.
-/// `None`: it is nothing that a storage has made. So no name leads out of the root.
+/// `None`: it is nothing that a storage has or has begun. So no name leads out of the root.
 fn ours(folder: &str, name: &[u8]) -> Option<(String, bool)> {
     let name = std::str::from_utf8(name).ok()?;
     let path = if folder.is_empty() {
@@ -137,12 +137,13 @@ fn ours(folder: &str, name: &[u8]) -> Option<(String, bool)> {
     } else {
         format!("{folder}/{name}")
     };
-    let rest = name.strip_prefix(UNFINISHED);
-    // Without its mark, an unfinished file has a name like others.
-    if name.contains('/') || check_name("", rest.unwrap_or(name)).is_err() {
+    if name.contains('/') {
         return None;
     }
-    (rest.is_some() || check_name("", &path).is_ok()).then_some((path, rest.is_none()))
+    match name.strip_prefix(UNFINISHED) {
+        Some(rest) => check_name("", rest).ok().map(|()| (path, false)),
+        None => check_readable("", &path).ok().map(|()| (path, true)),
+    }
 }
 
 /// Attributes with those that are needed. A server need not send them with a name.

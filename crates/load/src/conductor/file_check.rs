@@ -1,13 +1,13 @@
 //! Checks each file of rows before sending any of its rows, so that no row of a misplaced or
 //! damaged file gets into a table. The next file is read in the meantime, which also brings it into
-//! memory.
+//! memory. What is mounted is read once, and checked by its last row.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread::{self, JoinHandle};
 
-use refloat_store::{InputError, file_checksum};
+use refloat_store::{InputError, file_checksum, files};
 
 use refloat_source::layout::RowFile;
 
@@ -67,5 +67,6 @@ impl FileCheck {
 /// The checksum that a file must have, if it is to be checked in advance.
 fn checksum_of(file: &RowFile) -> Option<&str> {
     let known = file.checksum.as_deref();
-    known.filter(|_| file.bytes <= READ_TWICE && !file.is_empty())
+    let twice = file.bytes <= READ_TWICE && !files::is_mounted(&file.path);
+    known.filter(|_| twice && !file.is_empty())
 }

@@ -1,12 +1,10 @@
 //! Fingerprints that tell one source from another.
 
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use refloat_source::layout::Layout;
-use refloat_store::Input;
+use refloat_store::{Input, files};
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_128;
 
@@ -37,14 +35,13 @@ impl Fingerprint {
 }
 
 fn of_file(path: &Path) -> io::Result<u128> {
-    let file = File::open(path)?;
-    let bytes = file.metadata()?.len();
+    let bytes = files::stat(path)?.bytes;
     let mut hash = XxHash3_128::new();
     hash.write(&bytes.to_le_bytes());
     let mut buffer = vec![0; ENDS];
     for at in [0, bytes.saturating_sub(ENDS as u64)] {
         let take = usize::try_from(bytes - at).map_or(ENDS, |left| left.min(ENDS));
-        file.read_exact_at(&mut buffer[..take], at)?;
+        files::open(path, at)?.read_exact(&mut buffer[..take])?;
         hash.write(&buffer[..take]);
     }
     Ok(hash.finish_128())
@@ -63,7 +60,7 @@ fn of_layout(layout: &Layout) -> u128 {
         .map(|file| {
             (
                 &file.path,
-                file.path.metadata().map_or(0, |meta| meta.len()),
+                files::stat(&file.path).map_or(0, |stat| stat.bytes),
             )
         })
         .chain(

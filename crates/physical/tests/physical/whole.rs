@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use refloat_physical::backup::plan;
-use refloat_physical::{LATEST, listed, verify};
+use refloat_physical::verify;
+use refloat_repository::LATEST;
 use refloat_testkit::servers;
 
 use crate::common::{KINDS, Place, TABLES};
@@ -68,10 +69,9 @@ fn a_server_comes_back_as_it_was() {
             .unwrap();
         assert_eq!(changed.trim(), "changed");
 
-        let list = listed(&place.repository).unwrap();
-        let labels: Vec<&str> = list.iter().map(|one| one.manifest.label.as_str()).collect();
+        let manifests = place.repository.backups().unwrap();
+        let labels: Vec<&str> = manifests.iter().map(|one| one.label.as_str()).collect();
         assert_eq!(labels, ["one", "two"]);
-        let manifests: Vec<_> = list.into_iter().map(|one| one.manifest).collect();
         let read = verify(&place.repository, &manifests, 2, &place.run("verify")).unwrap();
         assert_eq!(read.labels, ["one", "two"]);
     }

@@ -1,12 +1,13 @@
-//! `refloat backups`: what a repository holds, whether it is whole, and what may go.
+//! `refloat backups`: what a repository holds, whether it is whole, and what may go. Backups of
+//! files and dumps are treated alike.
 
 use std::io::Write as _;
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, Subcommand};
-use refloat_physical::{Listed, VerifyOutcome, label_of, listed, verify};
+use refloat_physical::{VerifyOutcome, verify};
 use refloat_report::{human, summary};
-use refloat_repository::{Repository, sweep};
+use refloat_repository::{Manifest, Repository, sweep};
 
 use crate::commands::backup::threads;
 use crate::commands::load::OutputArgs;
@@ -20,7 +21,7 @@ use crate::watch::Watch;
 /// Packs that are younger may belong to a backup that is being made.
 const UNUSED_FOR: Duration = Duration::from_secs(24 * 3600);
 
-/// List, show, check and remove backups
+/// List, show, check and remove backups: of files, and dumps
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES:
@@ -46,7 +47,8 @@ enum BackupsCommand {
 
 /// Make a repository where nothing is
 ///
-/// `refloat backup` makes one too; this one can make the key of an encrypted repository as well.
+/// `refloat backup` and `refloat dump` make one too; this one can make the key of an encrypted
+/// repository as well.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES:
@@ -116,7 +118,8 @@ pub struct VerifyArgs {
 
 /// Remove old backups, and blocks that no backup needs
 ///
-/// A backup stays if it is among the newest --keep of its server, or younger than --keep-for.
+/// A backup stays if it is among the newest --keep of its server and kind, or younger than
+/// --keep-for.
 /// Backups share blocks, and every backup is whole, so any of them may go. Blocks that no backup
 /// needs are removed once they are a day old: younger ones may belong to a backup that is being
 /// made.
@@ -130,7 +133,7 @@ pub struct PruneArgs {
     #[command(flatten)]
     repo: RepoArgs,
 
-    /// Keep this many of the newest backups of each server
+    /// Keep this many of the newest backups of each server and kind
     #[arg(long, value_name = "N", required_unless_present = "keep_for", value_parser = clap::value_parser!(u32).range(1..))]
     keep: Option<u32>,
 
@@ -169,7 +172,7 @@ fn init(args: &InitArgs, context: &Context) -> anyhow::Result<Exit> {
 }
 
 fn list(args: &ListArgs, context: &Context) -> anyhow::Result<Exit> {
-    let backups = listed(&args.repo.open(context)?)?;
+    let backups = args.repo.open(context)?.backups()?;
     if args.json {
         let all: Vec<serde_json::Value> = backups.iter().map(to_json).collect();
         serde_json::to_writer_pretty(std::io::stdout(), &all)?;
@@ -184,7 +187,7 @@ fn list(args: &ListArgs, context: &Context) -> anyhow::Result<Exit> {
 
 fn show(args: &ShowArgs, context: &Context) -> anyhow::Result<Exit> {
     let repository = args.repo.open(context)?;
-    let one = Listed::of(label_of(&repository, &args.label)?);
+    let one = repository.find(&args.label, None)?;
     if args.json {
         serde_json::to_writer_pretty(std::io::stdout(), &to_json(&one))?;
         writeln!(std::io::stdout())?;
@@ -195,10 +198,10 @@ fn show(args: &ShowArgs, context: &Context) -> anyhow::Result<Exit> {
 }
 
 /// A backup without the list of its blocks.
-fn to_json(one: &Listed) -> serde_json::Value {
-    let manifest = &one.manifest;
+fn to_json(manifest: &Manifest) -> serde_json::Value {
     serde_json::json!({
         "label": manifest.label,
+        "kind": manifest.kind(),
         "began": manifest.began,
         "ended": manifest.ended,
         "files": manifest.files,
@@ -216,7 +219,7 @@ fn check(args: &VerifyArgs, context: &Context) -> anyhow::Result<Exit> {
         let found: Result<Vec<_>, _> = args
             .labels
             .iter()
-            .map(|label| label_of(&repository, label))
+            .map(|label| repository.find(label, None))
             .collect();
         found?
     };
@@ -242,7 +245,7 @@ fn check(args: &VerifyArgs, context: &Context) -> anyhow::Result<Exit> {
 
 fn prune(args: &PruneArgs, context: &Context) -> anyhow::Result<Exit> {
     let repository = args.repo.open(context)?;
-    let backups = listed(&repository)?;
+    let backups = repository.backups()?;
     let now = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |since| since.as_secs());
@@ -254,13 +257,12 @@ fn prune(args: &PruneArgs, context: &Context) -> anyhow::Result<Exit> {
         .iter()
         .enumerate()
         .filter(|(at, backup)| {
-            let server = backup.server();
-            let newer = backups[at + 1..]
-                .iter()
-                .filter(|one| one.server() == server);
-            newer.count() >= args.keep.unwrap_or(0) as usize && !is_young(backup.manifest.began)
+            let like =
+                |one: &&Manifest| one.kind() == backup.kind() && one.server() == backup.server();
+            let newer = backups[at + 1..].iter().filter(like).count();
+            newer >= args.keep.unwrap_or(0) as usize && !is_young(backup.began)
         })
-        .map(|(_, backup)| backup.manifest.label.as_str())
+        .map(|(_, backup)| backup.label.as_str())
         .collect();
     if gone.len() == backups.len() && !gone.is_empty() {
         return Err(ProgramError::new(

@@ -1,4 +1,4 @@
-//! `refloat dump`: dumps a server into a folder.
+//! `refloat dump`: dumps a server into a folder or a repository.
 
 mod args;
 
@@ -7,7 +7,7 @@ pub use args::{DumpArgs, ReadArgs, WhatArgs};
 use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 
-use refloat_dump::{DumpFailure, DumpFormat};
+use refloat_dump::{DumpFailure, DumpFormat, IntoRepository};
 use refloat_report::summary;
 use refloat_run::events::RunResult;
 
@@ -19,7 +19,14 @@ use crate::watch::Watch;
 
 pub fn run(args: &DumpArgs, context: &Context) -> anyhow::Result<Exit> {
     let source = args.source.resolve(context)?;
-    let options = args.options(source)?;
+    let mut options = args.options(source)?;
+    let repo = args.repo.given();
+    if repo.is_some() && options.format == DumpFormat::Sql {
+        let error = ProgramError::usage("a repository takes no --format sql");
+        return Err(error
+            .hint("Leave it out: what is in a repository is loaded with `refloat load`.")
+            .into());
+    }
     let to_stdout = options.to_stdout();
     if to_stdout && args.output.json {
         return Err(
@@ -36,7 +43,21 @@ pub fn run(args: &DumpArgs, context: &Context) -> anyhow::Result<Exit> {
                 .into(),
         );
     }
+    let opened = repo.map(|repo| repo.open_or_init(context)).transpose()?;
     let (watch, run) = Watch::begin("dump", args.output.show(), context)?;
+    if let Some((repository, is_new)) = opened {
+        if is_new {
+            let url = repository.storage().url();
+            run.events
+                .warn(format!("{url} held nothing: it is a new repository"));
+        }
+        options.repository = Some(IntoRepository {
+            // A thread writes a pack, and rows are compressed already.
+            threads: repository.storage().transfers(),
+            label: args.label.clone(),
+            repository,
+        });
+    }
     let (outcome, error) = match refloat_dump::dump(&options, &run) {
         Ok(outcome) => (outcome, None),
         Err(DumpFailure { error, outcome }) => (*outcome, Some(anyhow::Error::new(error))),
@@ -57,7 +78,11 @@ pub fn run(args: &DumpArgs, context: &Context) -> anyhow::Result<Exit> {
         write!(std::io::stdout(), "{}", summary::dump(&outcome))?;
     }
     if let Some(error) = &error {
-        let left_out = (!to_stdout && is_nothing(&args.out)).then_some(exit::NO_DUMP);
+        let nothing = match &args.out {
+            Some(out) => !to_stdout && is_nothing(out),
+            None => true,
+        };
+        let left_out = nothing.then_some(exit::NO_DUMP);
         exit::report_but(error, context, left_out);
     }
     if !outcome.settings_left.is_empty() {

@@ -10,7 +10,10 @@ use refloat_report::human;
 use refloat_source::{Inspection, SourceError};
 
 use crate::commands::load::{DataArgs, source_of};
+use crate::context::Context;
+use crate::dumps;
 use crate::exit::{Exit, ProgramError};
+use crate::repo::DumpRepoArgs;
 
 const AFTER_HELP: &str = "\
 EXAMPLES:
@@ -24,6 +27,10 @@ EXAMPLES:
   Is every file of a dump unchanged since it was written?
       refloat inspect /backup/db1 --checksums
 
+  One in a bucket, and the newest one in a repository:
+      refloat inspect s3://bucket/export-20260101
+      refloat inspect latest --repo ssh://backup@store/srv/repo
+
 The exit code is 0 when the source is whole, and 3 when something is missing.";
 
 /// Look at a dump: what it is, what is in it, and whether it is whole
@@ -33,9 +40,14 @@ The exit code is 0 when the source is whole, and 3 when something is missing.";
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct InspectArgs {
-    /// The dump: a file, a folder, or a tar archive of one
+    /// The dump: a file, a folder, a tar archive of one, or the URL of any of them
+    ///
+    /// With --repo the label of a dump in the repository, or `latest`.
     #[arg(value_name = "SOURCE")]
     pub source: PathBuf,
+
+    #[command(flatten)]
+    pub repo: DumpRepoArgs,
 
     #[command(flatten)]
     pub data: DataArgs,
@@ -49,10 +61,11 @@ pub struct InspectArgs {
     pub json: bool,
 }
 
-pub fn run(args: &InspectArgs) -> anyhow::Result<Exit> {
+pub fn run(args: &InspectArgs, context: &Context) -> anyhow::Result<Exit> {
+    let source = dumps::path_of(&args.source, args.repo.given().as_ref(), context)?;
     let (format, options) = source_of(&args.data);
     let found = refloat_source::inspect(
-        &args.source,
+        &source,
         format,
         &options,
         &args.data.scratch,

@@ -20,6 +20,7 @@ use refloat_run::{Cancel, settings};
 
 use crate::connect::refuse_password_in_url;
 use crate::context::Context;
+use crate::dumps;
 use crate::exit::{self, Exit};
 use crate::record::record;
 use crate::watch::Watch;
@@ -38,10 +39,11 @@ pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
         refuse_password_in_url(&source)?;
     }
     let target = args.target.resolve(context)?;
-    let mut options = options::from_args(args, target);
+    let source = dumps::path_of(&args.source, args.repo.given().as_ref(), context)?;
+    let mut options = options::from_args(args, &source, target);
     let by_digest = args.verify == Verify::Digest;
     if by_digest {
-        verified::refuse(args)?;
+        verified::refuse(args, &source)?;
     }
     if args.what.plan {
         args.galera

@@ -15,6 +15,7 @@ use refloat_store::{ArchiveError, InputError};
 use refloat_verify::VerifyError;
 
 use super::Exit;
+use super::physical_hints::of_repository;
 use crate::shell::word;
 
 /// `ER_DUP_ENTRY`.
@@ -305,6 +306,8 @@ pub fn of_dump(error: &DumpError) -> (Exit, Vec<String>) {
             Exit::Failed,
             vec!["The limit is --max-history or --max-age; more --threads or a quieter hour make it shorter.".to_owned()],
         ),
+        // Nothing of it is left.
+        DumpError::Repository(error) => return of_repository(error),
         DumpError::Folder { source } if source.is_disk_full() => (
             Exit::Failed,
             vec!["The disk is full: make room, or name another place.".to_owned()],

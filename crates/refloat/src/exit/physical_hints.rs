@@ -29,7 +29,7 @@ pub fn of_storage(error: &StorageError) -> (Exit, Vec<String>) {
     let (exit, hint) = match error.kind() {
         StorageErrorKind::Scheme => (
             Exit::Usage,
-            "Write a path, file:///PATH, ssh://HOST/PATH, s3://BUCKET/PREFIX, azure://CONTAINER/PREFIX or gs://BUCKET/PREFIX.",
+            "Write a path, file:///PATH, ssh://HOST/PATH, s3://BUCKET/PREFIX, az://CONTAINER/PREFIX or gs://BUCKET/PREFIX.",
         ),
         StorageErrorKind::Denied => (
             Exit::Failed,
@@ -52,7 +52,7 @@ pub fn of_repository(error: &RepositoryError) -> (Exit, Vec<String>) {
         RepositoryError::Storage(error) => return of_storage(error),
         RepositoryError::Missing { .. } => (
             Exit::Failed,
-            "Is the path right? `refloat backup` makes a repository where nothing is.",
+            "Is the path right? `refloat backup` and `refloat dump` make a repository where nothing is.",
         ),
         RepositoryError::Occupied { .. } => (Exit::Refused, "Give a path where nothing is."),
         RepositoryError::Damaged { .. } => (
@@ -64,6 +64,21 @@ pub fn of_repository(error: &RepositoryError) -> (Exit, Vec<String>) {
             "Blocks that were shared were pruned meanwhile. Make the backup again.",
         ),
         RepositoryError::Key { .. } => (Exit::Usage, "See --key-file."),
+        RepositoryError::AnotherKind { found, .. } => (
+            Exit::Refused,
+            match found.as_str() {
+                "logical" => "It is a dump: `refloat load LABEL --repo URL --to SERVER` loads it.",
+                "physical" => {
+                    "It holds files: `refloat restore LABEL --repo URL --to DATADIR` makes a data directory of it."
+                }
+                _ => "`refloat backups list` shows the kinds.",
+            },
+        ),
+        RepositoryError::SeveralServers { labels, .. } => {
+            let labels = labels.join(", ");
+            let hint = format!("Give the label: the newest ones are {labels}.");
+            return (Exit::Refused, vec![hint]);
+        }
         RepositoryError::NoBackup { .. } => {
             (Exit::Failed, "`refloat backups list` shows what is there.")
         }

@@ -137,11 +137,17 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// The same words, with every server replaced by one that does not answer.
+/// The same words, with every server replaced by one that does not answer, and every storage by a
+/// folder that is not there.
 fn led_nowhere(words: &[String]) -> Vec<String> {
     let address = |word: &String| word.contains("://") || word == "URL";
+    let storages = [
+        "s3://", "az://", "azure://", "gs://", "ssh://", "sftp://", "file://",
+    ];
     let lead = |word: &String| {
-        if address(word) {
+        if storages.iter().any(|scheme| word.starts_with(scheme)) {
+            "/nowhere/at/all".to_owned()
+        } else if address(word) {
             NOWHERE.to_owned()
         } else {
             word.clone()

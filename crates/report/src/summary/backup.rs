@@ -1,14 +1,14 @@
-//! Summaries of physical backups, of lists of them, and of restores.
+//! Summaries of physical backups, of restores, and of lists of backups of every kind.
 
 use std::path::Path;
 
 use refloat_physical::backup::BackupPlan;
 use refloat_physical::rebuild::RebuildPlan;
 use refloat_physical::restore::RestorePlan;
-use refloat_physical::{
-    About, BackupOutcome, Listed, RebuildOutcome, RestoreOutcome, VerifyOutcome,
-};
+use refloat_physical::{About, BackupOutcome, RebuildOutcome, RestoreOutcome, VerifyOutcome};
+use refloat_repository::Manifest;
 
+use super::dump::rows;
 use super::{Page, duration};
 use crate::human;
 
@@ -67,40 +67,37 @@ pub fn backup_plan(plan: &BackupPlan) -> String {
 }
 
 /// A list of backups, the oldest first.
-pub fn backup_list(backups: &[Listed]) -> String {
-    let mut rows = vec![["LABEL", "TIME", "SERVER", "SIZE", "ADDED"].map(str::to_owned)];
+pub fn backup_list(backups: &[Manifest]) -> String {
+    let mut rows = vec![["LABEL", "KIND", "TIME", "SERVER", "SIZE", "ADDED"].map(str::to_owned)];
     rows.extend(backups.iter().map(|one| {
-        let manifest = &one.manifest;
-        let server = one.about.as_ref().map_or_else(
-            || "?".to_owned(),
-            |about| {
-                format!(
-                    "{}:{} {}",
-                    about.server.hostname, about.server.port, about.server.version
-                )
-            },
-        );
+        let server = one.about.get("server");
+        let word = |key: &str| {
+            let value = server.and_then(|server| server.get(key));
+            let text = value.and_then(|value| value.as_str().map(str::to_owned));
+            text.or_else(|| value.map(ToString::to_string))
+                .unwrap_or_else(|| "?".to_owned())
+        };
         [
-            manifest.label.clone(),
-            moment(manifest.began),
-            server,
-            human::bytes(manifest.bytes),
-            human::bytes(manifest.added),
+            one.label.clone(),
+            one.kind().to_owned(),
+            moment(one.began),
+            format!("{}:{} {}", word("hostname"), word("port"), word("version")),
+            human::bytes(one.bytes),
+            human::bytes(one.added),
         ]
     }));
     table(&rows)
 }
 
 /// One backup.
-pub fn backup_shown(one: &Listed) -> String {
+pub fn backup_shown(one: &Manifest) -> String {
     let mut page = Page::default();
-    let manifest = &one.manifest;
-    page.heading(&format!("backup {}", manifest.label));
-    page.line("begun", &moment(manifest.began));
-    page.line("ended", &moment(manifest.ended));
-    files(&mut page, manifest.bytes, manifest.files);
-    page.line("added", &human::bytes(manifest.added));
-    if let Some(about) = &one.about {
+    page.heading(&format!("backup {} ({})", one.label, one.kind()));
+    page.line("begun", &moment(one.began));
+    page.line("ended", &moment(one.ended));
+    files(&mut page, one.bytes, one.files);
+    page.line("added", &human::bytes(one.added));
+    if let Ok(about) = About::read(one) {
         let server = &about.server;
         page.line(
             "server",
@@ -117,7 +114,19 @@ pub fn backup_shown(one: &Listed) -> String {
                 about.tool.version_text()
             ),
         );
-        positions(&mut page, about);
+        positions(&mut page, &about);
+    }
+    if let Some(about) = refloat_dump::About::read(one) {
+        let server = &about.server;
+        page.line(
+            "server",
+            &format!(
+                "{} {} on {}, port {}",
+                server.vendor, server.version, server.hostname, server.port
+            ),
+        );
+        page.line("rows", &rows(about.rows, about.tables, about.databases));
+        super::dump::moment(&mut page, &about.snapshot);
     }
     page.text
 }

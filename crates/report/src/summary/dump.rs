@@ -15,12 +15,7 @@ pub fn dump(outcome: &DumpOutcome) -> String {
     ));
     page.line(
         "rows",
-        &format!(
-            "{} in {} of {}",
-            human::count(outcome.rows),
-            human::counted(outcome.tables, "table"),
-            human::counted(outcome.databases, "database")
-        ),
+        &rows(outcome.rows, outcome.tables, outcome.databases),
     );
     if outcome.programs > 0 {
         page.line(
@@ -40,6 +35,11 @@ pub fn dump(outcome: &DumpOutcome) -> String {
             human::counted(outcome.files, "row file")
         ),
     );
+    if let Some(stored) = &outcome.stored {
+        page.line("label", &stored.label);
+        let (added, known) = (human::bytes(stored.added), human::bytes(stored.known));
+        page.line("added", &format!("{added}; {known} were there already"));
+    }
     page.line("time", &times(outcome.seconds, &outcome.phases));
     page.rate(
         outcome.text_bytes,
@@ -51,6 +51,16 @@ pub fn dump(outcome: &DumpOutcome) -> String {
     cost(&mut page, &outcome.snapshot_cost);
     page.plain_list("notes", &outcome.notes);
     page.text
+}
+
+/// How much there is.
+pub fn rows(rows: u64, tables: u64, databases: u64) -> String {
+    format!(
+        "{} in {} of {}",
+        human::count(rows),
+        human::counted(tables, "table"),
+        human::counted(databases, "database")
+    )
 }
 
 /// The moment of the snapshot, and its replication position.

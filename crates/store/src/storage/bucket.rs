@@ -23,7 +23,10 @@ use object_store::path::Path;
 use object_store::{GetOptions, GetRange, GetResult, ObjectStoreExt as _};
 use tokio::runtime::Runtime;
 
-use super::{Existing, Object, Storage, StorageError, StorageErrorKind, Upload, check_name};
+use super::{
+    Existing, Object, Stamp, Storage, StorageError, StorageErrorKind, Upload, check_name,
+    check_readable,
+};
 use connect::{Connected, S3, Store};
 use failed::{Names, find};
 pub use options::BucketOptions;
@@ -174,6 +177,14 @@ impl Inner {
         Ok(Path::from(format!("{}{name}", self.root)))
     }
 
+    /// The key of an object that others may have put there: as it is, with nothing encoded.
+    fn readable(&self, name: &str) -> Result<Path, StorageError> {
+        let url = &self.names.url;
+        check_readable(url, name)?;
+        Path::parse(format!("{}{name}", self.root))
+            .map_err(|_| StorageError::new(url, name, "reading an object", StorageErrorKind::Name))
+    }
+
     fn store_for(&self, existing: Existing) -> &Arc<dyn Store> {
         match existing {
             Existing::Keep => &self.keeping,
@@ -259,7 +270,7 @@ impl Storage for Bucket {
                 .map_err(|error| bucket.names.failed(prefix, "listing", &error))?;
             for found in page.result.objects {
                 if let Some(name) = found.location.as_ref().strip_prefix(&bucket.root)
-                    && check_name(&bucket.names.url, name).is_ok()
+                    && check_readable(&bucket.names.url, name).is_ok()
                 {
                     objects.push(Object {
                         name: name.to_owned(),
@@ -276,16 +287,21 @@ impl Storage for Bucket {
         Ok(objects)
     }
 
-    fn size(&self, name: &str) -> Result<u64, StorageError> {
-        let path = self.inner.path(name)?;
+    fn stamp(&self, name: &str) -> Result<Stamp, StorageError> {
+        let path = self.inner.readable(name)?;
         match self.inner.head(&path) {
-            Ok(found) => Ok(found.meta.size),
+            Ok(found) => {
+                let meta = found.meta;
+                let mark = meta.e_tag.unwrap_or_else(|| meta.last_modified.to_string());
+                let size = meta.size;
+                Ok(Stamp { size, mark })
+            }
             Err(error) => Err(self.inner.explained(name, "looking at", &error)),
         }
     }
 
     fn read(&self, name: &str, range: Range<u64>) -> Result<Box<dyn Read + Send>, StorageError> {
-        let path = self.inner.path(name)?;
+        let path = self.inner.readable(name)?;
         if range.is_empty() {
             // No request asks for nothing.
             self.size(name)?;

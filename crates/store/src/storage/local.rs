@@ -3,7 +3,7 @@
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek as _, SeekFrom, Write};
 use std::ops::Range;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
@@ -11,8 +11,8 @@ use std::time::SystemTime;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::{
-    Existing, Object, Storage, StorageError, StorageErrorKind, UNFINISHED, UNFINISHED_FOR, Upload,
-    check_name,
+    Existing, Object, Stamp, Storage, StorageError, StorageErrorKind, UNFINISHED, UNFINISHED_FOR,
+    Upload, check_name, check_readable,
 };
 
 /// Several writers make a disk seek; two keep it busy while one of them syncs.
@@ -40,6 +40,11 @@ impl LocalFolder {
 
     fn path(&self, name: &str) -> Result<PathBuf, StorageError> {
         check_name(&self.url, name)?;
+        Ok(self.root.join(name))
+    }
+
+    fn readable(&self, name: &str) -> Result<PathBuf, StorageError> {
+        check_readable(&self.url, name)?;
         Ok(self.root.join(name))
     }
 
@@ -86,7 +91,7 @@ impl Storage for LocalFolder {
             .files()
             .map_err(self.failed(prefix, "listing"))?
             .into_iter()
-            .filter(|(name, _)| name.starts_with(prefix) && check_name(&self.url, name).is_ok())
+            .filter(|(name, _)| name.starts_with(prefix) && check_readable(&self.url, name).is_ok())
             .map(|(name, meta)| Object {
                 name,
                 size: meta.len(),
@@ -96,11 +101,13 @@ impl Storage for LocalFolder {
         Ok(objects)
     }
 
-    fn size(&self, name: &str) -> Result<u64, StorageError> {
-        let path = self.path(name)?;
+    fn stamp(&self, name: &str) -> Result<Stamp, StorageError> {
+        let path = self.readable(name)?;
         let meta = fs::metadata(path).map_err(self.failed(name, "looking at"))?;
         if meta.is_file() {
-            Ok(meta.len())
+            let mark = format!("{}.{:09} {}", meta.mtime(), meta.mtime_nsec(), meta.ino());
+            let size = meta.len();
+            Ok(Stamp { size, mark })
         } else {
             Err(StorageError::new(
                 &self.url,
@@ -112,7 +119,7 @@ impl Storage for LocalFolder {
     }
 
     fn read(&self, name: &str, range: Range<u64>) -> Result<Box<dyn Read + Send>, StorageError> {
-        let path = self.path(name)?;
+        let path = self.readable(name)?;
         let open = || {
             let mut file = File::open(&path)?;
             file.seek(SeekFrom::Start(range.start))?;

@@ -26,7 +26,7 @@ pub fn open(url: &str, options: &BucketOptions) -> Result<Arc<dyn Storage>, Stor
     };
     let Some((scheme, rest)) = url.split_once("://") else {
         let begins = |scheme: &str| url.starts_with(&format!("{scheme}:/"));
-        if ["s3", "azure", "gs", "file", "ssh"]
+        if ["s3", "azure", "az", "gs", "file", "ssh"]
             .iter()
             .any(|s| begins(s))
         {
@@ -49,7 +49,7 @@ pub fn open(url: &str, options: &BucketOptions) -> Result<Arc<dyn Storage>, Stor
         }
         "s3" => BucketKind::S3,
         #[cfg(feature = "azure")]
-        "azure" => BucketKind::Azure,
+        "azure" | "az" => BucketKind::Azure,
         #[cfg(feature = "gcs")]
         "gs" => BucketKind::Gcs,
         _ => {

@@ -1,4 +1,4 @@
-//! Buckets of a real S3 server, that of `server.rs`.
+//! Buckets of a real S3 server, that of the testkit.
 
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use refloat_store::storage::{
 };
 
 use crate::proxy::{Cut, Proxy};
-use crate::server::{BUCKET, KEY, Kind, SECRET, Server};
+use refloat_testkit::s3::{BUCKET, KEY, Kind, SECRET, Server};
 use refloat_testkit::storages::{bytes, keeps_its_promises, names, read_range};
 
 const MIB: usize = 1 << 20;

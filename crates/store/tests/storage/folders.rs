@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use refloat_store::storage::{
-    Existing, LocalFolder, Object, Storage, StorageError, Upload, reader, write_whole,
+    Existing, LocalFolder, Object, Stamp, Storage, StorageError, Upload, reader, write_whole,
 };
 
 use refloat_testkit::storages::{QUICK, bytes, keeps_its_promises};
@@ -60,8 +60,8 @@ impl Storage for Unsteady {
         self.inner.list(prefix)
     }
 
-    fn size(&self, name: &str) -> Result<u64, StorageError> {
-        self.inner.size(name)
+    fn stamp(&self, name: &str) -> Result<Stamp, StorageError> {
+        self.inner.stamp(name)
     }
 
     fn read(&self, name: &str, range: Range<u64>) -> Result<Box<dyn Read + Send>, StorageError> {

@@ -3,4 +3,3 @@
 mod buckets;
 mod folders;
 mod proxy;
-mod server;

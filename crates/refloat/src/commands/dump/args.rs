@@ -11,6 +11,7 @@ use refloat_wire::ConnectOptions;
 use crate::commands::load::OutputArgs;
 use crate::connect::SourceArgs;
 use crate::exit::ProgramError;
+use crate::repo::DumpRepoArgs;
 use crate::sizes::{parse_bytes, parse_count};
 
 const AFTER_HELP: &str = "\
@@ -38,14 +39,18 @@ EXAMPLES:
       refloat dump --from mysql://root@db1/ --databases shop --format sql \\
           --out shop.sql.zst
 
+  Into a repository, which is made if nothing is there; a second dump costs what has changed:
+      refloat dump --from mysql://root@db1/ --repo s3://bucket/repo
+      refloat load latest --repo s3://bucket/repo --to mysql://root@db2/
+
   Only definitions, with accounts and grants:
       refloat dump --from mysql://root@db1/ --out /backup/schema --no-data \\
           --users
 
 docs/format.md says how to restore a dump by hand, without refloat. The exit code is 0 only when \
-the manifest, which is written last, is on disk.";
+the manifest, which is written last, is on disk, or in the repository.";
 
-/// Dump a server into a folder, in parallel, as of one moment
+/// Dump a server into a folder or a repository, in parallel, as of one moment
 ///
 /// All rows, over all connections, are as of the moment when the snapshot was opened; the manifest
 /// holds the binary log position, the GTID and the cluster position of that moment. Writers wait
@@ -63,8 +68,28 @@ pub struct DumpArgs {
     ///
     /// The archive is a tar of that folder, with the manifest as its last file. An archive that was
     /// cut short has no end marker.
-    #[arg(long, short = 'o', value_name = "FOLDER")]
-    pub out: PathBuf,
+    #[arg(
+        long,
+        short = 'o',
+        value_name = "FOLDER",
+        required_unless_present = "repo",
+        conflicts_with = "repo"
+    )]
+    pub out: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub repo: DumpRepoArgs,
+
+    /// Name of the dump in the repository: letters, digits, dots, dashes and underscores
+    ///
+    /// Default: host and time.
+    #[arg(
+        long,
+        value_name = "LABEL",
+        requires = "repo",
+        help_heading = "Repository"
+    )]
+    pub label: Option<String>,
 
     #[command(flatten)]
     pub source: SourceArgs,
@@ -223,7 +248,8 @@ impl DumpArgs {
     /// # Errors
     /// As for [`WhatArgs::apply`].
     pub fn options(&self, source: ConnectOptions) -> anyhow::Result<DumpOptions> {
-        let mut options = DumpOptions::new(source, &self.out);
+        let out = self.out.clone().unwrap_or_default();
+        let mut options = DumpOptions::new(source, out);
         if let Some(threads) = self.how.threads {
             options.read.threads = usize::from(threads);
         }

@@ -10,6 +10,7 @@ use refloat_run::settings::Durability;
 
 use super::galera::GaleraArgs;
 use crate::connect::TargetArgs;
+use crate::repo::DumpRepoArgs;
 use crate::sizes::{parse_bytes, parse_count};
 use crate::watch::Show;
 
@@ -43,6 +44,11 @@ EXAMPLES:
 
   The same as an archive:
       refloat load /backup/export-20260101.tar.zst --to mysql://root@db1/
+
+  From a bucket, from another machine, and the newest dump of a repository:
+      refloat load s3://bucket/export-20260101 --to mysql://root@db1/
+      refloat load ssh://backup@store/srv/shop.sql.zst --to mysql://root@db1/
+      refloat load latest --repo s3://bucket/repo --to mysql://root@db1/
 
   A CSV file with a line of names, into a table that is there:
       refloat load prices.csv --to mysql://root@db1/ --table shop.prices \\
@@ -78,15 +84,19 @@ row skipped. See `refloat --help` for the others.";
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct LoadArgs {
-    /// The dump: a file, a folder, or - for standard input
+    /// The dump: a file, a folder, the URL of one, or - for standard input
     ///
-    /// A file is .sql, .sql.gz, .sql.zst, .sql.xz or .sql.bz2, or delimited text with --table. A
-    /// folder is one of refloat
+    /// With --repo the label of a dump in the repository, or `latest`. A URL is
+    /// `ssh://USER@HOST/PATH`, `s3://BUCKET/KEY`, `az://CONTAINER/NAME`, `gs://BUCKET/NAME` or
+    /// `file:///PATH`: the files are read there as they are needed. A file is .sql, .sql.gz,
+    /// .sql.zst, .sql.xz or .sql.bz2, or delimited text with --table. A folder is one of refloat
     /// dump, mydumper, MySQL Shell, mysqldump --tab or mariadb-dump --dir, or a tar archive of one,
-    /// compressed or not. The
-    /// kind is detected from the content, not from the name.
+    /// compressed or not. The kind is detected from the content, not from the name.
     #[arg(value_name = "SOURCE")]
     pub source: PathBuf,
+
+    #[command(flatten)]
+    pub repo: DumpRepoArgs,
 
     #[command(flatten)]
     pub target: TargetArgs,

@@ -12,10 +12,10 @@ use super::args::{self, LoadArgs};
 ///
 /// A database in the URL is the default for dumps that name none. It need not exist yet, so the
 /// connection does not select it.
-pub fn from_args(args: &LoadArgs, mut target: ConnectOptions) -> LoadOptions {
+pub fn from_args(args: &LoadArgs, source: &Path, mut target: ConnectOptions) -> LoadOptions {
     let database = args.what.database.clone().or(target.database.take());
     let parts = (&args.what, &args.data, &args.how, &args.trouble);
-    let mut options = of_parts(&args.source, target, parts);
+    let mut options = of_parts(source, target, parts);
     options.database = database;
     resume(&mut options, &args.resume);
     options

@@ -1,8 +1,11 @@
 //! `--verify digest`: reads back what was loaded and compares it with the dump.
 
+use std::path::Path;
+
 use anyhow::Error;
 use refloat_load::LoadOptions;
 use refloat_run::{Refusal, Run};
+use refloat_store::files;
 use refloat_verify::{
     self, Compared, Endpoint, Relation, VerifyError, VerifyFailure, VerifyOptions, VerifyOutcome,
 };
@@ -11,10 +14,10 @@ use super::args::LoadArgs;
 use crate::exit::{Exit, ProgramError};
 
 /// Refuses what cannot be compared, before anything is loaded.
-pub fn refuse(args: &LoadArgs) -> anyhow::Result<()> {
-    let again = args.source.is_file() || args.source.is_dir();
+pub fn refuse(args: &LoadArgs, source: &Path) -> anyhow::Result<()> {
+    let again = files::is_file(source) || files::is_folder(source);
     // A missing source is for the load to report.
-    let reason = if args.source.as_os_str() == "-" || (args.source.exists() && !again) {
+    let reason = if source.as_os_str() == "-" || (source.exists() && !again) {
         "--verify digest reads the dump a second time, which a pipe cannot give"
     } else if args.what.append {
         "--verify digest compares whole tables, and --append adds rows to others"

@@ -1,12 +1,15 @@
 //! Flags of `refloat verify`; their doc comments are the manual page.
 
 use clap::Args;
+use refloat_host::storage::is_elsewhere;
 use refloat_verify::{Compared, Endpoint, VerifyOptions};
 
 use crate::commands::load::{DataArgs, OutputArgs, source_of};
 use crate::connect::ConnectArgs;
 use crate::context::Context;
+use crate::dumps;
 use crate::exit::ProgramError;
+use crate::repo::DumpRepoArgs;
 
 const AFTER_HELP: &str = "\
 EXAMPLES:
@@ -16,6 +19,7 @@ EXAMPLES:
   A dump and the server that it was made from or restored into:
       refloat verify /backup/db1 mysql://root@db1/
       refloat verify shop.sql.gz mysql://root@db1/shop
+      refloat verify latest mysql://root@db1/ --repo s3://bucket/repo
 
   One database, without the tables whose names begin with log_:
       refloat verify mysql://root@db1/ mysql://root@db2/ --databases shop \\
@@ -52,13 +56,18 @@ Nothing is written to either side.";
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct VerifyArgs {
-    /// The first: URL of a server, or file, folder or tar archive of a dump
+    /// The first: URL of a server, or file, folder or tar archive of a dump, or its URL
+    ///
+    /// With --repo, what is no URL is the label of a dump in the repository, or `latest`.
     #[arg(value_name = "A")]
     pub a: String,
 
-    /// The second: URL of a server, or file, folder or tar archive of a dump
+    /// The second: URL of a server, or file, folder or tar archive of a dump, or its URL
     #[arg(value_name = "B")]
     pub b: String,
+
+    #[command(flatten)]
+    pub repo: DumpRepoArgs,
 
     #[command(flatten)]
     pub what: WhatArgs,
@@ -146,9 +155,18 @@ impl VerifyArgs {
     /// # Errors
     /// As for [`ConnectArgs::resolve_flag`].
     pub fn options(&self, context: &Context) -> anyhow::Result<VerifyOptions> {
+        let repo = self.repo.given();
         let endpoint = |name: &str, text: &str| -> anyhow::Result<Endpoint> {
             if !text.contains("://") {
-                return Ok(Endpoint::Dump(text.into()));
+                let path = dumps::path_of(text.as_ref(), repo.as_ref(), context)?;
+                return Ok(Endpoint::Dump(path));
+            }
+            if is_elsewhere(text) || text.starts_with("file://") {
+                return Ok(Endpoint::Dump(dumps::path_of(
+                    text.as_ref(),
+                    None,
+                    context,
+                )?));
             }
             let source = self.connect.resolve_flag(name, text, context)?;
             Ok(Endpoint::Server(Box::new(source)))

@@ -1,7 +1,7 @@
-//! An S3 server on this machine, for one test: the files of s3s-fs behind its HTTP, with what it
-//! lacks or does differently from Amazon's.
+//! Runs an S3 server on this machine, for one test: the files of s3s-fs behind its HTTP, with what
+//! it lacks or does differently from Amazon's.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -24,8 +24,11 @@ use s3s::{S3, S3Request, S3Response, S3Result, s3_error};
 use s3s_fs::FileSystem;
 use tempfile::TempDir;
 
+/// The access key that it takes.
 pub const KEY: &str = "the-key";
+/// Its secret.
 pub const SECRET: &str = "hush-hush";
+/// Its only bucket.
 pub const BUCKET: &str = "bucket";
 
 /// Differences between services.
@@ -41,7 +44,9 @@ pub struct Kind {
 
 /// Ends when it is dropped.
 pub struct Server {
+    /// Where it listens.
     pub port: u16,
+    /// What it has seen.
     pub seen: Arc<Seen>,
     folder: TempDir,
     /// `None` while it is dropped.
@@ -53,17 +58,25 @@ pub struct Server {
 pub struct Seen {
     /// Objects that were begun and neither finished nor aborted: key by number.
     pub begun: Mutex<HashMap<String, String>>,
-    /// Parts that arrive now, and the most at one time.
+    /// Parts that arrive now.
     pub arriving: AtomicUsize,
+    /// The most at one time.
     pub most: AtomicUsize,
     /// Sizes of the parts that have arrived.
     pub sizes: Mutex<Vec<i64>>,
-    /// What the last object was to be encrypted with, and the session it was sent in.
+    /// What the last object was to be encrypted with.
     pub encryption: Mutex<Option<String>>,
+    /// The session that it was sent in.
     pub session: Mutex<Option<String>>,
+    /// Keys of the objects that were read.
+    pub read: Mutex<BTreeSet<String>>,
 }
 
 impl Server {
+    /// Starts one on a free port.
+    ///
+    /// # Panics
+    /// If it does not start.
     pub fn start(kind: Kind) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join(BUCKET)).unwrap();
@@ -121,6 +134,9 @@ impl Server {
     }
 
     /// Parts of objects that are not finished.
+    ///
+    /// # Panics
+    /// If they cannot be listed.
     pub fn parts(&self) -> usize {
         let entries = std::fs::read_dir(self.folder.path()).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name());
@@ -192,6 +208,8 @@ impl S3 for Files {
 
     async fn get_object(&self, req: S3Request<GetObjectInput>) -> Answer<GetObjectOutput> {
         self.is_object(&req.input.bucket, &req.input.key)?;
+        let key = req.input.key.clone();
+        self.seen.read.lock().unwrap().insert(key);
         self.inner.get_object(req).await
     }
 

@@ -15,6 +15,7 @@
 mod about;
 mod agent;
 pub mod backup;
+mod clone;
 mod donor;
 mod error;
 mod find;

@@ -408,3 +408,6 @@ pub fn encrypted(what: &str) -> PhysicalError {
         .hint("Copy the server with Percona XtraBackup: name it with --tool."),
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -23,10 +23,15 @@ pub const NAMES: &str = "refloat-changes.json";
 
 /// A folder that a server needs to begin, though no file in it is copied.
 const SYSTEM: &str = "mysql";
-/// Tell a server that begins with these files that they are a copy: it makes folders and empty
-/// tables of other engines then, and notes where the binary log stood
-/// (`clone0api.cc`, `drop_status_file`).
-const MARKS: [&str; 2] = ["#clone/#status_fix", "#clone/#replace_files"];
+/// Tell a server that begins with these files that they are a copy (`clone0api.cc`,
+/// `drop_status_file`; `clone_status.cc`): it makes folders and empty tables of other engines then,
+/// notes where the binary log stood, and shows that in `performance_schema.clone_status`. The last
+/// one has that row: state and id, times, source, error, its words.
+const MARKS: [(&str, &str); 3] = [
+    ("#clone/#status_fix", ""),
+    ("#clone/#replace_files", ""),
+    ("#clone/#view_status", "2 1\n0 0\nrefloat\n0\n\n\n0\n\n"),
+];
 
 /// Bytes before those of a record.
 const HEADER: usize = 16;
@@ -107,7 +112,6 @@ pub fn apply(folder: &Path, cancel: &Cancel) -> Result<(), PhysicalError> {
 }
 
 fn mark(folder: &Path) -> Result<(), PhysicalError> {
-    let marks = MARKS.map(|mark| folder.join(mark));
     for path in [folder.join(SYSTEM), folder.join("#clone")] {
         DirBuilder::new()
             .recursive(true)
@@ -115,8 +119,9 @@ fn mark(folder: &Path) -> Result<(), PhysicalError> {
             .create(&path)
             .map_err(PhysicalError::file(&path, "making the folder"))?;
     }
-    for path in marks {
-        File::create(&path).map_err(PhysicalError::file(&path, "making the file"))?;
+    for (path, text) in MARKS {
+        let path = folder.join(path);
+        fs::write(&path, text).map_err(PhysicalError::file(&path, "making the file"))?;
     }
     Ok(())
 }

@@ -18,8 +18,6 @@ use crate::stream::Blocks;
 const SILENCE: Duration = Duration::from_secs(600);
 /// Between two attempts to reach the donor again.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Losses in a row, without anything that has arrived between them.
-const LOSSES_MAX: u32 = 20;
 /// `ER_CLONE_TOO_MANY_CONCURRENT_CLONES`.
 const TOO_MANY: u32 = 3634;
 /// `ER_QUERY_INTERRUPTED`: what the donor is told when the copy cannot go on here.
@@ -102,9 +100,8 @@ impl<'a, 'w, W: Blocks> Session<'a, 'w, W> {
     /// Copies the server.
     pub fn copy(&mut self) -> Result<(), PhysicalError> {
         let mut opening = protocol::INIT;
-        let mut losses = 0;
-        let mut since = Instant::now();
-        let mut before = 0;
+        // When something has arrived last, as far as is known here.
+        let (mut since, mut before) = (Instant::now(), 0);
         loop {
             let error = match self.attempt(opening) {
                 Ok(()) => return Ok(()),
@@ -115,10 +112,9 @@ impl<'a, 'w, W: Blocks> Session<'a, 'w, W> {
             }
             let position = self.position.load(Ordering::Relaxed);
             if position > before {
-                (losses, since, before) = (0, Instant::now(), position);
+                (since, before) = (Instant::now(), position);
             }
-            losses += 1;
-            let is_over = losses > LOSSES_MAX || since.elapsed() > self.patience;
+            let is_over = since.elapsed() > self.patience;
             if !is_lost(&error) || !self.arrivals.has_begun() || is_over {
                 return Err(error);
             }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use refloat_physical::PhysicalError;
 use refloat_physical::backup::{backup, plan};
-use refloat_run::Refusal;
+use refloat_run::{CancelReason, Refusal};
 use refloat_sandbox::ServerKind;
 use refloat_testkit::oracle::{Scope, Snapshot};
 use refloat_testkit::servers;
@@ -283,19 +283,18 @@ fn what_stands_against_a_copy_is_named() {
     // One that is under way is not disturbed.
     let run = place.run("backup");
     let mut slow = place.options("slow");
-    slow.donor.max_rate = Some(40 << 20);
+    slow.donor.max_rate = Some(1 << 20);
     std::thread::scope(|scope| {
         let first = scope.spawn(|| backup(&slow, &place.repository, &run));
-        while run.progress.snapshot().source_done == 0 && !first.is_finished() {
+        while run.progress.snapshot().source_done == 0 {
+            assert!(!first.is_finished(), "{:?}", first.join());
             std::thread::yield_now();
-        }
-        if first.is_finished() {
-            first.join().unwrap().unwrap();
-            panic!("it was not slow");
         }
         let text = Refusal::reasons(&refused(&place, "root"));
         assert!(text.contains("another copy"), "{text}");
-        first.join().unwrap().unwrap();
+        run.cancel.cancel(CancelReason::Failed("enough".to_owned()));
+        let (error, _) = first.join().unwrap().unwrap_err();
+        assert!(matches!(error, PhysicalError::Cancelled(_)), "{error}");
     });
-    assert_eq!(place.repository.labels().unwrap(), ["slow"]);
+    assert_eq!(place.repository.labels().unwrap(), Vec::<String>::new());
 }

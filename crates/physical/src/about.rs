@@ -16,7 +16,9 @@ use crate::tool::{Tool, ToolKind};
 /// The kind of these backups in the manifests of a repository.
 pub const KIND: &str = "physical";
 /// The latest format that is known here.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
+/// What the tools' backups have: files that one of them prepares.
+const FORMAT_OF_TOOLS: u32 = 1;
 /// What the names of these files begin with: in all tools of old, and in `MariaDB`'s of today.
 const PREFIXES: [&str; 2] = ["xtrabackup_", "mariadb_backup_"];
 /// Other names for the position of a Galera node.
@@ -162,7 +164,7 @@ impl About {
             .and_then(|text| GaleraPosition::parse(&text));
         Ok(Self {
             kind: KIND.to_owned(),
-            format: FORMAT,
+            format: FORMAT_OF_TOOLS,
             server,
             tool,
             lsn,
@@ -170,6 +172,20 @@ impl About {
             galera,
             replica: text("slave_info").map(|text| text.trim().to_owned()),
         })
+    }
+
+    /// Of a copy that the clone plugin has sent.
+    pub(crate) fn cloned(server: ServerFacts, tool: Tool, lsn: Lsn) -> Self {
+        Self {
+            kind: KIND.to_owned(),
+            format: FORMAT,
+            server,
+            tool,
+            lsn,
+            binlog: None,
+            galera: None,
+            replica: None,
+        }
     }
 
     /// What the manifest of a backup says.
@@ -306,9 +322,9 @@ mod tests {
             list: Vec::new(),
         };
         assert_eq!(About::read(&manifest).unwrap(), old);
-        manifest.about.insert("format".to_owned(), 2.into());
+        manifest.about.insert("format".to_owned(), 3.into());
         let error = About::read(&manifest).unwrap_err();
-        assert!(matches!(error, InfoError::Format { found: 2 }), "{error}");
+        assert!(matches!(error, InfoError::Format { found: 3 }), "{error}");
         manifest.about.insert("kind".to_owned(), "dump".into());
         assert!(matches!(
             About::read(&manifest),

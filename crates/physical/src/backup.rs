@@ -203,14 +203,14 @@ impl Ready {
         BackupPlan {
             source: options.donor.source.describe(),
             server: self.donor.server.facts.version.clone(),
-            machine: self.donor.host.name().to_owned(),
+            machine: self.donor.machine().to_owned(),
             tool: self.donor.tool.clone(),
             repository: url.to_owned(),
             label: self.label.clone(),
             bytes: self.donor.volume.bytes,
             shares: self.parents.iter().map(|one| one.label.clone()).collect(),
             warnings: {
-                let mut warnings = self.donor.tool.warnings();
+                let mut warnings = self.donor.warnings.clone();
                 warnings.extend(self.warning.clone());
                 let outside = &self.donor.server.tables_outside;
                 if let Some(one) = outside.first() {

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use refloat_host::Host;
 use refloat_run::{Refusal, Run};
-use refloat_wire::{ConnectOptions, Connection};
+use refloat_wire::{ConnectOptions, Connection, Vendor};
 
 use crate::about::About;
+use crate::clone::{self, Copying};
 use crate::error::PhysicalError;
 use crate::find::find;
 use crate::preflight;
@@ -29,7 +30,9 @@ pub struct DonorOptions {
     pub host: Option<Host>,
     /// The tool's program; `None`: as it is found on the machine.
     pub tool: Option<PathBuf>,
-    /// Files that the tool reads at the same time.
+    /// Whether the clone plugin of a `MySQL` server copies it, unless a tool is named.
+    pub clones: bool,
+    /// Files that the tool reads at the same time, or connections.
     pub parallel: usize,
     /// Bytes per second that the tool may read, at least 8 MiB; `None`: as fast as it goes.
     pub max_rate: Option<u64>,
@@ -41,6 +44,8 @@ pub struct Donor {
     pub host: Host,
     pub tool: Tool,
     pub volume: Volume,
+    /// What the user should know.
+    pub warnings: Vec<String>,
     options: DonorOptions,
 }
 
@@ -56,6 +61,19 @@ impl Donor {
         let mut conn = Connection::connect(&options.source)
             .map_err(PhysicalError::server("connecting to the server"))?;
         let server = Server::look(&mut conn)?;
+        if options.clones && options.tool.is_none() && server.info.vendor == Vendor::MySql {
+            let (tool, volume, warnings) = clone::look(&mut conn, &server);
+            let against = clone::objections(&mut conn, &server, &tool);
+            let donor = Self {
+                server,
+                host: Host::Local,
+                tool,
+                volume,
+                warnings,
+                options: options.clone(),
+            };
+            return Ok((donor, against));
+        }
         let host = options.host.clone().unwrap_or(Host::Local);
         if let Some(why) = elsewhere(&host, &server)? {
             return Err(PhysicalError::refused(
@@ -73,6 +91,7 @@ impl Donor {
         let donor = Self {
             server,
             host,
+            warnings: tool.warnings(),
             tool,
             volume,
             options: options.clone(),
@@ -88,6 +107,17 @@ impl Donor {
         run: &Run,
         blocked: &mut Duration,
     ) -> Result<Copied<W::File>, PhysicalError> {
+        if self.tool.kind == ToolKind::Clone {
+            let copying = Copying {
+                server: &self.server,
+                source: &self.options.source,
+                tool: &self.tool,
+                connections: self.options.parallel,
+                rate: self.options.max_rate,
+            };
+            let (files, about) = copying.copy(writer, run)?;
+            return Ok(Copied { files, about });
+        }
         let (producer, mut stream) = Producer::back_up(
             &self.host,
             &self.tool,
@@ -123,6 +153,14 @@ impl Donor {
             return Err(lacks("the binary log"));
         }
         Ok(Copied { files, about })
+    }
+
+    /// Where what copies it runs.
+    pub fn machine(&self) -> &str {
+        match self.tool.kind {
+            ToolKind::Clone => &self.server.info.peer,
+            _ => self.host.name(),
+        }
     }
 
     fn read<W: Blocks>(

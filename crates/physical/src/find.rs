@@ -31,7 +31,7 @@ pub fn find(host: &Host, kind: ToolKind, program: Option<&Path>) -> Result<Tool,
                     ToolKind::MariadbBackup => {
                         "Install mariadb-backup there, of the server's own series, or name it with --tool."
                     }
-                    ToolKind::Xtrabackup => {
+                    ToolKind::Xtrabackup | ToolKind::Clone => {
                         "Install Percona XtraBackup of the server's series there, or name it with --tool."
                     }
                 },

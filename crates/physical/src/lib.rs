@@ -16,6 +16,7 @@ mod about;
 mod agent;
 mod apart;
 pub mod backup;
+mod clone;
 mod donor;
 mod error;
 mod find;

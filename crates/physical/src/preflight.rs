@@ -48,7 +48,7 @@ pub fn objections(
 }
 
 /// The privileges that the tool needs and the account does not have.
-fn privileges(conn: &mut Connection, server: &Server, tool: &Tool) -> Vec<Refusal> {
+pub fn privileges(conn: &mut Connection, server: &Server, tool: &Tool) -> Vec<Refusal> {
     let Ok(answer) = conn.query("SHOW GRANTS") else {
         return Vec::new();
     };
@@ -100,6 +100,7 @@ fn needed(server: &Server, tool: &Tool) -> Vec<&'static str> {
             "LOCK TABLES",
             "REPLICATION CLIENT",
         ],
+        ToolKind::Clone => vec!["BACKUP_ADMIN"],
     }
 }
 

@@ -7,12 +7,13 @@ use refloat_host::Host;
 use refloat_run::{Cancel, Refusal};
 
 use crate::about::About;
+use crate::clone::changes;
 use crate::error::PhysicalError;
 use crate::find::find;
 use crate::folder::Building;
 use crate::option_file::objection;
 use crate::producer::{Input, Producer};
-use crate::tool::{Tool, text};
+use crate::tool::{Tool, ToolKind, text};
 
 /// The tools' own default, in bytes.
 const MEMORY_MIN: u64 = 96 << 20;
@@ -26,6 +27,9 @@ const PREPARED: [&str; 2] = ["log-applied", "full-prepared"];
 /// # Errors
 /// There is none of the series of the one that made it.
 pub fn tool_for(about: &About, program: Option<&Path>) -> Result<Tool, PhysicalError> {
+    if about.tool_kind() == ToolKind::Clone {
+        return Ok(about.tool.clone());
+    }
     let tool = find(&Host::Local, about.tool_kind(), program)?;
     let (own, its) = (tool.version, about.tool.version);
     if (own.0, own.1) == (its.0, its.1) && own >= its {
@@ -55,6 +59,10 @@ pub fn prepare(
     memory: Option<u64>,
     cancel: &Cancel,
 ) -> Result<(), PhysicalError> {
+    if tool.kind == ToolKind::Clone {
+        // The server itself applies the redo log when it starts.
+        return changes::apply(building.path(), cancel);
+    }
     let memory = memory.unwrap_or_else(memory_here);
     let folder = building.path();
     let word = |path: &Path| Host::word(&path.to_string_lossy());

@@ -443,7 +443,7 @@ fn option_file(kind: ToolKind, connect: &ConnectOptions) -> String {
         }
     }
     match (kind, connect.ssl_mode) {
-        (ToolKind::Xtrabackup, mode) => set(
+        (ToolKind::Xtrabackup | ToolKind::Clone, mode) => set(
             "ssl-mode",
             &mode.to_string().to_uppercase().replace('-', "_"),
         ),

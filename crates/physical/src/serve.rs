@@ -112,6 +112,7 @@ impl SendRequest {
             },
             host: None,
             tool: self.tool.clone(),
+            clones: false,
             parallel: self.parallel,
             max_rate: self.max_rate,
         }

@@ -18,9 +18,9 @@ const INFO_MAX: usize = 1 << 20;
 const OUT_OF_ORDER: &str = "aria_log.";
 
 /// Takes the blocks of files: a repository, or another machine. Threads share it.
-pub trait Blocks {
+pub trait Blocks: Sync {
     /// Names a file while blocks of it are put.
-    type File: Copy;
+    type File: Copy + Send + Sync;
 
     /// Begins a file. What it is called in the end is told when all is complete.
     fn begin(&self, path: &Path) -> Self::File;

@@ -22,6 +22,8 @@ pub enum ToolKind {
     MariadbBackup,
     /// xtrabackup, for `MySQL` and Percona Server.
     Xtrabackup,
+    /// No program: the clone plugin of `MySQL` and Percona Server.
+    Clone,
 }
 
 impl ToolKind {
@@ -38,6 +40,7 @@ impl ToolKind {
         match self {
             Self::MariadbBackup => "mariadb-backup",
             Self::Xtrabackup => "xtrabackup",
+            Self::Clone => "clone",
         }
     }
 
@@ -45,7 +48,7 @@ impl ToolKind {
     pub fn dialect(self) -> Dialect {
         match self {
             Self::MariadbBackup => Dialect::MariaDb,
-            Self::Xtrabackup => Dialect::Percona,
+            Self::Xtrabackup | Self::Clone => Dialect::Percona,
         }
     }
 
@@ -81,6 +84,7 @@ impl Tool {
             ToolKind::MariadbBackup => (own.0, own.1) == (its.0, its.1) && own.2 >= its.2,
             // XtraBackup 8.4.0-1 copies MySQL 8.4: the series, and nothing newer than itself.
             ToolKind::Xtrabackup => (own.0, own.1) == (its.0, its.1),
+            ToolKind::Clone => true,
         };
         if !fits {
             against.push(

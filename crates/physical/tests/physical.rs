@@ -1,5 +1,7 @@
 //! Backs real servers up and restores them.
 
+#[path = "physical/clone.rs"]
+mod clone;
 #[path = "physical/common.rs"]
 mod common;
 #[path = "physical/faults.rs"]

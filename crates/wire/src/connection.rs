@@ -22,11 +22,13 @@ mod kill;
 mod link;
 mod load;
 mod open;
+mod raw;
 mod statement;
 
 pub use kill::KillHandle;
 pub(crate) use link::Link;
 pub use load::LocalInfile;
+pub use raw::RawConnection;
 
 /// Longest answer accepted before the login is complete, in bytes.
 const LIMIT_BEFORE_LOGIN: usize = 1 << 20;

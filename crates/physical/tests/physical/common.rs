@@ -24,6 +24,7 @@ pub struct Place {
     pub server: Ephemeral,
     pub folder: TempDir,
     pub repository: Repository,
+    /// Empty: the server copies itself.
     pub tool: PathBuf,
 }
 
@@ -37,7 +38,10 @@ impl Place {
         let folder = tempfile::tempdir_in(server.folder()).unwrap();
         let storage = Arc::new(LocalFolder::new(&folder.path().join("repository")));
         let repository = Repository::init(storage, None).unwrap();
-        let tool = tool(&server, folder.path());
+        let tool = match options.kind {
+            ServerKind::MySql97 => PathBuf::new(),
+            _ => tool(&server, folder.path()),
+        };
         Self {
             server,
             folder,
@@ -60,13 +64,18 @@ impl Place {
             donor: DonorOptions {
                 source: servers::target(&self.server),
                 host: None,
-                tool: Some(self.tool.clone()),
+                tool: self.named_tool(),
+                clones: true,
                 parallel: 2,
                 max_rate: None,
             },
             label: Some(label.to_owned()),
             threads: 2,
         }
+    }
+
+    fn named_tool(&self) -> Option<PathBuf> {
+        Some(self.tool.clone()).filter(|tool| !tool.as_os_str().is_empty())
     }
 
     pub fn back_up(&self, label: &str) -> Result<BackupOutcome, PhysicalError> {
@@ -80,7 +89,7 @@ impl Place {
             target: TargetOptions {
                 datadir: self.server.datadir(),
                 replace: true,
-                tool: Some(self.tool.clone()),
+                tool: self.named_tool(),
                 ..TargetOptions::default()
             },
             restart: false,

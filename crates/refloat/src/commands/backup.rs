@@ -26,6 +26,9 @@ EXAMPLES:
       refloat backup --from mysql://root@db1/ --host root@db1 \\
           --repo /backup/repo
 
+  A MySQL server, from anywhere:
+      refloat backup --from mysql://backup@db1/ --repo /backup/repo
+
   Gently, under a name of its own:
       refloat backup --from mysql://root@localhost/ --repo /backup/repo \\
           --max-rate 50M --label before-upgrade
@@ -39,11 +42,14 @@ blocks that the repository has already are not stored again.";
 
 /// Back a server up into a repository: its files, while it runs
 ///
-/// The server's own tool (mariadb-backup, xtrabackup) copies the files on the server's machine.
-/// What it sends is taken apart file by file, hashed, compressed, encrypted if the repository is,
-/// and written in blocks of 1 MiB. The backup exists when all of it is on the disk and checked: the
-/// tool has ended well and said so, its stream was whole, and its last files are there. Otherwise
-/// there is no backup of that label.
+/// A MariaDB server's own tool (mariadb-backup) copies the files on the server's machine. A MySQL
+/// server sends them itself, by its clone plugin, with no tool and from anywhere; with --tool,
+/// xtrabackup copies them.
+///
+/// What comes is taken apart file by file, hashed, compressed, encrypted if the repository is, and
+/// written in blocks of 1 MiB. The backup exists when all of it is on the disk and checked: the
+/// tool or the server has ended well and said so, what it sent was whole, and its last files are
+/// there. Otherwise there is no backup of that label.
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct BackupArgs {
@@ -61,11 +67,11 @@ pub struct BackupArgs {
     #[arg(long, value_name = "[USER@]HOST", help_heading = "Server's machine")]
     pub host: Option<String>,
 
-    /// The tool's program there [default: mariadb-backup or xtrabackup in the search path]
+    /// The tool's program there [default: mariadb-backup in the search path; none for MySQL]
     #[arg(long, value_name = "PATH", help_heading = "Server's machine")]
     pub tool: Option<PathBuf>,
 
-    /// Files that the tool reads at the same time
+    /// Files that the tool reads at the same time, or connections to a MySQL server
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64), help_heading = "Speed and safety")]
     pub parallel: u16,
 
@@ -100,6 +106,7 @@ pub fn run(args: &BackupArgs, context: &Context) -> anyhow::Result<Exit> {
             source: args.source.resolve(context)?,
             host: args.host.clone().map(Host::Ssh),
             tool: args.tool.clone(),
+            clones: true,
             parallel: usize::from(args.parallel),
             max_rate: args.max_rate,
         },

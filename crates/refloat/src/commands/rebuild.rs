@@ -147,6 +147,7 @@ impl RebuildArgs {
                 source: self.source.resolve(context)?,
                 host: self.host.clone().map(Host::Ssh),
                 tool: self.donor_tool.clone(),
+                clones: false,
                 parallel: usize::from(self.parallel),
                 max_rate: self.max_rate,
             },

@@ -34,9 +34,10 @@ data stay beside the directory until you remove them.";
 /// Restore a backup into a data directory
 ///
 /// The files are fetched into a folder beside the data directory, decrypted, decompressed and
-/// checked block by block; the tool applies the redo log there; owner and permissions are set; and
-/// only then the two are exchanged. Until that moment nothing in the data directory is touched, and
-/// what it held is kept. Runs on the machine of the data directory.
+/// checked block by block; the tool applies the redo log there, or a MySQL server does it when it
+/// starts; owner and permissions are set; and only then the two are exchanged. Until that moment
+/// nothing in the data directory is touched, and what it held is kept. Runs on the machine of the
+/// data directory.
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct RestoreArgs {

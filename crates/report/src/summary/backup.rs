@@ -49,7 +49,11 @@ pub fn backup_plan(plan: &BackupPlan) -> String {
         plan.source, plan.server, plan.repository
     ));
     page.line("label", &plan.label);
-    page.line("files", &format!("about {}", human::bytes(plan.bytes)));
+    let bytes = match plan.bytes {
+        0 => "of unknown size".to_owned(),
+        bytes => format!("about {}", human::bytes(bytes)),
+    };
+    page.line("files", &bytes);
     page.line(
         "tool",
         &format!(

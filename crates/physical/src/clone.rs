@@ -1,0 +1,76 @@
+//! Copies a `MySQL` server by its own clone protocol: over connections alone, with no tool on its
+//! machine.
+
+mod arrivals;
+pub mod changes;
+mod check;
+mod page;
+mod protocol;
+mod session;
+mod task;
+
+use refloat_run::Run;
+use refloat_wire::{ConnectOptions, Identity};
+
+use crate::about::{About, Lsn};
+use crate::clone::arrivals::Arrivals;
+use crate::clone::session::Session;
+use crate::clone::task::Task;
+use crate::error::PhysicalError;
+use crate::server::Server;
+use crate::stream::{Blocks, Files};
+use crate::tool::Tool;
+
+pub use check::{look, objections};
+
+/// How a server is copied.
+pub struct Copying<'a> {
+    pub server: &'a Server,
+    pub source: &'a ConnectOptions,
+    /// The plugin.
+    pub tool: &'a Tool,
+    /// Connections that receive files.
+    pub connections: usize,
+    /// Bytes per second; `None`: as fast as it goes.
+    pub rate: Option<u64>,
+}
+
+impl Copying<'_> {
+    /// Copies the server, and puts what it sends where blocks are taken.
+    pub fn copy<W: Blocks>(
+        &self,
+        writer: &W,
+        run: &Run,
+    ) -> Result<(Files<W::File>, About), PhysicalError> {
+        let facts = &self.server.facts;
+        let identity = Identity {
+            uuid: facts.uuid.clone(),
+            hostname: facts.hostname.clone(),
+            port: facts.port,
+            datadir: facts.datadir.clone(),
+            version: facts.version.clone(),
+        };
+        let arrivals = Arrivals::new(writer, self.server.info.version);
+        let mut session = Session::new(
+            (self.source, identity),
+            (self.connections, self.rate),
+            &arrivals,
+            run,
+        );
+        session.copy()?;
+        let mut task = Task::new(&arrivals, 0);
+        for (target, begins, bytes) in arrivals.take_last() {
+            task.change(target, begins, &bytes)?;
+        }
+        task.flush()?;
+        let (files, checkpoint) = arrivals.finish()?;
+        // How far the redo log goes, and where the binary log stood then, is told by the server
+        // that begins with the copy.
+        let lsn = Lsn {
+            checkpoint,
+            end: checkpoint,
+        };
+        let about = About::cloned(facts.clone(), self.tool.clone(), lsn);
+        Ok((files, about))
+    }
+}

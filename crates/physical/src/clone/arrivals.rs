@@ -1,0 +1,413 @@
+//! What has arrived of the files of a server.
+//!
+//! Files come first, while they change; their bytes become blocks as they come. What comes later,
+//! changed pages and the redo log, would have to be written over blocks that lie in packs already.
+//! It goes into one more file of the backup instead, and the restore writes it over the files.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use refloat_repository::BLOCK;
+use refloat_run::{CancelReason, Refusal};
+
+use crate::clone::changes::{self, CHANGES, NAMES, target_of};
+use crate::clone::page;
+use crate::clone::protocol::{DataInfo, FileInfo, Progress, Stage, StageInfo};
+use crate::error::PhysicalError;
+use crate::folder::confined;
+use crate::stream::{Blocks, Files};
+
+/// For how long one connection waits for others while nothing comes.
+const STANDSTILL: Duration = Duration::from_secs(600);
+/// Where the checkpoint of a redo log lies in its first file.
+const CHECKPOINT_AT: usize = 512 + 8;
+
+/// A file of the donor.
+struct Arrived<F> {
+    id: F,
+    path: String,
+    size: u64,
+    space: u32,
+    flags: u32,
+    is_removed: bool,
+}
+
+struct State<F> {
+    stage: Stage,
+    chunks: u32,
+    /// Files that are told when files begin to come.
+    expected: u32,
+    progress: Progress,
+    /// The chunk that each connection is at, and its last block.
+    at: BTreeMap<usize, (u32, u32)>,
+    files: BTreeMap<u32, Arrived<F>>,
+    redo: BTreeMap<u32, Arrived<F>>,
+    /// The head and the tail of the redo log, which lie over what else comes of it.
+    last: Vec<(u32, u64, Vec<u8>)>,
+    checkpoint: u64,
+    /// The stage that each connection besides the master has received whole.
+    workers: BTreeMap<usize, Option<Stage>>,
+    /// Number of pieces that have arrived.
+    pieces: u64,
+    /// A connection has failed, and nobody must wait for it.
+    is_over: bool,
+}
+
+/// What has arrived of the files of a server. Connections share it.
+pub struct Arrivals<'w, W: Blocks> {
+    pub writer: &'w W,
+    /// Of the server, as 90700.
+    version: u32,
+    changes: W::File,
+    /// Blocks of changes so far.
+    blocks: AtomicU64,
+    state: Mutex<State<W::File>>,
+    changed: Condvar,
+}
+
+/// The donor does not keep to the protocol.
+pub fn broken(reason: impl Into<String>) -> PhysicalError {
+    PhysicalError::Incomplete {
+        tool: "the clone plugin".to_owned(),
+        reason: reason.into(),
+    }
+}
+
+impl<'w, W: Blocks> Arrivals<'w, W> {
+    pub fn new(writer: &'w W, version: (u16, u16, u16)) -> Self {
+        let (major, minor, patch) = version;
+        Self {
+            writer,
+            version: u32::from(major) * 10_000 + u32::from(minor) * 100 + u32::from(patch),
+            changes: writer.begin(Path::new(CHANGES)),
+            blocks: AtomicU64::new(0),
+            state: Mutex::new(State {
+                stage: Stage::Init,
+                chunks: 0,
+                expected: 0,
+                progress: Progress::default(),
+                at: BTreeMap::new(),
+                files: BTreeMap::new(),
+                redo: BTreeMap::new(),
+                last: Vec::new(),
+                checkpoint: 0,
+                workers: BTreeMap::new(),
+                pieces: 0,
+                is_over: false,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<W::File>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until something holds.
+    fn wait(
+        &self,
+        holds: impl Fn(&State<W::File>) -> bool,
+    ) -> Result<MutexGuard<'_, State<W::File>>, PhysicalError> {
+        let mut state = self.state();
+        loop {
+            // First of all: without the connection that failed, more may seem to hold.
+            if state.is_over {
+                let words = "another connection has failed".to_owned();
+                return Err(PhysicalError::Cancelled(CancelReason::Failed(words)));
+            }
+            if holds(&state) {
+                return Ok(state);
+            }
+            let before = state.pieces;
+            let waited = self.changed.wait_timeout(state, STANDSTILL);
+            let timeout;
+            (state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+            if timeout.timed_out() && state.pieces == before {
+                return Err(broken("it waits, and nothing comes"));
+            }
+        }
+    }
+
+    /// Nobody waits any longer.
+    pub fn give_up(&self) {
+        self.state().is_over = true;
+        self.changed.notify_all();
+    }
+
+    /// Prepares to go on with new connections. Returns how far the copy is.
+    pub fn resume(&self) -> (Stage, bool, Progress) {
+        let mut state = self.state();
+        let state = &mut *state;
+        state.is_over = false;
+        state.workers.clear();
+        let at = std::mem::take(&mut state.at);
+        state.progress.incomplete.extend(at.into_values());
+        let knows = state.knows_files();
+        (state.stage, knows, state.progress.clone())
+    }
+
+    /// Whether anything has begun.
+    pub fn has_begun(&self) -> bool {
+        self.state().stage > Stage::Init
+    }
+
+    /// A connection takes part from now on.
+    pub fn add_worker(&self, number: usize) {
+        self.state().workers.insert(number, None);
+    }
+
+    /// A connection takes part no longer.
+    pub fn remove_worker(&self, number: usize) {
+        self.state().workers.remove(&number);
+        self.changed.notify_all();
+    }
+
+    /// A stage begins, for the master. Changes of definitions came before.
+    pub fn begin_stage(&self, info: &StageInfo) {
+        let mut state = self.state();
+        // After a resumption it may be told once more.
+        state.stage = info.stage;
+        state.chunks = info.chunks;
+        state.progress = Progress::of(info.chunks);
+        state.at.clear();
+        if info.stage == Stage::Files {
+            state.expected = info.files;
+        }
+        self.changed.notify_all();
+    }
+
+    /// Waits until the master is where a worker is already.
+    pub fn reach_stage(&self, stage: Stage) -> Result<(), PhysicalError> {
+        self.wait(|state| state.stage >= stage).map(drop)
+    }
+
+    /// A connection has received all of its part of a stage.
+    pub fn end_stage(&self, number: usize, stage: Stage) {
+        let mut all = self.state();
+        all.at.remove(&number);
+        if let Some(ended) = all.workers.get_mut(&number) {
+            *ended = Some(stage);
+        }
+        self.changed.notify_all();
+    }
+
+    /// Waits until all connections have received a stage. Nobody receives the first one.
+    pub fn complete_stage(&self, stage: Stage) -> Result<(), PhysicalError> {
+        let is_whole = |state: &State<W::File>| {
+            let mut ended = state.workers.values();
+            stage == Stage::Init || ended.all(|ended| ended.is_some_and(|ended| ended >= stage))
+        };
+        self.wait(is_whole).map(drop)
+    }
+
+    /// Learns of a file. Returns the first page of one that was made meanwhile, with its target.
+    pub fn file(&self, info: &FileInfo) -> Result<Option<(u32, Vec<u8>)>, PhysicalError> {
+        let mut state = self.state();
+        let state = &mut *state;
+        let is_redo = info.stage == Stage::Redo && state.stage == Stage::Redo;
+        if info.is_encrypted {
+            let what = if is_redo {
+                "the redo log"
+            } else {
+                info.name.as_str()
+            };
+            return Err(encrypted(what));
+        }
+        let path = if is_redo {
+            format!("#innodb_redo/#ib_redo{}", info.index)
+        } else {
+            path_of(&info.name)?
+        };
+        let files = if is_redo {
+            &mut state.redo
+        } else {
+            &mut state.files
+        };
+        if let Some(file) = files.get_mut(&info.index) {
+            file.is_removed |= info.is_removed;
+            if info.is_renamed {
+                file.path = path;
+            }
+            return Ok(None);
+        }
+        let is_new = !is_redo && info.stage > state.stage && !info.is_removed;
+        let first = is_new.then(|| page::first(info.space, info.flags, self.version));
+        files.insert(
+            info.index,
+            Arrived {
+                id: self.writer.begin(Path::new(&path)),
+                path,
+                size: info.size,
+                space: info.space,
+                flags: info.flags,
+                is_removed: info.is_removed,
+            },
+        );
+        self.changed.notify_all();
+        Ok(first.map(|page| (target_of(info.index, false), page)))
+    }
+
+    /// Where bytes go: the file, and its number in the list of changes. `None`: nowhere, because
+    /// the file is gone.
+    pub fn place(&self, info: &DataInfo) -> Result<Option<(W::File, u32)>, PhysicalError> {
+        // A worker may be ahead of the master.
+        let mut state = self.wait(|state| state.stage >= info.stage && state.knows_files())?;
+        if info.stage != state.stage {
+            return Err(broken(format!(
+                "bytes of {:?} come in {:?}",
+                info.stage, state.stage
+            )));
+        }
+        let is_redo = info.stage == Stage::Redo;
+        if info.stage == Stage::Pages && info.begins == 0 {
+            state.grow(info.file, info.size);
+        }
+        let files = if is_redo {
+            &mut state.redo
+        } else {
+            &mut state.files
+        };
+        let Some(file) = files.get_mut(&info.file) else {
+            return Err(broken(format!("bytes of an unknown file {}", info.file)));
+        };
+        if file.is_removed {
+            return Ok(None);
+        }
+        let end = info.begins.checked_add(u64::from(info.length));
+        let end = end.ok_or_else(|| broken("bytes lie beyond the end of all files"))?;
+        file.size = file.size.max(end);
+        Ok(Some((file.id, target_of(info.file, is_redo))))
+    }
+
+    /// Whether bytes are the head or the tail of the redo log. These are kept until the end.
+    pub fn keeps(&self, info: &DataInfo, target: u32, bytes: &[u8]) -> bool {
+        let mut state = self.state();
+        if info.stage != Stage::Redo || info.chunk + 1 < state.chunks {
+            return false;
+        }
+        let checkpoint = bytes.get(CHECKPOINT_AT..CHECKPOINT_AT + 8);
+        if let Some(checkpoint) = checkpoint.filter(|_| info.begins == 0) {
+            let number = <[u8; 8]>::try_from(checkpoint).unwrap_or_default();
+            state.checkpoint = u64::from_be_bytes(number);
+        }
+        state.last.push((target, info.begins, bytes.to_vec()));
+        true
+    }
+
+    /// Bytes are where they go.
+    pub fn arrived(&self, number: usize, info: &DataInfo) -> Result<(), PhysicalError> {
+        let mut state = self.state();
+        let state = &mut *state;
+        state.pieces += 1;
+        let before = state.at.insert(number, (info.chunk, info.block));
+        if before.is_none_or(|(chunk, _)| chunk != info.chunk) {
+            if info.chunk > state.chunks || !state.progress.begin(info.chunk) {
+                return Err(broken(format!("there is no chunk {}", info.chunk)));
+            }
+            state.progress.incomplete.remove(&info.chunk);
+        }
+        Ok(())
+    }
+
+    /// Adds a block of changes, in the order in which they come.
+    pub fn put_changes(&self, block: Vec<u8>) -> Result<(), PhysicalError> {
+        let number = self.blocks.fetch_add(1, Ordering::SeqCst);
+        self.writer.put(self.changes, number * BLOCK as u64, block)
+    }
+
+    /// The head and the tail of the redo log.
+    pub fn take_last(&self) -> Vec<(u32, u64, Vec<u8>)> {
+        std::mem::take(&mut self.state().last)
+    }
+
+    /// Completes the list of files. Returns it with the checkpoint.
+    pub fn finish(&self) -> Result<(Files<W::File>, u64), PhysicalError> {
+        let state = self.state();
+        let mut names = BTreeMap::new();
+        let mut list = Vec::new();
+        let data = state.files.iter().map(|(index, file)| (index, file, false));
+        let redo = state.redo.iter().map(|(index, file)| (index, file, true));
+        for (index, file, is_redo) in data.chain(redo) {
+            if !file.is_removed {
+                let size = page::aligned(file.size, file.flags);
+                names.insert(target_of(*index, is_redo), file.path.clone());
+                list.push((file.id, file.path.clone(), size));
+            }
+        }
+        if state.stage != Stage::Done || state.redo.is_empty() || state.checkpoint == 0 {
+            return Err(broken("it ended before the redo log"));
+        }
+        let id = self.writer.begin(Path::new(NAMES));
+        let names = changes::names(&names);
+        for (number, block) in names.chunks(BLOCK).enumerate() {
+            self.writer
+                .put(id, (number * BLOCK) as u64, block.to_vec())?;
+        }
+        list.push((id, NAMES.to_owned(), names.len() as u64));
+        let size = self.blocks.load(Ordering::SeqCst) * BLOCK as u64;
+        list.push((self.changes, CHANGES.to_owned(), size));
+        Ok((list, state.checkpoint))
+    }
+}
+
+impl<F> State<F> {
+    /// Whether the list of files is there.
+    fn knows_files(&self) -> bool {
+        self.stage > Stage::Files || self.files.len() >= self.expected as usize
+    }
+
+    /// A tablespace has grown to so many bytes. All but its last file have a fixed size.
+    fn grow(&mut self, index: u32, size: u64) {
+        let (mut index, mut size) = (index, size);
+        loop {
+            let space = self.files.get(&(index + 1)).map(|next| next.space);
+            let Some(file) = self.files.get_mut(&index) else {
+                return;
+            };
+            if size <= file.size {
+                return;
+            }
+            if space != Some(file.space) {
+                file.size = size;
+                return;
+            }
+            size -= file.size;
+            index += 1;
+        }
+    }
+}
+
+/// The path of a file within the data directory.
+fn path_of(name: &str) -> Result<String, PhysicalError> {
+    let path = name.strip_prefix("./").unwrap_or(name);
+    if path.starts_with('/') {
+        return Err(outside(path));
+    }
+    confined(path).map(|_| path.to_owned())
+}
+
+/// A tablespace cannot be put back where it is.
+pub fn outside(path: &str) -> PhysicalError {
+    PhysicalError::refused(
+        Refusal::new(format!(
+            "{path} is outside of the server's data directory, and a backup is one directory"
+        ))
+        .hint("Move it in, or copy the server with Percona XtraBackup: name it with --tool."),
+    )
+}
+
+/// A tablespace comes with keys that only the donor can read.
+pub fn encrypted(what: &str) -> PhysicalError {
+    PhysicalError::refused(
+        Refusal::new(format!(
+            "{what} is encrypted, and its key would be in the backup"
+        ))
+        .hint("Copy the server with Percona XtraBackup: name it with --tool."),
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+use std::sync::atomic::AtomicU32;
+
+use super::*;
+
+/// Takes blocks, and counts files.
+#[derive(Default)]
+struct Counter(AtomicU32);
+
+impl Blocks for Counter {
+    type File = u32;
+
+    fn begin(&self, _: &Path) -> u32 {
+        self.0.fetch_add(1, Ordering::SeqCst)
+    }
+
+    fn buffer(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn put(&self, _: u32, _: u64, _: Vec<u8>) -> Result<(), PhysicalError> {
+        Ok(())
+    }
+}
+
+fn file(stage: Stage, index: u32, name: &str) -> FileInfo {
+    FileInfo {
+        stage,
+        index,
+        name: name.to_owned(),
+        size: 7 * 16384,
+        space: index + 1,
+        flags: 0x4021,
+        is_encrypted: false,
+        is_renamed: false,
+        is_removed: false,
+    }
+}
+
+fn begins(stage: Stage, files: u32) -> StageInfo {
+    StageInfo {
+        stage,
+        begins: true,
+        is_ping: false,
+        chunks: 9,
+        files,
+        bytes: 0,
+        acknowledgement: Vec::new(),
+    }
+}
+
+fn piece(stage: Stage, file: u32, chunk: u32, begins: u64, size: u64) -> DataInfo {
+    DataInfo {
+        stage,
+        chunk,
+        block: 1,
+        file,
+        length: 16384,
+        begins,
+        size,
+    }
+}
+
+#[test]
+fn files_have_the_names_and_sizes_that_they_end_with() {
+    let writer = Counter::default();
+    let all = Arrivals::new(&writer, (9, 7, 0));
+    all.begin_stage(&begins(Stage::Files, 4));
+    for (index, name) in ["ibdata1", "./a/old.ibd", "./a/gone.ibd", "./a/b.ibd"]
+        .iter()
+        .enumerate()
+    {
+        let first = all.file(&file(Stage::Files, index as u32, name)).unwrap();
+        assert_eq!(first, None);
+    }
+    // Told while the files still come, for the stage to come.
+    let mut renamed = file(Stage::Pages, 1, "./a/new.ibd");
+    renamed.is_renamed = true;
+    let mut removed = file(Stage::Pages, 2, "./a/gone.ibd");
+    removed.is_removed = true;
+    for info in [&renamed, &removed] {
+        assert_eq!(all.file(info).unwrap(), None);
+    }
+    let (target, page) = all
+        .file(&file(Stage::Pages, 4, "./a/made.ibd"))
+        .unwrap()
+        .unwrap();
+    assert_eq!((target, page.len()), (8, 16384));
+    all.begin_stage(&begins(Stage::Pages, 2));
+    // The first page tells how large a tablespace has become.
+    let grown = piece(Stage::Pages, 3, 1, 0, 3 << 20);
+    assert_eq!(all.place(&grown).unwrap(), Some((4, 6)));
+    all.arrived(0, &grown).unwrap();
+    assert_eq!(all.place(&piece(Stage::Pages, 2, 2, 0, 0)).unwrap(), None);
+    all.place(&piece(Stage::Pages, 9, 2, 0, 0)).unwrap_err();
+    all.place(&piece(Stage::Files, 3, 2, 0, 0)).unwrap_err();
+    all.arrived(1, &piece(Stage::Pages, 3, 99, 0, 0))
+        .unwrap_err();
+    all.begin_stage(&begins(Stage::Redo, 1));
+    assert_eq!(all.file(&file(Stage::Redo, 0, "")).unwrap(), None);
+    // Without the head of the redo log it is no copy.
+    all.begin_stage(&begins(Stage::Done, 0));
+    all.finish().unwrap_err();
+    all.begin_stage(&begins(Stage::Redo, 1));
+    let head = piece(Stage::Redo, 0, 8, 0, 0);
+    let mut bytes = vec![0; 2048];
+    bytes[CHECKPOINT_AT + 7] = 42;
+    assert!(all.keeps(&head, 1, &bytes) && all.take_last().len() == 1);
+    all.begin_stage(&begins(Stage::Done, 0));
+    let (files, checkpoint) = all.finish().unwrap();
+    assert_eq!(checkpoint, 42);
+    let files: BTreeMap<&str, u64> = files
+        .iter()
+        .map(|(_, path, size)| (path.as_str(), *size))
+        .collect();
+    assert_eq!(files["a/b.ibd"], 3 << 20);
+    let names: Vec<&str> = files.into_keys().collect();
+    let redo = "#innodb_redo/#ib_redo0";
+    let expected = [
+        redo,
+        "a/b.ibd",
+        "a/made.ibd",
+        "a/new.ibd",
+        "ibdata1",
+        CHANGES,
+        NAMES,
+    ];
+    assert_eq!(names, expected);
+}
+
+#[test]
+fn what_cannot_be_put_back_is_refused() {
+    let writer = Counter::default();
+    let all = Arrivals::new(&writer, (9, 7, 0));
+    all.begin_stage(&begins(Stage::Files, 1));
+    let mut secret = file(Stage::Files, 0, "./a/b.ibd");
+    secret.is_encrypted = true;
+    let outside = file(Stage::Files, 0, "/elsewhere/b.ibd");
+    for (info, words) in [(secret, "is encrypted"), (outside, "is outside")] {
+        let error = all.file(&info).unwrap_err();
+        assert!(matches!(error, PhysicalError::Refused(_)));
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    all.file(&file(Stage::Files, 0, "../b.ibd")).unwrap_err();
+}
+
+#[test]
+fn what_was_on_its_way_is_asked_for_again() {
+    let writer = Counter::default();
+    let all = Arrivals::new(&writer, (9, 7, 0));
+    all.begin_stage(&begins(Stage::Files, 1));
+    assert!(!all.resume().1, "the list of files has not come");
+    all.file(&file(Stage::Files, 0, "./a/b.ibd")).unwrap();
+    for (number, chunk) in [(0, 1), (1, 2), (0, 3)] {
+        all.arrived(number, &piece(Stage::Files, 0, chunk, 0, 0))
+            .unwrap();
+    }
+    all.end_stage(1, Stage::Files);
+    let (stage, knows_files, progress) = all.resume();
+    assert_eq!((stage, knows_files), (Stage::Files, true));
+    assert_eq!(progress.chunks, [0b111]);
+    assert_eq!(progress.incomplete, BTreeMap::from([(3, 1)]));
+    // Nobody waits for a connection that has failed.
+    all.give_up();
+    all.reach_stage(Stage::Files).unwrap_err();
+}

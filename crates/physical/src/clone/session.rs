@@ -1,0 +1,400 @@
+//! The connections of a copy: one leads it, one acknowledges, others share the work.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use refloat_run::{Refusal, Run};
+use refloat_wire::{ConnectOptions, Connection, Error, Identity, RawConnection, ShutdownHandle};
+
+use crate::clone::arrivals::{Arrivals, broken};
+use crate::clone::protocol::{self, Answer, Descriptor, StageInfo};
+use crate::clone::task::Task;
+use crate::error::PhysicalError;
+use crate::stream::Blocks;
+
+/// How long either end may be silent. Donors send a sign of life every five seconds while they
+/// wait; a repository may be slow.
+const SILENCE: Duration = Duration::from_secs(600);
+/// Between two attempts to reach the donor again.
+const PAUSE: Duration = Duration::from_secs(1);
+/// `ER_CLONE_TOO_MANY_CONCURRENT_CLONES`.
+const TOO_MANY: u32 = 3634;
+/// `ER_QUERY_INTERRUPTED`: what the donor is told when the copy cannot go on here.
+const INTERRUPTED: u32 = 1317;
+/// Errors by which a server names a connection that it has lost, from `ER_NET_PACKET_TOO_LARGE` to
+/// `ER_NET_WRITE_INTERRUPTED`.
+const LOST: std::ops::RangeInclusive<u16> = 1153..=1161;
+
+/// A copy of one server.
+pub struct Session<'a, 'w, W: Blocks> {
+    options: ConnectOptions,
+    identity: Identity,
+    /// Connections that receive files.
+    connections: usize,
+    rate: Rate,
+    arrivals: &'a Arrivals<'w, W>,
+    run: &'a Run,
+    /// Names the copy for the donor, once it has begun.
+    locator: Vec<u8>,
+    /// For how long the donor waits when connections are lost.
+    patience: Duration,
+    position: Arc<AtomicU64>,
+}
+
+/// The connections of an attempt, and why it failed.
+#[derive(Default)]
+struct Gate {
+    handles: Arc<Mutex<Vec<ShutdownHandle>>>,
+    failed: Mutex<Option<PhysicalError>>,
+}
+
+impl Gate {
+    fn add(&self, conn: &RawConnection) {
+        let handle = conn.shutdown_handle();
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        if failed.is_some() {
+            handle.shutdown();
+        }
+        let handles = self.handles.lock();
+        handles.unwrap_or_else(PoisonError::into_inner).push(handle);
+    }
+
+    /// The first failure ends all connections.
+    fn fail(&self, error: PhysicalError) {
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.get_or_insert(error);
+        shut(&self.handles);
+    }
+}
+
+fn shut(handles: &Mutex<Vec<ShutdownHandle>>) {
+    let handles = handles.lock().unwrap_or_else(PoisonError::into_inner);
+    handles.iter().for_each(ShutdownHandle::shutdown);
+}
+
+impl<'a, 'w, W: Blocks> Session<'a, 'w, W> {
+    pub fn new(
+        (options, identity): (&ConnectOptions, Identity),
+        (connections, rate): (usize, Option<u64>),
+        arrivals: &'a Arrivals<'w, W>,
+        run: &'a Run,
+    ) -> Self {
+        Self {
+            options: ConnectOptions {
+                read_timeout: Some(SILENCE),
+                write_timeout: Some(SILENCE),
+                ..options.clone()
+            },
+            identity,
+            connections,
+            rate: Rate::of(rate),
+            arrivals,
+            run,
+            locator: Vec::new(),
+            patience: Duration::ZERO,
+            position: Arc::default(),
+        }
+    }
+
+    /// Copies the server.
+    pub fn copy(&mut self) -> Result<(), PhysicalError> {
+        let mut opening = protocol::INIT;
+        // When something has arrived last, as far as is known here.
+        let (mut since, mut before) = (Instant::now(), 0);
+        loop {
+            let error = match self.attempt(opening) {
+                Ok(()) => return Ok(()),
+                Err(error) => error,
+            };
+            if let Some(reason) = self.run.cancel.reason() {
+                return Err(PhysicalError::Cancelled(reason));
+            }
+            let position = self.position.load(Ordering::Relaxed);
+            if position > before {
+                (since, before) = (Instant::now(), position);
+            }
+            let is_over = since.elapsed() > self.patience;
+            if !is_lost(&error) || !self.arrivals.has_begun() || is_over {
+                return Err(error);
+            }
+            let why = refloat_host::chain(&error);
+            self.run
+                .events
+                .warn(format!("a connection was lost; the copy goes on: {why}"));
+            self.run.cancel.sleep(PAUSE);
+            opening = protocol::REINIT;
+        }
+    }
+
+    /// Begins, or goes on where the connections were lost, until they are lost again.
+    fn attempt(&mut self, opening: u8) -> Result<(), PhysicalError> {
+        let gate = Gate::default();
+        let handles = Arc::clone(&gate.handles);
+        let _hook = self.run.cancel.on_cancel(move || shut(&handles));
+        let mut master = self.open(&gate)?;
+        let mut second = self.open(&gate)?;
+        let locator = if opening == protocol::INIT {
+            protocol::no_copy()
+        } else {
+            let (stage, knows_files, progress) = self.arrivals.resume();
+            protocol::resumed(&self.locator, stage, knows_files, &progress)
+        };
+        send(&mut master, opening, &protocol::opening(&locator))?;
+        self.agree(&mut master, opening == protocol::INIT)?;
+        let this = &*self;
+        std::thread::scope(|scope| {
+            for number in 1..this.connections {
+                let gate = &gate;
+                scope.spawn(move || this.work(number, gate));
+            }
+            let mut task = Task::new(this.arrivals, 0);
+            let led = this.lead(&mut master, &mut second, &mut task);
+            if let Err(error) = led {
+                this.fail(&gate, &mut second, error);
+            }
+            // What has arrived is not sent again.
+            if let Err(error) = task.flush() {
+                this.fail(&gate, &mut second, error);
+            }
+        });
+        let failed = gate.failed.into_inner();
+        if let Some(error) = failed.unwrap_or_else(PoisonError::into_inner) {
+            return Err(error);
+        }
+        for conn in [&mut second, &mut master] {
+            // All is here; how it takes leave is the donor's affair.
+            let _ = conn.send(protocol::EXIT, &[]);
+            let _ = conn.receive();
+        }
+        Ok(())
+    }
+
+    /// Ends all connections. A donor that could wait for them is told that they do not come back.
+    fn fail(&self, gate: &Gate, second: &mut RawConnection, error: PhysicalError) {
+        if !is_lost(&error) {
+            let body = protocol::acknowledging(&self.locator, INTERRUPTED, &[]);
+            let _ = second.send(protocol::ACK, &body);
+            let _ = second.receive();
+        }
+        gate.fail(error);
+        self.arrivals.give_up();
+    }
+
+    /// Opens a connection that speaks the protocol.
+    fn open(&self, gate: &Gate) -> Result<RawConnection, PhysicalError> {
+        let connecting = PhysicalError::server("connecting to the server");
+        let mut conn = Connection::connect(&self.options).map_err(connecting)?;
+        let seconds = SILENCE.as_secs();
+        // The one that acknowledges is silent for as long as files come.
+        let set = format!(
+            "SET SESSION net_read_timeout = {seconds}, net_write_timeout = {seconds}, wait_timeout = 31536000"
+        );
+        let begun = conn
+            .expect_identity(&self.identity)
+            .and_then(|()| conn.exec(set))
+            .and_then(|_| conn.into_raw(protocol::COM_CLONE));
+        let conn = begun.map_err(PhysicalError::server("asking for a copy of its files"))?;
+        gate.add(&conn);
+        Ok(conn)
+    }
+
+    /// Waits until the donor has begun.
+    fn agree(&mut self, conn: &mut RawConnection, is_new: bool) -> Result<(), PhysicalError> {
+        loop {
+            match receive(conn)? {
+                Answer::Locator(locator) if is_new => self.locator = locator.to_vec(),
+                Answer::Patience(minutes) => {
+                    self.patience = Duration::from_secs(minutes.saturating_mul(60));
+                }
+                Answer::Locator(_) | Answer::Fact => {}
+                Answer::Complete if self.locator.is_empty() => {
+                    return Err(broken("it names no copy"));
+                }
+                Answer::Complete => return Ok(()),
+                Answer::Failed { code: TOO_MANY, .. } => {
+                    return Err(PhysicalError::refused(
+                        Refusal::new("another copy of the server's files is being made")
+                            .hint("A server makes one at a time: wait until it has ended."),
+                    ));
+                }
+                Answer::Failed { code, message } => return Err(failed(code, message)),
+                Answer::Descriptor(_) | Answer::Data(_) => {
+                    return Err(broken("files come before they were asked for"));
+                }
+            }
+        }
+    }
+
+    /// Leads the copy.
+    fn lead(
+        &self,
+        master: &mut RawConnection,
+        second: &mut RawConnection,
+        task: &mut Task<'_, '_, W>,
+    ) -> Result<(), PhysicalError> {
+        send(master, protocol::EXECUTE, &[])?;
+        self.receive(master, task, &mut |info| {
+            self.arrivals.complete_stage(info.stage)?;
+            let body = protocol::acknowledging(&self.locator, 0, &info.acknowledgement);
+            send(second, protocol::ACK, &body)?;
+            match receive(second)? {
+                Answer::Complete => Ok(()),
+                Answer::Failed { code, message } => Err(failed(code, message)),
+                _ => Err(broken("it does not take an acknowledgement")),
+            }
+        })
+    }
+
+    /// Shares the work, if the donor lets it.
+    fn work(&self, number: usize, gate: &Gate) {
+        // A copy does with fewer connections.
+        let Ok(mut conn) = self.open(gate) else {
+            return;
+        };
+        if let Err(error) = self.take_part(number, &mut conn) {
+            gate.fail(error);
+            self.arrivals.give_up();
+        }
+        self.arrivals.remove_worker(number);
+    }
+
+    fn take_part(&self, number: usize, conn: &mut RawConnection) -> Result<(), PhysicalError> {
+        send(conn, protocol::ATTACH, &protocol::opening(&self.locator))?;
+        loop {
+            match receive(conn)? {
+                Answer::Complete => break,
+                // The copy is over already, perhaps. It does not fail by that.
+                Answer::Failed { .. } => return Ok(()),
+                _ => {}
+            }
+        }
+        // Not before: while the donor moves to the next stage it lets nobody join, and it moves
+        // only when the master has acknowledged the last one. Nothing comes of that one any more.
+        self.arrivals.add_worker(number);
+        send(conn, protocol::EXECUTE, &[])?;
+        let mut task = Task::new(self.arrivals, number);
+        let received = self.receive(conn, &mut task, &mut |_| Ok(()));
+        // What has arrived is not sent again.
+        let flushed = task.flush();
+        received.and(flushed)?;
+        let _ = conn.send(protocol::EXIT, &[]);
+        let _ = conn.receive();
+        Ok(())
+    }
+
+    /// Takes what a connection brings. `ended` hears when it has brought all of a stage.
+    fn receive(
+        &self,
+        conn: &mut RawConnection,
+        task: &mut Task<'_, '_, W>,
+        ended: &mut dyn FnMut(&StageInfo) -> Result<(), PhysicalError>,
+    ) -> Result<(), PhysicalError> {
+        let is_master = task.number() == 0;
+        loop {
+            if let Some(reason) = self.run.cancel.reason() {
+                return Err(PhysicalError::Cancelled(reason));
+            }
+            let descriptor = match receive(conn)? {
+                Answer::Complete => return Ok(()),
+                Answer::Failed { code, message } => return Err(failed(code, message)),
+                Answer::Data(_) => return Err(broken("bytes come of no file")),
+                Answer::Descriptor(descriptor) => descriptor,
+                Answer::Locator(_) | Answer::Patience(_) | Answer::Fact => continue,
+            };
+            match descriptor {
+                Descriptor::Task => {}
+                Descriptor::File(info) => task.file(&info)?,
+                Descriptor::Data(info) => {
+                    let Answer::Data(bytes) = receive(conn)? else {
+                        return Err(broken("a file's bytes are missing"));
+                    };
+                    task.data(&info, bytes)?;
+                    self.passed(bytes.len());
+                }
+                Descriptor::Stage(info) if info.is_ping => {}
+                Descriptor::Stage(info) if info.begins && is_master => {
+                    if info.stage == protocol::Stage::Files {
+                        let position = Arc::clone(&self.position);
+                        self.run.progress.set_source(Some(info.bytes), position);
+                    }
+                    self.arrivals.begin_stage(&info);
+                }
+                Descriptor::Stage(info) if info.begins => self.arrivals.reach_stage(info.stage)?,
+                Descriptor::Stage(info) => {
+                    task.flush()?;
+                    self.arrivals.end_stage(task.number(), info.stage);
+                    ended(&info)?;
+                }
+            }
+        }
+    }
+
+    fn passed(&self, count: usize) {
+        self.position.fetch_add(count as u64, Ordering::Relaxed);
+        self.run.progress.add_bytes(count as u64);
+        if let Some(wait) = self.rate.pass(count) {
+            self.run.cancel.sleep(wait);
+        }
+    }
+}
+
+/// Holds all connections to one rate. The donor keeps what changes meanwhile.
+struct Rate {
+    bytes: Option<u64>,
+    due: Mutex<Instant>,
+}
+
+impl Rate {
+    fn of(bytes: Option<u64>) -> Self {
+        Self {
+            bytes,
+            due: Mutex::new(Instant::now()),
+        }
+    }
+
+    /// For how long whoever has received so many bytes should wait.
+    fn pass(&self, count: usize) -> Option<Duration> {
+        let rate = self.bytes.filter(|rate| *rate > 0)?;
+        let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        *due = (*due).max(now) + Duration::from_secs_f64(count as f64 / rate as f64);
+        Some(*due - now)
+    }
+}
+
+fn send(conn: &mut RawConnection, command: u8, body: &[u8]) -> Result<(), PhysicalError> {
+    conn.send(command, body)
+        .map_err(PhysicalError::server("copying its files"))
+}
+
+fn receive(conn: &mut RawConnection) -> Result<Answer<'_>, PhysicalError> {
+    let payload = conn
+        .receive()
+        .map_err(PhysicalError::server("copying its files"))?;
+    Answer::parse(payload).map_err(broken)
+}
+
+/// What the donor says.
+fn failed(code: u32, message: String) -> PhysicalError {
+    PhysicalError::Server {
+        doing: "copying its files",
+        source: Error::Server {
+            code: u16::try_from(code).unwrap_or(u16::MAX),
+            sqlstate: "HY000".to_owned(),
+            message,
+        },
+    }
+}
+
+/// Whether a copy can go on with new connections.
+fn is_lost(error: &PhysicalError) -> bool {
+    let PhysicalError::Server { source, .. } = error else {
+        return false;
+    };
+    match source {
+        Error::Io { .. } | Error::Timeout { .. } | Error::Closed { .. } => true,
+        Error::Server { code, .. } => LOST.contains(code),
+        _ => false,
+    }
+}

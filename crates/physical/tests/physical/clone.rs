@@ -1,0 +1,300 @@
+//! A MySQL server is copied over connections alone.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use refloat_physical::PhysicalError;
+use refloat_physical::backup::{backup, plan};
+use refloat_run::{CancelReason, Refusal};
+use refloat_sandbox::ServerKind;
+use refloat_testkit::oracle::{Scope, Snapshot};
+use refloat_testkit::servers;
+use refloat_wire::ConnectOptions;
+
+use crate::common::Place;
+
+const PLUGIN: &str = "INSTALL PLUGIN clone SONAME 'mysql_clone.so';";
+/// Tables of every shape that files have.
+const TABLES: &str = "\
+CREATE DATABASE shop; USE shop; SET SESSION cte_max_recursion_depth = 100000;
+CREATE TABLE inno (id INT PRIMARY KEY, text VARCHAR(200), KEY (text));
+CREATE TABLE parts (id INT PRIMARY KEY, text VARCHAR(200)) PARTITION BY HASH (id) PARTITIONS 3;
+CREATE TABLE squeezed (id INT PRIMARY KEY, text TEXT) ROW_FORMAT=COMPRESSED KEY_BLOCK_SIZE=4;
+CREATE TABLE holes (id INT PRIMARY KEY, text TEXT) COMPRESSION='zlib';
+CREATE TABLE `a b/ä` (id INT PRIMARY KEY);
+CREATE TABLESPACE common ADD DATAFILE 'common.ibd';
+CREATE TABLE shared (id INT PRIMARY KEY) TABLESPACE common;
+CREATE VIEW seen AS SELECT id FROM inno;
+CREATE PROCEDURE hello() SELECT 1;
+INSERT INTO inno WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40000) SELECT i, SHA2(i, 224) FROM n;
+INSERT INTO parts SELECT * FROM inno WHERE id <= 5000;
+INSERT INTO squeezed SELECT id, REPEAT(text, 5) FROM inno WHERE id <= 5000;
+INSERT INTO holes SELECT * FROM squeezed;
+INSERT INTO shared SELECT id FROM inno WHERE id <= 500;
+INSERT INTO `a b/ä` VALUES (1);
+";
+
+fn place() -> Place {
+    let place = Place::new(ServerKind::MySql97);
+    place.sql(PLUGIN);
+    place.sql(TABLES);
+    place
+}
+
+/// Reads every table, and has the server look at each of them.
+fn assert_sound(place: &Place) {
+    let mut conn = servers::connect(&place.server);
+    let all = Snapshot::take(&mut conn, Scope::default()).unwrap();
+    for table in all.rows.keys() {
+        let (database, name) = table.split_once('.').unwrap();
+        let quoted = format!("`{}`.`{}`", database, name.trim_matches('`'));
+        let said = conn.query(format!("CHECK TABLE {quoted}")).unwrap();
+        assert_eq!(said.str(said.len() - 1, 3), Some("OK"), "{quoted}");
+    }
+}
+
+#[test]
+fn a_mysql_server_comes_back_as_it_was() {
+    let mut place = place();
+    let expected = place.snapshot();
+    // Its file holds all of it then, and is not written to between the backups.
+    place.sql("FLUSH TABLES shop.inno FOR EXPORT; UNLOCK TABLES");
+    place.sql("CREATE TABLE shop.other (id INT PRIMARY KEY) ENGINE=MyISAM; INSERT INTO shop.other VALUES (1)");
+    place.sql("INSERT INTO shop.shared VALUES (1000); DELETE FROM shop.shared WHERE id = 1000");
+    let stood = place.server.query("SHOW BINARY LOG STATUS").unwrap();
+    let plan = plan(&place.options("one"), "here", Some(&place.repository)).unwrap();
+    assert!(plan.bytes > 10 << 20, "{plan:?}");
+    assert!(plan.warnings[0].contains("shop.other (MyISAM)"), "{plan:?}");
+    let first = place.back_up("one").unwrap();
+    assert!(first.added > 0 && first.added < first.bytes, "{first:?}");
+    assert!(first.about.as_ref().unwrap().lsn.checkpoint > 0);
+
+    // A second one costs what has changed.
+    let second = place.back_up("two").unwrap();
+    let saved = second.known.saturating_sub(first.known);
+    assert!(saved > 8 << 20, "{saved} {second:?}");
+
+    place.sql("DROP DATABASE shop; DROP TABLESPACE common; CREATE DATABASE later");
+    place.server.stop().unwrap();
+    let restored = place.restore(&place.restoring("one")).unwrap();
+    assert!(restored.aside.unwrap().join("later").exists());
+    place.server.restart().unwrap();
+    let other = place
+        .server
+        .query("SELECT COUNT(*) FROM shop.other")
+        .unwrap();
+    assert_eq!(other.trim(), "0", "it is there, and empty");
+    place.sql("DROP TABLE shop.other");
+    let told =
+        "SELECT BINLOG_FILE, BINLOG_POSITION, GTID_EXECUTED FROM performance_schema.clone_status";
+    let told = place.server.query(told).unwrap();
+    let words = |text: &str| {
+        text.split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(words(&told), words(&stood));
+    place.assert_holds(&expected);
+    assert_sound(&place);
+    place.sql("INSERT INTO shop.inno VALUES (0, 'new'); CREATE TABLE shop.more LIKE shop.inno");
+}
+
+/// Rows of one session are a sequence. A backup holds its beginning, at least up to what was
+/// committed before it began, whatever happens to tables meanwhile.
+#[test]
+fn a_copy_is_of_one_moment_while_the_server_works() {
+    let mut place = place();
+    place.sql("CREATE TABLE shop.sequence (id INT PRIMARY KEY); CREATE TABLE shop.copy (id INT PRIMARY KEY)");
+    let (committed, over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let (before, after) = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut conn = servers::connect(&place.server);
+            while !over.load(Ordering::Relaxed) {
+                let next = committed.load(Ordering::Relaxed) + 1;
+                for sql in [
+                    "BEGIN".to_owned(),
+                    format!("INSERT INTO shop.sequence VALUES ({next})"),
+                    format!("INSERT INTO shop.copy VALUES ({next})"),
+                    "COMMIT".to_owned(),
+                ] {
+                    conn.exec(sql).unwrap();
+                }
+                committed.store(next, Ordering::Relaxed);
+            }
+        });
+        scope.spawn(|| {
+            let mut conn = servers::connect(&place.server);
+            let mut round = 0;
+            while !over.load(Ordering::Relaxed) {
+                round += 1;
+                for sql in [
+                    format!("CREATE TABLE shop.new{round} SELECT id, text FROM shop.inno WHERE id < 2000"),
+                    format!("RENAME TABLE shop.new{round} TO shop.renamed{round}"),
+                    "ALTER TABLE shop.squeezed FORCE".to_owned(),
+                    format!("DROP TABLE IF EXISTS shop.renamed{}", round - 1),
+                    "TRUNCATE TABLE shop.parts".to_owned(),
+                ] {
+                    conn.exec(sql).unwrap();
+                }
+            }
+        });
+        while committed.load(Ordering::Relaxed) < 20 {
+            std::thread::yield_now();
+        }
+        let before = committed.load(Ordering::Relaxed);
+        let mut options = place.options("busy");
+        options.donor.parallel = 4;
+        let done = backup(&options, &place.repository, &place.run("backup"));
+        over.store(true, Ordering::Relaxed);
+        done.unwrap();
+        (before, committed.load(Ordering::Relaxed) + 1)
+    });
+    place.server.stop().unwrap();
+    place.restore(&place.restoring("busy")).unwrap();
+    place.server.restart().unwrap();
+    let found = place
+        .server
+        .query("SELECT COUNT(*), MAX(id), (SELECT COUNT(*) FROM shop.copy) FROM shop.sequence")
+        .unwrap();
+    let numbers: Vec<u64> = found
+        .split_whitespace()
+        .map(|word| word.parse().unwrap())
+        .collect();
+    assert!(
+        numbers.iter().all(|number| *number == numbers[0]),
+        "{found}"
+    );
+    assert!(
+        (before..=after).contains(&numbers[0]),
+        "{before} {found} {after}"
+    );
+    assert_sound(&place);
+}
+
+/// Carries connections to a server. After so many bytes from there, all of them are cut.
+struct Proxy {
+    address: SocketAddr,
+    cuts: Arc<AtomicU64>,
+}
+
+impl Proxy {
+    fn start(server: SocketAddr, limits: &[u64]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let cuts = Arc::new(AtomicU64::new(0));
+        let (passed, open) = (
+            Arc::new(AtomicU64::new(0)),
+            Arc::new(Mutex::new(Vec::new())),
+        );
+        let (limits, counted) = (limits.to_vec(), Arc::clone(&cuts));
+        std::thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let server = TcpStream::connect(server).unwrap();
+                let both = [&client, &server].map(|socket| socket.try_clone().unwrap());
+                open.lock().unwrap().extend(both);
+                let back = (client.try_clone().unwrap(), server.try_clone().unwrap());
+                std::thread::spawn(move || std::io::copy(&mut &client, &mut &server));
+                let (limits, cuts) = (limits.clone(), Arc::clone(&counted));
+                let (passed, open) = (Arc::clone(&passed), Arc::clone(&open));
+                std::thread::spawn(move || {
+                    let mut buffer = vec![0; 64 << 10];
+                    while let Ok(count @ 1..) = (&back.1).read(&mut buffer) {
+                        let before = passed.fetch_add(count as u64, Ordering::SeqCst);
+                        let now = before..before + count as u64;
+                        if limits.iter().any(|limit| now.contains(limit)) {
+                            cuts.fetch_add(1, Ordering::SeqCst);
+                            for socket in open.lock().unwrap().drain(..) {
+                                let _ = socket.shutdown(Shutdown::Both);
+                            }
+                        }
+                        if (&back.0).write_all(&buffer[..count]).is_err() {
+                            break;
+                        }
+                    }
+                    let _ = back.0.shutdown(Shutdown::Both);
+                });
+            }
+        });
+        Self { address, cuts }
+    }
+}
+
+#[test]
+fn a_copy_goes_on_when_its_connections_are_lost() {
+    let mut place = place();
+    let expected = place.snapshot();
+    let direct = ConnectOptions::from_url(&place.server.url()).unwrap();
+    let port = direct.port.unwrap();
+    let limits = [30 << 20, 105 << 20];
+    let proxy = Proxy::start(SocketAddr::from(([127, 0, 0, 1], port)), &limits);
+    let mut options = place.options("cut");
+    options.donor.parallel = 3;
+    options.donor.source = ConnectOptions {
+        port: Some(proxy.address.port()),
+        ..direct
+    };
+    let done = backup(&options, &place.repository, &place.run("backup"));
+    done.map_err(|(error, _)| refloat_host::chain(&error))
+        .unwrap();
+    assert_eq!(proxy.cuts.load(Ordering::SeqCst), 2);
+    place.server.stop().unwrap();
+    place.restore(&place.restoring("cut")).unwrap();
+    place.server.restart().unwrap();
+    place.assert_holds(&expected);
+    assert_sound(&place);
+}
+
+fn refused(place: &Place, user: &str) -> Vec<Refusal> {
+    let mut options = place.options("refused");
+    user.clone_into(&mut options.donor.source.user);
+    match backup(&options, &place.repository, &place.run("backup")) {
+        Err((PhysicalError::Refused(against), _)) => against,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_stands_against_a_copy_is_named() {
+    let elsewhere = tempfile::tempdir_in(servers::cache().parent().unwrap()).unwrap();
+    let folder = elsewhere.path().to_str().unwrap();
+    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let options = servers::quick(ServerKind::MySql97).option("innodb_directories", folder);
+    let place = Place::with(&options);
+    place.sql(&format!(
+        "CREATE USER poor@localhost; CREATE DATABASE shop; \
+         CREATE TABLE shop.away (id INT PRIMARY KEY) DATA DIRECTORY='{folder}'"
+    ));
+    let text = Refusal::reasons(&refused(&place, "poor"));
+    assert!(text.contains("does not have the clone plugin"), "{text}");
+    assert!(text.contains("BACKUP_ADMIN"), "{text}");
+    place.sql(PLUGIN);
+    // What the account may not ask, the server tells when it begins.
+    place.sql("GRANT BACKUP_ADMIN ON *.* TO poor@localhost");
+    for user in ["root", "poor"] {
+        let text = Refusal::reasons(&refused(&place, user));
+        let expected = format!("{folder}/shop/away.ibd is outside");
+        assert!(text.contains(&expected), "{text}");
+    }
+    place.sql("DROP TABLE shop.away");
+
+    // One that is under way is not disturbed.
+    let run = place.run("backup");
+    let mut slow = place.options("slow");
+    slow.donor.max_rate = Some(1 << 20);
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| backup(&slow, &place.repository, &run));
+        while run.progress.snapshot().source_done == 0 {
+            assert!(!first.is_finished(), "{:?}", first.join());
+            std::thread::yield_now();
+        }
+        let text = Refusal::reasons(&refused(&place, "root"));
+        assert!(text.contains("another copy"), "{text}");
+        run.cancel.cancel(CancelReason::Failed("enough".to_owned()));
+        let (error, _) = first.join().unwrap().unwrap_err();
+        assert!(matches!(error, PhysicalError::Cancelled(_)), "{error}");
+    });
+    assert_eq!(place.repository.labels().unwrap(), Vec::<String>::new());
+}

@@ -108,8 +108,8 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// Reads them: from the environment up to 10.11, and from standard input from 11.4 on. The
-    /// account may also stand in the option files.
+    /// Reads them: from the environment (10.11), or from standard input (11.8). The account may
+    /// also stand in the option files.
     pub fn read(settings: &Settings) -> anyhow::Result<Self> {
         let var = |name: &str| std::env::var(name).ok();
         let mut found = match var("WSREP_SST_OPT_REMOTE_AUTH") {

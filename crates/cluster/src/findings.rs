@@ -624,6 +624,7 @@ mod tests {
                 address: String::new(),
                 state: None,
                 receives: None,
+                copying: None,
                 unreachable: Some("it is down".to_owned()),
                 grastate: Some(GraState {
                     uuid: (*uuid).to_owned(),

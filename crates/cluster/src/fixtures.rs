@@ -47,6 +47,7 @@ pub fn view(states: Vec<Option<NodeState>>) -> ClusterView {
             address: String::new(),
             state,
             receives: None,
+            copying: None,
             unreachable: None,
             grastate: None,
             files_unreadable: None,

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use refloat_host::{GraState, Host, chain, datadir};
+use refloat_host::{Copying, GraState, Host, chain, datadir};
 use refloat_run::settings::Grants;
 use refloat_wire::{Connection, Error};
 
@@ -85,6 +85,12 @@ pub(crate) fn ask(member: &Member, how: &Observation) -> NodeView {
             Ok(state) => view.grastate = state,
             Err(reason) => view.files_unreadable = Some(reason),
         }
+    }
+    let is_donor = (view.state.as_ref()).is_some_and(|state| state.state.starts_with("Donor"));
+    if let Some(host) = &member.host
+        && (is_donor || view.receives.is_some())
+    {
+        view.copying = Copying::look(host, &datadir).unwrap_or(None);
     }
     view
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use refloat_host::GraState;
+use refloat_host::{Copying, GraState};
 use serde::Serialize;
 
 use crate::member::Member;
@@ -62,6 +62,8 @@ pub struct NodeView {
     /// Process of the script that receives a full copy into it. Set if the node does not answer
     /// because of that.
     pub receives: Option<u32>,
+    /// How far a full copy into it or out of it is, if refloat makes it.
+    pub copying: Option<Copying>,
     /// Why it does not answer. `None`: it does.
     pub unreachable: Option<String>,
     /// What it has written down, if it does not answer or is not in a primary component.
@@ -168,6 +170,7 @@ impl NodeView {
             address: member.connect.describe(),
             state: None,
             receives: None,
+            copying: None,
             unreachable: None,
             grastate: None,
             files_unreadable: None,

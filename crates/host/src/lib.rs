@@ -8,6 +8,7 @@
 //! [`datadir`] (what is done to a data directory).
 
 mod control;
+mod copying;
 pub mod datadir;
 mod error;
 mod files;
@@ -23,6 +24,7 @@ pub mod scripts;
 pub mod storage;
 
 pub use control::{Control, ControlConfig, StartAs, StartOption};
+pub use copying::Copying;
 pub use error::{ControlError, HostError, chain, plain};
 pub use grastate::GraState;
 pub use host::{Host, last_line};

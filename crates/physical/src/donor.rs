@@ -18,6 +18,7 @@ use crate::preflight;
 use crate::producer::Producer;
 use crate::server::{Server, Volume, elsewhere, volume};
 use crate::stream::{Blocks, Demultiplexer, Files};
+use crate::swap::INSIDE;
 use crate::throttle::Throttle;
 use crate::tool::{Tool, ToolKind};
 
@@ -58,6 +59,19 @@ pub struct Copied<F> {
 impl Donor {
     /// Looks at the server and its machine. Returns what stands against copying it, too.
     pub fn look(options: &DonorOptions) -> Result<(Self, Vec<Refusal>), PhysicalError> {
+        Self::look_at(options, elsewhere)
+    }
+
+    /// The same for a server that has started this program, as its account: it may not see where
+    /// the process of a server works that was started by root.
+    pub fn look_at_parent(options: &DonorOptions) -> Result<(Self, Vec<Refusal>), PhysicalError> {
+        Self::look_at(options, |_, _| Ok(None))
+    }
+
+    fn look_at(
+        options: &DonorOptions,
+        elsewhere: impl Fn(&Host, &Server) -> Result<Option<String>, PhysicalError>,
+    ) -> Result<(Self, Vec<Refusal>), PhysicalError> {
         let mut conn = Connection::connect(&options.source)
             .map_err(PhysicalError::server("connecting to the server"))?;
         let server = Server::look(&mut conn)?;
@@ -135,7 +149,9 @@ impl Donor {
             Ok(()) => producer.finish(&run.cancel)?,
             Err(error) => return Err(producer.give_up(error, &run.cancel)),
         }
-        let (files, info) = files.finish()?;
+        let (mut files, info) = files.finish()?;
+        // The tool takes each folder for a database, also those that refloat keeps there.
+        files.retain(|(_, path, _)| !path.starts_with(INSIDE));
         let about = About::of(&info, self.server.facts.clone(), self.tool.clone());
         let about = about.map_err(|reason| PhysicalError::Incomplete {
             tool: self.tool.kind.program().to_owned(),

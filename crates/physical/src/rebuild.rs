@@ -27,7 +27,7 @@ use crate::server::Server;
 use crate::swap::Place;
 use crate::target::{TargetOptions, start};
 use crate::tool::{Tool, ToolKind};
-use crate::transfer::{Old, Receiver};
+use crate::transfer::{ChannelError, Receiver, Secret};
 
 /// What marks a folder of a rebuild, in the place of a repository's id.
 const REBUILD: &str = "rebuild";
@@ -263,7 +263,7 @@ impl Ready {
             let own = own_address(&options.donor.source);
             SocketAddr::new(own, 0).to_string()
         });
-        let receiver = Receiver::bind(&listen)?;
+        let receiver = Receiver::bind(&listen, Secret::random())?;
         let address = receiver.address().map(|address| address.to_string());
         let request = SendRequest::new(
             (&options.donor, &self.server.facts),
@@ -272,14 +272,17 @@ impl Ready {
             options.streams,
         );
         let old = options.target.delta.then(|| self.place.path());
-        let old = Old::look(old.filter(|old| old.exists()), &run.cancel)?;
+        let old = old.filter(|old| old.exists());
         let mut agent = Agent::start(host, &options.program, &request)?;
-        let files = receiver.receive(building.path(), &old, run, || agent.is_alive())?;
+        let files = receiver.receive(building.path(), old, run, || agent.is_alive())?;
         let (bytes, same, sent, blocked) = agent.finish()?;
         (outcome.bytes, outcome.same, outcome.sent) = (bytes, same, sent);
         outcome.blocked_seconds = blocked;
         outcome.files = files.files.len() as u64;
-        Ok(files.about)
+        files.about.ok_or_else(|| PhysicalError::Transfer {
+            peer: host.name().to_owned(),
+            source: ChannelError::Foreign("it does not say what the copy is"),
+        })
     }
 }
 

@@ -182,7 +182,8 @@ pub fn send(
         Ok(copied) => {
             let list = Received {
                 files: copied.files,
-                about: copied.about,
+                about: Some(copied.about),
+                words: String::new(),
             };
             sender.finish(&serde_json::to_vec(&list).unwrap_or_default())
         }

@@ -16,7 +16,17 @@ use crate::folder::{Building, STATE, Step};
 /// What every file system may have at its top, and no server minds.
 const LOST_FOUND: &str = "lost+found";
 /// Where the new files are built, and old ones kept, of a directory that cannot be renamed.
-const INSIDE: &str = ".refloat-";
+pub const INSIDE: &str = ".refloat-";
+/// What a running server and its provider keep in the data directory while its files are exchanged,
+/// as the servers' own scripts leave it: names, and how others begin and end.
+const KEPT: [&str; 4] = [
+    "galera.cache",
+    "grastate.dat",
+    "gvwstate.dat",
+    "sst_in_progress",
+];
+const KEPT_BEGINS: [&str; 2] = ["gcache.page.", "RPM_UPGRADE_"];
+const KEPT_ENDS: [&str; 5] = [".pem", ".err", ".log", ".pid", ".sock"];
 /// Permissions of a data directory and of folders in it: those that servers give.
 const FOLDER_MODE: u32 = 0o700;
 /// Permissions of files: those that servers give.
@@ -25,6 +35,10 @@ const FILE_MODE: u32 = 0o660;
 const ACCOUNT: &str = "mysql";
 
 /// The directory that is to hold the restored data.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one thing that was seen of it"
+)]
 #[derive(Debug)]
 pub struct Place {
     /// Its path, with symbolic links resolved.
@@ -33,6 +47,8 @@ pub struct Place {
     is_empty: bool,
     /// It is a mount point, or its parent cannot be written to.
     is_fixed: bool,
+    /// A server runs in it that waits for its files.
+    is_served: bool,
     owner: Option<(u32, u32)>,
     /// Its permissions.
     mode: u32,
@@ -54,6 +70,7 @@ impl Place {
                     exists: false,
                     is_empty: true,
                     is_fixed: false,
+                    is_served: false,
                     owner: account(),
                     mode: FOLDER_MODE,
                 });
@@ -83,11 +100,34 @@ impl Place {
                 exists: true,
                 is_empty,
                 is_fixed: is_mount || !writable,
+                is_served: false,
                 owner: owner.or_else(account),
                 mode: own.mode() & 0o777,
             })
         };
         look().map_err(PhysicalError::file(path, "looking at the directory"))
+    }
+
+    /// Looks at the directory of a server that runs, has not opened its files yet and waits for
+    /// new ones. It works in the directory, which can therefore not be renamed.
+    pub fn under_server(path: &Path) -> Result<Self, PhysicalError> {
+        let mut place = Self {
+            is_fixed: true,
+            is_served: true,
+            ..Self::look(path)?
+        };
+        place.is_empty = names(&place.path, |name| place.is_data(name))
+            .map_err(PhysicalError::file(path, "listing the directory"))?
+            .is_empty();
+        Ok(place)
+    }
+
+    /// Whether a name in the directory is that of data, which are exchanged.
+    fn is_data(&self, name: &str) -> bool {
+        let is_kept = KEPT.contains(&name)
+            || KEPT_BEGINS.iter().any(|begin| name.starts_with(begin))
+            || KEPT_ENDS.iter().any(|end| name.ends_with(end));
+        name != LOST_FOUND && !name.starts_with(INSIDE) && !(self.is_served && is_kept)
     }
 
     /// Its path, with symbolic links resolved.
@@ -119,7 +159,9 @@ impl Place {
     /// What stands against putting data there.
     pub fn objections(&self, replace: bool) -> Result<Vec<Refusal>, PhysicalError> {
         let mut against = Vec::new();
-        if let Some(pid) = datadir::server_in(&Host::Local, &self.path)? {
+        if !self.is_served
+            && let Some(pid) = datadir::server_in(&Host::Local, &self.path)?
+        {
             against.push(
                 Refusal::new(format!(
                     "a server runs in {} (process {pid})",
@@ -144,7 +186,7 @@ impl Place {
     pub fn own(&self, folder: &Path) -> Result<(), PhysicalError> {
         let is_root = rustix::process::geteuid().is_root();
         let owner = self.owner.filter(|_| is_root);
-        if !self.is_empty {
+        if !self.is_empty && !self.is_served {
             self.keep_certificates(folder)?;
         }
         let top = folder.to_owned();
@@ -206,7 +248,12 @@ impl Place {
         if let Some(refusal) = self.objections(true)?.pop() {
             return Err(PhysicalError::refused(refusal));
         }
-        if self.is_empty && building.step() < Step::Filling && !Self::look(&self.path)?.is_empty {
+        let look = if self.is_served {
+            Self::under_server
+        } else {
+            Self::look
+        };
+        if self.is_empty && building.step() < Step::Filling && !look(&self.path)?.is_empty {
             return Err(PhysicalError::refused(
                 Refusal::new(format!(
                     "something has been put into {} meanwhile",
@@ -271,18 +318,19 @@ impl Place {
             aside = self.aside(run);
             if let Some(aside) = &aside {
                 fs::create_dir(aside).map_err(PhysicalError::file(aside, "making the folder"))?;
-                let old = names(&self.path, |name| {
-                    name != LOST_FOUND && !name.starts_with(INSIDE)
-                });
-                for name in old.map_err(failed("listing the directory"))? {
+                let mut old = names(&self.path, |name| self.is_data(name))
+                    .map_err(failed("listing the directory"))?;
+                old.sort_by_key(|name| !is_of_system(name));
+                for name in old {
                     fs::rename(self.path.join(&name), aside.join(&name))
                         .map_err(failed("keeping the old data"))?;
                 }
             }
             building.reach(Step::Filling)?;
         }
-        let new = names(building.path(), |name| name != STATE)
+        let mut new = names(building.path(), |name| name != STATE)
             .map_err(failed("listing the restored data"))?;
+        new.sort_by_key(is_of_system);
         for name in new {
             fs::rename(building.path().join(&name), self.path.join(&name))
                 .map_err(failed("putting the restored data in its place"))?;
@@ -300,6 +348,14 @@ fn is_mount_root(path: &Path) -> io::Result<bool> {
     let found = statx(CWD, path, AtFlags::empty(), StatxFlags::TYPE)?;
     let attributes = found.stx_attributes & found.stx_attributes_mask;
     Ok(attributes.contains(StatxAttributes::MOUNT_ROOT))
+}
+
+/// Whether a file is of InnoDB's system: its tablespace, its redo log or an undo tablespace. These
+/// go first and come last: a server that is started between the two makes new ones, rather than
+/// working with files that do not belong together.
+fn is_of_system(name: &OsString) -> bool {
+    let name = name.to_string_lossy();
+    name.starts_with("ib") || name.starts_with("undo")
 }
 
 /// The wanted names in a folder.

@@ -11,11 +11,12 @@
 
 mod channel;
 mod frame;
+mod known;
 mod receive;
 mod send;
 
 pub use channel::{ChannelError, Secret};
-pub use receive::{Old, Received, Receiver};
+pub use receive::{Received, Receiver};
 pub use send::{Sender, Sent};
 
 use std::time::Duration;

@@ -9,7 +9,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::commands::{
     backup, backups, cluster, completions, copy, dump, inspect, load, man, rebuild, restore,
-    sandbox, serve_host, settings, verify,
+    sandbox, serve_host, settings, sst, verify,
 };
 use crate::context::Context;
 use crate::exit::{self, Exit, ProgramError};
@@ -103,7 +103,11 @@ enum Command {
 
 /// Parses the command line, runs the command and turns its result into an exit code.
 pub fn main() -> ExitCode {
-    let args = help_as_flag(std::env::args_os().collect());
+    let args: Vec<OsString> = std::env::args_os().collect();
+    if let Some(exit) = sst::called_by_a_server(&args) {
+        return exit;
+    }
+    let args = help_as_flag(args);
     let cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
         Err(error) => return report_parse_error(&error, &args),

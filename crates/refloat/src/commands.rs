@@ -17,4 +17,5 @@ pub mod restore;
 pub mod sandbox;
 pub mod serve_host;
 pub mod settings;
+pub mod sst;
 pub mod verify;

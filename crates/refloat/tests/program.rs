@@ -37,5 +37,7 @@ mod restore_ways;
 mod sandbox;
 #[path = "program/servers.rs"]
 mod servers;
+#[path = "program/sst.rs"]
+mod sst;
 #[path = "program/systemd_units.rs"]
 mod systemd_units;

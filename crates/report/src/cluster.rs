@@ -55,18 +55,18 @@ fn nodes(page: &mut String, view: &ClusterView) {
     let rows = view.nodes.iter().map(|node| {
         let Some(state) = &node.state else {
             let state = if node.receives.is_some() {
-                "receives a copy"
+                format!("receives a copy{}", so_far(node))
             } else {
-                "no answer"
+                "no answer".to_owned()
             };
-            let mut row = vec![node.name.clone(), state.to_owned()];
+            let mut row = vec![node.name.clone(), state];
             row.resize(head.len() - 1, UNKNOWN.to_owned());
             row.push(node.address.clone());
             return row;
         };
         vec![
             node.name.clone(),
-            state_of(state),
+            format!("{}{}", state_of(state), so_far(node)),
             state.seqno.map_or(UNKNOWN.to_owned(), human::count),
             node.behind.map_or(UNKNOWN.to_owned(), human::count),
             format!(
@@ -81,6 +81,19 @@ fn nodes(page: &mut String, view: &ClusterView) {
     });
     page.push('\n');
     table(page, &head, rows);
+}
+
+/// How far a copy into a node or out of it is.
+fn so_far(node: &NodeView) -> String {
+    match &node.copying {
+        None => String::new(),
+        Some(copying) => match copying.total {
+            Some(total) if copying.step == "copies" => {
+                format!(" ({})", human::bytes_of(copying.bytes.min(total), total))
+            }
+            _ => format!(" ({})", copying.step),
+        },
+    }
 }
 
 fn takes_writes(state: &NodeState) -> bool {

@@ -33,4 +33,5 @@ pub use result::{
 };
 pub use secret::Secret;
 pub use server::{Identity, ServerInfo, Vendor};
+pub use tls::peer::{PeerStream, PeerTls, peer_refusal};
 pub use transport::ShutdownHandle;

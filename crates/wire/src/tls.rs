@@ -16,6 +16,7 @@ use crate::error::{Error, Phase};
 use crate::options::{ConnectOptions, SslMode};
 use crate::transport::Socket;
 
+pub(crate) mod peer;
 mod verify;
 
 use verify::{Certificate, Trust, Verifier};

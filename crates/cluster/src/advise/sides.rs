@@ -50,6 +50,7 @@ pub(super) fn tools(node: &NodeFacts, method: &str, side: Side, found: &mut Foun
                 needs("pv", "[sst] progress");
             }
         }
+        "refloat" => needs("mariadb-backup", "it reads and prepares the data"),
         "xtrabackup-v2" | "xtrabackup" => {
             needs("xtrabackup", "it reads and prepares the data");
             needs("socat", "it carries the data");
@@ -116,7 +117,7 @@ pub(super) fn tools(node: &NodeFacts, method: &str, side: Side, found: &mut Foun
 /// Whether a method logs in at the donor.
 fn logs_in(method: &str) -> bool {
     // Percona's servers create an account for their script themselves since 8.0.
-    matches!(method, "mariabackup" | "mysqldump")
+    matches!(method, "mariabackup" | "mysqldump" | "refloat")
 }
 
 /// The account that reads the donor's data.

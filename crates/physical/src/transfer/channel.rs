@@ -4,12 +4,16 @@
 //! Both derive a key for each direction from the secret and these (BLAKE3). A frame is its length
 //! (4 bytes, little-endian) and its bytes under AES-256-GCM, whose nonce counts the frames. So a
 //! frame that is changed, repeated, left out or of another connection does not open.
+//!
+//! Where both ends have certificates of one authority, all of this goes through TLS, in which they
+//! prove themselves to each other: then the secret alone opens nothing.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use refloat_wire::{PeerStream, PeerTls, peer_refusal};
 
 use super::PATIENCE;
 
@@ -28,7 +32,10 @@ const CONNECT: Duration = Duration::from_secs(10);
 pub enum ChannelError {
     /// It was lost.
     #[error("the connection was lost")]
-    Lost(#[from] io::Error),
+    Lost(#[source] io::Error),
+    /// The ends do not accept each other's certificates.
+    #[error("{0}")]
+    Certificate(String),
     /// The other end is no transfer of this version, or has another secret.
     #[error("the other end is not that of this transfer: {0}")]
     Foreign(&'static str),
@@ -37,9 +44,21 @@ pub enum ChannelError {
     Failed(String),
 }
 
-/// What both ends of one transfer know.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret([u8; 32]);
+impl From<io::Error> for ChannelError {
+    fn from(error: io::Error) -> Self {
+        match peer_refusal(&error) {
+            Some(why) => Self::Certificate(why),
+            None => Self::Lost(error),
+        }
+    }
+}
+
+/// What both ends of one transfer know, and by what they prove themselves besides.
+#[derive(Clone)]
+pub struct Secret {
+    bytes: [u8; 32],
+    certificates: Option<PeerTls>,
+}
 
 impl std::fmt::Debug for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -50,22 +69,35 @@ impl std::fmt::Debug for Secret {
 impl Secret {
     /// A new one.
     pub fn random() -> Self {
-        Self(random())
+        Self {
+            bytes: random(),
+            certificates: None,
+        }
+    }
+
+    /// The same, for ends that also prove themselves by certificates.
+    #[must_use]
+    pub fn with(mut self, certificates: Option<PeerTls>) -> Self {
+        self.certificates = certificates;
+        self
     }
 
     /// From 64 hexadecimal digits. `None`: it is something else.
     pub fn from_hex(text: &str) -> Option<Self> {
         let hash = blake3::Hash::from_hex(text.trim()).ok()?;
-        Some(Self(*hash.as_bytes()))
+        Some(Self {
+            bytes: *hash.as_bytes(),
+            certificates: None,
+        })
     }
 
     /// As 64 hexadecimal digits.
     pub fn to_hex(&self) -> String {
-        blake3::Hash::from_bytes(self.0).to_hex().to_string()
+        blake3::Hash::from_bytes(self.bytes).to_hex().to_string()
     }
 
     fn key(&self, direction: &str, here: &[u8], there: &[u8]) -> Half {
-        let material = [&self.0[..], direction.as_bytes(), here, there].concat();
+        let material = [&self.bytes[..], direction.as_bytes(), here, there].concat();
         let key = blake3::derive_key("refloat transfer 2026: key of a direction", &material);
         #[expect(clippy::expect_used, reason = "the key has the length of the cipher's")]
         let key = UnboundKey::new(&AES_256_GCM, &key).expect("a key of 32 bytes");
@@ -103,7 +135,7 @@ impl Half {
 
 /// A connection between the two ends of a transfer.
 pub struct Channel {
-    stream: TcpStream,
+    stream: Box<dyn PeerStream>,
     out: Half,
     incoming: Half,
     sealed: Vec<u8>,
@@ -119,12 +151,17 @@ impl Channel {
                 .map_err(|error| last = error)
                 .ok()
         });
-        let Some(mut stream) = connected else {
+        let Some(stream) = connected else {
             return Err(last.into());
         };
         prepare(&stream)?;
+        let mut stream: Box<dyn PeerStream> = match &secret.certificates {
+            Some(certificates) => certificates.connect(stream)?,
+            None => Box::new(stream),
+        };
         let own: [u8; RANDOM] = random();
         stream.write_all(&[&MAGIC[..], &own].concat())?;
+        stream.flush()?;
         let mut other = [0; RANDOM];
         stream.read_exact(&mut other)?;
         Ok(Self {
@@ -136,10 +173,21 @@ impl Channel {
     }
 
     /// Answers a connection that the sender has made.
-    pub fn accept(mut stream: TcpStream, secret: &Secret) -> Result<Self, ChannelError> {
-        prepare(&stream)?;
+    pub fn accept(socket: TcpStream, secret: &Secret) -> Result<Self, ChannelError> {
+        prepare(&socket)?;
         // A stranger may connect and say nothing.
-        stream.set_read_timeout(Some(CONNECT))?;
+        socket.set_read_timeout(Some(CONNECT))?;
+        let timeout = socket.try_clone()?;
+        let mut stream: Box<dyn PeerStream> = match &secret.certificates {
+            Some(certificates) => match certificates.accept(socket) {
+                Ok(stream) => stream,
+                Err(error) => {
+                    hear_out(&timeout);
+                    return Err(error.into());
+                }
+            },
+            None => Box::new(socket),
+        };
         let mut hello = [0; MAGIC.len() + RANDOM];
         stream.read_exact(&mut hello)?;
         let (magic, other) = hello.split_at(MAGIC.len());
@@ -148,7 +196,8 @@ impl Channel {
         }
         let own: [u8; RANDOM] = random();
         stream.write_all(&own)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.flush()?;
+        timeout.set_read_timeout(Some(PATIENCE))?;
         Ok(Self {
             stream,
             out: secret.key("to the sender", other, &own),
@@ -171,6 +220,7 @@ impl Channel {
             .map_err(|_| ChannelError::Foreign("a frame is too long"))?;
         self.sealed.extend_from_slice(tag.as_ref());
         self.stream.write_all(&self.sealed)?;
+        self.stream.flush()?;
         Ok(())
     }
 
@@ -191,6 +241,18 @@ impl Channel {
             .len();
         frame.truncate(length);
         Ok(())
+    }
+}
+
+/// Closed while something is unread, a connection would be lost before the other end has read why.
+fn hear_out(mut stream: &TcpStream) {
+    let _ = stream.shutdown(std::net::Shutdown::Write);
+    let _ = stream.set_read_timeout(Some(CONNECT));
+    let mut rest = [0; 4096];
+    for _ in 0..16 {
+        if !matches!(stream.read(&mut rest), Ok(1..)) {
+            return;
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The end that gets the files.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File, OpenOptions};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
@@ -10,12 +10,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use refloat_repository::BLOCK;
-use refloat_run::{Cancel, Run};
+use refloat_run::{Events, Run};
 use serde::{Deserialize, Serialize};
 
 use super::PATIENCE;
-use super::channel::{Channel, ChannelError, FRAME_MAX, Secret};
-use super::frame::{Frame, Place, SHORT};
+use super::channel::{Channel, ChannelError, Secret};
+use super::frame::{Frame, Place};
+use super::known;
 use crate::about::About;
 use crate::error::PhysicalError;
 use crate::folder::confined;
@@ -24,42 +25,31 @@ use crate::folder::confined;
 const INCOMING: &str = ".refloat-incoming";
 /// Pause of the loop that waits for connections.
 const POLL: Duration = Duration::from_millis(20);
+/// How long a sender is waited for that has to hear that there will be nothing.
+const REFUSING: Duration = Duration::from_secs(3);
+/// Kinds of strangers that are told of.
+const STRANGERS_TOLD: usize = 20;
 
 /// What the sender says at the end.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Received {
     /// Number, path and size of each file.
     pub files: Vec<(u32, String, u64)>,
-    /// What the copy is.
-    pub about: About,
+    /// What the copy is. `None`: there was none, only these words.
+    pub about: Option<About>,
+    /// What the ends say to each other besides.
+    #[serde(default)]
+    pub words: String,
 }
 
 /// Waits for a sender.
 pub struct Receiver {
     listener: TcpListener,
     secret: Secret,
-}
-
-/// What was there before.
-#[derive(Default)]
-pub struct Old {
-    folder: Option<PathBuf>,
-    /// Hashes of the blocks of its files.
-    known: Vec<(String, Vec<u8>)>,
-}
-
-impl Old {
-    /// Reads the files of a data directory. That takes a while, so nobody should wait for it yet.
-    pub fn look(folder: Option<&Path>, cancel: &Cancel) -> Result<Self, PhysicalError> {
-        let known = folder.map_or_else(|| Ok(Vec::new()), |folder| hashes(folder, cancel))?;
-        if let Some(reason) = cancel.reason() {
-            return Err(PhysicalError::Cancelled(reason));
-        }
-        Ok(Self {
-            folder: folder.map(Path::to_path_buf),
-            known,
-        })
-    }
+    /// How long nothing may come; `None`: as long as the sender may come.
+    patience: Option<Duration>,
+    /// Bytes that are expected.
+    expected: Option<u64>,
 }
 
 /// Where one of the connections is.
@@ -76,7 +66,11 @@ struct Shared<'r> {
     secret: &'r Secret,
     folder: &'r Path,
     incoming: PathBuf,
-    old: &'r Old,
+    /// A folder whose files are older.
+    old: Option<&'r Path>,
+    events: &'r Events,
+    /// Who was turned away, and why.
+    strangers: Mutex<BTreeSet<String>>,
     /// Frames that are being handled: that may take long, and is no silence.
     busy: AtomicU64,
     streams: Mutex<Vec<Arc<Mutex<Stream>>>>,
@@ -96,7 +90,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Receiver {
     /// Listens at an address, whose port may be 0.
-    pub fn bind(address: &str) -> Result<Self, PhysicalError> {
+    pub fn bind(address: &str, secret: Secret) -> Result<Self, PhysicalError> {
         let listen = || -> std::io::Result<TcpListener> {
             let listener = TcpListener::bind(address)?;
             listener.set_nonblocking(true)?;
@@ -108,8 +102,24 @@ impl Receiver {
         })?;
         Ok(Self {
             listener,
-            secret: Secret::random(),
+            secret,
+            patience: Some(PATIENCE),
+            expected: None,
         })
+    }
+
+    /// How long nothing may come; `None`: without a limit.
+    #[must_use]
+    pub fn patience(mut self, patience: Option<Duration>) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// How many bytes of files are expected, for the progress.
+    #[must_use]
+    pub fn expects(mut self, bytes: Option<u64>) -> Self {
+        self.expected = bytes;
+        self
     }
 
     /// Where it listens.
@@ -122,12 +132,34 @@ impl Receiver {
         &self.secret
     }
 
-    /// Receives files into a folder. Blocks that `old` has at the same place are taken from there.
-    /// `is_alive` says whether there will be a sender.
+    /// Tells whoever comes that there will be nothing, so that it does not come again and again.
+    pub fn turn_away(&self, why: &str) {
+        let begun = Instant::now();
+        let (mut frame, mut answer) = (Vec::new(), Vec::new());
+        while begun.elapsed() < REFUSING {
+            let Ok((stream, _)) = self.listener.accept() else {
+                std::thread::sleep(POLL);
+                continue;
+            };
+            let _ = stream.set_nonblocking(false);
+            let told = Channel::accept(stream, &self.secret).and_then(|mut channel| {
+                channel.receive(&mut frame)?;
+                Frame::Failed(why).write(&mut answer);
+                channel.send(&answer)
+            });
+            if told.is_ok() {
+                return;
+            }
+        }
+    }
+
+    /// Receives files into a folder. Blocks that a file of the folder `old` has at the same place
+    /// are taken from there: the sender waits while these files are read. `is_alive` says whether
+    /// there will be a sender.
     pub fn receive(
         &self,
         folder: &Path,
-        old: &Old,
+        old: Option<&Path>,
         run: &Run,
         mut is_alive: impl FnMut() -> Result<(), PhysicalError>,
     ) -> Result<Received, PhysicalError> {
@@ -135,12 +167,14 @@ impl Receiver {
         fs::create_dir_all(&incoming)
             .map_err(PhysicalError::file(&incoming, "making the folder"))?;
         let bytes = Arc::new(AtomicU64::new(0));
-        run.progress.set_source(None, Arc::clone(&bytes));
+        run.progress.set_source(self.expected, Arc::clone(&bytes));
         let shared = Shared {
             secret: &self.secret,
             folder,
             incoming,
             old,
+            events: &run.events,
+            strangers: Mutex::default(),
             busy: AtomicU64::new(0),
             streams: Mutex::default(),
             over: AtomicBool::new(false),
@@ -158,25 +192,28 @@ impl Receiver {
                 } else if let Err(error) = is_alive() {
                     shared.end(Err(error));
                 } else if shared.busy.load(Ordering::Relaxed) == 0
-                    && lock(&shared.heard).elapsed() > PATIENCE
+                    && let Some(patience) = self.patience
+                    && lock(&shared.heard).elapsed() > patience
                 {
                     shared.end(Err(PhysicalError::Transfer {
                         peer: "the sender".to_owned(),
                         source: ChannelError::Failed(format!(
                             "nothing came for {} s",
-                            PATIENCE.as_secs()
+                            patience.as_secs()
                         )),
                     }));
                 }
                 match self.listener.accept() {
-                    Ok((stream, _)) => {
+                    Ok((stream, from)) => {
                         accepted += 1;
                         let (shared, id) = (&shared, accepted);
                         if let Ok(stream) = stream.try_clone() {
                             lock(&shared.open).insert(id, stream);
                         }
                         scope.spawn(move || {
-                            shared.serve(stream);
+                            if let Err(error) = shared.serve(stream) {
+                                shared.turned_away(from, &error);
+                            }
                             if let Some(stream) = lock(&shared.open).remove(&id) {
                                 let _ = stream.shutdown(Shutdown::Both);
                             }
@@ -191,13 +228,23 @@ impl Receiver {
                 let _ = stream.shutdown(Shutdown::Both);
             }
         });
-        let result = lock(&shared.result).take();
-        result.unwrap_or_else(|| {
+        let result = lock(&shared.result).take().unwrap_or_else(|| {
             Err(PhysicalError::Transfer {
                 peer: "the sender".to_owned(),
                 source: ChannelError::Failed("it ended without a word".to_owned()),
             })
-        })
+        });
+        match result {
+            // Its own words.
+            Err(PhysicalError::Transfer {
+                source: ChannelError::Failed(_),
+                ..
+            })
+            | Ok(_) => {}
+            // What was said of it may have been lost with the connection.
+            Err(ref error) => self.turn_away(&refloat_host::chain(error)),
+        }
+        result
     }
 }
 
@@ -208,16 +255,36 @@ impl Shared<'_> {
         self.over.store(true, Ordering::Relaxed);
     }
 
-    fn serve(&self, stream: TcpStream) {
+    /// Says that somebody else than the sender has come.
+    fn turned_away(&self, from: SocketAddr, error: &ChannelError) {
+        let mut strangers = lock(&self.strangers);
+        let who = format!("{}: {}", from.ip(), refloat_host::chain(error));
+        if strangers.len() < STRANGERS_TOLD && strangers.insert(who.clone()) {
+            let port = from.port();
+            self.events.warn(format!(
+                "a connection was turned away, from port {port} of {who}"
+            ));
+        }
+    }
+
+    /// Takes what comes through a connection. When it is lost, the sender makes it again.
+    ///
+    /// # Errors
+    /// It is not the sender's.
+    fn serve(&self, stream: TcpStream) -> Result<(), ChannelError> {
         // Connections inherit it on some systems.
         let _ = stream.set_nonblocking(false);
-        // A stranger, or a connection that is lost: the sender makes it again.
-        let Ok(mut channel) = Channel::accept(stream, self.secret) else {
-            return;
+        let foreign = |error| match error {
+            ChannelError::Lost(_) => Ok(()),
+            other => Err(other),
+        };
+        let mut channel = match Channel::accept(stream, self.secret) {
+            Ok(channel) => channel,
+            Err(error) => return foreign(error),
         };
         let mut frame = Vec::new();
-        if channel.receive(&mut frame).is_err() {
-            return;
+        if let Err(error) = channel.receive(&mut frame) {
+            return foreign(error);
         }
         let Some(Frame::Hello {
             stream: number,
@@ -225,19 +292,37 @@ impl Shared<'_> {
             asks,
         }) = Frame::read(&frame)
         else {
-            return;
+            return Err(ChannelError::Foreign("it does not begin with a hello"));
         };
         let Some(state) = self.stream(number, streams) else {
-            return;
+            return Err(ChannelError::Foreign(
+                "it has another number of connections",
+            ));
         };
         let generation = {
             let mut state = lock(&state);
             state.generation += 1;
-            if self.welcome(&mut channel, state.has, asks).is_err() {
-                return;
+            self.busy.fetch_add(1, Ordering::Relaxed);
+            let welcomed = self.welcome(&mut channel, state.has, asks);
+            *lock(&self.heard) = Instant::now();
+            self.busy.fetch_sub(1, Ordering::Relaxed);
+            if welcomed.is_err() {
+                return Ok(());
             }
             state.generation
         };
+        self.listen(&mut channel, number, (&state, generation));
+        Ok(())
+    }
+
+    /// Takes the frames of a connection until it is lost, or all is over.
+    fn listen(
+        &self,
+        channel: &mut Channel,
+        number: u16,
+        (state, generation): (&Mutex<Stream>, u64),
+    ) {
+        let mut frame = Vec::new();
         let mut taker = match Taker::new(self) {
             Ok(taker) => taker,
             Err(error) => return self.end(Err(error)),
@@ -247,7 +332,7 @@ impl Shared<'_> {
                 return;
             }
             *lock(&self.heard) = Instant::now();
-            let mut state = lock(&state);
+            let mut state = lock(state);
             if state.generation != generation {
                 return;
             }
@@ -291,17 +376,8 @@ impl Shared<'_> {
         if !asks {
             return Ok(());
         }
-        for (path, hashes) in &self.old.known {
-            let most = (FRAME_MAX / 2) / SHORT * SHORT;
-            for (number, part) in hashes.chunks(most).enumerate() {
-                let known = Frame::Known {
-                    path,
-                    first: (number * most / SHORT) as u32,
-                    hashes: part,
-                };
-                known.write(&mut frame);
-                channel.send(&frame)?;
-            }
+        if let Some(old) = self.old {
+            known::tell(old, channel, || self.over.load(Ordering::Relaxed))?;
         }
         Frame::AllKnown.write(&mut frame);
         channel.send(&frame)
@@ -412,8 +488,11 @@ impl<'s> Taker<'s> {
 
     /// Takes a block from the older file.
     fn same(&mut self, place: &Place, path: &str) -> Result<(), PhysicalError> {
-        let folder = self.shared.old.folder.as_deref();
-        let old = folder.unwrap_or(self.shared.folder).join(confined(path)?);
+        let old = self
+            .shared
+            .old
+            .unwrap_or(self.shared.folder)
+            .join(confined(path)?);
         self.block.resize(place.length as usize, 0);
         let read =
             File::open(&old).and_then(|file| file.read_exact_at(&mut self.block, place.begins));
@@ -439,63 +518,4 @@ impl<'s> Taker<'s> {
             .fetch_add(u64::from(place.length), Ordering::Relaxed);
         Ok(())
     }
-}
-
-/// The hashes of the blocks of all files that a backup may have.
-fn hashes(old: &Path, cancel: &Cancel) -> Result<Vec<(String, Vec<u8>)>, PhysicalError> {
-    let mut paths = Vec::new();
-    let mut folders = vec![PathBuf::new()];
-    while let Some(folder) = folders.pop() {
-        let path = old.join(&folder);
-        let listing =
-            fs::read_dir(&path).map_err(PhysicalError::file(&path, "listing the folder"))?;
-        for entry in listing {
-            let entry = entry.map_err(PhysicalError::file(&path, "listing the folder"))?;
-            let kind = entry
-                .file_type()
-                .map_err(PhysicalError::file(entry.path(), "looking at it"))?;
-            let name = folder.join(entry.file_name());
-            if kind.is_dir() {
-                folders.push(name);
-            } else if kind.is_file()
-                && let Some(name) = name.to_str()
-            {
-                paths.push(name.to_owned());
-            }
-        }
-    }
-    let next = AtomicU64::new(0);
-    let found = Mutex::new(Vec::new());
-    let threads = std::thread::available_parallelism().map_or(2, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                let mut block = vec![0; BLOCK];
-                while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
-                    if cancel.is_cancelled() {
-                        return;
-                    }
-                    // A file that cannot be read is one that the sender has to send.
-                    if let Ok(hashes) = hashes_of(&old.join(path), &mut block) {
-                        lock(&found).push((path.clone(), hashes));
-                    }
-                }
-            });
-        }
-    });
-    Ok(found.into_inner().unwrap_or_else(PoisonError::into_inner))
-}
-
-fn hashes_of(path: &Path, block: &mut [u8]) -> std::io::Result<Vec<u8>> {
-    let file = File::open(path)?;
-    let size = file.metadata()?.len();
-    let mut hashes = Vec::new();
-    let mut begins = 0;
-    while begins < size {
-        let count = (size - begins).min(BLOCK as u64) as usize;
-        file.read_exact_at(&mut block[..count], begins)?;
-        hashes.extend_from_slice(&blake3::hash(&block[..count]).as_bytes()[..SHORT]);
-        begins += count as u64;
-    }
-    Ok(hashes)
 }

@@ -82,6 +82,20 @@ impl Sender {
         streams: u16,
         cancel: &Cancel,
     ) -> Result<Self, PhysicalError> {
+        Self::open(address, secret, (streams, true), cancel)
+    }
+
+    /// Connects to a receiver that is to hear a few words, and no files.
+    pub fn greet(address: &str, secret: &Secret, cancel: &Cancel) -> Result<Self, PhysicalError> {
+        Self::open(address, secret, (1, false), cancel)
+    }
+
+    fn open(
+        address: &str,
+        secret: &Secret,
+        (streams, asks): (u16, bool),
+        cancel: &Cancel,
+    ) -> Result<Self, PhysicalError> {
         let streams = streams.max(1);
         let shared = Arc::new(Shared {
             address: address.to_owned(),
@@ -98,7 +112,7 @@ impl Sender {
             same: AtomicU64::new(0),
             sent: AtomicU64::new(0),
         });
-        let first = Link::new(&shared, 0, true);
+        let first = Link::new(&shared, 0, asks);
         let mut first = Some(first.map_err(|source| transfer(address, source))?);
         let (queue, blocks) = sync_channel(usize::from(streams) * WAITING);
         let blocks = Arc::new(Mutex::new(blocks));
@@ -256,9 +270,7 @@ fn work(
     let mut stored = Vec::new();
     loop {
         if shared.failed.load(Ordering::Relaxed) {
-            return Err(ChannelError::Failed(
-                "another connection has failed".to_owned(),
-            ));
+            return Err(another_failed());
         }
         match next(blocks, PULSE) {
             Ok(mut block) => {
@@ -421,11 +433,19 @@ impl Link {
     }
 }
 
+fn another_failed() -> ChannelError {
+    ChannelError::Failed("another connection has failed".to_owned())
+}
+
 /// Connects, and learns how many frames of this number the receiver has.
 fn establish(shared: &Shared, stream: u16, asks: bool) -> Result<(Channel, u64), ChannelError> {
     let begun = Instant::now();
     let mut turned_away = 0;
     loop {
+        // Another one has heard why there is nothing to connect to.
+        if shared.failed.load(Ordering::Relaxed) {
+            return Err(another_failed());
+        }
         match attempt(shared, stream, asks) {
             // What it could say would be as foreign here as what was said is there.
             Err(ChannelError::Foreign(what)) if turned_away < TURNED_AWAY_MAX => {

@@ -124,7 +124,8 @@ fn send(address: &str, secret: &Secret, files: &Files) -> Result<Sent, PhysicalE
     sender.put(gone, 0, b"gone".to_vec())?;
     let list = Received {
         files: list,
-        about: about(),
+        about: Some(about()),
+        words: String::new(),
     };
     sender.finish(&serde_json::to_vec(&list).unwrap())
 }
@@ -148,22 +149,16 @@ fn files_arrive_whole_however_often_connections_are_lost() {
     for after in [u64::MAX, 5_000_000, 1_300_000] {
         let folder = tempfile::tempdir().unwrap();
         let state = tempfile::tempdir().unwrap();
-        let receiver = Receiver::bind("127.0.0.1:0").unwrap();
+        let receiver = Receiver::bind("127.0.0.1:0", Secret::random()).unwrap();
         let (address, cuts) = cutting(receiver.address().unwrap().to_string(), after);
         let got = std::thread::scope(|scope| {
             let sender = scope.spawn(|| send(&address, receiver.secret(), &files));
-            let got =
-                receiver.receive(
-                    folder.path(),
-                    &Old::default(),
-                    &run(state.path()),
-                    || Ok(()),
-                );
+            let got = receiver.receive(folder.path(), None, &run(state.path()), || Ok(()));
             let sent = sender.join().unwrap().unwrap();
             assert!(sent.same == 0 && sent.bytes > 20 << 20, "{sent:?}");
             got.unwrap()
         });
-        assert_eq!(got.about, about());
+        assert_eq!(got.about, Some(about()));
         assert_are(folder.path(), &files);
         let cuts = cuts.load(Ordering::Relaxed);
         assert_eq!(cuts >= 2, after != u64::MAX, "{cuts} cuts");
@@ -182,12 +177,12 @@ fn what_the_receiver_has_is_not_sent() {
     files.get_mut("db/many").unwrap()[7 * BLOCK + 5] ^= 1;
     let folder = tempfile::tempdir().unwrap();
     let state = tempfile::tempdir().unwrap();
-    let receiver = Receiver::bind("127.0.0.1:0").unwrap();
+    let receiver = Receiver::bind("127.0.0.1:0", Secret::random()).unwrap();
     let address = receiver.address().unwrap().to_string();
     std::thread::scope(|scope| {
         let sender = scope.spawn(|| send(&address, receiver.secret(), &files));
-        let old = Old::look(Some(old.path()), &Cancel::new()).unwrap();
-        let got = receiver.receive(folder.path(), &old, &run(state.path()), || Ok(()));
+        let old = Some(old.path());
+        let got = receiver.receive(folder.path(), old, &run(state.path()), || Ok(()));
         got.unwrap();
         let sent = sender.join().unwrap().unwrap();
         assert!(sent.framed < 2 * BLOCK as u64, "{sent:?}");
@@ -200,7 +195,7 @@ fn a_stranger_sends_nothing_and_holds_up_nobody() {
     let files = files();
     let folder = tempfile::tempdir().unwrap();
     let state = tempfile::tempdir().unwrap();
-    let receiver = Receiver::bind("127.0.0.1:0").unwrap();
+    let receiver = Receiver::bind("127.0.0.1:0", Secret::random()).unwrap();
     let address = receiver.address().unwrap().to_string();
     std::thread::scope(|scope| {
         let sender = scope.spawn(|| {
@@ -212,12 +207,7 @@ fn a_stranger_sends_nothing_and_holds_up_nobody() {
             send(&address, receiver.secret(), &files).unwrap();
             refloat_host::chain(&error)
         });
-        let got = receiver.receive(
-            folder.path(),
-            &Old::default(),
-            &run(state.path()),
-            || Ok(()),
-        );
+        let got = receiver.receive(folder.path(), None, &run(state.path()), || Ok(()));
         got.unwrap();
         let error = sender.join().unwrap();
         assert!(
@@ -232,7 +222,7 @@ fn a_stranger_sends_nothing_and_holds_up_nobody() {
 fn both_ends_say_why_it_ended() {
     let state = tempfile::tempdir().unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let receiver = Receiver::bind("127.0.0.1:0").unwrap();
+    let receiver = Receiver::bind("127.0.0.1:0", Secret::random()).unwrap();
     let address = receiver.address().unwrap().to_string();
     // The sender fails.
     let error = std::thread::scope(|scope| {
@@ -240,28 +230,18 @@ fn both_ends_say_why_it_ended() {
             let sender = Sender::connect(&address, receiver.secret(), 2, &Cancel::new()).unwrap();
             sender.give_up("its disk is on fire");
         });
-        let got = receiver.receive(
-            folder.path(),
-            &Old::default(),
-            &run(state.path()),
-            || Ok(()),
-        );
+        let got = receiver.receive(folder.path(), None, &run(state.path()), || Ok(()));
         refloat_host::chain(&got.unwrap_err())
     });
     assert!(error.contains("its disk is on fire"), "{error}");
     // The receiver fails: a file stands where a folder has to be.
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("db"), "in the way").unwrap();
-    let receiver = Receiver::bind("127.0.0.1:0").unwrap();
+    let receiver = Receiver::bind("127.0.0.1:0", Secret::random()).unwrap();
     let address = receiver.address().unwrap().to_string();
     let (there, here) = std::thread::scope(|scope| {
         let sender = scope.spawn(|| send(&address, receiver.secret(), &files()));
-        let got = receiver.receive(
-            folder.path(),
-            &Old::default(),
-            &run(state.path()),
-            || Ok(()),
-        );
+        let got = receiver.receive(folder.path(), None, &run(state.path()), || Ok(()));
         (
             refloat_host::chain(&sender.join().unwrap().unwrap_err()),
             refloat_host::chain(&got.unwrap_err()),

@@ -5,6 +5,7 @@ mod bootstrap;
 mod busy;
 mod copies;
 mod healthd;
+mod install_sst;
 mod lock;
 mod maintain;
 mod members;
@@ -89,6 +90,7 @@ enum ClusterCommand {
     Restore(Box<restore::RestoreArgs>),
     Advise(advise::AdviseArgs),
     Healthd(healthd::HealthdArgs),
+    InstallSst(install_sst::InstallSstArgs),
 }
 
 pub fn run(args: &ClusterArgs, context: &Context) -> anyhow::Result<Exit> {
@@ -102,6 +104,7 @@ pub fn run(args: &ClusterArgs, context: &Context) -> anyhow::Result<Exit> {
         ClusterCommand::Restore(args) => restore::run(args, context),
         ClusterCommand::Advise(args) => advise::run(args, context),
         ClusterCommand::Healthd(args) => healthd::run(args, context),
+        ClusterCommand::InstallSst(args) => install_sst::run(args),
     }
 }
 

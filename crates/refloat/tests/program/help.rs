@@ -22,6 +22,7 @@ pub const COMMANDS: &[&[&str]] = &[
     &["cluster", "restore"],
     &["cluster", "advise"],
     &["cluster", "healthd"],
+    &["cluster", "install-sst"],
     &["backup"],
     &["restore"],
     &["rebuild"],

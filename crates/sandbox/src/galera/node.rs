@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::ops::Deref;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -135,6 +135,11 @@ impl GaleraNode {
     /// `HOST:PORT` where it receives incremental state transfers (IST).
     pub fn ist_address(&self) -> String {
         format!("{}:{}", self.node.host, self.node.ist_port)
+    }
+
+    /// The folder that comes first in its search path.
+    pub fn programs(&self) -> &Path {
+        &self.node.programs
     }
 
     /// The file in which the provider keeps its position.

@@ -1,0 +1,166 @@
+//! State transfers of Galera: a server that joins a cluster gets the files of another node.
+//!
+//! The servers start a script of theirs for it, `wsrep_sst_METHOD`, at both ends. The joiner's
+//! tells where it listens, in words that the cluster takes to the donor; with them goes the secret
+//! of this one transfer. The donor's first says in a few words what comes: nothing, because the
+//! write-sets that the joiner lacks will do (IST), or a copy. A copy then goes as that of a
+//! [rebuild](crate::rebuild()) does. `docs/design/physical.md` has the reasons.
+
+mod binlog;
+mod donate;
+mod join;
+mod settings;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+pub use donate::{DonateOptions, donate};
+pub use join::{JoinOptions, Joined, join};
+pub use settings::Settings;
+
+use crate::about::GaleraPosition;
+use crate::error::PhysicalError;
+use crate::tool::Version;
+use crate::transfer::Secret;
+use refloat_run::Refusal;
+
+/// The version of what both ends say to each other.
+const VERSION: &str = "1";
+/// What stands for the user in the words to the donor, and begins the path.
+const NAME: &str = "refloat";
+/// What ends the path if the joiner proves itself by a certificate.
+const TLS: &str = "tls";
+
+/// Where a joiner listens, in the words that the cluster takes to the donor.
+///
+/// They are `refloat:SECRET@HOST:PORT/refloat/1`, with `/tls` behind them where certificates are
+/// asked for. The servers keep what stands before the last `@` off command lines and logs of the
+/// donor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Address {
+    /// `HOST:PORT`.
+    pub peer: String,
+    /// Whether the ends prove themselves by certificates.
+    pub tls: bool,
+}
+
+impl Address {
+    /// As the donor gets it, without the secret.
+    ///
+    /// # Errors
+    /// The joiner is not one of refloat, or one of another version.
+    pub fn parse(text: &str) -> Result<Self, PhysicalError> {
+        let refused = |why: String| {
+            PhysicalError::refused(Refusal::new(why).hint(
+                "Both nodes need the same version of refloat: install it on each, and run `refloat cluster install-sst` there.",
+            ))
+        };
+        let mut parts = text.split('/');
+        let peer = parts.next().unwrap_or_default().to_owned();
+        match (parts.next(), parts.next(), parts.next()) {
+            (Some(NAME), Some(VERSION), tls @ (None | Some(TLS))) => Ok(Self {
+                peer,
+                tls: tls.is_some(),
+            }),
+            (Some(NAME), Some(version), _) => Err(refused(format!(
+                "the joiner's refloat has version {version} of the transfer, and this one {VERSION}"
+            ))),
+            _ => Err(refused(format!(
+                "the joiner's address {text:?} is not that of a transfer by refloat"
+            ))),
+        }
+    }
+
+    /// The words for the donor.
+    fn with(&self, secret: &Secret) -> String {
+        format!("{NAME}:{}@{self}", secret.to_hex())
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{NAME}/{VERSION}", self.peer)?;
+        if self.tls {
+            write!(f, "/{TLS}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What the donor says first.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Greeting {
+    /// Its place in the cluster's history, as its server gave it.
+    position: GaleraPosition,
+    /// `wsrep_gtid_domain_id`.
+    domain: u32,
+    /// The copy that comes; `None`: none, the joiner gets write-sets.
+    copy: Option<Announced>,
+}
+
+/// A copy that will come.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Announced {
+    /// The donor.
+    host: String,
+    /// Bytes of its files, roughly.
+    bytes: u64,
+    /// The version of the tool that copies them.
+    tool: Version,
+}
+
+/// A place in a cluster's history as servers write it: `UUID:SEQNO`. `None`: it is none.
+pub fn position(text: &str) -> Option<GaleraPosition> {
+    let (uuid, seqno) = text.trim().split_once(':')?;
+    let is_uuid = uuid.len() == 36 && uuid.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-');
+    Some(GaleraPosition {
+        uuid: is_uuid.then(|| uuid.to_owned())?,
+        seqno: seqno.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_for_the_donor_come_back_as_they_were() {
+        for (peer, tls) in [("10.0.0.1:4444", false), ("[fe80::1]:4444", true)] {
+            let address = Address {
+                peer: peer.to_owned(),
+                tls,
+            };
+            let secret = Secret::random();
+            let words = address.with(&secret);
+            // The server reads lines of 511 bytes, and splits them at the last `@`.
+            assert!(words.len() < 480, "{words}");
+            let (auth, rest) = words.rsplit_once('@').unwrap();
+            assert_eq!(auth, format!("refloat:{}", secret.to_hex()));
+            let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.:[]/".contains(c);
+            assert!(rest.chars().all(allowed), "{rest}");
+            assert_eq!(Address::parse(rest).unwrap(), address);
+        }
+        for (text, why) in [
+            (
+                "10.0.0.1:4444/xtrabackup_sst//1",
+                "not that of a transfer by refloat",
+            ),
+            ("10.0.0.1:4444/refloat/2", "version 2"),
+            ("", "not that"),
+        ] {
+            let error = Address::parse(text).unwrap_err().to_string();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn positions_as_servers_write_them() {
+        let uuid = "7a5c1d2e-0000-11f0-8000-aabbccddeeff";
+        let found = position(&format!("{uuid}:42")).unwrap();
+        assert_eq!((found.uuid.as_str(), found.seqno), (uuid, 42));
+        for text in ["", "x:1", &format!("{uuid}:-1"), uuid] {
+            assert_eq!(position(text), None, "{text}");
+        }
+    }
+}

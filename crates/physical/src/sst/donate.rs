@@ -1,0 +1,104 @@
+//! The donor's end.
+
+use std::time::Duration;
+
+use refloat_run::{Refusal, Run};
+
+use super::{Announced, Greeting};
+use crate::about::GaleraPosition;
+use crate::apart;
+use crate::donor::{Donor, DonorOptions};
+use crate::error::PhysicalError;
+use crate::serve::send;
+use crate::transfer::{Received, Secret, Sender, Sent};
+
+/// What a donor gives to whom.
+#[derive(Debug, Clone)]
+pub struct DonateOptions {
+    /// The server, and how it is copied.
+    pub donor: DonorOptions,
+    /// `HOST:PORT` where the joiner listens.
+    pub peer: String,
+    /// The secret of the transfer, with the certificates.
+    pub secret: Secret,
+    /// Where the server stood in the cluster's history when the joiner asked.
+    pub position: GaleraPosition,
+    /// `wsrep_gtid_domain_id`.
+    pub domain: u32,
+    /// Whether the joiner only has to hear that it gets write-sets.
+    pub bypass: bool,
+    /// Why nothing can be given. The joiner hears it.
+    pub refused: Option<String>,
+    /// Number of TCP connections.
+    pub streams: u16,
+}
+
+/// Gives a joiner the server's files, or tells it that it needs none. Returns what was sent.
+///
+/// # Errors
+/// [`PhysicalError`], which the joiner hears of, too, if it can be reached.
+pub fn donate(options: &DonateOptions, run: &Run) -> Result<Sent, PhysicalError> {
+    let greet = || Sender::greet(&options.peer, &options.secret, &run.cancel);
+    if let Some(why) = &options.refused {
+        greet()?.give_up(why);
+        return Err(PhysicalError::refused(Refusal::new(why.clone())));
+    }
+    let donor = match look(options) {
+        Ok(donor) => donor,
+        Err(error) => {
+            if let Ok(sender) = greet() {
+                sender.give_up(&refloat_host::chain(&error));
+            }
+            return Err(error);
+        }
+    };
+    let greeting = Greeting {
+        position: options.position.clone(),
+        domain: options.domain,
+        copy: donor.as_ref().map(|donor| Announced {
+            host: donor.server.facts.hostname.clone(),
+            bytes: donor.volume.bytes,
+            tool: donor.tool.version,
+        }),
+    };
+    let words = Received {
+        files: Vec::new(),
+        about: None,
+        words: serde_json::to_string(&greeting).unwrap_or_default(),
+    };
+    let sent = greet()?.finish(&serde_json::to_vec(&words).unwrap_or_default())?;
+    let Some(donor) = donor else {
+        return Ok(sent);
+    };
+    let mut blocked = Duration::ZERO;
+    let sent = send(
+        &donor,
+        (&options.peer, &options.secret, options.streams),
+        run,
+        &mut blocked,
+    )?;
+    run.events
+        .note(format!("commits waited for {:.1} s", blocked.as_secs_f64()));
+    Ok(sent)
+}
+
+/// The server that is copied. `None`: none is.
+fn look(options: &DonateOptions) -> Result<Option<Donor>, PhysicalError> {
+    if options.bypass {
+        return Ok(None);
+    }
+    let (donor, mut against) = Donor::look_at_parent(&options.donor)?;
+    let outside = &donor.server.tables_outside;
+    if let Some(one) = outside.first() {
+        let refusal = apart::tables(outside.len(), one);
+        against.push(
+            Refusal::new(refusal.reason)
+                .hint("Bring them into it, or use another method of state transfer: the joiner would find old files where they lie."),
+        );
+    }
+    if against.is_empty() {
+        Ok(Some(donor))
+    } else {
+        Err(PhysicalError::Refused(against))
+    }
+}

@@ -1,0 +1,317 @@
+//! The joiner's end.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use refloat_host::Host;
+use refloat_run::progress::Phase;
+use refloat_run::{Refusal, Run};
+use refloat_wire::PeerTls;
+
+use super::binlog::Binlog;
+use super::{Address, Announced, Greeting};
+use crate::about::GaleraPosition;
+use crate::error::PhysicalError;
+use crate::find::find;
+use crate::folder::{Building, Step};
+use crate::prepare::prepare;
+use crate::swap::Place;
+use crate::tool::{Tool, ToolKind, text};
+use crate::transfer::{ChannelError, PATIENCE, Receiver, Secret};
+
+/// What marks a folder of a state transfer, in the place of a repository's id and of a label.
+const SST: (&str, &str) = ("sst", "of the cluster");
+/// The port of the servers' own scripts.
+const PORT: u16 = 4444;
+/// How long an earlier transfer is waited for, whose tool may still work in the folder.
+const EARLIER: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(200);
+
+/// What a joiner gets where.
+#[derive(Debug, Clone)]
+pub struct JoinOptions {
+    /// The data directory of the server, which waits for its files.
+    pub datadir: PathBuf,
+    /// `HOST:PORT`, as the server gives it, to listen at and to tell the donor.
+    pub address: String,
+    /// What this end proves itself with; `None`: the secret alone.
+    pub certificates: Option<PeerTls>,
+    /// The tool that prepares the files; `None`: mariadb-backup as it is found.
+    pub tool: Option<PathBuf>,
+    /// Bytes of memory for it; `None`: half of what is free.
+    pub memory: Option<u64>,
+    /// `log_bin` of the server, a path without an ending; `None`: it has no binary log.
+    pub binlog: Option<PathBuf>,
+    /// `log_bin_index`; `None`: the same path with the usual ending.
+    pub binlog_index: Option<PathBuf>,
+    /// Where the old data stand in the cluster's history, as the server was told at its start;
+    /// `None`: it was not. What `grastate.dat` said, the provider has written over by then.
+    pub start: Option<GaleraPosition>,
+}
+
+/// What a joiner has got.
+#[derive(Debug, Clone)]
+pub struct Joined {
+    /// Where its files stand in the cluster's history.
+    pub position: GaleraPosition,
+    /// `wsrep_gtid_domain_id` of the donor.
+    pub domain: u32,
+    /// Where its old data are kept; `None`: they are in the new ones, or there were none.
+    pub kept: Option<PathBuf>,
+    /// Whether it got files.
+    pub copied: bool,
+}
+
+/// Gets the files of a donor. `ready` hears the words for it, once somebody listens.
+///
+/// # Errors
+/// [`PhysicalError`]. The donor hears of it, too, and the data directory is as it was, unless the
+/// new files were on their way into it: then the next transfer goes on there.
+pub fn join(
+    options: &JoinOptions,
+    run: &Run,
+    ready: impl FnOnce(&str) -> Result<(), PhysicalError>,
+) -> Result<Joined, PhysicalError> {
+    let kind = ToolKind::MariadbBackup;
+    let tool = find(&Host::Local, kind, options.tool.as_deref())?;
+    let secret = Secret::random().with(options.certificates.clone());
+    let receiver = listen(&options.address, &secret)?;
+    let address = Address {
+        peer: with_port(&options.address),
+        tls: options.certificates.is_some(),
+    };
+    ready(&address.with(&secret))?;
+    // The provider asks again and again until a donor is free.
+    let receiver = receiver.patience(None);
+    let words = receiver.receive(&run.dir.path().join("words"), None, run, || Ok(()))?;
+    let greeting: Greeting = serde_json::from_str(&words.words).map_err(|_| damaged())?;
+    let Some(announced) = &greeting.copy else {
+        run.events
+            .note("no copy is needed: write-sets will come (IST)");
+        return Ok(Joined {
+            position: greeting.position,
+            domain: greeting.domain,
+            kept: None,
+            copied: false,
+        });
+    };
+    run.events.note(format!(
+        "Proceeding with SST: {} of {} will come",
+        announced.host,
+        bytes(announced.bytes)
+    ));
+    let receiver = receiver
+        .patience(Some(PATIENCE))
+        .expects(Some(announced.bytes));
+    let begun = Joiner::begin(options, tool, announced, run);
+    let (joiner, building) = begun.inspect_err(|error| {
+        receiver.turn_away(&refloat_host::chain(error));
+    })?;
+    let (position, kept) = joiner.get(building, &receiver)?;
+    Ok(Joined {
+        position,
+        domain: greeting.domain,
+        kept,
+        copied: true,
+    })
+}
+
+struct Joiner<'j> {
+    options: &'j JoinOptions,
+    run: &'j Run,
+    tool: Tool,
+    place: Place,
+    binlog: Option<Binlog>,
+}
+
+impl<'j> Joiner<'j> {
+    /// Begins the folder for the new files.
+    fn begin(
+        options: &'j JoinOptions,
+        tool: Tool,
+        announced: &Announced,
+        run: &'j Run,
+    ) -> Result<(Self, Building), PhysicalError> {
+        let (own, its) = (tool.version, announced.tool);
+        if (own.0, own.1) != (its.0, its.1) || own < its {
+            return Err(PhysicalError::refused(
+                Refusal::new(format!(
+                    "mariadb-backup is {} on the joiner, and {} on {}",
+                    text(own),
+                    text(its),
+                    announced.host
+                ))
+                .hint("The joiner's must be of the same series and not older."),
+            ));
+        }
+        let paths = (options.binlog.as_deref(), options.binlog_index.as_deref());
+        let binlog = Binlog::of(&options.datadir, paths, own)?;
+        let mut place = Place::under_server(&options.datadir)?;
+        let folder = place.building();
+        let (repository, label) = SST;
+        if Building::is_filling(&folder)? {
+            let building = Building::begin(&folder, repository, label, false)?;
+            place.fill(building, run.dir.id().as_str())?;
+            place = Place::under_server(&options.datadir)?;
+            run.events.note(
+                "an earlier transfer had begun to put its files in place: they are there now",
+            );
+        }
+        // Of one that was ended before it had written anything.
+        let _ = fs::remove_dir(&folder);
+        let begun = Instant::now();
+        let building = loop {
+            match Building::begin(&folder, repository, label, folder.exists()) {
+                Err(PhysicalError::Refused(_))
+                    if begun.elapsed() < EARLIER && is_locked(&folder) =>
+                {
+                    run.cancel.sleep(POLL);
+                }
+                other => break other?,
+            }
+            if let Some(reason) = run.cancel.reason() {
+                return Err(PhysicalError::Cancelled(reason));
+            }
+        };
+        let joiner = Self {
+            options,
+            run,
+            tool,
+            place,
+            binlog,
+        };
+        Ok((joiner, building))
+    }
+
+    /// Gets the files, prepares them and puts them in place. Returns where they stand in the
+    /// cluster's history, and where the old ones are kept.
+    fn get(
+        &self,
+        mut building: Building,
+        receiver: &Receiver,
+    ) -> Result<(GaleraPosition, Option<PathBuf>), PhysicalError> {
+        let (run, datadir) = (self.run, self.place.path());
+        run.progress.set_phase(Phase::Data);
+        let got = receiver.receive(building.path(), Some(datadir), run, || Ok(()))?;
+        let about = got.about.ok_or_else(damaged)?;
+        let position = about.galera.clone().ok_or_else(damaged)?;
+        run.events.note(format!(
+            "all files are here, up to {}:{}",
+            position.uuid, position.seqno
+        ));
+        run.progress.set_phase(Phase::Prepare);
+        building.reach(Step::Preparing)?;
+        prepare(&self.tool, &building, self.options.memory, &run.cancel)?;
+        if let Some(sent) = &about.binlog {
+            // From the donor; the server begins its own.
+            let _ = fs::remove_file(building.path().join(&sent.file));
+        }
+        self.place.own(building.path())?;
+        building.reach(Step::Prepared)?;
+        run.events
+            .note("the redo log is applied: the files go in place");
+        // Another server may have been started meanwhile, which opens the old files.
+        if let Some(reason) = run.cancel.reason() {
+            return Err(PhysicalError::Cancelled(reason));
+        }
+        let id = run.dir.id().as_str();
+        let mut old: Vec<PathBuf> = self.place.fill(building, id)?.into_iter().collect();
+        if let Some(binlog) = &self.binlog {
+            old.extend(binlog.set_aside(id)?);
+        }
+        run.progress.set_phase(Phase::Done);
+        Ok((position.clone(), self.dispose(old, &position)?))
+    }
+
+    /// Removes the old data if the new ones hold all of it. Returns where they are otherwise.
+    fn dispose(
+        &self,
+        old: Vec<PathBuf>,
+        new: &GaleraPosition,
+    ) -> Result<Option<PathBuf>, PhysicalError> {
+        let is_held = (self.options.start.as_ref())
+            .is_some_and(|was| was.uuid == new.uuid && was.seqno <= new.seqno);
+        if !is_held {
+            return Ok(old.into_iter().next());
+        }
+        for folder in old {
+            fs::remove_dir_all(&folder)
+                .map_err(PhysicalError::file(&folder, "removing the old data"))?;
+        }
+        Ok(None)
+    }
+}
+
+/// A size for people.
+fn bytes(count: u64) -> String {
+    format!("{:.1} MiB", count as f64 / f64::from(1 << 20))
+}
+
+fn is_locked(folder: &Path) -> bool {
+    let folder = fs::File::open(folder);
+    folder.is_ok_and(|folder| {
+        rustix::fs::flock(
+            &folder,
+            rustix::fs::FlockOperation::NonBlockingLockExclusive,
+        )
+        .is_err()
+    })
+}
+
+fn damaged() -> PhysicalError {
+    PhysicalError::Transfer {
+        peer: "the donor".to_owned(),
+        source: ChannelError::Foreign("its words cannot be understood"),
+    }
+}
+
+/// Listens where the server says, or at that port of all addresses if that one is not the
+/// machine's own, as behind a translation of addresses.
+fn listen(address: &str, secret: &Secret) -> Result<Receiver, PhysicalError> {
+    let address = with_port(address);
+    match Receiver::bind(&address, secret.clone()) {
+        Err(PhysicalError::Transfer {
+            source: ChannelError::Lost(error),
+            ..
+        }) if error.kind() == io::ErrorKind::AddrNotAvailable => {
+            let (_, port) = address.rsplit_once(':').unwrap_or_default();
+            Receiver::bind(&format!("[::]:{port}"), secret.clone())
+        }
+        other => other,
+    }
+}
+
+/// An address with a port: the usual one, if it has none.
+fn with_port(address: &str) -> String {
+    let port = PORT;
+    let has_port = address
+        .rsplit_once(':')
+        .is_some_and(|(_, port)| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()));
+    let is_bare = address.matches(':').count() > 1 && !address.starts_with('[');
+    match (has_port && !is_bare, is_bare) {
+        (true, _) => address.to_owned(),
+        (false, true) => format!("[{address}]:{port}"),
+        (false, false) => format!("{address}:{port}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_get_a_port_once() {
+        for (address, with) in [
+            ("10.0.0.1", "10.0.0.1:4444"),
+            ("10.0.0.1:7", "10.0.0.1:7"),
+            ("db1", "db1:4444"),
+            ("[fe80::1]", "[fe80::1]:4444"),
+            ("[fe80::1]:7", "[fe80::1]:7"),
+            ("fe80::1", "[fe80::1]:4444"),
+        ] {
+            assert_eq!(with_port(address), with);
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! `wsrep_sst_refloat`: this program under the name by which the servers of a Galera cluster start
+//! it. `refloat cluster install-sst` makes the link.
+//!
+//! The server reads standard output: at the joiner first where it listens, at last where the files
+//! stand in the cluster's history; at the donor what was done. Standard error goes to its log.
+
+mod call;
+mod face;
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use refloat_physical::sst::{
+    Address, DonateOptions, JoinOptions, Settings, donate, join, position,
+};
+use refloat_physical::{DonorOptions, PhysicalError, TransferSecret};
+use refloat_run::signals::install_signal_handlers;
+use refloat_run::{Cancel, Events, Progress, Refusal, Run, RunDir};
+use refloat_wire::ConnectOptions;
+
+use crate::context::Context;
+use crate::sizes::parse_bytes;
+use call::{Call, Role, Secrets};
+use face::{Beat, LogFace, line};
+
+/// What the name begins with by which servers start this program.
+const NAME: &str = "wsrep_sst_refloat";
+/// Connections through which files go.
+const STREAMS: u16 = 4;
+/// Files that the tool reads at the same time, unless the option `backup-threads` says.
+const PARALLEL: usize = 4;
+/// The lowest rate at which a copy works, in bytes per second.
+const RATE_MIN: u64 = 8 << 20;
+
+/// Does a state transfer if a server has called the program for one. `None`: none has.
+pub fn called_by_a_server(args: &[OsString]) -> Option<ExitCode> {
+    let name = Path::new(args.first()?).file_name()?.to_str()?;
+    if !name.starts_with(NAME) {
+        return None;
+    }
+    let words = args.iter().skip(1);
+    let words: Vec<String> = words
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let context = Context::from_environment();
+    let Err(error) = transfer(&words, &context) else {
+        return Some(ExitCode::SUCCESS);
+    };
+    line("ERROR", &crate::exit::chain_text(&error));
+    if let Some(PhysicalError::Refused(against)) = error.downcast_ref() {
+        for hint in Refusal::hints(against) {
+            line("ERROR", &format!("hint: {hint}"));
+        }
+    }
+    Some(ExitCode::from(errno_of(&error)))
+}
+
+fn transfer(words: &[String], context: &Context) -> anyhow::Result<()> {
+    let call = Call::parse(words)?;
+    let (cancel, events, progress) = (Cancel::new(), Events::new(), Progress::new());
+    let _signals = install_signal_handlers(&cancel).context("cannot handle signals")?;
+    events.add(Arc::new(LogFace));
+    face::end_with_the_server(&call, &cancel);
+    let settings = Settings::read(&call.defaults, &call.words)?;
+    // Nothing of it is needed afterwards: all that matters is in the server's log.
+    let folder = settings
+        .of_sst("tmpdir")
+        .map_or_else(std::env::temp_dir, PathBuf::from);
+    let record = tempfile::Builder::new()
+        .prefix("refloat-sst-")
+        .tempdir_in(&folder);
+    let record = record.with_context(|| format!("cannot make a folder in {}", folder.display()))?;
+    let run = Run {
+        dir: RunDir::create(record.path(), "sst")?,
+        cancel,
+        events,
+        progress,
+    };
+    let beat = Beat::start(&call, &run);
+    let done = match call.role {
+        Role::Joiner => joiner(&call, &settings, &run),
+        Role::Donor => donor(&call, &settings, &run, context),
+    };
+    beat.end();
+    done
+}
+
+fn joiner(call: &Call, settings: &Settings, run: &Run) -> anyhow::Result<()> {
+    settings.refuse_other_folders(&call.datadir)?;
+    let memory = settings.of_sst("use-memory").map(size).transpose()?;
+    let start = settings.of_server("wsrep-start-position");
+    let options = JoinOptions {
+        datadir: call.datadir.clone(),
+        address: call.address.clone(),
+        certificates: settings.certificates()?,
+        tool: None,
+        memory,
+        binlog: call.binlog.clone(),
+        binlog_index: call.binlog_index.clone(),
+        start: start.and_then(position),
+    };
+    run.events.note(match options.certificates {
+        Some(_) => "listens for a donor with a certificate of the cluster",
+        None => "listens for a donor",
+    });
+    let ready = |words: &str| {
+        say(&format!("ready {words}")).map_err(|source| PhysicalError::File {
+            path: PathBuf::from("standard output"),
+            doing: "telling the server where to send",
+            source,
+        })
+    };
+    let joined = join(&options, run, ready)?;
+    if let Some(kept) = &joined.kept {
+        run.events.warn(format!(
+            "the old data may hold what the cluster does not: they are kept in {}, until you remove them",
+            kept.display()
+        ));
+    }
+    let at = &joined.position;
+    say(&format!("{}:{} {}", at.uuid, at.seqno, joined.domain))?;
+    Ok(())
+}
+
+fn donor(call: &Call, settings: &Settings, run: &Run, context: &Context) -> anyhow::Result<()> {
+    let secrets = Secrets::read(settings)?;
+    let address = Address::parse(&call.address)?;
+    let gtid = call.gtid.clone().unwrap_or_default();
+    let at = position(&gtid).context("the server does not say where it stands (--gtid)")?;
+    let secret = TransferSecret::from_hex(&secrets.transfer);
+    let secret = secret.ok_or_else(|| {
+        PhysicalError::Refused(vec![Refusal::new(
+            "the joiner has sent no secret for the transfer",
+        )])
+    })?;
+    let own = settings.certificates()?;
+    // The joiner is told by the way that it understands.
+    let (certificates, refused) = match (own, address.tls) {
+        (own @ Some(_), true) => (own, None),
+        (None, false) => (None, None),
+        (Some(_), false) => (
+            None,
+            Some("the donor has certificates for state transfers, and the joiner has none"),
+        ),
+        (None, true) => {
+            return Err(PhysicalError::Refused(vec![
+                Refusal::new(
+                    "the joiner has certificates for state transfers, and the donor has none",
+                )
+                .hint("Name the same authority on all nodes: docs/sst.md says where."),
+            ])
+            .into());
+        }
+    };
+    let rate = settings.of_sst("rlimit").map(size).transpose()?;
+    let rate = rate.filter(|rate| *rate > 0);
+    if rate.is_some_and(|rate| rate < RATE_MIN) {
+        run.events
+            .warn("rlimit is below 8M, at which a copy would fail: 8M is taken");
+    }
+    let user = secrets.user.clone();
+    let options = DonateOptions {
+        donor: DonorOptions {
+            source: ConnectOptions {
+                socket: call.socket.clone(),
+                user: user
+                    .or_else(|| context.login().map(str::to_owned))
+                    .unwrap_or_else(|| "mysql".to_owned()),
+                password: secrets.password.clone().map(Into::into),
+                ..ConnectOptions::default()
+            },
+            host: None,
+            tool: None,
+            parallel: settings
+                .of_sst("backup-threads")
+                .and_then(|text| text.parse().ok())
+                .unwrap_or(PARALLEL),
+            max_rate: rate.map(|rate| rate.max(RATE_MIN)),
+            clones: false,
+        },
+        peer: address.peer,
+        secret: secret.with(certificates),
+        position: at,
+        domain: call.domain,
+        bypass: call.bypass,
+        refused: refused.map(str::to_owned),
+        streams: STREAMS,
+    };
+    if call.bypass {
+        // The server needs not wait.
+        say("continue")?;
+    }
+    let sent = donate(&options, run)?;
+    if !call.bypass {
+        let human = refloat_report::human::bytes;
+        run.events.note(format!(
+            "sent: {} of files, of which the joiner had {}; {} over the network",
+            human(sent.bytes),
+            human(sent.same),
+            human(sent.framed)
+        ));
+    }
+    say(&format!("done {gtid}"))?;
+    Ok(())
+}
+
+/// Tells the server.
+fn say(text: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{text}")?;
+    out.flush()
+}
+
+fn size(text: &str) -> anyhow::Result<u64> {
+    parse_bytes(text).map_err(|why| anyhow::anyhow!("in the option files: {why}"))
+}
+
+/// What the server takes for a number of the system's errors.
+fn errno_of(error: &anyhow::Error) -> u8 {
+    const INTERRUPTED: u8 = 4;
+    const IO: u8 = 5;
+    const INVALID: u8 = 22;
+    const BROKEN_PIPE: u8 = 32;
+    let by_system = error.chain().find_map(|cause| {
+        let cause = cause.downcast_ref::<std::io::Error>()?;
+        u8::try_from(cause.raw_os_error()?).ok()
+    });
+    by_system.unwrap_or(match error.downcast_ref::<PhysicalError>() {
+        Some(PhysicalError::Cancelled(_)) => INTERRUPTED,
+        Some(PhysicalError::Transfer { .. }) => BROKEN_PIPE,
+        Some(PhysicalError::Tool { .. } | PhysicalError::Incomplete { .. }) => IO,
+        _ => INVALID,
+    })
+}

@@ -1,0 +1,155 @@
+//! What the server's log, its status and `refloat cluster status` hear of a transfer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use refloat_host::{Copying, plain};
+use refloat_report::human;
+use refloat_run::events::{EventSink, Record};
+use refloat_run::progress::Phase;
+use refloat_run::{Cancel, CancelReason, Event, Owner, Run};
+
+use super::call::{Call, Role};
+
+/// How often it is written down how far a transfer is.
+const BEAT: Duration = Duration::from_secs(1);
+/// How often the log hears of it.
+const TELL: Duration = Duration::from_secs(10);
+/// How often it is looked whether the server is still there.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Writes a line into the server's log, in the form of the servers' own scripts.
+pub fn line(grade: &str, text: &str) {
+    eprintln!("WSREP_SST: [{grade}] {}", plain(text));
+}
+
+/// Writes notes and warnings into the server's log.
+pub struct LogFace;
+
+impl EventSink for LogFace {
+    fn event(&self, record: &Record) {
+        match &record.event {
+            Event::Note { message } => line("INFO", message),
+            Event::Warning { message, .. } => line("WARNING", message),
+            _ => {}
+        }
+    }
+}
+
+/// Cancels a transfer when the server has ended. The pipe to it tells nothing: the programs that a
+/// server starts inherit both of its ends.
+pub fn end_with_the_server(call: &Call, cancel: &Cancel) {
+    let Some(server) = call.parent.or_else(caller) else {
+        return;
+    };
+    let server = Owner {
+        pid: server,
+        pid_start: 0,
+        ..Owner::this()
+    };
+    let cancel = cancel.clone();
+    std::thread::spawn(move || {
+        while !cancel.is_cancelled() {
+            if server.alive() == Some(false) {
+                cancel.cancel(CancelReason::Failed(
+                    "the server that asked for the transfer has ended".to_owned(),
+                ));
+            }
+            std::thread::sleep(LOOK);
+        }
+    });
+}
+
+/// The process that has started this one, or whose shell has.
+fn caller() -> Option<u32> {
+    let of = |pid: u32, name: &str| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let mut lines = status.lines();
+        let line = lines.find_map(|line| line.strip_prefix(name))?;
+        Some(line.trim().to_owned())
+    };
+    let parent = |pid: u32| of(pid, "PPid:")?.parse::<u32>().ok();
+    let direct = parent(std::process::id())?;
+    if of(direct, "Name:")?.ends_with("sh") {
+        parent(direct)
+    } else {
+        Some(direct)
+    }
+}
+
+/// Tells of the progress until it is ended.
+pub struct Beat {
+    over: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Beat {
+    /// Begins.
+    pub fn start(call: &Call, run: &Run) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let (ends, call, run) = (Arc::clone(&over), call.clone(), run.clone());
+        let thread = std::thread::spawn(move || {
+            let (mut told, mut total) = (Instant::now(), None);
+            while !ends.load(Ordering::Relaxed) {
+                let now = run.progress.snapshot();
+                if now.source_total.is_some() {
+                    let copying = Copying {
+                        process: std::process::id(),
+                        role: call.role.name().to_owned(),
+                        step: step(now.phase).to_owned(),
+                        bytes: now.source_done,
+                        total: now.source_total,
+                    };
+                    // A full disk is told of where it hurts.
+                    let _ = std::fs::write(call.datadir.join(Copying::FILE), copying.to_text());
+                    if told.elapsed() >= TELL && now.phase <= Phase::Data {
+                        told = Instant::now();
+                        line("INFO", &so_far(&call, &copying, now.source_rate));
+                    }
+                    if call.progress {
+                        if total != now.source_total {
+                            total = now.source_total;
+                            let _ = super::say(&format!("total {}", total.unwrap_or(0)));
+                        }
+                        let _ = super::say(&format!("complete {}", now.source_done));
+                    }
+                }
+                std::thread::park_timeout(BEAT);
+            }
+            let _ = std::fs::remove_file(call.datadir.join(Copying::FILE));
+        });
+        Self { over, thread }
+    }
+
+    /// Ends it.
+    pub fn end(self) {
+        self.over.store(true, Ordering::Relaxed);
+        self.thread.thread().unpark();
+        let _ = self.thread.join();
+    }
+}
+
+fn step(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Prepare => "applies the redo log",
+        phase if phase > Phase::Data => "ends",
+        _ => "copies",
+    }
+}
+
+fn so_far(call: &Call, copying: &Copying, rate: f64) -> String {
+    let done = match call.role {
+        Role::Joiner => "received",
+        Role::Donor => "read",
+    };
+    let of = copying.total.map_or_else(String::new, |total| {
+        format!(" of about {}", human::bytes(total))
+    });
+    format!(
+        "{done} {}{of}, {}",
+        human::bytes(copying.bytes),
+        human::byte_rate(rate)
+    )
+}

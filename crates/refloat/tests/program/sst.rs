@@ -1,0 +1,421 @@
+//! State transfers of a Galera cluster by the program: nodes that join, and all that goes wrong.
+
+use std::fs::{self, OpenOptions, Permissions};
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use refloat_host::GraState;
+use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, NodeStart, ServerKind};
+use refloat_testkit::disk::SmallDisk;
+use refloat_testkit::servers;
+
+use crate::support::{Run, command, sandbox_in, state_folder};
+
+/// How long anything here may take.
+const LONG: Duration = Duration::from_secs(120);
+/// Enough to be on its way for a while at the lowest rate, in bytes.
+const MANY: u64 = 24 << 20;
+
+const ROWS: &str = "CREATE DATABASE shop; USE shop;
+    CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, text VARCHAR(100)) ENGINE=InnoDB;
+    INSERT INTO t (text) SELECT MD5(seq) FROM seq_1_to_20000;
+    CREATE TABLE random (id INT PRIMARY KEY AUTO_INCREMENT, r VARBINARY(2000)) ENGINE=InnoDB;";
+
+const ACCOUNT: &str = "CREATE USER copies@localhost IDENTIFIED BY 'its-password';
+    GRANT RELOAD, PROCESS, LOCK TABLES, BINLOG MONITOR ON *.* TO copies@localhost";
+
+/// A cluster whose nodes can copy by the program.
+struct Place {
+    cluster: EphemeralCluster,
+    state: tempfile::TempDir,
+}
+
+impl Place {
+    /// Its first copies are made by rsync, which is the fastest for empty nodes.
+    fn new(kind: ServerKind) -> Self {
+        let state = state_folder();
+        // The first node serves although the two others are gone.
+        let options = GaleraOptions::new(kind, 3)
+            .provider_option("gcache.size", "8M")
+            .node_provider_option(1, "pc.weight", "4");
+        let sandbox = sandbox_in(state.path());
+        let cluster = sandbox.start_cluster_ephemeral(&options);
+        let place = Self {
+            cluster: cluster.expect("a cluster starts"),
+            state,
+        };
+        servers::client(place.node(0), &[], ROWS.as_bytes()).unwrap();
+        if kind == ServerKind::MariaDb1011 {
+            // Later servers make an account of their own.
+            servers::client(place.node(0), &[], ACCOUNT.as_bytes()).unwrap();
+            let auth = "wsrep_sst_auth = 'copies:its-password'";
+            for node in place.cluster.nodes() {
+                node.query(&format!("SET GLOBAL {auth}")).unwrap();
+            }
+            place.configure(&[0, 1, 2], &format!("[mysqld]\n{auth}"));
+        }
+        place.install();
+        place
+    }
+
+    fn node(&self, at: usize) -> &GaleraNode {
+        &self.cluster.nodes()[at]
+    }
+
+    /// The program lies where the servers' account can run it.
+    fn install(&self) {
+        let program = self.state.path().join("refloat");
+        fs::copy(env!("CARGO_BIN_EXE_refloat"), &program).unwrap();
+        let folder = self.node(0).programs();
+        let mut install = Command::new(&program);
+        install.env_clear().env("PATH", "/usr/bin:/bin");
+        install
+            .args(["cluster", "install-sst", "--dir"])
+            .arg(folder);
+        let closed = Permissions::from_mode(0o700);
+        fs::set_permissions(&program, closed).unwrap();
+        Run::of(&mut install).says("by some accounts only").exits(3);
+        fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+        let run = Run::of(&mut install).exits(0);
+        assert!(
+            run.stdout.contains("wsrep_sst_method = refloat"),
+            "{}",
+            run.stdout
+        );
+        Run::of(&mut install).exits(0);
+    }
+
+    /// Adds lines to the option files of these nodes.
+    fn configure(&self, nodes: &[usize], lines: &str) {
+        for at in nodes {
+            let file = OpenOptions::new()
+                .append(true)
+                .open(self.node(*at).config());
+            writeln!(file.unwrap(), "\n{lines}").unwrap();
+        }
+    }
+
+    /// Starts a node that asks another one for a copy by the program.
+    fn begin(&self, at: usize, donor: usize) -> Logs<'_> {
+        let logs = Logs::new(self, at, donor);
+        let mut start = NodeStart::join()
+            .argument("wsrep_sst_method", "refloat")
+            .argument("wsrep_sst_donor", self.node(donor).name());
+        // As the servers' systemd units do. The sandbox does so after a crash.
+        if let Some(state) = self.node(at).state().filter(GraState::is_known) {
+            let position = format!("{}:{}", state.uuid, state.seqno.unwrap());
+            start = start.argument("wsrep_start_position", position);
+        }
+        self.node(at).begin(&start).expect("its process starts");
+        logs
+    }
+
+    /// Starts a node, which joins.
+    fn joins(&self, at: usize, donor: usize) -> Logs<'_> {
+        let logs = self.begin(at, donor);
+        if let Err(error) = self.node(at).wait_ready(LONG) {
+            panic!("{error}\n{}", logs.donor());
+        }
+        let rows = |at: usize| {
+            let sql = "SELECT COUNT(*), BIT_XOR(CRC32(text)) FROM shop.t";
+            self.node(at).query(sql).unwrap_or_default()
+        };
+        wait("the same rows", || {
+            rows(at) == rows(0) && !rows(0).is_empty()
+        });
+        logs
+    }
+
+    /// Writes until nodes that are away cannot come by IST.
+    fn write_much(&self) {
+        // Larger write-sets would not go through the ring buffer.
+        let one = "INSERT INTO shop.random (r) SELECT RANDOM_BYTES(1000) FROM shop.seq_1_to_2000;";
+        servers::client(self.node(0), &[], one.repeat(12).as_bytes()).unwrap();
+    }
+
+    /// Waits until a copy into a node is on its way.
+    fn copies(&self, at: usize) {
+        wait("a copy on its way", || {
+            let text = fs::read_to_string(self.node(at).datadir().join(".refloat-sst"));
+            let text = text.unwrap_or_default();
+            let bytes = text.lines().find_map(|line| line.strip_prefix("bytes "));
+            bytes.is_some_and(|bytes| (2 << 20..MANY).contains(&bytes.parse().unwrap()))
+        });
+    }
+
+    /// What refloat has left in a data directory.
+    fn left(&self, at: usize) -> Vec<PathBuf> {
+        let listing = fs::read_dir(self.node(at).datadir()).unwrap();
+        let names = listing.map(|entry| entry.unwrap().path());
+        let is_ours = |path: &PathBuf| {
+            let name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
+            name.starts_with(".refloat-")
+        };
+        names.filter(is_ours).collect()
+    }
+}
+
+/// What both ends have logged since the start of a transfer.
+struct Logs<'p> {
+    nodes: [&'p GaleraNode; 2],
+    begins: [usize; 2],
+}
+
+impl<'p> Logs<'p> {
+    fn new(place: &'p Place, joiner: usize, donor: usize) -> Self {
+        let nodes = [place.node(joiner), place.node(donor)];
+        let begins = nodes.map(|node| log(node).len());
+        Self { nodes, begins }
+    }
+
+    fn joiner(&self) -> String {
+        log(self.nodes[0]).split_off(self.begins[0])
+    }
+
+    fn donor(&self) -> String {
+        log(self.nodes[1]).split_off(self.begins[1])
+    }
+
+    /// Both ends fail and say why, and nothing of the joiner is left running.
+    #[track_caller]
+    fn fail(&self, at_joiner: &str, at_donor: &str) {
+        let joiner = self.nodes[0];
+        wait("its end", || {
+            joiner.pid().unwrap().is_none() && joiner.helpers().is_empty()
+        });
+        let found = self.joiner();
+        assert!(
+            found.contains(at_joiner),
+            "not {at_joiner:?} at the joiner: {found}"
+        );
+        wait("the donor's words", || self.donor().contains(at_donor));
+    }
+}
+
+fn log(node: &GaleraNode) -> String {
+    fs::read_to_string(node.error_log()).unwrap_or_default()
+}
+
+#[track_caller]
+fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < LONG, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn clear(folder: &Path) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            fs::remove_dir_all(path).unwrap();
+        } else {
+            fs::remove_file(path).unwrap();
+        }
+    }
+}
+
+/// A node joins empty, by write-sets, with old data that are known, and with others.
+fn joins(place: &Place) {
+    let node = place.node(2);
+    node.stop().unwrap();
+    clear(&node.datadir());
+    let logs = place.joins(2, 1);
+    assert!(
+        logs.joiner().contains("Proceeding with SST"),
+        "{}",
+        logs.joiner()
+    );
+    // The donor's command line is in its log.
+    let said = logs.donor();
+    assert!(
+        said.contains("/refloat/1'") && !said.contains("refloat:"),
+        "{said}"
+    );
+    assert!(!said.contains("its-password"), "{said}");
+    assert_eq!(place.left(2), Vec::<PathBuf>::new());
+    assert_eq!(place.left(1), Vec::<PathBuf>::new());
+
+    node.stop().unwrap();
+    place
+        .node(0)
+        .query("INSERT INTO shop.t (text) VALUES ('new')")
+        .unwrap();
+    let logs = place.joins(2, 1);
+    assert!(
+        logs.joiner().contains("no copy is needed"),
+        "{}",
+        logs.joiner()
+    );
+
+    node.stop().unwrap();
+    place.write_much();
+    let logs = place.joins(2, 1);
+    let sent = logs.donor();
+    let sent = sent
+        .lines()
+        .find(|line| line.contains("of which the joiner had"));
+    let had = |line: &str| {
+        line.split("the joiner had ")
+            .nth(1)?
+            .split(' ')
+            .next()?
+            .parse()
+            .ok()
+    };
+    let had: f64 = sent
+        .and_then(had)
+        .unwrap_or_else(|| panic!("{}", logs.joiner()));
+    assert!(had > 5.0, "{sent:?}");
+    assert_eq!(place.left(2), Vec::<PathBuf>::new());
+
+    // Nobody knows whether the cluster holds these.
+    node.stop().unwrap();
+    fs::remove_file(node.grastate()).unwrap();
+    let logs = place.joins(2, 1);
+    assert!(
+        logs.joiner().contains("the old data may hold"),
+        "{}",
+        logs.joiner()
+    );
+    let kept = place.left(2);
+    assert!(
+        kept.len() == 1 && kept[0].join("ibdata1").exists(),
+        "{kept:?}"
+    );
+    fs::remove_dir_all(&kept[0]).unwrap();
+}
+
+// Hazard of clusters: a full copy in which the donor dies, the joiner dies, connections are lost or
+// the disk is full: both ends say why, the old data stay, and the next start joins
+#[test]
+fn nodes_join_by_the_program_whatever_goes_wrong() {
+    let place = Place::new(ServerKind::MariaDb1011);
+    joins(&place);
+    place.configure(&[0, 1, 2], "[sst]\nrlimit=8M");
+    let node = place.node(2);
+
+    node.stop().unwrap();
+    place.write_much();
+    let old = fs::metadata(node.datadir().join("ibdata1"))
+        .unwrap()
+        .modified()
+        .unwrap();
+    let logs = place.begin(2, 1);
+    place.copies(2);
+    place.node(1).kill().unwrap();
+    // It may be the tool that notices first.
+    logs.fail("the other end has failed", "WSREP_SST: [ERROR]");
+    let now = fs::metadata(node.datadir().join("ibdata1"))
+        .unwrap()
+        .modified()
+        .unwrap();
+    assert_eq!(old, now);
+    place.node(1).start().unwrap();
+
+    let logs = place.begin(2, 1);
+    place.copies(2);
+    node.kill().unwrap();
+    logs.fail(
+        "has ended",
+        "the server that asked for the transfer has ended",
+    );
+    wait("the donor in step", || {
+        let state = place
+            .node(1)
+            .query("SHOW STATUS LIKE 'wsrep_local_state_comment'");
+        state.is_ok_and(|state| state.contains("Synced"))
+    });
+
+    place.begin(2, 1);
+    place.copies(2);
+    let mut status = command(place.state.path());
+    status.args(["cluster", "status", "--sample", "0.1", "--cluster"]);
+    let shown = Run::of(status.arg(place.cluster.toml())).exits(0).stdout;
+    assert!(shown.contains("receives a copy ("), "{shown}");
+    let address = node.sst_address();
+    let port = address.rsplit(':').next().unwrap();
+    let cut = Command::new("ss")
+        .args(["-K", "dport", &format!("= :{port}")])
+        .output()
+        .unwrap();
+    let cut = String::from_utf8_lossy(&cut.stdout).lines().count();
+    assert!(cut > 1, "no connection was cut");
+    node.wait_ready(LONG).unwrap();
+
+    node.stop().unwrap();
+    place.configure(&[0, 1, 2], "[sst]\nrlimit=1G");
+    let disk = SmallDisk::mount_over(&node.datadir(), 20).unwrap();
+    let logs = place.begin(2, 1);
+    logs.fail("No space left on device", "No space left on device");
+    drop(disk);
+    place.joins(2, 1);
+}
+
+#[test]
+fn nodes_of_a_later_server_join_by_the_program() {
+    let place = Place::new(ServerKind::MariaDb118);
+    joins(&place);
+    only_certificates_of_the_cluster_will_do(&place);
+}
+
+/// Nodes prove themselves by certificates; one of another authority gets nothing.
+fn only_certificates_of_the_cluster_will_do(place: &Place) {
+    let folder = place.state.path();
+    for authority in ["ours", "theirs"] {
+        certificates(&folder.join(authority));
+    }
+    let lines = |authority: &str| {
+        let at = |name: &str| folder.join(authority).join(name).display().to_string();
+        format!(
+            "[sst]\nssl-ca={}\nssl-cert={}\nssl-key={}",
+            at("ca.pem"),
+            at("node.pem"),
+            at("node-key.pem")
+        )
+    };
+    place.configure(&[0, 1, 2], &lines("ours"));
+    let node = place.node(2);
+    node.stop().unwrap();
+    let logs = place.joins(2, 1);
+    let said = logs.joiner();
+    assert!(said.contains("with a certificate of the cluster"), "{said}");
+
+    node.stop().unwrap();
+    place.configure(&[2], &lines("theirs"));
+    place.begin(2, 1).fail(
+        "certificate",
+        "certificate of the other end is not accepted",
+    );
+}
+
+/// Creates an authority and a certificate of it.
+fn certificates(folder: &Path) {
+    fs::create_dir(folder).unwrap();
+    for arguments in [
+        "req -x509 -newkey rsa:2048 -nodes -days 10 -subj /CN=A -keyout ca-key.pem -out ca.pem",
+        "req -newkey rsa:2048 -nodes -subj /CN=node -keyout node-key.pem -out request.pem",
+        "x509 -req -in request.pem -CA ca.pem -CAkey ca-key.pem -set_serial 2 -days 10 -out node.pem",
+    ] {
+        let mut openssl = Command::new("openssl");
+        let output = openssl
+            .args(arguments.split(' '))
+            .current_dir(folder)
+            .output();
+        assert!(
+            output.expect("openssl is needed").status.success(),
+            "{arguments}"
+        );
+    }
+    // The servers run as another user.
+    let key = folder.join("node-key.pem");
+    fs::set_permissions(key, Permissions::from_mode(0o644)).unwrap();
+}

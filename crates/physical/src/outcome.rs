@@ -1,5 +1,6 @@
 //! What a backup, a restore and a check of a backup have done.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use refloat_repository::Manifest;
@@ -80,8 +81,10 @@ pub struct RestoreOutcome {
 pub struct VerifyOutcome {
     /// The repository.
     pub repository: String,
-    /// Labels of the backups that were read.
+    /// Labels of the backups that were read, and are whole.
     pub labels: Vec<String>,
+    /// Labels of those that are not, and what is wrong with each.
+    pub damaged: BTreeMap<String, String>,
     /// Bytes of their files.
     pub bytes: u64,
     /// Wall time.

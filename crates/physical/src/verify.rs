@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use refloat_repository::{FileEntry, Manifest, Repository, Sink, fetch};
+use refloat_repository::{FileEntry, Manifest, Repository, RepositoryError, Sink, fetch};
 use refloat_run::Run;
 use refloat_run::progress::Phase;
 
@@ -22,10 +22,11 @@ impl Sink for Counter {
     }
 }
 
-/// Reads these backups. A block that several of them have is read once.
+/// Reads these backups. A block that several of them have is read once. Damage to one of them keeps
+/// no other from being read: the outcome names all that are damaged.
 ///
 /// # Errors
-/// The first block that is missing or damaged, with the file that it is of.
+/// It was cancelled.
 pub fn verify(
     repository: &Repository,
     backups: &[Manifest],
@@ -41,36 +42,64 @@ pub fn verify(
     let total: u64 = backups.iter().map(|backup| backup.bytes).sum();
     let passed = Arc::new(AtomicU64::new(0));
     run.progress.set_source(Some(total), Arc::clone(&passed));
-    let mut seen: BTreeSet<(String, u64)> = BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for backup in backups {
-        let mut files = repository.files(backup)?;
-        let mut skipped = 0;
-        for file in &mut files {
-            let covered: u64 = file
-                .extents
-                .iter()
-                .map(|extent| u64::from(extent.length))
-                .sum();
-            skipped += file.size - covered;
-            file.extents.retain(|extent| {
-                let pack = &backup.packs[extent.pack as usize].id;
-                let is_new = seen.insert((pack.clone(), extent.at));
-                if !is_new {
-                    skipped += u64::from(extent.length);
-                }
-                is_new
-            });
+        // What a damaged backup has in common with others is read again with each of them.
+        let before = seen.clone();
+        match read(repository, backup, &mut seen, (threads, &passed), run) {
+            Ok(()) => {
+                outcome.labels.push(backup.label.clone());
+                outcome.bytes += backup.bytes;
+                run.events
+                    .note(format!("backup {} can be read", backup.label));
+            }
+            Err(RepositoryError::Cancelled(reason)) => {
+                return Err(PhysicalError::Cancelled(reason));
+            }
+            Err(error) => {
+                seen = before;
+                let reason = refloat_host::chain(&error);
+                run.events
+                    .warn(format!("backup {} cannot be read: {reason}", backup.label));
+                outcome.damaged.insert(backup.label.clone(), reason);
+            }
         }
-        let wanted: Vec<&FileEntry> = files.iter().collect();
-        let counter = Counter(Arc::clone(&passed));
-        fetch(repository, backup, &wanted, threads, &counter, &run.cancel)?;
-        passed.fetch_add(skipped, Ordering::Relaxed);
-        outcome.labels.push(backup.label.clone());
-        outcome.bytes += backup.bytes;
-        run.events
-            .note(format!("backup {} can be read", backup.label));
     }
     run.progress.set_phase(Phase::Done);
     outcome.seconds = begun.elapsed().as_secs_f64();
     Ok(outcome)
+}
+
+/// Reads the blocks of a backup that are not among the `seen` ones, which are packs and bytes in
+/// them.
+fn read(
+    repository: &Repository,
+    backup: &Manifest,
+    seen: &mut BTreeSet<(String, u64)>,
+    (threads, passed): (usize, &Arc<AtomicU64>),
+    run: &Run,
+) -> Result<(), RepositoryError> {
+    let mut files = repository.files(backup)?;
+    let mut skipped = 0;
+    for file in &mut files {
+        let covered: u64 = file
+            .extents
+            .iter()
+            .map(|extent| u64::from(extent.length))
+            .sum();
+        skipped += file.size - covered;
+        file.extents.retain(|extent| {
+            let pack = &backup.packs[extent.pack as usize].id;
+            let is_new = seen.insert((pack.clone(), extent.at));
+            if !is_new {
+                skipped += u64::from(extent.length);
+            }
+            is_new
+        });
+    }
+    let wanted: Vec<&FileEntry> = files.iter().collect();
+    let counter = Counter(Arc::clone(passed));
+    fetch(repository, backup, &wanted, threads, &counter, &run.cancel)?;
+    passed.fetch_add(skipped, Ordering::Relaxed);
+    Ok(())
 }

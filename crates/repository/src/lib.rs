@@ -34,7 +34,7 @@ pub use fetch::{Sink, fetch};
 pub use folder::FolderWriter;
 pub use manifest::{Extent, FileEntry, Manifest, PackInfo};
 pub use mounted::mount;
-pub use repository::Repository;
+pub use repository::{Damaged, Repository};
 pub use seal::Key;
 pub use sweep::sweep;
 pub use writer::{BackupWriter, FileId, Totals};

@@ -38,6 +38,9 @@ struct Format {
     format: u32,
 }
 
+/// Labels of backups whose manifest cannot be read, and what is wrong with each.
+pub type Damaged = Vec<(String, RepositoryError)>;
+
 /// Backups on a storage.
 #[derive(Clone)]
 pub struct Repository {
@@ -160,13 +163,31 @@ impl Repository {
     /// # Errors
     /// The storage fails, or a manifest is damaged.
     pub fn backups(&self) -> Result<Vec<Manifest>, RepositoryError> {
-        let labels = self.labels()?;
-        let mut all: Vec<Manifest> = labels
-            .iter()
-            .map(|label| self.backup(label))
-            .collect::<Result<_, _>>()?;
-        all.sort_by(|a, b| (a.began, &a.label).cmp(&(b.began, &b.label)));
-        Ok(all)
+        let (all, damaged) = self.backups_and_damaged()?;
+        damaged
+            .into_iter()
+            .next()
+            .map_or(Ok(all), |(_, error)| Err(error))
+    }
+
+    /// All backups that can be read, the oldest first, and the labels of the others with what is
+    /// wrong with each.
+    ///
+    /// # Errors
+    /// The storage fails.
+    pub fn backups_and_damaged(&self) -> Result<(Vec<Manifest>, Damaged), RepositoryError> {
+        let (mut all, mut damaged) = (Vec::new(), Vec::new());
+        for label in self.labels()? {
+            match self.backup(&label) {
+                Ok(manifest) => all.push(manifest),
+                Err(error @ RepositoryError::Damaged { .. }) => damaged.push((label, error)),
+                // It was removed meanwhile.
+                Err(RepositoryError::NoBackup { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        all.sort_by(|a: &Manifest, b| (a.began, &a.label).cmp(&(b.began, &b.label)));
+        Ok((all, damaged))
     }
 
     /// The manifest of one backup.

@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use refloat_physical::PhysicalError;
 use refloat_physical::backup::{backup, plan};
 use refloat_physical::restore::restore;
+use refloat_physical::{PhysicalError, verify};
 use refloat_sandbox::ServerKind;
 use refloat_testkit::servers;
 
@@ -179,8 +179,11 @@ fn a_damaged_repository_is_noticed() {
     let mut place = Place::new(ServerKind::MariaDb1011);
     place.sql(TABLES);
     place.back_up("one").unwrap();
+    let packs = place.repository.storage().list("packs/").unwrap();
+    let pack = packs.into_iter().max_by_key(|pack| pack.size).unwrap();
+    // The second one has nearly all blocks in common with the first one.
+    place.back_up("two").unwrap();
     place.server.stop().unwrap();
-    let pack = place.repository.storage().list("packs/").unwrap().remove(0);
     let path = place.folder.path().join("repository").join(&pack.name);
     let mut bytes = fs::read(&path).unwrap();
     let middle = bytes.len() / 2;
@@ -188,6 +191,10 @@ fn a_damaged_repository_is_noticed() {
     fs::write(&path, bytes).unwrap();
     let error = place.restore(&place.restoring("one")).unwrap_err();
     assert!(error.to_string().contains("is damaged"), "{error}");
+    let backups = place.repository.backups().unwrap();
+    let read = verify(&place.repository, &backups, 2, &place.run("verify")).unwrap();
+    let damaged: Vec<&str> = read.damaged.keys().map(String::as_str).collect();
+    assert_eq!((damaged, read.labels.len()), (vec!["one", "two"], 0));
     place.server.restart().unwrap();
 }
 

@@ -79,7 +79,7 @@ pub struct BackupArgs {
     #[arg(long, short = 't', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512), help_heading = "Speed and safety")]
     pub threads: Option<u16>,
 
-    /// Read at most this much per second, such as 50M; at least 8M
+    /// Read at most this much per second, such as 50M; at least 8M for MariaDB
     ///
     /// The rate is given up while the redo log would otherwise be overwritten before it is copied,
     /// and at the end, when definitions and commits wait for the backup.

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use clap::{Args, Subcommand};
 use refloat_physical::{VerifyOutcome, verify};
 use refloat_report::{human, summary};
-use refloat_repository::{Manifest, Repository, sweep};
+use refloat_repository::{Manifest, Repository, RepositoryError, sweep};
 
 use crate::commands::backup::threads;
 use crate::commands::load::OutputArgs;
@@ -42,6 +42,7 @@ enum BackupsCommand {
     List(ListArgs),
     Show(ShowArgs),
     Verify(VerifyArgs),
+    Remove(RemoveArgs),
     Prune(PruneArgs),
 }
 
@@ -116,6 +117,24 @@ pub struct VerifyArgs {
     output: OutputArgs,
 }
 
+/// Remove certain backups, whole or damaged
+///
+/// The others stay whole. The space of blocks that no backup needs any more is freed by the next
+/// `prune`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+EXAMPLES:
+  One that cannot be read any more:
+      refloat backups remove db1-20261128T020000Z --repo /backup/repo")]
+pub struct RemoveArgs {
+    /// Labels of the backups
+    #[arg(value_name = "LABEL", required = true)]
+    labels: Vec<String>,
+
+    #[command(flatten)]
+    repo: RepoArgs,
+}
+
 /// Remove old backups, and blocks that no backup needs
 ///
 /// A backup stays if it is among the newest --keep of its server and kind, or younger than
@@ -152,6 +171,7 @@ pub fn run(args: &BackupsArgs, context: &Context) -> anyhow::Result<Exit> {
         BackupsCommand::List(args) => list(args, context),
         BackupsCommand::Show(args) => show(args, context),
         BackupsCommand::Verify(args) => check(args, context),
+        BackupsCommand::Remove(args) => remove(args, context),
         BackupsCommand::Prune(args) => prune(args, context),
     }
 }
@@ -172,17 +192,21 @@ fn init(args: &InitArgs, context: &Context) -> anyhow::Result<Exit> {
 }
 
 fn list(args: &ListArgs, context: &Context) -> anyhow::Result<Exit> {
-    let backups = args.repo.open(context)?.backups()?;
+    let (backups, damaged) = args.repo.open(context)?.backups_and_damaged()?;
     if args.json {
-        let all: Vec<serde_json::Value> = backups.iter().map(to_json).collect();
+        let mut all: Vec<serde_json::Value> = backups.iter().map(to_json).collect();
+        all.extend(damaged.iter().map(
+            |(label, error)| serde_json::json!({"label": label, "damaged": error.to_string()}),
+        ));
         serde_json::to_writer_pretty(std::io::stdout(), &all)?;
         writeln!(std::io::stdout())?;
-    } else if backups.is_empty() {
+    } else if backups.is_empty() && damaged.is_empty() {
         writeln!(std::io::stdout(), "no backups")?;
     } else {
         write!(std::io::stdout(), "{}", summary::backup_list(&backups))?;
     }
-    Ok(Exit::Done)
+    let labels: Vec<&str> = damaged.iter().map(|(label, _)| label.as_str()).collect();
+    unreadable(&labels).map_or(Ok(Exit::Done), Err)
 }
 
 fn show(args: &ShowArgs, context: &Context) -> anyhow::Result<Exit> {
@@ -213,17 +237,17 @@ fn to_json(manifest: &Manifest) -> serde_json::Value {
 
 fn check(args: &VerifyArgs, context: &Context) -> anyhow::Result<Exit> {
     let repository = args.repo.open(context)?;
-    let backups = if args.labels.is_empty() {
-        repository.backups()?
+    let (backups, unread) = if args.labels.is_empty() {
+        repository.backups_and_damaged()?
     } else {
         let found: Result<Vec<_>, _> = args
             .labels
             .iter()
             .map(|label| repository.find(label, None))
             .collect();
-        found?
+        (found?, Vec::new())
     };
-    if backups.is_empty() {
+    if backups.is_empty() && unread.is_empty() {
         return Err(ProgramError::new(
             Exit::Failed,
             format!("{}: holds no backups", repository.storage().url()),
@@ -232,7 +256,15 @@ fn check(args: &VerifyArgs, context: &Context) -> anyhow::Result<Exit> {
     }
     let (watch, run) = Watch::begin("backups verify", args.output.show(), context)?;
     let (outcome, error) = match verify(&repository, &backups, threads(args.threads), &run) {
-        Ok(outcome) => (outcome, None),
+        Ok(mut outcome) => {
+            let unread = unread.iter();
+            outcome
+                .damaged
+                .extend(unread.map(|(label, error)| (label.clone(), error.to_string())));
+            let labels: Vec<&str> = outcome.damaged.keys().map(String::as_str).collect();
+            let error = unreadable(&labels);
+            (outcome, error)
+        }
         Err(error) => (VerifyOutcome::default(), Some(anyhow::Error::new(error))),
     };
     conclude(
@@ -241,6 +273,39 @@ fn check(args: &VerifyArgs, context: &Context) -> anyhow::Result<Exit> {
         (&args.output, context),
         summary::verified,
     )
+}
+
+/// The error for backups that cannot be read. `None`: there are none.
+fn unreadable(labels: &[&str]) -> Option<anyhow::Error> {
+    (!labels.is_empty()).then(|| {
+        ProgramError::new(
+            Exit::ProofFailed,
+            format!(
+                "{} cannot be read: {}",
+                human::counted(labels.len() as u64, "backup"),
+                labels.join(", ")
+            ),
+        )
+        .hint("Remove what is damaged (`refloat backups remove`), then make a new backup: before, it would share blocks with it.")
+        .into()
+    })
+}
+
+fn remove(args: &RemoveArgs, context: &Context) -> anyhow::Result<Exit> {
+    let repository = args.repo.open(context)?;
+    let there = repository.labels()?;
+    if let Some(label) = args.labels.iter().find(|label| !there.contains(label)) {
+        return Err(RepositoryError::NoBackup {
+            url: repository.storage().url().to_owned(),
+            label: label.clone(),
+        }
+        .into());
+    }
+    for label in &args.labels {
+        repository.forget(label)?;
+        writeln!(std::io::stdout(), "removed {label}")?;
+    }
+    Ok(Exit::Done)
 }
 
 fn prune(args: &PruneArgs, context: &Context) -> anyhow::Result<Exit> {

@@ -32,6 +32,7 @@ pub const COMMANDS: &[&[&str]] = &[
     &["backups", "show"],
     &["backups", "verify"],
     &["backups", "prune"],
+    &["backups", "remove"],
     &["settings"],
     &["settings", "list"],
     &["settings", "show"],

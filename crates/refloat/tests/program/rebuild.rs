@@ -95,6 +95,21 @@ fn a_server_is_backed_up_restored_and_rebuilt() {
     same(&other);
 
     with(&["backups", "prune", "--keep", "1"]).exits(0);
+    // What cannot be read hides nothing else, and can be removed.
+    fs::write(state.path().join("repo/backups/cut.json"), "{").unwrap();
+    let cannot = "1 backup cannot be read: cut";
+    let listed = with(&["backups", "list"]).says(cannot).exits(4).stdout;
+    assert!(listed.contains("one "), "{listed}");
+    let read = with(&["backups", "verify"]).says(cannot).exits(4).stdout;
+    assert!(read.contains("1 backup can be read"), "{read}");
+    with(&["backups", "prune", "--keep", "1"])
+        .says("cut")
+        .exits(4);
+    with(&["backups", "remove", "none"])
+        .says("has no backup")
+        .exits(1);
+    with(&["backups", "remove", "cut"]).exits(0);
+    with(&["backups", "list"]).exits(0);
     fs::remove_file(&key).unwrap();
     with(&["backups", "list"]).says("cannot read").exits(1);
 }

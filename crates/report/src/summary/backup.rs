@@ -274,10 +274,17 @@ pub fn rebuild_plan(plan: &RebuildPlan) -> String {
 pub fn verified(outcome: &VerifyOutcome) -> String {
     let mut page = Page::default();
     page.heading(&format!(
-        "{}: {} can be read, every block as it was written",
+        "{}: {} can be read, every block as it was written{}",
         outcome.repository,
-        human::counted(outcome.labels.len() as u64, "backup")
+        human::counted(outcome.labels.len() as u64, "backup"),
+        match outcome.damaged.len() {
+            0 => String::new(),
+            count => format!("; {count} cannot"),
+        }
     ));
+    for (label, reason) in &outcome.damaged {
+        page.line("damaged", &format!("{label}: {reason}"));
+    }
     time(&mut page, outcome.bytes, outcome.seconds);
     page.text
 }

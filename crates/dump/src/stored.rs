@@ -92,7 +92,7 @@ impl Stored {
         events: &Events,
     ) -> Result<Self, DumpError> {
         let identity = control.identity();
-        let usual = || usual_label(&identity.hostname);
+        let usual = || usual_label(&identity.hostname, identity.port);
         let label = into.label.clone().unwrap_or_else(usual);
         if label == LATEST {
             return Err(DumpError::refused(
@@ -107,6 +107,9 @@ impl Stored {
             Vec::new()
         });
         let writer = BackupWriter::begin(&into.repository, &label, &parents, into.threads)?;
+        for one in writer.unshared() {
+            events.warn(format!("no blocks are shared with {one}"));
+        }
         Ok(Self {
             writer: Arc::new(FolderWriter::new(writer)),
             name: name_of(&into.repository, &label),
@@ -143,7 +146,8 @@ impl Stored {
             .and_then(serde_json::from_value)
             .expect("it is JSON");
         // The folder is sealed: nobody else has the writer.
-        let writer = Arc::into_inner(self.writer).ok_or_else(DumpError::defect)?;
+        let mut writer = Arc::into_inner(self.writer).ok_or_else(DumpError::defect)?;
+        writer.wait()?;
         let known = writer.totals().known;
         let backup = writer.finish(about)?;
         Ok(StoredDump {

@@ -139,7 +139,7 @@ fn look(
     let label = options
         .label
         .clone()
-        .unwrap_or_else(|| usual_label(&donor.server.facts.hostname));
+        .unwrap_or_else(|| usual_label(&donor.server.facts.hostname, donor.server.facts.port));
     if label == LATEST {
         against.push(
             Refusal::new(format!("{LATEST} names the newest backup, whichever it is"))
@@ -233,13 +233,20 @@ impl Ready {
         run: &Run,
         outcome: &mut BackupOutcome,
     ) -> Result<Manifest, PhysicalError> {
-        let writer = BackupWriter::begin(repository, &self.label, &self.parents, options.threads)?;
+        let mut writer =
+            BackupWriter::begin(repository, &self.label, &self.parents, options.threads)?;
+        for one in writer.unshared() {
+            run.events.warn(format!("no blocks are shared with {one}"));
+        }
         let mut blocked = Duration::ZERO;
         let copied = self.donor.copy(&writer, run, &mut blocked);
         outcome.blocked_seconds = blocked.as_secs_f64();
         let totals = writer.totals();
         (outcome.bytes, outcome.known, outcome.added) = (totals.bytes, totals.known, totals.added);
         let copied = copied?;
+        writer.wait()?;
+        let totals = writer.totals();
+        (outcome.bytes, outcome.known, outcome.added) = (totals.bytes, totals.known, totals.added);
         let about = copied.about.into_map();
         let about = about.map_err(|source| PhysicalError::Info {
             label: self.label,

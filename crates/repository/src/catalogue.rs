@@ -68,8 +68,12 @@ impl Repository {
     }
 }
 
-/// The label of a backup that is begun now, where none was chosen: `db1-20261128T073000Z`.
-pub fn usual_label(hostname: &str) -> String {
+/// The port of servers that are the only ones on their machine.
+const PORT: u16 = 3306;
+
+/// The label of a backup that is begun now, where none was chosen: `db1-20261128T073000Z`, or
+/// `db1-3307-20261128T073000Z` of a server at another port than the usual one.
+pub fn usual_label(hostname: &str, port: u16) -> String {
     let seconds = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |since| since.as_secs());
@@ -83,5 +87,10 @@ pub fn usual_label(hostname: &str) -> String {
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
         .collect();
-    format!("{}-{time}", if host.is_empty() { "server" } else { &host })
+    let host = if host.is_empty() { "server" } else { &host };
+    if port == PORT {
+        format!("{host}-{time}")
+    } else {
+        format!("{host}-{port}-{time}")
+    }
 }

@@ -1,7 +1,7 @@
 //! Errors of a repository.
 
 use refloat_run::CancelReason;
-use refloat_store::storage::StorageError;
+use refloat_store::storage::{StorageError, StorageErrorKind};
 
 /// Why a repository cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -102,6 +102,16 @@ pub enum RepositoryError {
         /// The object.
         pack: String,
     },
+    /// The manifest of a backup that is not whole could not be removed again.
+    #[error("backup {label} is not whole ({why}), and could not be removed")]
+    LeftBehind {
+        /// Its label.
+        label: String,
+        /// What is wrong with it.
+        why: String,
+        /// Why it is still there.
+        source: Box<RepositoryError>,
+    },
     /// Compressing failed.
     #[error("compressing a block failed: {0}")]
     Compress(#[source] std::io::Error),
@@ -120,6 +130,15 @@ pub enum RepositoryError {
 }
 
 impl RepositoryError {
+    /// Whether something is damaged or gone that was written once.
+    pub(crate) fn is_loss(&self) -> bool {
+        match self {
+            Self::Damaged { .. } => true,
+            Self::Storage(error) => error.kind() == StorageErrorKind::NotFound,
+            _ => false,
+        }
+    }
+
     /// Packs it into an error of `Read` or `Write`.
     pub(crate) fn into_io(self) -> std::io::Error {
         match self {

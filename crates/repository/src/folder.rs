@@ -24,6 +24,19 @@ impl FolderWriter {
         }
     }
 
+    /// Parents that share nothing because they cannot be read, and why.
+    pub fn unshared(&self) -> &[String] {
+        self.writer.unshared()
+    }
+
+    /// Waits until all blocks are written. The totals are final then.
+    ///
+    /// # Errors
+    /// One of them could not be written.
+    pub fn wait(&mut self) -> Result<(), RepositoryError> {
+        self.writer.wait()
+    }
+
     /// What was done so far.
     pub fn totals(&self) -> Totals {
         self.writer.totals()

@@ -140,7 +140,8 @@ impl Manifest {
         if let Some(pack) = self.packs.iter().find(|pack| !is_id(&pack.id)) {
             return Err(format!("{:?} is the id of no pack", pack.id));
         }
-        if self.list_bytes > self.list.len() as u64 * BLOCK as u64 {
+        let covered: u64 = self.list.iter().map(|part| u64::from(part.length)).sum();
+        if self.list_bytes != covered {
             return Err("its list of files has too few blocks".to_owned());
         }
         Ok(())

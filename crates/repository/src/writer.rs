@@ -91,6 +91,7 @@ pub struct BackupWriter {
     threads: Vec<JoinHandle<()>>,
     label: String,
     began: u64,
+    unshared: Vec<String>,
 }
 
 impl BackupWriter {
@@ -117,10 +118,23 @@ impl BackupWriter {
         let known = Known::default();
         let mut state = State::default();
         let doomed = doomed(repository.storage())?;
+        let there = sizes(repository)?;
+        let mut unshared = Vec::new();
         for parent in parents {
-            let mut files = repository.files(parent)?;
+            // What cannot be read has nothing to share, and keeps no new backup from being made.
+            let mut files = match repository.files(parent) {
+                Ok(files) => files,
+                Err(error) if error.is_loss() => {
+                    unshared.push(format!("{}: {error}", parent.label));
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             for file in &mut files {
-                let stays = |pack: &PackInfo| !doomed.contains(&name_of(&pack.id));
+                let stays = |pack: &PackInfo| {
+                    let name = name_of(&pack.id);
+                    !doomed.contains(&name) && there.get(&name) == Some(&pack.size)
+                };
                 file.extents
                     .retain(|extent| parent.packs.get(extent.pack as usize).is_some_and(stays));
             }
@@ -160,7 +174,21 @@ impl BackupWriter {
             threads,
             label: label.to_owned(),
             began: now(),
+            unshared,
         })
+    }
+
+    /// Parents that share nothing because they cannot be read, and why.
+    pub fn unshared(&self) -> &[String] {
+        &self.unshared
+    }
+
+    /// Waits until all blocks are written. The totals are final then.
+    ///
+    /// # Errors
+    /// One of them could not be written.
+    pub fn wait(&mut self) -> Result<(), RepositoryError> {
+        self.end()
     }
 
     /// Begins a file. It becomes part of the backup only if [`BackupWriter::finish`] names it.
@@ -245,7 +273,7 @@ impl BackupWriter {
             list_bytes: list.len() as u64,
             list: blocks,
         };
-        self.look_for_packs(&manifest)?;
+        self.is_spared(&manifest)?;
         // From here on nothing is taken back: a manifest may be there even if writing it has
         // failed, when the connection was lost at the wrong moment. What nobody needs is swept
         // later.
@@ -260,7 +288,20 @@ impl BackupWriter {
         // A sweep that looked for manifests before this one was there has said first what it
         // removes, and has perhaps removed it already.
         if let Err(error) = self.is_spared(&manifest) {
-            self.shared.repository.forget(&manifest.label)?;
+            // Only what is certain: otherwise the backup is there, and whole as far as is known.
+            if !matches!(
+                error,
+                RepositoryError::Swept { .. } | RepositoryError::Damaged { .. }
+            ) {
+                return Ok(manifest);
+            }
+            if let Err(left) = self.shared.repository.forget(&manifest.label) {
+                return Err(RepositoryError::LeftBehind {
+                    label: manifest.label,
+                    why: error.to_string(),
+                    source: Box::new(left),
+                });
+            }
             self.shared.state().own = own;
             return Err(error);
         }
@@ -333,14 +374,10 @@ impl BackupWriter {
     /// Looks for the packs of the backup: one that it shares may have been removed meanwhile.
     fn look_for_packs(&self, manifest: &Manifest) -> Result<(), RepositoryError> {
         let storage = self.shared.repository.storage();
-        let objects = storage.list(PREFIX)?;
-        let sizes: HashMap<&str, u64> = objects
-            .iter()
-            .map(|object| (object.name.as_str(), object.size))
-            .collect();
+        let sizes = sizes(&self.shared.repository)?;
         for pack in &manifest.packs {
             let name = name_of(&pack.id);
-            let detail = match sizes.get(name.as_str()) {
+            let detail = match sizes.get(&name) {
                 Some(size) if *size == pack.size => continue,
                 Some(size) => format!("it has {size} bytes instead of {}", pack.size),
                 None => "it is gone, although the backup has blocks in it".to_owned(),
@@ -362,6 +399,13 @@ impl Drop for BackupWriter {
             let _ = self.shared.repository.storage().delete(&name_of(&id));
         }
     }
+}
+
+/// The packs that are there, by the names of their objects, with their sizes.
+fn sizes(repository: &Repository) -> Result<HashMap<String, u64>, RepositoryError> {
+    let objects = repository.storage().list(PREFIX)?;
+    let sizes = objects.into_iter().map(|object| (object.name, object.size));
+    Ok(sizes.collect())
 }
 
 fn next(blocks: &Mutex<Receiver<Block>>) -> Option<Block> {

@@ -416,6 +416,31 @@ fn only_what_no_backup_needs_is_swept() {
     assert_eq!(packs(), left);
 }
 
+/// What is lost or damaged has nothing to share, and keeps no new backup from being made.
+#[test]
+fn a_backup_shares_nothing_that_is_gone() {
+    for is_gone in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        let repository = Repository::init(storage(folder.path()), None).unwrap();
+        let files = Files::from([("a".to_owned(), noise(BLOCK, 1))]);
+        let first = back_up(&repository, "first", &[], &files).unwrap();
+        for pack in repository.storage().list("packs/").unwrap() {
+            let path = folder.path().join(&pack.name);
+            if is_gone {
+                std::fs::remove_file(path).unwrap();
+            } else {
+                std::fs::write(path, vec![0; pack.size as usize]).unwrap();
+            }
+        }
+        let parents = std::slice::from_ref(&first);
+        let writer = BackupWriter::begin(&repository, "none", parents, 1).unwrap();
+        assert!(writer.unshared()[0].starts_with("first: "));
+        drop(writer);
+        back_up(&repository, "second", parents, &files).unwrap();
+        assert!(restored(&repository, "second").unwrap() == files);
+    }
+}
+
 /// A sweep, and a backup that shares the blocks of a backup which was just forgotten: whichever
 /// comes second sees the other one.
 #[test]

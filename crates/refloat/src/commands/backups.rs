@@ -19,7 +19,7 @@ use crate::sizes::parse_time;
 use crate::watch::Watch;
 
 /// Packs that are younger may belong to a backup that is being made.
-const UNUSED_FOR: Duration = Duration::from_secs(24 * 3600);
+const UNUSED_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// List, show, check and remove backups: of files, and dumps
 #[derive(Debug, Args)]
@@ -140,7 +140,7 @@ pub struct RemoveArgs {
 /// A backup stays if it is among the newest --keep of its server and kind, or younger than
 /// --keep-for.
 /// Backups share blocks, and every backup is whole, so any of them may go. Blocks that no backup
-/// needs are removed once they are a day old: younger ones may belong to a backup that is being
+/// needs are removed once they are a week old: younger ones may belong to a backup that is being
 /// made.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\

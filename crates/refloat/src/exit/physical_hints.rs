@@ -63,6 +63,9 @@ pub fn of_repository(error: &RepositoryError) -> (Exit, Vec<String>) {
             Exit::Failed,
             "Blocks that were shared were pruned meanwhile. Make the backup again.",
         ),
+        RepositoryError::LeftBehind { .. } => {
+            (Exit::Failed, "Remove it: `refloat backups remove` does.")
+        }
         RepositoryError::Key { .. } => (Exit::Usage, "See --key-file."),
         RepositoryError::AnotherKind { found, .. } => (
             Exit::Refused,

@@ -77,6 +77,15 @@ pub trait Storage: Send + Sync {
     /// [`StorageErrorKind`]; a prefix that nothing begins with is an empty list.
     fn list(&self, prefix: &str) -> Result<Vec<Object>, StorageError>;
 
+    /// Lists all objects, for a place that holds what people put there.
+    ///
+    /// # Errors
+    /// As [`Storage::list`]; [`StorageErrorKind::Name`] names something that lies there and is no
+    /// object, such as a link, because whoever reads the rest would not notice that it is missing.
+    fn list_whole(&self) -> Result<Vec<Object>, StorageError> {
+        self.list("")
+    }
+
     /// Looks at an object. What replaces it has another stamp.
     ///
     /// # Errors

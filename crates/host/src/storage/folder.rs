@@ -65,6 +65,7 @@ impl Storage for SshFolder {
         let listed = self.pool.with(|session| walk(session, &self.root, start));
         let mut objects: Vec<Object> = listed
             .map_err(self.failed(prefix, "listing"))?
+            .files
             .into_iter()
             .filter(|found| found.is_complete && found.name.starts_with(prefix))
             .map(|found| Object {
@@ -74,6 +75,20 @@ impl Storage for SshFolder {
             .collect();
         objects.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(objects)
+    }
+
+    fn list_whole(&self) -> Result<Vec<Object>, StorageError> {
+        let walked = self.pool.with(|session| walk(session, &self.root, ""));
+        let others = walked.map_err(self.failed("", "listing"))?.others;
+        match others.first() {
+            Some(other) => Err(StorageError::new(
+                &self.url,
+                other,
+                "reading a link, or another thing that is no file,",
+                StorageErrorKind::Name,
+            )),
+            None => self.list(""),
+        }
     }
 
     fn stamp(&self, name: &str) -> Result<Stamp, StorageError> {
@@ -124,7 +139,7 @@ impl Storage for SshFolder {
 
     fn sweep(&self) -> Result<u64, StorageError> {
         let walked = self.pool.with(|session| walk(session, &self.root, ""));
-        let mut found = walked.map_err(self.failed("", "listing"))?;
+        let mut found = walked.map_err(self.failed("", "listing"))?.files;
         found.retain(|found| !found.is_complete);
         if found.is_empty() {
             return Ok(0);

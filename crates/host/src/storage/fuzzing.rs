@@ -49,7 +49,7 @@ fn asked<S: Read + Write>(stream: S, what: u8) -> io::Result<()> {
     let mut session = Session::begin(stream)?;
     match what % 4 {
         0 => {
-            for found in walk(&mut session, &root, "")? {
+            for found in walk(&mut session, &root, "")?.files {
                 let (folder, last) = found.name.rsplit_once('/').unwrap_or(("", &found.name));
                 assert!(folder.is_empty() || check_readable("", folder).is_ok());
                 let name = last.strip_prefix(UNFINISHED).unwrap_or(last);

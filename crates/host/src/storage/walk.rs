@@ -24,6 +24,15 @@ pub struct Found {
     pub is_complete: bool,
 }
 
+/// What is below a folder.
+#[derive(Default)]
+pub struct Walked {
+    pub files: Vec<Found>,
+    /// Paths of links, devices and the like, and of entries whose name no storage can have. Hidden
+    /// ones are not among them.
+    pub others: Vec<String>,
+}
+
 /// A folder that is being read.
 struct Asked {
     id: u32,
@@ -39,7 +48,7 @@ pub fn walk<S: Read + Write>(
     session: &mut Session<S>,
     root: &Root,
     start: &str,
-) -> io::Result<Vec<Found>> {
+) -> io::Result<Walked> {
     let walked = all(session, root, start);
     if walked.is_err() {
         // Folders are open that nobody will close.
@@ -48,12 +57,8 @@ pub fn walk<S: Read + Write>(
     walked
 }
 
-fn all<S: Read + Write>(
-    session: &mut Session<S>,
-    root: &Root,
-    start: &str,
-) -> io::Result<Vec<Found>> {
-    let mut found = Vec::new();
+fn all<S: Read + Write>(session: &mut Session<S>, root: &Root, start: &str) -> io::Result<Walked> {
+    let mut found = Walked::default();
     let mut folders = vec![start.to_owned()];
     let mut asked: VecDeque<Asked> = VecDeque::new();
     let mut count = 0;
@@ -101,18 +106,24 @@ fn all<S: Read + Write>(
                 }
                 for (name, attributes) in names {
                     let Some((name, is_complete)) = ours(&folder, &name) else {
+                        if !name.starts_with(b".") {
+                            let name = String::from_utf8_lossy(&name);
+                            found.others.push(format!("{folder}/{name}"));
+                        }
                         continue;
                     };
                     let attributes = known(session, root, &name, attributes)?;
                     if attributes.is_folder() == Some(true) {
                         folders.push(name);
                     } else if attributes.is_file() == Some(true) {
-                        found.push(Found {
+                        found.files.push(Found {
                             name,
                             size: attributes.size.unwrap_or_default(),
                             modified: attributes.modified.unwrap_or(u32::MAX),
                             is_complete,
                         });
+                    } else {
+                        found.others.push(name);
                     }
                 }
                 handle

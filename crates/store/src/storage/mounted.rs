@@ -13,7 +13,7 @@ use crate::files::{self, Files};
 /// # Errors
 /// It cannot be listed, or holds nothing.
 pub fn mount_all(storage: &Arc<dyn Storage>, root: &Path) -> Result<(), StorageError> {
-    let objects = storage.list("")?;
+    let objects = storage.list_whole()?;
     if objects.is_empty() {
         let kind = StorageErrorKind::NotFound;
         return Err(StorageError::new(storage.url(), "", "listing", kind));

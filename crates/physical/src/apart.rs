@@ -104,25 +104,36 @@ pub fn objections(
     against
 }
 
+/// Whether a place, relative to the data directory, is outside of it.
+fn is_outside(datadir: &Path, place: &str) -> bool {
+    let datadir = plain(datadir);
+    !plain(&datadir.join(place)).starts_with(&datadir)
+}
+
+/// Whether one of the files of `innodb_data_file_path`, such as
+/// `ibdata1:12M;/disk2/ibdata2:50M:autoextend`, is outside of the data directory.
+pub fn has_file_outside(datadir: &Path, files: &str) -> bool {
+    files
+        .split(';')
+        .filter_map(|file| file.split(':').next())
+        .any(|file| file.starts_with('/') && is_outside(datadir, file))
+}
+
 /// The settings that name a place outside of the data directory, with their values.
 fn named(settings: &BTreeMap<String, String>, datadir: &str) -> Vec<String> {
-    let datadir = plain(Path::new(datadir));
-    let is_outside = |place: &str| {
-        let place = Path::new(place);
-        !plain(&datadir.join(place)).starts_with(&datadir)
-    };
+    let datadir = Path::new(datadir);
     let mut found = Vec::new();
     for name in DIRECTORIES {
-        if let Some(place) = settings.get(name).filter(|place| is_outside(place)) {
+        if let Some(place) = settings
+            .get(name)
+            .filter(|place| is_outside(datadir, place))
+        {
             found.push(format!("{name} = {place}"));
         }
     }
-    // `ibdata1:12M;/disk2/ibdata2:50M:autoextend`, relative to the first of the directories.
-    if let Some(files) = settings.get(DATA_FILES)
-        && files
-            .split(';')
-            .filter_map(|file| file.split(':').next())
-            .any(|file| file.starts_with('/') && is_outside(file))
+    if let Some(files) = settings
+        .get(DATA_FILES)
+        .filter(|files| has_file_outside(datadir, files))
     {
         found.push(format!("{DATA_FILES} = {files}"));
     }

@@ -58,6 +58,14 @@ pub struct Building {
     lock: File,
 }
 
+/// Whether a folder is there with nothing in it but a state that was not written to its end.
+fn is_unbegun(path: &Path) -> bool {
+    let begun = format!("{STATE}.new");
+    fs::read_dir(path).is_ok_and(|mut all| {
+        all.all(|entry| entry.is_ok_and(|entry| entry.file_name() == begun.as_str()))
+    })
+}
+
 impl Building {
     /// Begins a folder, or goes on with one of the same backup.
     ///
@@ -116,6 +124,9 @@ impl Building {
             }
             Some(_) => fs::remove_dir_all(path)
                 .map_err(PhysicalError::file(path, "removing an unfinished restore"))?,
+            // Of one that was ended before it had written down that it is one.
+            None if is_unbegun(path) => fs::remove_dir_all(path)
+                .map_err(PhysicalError::file(path, "removing what is empty"))?,
             None if path.exists() => {
                 return Err(PhysicalError::refused(
                     Refusal::new(format!("{} is there, and not of a restore", path.display()))

@@ -14,6 +14,21 @@ const PLAIN: [&str; 4] = [
 ];
 /// Options that load a library, for encrypted tablespaces.
 const LOADS: [&str; 2] = ["plugin_load", "early_plugin_load"];
+/// The libraries that servers come with for encrypted and compressed tablespaces.
+const LIBRARIES: [&str; 10] = [
+    "file_key_management",
+    "aws_key_management",
+    "hashicorp_key_management",
+    "keyring_file",
+    "keyring_vault",
+    "provider_bzip2",
+    "provider_lz4",
+    "provider_lzma",
+    "provider_lzo",
+    "provider_snappy",
+];
+/// The tools read lines into a buffer: what is longer could begin another line for them.
+const LINE_MAX: usize = 1000;
 /// Options that name files, which belong to the backup.
 const PLACES: [&str; 3] = [
     "innodb_data_file_path",
@@ -25,6 +40,9 @@ const PLACES: [&str; 3] = [
 pub fn objection(text: &str) -> Option<&str> {
     let mut plugins = Vec::new();
     for line in text.lines().map(str::trim) {
+        if line.len() > LINE_MAX {
+            return Some(line);
+        }
         let Some((name, value)) = line.split_once('=') else {
             if line.is_empty() || line.starts_with('#') || line == "[mysqld]" {
                 continue;
@@ -35,9 +53,13 @@ pub fn objection(text: &str) -> Option<&str> {
         let name = name.strip_prefix("loose_").unwrap_or(&name);
         let good = if LOADS.contains(&name) {
             // `name=library;…`, found in the tool's own directory of plugins.
-            let names = value.split(';').filter_map(|one| one.split('=').next());
-            plugins.extend(names.map(|one| format!("{}_", one.trim().trim_matches('"'))));
-            !value.contains('/')
+            let last = |one: &str| one.rsplit('=').next().unwrap_or_default().to_owned();
+            let mut libraries = value.split(';').map(last);
+            libraries.all(|library| {
+                let name = library.trim().trim_matches('"').trim_end_matches(".so");
+                plugins.push(format!("{name}_"));
+                LIBRARIES.contains(&name)
+            })
         } else if PLACES.contains(&name) {
             !value.trim().trim_start_matches("./").contains('/')
         } else {
@@ -45,7 +67,7 @@ pub fn objection(text: &str) -> Option<&str> {
                 || PLAIN.contains(&name)
                 || plugins
                     .iter()
-                    .any(|plugin| plugin.len() > 1 && name.starts_with(plugin.as_str()))
+                    .any(|plugin| name.starts_with(plugin.as_str()))
         };
         if !good {
             return Some(line);
@@ -56,7 +78,7 @@ pub fn objection(text: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::objection;
+    use super::{LINE_MAX, objection};
 
     #[test]
     fn only_what_the_tools_write_is_let_through() {
@@ -66,7 +88,11 @@ mod tests {
             plugin_load=file_key_management=file_key_management.so\n\
             file_key_management_filename=/etc/mysql/keys\n";
         assert_eq!(objection(usual), None);
+        let long = format!("# {}", "x".repeat(LINE_MAX));
         for line in [
+            long.as_str(),
+            "plugin_load=plugin=evil.so",
+            "plugin_load=file_key_management=evil.so",
             "plugin_dir=/tmp",
             "plugin-dir = /tmp",
             "plugin_load=x=/tmp/x.so",

@@ -305,6 +305,35 @@ impl Place {
         Ok(aside)
     }
 
+    /// Refuses entries of the directory that could not be moved out of it.
+    fn can_move(&self, names: &[OsString]) -> Result<(), PhysicalError> {
+        let mut against = Vec::new();
+        for name in names {
+            let path = self.path.join(name);
+            let found =
+                fs::symlink_metadata(&path).map_err(PhysicalError::file(&path, "looking at it"))?;
+            if !found.is_dir() {
+                continue;
+            }
+            let why = if is_mount_root(&path).unwrap_or(false) {
+                "is a mount point"
+            } else if rustix::fs::access(&path, rustix::fs::Access::WRITE_OK).is_err() {
+                "cannot be written to by this account"
+            } else {
+                continue;
+            };
+            against.push(
+                Refusal::new(format!("{} {why}, so it cannot be moved", path.display())).hint(
+                    "Nothing was moved. Make it like the other folders there, or move it away.",
+                ),
+            );
+        }
+        if against.is_empty() {
+            return Ok(());
+        }
+        Err(PhysicalError::Refused(against))
+    }
+
     /// For a directory that cannot be renamed: its files move out, and the new ones in.
     fn move_files(
         &self,
@@ -314,17 +343,15 @@ impl Place {
         let failed = |doing| PhysicalError::file(&self.path, doing);
         let mut aside = None;
         if building.step() < Step::Filling {
+            let mut old = names(&self.path, |name| self.is_data(name))
+                .map_err(failed("listing the directory"))?;
+            old.sort_by_key(|name| !is_of_system(name));
+            self.can_move(&old)?;
             building.reach(Step::Clearing)?;
             aside = self.aside(run);
             if let Some(aside) = &aside {
                 fs::create_dir(aside).map_err(PhysicalError::file(aside, "making the folder"))?;
-                let mut old = names(&self.path, |name| self.is_data(name))
-                    .map_err(failed("listing the directory"))?;
-                old.sort_by_key(|name| !is_of_system(name));
-                for name in old {
-                    fs::rename(self.path.join(&name), aside.join(&name))
-                        .map_err(failed("keeping the old data"))?;
-                }
+                move_all(&old, &self.path, aside).map_err(failed("keeping the old data"))?;
             }
             building.reach(Step::Filling)?;
         }
@@ -340,6 +367,21 @@ impl Place {
             .map_err(failed("removing the folder in which they were made"))?;
         Ok(aside)
     }
+}
+
+/// Moves entries from one folder into another one, or none of them.
+fn move_all(names: &[OsString], from: &Path, to: &Path) -> io::Result<()> {
+    for (at, name) in names.iter().enumerate() {
+        if let Err(error) = fs::rename(from.join(name), to.join(name)) {
+            for name in names[..at].iter().rev() {
+                // What stays there is named with the folder that it is in.
+                let _ = fs::rename(to.join(name), from.join(name));
+            }
+            let _ = fs::remove_dir(to);
+            return Err(error);
+        }
+    }
+    Ok(())
 }
 
 /// Whether a directory is a mount point, even one of the file system that its parent is on (`mount
@@ -501,6 +543,28 @@ mod tests {
             assert!(data.join("ibdata1").exists());
             assert_eq!(fs::read_dir(above.path()).unwrap().count(), 1);
         }
+    }
+
+    #[test]
+    fn what_cannot_be_moved_leaves_everything_where_it_was() {
+        let above = tempfile::tempdir().unwrap();
+        let (data, aside) = (above.path().join("data"), above.path().join("aside"));
+        fs::create_dir(&data).unwrap();
+        fs::create_dir(&aside).unwrap();
+        for name in ["a", "b"] {
+            fs::write(data.join(name), name).unwrap();
+        }
+        let entries = ["a", "b", "none"].map(OsString::from);
+        move_all(&entries, &data, &aside).unwrap_err();
+        assert!(data.join("a").exists() && data.join("b").exists() && !aside.exists());
+        let place = Place::look(&data).unwrap();
+        place.can_move(&entries[..2]).unwrap();
+        assert!(is_mount_root(Path::new("/proc")).unwrap());
+        assert!(!is_mount_root(&data).unwrap());
+        // One that the kernel has.
+        let place = Place::look(Path::new("/")).unwrap();
+        let error = place.can_move(&[OsString::from("proc")]).unwrap_err();
+        assert!(error.to_string().contains("is a mount point"), "{error}");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The data directory that a restore or a rebuild fills, and the server that works in it
 //! afterwards.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -94,9 +96,17 @@ fn run_and_ask(
     let (begun, mut told) = (Instant::now(), false);
     let mut seen = Instant::now();
     loop {
-        let last = match look_at(check) {
-            Ok(true) => return Ok(()),
-            Ok(false) => "it is not in step yet".to_owned(),
+        let last = match look_at(check, folder) {
+            Ok(Seen::Ready) => return Ok(()),
+            Ok(Seen::Joining) => "it is not in step yet".to_owned(),
+            // An older server may end only now, or the address is that of another one.
+            Ok(Seen::Another(place)) => {
+                let words = format!("the server that answers at --check works in {place}");
+                if begun.elapsed() > GONE {
+                    return Err(failed("is not the one that answers", words));
+                }
+                words
+            }
             // The accounts are the donor's now.
             Err(error) if error.server_code() == Some(ACCESS_DENIED) => {
                 return Err(failed(
@@ -126,12 +136,37 @@ fn run_and_ask(
     }
 }
 
-/// Whether a server answers, and is in step if it is a node.
-fn look_at(check: &ConnectOptions) -> Result<bool, refloat_wire::Error> {
+/// The server that answers.
+enum Seen {
+    /// It works, and is in step if it is a node.
+    Ready,
+    /// It is not in step.
+    Joining,
+    /// It is another one, which works there.
+    Another(String),
+}
+
+/// Whether the server of this data directory answers.
+fn look_at(check: &ConnectOptions, folder: &Path) -> Result<Seen, refloat_wire::Error> {
     let mut conn = Connection::connect(check)?;
+    let own = conn.identity();
+    let place = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
+    let is_here = rustix::system::uname().nodename().to_string_lossy() == own.hostname
+        && matches!(
+            (place(Path::new(&own.datadir)), place(folder)),
+            (Ok(its), Ok(ours)) if its == ours
+        );
+    if !is_here {
+        return Ok(Seen::Another(format!(
+            "{} on {}",
+            own.datadir, own.hostname
+        )));
+    }
     let state = conn.query("SHOW GLOBAL STATUS LIKE 'wsrep_local_state_comment'")?;
     let state = state.str(0, 1).unwrap_or_default();
-    Ok(state.is_empty() || state == "Synced" || state == "Disconnected" && !is_node(&mut conn)?)
+    let is_ready =
+        state.is_empty() || state == "Synced" || state == "Disconnected" && !is_node(&mut conn)?;
+    Ok(if is_ready { Seen::Ready } else { Seen::Joining })
 }
 
 fn is_node(conn: &mut Connection) -> Result<bool, refloat_wire::Error> {

@@ -15,7 +15,7 @@ use super::{Address, Announced, Greeting};
 use crate::about::GaleraPosition;
 use crate::error::PhysicalError;
 use crate::find::find;
-use crate::folder::{Building, Step};
+use crate::folder::{Building, Step, confined};
 use crate::prepare::prepare;
 use crate::swap::Place;
 use crate::tool::{Tool, ToolKind, text};
@@ -153,11 +153,17 @@ impl<'j> Joiner<'j> {
         let (repository, label) = SST;
         if Building::is_filling(&folder)? {
             let building = Building::begin(&folder, repository, label, false)?;
-            place.fill(building, run.dir.id().as_str())?;
+            // This transfer needs its own name for what it keeps.
+            let name = format!("{}-earlier", run.dir.id());
+            let kept = place.fill(building, &name)?;
             place = Place::under_server(&options.datadir)?;
-            run.events.note(
-                "an earlier transfer had begun to put its files in place: they are there now",
-            );
+            run.events.note(format!(
+                "an earlier transfer had begun to put its files in place: they are there now{}",
+                kept.map_or_else(String::new, |kept| format!(
+                    ", and what was there before is in {}",
+                    kept.display()
+                ))
+            ));
         }
         // Of one that was ended before it had written anything.
         let _ = fs::remove_dir(&folder);
@@ -206,7 +212,7 @@ impl<'j> Joiner<'j> {
         prepare(&self.tool, &building, self.options.memory, &run.cancel)?;
         if let Some(sent) = &about.binlog {
             // From the donor; the server begins its own.
-            let _ = fs::remove_file(building.path().join(&sent.file));
+            let _ = fs::remove_file(building.path().join(confined(&sent.file)?));
         }
         self.place.own(building.path())?;
         building.reach(Step::Prepared)?;
@@ -217,30 +223,34 @@ impl<'j> Joiner<'j> {
             return Err(PhysicalError::Cancelled(reason));
         }
         let id = run.dir.id().as_str();
-        let mut old: Vec<PathBuf> = self.place.fill(building, id)?.into_iter().collect();
-        if let Some(binlog) = &self.binlog {
-            old.extend(binlog.set_aside(id)?);
+        // Before the data: beside new ones, the server would go on with it.
+        if let Some(binlog) = &self.binlog
+            && let Some(kept) = binlog.set_aside(id)?
+        {
+            run.events
+                .note(format!("the old binary log is kept in {}", kept.display()));
         }
+        let old = self.place.fill(building, id)?;
         run.progress.set_phase(Phase::Done);
-        Ok((position.clone(), self.dispose(old, &position)?))
+        Ok((position.clone(), self.dispose(old, &position)))
     }
 
     /// Removes the old data if the new ones hold all of it. Returns where they are otherwise.
-    fn dispose(
-        &self,
-        old: Vec<PathBuf>,
-        new: &GaleraPosition,
-    ) -> Result<Option<PathBuf>, PhysicalError> {
+    fn dispose(&self, old: Option<PathBuf>, new: &GaleraPosition) -> Option<PathBuf> {
         let is_held = (self.options.start.as_ref())
             .is_some_and(|was| was.uuid == new.uuid && was.seqno <= new.seqno);
+        let old = old?;
         if !is_held {
-            return Ok(old.into_iter().next());
+            return Some(old);
         }
-        for folder in old {
-            fs::remove_dir_all(&folder)
-                .map_err(PhysicalError::file(&folder, "removing the old data"))?;
+        // The new data are in place whatever comes of this.
+        if let Err(error) = fs::remove_dir_all(&old) {
+            let folder = old.display();
+            self.run
+                .events
+                .warn(format!("{folder}: removing the old data failed: {error}"));
         }
-        Ok(None)
+        None
     }
 }
 

@@ -6,6 +6,7 @@ use std::process::Command;
 use refloat_run::Refusal;
 use refloat_wire::PeerTls;
 
+use crate::apart::has_file_outside;
 use crate::error::PhysicalError;
 
 /// Prints the options in a server's files, as the server reads them.
@@ -149,6 +150,17 @@ impl Settings {
                 );
             }
         }
+        if let Some(files) = self
+            .of_server("innodb-data-file-path")
+            .filter(|files| has_file_outside(datadir, files))
+        {
+            against.push(
+                Refusal::new(format!(
+                    "innodb-data-file-path is {files}, and refloat puts all files into the data directory"
+                ))
+                .hint("Copy by wsrep_sst_method=mariabackup on this node."),
+            );
+        }
         if against.is_empty() {
             return Ok(());
         }
@@ -224,6 +236,8 @@ mod tests {
             (here.as_str(), true),
             ("--innodb-data-home-dir=", true),
             ("--aria_log_dir_path=/no/such", false),
+            ("--innodb_data_file_path=ibdata1:12M:autoextend", true),
+            ("--innodb_data_file_path=/no/such/ibdata1:12M", false),
         ] {
             let refused = settings(&[], &[option]).refuse_other_folders(folder.path());
             assert_eq!(refused.is_ok(), is_fine, "{option}");

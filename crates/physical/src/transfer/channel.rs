@@ -23,6 +23,8 @@ const RANDOM: usize = 16;
 const TAG: usize = 16;
 /// The longest frame: a block that does not compress, with its head.
 pub const FRAME_MAX: usize = (1 << 20) + (64 << 10);
+/// Most bytes of the first frame that a receiver takes.
+const GREETING_MAX: usize = 1 << 10;
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(10);
 
@@ -139,6 +141,8 @@ pub struct Channel {
     out: Half,
     incoming: Half,
     sealed: Vec<u8>,
+    /// Most bytes of the next frame.
+    most: usize,
 }
 
 impl Channel {
@@ -169,6 +173,7 @@ impl Channel {
             out: secret.key("to the receiver", &own, &other),
             incoming: secret.key("to the sender", &own, &other),
             sealed: Vec::new(),
+            most: FRAME_MAX + TAG,
         })
     }
 
@@ -203,6 +208,8 @@ impl Channel {
             out: secret.key("to the sender", other, &own),
             incoming: secret.key("to the receiver", other, &own),
             sealed: Vec::new(),
+            // The first one is a greeting, and whoever sends it has proven nothing before.
+            most: GREETING_MAX,
         })
     }
 
@@ -229,7 +236,7 @@ impl Channel {
         let mut length = [0; 4];
         self.stream.read_exact(&mut length)?;
         let length = u32::from_le_bytes(length) as usize;
-        if !(TAG..=FRAME_MAX + TAG).contains(&length) {
+        if !(TAG..=self.most).contains(&length) {
             return Err(ChannelError::Foreign("a frame has an impossible length"));
         }
         frame.resize(length, 0);
@@ -240,6 +247,7 @@ impl Channel {
             .map_err(|_| ChannelError::Foreign("it has another secret"))?
             .len();
         frame.truncate(length);
+        self.most = FRAME_MAX + TAG;
         Ok(())
     }
 }

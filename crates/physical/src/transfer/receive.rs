@@ -29,6 +29,8 @@ const POLL: Duration = Duration::from_millis(20);
 const REFUSING: Duration = Duration::from_secs(3);
 /// Kinds of strangers that are told of.
 const STRANGERS_TOLD: usize = 20;
+/// Connections at the same time, of the sender and of strangers. A sender has 64 at most.
+const OPEN_MAX: usize = 128;
 
 /// What the sender says at the end.
 #[derive(Debug, Serialize, Deserialize)]
@@ -204,6 +206,8 @@ impl Receiver {
                     }));
                 }
                 match self.listener.accept() {
+                    // More than that are not the sender's. It comes again.
+                    Ok(_) if lock(&shared.open).len() >= OPEN_MAX => {}
                     Ok((stream, from)) => {
                         accepted += 1;
                         let (shared, id) = (&shared, accepted);

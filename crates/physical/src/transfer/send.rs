@@ -439,14 +439,15 @@ fn another_failed() -> ChannelError {
 
 /// Connects, and learns how many frames of this number the receiver has.
 fn establish(shared: &Shared, stream: u16, asks: bool) -> Result<(Channel, u64), ChannelError> {
-    let begun = Instant::now();
+    // Comparing may take hours before the first connection is there.
+    let mut heard = Instant::now();
     let mut turned_away = 0;
     loop {
         // Another one has heard why there is nothing to connect to.
         if shared.failed.load(Ordering::Relaxed) {
             return Err(another_failed());
         }
-        match attempt(shared, stream, asks) {
+        match attempt(shared, stream, asks, &mut heard) {
             // What it could say would be as foreign here as what was said is there.
             Err(ChannelError::Foreign(what)) if turned_away < TURNED_AWAY_MAX => {
                 turned_away += 1;
@@ -456,7 +457,7 @@ fn establish(shared: &Shared, stream: u16, asks: bool) -> Result<(Channel, u64),
                 shared.cancel.sleep(RETRY);
             }
             Err(ChannelError::Lost(_))
-                if begun.elapsed() < PATIENCE && !shared.cancel.is_cancelled() =>
+                if heard.elapsed() < PATIENCE && !shared.cancel.is_cancelled() =>
             {
                 shared.cancel.sleep(RETRY);
             }
@@ -465,7 +466,13 @@ fn establish(shared: &Shared, stream: u16, asks: bool) -> Result<(Channel, u64),
     }
 }
 
-fn attempt(shared: &Shared, stream: u16, asks: bool) -> Result<(Channel, u64), ChannelError> {
+/// One attempt. `heard` becomes when the receiver was heard last.
+fn attempt(
+    shared: &Shared,
+    stream: u16,
+    asks: bool,
+    heard: &mut Instant,
+) -> Result<(Channel, u64), ChannelError> {
     let mut channel = Channel::connect(&shared.address, &shared.secret)?;
     let mut frame = Vec::new();
     let hello = Frame::Hello {
@@ -484,6 +491,10 @@ fn attempt(shared: &Shared, stream: u16, asks: bool) -> Result<(Channel, u64), C
             other => other?,
         }
         is_first = false;
+        *heard = Instant::now();
+        if let Some(reason) = shared.cancel.reason() {
+            return Err(ChannelError::Failed(reason.to_string()));
+        }
         match Frame::read(&frame) {
             Some(Frame::Has(count)) if !asks => return Ok((channel, count)),
             Some(Frame::AllKnown) if asks => return Ok((channel, 0)),

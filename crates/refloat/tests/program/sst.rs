@@ -391,10 +391,10 @@ fn only_certificates_of_the_cluster_will_do(place: &Place) {
 
     node.stop().unwrap();
     place.configure(&[2], &lines("theirs"));
-    place.begin(2, 1).fail(
-        "certificate",
-        "certificate of the other end is not accepted",
-    );
+    let refused = "certificate of the other end is not accepted";
+    place
+        .begin(2, 1)
+        .fail("a connection was turned away", refused);
 }
 
 /// Creates an authority and a certificate of it.

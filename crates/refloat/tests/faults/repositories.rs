@@ -11,7 +11,7 @@ use refloat_testkit::s3::{BUCKET, KEY, Kind, SECRET, Server};
 use refloat_testkit::ssh::SshServer;
 
 use crate::folders::folder;
-use crate::support::{Desk, Run, ask, dump, finish, shared, table};
+use crate::support::{Desk, Run, dump, finish, shared, table};
 
 /// Tables whose names no object of a repository could have, and one of several blocks.
 fn fill(server: &Instance, desk: &Desk) {
@@ -153,7 +153,6 @@ fn a_dump_in_a_repository_is_loaded_from_there() {
         .never_says("done and proven");
     run(&["backups", "verify"]).exits(4).says("is damaged");
     desk.ask(server, "DROP DATABASE IF EXISTS @db");
-    ask(server, "DROP DATABASE IF EXISTS refloat_load");
 }
 
 #[test]

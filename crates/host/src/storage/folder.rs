@@ -16,7 +16,7 @@ use super::publish::{Begun, begin, clock, delete};
 use super::session::flags;
 use super::transfer::Fetch;
 use super::url::{Root, SshUrl};
-use super::walk::walk;
+use super::walk::{Found, walk};
 
 /// One connection is one cipher on one core, and on long links one window of 2 MiB.
 const TRANSFERS: usize = 4;
@@ -52,6 +52,20 @@ impl SshFolder {
     }
 }
 
+/// The complete ones of these files, sorted.
+fn objects(files: Vec<Found>) -> Vec<Object> {
+    let mut objects: Vec<Object> = files
+        .into_iter()
+        .filter(|found| found.is_complete)
+        .map(|found| Object {
+            name: found.name,
+            size: found.size,
+        })
+        .collect();
+    objects.sort_by(|a, b| a.name.cmp(&b.name));
+    objects
+}
+
 impl Storage for SshFolder {
     fn url(&self) -> &str {
         &self.url
@@ -63,31 +77,22 @@ impl Storage for SshFolder {
             return Ok(Vec::new());
         }
         let listed = self.pool.with(|session| walk(session, &self.root, start));
-        let mut objects: Vec<Object> = listed
-            .map_err(self.failed(prefix, "listing"))?
-            .files
-            .into_iter()
-            .filter(|found| found.is_complete && found.name.starts_with(prefix))
-            .map(|found| Object {
-                name: found.name,
-                size: found.size,
-            })
-            .collect();
-        objects.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(objects)
+        let mut files = listed.map_err(self.failed(prefix, "listing"))?.files;
+        files.retain(|found| found.name.starts_with(prefix));
+        Ok(objects(files))
     }
 
     fn list_whole(&self) -> Result<Vec<Object>, StorageError> {
         let walked = self.pool.with(|session| walk(session, &self.root, ""));
-        let others = walked.map_err(self.failed("", "listing"))?.others;
-        match others.first() {
+        let walked = walked.map_err(self.failed("", "listing"))?;
+        match walked.others.first() {
             Some(other) => Err(StorageError::new(
                 &self.url,
                 other,
                 "reading a link, or another thing that is no file,",
                 StorageErrorKind::Name,
             )),
-            None => self.list(""),
+            None => Ok(objects(walked.files)),
         }
     }
 

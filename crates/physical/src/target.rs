@@ -1,12 +1,11 @@
 //! The data directory that a restore or a rebuild fills, and the server that works in it
 //! afterwards.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use refloat_host::{Host, datadir, last_line};
+use refloat_run::probe;
 use refloat_run::progress::Phase;
 use refloat_run::{Refusal, Run};
 use refloat_wire::{ConnectOptions, Connection};
@@ -150,13 +149,7 @@ enum Seen {
 fn look_at(check: &ConnectOptions, folder: &Path) -> Result<Seen, refloat_wire::Error> {
     let mut conn = Connection::connect(check)?;
     let own = conn.identity();
-    let place = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
-    let is_here = rustix::system::uname().nodename().to_string_lossy() == own.hostname
-        && matches!(
-            (place(Path::new(&own.datadir)), place(folder)),
-            (Ok(its), Ok(ours)) if its == ours
-        );
-    if !is_here {
+    if probe::Place::of_data(own).is_none_or(|its| Some(its) != probe::Place::of(folder)) {
         return Ok(Seen::Another(format!(
             "{} on {}",
             own.datadir, own.hostname

@@ -38,17 +38,11 @@ impl ServerProbe {
     /// server and works in the server's data directory. Sees only this user's processes, unless
     /// this is root.
     pub fn find(server: &Identity) -> Option<Self> {
-        // A different name means a different machine.
-        if rustix::system::uname().nodename().to_string_lossy() != server.hostname {
-            return None;
-        }
-        // The directory itself, not its path: the same path means another one in a container.
-        let place = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
-        let datadir = place(Path::new(&server.datadir)).ok()?;
+        let datadir = Place::of_data(server)?;
         fs::read_dir("/proc").ok()?.flatten().find_map(|entry| {
             let pid = entry.file_name().to_str()?.parse().ok()?;
             let command = fs::read(entry.path().join("cmdline")).ok()?;
-            let here = is_server(&command) && place(&entry.path().join("cwd")).ok()? == datadir;
+            let here = is_server(&command) && Place::of(&entry.path().join("cwd"))? == datadir;
             here.then(|| Self::of_pid(pid)).flatten()
         })
     }
@@ -61,6 +55,31 @@ impl ServerProbe {
     /// Usage so far; `None` once the process is gone.
     pub fn usage(&self) -> Option<Usage> {
         (start_of(self.pid)? == self.start).then(|| usage_of(&self.pid.to_string()))?
+    }
+}
+
+/// A directory itself, not its path: the same path means another one in a container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    device: u64,
+    inode: u64,
+}
+
+impl Place {
+    /// That of a path. `None`: there is nothing, or it cannot be seen.
+    pub fn of(path: &Path) -> Option<Self> {
+        let found = fs::metadata(path).ok()?;
+        Some(Self {
+            device: found.dev(),
+            inode: found.ino(),
+        })
+    }
+
+    /// The data directory of a server, if it is on this machine.
+    pub fn of_data(server: &Identity) -> Option<Self> {
+        // A different name means a different machine.
+        let is_here = rustix::system::uname().nodename().to_string_lossy() == server.hostname;
+        is_here.then(|| Self::of(Path::new(&server.datadir)))?
     }
 }
 

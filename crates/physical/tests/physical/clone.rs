@@ -110,21 +110,7 @@ fn a_copy_is_of_one_moment_while_the_server_works() {
     place.sql("CREATE TABLE shop.sequence (id INT PRIMARY KEY); CREATE TABLE shop.copy (id INT PRIMARY KEY)");
     let (committed, over) = (AtomicU64::new(0), AtomicBool::new(false));
     let (before, after) = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut conn = servers::connect(&place.server);
-            while !over.load(Ordering::Relaxed) {
-                let next = committed.load(Ordering::Relaxed) + 1;
-                for sql in [
-                    "BEGIN".to_owned(),
-                    format!("INSERT INTO shop.sequence VALUES ({next})"),
-                    format!("INSERT INTO shop.copy VALUES ({next})"),
-                    "COMMIT".to_owned(),
-                ] {
-                    conn.exec(sql).unwrap();
-                }
-                committed.store(next, Ordering::Relaxed);
-            }
-        });
+        scope.spawn(|| place.write_sequence(&committed, &over));
         scope.spawn(|| {
             let mut conn = servers::connect(&place.server);
             let mut round = 0;

@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use refloat_physical::backup::{BackupOptions, backup};
 use refloat_physical::restore::{RestoreOptions, restore};
@@ -109,6 +110,23 @@ impl Place {
 
     pub fn sql(&self, text: &str) {
         servers::client(&self.server, &[], text.as_bytes()).unwrap();
+    }
+
+    /// Commits one number after the other into `shop.sequence` and `shop.copy`, until it is `over`.
+    pub fn write_sequence(&self, committed: &AtomicU64, over: &AtomicBool) {
+        let mut conn = servers::connect(&self.server);
+        while !over.load(Ordering::Relaxed) {
+            let next = committed.load(Ordering::Relaxed) + 1;
+            for sql in [
+                "BEGIN".to_owned(),
+                format!("INSERT INTO shop.sequence VALUES ({next})"),
+                format!("INSERT INTO shop.copy VALUES ({next})"),
+                "COMMIT".to_owned(),
+            ] {
+                conn.exec(sql).unwrap();
+            }
+            committed.store(next, Ordering::Relaxed);
+        }
     }
 
     pub fn assert_holds(&self, expected: &Snapshot) {

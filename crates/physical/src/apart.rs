@@ -15,7 +15,7 @@ use refloat_run::Refusal;
 use crate::error::PhysicalError;
 
 /// Variables that name a directory, relative to the data directory.
-const DIRECTORIES: [&str; 4] = [
+pub const DIRECTORIES: [&str; 4] = [
     "innodb_data_home_dir",
     "innodb_log_group_home_dir",
     "innodb_undo_directory",

@@ -241,12 +241,10 @@ impl Ready {
         let mut blocked = Duration::ZERO;
         let copied = self.donor.copy(&writer, run, &mut blocked);
         outcome.blocked_seconds = blocked.as_secs_f64();
-        let totals = writer.totals();
-        (outcome.bytes, outcome.known, outcome.added) = (totals.bytes, totals.known, totals.added);
+        outcome.count(writer.totals());
         let copied = copied?;
         writer.wait()?;
-        let totals = writer.totals();
-        (outcome.bytes, outcome.known, outcome.added) = (totals.bytes, totals.known, totals.added);
+        outcome.count(writer.totals());
         let about = copied.about.into_map();
         let about = about.map_err(|source| PhysicalError::Info {
             label: self.label,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use refloat_repository::Manifest;
+use refloat_repository::{Manifest, Totals};
 use serde::Serialize;
 
 use crate::about::About;
@@ -38,6 +38,11 @@ pub struct BackupOutcome {
 }
 
 impl BackupOutcome {
+    /// What was written so far.
+    pub(crate) fn count(&mut self, totals: Totals) {
+        (self.bytes, self.known, self.added) = (totals.bytes, totals.known, totals.added);
+    }
+
     pub(crate) fn know(&mut self, manifest: &Manifest) {
         self.files = manifest.files;
         self.bytes = manifest.bytes;

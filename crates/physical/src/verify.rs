@@ -12,6 +12,9 @@ use refloat_run::progress::Phase;
 use crate::error::PhysicalError;
 use crate::outcome::VerifyOutcome;
 
+/// A pack, and a byte in it: where a block lies.
+type Place = (String, u64);
+
 /// Takes blocks, and counts them.
 struct Counter(Arc<AtomicU64>);
 
@@ -44,9 +47,9 @@ pub fn verify(
     run.progress.set_source(Some(total), Arc::clone(&passed));
     let mut seen = BTreeSet::new();
     for backup in backups {
-        // What a damaged backup has in common with others is read again with each of them.
-        let before = seen.clone();
-        match read(repository, backup, &mut seen, (threads, &passed), run) {
+        let mut added = Vec::new();
+        let places = (&mut seen, &mut added);
+        match read(repository, backup, places, (threads, &passed), run) {
             Ok(()) => {
                 outcome.labels.push(backup.label.clone());
                 outcome.bytes += backup.bytes;
@@ -57,7 +60,10 @@ pub fn verify(
                 return Err(PhysicalError::Cancelled(reason));
             }
             Err(error) => {
-                seen = before;
+                // What it has in common with others is read again with each of them.
+                for place in &added {
+                    seen.remove(place);
+                }
                 let reason = refloat_host::chain(&error);
                 run.events
                     .warn(format!("backup {} cannot be read: {reason}", backup.label));
@@ -70,12 +76,12 @@ pub fn verify(
     Ok(outcome)
 }
 
-/// Reads the blocks of a backup that are not among the `seen` ones, which are packs and bytes in
-/// them.
+/// Reads the blocks of a backup that are not among the `seen` ones. They are seen then, and
+/// `added`.
 fn read(
     repository: &Repository,
     backup: &Manifest,
-    seen: &mut BTreeSet<(String, u64)>,
+    (seen, added): (&mut BTreeSet<Place>, &mut Vec<Place>),
     (threads, passed): (usize, &Arc<AtomicU64>),
     run: &Run,
 ) -> Result<(), RepositoryError> {
@@ -90,8 +96,11 @@ fn read(
         skipped += file.size - covered;
         file.extents.retain(|extent| {
             let pack = &backup.packs[extent.pack as usize].id;
-            let is_new = seen.insert((pack.clone(), extent.at));
-            if !is_new {
+            let place = (pack.clone(), extent.at);
+            let is_new = seen.insert(place.clone());
+            if is_new {
+                added.push(place);
+            } else {
                 skipped += u64::from(extent.length);
             }
             is_new

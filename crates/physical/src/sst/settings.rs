@@ -6,20 +6,13 @@ use std::process::Command;
 use refloat_run::Refusal;
 use refloat_wire::PeerTls;
 
-use crate::apart::has_file_outside;
+use crate::apart::{DIRECTORIES, has_file_outside};
 use crate::error::PhysicalError;
 
 /// Prints the options in a server's files, as the server reads them.
 const PROGRAM: &str = "my_print_defaults";
 /// The groups of a state transfer, the first one first.
 const GROUPS: [&str; 3] = ["sst", "mariadb-backup", "mariabackup"];
-/// Options that put some of the files elsewhere.
-const FOLDERS: [&str; 4] = [
-    "innodb-data-home-dir",
-    "innodb-log-group-home-dir",
-    "innodb-undo-directory",
-    "aria-log-dir-path",
-];
 /// Files with which an end proves itself: authority, certificate, key.
 type Files = [Option<String>; 3];
 
@@ -137,7 +130,8 @@ impl Settings {
     pub fn refuse_other_folders(&self, datadir: &Path) -> Result<(), PhysicalError> {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let mut against = Vec::new();
-        for name in FOLDERS {
+        for name in DIRECTORIES.map(|name| name.replace('_', "-")) {
+            let name = name.as_str();
             // As the server does, from its data directory.
             let folder = self.of_server(name).map(|folder| datadir.join(folder));
             if let Some(folder) = folder.filter(|folder| real(folder) != real(datadir)) {

@@ -25,7 +25,8 @@ const JOURNAL: &str = "CREATE DATABASE IF NOT EXISTS refloat;\n\
     journal LONGBLOB NOT NULL) ENGINE=InnoDB;\n";
 /// A table of a load's progress marks.
 const MARKS: &str = "CREATE DATABASE IF NOT EXISTS refloat_load;\n\
-    CREATE TABLE refloat_load.runs (run VARBINARY(64) NOT NULL PRIMARY KEY, about LONGBLOB NOT NULL) ENGINE=InnoDB;\n";
+    CREATE TABLE refloat_load.steps (run VARBINARY(64) NOT NULL, kind VARBINARY(16) NOT NULL, name VARBINARY(300) NOT NULL, \
+    detail LONGBLOB, PRIMARY KEY (run, kind, name)) ENGINE=InnoDB;\n";
 /// The user's own objects in databases with these names.
 const THEIRS: &str = "CREATE DATABASE IF NOT EXISTS refloat;\n\
     CREATE TABLE refloat.boats (id INT NOT NULL PRIMARY KEY, name VARCHAR(20));\n\
@@ -76,7 +77,7 @@ fn theirs(kind: ServerKind) {
     let out = state.path().join("dump");
     take(two.first, &out, |_| {});
     let manifest = fs::read_to_string(out.join("manifest.json")).unwrap();
-    for own in ["\"name\": \"settings_journal\"", "\"name\": \"runs\""] {
+    for own in ["\"name\": \"settings_journal\"", "\"name\": \"steps\""] {
         assert!(!manifest.contains(own), "{own}: {manifest}");
     }
     loaded(two.second, &out, Some(Durability::Keep));
@@ -211,7 +212,7 @@ fn namesakes(kind: ServerKind) {
         ["settings_journal", "marks", "orders", "removal_settled"],
         "{kind}"
     );
-    let note = "database refloat_load: left out are Refloat's own tables (runs)";
+    let note = "database refloat_load: left out are Refloat's own tables (steps)";
     assert!(
         manifest.notes.iter().any(|one| one == note),
         "{:?}",

@@ -36,8 +36,7 @@ pub use takeover::{Gone, hold_or_end, take_over};
 
 /// The schema that marks live in.
 pub const SCHEMA: &str = MARKS_SCHEMA;
-/// Tables: one row for each unfinished load; its committed rows; what else it did.
-const RUNS: &str = "`refloat_load`.`runs`";
+/// Tables: the committed rows of each unfinished load; what else it did, beginning with what it is.
 const ROWS: &str = "`refloat_load`.`marks`";
 const STEPS: &str = "`refloat_load`.`steps`";
 /// Columns of a step.
@@ -130,7 +129,7 @@ impl Marks {
         }
     }
 
-    /// Creates the tables, and the row of the load.
+    /// Creates the tables, and the step that says what this load is.
     ///
     /// # Errors
     /// Those of the server.
@@ -141,12 +140,9 @@ impl Marks {
 
     fn make(&self, conn: &mut Connection) -> Result<(), Error> {
         conn.exec(format!("CREATE DATABASE IF NOT EXISTS `{SCHEMA}`"))?;
-        for table in [RUNS, ROWS, STEPS] {
+        for table in [ROWS, STEPS] {
             drop_ghost(conn, table)?;
         }
-        conn.exec(format!(
-            "CREATE TABLE IF NOT EXISTS {RUNS} (run VARBINARY(64) NOT NULL PRIMARY KEY, about LONGBLOB NOT NULL) ENGINE=InnoDB"
-        ))?;
         conn.exec(format!(
             "CREATE TABLE IF NOT EXISTS {ROWS} (run VARBINARY(64) NOT NULL, file BIGINT UNSIGNED NOT NULL, begins BIGINT UNSIGNED NOT NULL, \
              ends BIGINT UNSIGNED NOT NULL, db VARBINARY(256) NOT NULL, tbl VARBINARY(256) NOT NULL, sent_rows BIGINT UNSIGNED NOT NULL, \
@@ -157,12 +153,9 @@ impl Marks {
             "CREATE TABLE IF NOT EXISTS {STEPS} (run VARBINARY(64) NOT NULL, kind VARBINARY(16) NOT NULL, name VARBINARY(300) NOT NULL, \
              detail LONGBLOB, PRIMARY KEY (run, kind, name)) ENGINE=InnoDB"
         ))?;
-        conn.exec(format!(
-            "INSERT IGNORE INTO {RUNS} (run, about) VALUES ({}, {})",
-            hex(self.run.as_bytes()),
-            json(&*self.about)
-        ))
-        .map(drop)
+        let load = self.step(StepKind::Load, "", &*self.about);
+        conn.exec(format!("INSERT IGNORE INTO {STEPS} {STEP} VALUES {load}"))
+            .map(drop)
     }
 
     /// Flushes the definitions made so far to disk, because a mark that says they exist may reach
@@ -184,15 +177,11 @@ impl Marks {
     /// Records who works on the load now. Replicas need not know.
     pub fn note_owner(&self, conn: &mut Connection) -> Result<(), Error> {
         let logged = log(conn, false);
-        let result = conn.exec(format!(
-            "UPDATE {RUNS} SET about = {} WHERE run = {}",
-            json(&*self.about),
-            hex(self.run.as_bytes())
-        ));
+        let result = self.note_step(conn, StepKind::Load, "", &*self.about);
         if logged {
             log(conn, true);
         }
-        result.map(drop)
+        result
     }
 
     /// The number of a source file, from its name below the root.
@@ -388,6 +377,8 @@ impl Marks {
 /// Kinds of steps, which is everything but rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepKind {
+    /// The load itself: its [`About`]. Marks without it belong to no load.
+    Load,
     /// A statement that runs alone, by its place.
     Statement,
     /// A database, before the first change in it.
@@ -400,6 +391,7 @@ pub enum StepKind {
 impl StepKind {
     fn word(self) -> &'static str {
         match self {
+            Self::Load => "load",
             Self::Statement => "statement",
             Self::Database => "database",
             Self::Unsettled => "unsettled",
@@ -474,12 +466,12 @@ fn json(value: &impl Serialize) -> String {
 mod tests {
     use refloat_run::own_tables::{MARKS_TABLES, is_own_table};
 
-    use super::{ROWS, RUNS, SCHEMA, STEPS};
+    use super::{ROWS, SCHEMA, STEPS};
 
     #[test]
     fn tables_of_marks_are_known_as_our_own() {
         let names = MARKS_TABLES.map(|table| format!("`{SCHEMA}`.`{table}`"));
-        assert_eq!(names, [RUNS, ROWS, STEPS]);
+        assert_eq!(names, [ROWS, STEPS]);
         assert!(MARKS_TABLES.iter().all(|table| is_own_table(SCHEMA, table)));
     }
 }

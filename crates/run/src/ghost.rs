@@ -5,7 +5,7 @@
 
 use refloat_wire::{Connection, Error, Vendor};
 
-use crate::own_tables::{SETTLED, namesakes};
+use crate::own_tables::{SETTLED, holds_programs, namesakes};
 
 /// `ER_NO_SUCH_TABLE_IN_ENGINE`.
 pub const GHOST: u16 = 1932;
@@ -58,12 +58,58 @@ pub fn sync_definitions(conn: &mut Connection, schema: &str) -> Result<bool, Err
     if is_somebodys(conn, schema)? {
         return Ok(false);
     }
+    let synced = create_settled(conn, schema)?;
+    done(
+        conn,
+        &format!("DROP TABLE IF EXISTS `{schema}`.`{SETTLED}`"),
+    )?;
+    Ok(synced)
+}
+
+/// Makes durable that Refloat's own tables were dropped from `schema`, one of Refloat's own, and
+/// drops it if it holds nothing else. Before that, files of dropped tables that a power cut brings
+/// back would keep the schema from being dropped ([`sync_definitions`]).
+///
+/// Returns the server's refusal to drop the empty schema, which has a file that the server does not
+/// know.
+///
+/// # Errors
+/// A query fails, or the connection is lost.
+pub fn drop_emptied(conn: &mut Connection, schema: &str) -> Result<Option<Error>, Error> {
+    if is_somebodys(conn, schema)? {
+        return Ok(None);
+    }
+    if conn.server().vendor == Vendor::MariaDb {
+        create_settled(conn, schema)?;
+    }
+    if !is_empty(conn, schema)? {
+        drop_settled(conn, schema)?;
+        return Ok(None);
+    }
+    // The table goes with it.
+    match conn.exec(format!("DROP DATABASE IF EXISTS `{schema}`")) {
+        Ok(_) => Ok(None),
+        Err(error @ Error::Server { .. }) => Ok(Some(error)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether one of Refloat's own schemas holds nothing, apart from the table that
+/// [`sync_definitions`] creates.
+pub(crate) fn is_empty(conn: &mut Connection, schema: &str) -> Result<bool, Error> {
+    let tables = conn.query_value(format!(
+        "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA='{schema}' AND TABLE_NAME<>'{SETTLED}'"
+    ))?;
+    Ok(tables.as_deref() == Some("0") && !holds_programs(conn, schema)?)
+}
+
+/// Creates the table whose creation brings earlier definitions to disk. Returns whether they are
+/// there.
+fn create_settled(conn: &mut Connection, schema: &str) -> Result<bool, Error> {
     let table = format!("`{schema}`.`{SETTLED}`");
     let create = |engine| format!("CREATE OR REPLACE TABLE {table} (a INT) ENGINE={engine}");
     // Where only one engine is allowed (`enforce_storage_engine`), it is InnoDB.
-    let synced = done(conn, &create("MEMORY"))? || done(conn, &create("InnoDB"))?;
-    done(conn, &format!("DROP TABLE IF EXISTS {table}"))?;
-    Ok(synced)
+    Ok(done(conn, &create("MEMORY"))? || done(conn, &create("InnoDB"))?)
 }
 
 fn done(conn: &mut Connection, sql: &str) -> Result<bool, Error> {

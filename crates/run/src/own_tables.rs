@@ -20,9 +20,8 @@ pub const JOURNAL_TABLE: &str = "settings_journal";
 pub(crate) const SETTLED: &str = "removal_settled";
 /// Schema of the progress marks of loads.
 pub const MARKS_SCHEMA: &str = "refloat_load";
-/// Tables of progress marks: unfinished loads, their committed rows, and their other finished
-/// steps.
-pub const MARKS_TABLES: [&str; 3] = ["runs", "marks", "steps"];
+/// Tables of progress marks: committed rows of unfinished loads, and their other finished steps.
+pub const MARKS_TABLES: [&str; 2] = ["marks", "steps"];
 
 /// Schema in which rates are measured; it exists only for a moment.
 pub const RATES_SCHEMA: &str = "refloat_rates";
@@ -31,10 +30,9 @@ pub const RATES_TABLES: [&str; 2] = ["replicated", "alone"];
 const RATES_COLUMNS: &[&str] = &["id", "n", "moment", "name", "text"];
 
 /// Refloat's own tables: schema, name, and the columns that every version has created.
-const COLUMNS: [(&str, &str, &[&str]); 8] = [
+const COLUMNS: [(&str, &str, &[&str]); 7] = [
     (JOURNAL_SCHEMA, JOURNAL_TABLE, &["run", "journal"]),
     (JOURNAL_SCHEMA, SETTLED, &["a"]),
-    (MARKS_SCHEMA, "runs", &["run", "about"]),
     (
         MARKS_SCHEMA,
         "marks",
@@ -170,16 +168,17 @@ mod tests {
 
     #[test]
     fn a_table_is_its_own_by_its_columns() {
-        assert!(has_own_columns("refloat_load", "runs", ["run", "about"]));
-        assert!(!has_own_columns("refloat_load", "runs", ["run"]));
+        let journal = ["run", "journal"];
+        assert!(has_own_columns("refloat", "settings_journal", journal));
+        assert!(!has_own_columns("refloat", "settings_journal", ["run"]));
         assert!(!has_own_columns("refloat_load", "marks", ["a"]));
-        assert!(!has_own_columns("shop", "runs", ["run", "about"]));
+        assert!(!has_own_columns("shop", "settings_journal", journal));
     }
 
     #[test]
     fn a_database_is_its_own_when_it_holds_nothing_else() {
         assert!(is_own_database("refloat", ["settings_journal"]));
-        assert!(is_own_database("refloat_load", ["marks", "runs", "steps"]));
+        assert!(is_own_database("refloat_load", ["marks", "steps"]));
         assert!(is_own_database("refloat", []));
         assert!(!is_own_database("refloat", ["orders", "settings_journal"]));
         assert!(!is_own_database("shop", []));

@@ -6,7 +6,7 @@ use std::ops::Range;
 use refloat_wire::{Connection, Error};
 use serde::de::DeserializeOwned;
 
-use super::{About, Fingerprint, ROWS, RUNS, STEPS, StepKind, digest, hex, is_absent};
+use super::{About, Fingerprint, ROWS, STEPS, StepKind, digest, hex, is_absent};
 use crate::table::TableDetail;
 
 /// Database and table.
@@ -207,7 +207,10 @@ impl Found {
         conn: &mut Connection,
         fingerprint: &Fingerprint,
     ) -> Result<Vec<(String, About)>, Error> {
-        let result = match conn.query(format!("SELECT run, about FROM {RUNS} ORDER BY run DESC")) {
+        let kind = hex(StepKind::Load.word().as_bytes());
+        let result = match conn.query(format!(
+            "SELECT run, detail FROM {STEPS} WHERE kind = {kind} ORDER BY run DESC"
+        )) {
             Ok(result) => result,
             Err(error) if is_absent(&error) => return Ok(Vec::new()),
             Err(error) => return Err(error),

@@ -3,7 +3,9 @@
 use refloat_wire::{Connection, Error};
 use serde::{Deserialize, Serialize};
 
-use super::{ROWS, RUNS, SCHEMA, STEPS, hex, is_absent, log, sync_definitions, takeover};
+use refloat_run::ghost::drop_emptied;
+
+use super::{ROWS, SCHEMA, STEPS, hex, is_absent, log, sync_definitions, takeover};
 
 /// The marks of a proven load.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,28 +37,21 @@ impl LeftMarks {
         }
         // A load without marks is never resumed: what it did must be on disk before they go.
         sync_definitions(conn, SCHEMA)?;
-        // Delete the row of the load first: without it, the other marks belong to no load.
-        for table in [RUNS, STEPS, ROWS] {
+        // Steps first: among them is what the load is, without which marks belong to no load.
+        for table in [STEPS, ROWS] {
             match conn.exec(format!("DELETE FROM {table} WHERE run = {run}")) {
                 Err(error) if is_absent(&error) => return Ok(()),
                 other => other?,
             };
         }
-        let left = conn.query_value(format!("SELECT COUNT(*) FROM {RUNS}"))?;
+        let left = conn.query_value(format!("SELECT COUNT(*) FROM {STEPS}"))?;
         if left.as_deref() != Some("0") {
             return Ok(());
         }
         if tables_logged && !rows_logged {
             log(conn, true);
         }
-        conn.exec(format!("DROP TABLE IF EXISTS {RUNS}, {STEPS}, {ROWS}"))?;
-        sync_definitions(conn, SCHEMA)?;
-        let others = conn.query_value(format!(
-            "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{SCHEMA}'"
-        ))?;
-        if others.as_deref() == Some("0") {
-            conn.exec(format!("DROP DATABASE IF EXISTS `{SCHEMA}`"))?;
-        }
-        Ok(())
+        conn.exec(format!("DROP TABLE IF EXISTS {STEPS}, {ROWS}"))?;
+        drop_emptied(conn, SCHEMA)?.map_or(Ok(()), Err)
     }
 }

@@ -175,7 +175,6 @@ fn tables_that_come_back_without_rows_are_in_nobodys_way() {
     // Refloat's own tables are recognised by their columns.
     let own = [
         ("refloat", "settings_journal", "run INT, journal INT"),
-        ("refloat_load", "runs", "run INT, about INT"),
         (
             "refloat_load",
             "marks",
@@ -303,7 +302,8 @@ fn a_load_whose_marks_are_gone_has_its_definitions_on_the_disk() {
         let load = Running::start(desk.load_command(&file, &server.url(), &more));
         let mut reader = servers::connect(&server);
         let mut loads = || {
-            let loads = reader.query_value("SELECT COUNT(*) FROM refloat_load.runs");
+            let loads =
+                reader.query_value("SELECT COUNT(*) FROM refloat_load.steps WHERE kind = 'load'");
             loads.ok().flatten().unwrap_or_default()
         };
         wait_until("the load has begun", || loads() == "1");

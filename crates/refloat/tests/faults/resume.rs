@@ -488,7 +488,10 @@ fn a_lost_writer_connects_again_and_the_load_goes_on() {
         let desk = Desk::new();
         let held = Held::start(&desk, &server, &["--threads", "2"]);
         // Writers hold locks 1 and up of their load.
-        let run = ask(&server, "SELECT run FROM refloat_load.runs");
+        let run = ask(
+            &server,
+            "SELECT run FROM refloat_load.steps WHERE kind = 'load'",
+        );
         for slot in 1..=2 {
             let id = ask(
                 &server,
@@ -526,7 +529,10 @@ fn a_writer_that_was_lost_while_it_was_idle_connects_again() {
         wait_until("rows are committed", || {
             desk.rows(&server, "first") == Some(2000)
         });
-        let run = ask(&server, "SELECT run FROM refloat_load.runs");
+        let run = ask(
+            &server,
+            "SELECT run FROM refloat_load.steps WHERE kind = 'load'",
+        );
         let lock = format!("SELECT IS_USED_LOCK('refloat_load.{run}.1')");
         let id = ask(&server, &lock);
         ask(&server, &format!("KILL {id}"));

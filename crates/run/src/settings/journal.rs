@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::facts::REDO_LOG;
 use super::{Durability, SettingsError};
-use crate::ghost::{drop_ghost, drop_settled, is_ghost, sync_definitions};
+use crate::ghost::{drop_emptied, drop_ghost, drop_settled, is_empty, is_ghost, sync_definitions};
 use crate::own_tables::{JOURNAL_SCHEMA, JOURNAL_TABLE, namesakes};
 use crate::probe;
 use crate::{Owner, RunDir, RunDirError, RunId};
@@ -261,7 +261,7 @@ pub(super) fn write_row(conn: &mut Connection, journal: &Journal) -> Result<(), 
         drop_ghost(conn, &format!("`{JOURNAL_SCHEMA}`.`{JOURNAL_TABLE}`"))?;
         drop_settled(conn, JOURNAL_SCHEMA)?;
         // An empty schema was left by a run that ended between dropping the table and the schema.
-        let ours = !schema_exists(conn)? || objects(conn)? == Some(0);
+        let ours = !schema_exists(conn)? || is_empty(conn, JOURNAL_SCHEMA)?;
         let comment = if ours {
             conn.exec(format!("CREATE DATABASE IF NOT EXISTS `{JOURNAL_SCHEMA}`"))?;
             OUR_SCHEMA
@@ -317,16 +317,6 @@ fn schema_exists(conn: &mut Connection) -> Result<bool, SettingsError> {
     Ok(conn.query(schemas)?.u64(0, 0) != Some(0))
 }
 
-/// Number of tables, routines and events in the schema.
-fn objects(conn: &mut Connection) -> Result<Option<u64>, SettingsError> {
-    let result = conn.query(format!(
-        "SELECT (SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA='{JOURNAL_SCHEMA}') + \
-         (SELECT COUNT(*) FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA='{JOURNAL_SCHEMA}') + \
-         (SELECT COUNT(*) FROM information_schema.EVENTS WHERE EVENT_SCHEMA='{JOURNAL_SCHEMA}')"
-    ))?;
-    Ok(result.u64(0, 0))
-}
-
 /// Removes the row; drops the table if it holds no other, and the schema if it is ours and empty.
 /// It is not an error if a run that ended halfway has already removed some of this. Nor is it an
 /// error if the empty schema cannot be dropped, because a power cut may have left a file there that
@@ -353,17 +343,13 @@ pub(super) fn remove_row(
                 return Ok(None);
             }
             conn.exec(format!("DROP TABLE {table}"))?;
-            sync_definitions(conn, JOURNAL_SCHEMA)?;
             comment.bytes(0, 0) == Some(OUR_SCHEMA.as_bytes())
         };
-        if !ours || objects(conn)? != Some(0) {
+        if !ours {
+            sync_definitions(conn, JOURNAL_SCHEMA)?;
             return Ok(None);
         }
-        match conn.exec(format!("DROP DATABASE IF EXISTS `{JOURNAL_SCHEMA}`")) {
-            Ok(_) => Ok(None),
-            Err(error @ refloat_wire::Error::Server { .. }) => Ok(Some(error.into())),
-            Err(error) => Err(error.into()),
-        }
+        Ok(drop_emptied(conn, JOURNAL_SCHEMA)?.map(SettingsError::from))
     })
 }
 

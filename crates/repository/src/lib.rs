@@ -29,7 +29,7 @@ mod sweep;
 mod writer;
 
 pub use block::{BLOCK, Hash, is_hole};
-pub use catalogue::{LATEST, usual_label};
+pub use catalogue::{LATEST, server_label, usual_label};
 pub use error::RepositoryError;
 pub use fetch::{Sink, fetch};
 pub use folder::FolderWriter;

@@ -93,6 +93,7 @@ impl Place {
                 tool: self.named_tool(),
                 ..TargetOptions::default()
             },
+            until: None,
             restart: false,
             threads: 2,
         }

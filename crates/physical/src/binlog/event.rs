@@ -74,7 +74,8 @@ pub struct Head {
     pub server: u32,
     /// Its bytes, with head and checksum.
     pub size: u32,
-    /// The byte behind it in its file, modulo 2^32.
+    /// The byte behind it in its file, modulo 2^32. 0: it does not say, as events within a
+    /// transaction of MariaDB 11.8.
     pub next: u32,
     flags: u16,
 }
@@ -97,7 +98,7 @@ impl Head {
     /// Whether the event is sent to replicas and stands in no file.
     pub fn is_artificial(&self) -> bool {
         self.flags & ARTIFICIAL != 0
-            || self.next == 0
+            || self.kind == kind::FORMAT && self.next == 0
             || matches!(self.kind, kind::HEARTBEAT | kind::HEARTBEAT_2)
     }
 }
@@ -149,7 +150,7 @@ impl Checks {
     pub fn take(&mut self, event: &[u8]) -> Result<Head, String> {
         let head = self.look(event)?;
         let ends = self.at + u64::from(head.size);
-        if head.next != ends as u32 {
+        if head.next != 0 && head.next != ends as u32 {
             return Err(format!(
                 "the event says that it ends at byte {}, and it ends at {ends}",
                 head.next

@@ -148,19 +148,18 @@ impl Private {
 
     fn ended(&self, what: &str) -> PhysicalError {
         let log = self.folder.path().join("log");
-        let mut last = String::new();
-        if let Ok(file) = File::open(&log) {
-            for line in BufReader::new(file).split(b'\n').map_while(Result::ok) {
-                let line = plain(&String::from_utf8_lossy(&line));
-                if line.contains("ERROR") {
-                    last = line;
-                }
-            }
-        }
+        let lines = File::open(&log).map(|file| BufReader::new(file).split(b'\n'));
+        // What follows the first one comes of it.
+        let first = lines.ok().and_then(|lines| {
+            let lines = lines.map_while(Result::ok);
+            lines
+                .map(|line| plain(&String::from_utf8_lossy(&line)))
+                .find(|line| line.contains("ERROR"))
+        });
         PhysicalError::Tool {
             tool: format!("{}, which replays the logs,", self.name),
             what: what.to_owned(),
-            reason: last,
+            reason: first.unwrap_or_else(|| "it says nothing".to_owned()),
         }
     }
 
@@ -214,6 +213,7 @@ fn options(
         format!("--socket={}", path("socket")),
         format!("--pid-file={}", path("pid")),
         format!("--tmpdir={}", folder.display()),
+        format!("--secure-file-priv={}", folder.display()),
         // Not to be found where another server listens.
         "--skip-networking".to_owned(),
         "--skip-grant-tables".to_owned(),
@@ -238,6 +238,8 @@ fn options(
         // Logs may have transactions with GTIDs and without.
         options.push("--gtid-mode=ON_PERMISSIVE".to_owned());
         options.push("--loose-mysqlx=OFF".to_owned());
+        // It tells where the binary log stood.
+        options.push("--plugin-load-add=mysql_clone.so".to_owned());
     }
     for name in SETTINGS {
         if let Some(value) = about.server.settings.get(name) {

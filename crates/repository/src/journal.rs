@@ -213,7 +213,10 @@ impl Journal {
         source: &mut dyn Read,
     ) -> Result<(), RepositoryError> {
         let id = random_id();
-        let object = format!("{}{FILES}{file}/{begins:020}-{ends:020}-{id}", self.prefix());
+        let object = format!(
+            "{}{FILES}{file}/{begins:020}-{ends:020}-{id}",
+            self.prefix()
+        );
         let storage = self.repository.storage();
         let failed = |source| StorageError::from_io(self.url(), &object, "writing", source);
         let mut upload = storage.create(&object, Existing::Keep)?;
@@ -370,14 +373,14 @@ impl JournalReader {
         let failed = |error| StorageError::from_io(&url, &object, "reading", error);
         let mut head = [0; HEAD];
         open.source.read_exact(&mut head).map_err(failed)?;
-        let number = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let number =
+            |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let (stored, length) = (number(0) as usize, number(4) as usize);
         let mut hash = [0; 32];
         hash.copy_from_slice(&head[8..]);
         let at = open.place.0 + HEAD as u64;
-        let damaged = |detail: &str| {
-            RepositoryError::damaged(&url, format!("{object} at byte {at}"), detail)
-        };
+        let damaged =
+            |detail: &str| RepositoryError::damaged(&url, format!("{object} at byte {at}"), detail);
         let left = open.piece.ends.saturating_sub(open.place.1);
         if stored > STORED_MAX || length > BLOCK || length == 0 || length as u64 > left {
             return Err(damaged("a block has an impossible length"));

@@ -56,7 +56,10 @@ impl ArchiveAbout {
         let read: Result<Self, _> = serde_json::from_slice(&text);
         let detail = match read {
             Ok(about) if about.format <= FORMAT => return Ok(Some(about)),
-            Ok(about) => format!("it has format {}, and this version reads up to {FORMAT}", about.format),
+            Ok(about) => format!(
+                "it has format {}, and this version reads up to {FORMAT}",
+                about.format
+            ),
             Err(error) => error.to_string(),
         };
         Err(RepositoryError::Damaged {

@@ -19,7 +19,8 @@ use serde::Serialize;
 use crate::about::ServerFacts;
 use crate::binlog::about::ArchiveAbout;
 use crate::binlog::archive::resume::Resume;
-use crate::binlog::archive::stream::{Stream, Verified};
+use crate::binlog::archive::stream::Stream;
+pub(crate) use crate::binlog::archive::stream::Verified;
 use crate::error::PhysicalError;
 
 /// Longest wait before the server is asked again after a connection was lost.
@@ -227,8 +228,13 @@ fn follow(
 ) -> Result<(), PhysicalError> {
     let logs = resume::server_logs(&mut conn)?;
     let resume = Resume::find(journal, &logs)?;
-    let target = logs.last().filter(|_| options.once).map(|last| (last.number, last.size));
-    let heartbeat = options.interval.min(Duration::from_secs(if options.once { 1 } else { 10 }));
+    let target = logs
+        .last()
+        .filter(|_| options.once)
+        .map(|last| (last.number, last.size));
+    let heartbeat = options
+        .interval
+        .min(Duration::from_secs(if options.once { 1 } else { 10 }));
     let asking = PhysicalError::server("asking for the binary log");
     conn.set_timeouts(Some(Duration::from_secs(60).max(heartbeat * 3)), None)
         .map_err(PhysicalError::server("setting a limit of time"))?;
@@ -281,7 +287,9 @@ fn merge(journal: &Journal, file: &JournalFile, run: &Run, outcome: &mut Archive
     };
     if let Err(error) = merge() {
         let words = format!("{}: {}", file.name, refloat_host::chain(&error));
-        run.events.warn(format!("a file of the archive cannot be read back: {words}"));
+        run.events.warn(format!(
+            "a file of the archive cannot be read back: {words}"
+        ));
         outcome.damaged.push(words);
     }
 }

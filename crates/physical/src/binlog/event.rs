@@ -84,7 +84,8 @@ impl Head {
     /// Reads the head of an event.
     pub fn of(event: &[u8]) -> Option<Self> {
         let head: &[u8; HEAD] = event.first_chunk()?;
-        let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let word =
+            |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         Some(Self {
             time: word(0),
             kind: head[4],

@@ -104,9 +104,9 @@ impl Seen {
         // Nearly always it continues the last one.
         let at = all.partition_point(|one| one.1 < range.0);
         let until = all.partition_point(|one| one.0 <= range.1);
-        let joined = all[at..until].iter().fold(range, |sum, one| {
-            (sum.0.min(one.0), sum.1.max(one.1))
-        });
+        let joined = all[at..until]
+            .iter()
+            .fold(range, |sum, one| (sum.0.min(one.0), sum.1.max(one.1)));
         all.splice(at..until, [joined]);
     }
 
@@ -126,17 +126,19 @@ impl Seen {
                 let last = self.sequences.get(&(*domain, *server));
                 last.is_some_and(|last| last >= sequence)
             }
-            Gtid::MySql { source, number } => self.ranges.get(source).is_some_and(|all| {
-                all.iter().any(|one| (one.0..one.1).contains(number))
-            }),
+            Gtid::MySql { source, number } => self
+                .ranges
+                .get(source)
+                .is_some_and(|all| all.iter().any(|one| (one.0..one.1).contains(number))),
         }
     }
 
     /// Whether all that it has is in another one, too.
     pub fn is_within(&self, other: &Self) -> bool {
-        let maria = self.sequences.iter().all(|(key, last)| {
-            other.sequences.get(key).is_some_and(|its| its >= last)
-        });
+        let maria = self
+            .sequences
+            .iter()
+            .all(|(key, last)| other.sequences.get(key).is_some_and(|its| its >= last));
         maria
             && self.ranges.iter().all(|(source, own)| {
                 let its = other.ranges.get(source).map_or(&[][..], Vec::as_slice);
@@ -149,9 +151,10 @@ impl Seen {
     /// the last transaction of each domain that both name is the same, and all of MySQL's are
     /// there. A server may have more, which came from elsewhere.
     pub fn fits(&self, server: &Self) -> bool {
-        let mut both = self.last.iter().filter_map(|(domain, own)| {
-            server.last.get(domain).map(|its| own == its)
-        });
+        let mut both = self
+            .last
+            .iter()
+            .filter_map(|(domain, own)| server.last.get(domain).map(|its| own == its));
         let ranges = Self {
             ranges: self.ranges.clone(),
             ..Self::default()
@@ -192,7 +195,11 @@ impl FromStr for Seen {
     /// Reads a set of either vendor, as variables hold them.
     fn from_str(text: &str) -> Result<Self, ()> {
         let mut seen = Self::default();
-        for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+        for word in text
+            .split(',')
+            .map(str::trim)
+            .filter(|word| !word.is_empty())
+        {
             let mut parts = word.split(':').map(str::trim);
             let source = parts.next().unwrap_or_default().to_ascii_lowercase();
             if !is_uuid(&source) {
@@ -243,7 +250,14 @@ mod tests {
         let mysql = format!("{UUID}:23");
         let read: Gtid = mysql.to_uppercase().parse().unwrap();
         assert_eq!(read.to_string(), mysql);
-        for text in ["", "0-1", "0-1-2-3", "binlog.000001:4", "x:1", "2026-11-28 14:00:00Z"] {
+        for text in [
+            "",
+            "0-1",
+            "0-1-2-3",
+            "binlog.000001:4",
+            "x:1",
+            "2026-11-28 14:00:00Z",
+        ] {
             assert!(text.parse::<Gtid>().is_err(), "{text}");
         }
     }

@@ -10,6 +10,7 @@ use refloat_run::Refusal;
 use crate::about::ServerFacts;
 use crate::binlog::about::ArchiveAbout;
 use crate::binlog::event::{Failure, MAGIC};
+use crate::binlog::kept::none;
 use crate::binlog::until::number_of;
 use crate::error::PhysicalError;
 
@@ -81,7 +82,9 @@ impl Logs {
         for entry in fs::read_dir(folder).map_err(failed())? {
             let entry = entry.map_err(failed())?;
             let (name, path) = (entry.file_name(), entry.path());
-            let Some((name, number)) = name.to_str().and_then(|name| Some((name, number_of(name)?)))
+            let Some((name, number)) = name
+                .to_str()
+                .and_then(|name| Some((name, number_of(name)?)))
             else {
                 continue;
             };
@@ -148,16 +151,12 @@ impl Logs {
         let url = repository.storage().url();
         if let Some(name) = name {
             let journal = Journal::new(repository, name)?;
-            let about = ArchiveAbout::read(&journal)?.ok_or_else(|| {
-                PhysicalError::refused(
-                    Refusal::new(format!("{url} has no archive {name} of binary logs"))
-                        .hint("`refloat binlog list` shows what is there."),
-                )
-            })?;
+            let about = ArchiveAbout::read(&journal)?.ok_or_else(|| none(repository, name))?;
             if let Some(why) = about.differs_from(server) {
                 return Err(PhysicalError::refused(
-                    Refusal::new(format!("archive {name} is of another server: {why}"))
-                        .hint("Only the logs of the server that was backed up continue its backup."),
+                    Refusal::new(format!("archive {name} is of another server: {why}")).hint(
+                        "Only the logs of the server that was backed up continue its backup.",
+                    ),
                 ));
             }
             return Self::archive(journal, about);

@@ -213,12 +213,17 @@ impl Replay {
         let start = BinlogPosition {
             file: rows.str(0, 0).unwrap_or_default().to_owned(),
             position: rows.u64(0, 1).unwrap_or(0),
-            gtid: rows.str(0, 2).unwrap_or_default().split_whitespace().collect(),
+            gtid: rows
+                .str(0, 2)
+                .unwrap_or_default()
+                .split_whitespace()
+                .collect(),
         };
         if start.file.is_empty() {
             return Err(PhysicalError::refused(
-                Refusal::new("the backup does not say where the binary log stood")
-                    .hint("Its server wrote none. Without logs only the backup itself can be restored."),
+                Refusal::new("the backup does not say where the binary log stood").hint(
+                    "Its server wrote none. Without logs only the backup itself can be restored.",
+                ),
             ));
         }
         self.logs.keep_like(&start.file);
@@ -297,17 +302,22 @@ fn continue_gtids(conn: &mut Connection, seen: &Seen) -> Result<(), PhysicalErro
         return Ok(());
     }
     let setting = || PhysicalError::server("setting gtid_slave_pos of the restored server");
-    let others = conn.query_value("SELECT @@GLOBAL.gtid_slave_pos").map_err(setting())?;
+    let others = conn
+        .query_value("SELECT @@GLOBAL.gtid_slave_pos")
+        .map_err(setting())?;
     let others = others.unwrap_or_default().parse().unwrap_or_default();
     let position = seen.position(&others);
-    conn.exec(format!("SET GLOBAL gtid_slave_pos = '{position}'")).map_err(setting())?;
+    conn.exec(format!("SET GLOBAL gtid_slave_pos = '{position}'"))
+        .map_err(setting())?;
     Ok(())
 }
 
 /// MySQL: whether the restored server has all transactions that were replayed.
 fn has_all(conn: &mut Connection, seen: &Seen) -> Result<(), PhysicalError> {
     let asking = PhysicalError::server("asking the restored server for its transactions");
-    let executed = conn.query_value("SELECT @@GLOBAL.gtid_executed").map_err(asking)?;
+    let executed = conn
+        .query_value("SELECT @@GLOBAL.gtid_executed")
+        .map_err(asking)?;
     let executed: Seen = executed.unwrap_or_default().parse().unwrap_or_default();
     if seen.is_within(&executed) {
         return Ok(());
@@ -318,14 +328,13 @@ fn has_all(conn: &mut Connection, seen: &Seen) -> Result<(), PhysicalError> {
     })
 }
 
-fn write_for(
-    owner: Option<(u32, u32)>,
-    path: &Path,
-    text: &str,
-) -> Result<(), PhysicalError> {
+fn write_for(owner: Option<(u32, u32)>, path: &Path, text: &str) -> Result<(), PhysicalError> {
     let write = || -> std::io::Result<()> {
         fs::write(path, text)?;
         std::os::unix::fs::chown(path, owner.map(|own| own.0), owner.map(|own| own.1))
     };
-    write().map_err(PhysicalError::file(path, "writing the state of the binary log"))
+    write().map_err(PhysicalError::file(
+        path,
+        "writing the state of the binary log",
+    ))
 }

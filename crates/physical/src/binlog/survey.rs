@@ -145,7 +145,8 @@ impl Survey<'_> {
         let files = &self.logs.files;
         let first = files.iter().position(|file| file.name == self.start.file);
         let Some(first) = first else {
-            let names = |file: Option<&LogFile>| file.map_or_else(String::new, |it| it.name.clone());
+            let names =
+                |file: Option<&LogFile>| file.map_or_else(String::new, |it| it.name.clone());
             return Err(self.refused(
                 format!(
                     "{} is missing, at byte {} of which the backup was made; the logs there are {} to {}",
@@ -169,13 +170,20 @@ impl Survey<'_> {
                 && file.number != before.number + 1
             {
                 return Err(self.refused(
-                    format!("files are missing between {} and {}", before.name, file.name),
+                    format!(
+                        "files are missing between {} and {}",
+                        before.name, file.name
+                    ),
                     "Without them the logs cannot be replayed further. Get them, or stop before.",
                 ));
             }
             before = Some(file);
             let is_last = index + 1 == files.len();
-            let from = if index == first { self.start.position } else { 0 };
+            let from = if index == first {
+                self.start.position
+            } else {
+                0
+            };
             let end = self.file(file, is_last)?;
             let is_stop = self.stop.is_some();
             let end = self.stop.unwrap_or(end);
@@ -198,14 +206,18 @@ impl Survey<'_> {
             Until::Latest => return Ok(()),
             Until::Time(_) if self.is_reached => return Ok(()),
             Until::Time(_) => format!("they do not reach up to {}", self.until),
-            Until::Before(gtid) | Until::After(gtid) => format!("transaction {gtid} is not in them"),
+            Until::Before(gtid) | Until::After(gtid) => {
+                format!("transaction {gtid} is not in them")
+            }
             Until::Position(..) => format!("{} is not in them", self.until),
         };
         let (file, at) = &self.found.stop;
         let last = self.found.last.or(Some(u64::from(self.time_before)));
-        let last = last.filter(|last| *last > 0).map_or_else(String::new, |last| {
-            format!(", with a last transaction of {}", moment(last))
-        });
+        let last = last
+            .filter(|last| *last > 0)
+            .map_or_else(String::new, |last| {
+                format!(", with a last transaction of {}", moment(last))
+            });
         Err(self.refused(
             format!("{missing}: they end at {file}:{at}{last}"),
             "`--until latest` replays all of them.",

@@ -79,7 +79,10 @@ pub fn moment(seconds: u64) -> String {
 pub fn number_of(file: &str) -> Option<u64> {
     let (base, number) = file.rsplit_once('.')?;
     let is_number = number.len() >= 6 && number.bytes().all(|byte| byte.is_ascii_digit());
-    number.parse().ok().filter(|_| is_number && !base.is_empty())
+    number
+        .parse()
+        .ok()
+        .filter(|_| is_number && !base.is_empty())
 }
 
 #[cfg(test)]

@@ -168,7 +168,11 @@ fn program(folder: &Path, name: &str, command: &Command, last: &[OsString]) -> P
     let first: Vec<String> = first.map(quoted).collect();
     let last: Vec<String> = last.iter().map(|word| quoted(word)).collect();
     let path = folder.join(name);
-    let script = format!("#!/bin/sh\nexec {} \"$@\" {}\n", first.join(" "), last.join(" "));
+    let script = format!(
+        "#!/bin/sh\nexec {} \"$@\" {}\n",
+        first.join(" "),
+        last.join(" ")
+    );
     fs::write(&path, script).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     path

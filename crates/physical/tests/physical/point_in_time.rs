@@ -5,9 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use refloat_physical::PhysicalError;
-use refloat_physical::binlog::{
-    ArchiveOptions, ArchiveOutcome, LogsPlace, PointInTime, archive,
-};
+use refloat_physical::binlog::{ArchiveOptions, ArchiveOutcome, LogsPlace, PointInTime, archive};
 use refloat_physical::restore::plan;
 use refloat_repository::Journal;
 use refloat_run::Refusal;
@@ -170,7 +168,10 @@ fn a_server_comes_back_as_of_any_moment(kind: ServerKind) {
     place.sql(BEFORE);
     place.sql("FLUSH BINARY LOGS; INSERT INTO shop.inno (text) VALUES ('in the second file')");
     place.back_up("one").unwrap();
-    let log = Log { place: &place, kind };
+    let log = Log {
+        place: &place,
+        kind,
+    };
     let first = log.archive(&log.options()).unwrap();
     assert!(first.bytes > 0 && first.damaged.is_empty(), "{first:?}");
     let early = log.next_second();
@@ -213,9 +214,8 @@ fn a_server_comes_back_as_of_any_moment(kind: ServerKind) {
     };
     let kept = LogsPlace::Archive(None);
     let files = LogsPlace::Folder(folder.clone());
-    let refused = |until: &str, logs: &LogsPlace| {
-        reasons(plan(&restoring(until, logs), &place.repository))
-    };
+    let refused =
+        |until: &str, logs: &LogsPlace| reasons(plan(&restoring(until, logs), &place.repository));
     let beyond = "2100-01-01 00:00:00Z";
     assert!(refused(beyond, &kept).contains("do not reach up to"));
     let text = refused("2001-01-01 00:00:00Z", &files);
@@ -268,14 +268,20 @@ fn a_server_comes_back_as_of_any_moment(kind: ServerKind) {
             (&latest, &all_gtids)
         };
         place.assert_holds(expected);
-        let log = Log { place: &place, kind };
+        let log = Log {
+            place: &place,
+            kind,
+        };
         if is_mariadb {
             let sorted = |text: &str| {
                 let mut words: Vec<String> = text.split(',').map(str::to_owned).collect();
                 words.sort();
                 words
             };
-            assert_eq!(sorted(&log.ask("SELECT @@GLOBAL.gtid_slave_pos")), sorted(gtids));
+            assert_eq!(
+                sorted(&log.ask("SELECT @@GLOBAL.gtid_slave_pos")),
+                sorted(gtids)
+            );
             assert_eq!(sorted(&log.gtids()), sorted(gtids), "{until}");
         } else {
             assert_eq!(log.gtids(), *gtids, "{until}");
@@ -291,7 +297,10 @@ fn a_server_comes_back_as_of_any_moment(kind: ServerKind) {
 
     // The restored server has another history: its logs do not continue those that are kept.
     place.server.restart().unwrap();
-    let log = Log { place: &place, kind };
+    let log = Log {
+        place: &place,
+        kind,
+    };
     let text = reasons(log.archive(&log.options()));
     assert!(text.contains("archive"), "{text}");
 }

@@ -71,7 +71,9 @@ impl Resume {
     /// The server does not have any more what comes next, or has less than was stored.
     pub fn find(journal: &Journal, logs: &[ServerLog]) -> Result<Self, PhysicalError> {
         let (Some(oldest), Some(newest)) = (logs.first(), logs.last()) else {
-            return Err(PhysicalError::refused(Refusal::new("the server has no binary logs")));
+            return Err(PhysicalError::refused(Refusal::new(
+                "the server has no binary logs",
+            )));
         };
         let mut files = journal.files()?;
         files.sort_by_key(|file| (number_of(&file.name), file.name.clone()));
@@ -80,11 +82,7 @@ impl Resume {
         };
         let (begins, event) = last_event(journal, last)?;
         let stored = last.size();
-        let here = format!(
-            "archive {} ends at {}:{stored}",
-            journal.name(),
-            last.name
-        );
+        let here = format!("archive {} ends at {}:{stored}", journal.name(), last.name);
         if let Some(same) = logs.iter().find(|log| log.name == last.name) {
             if stored > same.size {
                 return Err(PhysicalError::refused(
@@ -105,8 +103,8 @@ impl Resume {
             });
         }
         // A complete file says so in its last event.
-        let is_complete = Head::of(&event)
-            .is_some_and(|head| matches!(head.kind, kind::ROTATE | kind::STOP));
+        let is_complete =
+            Head::of(&event).is_some_and(|head| matches!(head.kind, kind::ROTATE | kind::STOP));
         let next = number_of(&last.name).unwrap_or(0) + 1;
         match logs.iter().find(|log| log.number == next) {
             Some(next) if is_complete => Ok(Self::fresh(&next.name)),

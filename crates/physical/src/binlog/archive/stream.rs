@@ -89,7 +89,10 @@ impl<'a> Stream<'a> {
 
     fn failed(&self, reason: String) -> PhysicalError {
         PhysicalError::Binlog {
-            place: format!("{} at byte {}, as the server sends it", self.file, self.checks.at),
+            place: format!(
+                "{} at byte {}, as the server sends it",
+                self.file, self.checks.at
+            ),
             reason,
         }
     }
@@ -121,7 +124,9 @@ impl<'a> Stream<'a> {
         } else {
             self.take(event)?;
         }
-        let is_old = self.since.is_some_and(|since| since.elapsed() >= self.interval);
+        let is_old = self
+            .since
+            .is_some_and(|since| since.elapsed() >= self.interval);
         if is_old || self.pending.len() >= PIECE {
             self.flush()?;
         }

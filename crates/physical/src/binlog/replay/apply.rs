@@ -1,9 +1,9 @@
 //! Has the server's tool print logs as statements, and runs these.
 
+use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::fs::File;
 
 use refloat_host::last_line;
 use refloat_run::{Cancel, Run};
@@ -74,7 +74,9 @@ impl Tool {
             reason,
         };
         let errors = tempfile::tempfile_in(scratch).map_err(|error| failed(error.to_string()))?;
-        let said = errors.try_clone().map_err(|error| failed(error.to_string()))?;
+        let said = errors
+            .try_clone()
+            .map_err(|error| failed(error.to_string()))?;
         let mut command = Command::new(&programs.tool);
         command
             .arg("--no-defaults")
@@ -156,7 +158,9 @@ fn feed(
         let text = line.trim_ascii_end();
         if statement.is_empty() {
             if let Some(place) = text.strip_prefix(AT) {
-                let place = std::str::from_utf8(place).ok().and_then(|it| it.parse().ok());
+                let place = std::str::from_utf8(place)
+                    .ok()
+                    .and_then(|it| it.parse().ok());
                 at = place.unwrap_or(at);
             }
             if let Some(new) = text.strip_prefix(DELIMITER) {

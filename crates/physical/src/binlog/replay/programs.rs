@@ -89,7 +89,9 @@ fn look(names: &str, folder: Option<&Path>) -> Result<(PathBuf, String), Refusal
         Refusal::new(reason)
             .hint("Logs are replayed by the server's own programs: install them, or name their folder with --programs.")
     };
-    let output = Host::Local.run(&script).map_err(|error| refused(error.to_string()))?;
+    let output = Host::Local
+        .run(&script)
+        .map_err(|error| refused(error.to_string()))?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let (found, version) = said.split_once('\n').unwrap_or_default();
     match output.status.code() {
@@ -99,8 +101,14 @@ fn look(names: &str, folder: Option<&Path>) -> Result<(PathBuf, String), Refusal
                 || "the search path".to_owned(),
                 |folder| folder.display().to_string(),
             );
-            Err(refused(format!("there is no {} in {place}", names.replace(' ', " or "))))
+            Err(refused(format!(
+                "there is no {} in {place}",
+                names.replace(' ', " or ")
+            )))
         }
-        _ => Err(refused(format!("{found} does not run: {}", last_line(version.as_bytes())))),
+        _ => Err(refused(format!(
+            "{found} does not run: {}",
+            last_line(version.as_bytes())
+        ))),
     }
 }

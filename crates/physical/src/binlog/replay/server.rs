@@ -64,7 +64,10 @@ impl Private {
             fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
             chown(path, owner.map(|own| own.0), owner.map(|own| own.1))
         };
-        give().map_err(PhysicalError::file(path, "giving it to the server's account"))?;
+        give().map_err(PhysicalError::file(
+            path,
+            "giving it to the server's account",
+        ))?;
         let name = programs.server.display().to_string();
         let failed = |error: std::io::Error| PhysicalError::Tool {
             tool: name.clone(),
@@ -195,7 +198,9 @@ impl Drop for Private {
 fn is_over(pid: Pid) -> bool {
     let path = format!("/proc/{}/stat", pid.as_raw_nonzero());
     let text = fs::read_to_string(path).unwrap_or_default();
-    let state = text.rsplit_once(") ").map(|(_, rest)| rest.as_bytes().first());
+    let state = text
+        .rsplit_once(") ")
+        .map(|(_, rest)| rest.as_bytes().first());
     matches!(state, None | Some(Some(b'Z')))
 }
 
@@ -228,8 +233,13 @@ fn options(
         "--innodb-doublewrite=0".to_owned(),
     ];
     if rustix::process::geteuid().is_root() {
-        let user = fs::metadata(folder).map_or(0, |meta| std::os::unix::fs::MetadataExt::uid(&meta));
-        let user = if user == 0 { "root".to_owned() } else { user.to_string() };
+        let user =
+            fs::metadata(folder).map_or(0, |meta| std::os::unix::fs::MetadataExt::uid(&meta));
+        let user = if user == 0 {
+            "root".to_owned()
+        } else {
+            user.to_string()
+        };
         options.push(format!("--user={user}"));
     }
     if programs.is_mariadb {

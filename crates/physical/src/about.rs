@@ -55,8 +55,12 @@ pub struct About {
     pub tool: Tool,
     /// Log sequence numbers of `InnoDB`.
     pub lsn: Lsn,
-    /// Where its binary log stood; `None`: it has none.
+    /// Where its binary log stood; `None`: it has none, or a server that begins with the backup
+    /// tells it.
     pub binlog: Option<BinlogPosition>,
+    /// Where its binary log stood when a copy began whose own position is not known before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub binlog_began: Option<BinlogPosition>,
     /// Where its Galera cluster stood; `None`: it is no node of one.
     pub galera: Option<GaleraPosition>,
     /// What the tool says of the server that this one replicates from, as `CHANGE MASTER` or
@@ -169,13 +173,18 @@ impl About {
             tool,
             lsn,
             binlog: text("binlog_info").and_then(|text| BinlogPosition::parse(&text)),
+            binlog_began: None,
             galera,
             replica: text("slave_info").map(|text| text.trim().to_owned()),
         })
     }
 
     /// Of a copy that the clone plugin has sent.
-    pub(crate) fn cloned(server: ServerFacts, tool: Tool, lsn: Lsn) -> Self {
+    pub(crate) fn cloned(
+        (server, tool): (ServerFacts, Tool),
+        lsn: Lsn,
+        binlog_began: Option<BinlogPosition>,
+    ) -> Self {
         Self {
             kind: KIND.to_owned(),
             format: FORMAT,
@@ -183,6 +192,7 @@ impl About {
             tool,
             lsn,
             binlog: None,
+            binlog_began,
             galera: None,
             replica: None,
         }

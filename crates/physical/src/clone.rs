@@ -10,9 +10,9 @@ mod session;
 mod task;
 
 use refloat_run::Run;
-use refloat_wire::{ConnectOptions, Identity};
+use refloat_wire::{ConnectOptions, Connection, Identity};
 
-use crate::about::{About, Lsn};
+use crate::about::{About, BinlogPosition, Lsn};
 use crate::clone::arrivals::Arrivals;
 use crate::clone::session::Session;
 use crate::clone::task::Task;
@@ -22,6 +22,9 @@ use crate::stream::{Blocks, Files};
 use crate::tool::Tool;
 
 pub use check::{look, objections};
+
+/// Needs BACKUP_ADMIN, as a copy does.
+const POSITION: &str = "SELECT LOCAL->>'$.binary_log_file', LOCAL->>'$.binary_log_position', LOCAL->>'$.gtid_executed' FROM performance_schema.log_status";
 
 /// How a server is copied.
 pub struct Copying<'a> {
@@ -50,6 +53,7 @@ impl Copying<'_> {
             datadir: facts.datadir.clone(),
             version: facts.version.clone(),
         };
+        let binlog_began = self.binlog_position();
         let arrivals = Arrivals::new(writer, self.server.info.version);
         let mut session = Session::new(
             (self.source, identity),
@@ -70,7 +74,18 @@ impl Copying<'_> {
             checkpoint,
             end: checkpoint,
         };
-        let about = About::cloned(facts.clone(), self.tool.clone(), lsn);
+        let about = About::cloned((facts.clone(), self.tool.clone()), lsn, binlog_began);
         Ok((files, about))
+    }
+
+    /// Where the binary log stands. `None`: the server has none, or does not tell it.
+    fn binlog_position(&self) -> Option<BinlogPosition> {
+        let mut conn = Connection::connect(self.source).ok()?;
+        let rows = conn.query(POSITION).ok()?;
+        Some(BinlogPosition {
+            file: rows.str(0, 0).filter(|file| !file.is_empty())?.to_owned(),
+            position: rows.u64(0, 1)?,
+            gtid: rows.str(0, 2)?.split_whitespace().collect(),
+        })
     }
 }

@@ -87,6 +87,26 @@ pub enum PhysicalError {
         /// What is wrong.
         source: InfoError,
     },
+    /// A binary log cannot be read, or is not what it should be.
+    #[error("{place}: {reason}")]
+    Binlog {
+        /// The log, and where in it.
+        place: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A statement of a binary log failed on the restored server.
+    #[error("replaying {file} at byte {at}: {statement}")]
+    Replay {
+        /// The file.
+        file: String,
+        /// The byte at which the event begins.
+        at: u64,
+        /// Beginning of the statement.
+        statement: String,
+        /// The cause.
+        source: refloat_wire::Error,
+    },
     /// A file or folder of this machine.
     #[error("{path}: {doing}")]
     File {

@@ -69,7 +69,7 @@ pub fn find(host: &Host, kind: ToolKind, program: Option<&Path>) -> Result<Tool,
 
 /// The version in what a tool says of itself: "mariadb-backup based on `MariaDB` server
 /// 10.11.19-MariaDB …", "xtrabackup version 8.4.0-1 based on `MySQL` server 8.4.0 …".
-fn version_in(said: &str) -> Option<Version> {
+pub(crate) fn version_in(said: &str) -> Option<Version> {
     said.lines()
         .flat_map(str::split_ascii_whitespace)
         .find_map(|word| {

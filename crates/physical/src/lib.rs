@@ -16,6 +16,7 @@ mod about;
 mod agent;
 mod apart;
 pub mod backup;
+pub mod binlog;
 mod clone;
 mod donor;
 mod error;

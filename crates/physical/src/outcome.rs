@@ -7,6 +7,7 @@ use refloat_repository::{Manifest, Totals};
 use serde::Serialize;
 
 use crate::about::About;
+use crate::binlog::Replayed;
 
 /// What a backup has done.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -75,6 +76,8 @@ pub struct RestoreOutcome {
     pub fetch_seconds: f64,
     /// Seconds in which the tool applied the redo log.
     pub prepare_seconds: f64,
+    /// The binary logs that were replayed; `None`: none.
+    pub replayed: Option<Replayed>,
     /// Whether the server was started.
     pub started: bool,
     /// Wall time.

@@ -116,7 +116,7 @@ fn is_its_own(path: &Path) -> Result<(), PhysicalError> {
 }
 
 /// Half of the memory that is free here.
-fn memory_here() -> u64 {
+pub fn memory_here() -> u64 {
     let free = Host::Local.memory_available().unwrap_or(0);
     (free / 2).clamp(MEMORY_MIN, MEMORY_MAX)
 }

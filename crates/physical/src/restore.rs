@@ -8,11 +8,13 @@ use std::time::Instant;
 use refloat_host::Host;
 use refloat_repository::{FileEntry, Manifest, Repository, fetch};
 use refloat_run::progress::Phase;
-use refloat_run::{Event, Refusal, Run};
+use refloat_run::{Cancel, Event, Refusal, Run};
 use serde::Serialize;
 
 use crate::about::{About, KIND};
 use crate::apart;
+use crate::binlog::replay::Replay;
+use crate::binlog::{PointInTime, Replayed};
 use crate::error::PhysicalError;
 use crate::folder::{Building, Step};
 use crate::outcome::RestoreOutcome;
@@ -28,10 +30,25 @@ pub struct RestoreOptions {
     pub label: String,
     /// The data directory.
     pub target: TargetOptions,
+    /// Up to where binary logs are replayed; `None`: the backup itself is restored.
+    pub until: Option<PointInTime>,
     /// Whether an unfinished restore of something else is removed.
     pub restart: bool,
     /// Threads that fetch, decrypt and decompress.
     pub threads: usize,
+}
+
+/// What is said of logs that nothing but their names ties to the backup.
+const UNPROVEN: &str = "the logs have no GTIDs, and nothing but their names shows that they are of the server that was backed up";
+
+impl RestoreOptions {
+    /// What an unfinished restore is known by: another point in time is another restore.
+    fn named(&self, label: &str) -> String {
+        self.until.as_ref().map_or_else(
+            || label.to_owned(),
+            |point| format!("{label} until {}", point.until),
+        )
+    }
 }
 
 /// What a restore would do.
@@ -55,6 +72,8 @@ pub struct RestorePlan {
     pub tool: Tool,
     /// What the backup says of its server.
     pub about: About,
+    /// The binary logs that are replayed.
+    pub replay: Option<Replayed>,
 }
 
 /// All that is known when a restore can begin.
@@ -64,6 +83,7 @@ struct Ready {
     about: About,
     tool: Tool,
     place: Place,
+    replay: Option<Replay>,
 }
 
 /// Says what a restore would do. Changes nothing.
@@ -74,7 +94,7 @@ pub fn plan(
     options: &RestoreOptions,
     repository: &Repository,
 ) -> Result<RestorePlan, PhysicalError> {
-    let ready = look(options, repository)?;
+    let ready = look(options, repository, &Cancel::new())?;
     Ok(ready.plan(repository, "RUN"))
 }
 
@@ -114,7 +134,7 @@ fn attempt(
     if complete(options, repository, run, outcome)? {
         return Ok(());
     }
-    let ready = look(options, repository)?;
+    let ready = look(options, repository, &run.cancel)?;
     let plan = ready.plan(repository, run.dir.id().as_str());
     outcome.label.clone_from(&plan.label);
     outcome.bytes = plan.bytes;
@@ -130,7 +150,7 @@ fn attempt(
     let mut building = Building::begin(
         &plan.building,
         repository.id(),
-        &plan.label,
+        &options.named(&plan.label),
         options.restart,
     )?;
     if building.step() < Step::Prepared {
@@ -144,8 +164,17 @@ fn attempt(
         apart::remove_links(building.path())?;
         prepare::prepare(&ready.tool, &building, options.target.memory, &run.cancel)?;
         ready.place.own(building.path())?;
-        building.reach(Step::Prepared)?;
         outcome.prepare_seconds = begun.elapsed().as_secs_f64();
+        if let Some(replay) = ready.replay {
+            if replay.is_unproven() {
+                run.events.warn(UNPROVEN);
+            }
+            let memory = options.target.memory.unwrap_or_else(prepare::memory_here);
+            let owner = ready.place.owner();
+            let replayed = replay.run((&building, &ready.about), (owner, memory), run)?;
+            outcome.replayed = Some(replayed);
+        }
+        building.reach(Step::Prepared)?;
     }
     outcome.aside = ready.place.fill(building, run.dir.id().as_str())?;
     start(&options.target, &ready.place, run, &mut outcome.started)
@@ -161,7 +190,7 @@ fn complete(
 ) -> Result<bool, PhysicalError> {
     let manifest = repository.find(&options.label, Some(KIND))?;
     let place = Place::look(&options.target.datadir)?;
-    if !place.is_filled(repository.id(), &manifest.label)? {
+    if !place.is_filled(repository.id(), &options.named(&manifest.label))? {
         return Ok(false);
     }
     run.events.note(format!(
@@ -175,7 +204,11 @@ fn complete(
 }
 
 /// Looks at the backup, the tool and the data directory, and names all that stands against it.
-fn look(options: &RestoreOptions, repository: &Repository) -> Result<Ready, PhysicalError> {
+fn look(
+    options: &RestoreOptions,
+    repository: &Repository,
+    cancel: &Cancel,
+) -> Result<Ready, PhysicalError> {
     let manifest = repository.find(&options.label, Some(KIND))?;
     let about = About::read(&manifest).map_err(|source| PhysicalError::Info {
         label: manifest.label.clone(),
@@ -218,8 +251,21 @@ fn look(options: &RestoreOptions, repository: &Repository) -> Result<Ready, Phys
             .hint("The old data stay until the new are in place: make room, or restore to another file system."),
         );
     }
+    let looked = options
+        .until
+        .as_ref()
+        .map(|until| Replay::look(until, repository, (&manifest, &about), cancel));
+    let replay = match looked.transpose() {
+        Ok(replay) => replay,
+        Err(PhysicalError::Refused(more)) => {
+            against.extend(more);
+            None
+        }
+        Err(error) => return Err(error),
+    };
     match tool {
         Some(tool) if against.is_empty() => Ok(Ready {
+            replay,
             manifest,
             files,
             about,
@@ -242,6 +288,7 @@ impl Ready {
             aside: self.place.aside(run),
             tool: self.tool.clone(),
             about: self.about.clone(),
+            replay: self.replay.as_ref().map(Replay::plan),
         }
     }
 

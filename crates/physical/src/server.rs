@@ -11,7 +11,9 @@ use crate::about::ServerFacts;
 use crate::error::PhysicalError;
 
 /// Settings without which the files of a server cannot be read by another one, or look different.
-const SETTINGS: [&str; 11] = [
+/// Those behind `aria_log_dir_path` say what statements mean that do not say it themselves, when
+/// binary logs are replayed; and where these lie.
+const SETTINGS: [&str; 21] = [
     "innodb_page_size",
     "innodb_data_file_path",
     "innodb_data_home_dir",
@@ -23,6 +25,16 @@ const SETTINGS: [&str; 11] = [
     "innodb_encrypt_log",
     "lower_case_table_names",
     "aria_log_dir_path",
+    "innodb_default_row_format",
+    "innodb_file_per_table",
+    "innodb_strict_mode",
+    "default_storage_engine",
+    "explicit_defaults_for_timestamp",
+    "character_set_server",
+    "collation_server",
+    "system_versioning_alter_history",
+    "default_table_encryption",
+    "log_bin_basename",
 ];
 
 /// A server that is to be backed up.

@@ -135,6 +135,11 @@ impl Place {
         &self.path
     }
 
+    /// The account that its files belong to, if this process may give files away.
+    pub fn owner(&self) -> Option<(u32, u32)> {
+        self.owner.filter(|_| rustix::process::geteuid().is_root())
+    }
+
     /// Where its new files are built: on the same file system, so that they move by rename.
     pub fn building(&self) -> PathBuf {
         if self.is_fixed {
@@ -184,8 +189,7 @@ impl Place {
 
     /// Gives the files the owner and the permissions that a server needs.
     pub fn own(&self, folder: &Path) -> Result<(), PhysicalError> {
-        let is_root = rustix::process::geteuid().is_root();
-        let owner = self.owner.filter(|_| is_root);
+        let owner = self.owner();
         if !self.is_empty && !self.is_served {
             self.keep_certificates(folder)?;
         }

@@ -6,5 +6,7 @@ mod clone;
 mod common;
 #[path = "physical/faults.rs"]
 mod faults;
+#[path = "physical/point_in_time.rs"]
+mod point_in_time;
 #[path = "physical/whole.rs"]
 mod whole;

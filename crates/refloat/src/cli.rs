@@ -8,8 +8,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::commands::{
-    backup, backups, cluster, completions, copy, dump, inspect, load, man, rebuild, restore,
-    sandbox, serve_host, settings, sst, verify,
+    backup, backups, binlog, cluster, completions, copy, dump, inspect, load, man, rebuild,
+    restore, sandbox, serve_host, settings, sst, verify,
 };
 use crate::context::Context;
 use crate::exit::{self, Exit, ProgramError};
@@ -91,6 +91,7 @@ enum Command {
     Restore(Box<restore::RestoreArgs>),
     Rebuild(Box<rebuild::RebuildArgs>),
     Backups(backups::BackupsArgs),
+    Binlog(binlog::BinlogArgs),
     Cluster(cluster::ClusterArgs),
     Settings(settings::SettingsArgs),
     Sandbox(sandbox::SandboxArgs),
@@ -132,6 +133,7 @@ impl Cli {
             Command::Rebuild(args) => rebuild::run(&args, context),
             Command::ServeHost(args) => serve_host::run(&args, context),
             Command::Backups(args) => backups::run(&args, context),
+            Command::Binlog(args) => binlog::run(&args, context),
             Command::Cluster(args) => cluster::run(&args, context),
             Command::Settings(args) => settings::run(args, context),
             Command::Sandbox(args) => sandbox::run(args, context),

@@ -4,6 +4,7 @@
 
 pub mod backup;
 pub mod backups;
+pub mod binlog;
 pub mod cluster;
 pub mod completions;
 pub mod copy;

@@ -83,14 +83,19 @@ pub fn usual_label(hostname: &str, port: u16) -> String {
         .chars()
         .filter(char::is_ascii_alphanumeric)
         .collect();
+    format!("{}-{time}", server_label(hostname, port))
+}
+
+/// What names a server in a repository: `db1`, or `db1-3307` at another port than the usual one.
+pub fn server_label(hostname: &str, port: u16) -> String {
     let host: String = hostname
         .chars()
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
         .collect();
     let host = if host.is_empty() { "server" } else { &host };
     if port == PORT {
-        format!("{host}-{time}")
+        host.to_owned()
     } else {
-        format!("{host}-{port}-{time}")
+        format!("{host}-{port}")
     }
 }

@@ -18,6 +18,7 @@ use crate::result::{
 use crate::server::{Identity, ServerInfo, Vendor, parse_version};
 use crate::transport::{ShutdownHandle, Transport};
 
+mod binlog;
 mod kill;
 mod link;
 mod load;
@@ -25,6 +26,7 @@ mod open;
 mod raw;
 mod statement;
 
+pub use binlog::BinlogStream;
 pub use kill::KillHandle;
 pub(crate) use link::Link;
 pub use load::LocalInfile;

@@ -24,7 +24,7 @@ mod tls;
 mod transport;
 
 pub use bulk::{BulkPacket, BulkType, Day};
-pub use connection::{Connection, KillHandle, LocalInfile, RawConnection};
+pub use connection::{BinlogStream, Connection, KillHandle, LocalInfile, RawConnection};
 pub use error::{Error, Phase, RetryStatus, SourceError};
 pub use options::{CommitCounter, ConnectOptions, SslMode, Target, UrlError};
 pub use prepared::Statement;

@@ -1,8 +1,10 @@
 //! A server with data, a repository, and runs.
 
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -93,6 +95,7 @@ impl Place {
                 tool: self.named_tool(),
                 ..TargetOptions::default()
             },
+            until: None,
             restart: false,
             threads: 2,
         }
@@ -137,17 +140,39 @@ impl Place {
 
 /// The mariadb-backup of a server, as one program.
 pub fn tool(server: &Ephemeral, folder: &Path) -> PathBuf {
-    let command = server
-        .installation()
-        .unwrap()
-        .other("mariadb-backup")
-        .unwrap();
-    let words: Vec<String> = std::iter::once(command.get_program())
-        .chain(command.get_args())
-        .map(|word| format!("'{}'", word.to_string_lossy()))
-        .collect();
-    let path = folder.join("mariadb-backup");
-    let script = format!("#!/bin/sh\nexec {} \"$@\"\n", words.join(" "));
+    let command = server.installation().unwrap().other("mariadb-backup");
+    program(folder, "mariadb-backup", &command.unwrap(), &[])
+}
+
+/// A folder with a server's own program and its tool for binary logs.
+pub fn programs(server: &Ephemeral, folder: &Path) -> PathBuf {
+    let installation = server.installation().unwrap();
+    let names = match installation.kind() {
+        ServerKind::MySql97 => ["mysqld", "mysqlbinlog"],
+        _ => ["mariadbd", "mariadb-binlog"],
+    };
+    let folder = folder.join("programs");
+    fs::create_dir(&folder).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+    let paths = installation.server_paths();
+    program(&folder, names[0], &installation.server(), &paths);
+    let tool = installation.other(names[1]).unwrap();
+    program(&folder, names[1], &tool, &[]);
+    folder
+}
+
+/// A program that needs others around it, as one. `last` comes behind all arguments.
+fn program(folder: &Path, name: &str, command: &Command, last: &[OsString]) -> PathBuf {
+    let quoted = |word: &OsStr| format!("'{}'", word.to_string_lossy());
+    let first = std::iter::once(command.get_program()).chain(command.get_args());
+    let first: Vec<String> = first.map(quoted).collect();
+    let last: Vec<String> = last.iter().map(|word| quoted(word)).collect();
+    let path = folder.join(name);
+    let script = format!(
+        "#!/bin/sh\nexec {} \"$@\" {}\n",
+        first.join(" "),
+        last.join(" ")
+    );
     fs::write(&path, script).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     path

@@ -1,6 +1,9 @@
 //! `refloat restore`: makes a data directory of a backup.
 
+use std::path::PathBuf;
+
 use clap::Args;
+use refloat_physical::binlog::{LogsPlace, PointInTime, Until};
 use refloat_physical::restore::{RestoreOptions, plan, restore};
 use refloat_report::summary;
 
@@ -28,6 +31,11 @@ EXAMPLES:
       refloat restore latest --repo /backup/repo --to /var/lib/mysql \\
           --replace --delta
 
+  The moment before somebody dropped a table, with the logs of the archive
+  that `refloat binlog archive` keeps:
+      refloat restore latest --repo /backup/repo --to /var/lib/mysql \\
+          --replace --until '2026-11-28 14:00:00+01:00'
+
 An interrupted restore goes on with the same command: what was fetched is checked and not fetched again. The old \
 data stay beside the directory until you remove them.";
 
@@ -51,6 +59,34 @@ pub struct RestoreArgs {
     #[command(flatten)]
     pub datadir: DatadirArgs,
 
+    /// Replay binary logs behind the backup, up to here
+    ///
+    /// A time with its zone (2026-11-28 14:00:00Z, 2026-11-28 14:00:00+01:00): what was committed
+    /// before that second. A GTID of one transaction: what comes before it in the logs, or with
+    /// after:GTID, that one too. FILE:POSITION: what comes before that byte. `latest`: all there
+    /// is. It is checked first that the logs begin early enough, reach so far and have no gap.
+    #[arg(long, value_name = "WHEN", help_heading = "Point in time")]
+    pub until: Option<Until>,
+
+    /// Where the binary logs are: a folder, or archive:NAME [default: the archive of the server
+    /// in the repository]
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        requires = "until",
+        help_heading = "Point in time"
+    )]
+    pub binlogs: Option<String>,
+
+    /// The folder with the server's programs, which replay the logs [default: the search path]
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        requires = "until",
+        help_heading = "Point in time"
+    )]
+    pub programs: Option<PathBuf>,
+
     /// Begin anew, and remove what an unfinished restore of another backup has fetched
     #[arg(long, help_heading = "Data directory")]
     pub restart: bool,
@@ -70,10 +106,29 @@ pub struct RestoreArgs {
     pub output: OutputArgs,
 }
 
+impl RestoreArgs {
+    fn point_in_time(&self) -> Option<PointInTime> {
+        let until = self.until.clone()?;
+        let logs = match self.binlogs.as_deref() {
+            None | Some("archive") => LogsPlace::Archive(None),
+            Some(place) => match place.strip_prefix("archive:") {
+                Some(name) => LogsPlace::Archive(Some(name.to_owned())),
+                None => LogsPlace::Folder(PathBuf::from(place)),
+            },
+        };
+        Some(PointInTime {
+            until,
+            logs,
+            programs: self.programs.clone(),
+        })
+    }
+}
+
 pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
     let options = RestoreOptions {
         label: args.label.clone(),
         target: args.datadir.options(&args.connect, context)?,
+        until: args.point_in_time(),
         restart: args.restart,
         threads: threads(args.threads),
     };

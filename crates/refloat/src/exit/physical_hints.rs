@@ -20,6 +20,16 @@ pub fn of_physical(error: &PhysicalError) -> Option<(Exit, Vec<String>)> {
             Exit::Failed,
             vec!["See the server's log, and start it by hand: its files are complete, and what was there before is kept.".to_owned()],
         )),
+        PhysicalError::Replay { .. } => Some((
+            Exit::Failed,
+            vec![
+                "The data directory is as it was. The same command begins the replay anew; with --until FILE:POSITION it stops before that statement.".to_owned(),
+            ],
+        )),
+        PhysicalError::Binlog { .. } => Some((
+            Exit::ProofFailed,
+            vec!["Nothing beyond that place can be believed. Get the file again, or stop before it.".to_owned()],
+        )),
         _ => None,
     }
 }

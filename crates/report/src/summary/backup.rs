@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use refloat_physical::backup::BackupPlan;
+use refloat_physical::binlog::{ArchiveOutcome, Kept, Replayed};
 use refloat_physical::rebuild::RebuildPlan;
 use refloat_physical::restore::RestorePlan;
 use refloat_physical::{About, BackupOutcome, RebuildOutcome, RestoreOutcome, VerifyOutcome};
@@ -158,11 +159,74 @@ pub fn restore_backup(outcome: &RestoreOutcome) -> String {
             ),
         );
     }
-    if let Some(about) = &outcome.about {
-        positions(&mut page, about);
+    match (&outcome.replayed, &outcome.about) {
+        (Some(replayed), _) => logs(&mut page, replayed),
+        (None, Some(about)) => positions(&mut page, about),
+        (None, None) => {}
     }
     aside(&mut page, outcome.aside.as_deref());
     page.text
+}
+
+/// What was, or would be, replayed of binary logs.
+fn logs(page: &mut Page, replayed: &Replayed) {
+    let place = if replayed.begin.is_empty() {
+        format!("up to {}", replayed.until)
+    } else {
+        format!("from {} to {}", replayed.begin, replayed.end)
+    };
+    page.line("logs", &format!("{}, {place}", replayed.logs));
+    if replayed.begin.is_empty() {
+        return;
+    }
+    let last = replayed.last.map_or_else(String::new, |last| {
+        format!(", the last one committed at {}", moment(last))
+    });
+    let count = human::counted(replayed.transactions, "transaction");
+    page.line("replayed", &format!("{count}{last}"));
+    if !replayed.gtids.is_empty() {
+        page.line("gtid", &replayed.gtids);
+    }
+    if replayed.seconds > 0.0 {
+        let seconds = duration(replayed.seconds);
+        page.line("replay took", &human::seconds(seconds));
+    }
+}
+
+/// The end of a run that kept binary logs.
+pub fn binlog_archive(outcome: &ArchiveOutcome) -> String {
+    let mut page = Page::default();
+    page.heading(&format!(
+        "binary logs of {} in {}: stored up to {}:{}",
+        outcome.source, outcome.repository, outcome.file, outcome.position
+    ));
+    page.line("archive", &outcome.name);
+    page.line("added", &human::bytes(outcome.bytes));
+    page.line("time", &human::seconds(duration(outcome.seconds)));
+    page.text
+}
+
+/// Archives of binary logs.
+pub fn binlog_list(all: &[Kept]) -> String {
+    let mut rows = vec![
+        [
+            "NAME", "SERVER", "FILES", "FIRST", "UP TO", "SIZE", "STORED",
+        ]
+        .map(str::to_owned),
+    ];
+    rows.extend(all.iter().map(|one| {
+        let about = &one.about;
+        [
+            one.name.clone(),
+            format!("{}:{} {}", about.hostname, about.port, about.version),
+            one.files.to_string(),
+            one.first.clone(),
+            format!("{}:{}", one.last, one.position),
+            human::bytes(one.bytes),
+            human::bytes(one.stored),
+        ]
+    }));
+    table(&rows)
 }
 
 /// Behind "complete".
@@ -201,6 +265,9 @@ pub fn restore_backup_plan(plan: &RestorePlan) -> String {
             plan.tool.version_text()
         ),
     );
+    if let Some(replay) = &plan.replay {
+        logs(&mut page, replay);
+    }
     page.text
 }
 

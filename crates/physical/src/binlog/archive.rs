@@ -1,0 +1,311 @@
+//! Keeps the binary logs of a server in a repository: reads them as a replica does, checks every
+//! event, and stores the bytes of the server's files.
+//!
+//! What is stored are pieces of files (`refloat_repository::Journal`), each of them whole events.
+//! So an archive goes on behind the last event that is stored, however it was ended. To be sure
+//! that it goes on in the same file, it asks for that last event again and compares it.
+
+mod resume;
+mod stream;
+
+use std::time::{Duration, Instant};
+
+use refloat_repository::{Journal, JournalFile, Repository, server_label};
+use refloat_run::progress::Phase;
+use refloat_run::{Event, Refusal, Run};
+use refloat_wire::{ConnectOptions, Connection, Error, Identity};
+use serde::Serialize;
+
+use crate::about::ServerFacts;
+use crate::binlog::about::ArchiveAbout;
+use crate::binlog::archive::resume::Resume;
+use crate::binlog::archive::stream::Stream;
+pub(crate) use crate::binlog::archive::stream::Verified;
+use crate::error::PhysicalError;
+
+/// Longest wait before the server is asked again after a connection was lost.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// `ER_SPECIFIC_ACCESS_DENIED_ERROR` and `ER_ACCESS_DENIED_ERROR`.
+const DENIED: [u16; 2] = [1227, 1045];
+/// `ER_NO_BINARY_LOGGING`.
+const NO_LOGS: u16 = 1381;
+
+/// Whose logs are kept, and how.
+#[derive(Debug, Clone)]
+pub struct ArchiveOptions {
+    /// The server.
+    pub source: ConnectOptions,
+    /// Name of the archive; `None`: that of the server.
+    pub name: Option<String>,
+    /// Whether to end when all is stored that was in the logs at the beginning.
+    pub once: bool,
+    /// How long events may wait until they are stored.
+    pub interval: Duration,
+}
+
+/// What was done.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct ArchiveOutcome {
+    /// Id of the run.
+    pub run: String,
+    /// The server, as it was named, without secrets.
+    pub source: String,
+    /// The repository.
+    pub repository: String,
+    /// Name of the archive.
+    pub name: String,
+    /// Bytes of logs that were added.
+    pub bytes: u64,
+    /// File up to which the logs are stored.
+    pub file: String,
+    /// Byte up to which it is stored.
+    pub position: u64,
+    /// Files of the archive that cannot be read back.
+    pub damaged: Vec<String>,
+    /// Wall time.
+    pub seconds: f64,
+}
+
+/// Keeps the logs of a server, until the run is cancelled or, with [`ArchiveOptions::once`], all of
+/// them are stored.
+///
+/// # Errors
+/// [`PhysicalError`], with what was done until then. What is stored stays, and the next run goes on
+/// behind it.
+pub fn archive(
+    options: &ArchiveOptions,
+    repository: &Repository,
+    run: &Run,
+) -> Result<ArchiveOutcome, (PhysicalError, Box<ArchiveOutcome>)> {
+    let begun = Instant::now();
+    let mut outcome = ArchiveOutcome {
+        run: run.dir.id().to_string(),
+        source: options.source.describe(),
+        repository: repository.storage().url().to_owned(),
+        ..ArchiveOutcome::default()
+    };
+    let result = attempt(options, repository, run, &mut outcome);
+    outcome.seconds = begun.elapsed().as_secs_f64();
+    match result {
+        Ok(()) => Ok(outcome),
+        Err(error) => Err((error, Box::new(outcome))),
+    }
+}
+
+fn attempt(
+    options: &ArchiveOptions,
+    repository: &Repository,
+    run: &Run,
+    outcome: &mut ArchiveOutcome,
+) -> Result<(), PhysicalError> {
+    run.progress.set_phase(Phase::Preflight);
+    let mut conn = connect(options)?;
+    let (journal, about) = journal(options, repository, &conn)?;
+    outcome.name = journal.name().to_owned();
+    run.events.emit(Event::RunStarted {
+        run: run.dir.id().clone(),
+        command: "binlog archive".to_owned(),
+        source: outcome.source.clone(),
+        target: format!("{} {}", outcome.repository, outcome.name),
+        plan: serde_json::Value::Null,
+    });
+    let files = journal.files()?;
+    for file in files.iter().rev().skip(1) {
+        merge(&journal, file, run, outcome);
+    }
+    run.progress.set_phase(Phase::Data);
+    let mut pause = Duration::from_secs(1);
+    loop {
+        let before = outcome.bytes;
+        let error = match follow(options, conn, (&journal, &about), run, outcome) {
+            Ok(()) => break,
+            Err(error) => error,
+        };
+        if run.cancel.is_cancelled() {
+            break;
+        }
+        if options.once || !is_lost(&error) {
+            return Err(error);
+        }
+        run.events.warn(format!(
+            "the connection was lost and is made again: {}",
+            refloat_host::chain(&error)
+        ));
+        if outcome.bytes > before {
+            pause = Duration::from_secs(1);
+        }
+        conn = loop {
+            run.cancel.sleep(pause);
+            pause = (pause * 2).min(PAUSE_MAX);
+            match connect(options) {
+                _ if run.cancel.is_cancelled() => return ended(outcome),
+                Ok(conn) => break conn,
+                Err(error) if is_lost(&error) => {}
+                Err(error) => return Err(error),
+            }
+        };
+        is_same(&about, &journal, conn.identity(), conn.server().vendor)?;
+    }
+    ended(outcome)
+}
+
+fn ended(outcome: &ArchiveOutcome) -> Result<(), PhysicalError> {
+    match outcome.damaged.first() {
+        None => Ok(()),
+        Some(first) => Err(PhysicalError::Binlog {
+            place: format!("archive {} in {}", outcome.name, outcome.repository),
+            reason: format!("files that were stored cannot be read back: {first}"),
+        }),
+    }
+}
+
+fn connect(options: &ArchiveOptions) -> Result<Connection, PhysicalError> {
+    Connection::connect(&options.source).map_err(PhysicalError::server("connecting to the server"))
+}
+
+fn is_lost(error: &PhysicalError) -> bool {
+    let PhysicalError::Server { source, .. } = error else {
+        return false;
+    };
+    source.retry() == refloat_wire::RetryStatus::Reconnect
+}
+
+/// The archive of the server, which is begun if it is not there.
+fn journal(
+    options: &ArchiveOptions,
+    repository: &Repository,
+    conn: &Connection,
+) -> Result<(Journal, ArchiveAbout), PhysicalError> {
+    let (identity, vendor) = (conn.identity(), conn.server().vendor);
+    let usual = || server_label(&identity.hostname, identity.port);
+    let name = options.name.clone().unwrap_or_else(usual);
+    let journal = Journal::new(repository, &name)?;
+    if let Some(about) = ArchiveAbout::read(&journal)? {
+        is_same(&about, &journal, identity, vendor)?;
+        return Ok((journal, about));
+    }
+    let id = blake3::hash(format!("{name} {}", refloat_run::RunId::new()).as_bytes());
+    let id = u32::from_le_bytes(*id.as_bytes().first_chunk().unwrap_or(&[1; 4]));
+    // Servers that people number have small ones.
+    let about = ArchiveAbout::of(identity, &vendor.to_string(), id | 1 << 31);
+    journal.begin(&serde_json::to_vec_pretty(&about).unwrap_or_default())?;
+    Ok((journal, about))
+}
+
+/// Whether the archive is of this server.
+fn is_same(
+    about: &ArchiveAbout,
+    journal: &Journal,
+    identity: &Identity,
+    vendor: refloat_wire::Vendor,
+) -> Result<(), PhysicalError> {
+    let server = ServerFacts {
+        vendor: vendor.to_string(),
+        hostname: identity.hostname.clone(),
+        port: identity.port,
+        uuid: identity.uuid.clone(),
+        ..ServerFacts::default()
+    };
+    about.differs_from(&server).map_or(Ok(()), |why| {
+        Err(PhysicalError::refused(
+            Refusal::new(format!(
+                "archive {} is of another server than {identity}: {why}",
+                journal.name()
+            ))
+            .hint("Begin an archive for this one: --name NAME."),
+        ))
+    })
+}
+
+/// Follows the logs of the server until the connection ends, the run is cancelled, or all is
+/// stored that is asked for.
+fn follow(
+    options: &ArchiveOptions,
+    mut conn: Connection,
+    (journal, about): (&Journal, &ArchiveAbout),
+    run: &Run,
+    outcome: &mut ArchiveOutcome,
+) -> Result<(), PhysicalError> {
+    let logs = resume::server_logs(&mut conn)?;
+    let resume = Resume::find(journal, &logs)?;
+    let target = logs
+        .last()
+        .filter(|_| options.once)
+        .map(|last| (last.number, last.size));
+    let heartbeat = options
+        .interval
+        .min(Duration::from_secs(if options.once { 1 } else { 10 }));
+    let asking = PhysicalError::server("asking for the binary log");
+    conn.set_timeouts(Some(Duration::from_secs(60).max(heartbeat * 3)), None)
+        .map_err(PhysicalError::server("setting a limit of time"))?;
+    let stream = conn
+        .into_binlog((&resume.file, resume.ask), about.replica, heartbeat)
+        .map_err(asking)?;
+    let handle = stream.shutdown_handle();
+    let _hook = run.cancel.on_cancel(move || handle.shutdown());
+    let mut stream = Stream::new(journal, resume, stream, options.interval);
+    loop {
+        let stepped = stream.step(target);
+        let rotated = match stepped {
+            Ok(step) if step.is_done => {
+                let flushed = stream.flush();
+                stream.tell(outcome);
+                return flushed;
+            }
+            Ok(step) => step.completed,
+            Err(error) => {
+                // What has come is not asked for again.
+                let flushed = stream.flush();
+                stream.tell(outcome);
+                flushed?;
+                return Err(error);
+            }
+        };
+        stream.tell(outcome);
+        if let Some(completed) = rotated {
+            run.events.note(format!("{completed} is complete"));
+            let files = journal.files()?;
+            if let Some(file) = files.iter().find(|file| file.name == completed) {
+                merge(journal, file, run, outcome);
+            }
+        }
+    }
+}
+
+/// Makes one piece of a complete file, reading all of it back and checking every event.
+fn merge(journal: &Journal, file: &JournalFile, run: &Run, outcome: &mut ArchiveOutcome) {
+    if file.pieces.len() == 1 && file.spare.is_empty() {
+        return;
+    }
+    let merge = || -> Result<(), PhysicalError> {
+        if file.pieces.len() > 1 {
+            let mut source = Verified::new(journal.read(file)?);
+            journal.append(&file.name, (0, file.size()), &mut source)?;
+            journal.remove(&file.pieces)?;
+        }
+        Ok(journal.remove(&file.spare)?)
+    };
+    if let Err(error) = merge() {
+        let words = format!("{}: {}", file.name, refloat_host::chain(&error));
+        run.events.warn(format!(
+            "a file of the archive cannot be read back: {words}"
+        ));
+        outcome.damaged.push(words);
+    }
+}
+
+/// An error of a statement that needs a privilege.
+fn asked(source: Error) -> PhysicalError {
+    match source.server_code() {
+        Some(code) if DENIED.contains(&code) => PhysicalError::refused(
+            Refusal::new(format!("the account may not read the binary logs: {source}")).hint(
+                "GRANT REPLICATION SLAVE, BINLOG MONITOR ON *.* on MariaDB; GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* on MySQL.",
+            ),
+        ),
+        Some(NO_LOGS) => PhysicalError::refused(
+            Refusal::new("the server writes no binary log (log_bin is OFF)")
+                .hint("Set log_bin in its option file and start it again."),
+        ),
+        _ => PhysicalError::server("asking for the binary logs")(source),
+    }
+}

@@ -1,0 +1,270 @@
+//! The events that come, and the pieces that they are stored in.
+
+use std::io::{self, Read};
+use std::time::{Duration, Instant};
+
+use refloat_repository::{Journal, JournalReader};
+use refloat_run::Refusal;
+use refloat_wire::BinlogStream;
+
+use crate::binlog::archive::ArchiveOutcome;
+use crate::binlog::archive::resume::Resume;
+use crate::binlog::event::{Checks, Events, Failure, Head, MAGIC, kind, next_file};
+use crate::binlog::until::number_of;
+use crate::error::PhysicalError;
+
+/// Bytes that are stored at once, however new they are.
+const PIECE: usize = 16 << 20;
+
+/// The events that come.
+pub struct Stream<'a> {
+    journal: &'a Journal,
+    stream: BinlogStream,
+    interval: Duration,
+    file: String,
+    number: u64,
+    checks: Checks,
+    /// Bytes of the file that are stored, or wait to be.
+    known: u64,
+    /// Those that wait.
+    pending: Vec<u8>,
+    /// Since when the oldest of them waits.
+    since: Option<Instant>,
+    /// The event that must come again, and where it begins.
+    expected: Option<(u64, Vec<u8>)>,
+    /// The server has said which file it sends.
+    is_named: bool,
+    added: u64,
+}
+
+/// What a step has brought.
+#[derive(Debug, Default)]
+pub struct Step {
+    /// All is here that was asked for.
+    pub is_done: bool,
+    /// A file that is complete now.
+    pub completed: Option<String>,
+}
+
+impl<'a> Stream<'a> {
+    pub fn new(
+        journal: &'a Journal,
+        resume: Resume,
+        stream: BinlogStream,
+        interval: Duration,
+    ) -> Self {
+        let mut new = Self {
+            journal,
+            stream,
+            interval,
+            number: number_of(&resume.file).unwrap_or(0),
+            file: resume.file,
+            checks: Checks::default(),
+            known: resume.stored,
+            pending: Vec::new(),
+            since: None,
+            expected: resume.last,
+            is_named: false,
+            added: 0,
+        };
+        new.checks.at = u64::from(resume.ask);
+        new.begin_file();
+        new
+    }
+
+    /// The first bytes of a file come before its events.
+    fn begin_file(&mut self) {
+        if self.known == 0 {
+            self.pending.extend_from_slice(&MAGIC);
+            self.known = MAGIC.len() as u64;
+        }
+    }
+
+    /// Writes down how far the archive is.
+    pub fn tell(&mut self, outcome: &mut ArchiveOutcome) {
+        outcome.bytes += std::mem::take(&mut self.added);
+        outcome.file.clone_from(&self.file);
+        outcome.position = self.known - self.pending.len() as u64;
+    }
+
+    fn failed(&self, reason: String) -> PhysicalError {
+        PhysicalError::Binlog {
+            place: format!(
+                "{} at byte {}, as the server sends it",
+                self.file, self.checks.at
+            ),
+            reason,
+        }
+    }
+
+    /// Waits for the next event. `target` is the number of a file and the byte in it up to which
+    /// events are asked for.
+    pub fn step(&mut self, target: Option<(u64, u64)>) -> Result<Step, PhysicalError> {
+        let mut step = Step::default();
+        let received = self.stream.receive();
+        let reading = PhysicalError::server("reading the binary log");
+        let Some(event) = received.map_err(reading)? else {
+            return Err(self.failed("the server has ended the stream".to_owned()));
+        };
+        let event = event.to_vec();
+        let Some(head) = Head::of(&event) else {
+            return Err(self.failed("what came is no event".to_owned()));
+        };
+        if head.is_artificial() {
+            match head.kind {
+                kind::ROTATE => step.completed = self.rotate(&event)?,
+                kind::FORMAT => {
+                    let looked = self.checks.look(&event);
+                    looked.map_err(|reason| self.failed(reason))?;
+                }
+                // Nothing is left that was in the logs.
+                kind::HEARTBEAT | kind::HEARTBEAT_2 => step.is_done = target.is_some(),
+                _ => {}
+            }
+        } else {
+            self.take(event)?;
+        }
+        let is_old = self
+            .since
+            .is_some_and(|since| since.elapsed() >= self.interval);
+        if is_old || self.pending.len() >= PIECE {
+            self.flush()?;
+        }
+        step.is_done |= target.is_some_and(|target| (self.number, self.checks.at) >= target);
+        Ok(step)
+    }
+
+    /// The server says which file the next events are in. Returns the file that is complete by
+    /// that.
+    fn rotate(&mut self, event: &[u8]) -> Result<Option<String>, PhysicalError> {
+        let Some(next) = next_file(event) else {
+            return Err(self.failed("the server names no file".to_owned()));
+        };
+        let is_first = !std::mem::replace(&mut self.is_named, true);
+        if next == self.file {
+            return Ok(None);
+        }
+        if is_first || number_of(&next) != Some(self.number + 1) || self.expected.is_some() {
+            let reason = format!("the server goes on with {next}");
+            return Err(self.failed(reason));
+        }
+        self.flush()?;
+        let completed = std::mem::replace(&mut self.file, next);
+        self.number += 1;
+        self.checks = Checks::default();
+        self.checks.at = MAGIC.len() as u64;
+        self.known = 0;
+        self.begin_file();
+        Ok(Some(completed))
+    }
+
+    /// Takes an event that stands in the file.
+    fn take(&mut self, mut event: Vec<u8>) -> Result<(), PhysicalError> {
+        let begins = self.checks.at;
+        let taken = self.checks.take(&event);
+        let head = taken.map_err(|reason| self.failed(reason))?;
+        if head.kind == kind::FORMAT {
+            // The mark that the file is being written, which is not what the checksum is of.
+            event[17] &= !1;
+        }
+        if let Some((at, expected)) = &self.expected
+            && begins >= *at
+        {
+            if begins != *at || event != *expected {
+                return Err(PhysicalError::refused(
+                    Refusal::new(format!(
+                        "{} of the server is another file than the one in archive {}: they differ at byte {begins}",
+                        self.file,
+                        self.journal.name()
+                    ))
+                    .hint("Its logs were reset, or it is another server. Make a backup, and begin another archive: --name NAME."),
+                ));
+            }
+            self.expected = None;
+        }
+        if self.checks.at <= self.known {
+            return Ok(());
+        }
+        if begins != self.known {
+            return Err(self.failed("it does not go on where the archive ends".to_owned()));
+        }
+        self.pending.extend_from_slice(&event);
+        self.known = self.checks.at;
+        self.since.get_or_insert_with(Instant::now);
+        Ok(())
+    }
+
+    /// Stores what waits.
+    pub fn flush(&mut self) -> Result<(), PhysicalError> {
+        // The first four bytes alone are no event.
+        if self.since.take().is_none() {
+            return Ok(());
+        }
+        let place = (self.known - self.pending.len() as u64, self.known);
+        self.journal
+            .append(&self.file, place, &mut self.pending.as_slice())?;
+        self.added += self.pending.len() as u64;
+        self.pending.clear();
+        Ok(())
+    }
+}
+
+/// A file that is read back, and whose events are checked before they are given out.
+pub struct Verified {
+    source: Option<JournalReader>,
+    events: Option<Events<JournalReader>>,
+    /// Bytes of the event that were given out; at the beginning, of the first bytes of the file.
+    taken: usize,
+    is_over: bool,
+}
+
+impl Verified {
+    pub fn new(source: JournalReader) -> Self {
+        Self {
+            source: Some(source),
+            events: None,
+            taken: 0,
+            is_over: false,
+        }
+    }
+
+    fn next(&mut self) -> Result<(), Failure> {
+        if let Some(source) = self.source.take() {
+            self.events = Some(Events::of(source)?);
+            return Ok(());
+        }
+        if let Some(events) = &mut self.events {
+            self.is_over = events.next()?.is_none();
+            self.taken = 0;
+        }
+        Ok(())
+    }
+}
+
+impl Read for Verified {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let is_at_first = self.source.is_some();
+        let bytes = self.events.as_ref().map_or(&[][..], Events::event);
+        if self.taken == bytes.len() && !self.is_over {
+            self.next().map_err(|failure| match failure {
+                Failure::Io(error) => error,
+                Failure::Damaged(words) => io::Error::other(words),
+                Failure::Torn => io::ErrorKind::UnexpectedEof.into(),
+            })?;
+            if is_at_first {
+                let count = MAGIC.len().min(buffer.len());
+                buffer[..count].copy_from_slice(&MAGIC[..count]);
+                return Ok(count);
+            }
+        }
+        if self.is_over {
+            return Ok(0);
+        }
+        let bytes = self.events.as_ref().map_or(&[][..], Events::event);
+        let rest = &bytes[self.taken..];
+        let count = rest.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&rest[..count]);
+        self.taken += count;
+        Ok(count)
+    }
+}

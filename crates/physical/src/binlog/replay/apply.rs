@@ -1,0 +1,227 @@
+//! Has the server's tool print logs as statements, and runs these.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use refloat_host::last_line;
+use refloat_run::{Cancel, Run};
+use refloat_wire::{Connection, Error};
+
+use crate::binlog::logs::Logs;
+use crate::binlog::replay::programs::Programs;
+use crate::binlog::survey::{Part, Stretch};
+use crate::error::PhysicalError;
+
+/// What of a statement a message shows, in characters.
+const SHOWN: usize = 300;
+/// Before each event the tool prints where it begins.
+const AT: &[u8] = b"# at ";
+const DELIMITER: &[u8] = b"DELIMITER ";
+/// A command of the stock client within a comment; the same is said by a variable as well.
+const CHARSET: &[u8] = b"/*!\\C ";
+const LOAD: &[u8] = b"LOAD DATA LOCAL INFILE '";
+
+/// Replays a stretch of logs.
+///
+/// # Errors
+/// [`PhysicalError::Replay`] names the statement that the server does not take; others, if a log
+/// cannot be read or the tool fails.
+pub fn apply(
+    (programs, logs): (&Programs, &Logs),
+    stretch: &Stretch,
+    (conn, scratch): (&mut Connection, &Path),
+    run: &Run,
+) -> Result<(), PhysicalError> {
+    for part in &stretch.parts {
+        let path = logs.path(&part.file, scratch)?;
+        let mut tool = Tool::start(programs, part, &path, scratch)?;
+        let fed = feed(&mut tool, part, (conn, scratch), &run.cancel);
+        let ended = tool.finish();
+        if let Some(reason) = run.cancel.reason() {
+            return Err(PhysicalError::Cancelled(reason));
+        }
+        // A tool whose output nobody takes any more fails, too.
+        fed?;
+        ended?;
+        if path.starts_with(scratch) {
+            std::fs::remove_file(&path).map_err(PhysicalError::file(&path, "removing it"))?;
+        }
+    }
+    Ok(())
+}
+
+/// The tool, which prints a part of a log.
+struct Tool {
+    child: Child,
+    name: String,
+    output: BufReader<ChildStdout>,
+    errors: File,
+}
+
+impl Tool {
+    fn start(
+        programs: &Programs,
+        part: &Part,
+        path: &Path,
+        scratch: &Path,
+    ) -> Result<Self, PhysicalError> {
+        let name = programs.tool.display().to_string();
+        let failed = |reason: String| PhysicalError::Tool {
+            tool: name.clone(),
+            what: "could not be started".to_owned(),
+            reason,
+        };
+        let errors = tempfile::tempfile_in(scratch).map_err(|error| failed(error.to_string()))?;
+        let said = errors
+            .try_clone()
+            .map_err(|error| failed(error.to_string()))?;
+        let mut command = Command::new(&programs.tool);
+        command
+            .arg("--no-defaults")
+            .arg("--verify-binlog-checksum")
+            .arg(format!("--local-load={}", scratch.display()));
+        if part.from > 0 {
+            command.arg(format!("--start-position={}", part.from));
+        }
+        if let Some(to) = part.to {
+            command.arg(format!("--stop-position={to}"));
+        }
+        let mut child = command
+            .arg(path)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::from(said))
+            .spawn()
+            .map_err(|error| failed(error.to_string()))?;
+        let Some(output) = child.stdout.take() else {
+            return Err(failed("it has no output".to_owned()));
+        };
+        Ok(Self {
+            child,
+            output: BufReader::with_capacity(1 << 20, output),
+            name,
+            errors,
+        })
+    }
+
+    fn finish(self) -> Result<(), PhysicalError> {
+        let Self {
+            mut child,
+            name,
+            output,
+            mut errors,
+        } = self;
+        drop(output);
+        let failed = |what: String, reason: String| PhysicalError::Tool {
+            tool: name.clone(),
+            what,
+            reason,
+        };
+        let status = child
+            .wait()
+            .map_err(|error| failed("could not be waited for".to_owned(), error.to_string()))?;
+        if status.success() {
+            return Ok(());
+        }
+        let mut said = Vec::new();
+        let _ = std::io::Seek::rewind(&mut errors).and_then(|()| errors.read_to_end(&mut said));
+        Err(failed(format!("failed ({status})"), last_line(&said)))
+    }
+}
+
+/// Runs what the tool prints.
+///
+/// It ends a statement with a delimiter of its own at the end of a line. Should a statement hold
+/// such a line itself, its first half is none that the server takes: an error, and not another
+/// statement.
+fn feed(
+    tool: &mut Tool,
+    part: &Part,
+    (conn, scratch): (&mut Connection, &Path),
+    cancel: &Cancel,
+) -> Result<(), PhysicalError> {
+    let (mut delimiter, mut at) = (b";".to_vec(), part.from);
+    let (mut statement, mut line) = (Vec::new(), Vec::new());
+    loop {
+        line.clear();
+        let read = tool.output.read_until(b'\n', &mut line);
+        let count = read.map_err(|error| PhysicalError::Tool {
+            tool: tool.name.clone(),
+            what: "cannot be read".to_owned(),
+            reason: error.to_string(),
+        })?;
+        if count == 0 || cancel.is_cancelled() {
+            break;
+        }
+        let text = line.trim_ascii_end();
+        if statement.is_empty() {
+            if let Some(place) = text.strip_prefix(AT) {
+                let place = std::str::from_utf8(place)
+                    .ok()
+                    .and_then(|it| it.parse().ok());
+                at = place.unwrap_or(at);
+            }
+            if let Some(new) = text.strip_prefix(DELIMITER) {
+                delimiter = new.to_vec();
+                continue;
+            }
+            if text.is_empty() || text.starts_with(b"#") {
+                continue;
+            }
+        }
+        let Some(last) = text.strip_suffix(delimiter.as_slice()) else {
+            statement.extend_from_slice(&line);
+            continue;
+        };
+        statement.extend_from_slice(last);
+        let whole = statement.trim_ascii();
+        if !whole.is_empty() && !whole.starts_with(CHARSET) {
+            execute(conn, whole, scratch).map_err(|source| PhysicalError::Replay {
+                file: part.file.name.clone(),
+                at,
+                statement: shown(whole),
+                source,
+            })?;
+        }
+        statement.clear();
+    }
+    if statement.trim_ascii().is_empty() || cancel.is_cancelled() {
+        return Ok(());
+    }
+    Err(PhysicalError::Tool {
+        tool: tool.name.clone(),
+        what: "ends within a statement".to_owned(),
+        reason: shown(&statement),
+    })
+}
+
+fn execute(conn: &mut Connection, statement: &[u8], scratch: &Path) -> Result<(), Error> {
+    // The tool has written the rows of such a statement to a file.
+    let file = statement.strip_prefix(LOAD).and_then(|rest| {
+        let end = rest.iter().position(|byte| *byte == b'\'')?;
+        let path = Path::new(std::str::from_utf8(&rest[..end]).ok()?);
+        path.starts_with(scratch).then(|| path.to_owned())
+    });
+    let Some(path) = file else {
+        return conn.exec(statement).map(drop);
+    };
+    conn.load_data(statement, &mut |stream| {
+        let mut rows = File::open(&path)?;
+        std::io::copy(&mut rows, stream)?;
+        Ok(stream.flush()?)
+    })
+    .map(drop)
+}
+
+/// The beginning of a statement, on one line.
+fn shown(statement: &[u8]) -> String {
+    let text = String::from_utf8_lossy(statement);
+    let mut words = refloat_host::plain(&text.replace('\n', " "));
+    if let Some((end, _)) = words.char_indices().nth(SHOWN) {
+        words.truncate(end);
+        words.push('…');
+    }
+    words
+}

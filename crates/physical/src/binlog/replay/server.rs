@@ -1,0 +1,260 @@
+//! A server that works on the files of a restore and that nobody else reaches.
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use refloat_host::{Host, plain};
+use refloat_run::Cancel;
+use refloat_run::cancel::HookGuard;
+use refloat_wire::{ConnectOptions, Connection};
+use rustix::process::{Pid, Signal, kill_process_group};
+use tempfile::TempDir;
+
+use crate::about::About;
+use crate::binlog::replay::programs::Programs;
+use crate::error::PhysicalError;
+use crate::folder::Building;
+
+const POLL: Duration = Duration::from_millis(50);
+/// Settings that the files, or what statements without a word about it mean, depend on.
+const SETTINGS: [&str; 13] = [
+    "innodb_page_size",
+    "innodb_data_file_path",
+    "innodb_undo_tablespaces",
+    "lower_case_table_names",
+    "innodb_default_row_format",
+    "innodb_file_per_table",
+    "innodb_strict_mode",
+    "default_storage_engine",
+    "explicit_defaults_for_timestamp",
+    "character_set_server",
+    "collation_server",
+    "system_versioning_alter_history",
+    "default_table_encryption",
+];
+
+/// A server that works on the files of a restore. It ends with this process, or when it is dropped.
+pub struct Private {
+    child: Child,
+    name: String,
+    /// Its socket, its log, and files that pass through.
+    folder: TempDir,
+    _hook: HookGuard,
+}
+
+impl Private {
+    /// Starts it, and waits until it answers.
+    pub fn start(
+        programs: &Programs,
+        (building, about): (&Building, &About),
+        (owner, memory): (Option<(u32, u32)>, u64),
+        cancel: &Cancel,
+    ) -> Result<Self, PhysicalError> {
+        let folder = tempfile::Builder::new()
+            .prefix("refloat-replay-")
+            .tempdir()
+            .map_err(PhysicalError::file("/tmp", "making a folder"))?;
+        let path = folder.path();
+        let give = || -> std::io::Result<()> {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
+            chown(path, owner.map(|own| own.0), owner.map(|own| own.1))
+        };
+        give().map_err(PhysicalError::file(
+            path,
+            "giving it to the server's account",
+        ))?;
+        let name = programs.server.display().to_string();
+        let failed = |error: std::io::Error| PhysicalError::Tool {
+            tool: name.clone(),
+            what: "could not be started".to_owned(),
+            reason: error.to_string(),
+        };
+        let log = File::create(path.join("log")).map_err(failed)?;
+        let words: Vec<String> = options(programs, about, building.path(), path, memory)
+            .iter()
+            .map(|word| Host::word(word))
+            .collect();
+        // It does not outlive this process: then its standard input ends, and that of `cat`.
+        let script = format!(
+            "exec 3<&0\n{} {} </dev/null 3<&- & pid=$!\n\
+             {{ cat <&3 >/dev/null; kill -KILL $pid; }} 2>/dev/null & watch=$!\n\
+             exec 3<&-; wait $pid; code=$?; kill $watch 2>/dev/null; exit $code",
+            Host::word(&name),
+            words.join(" ")
+        );
+        let mut child = Host::Local
+            .long_shell(&script)
+            .stdin(Stdio::piped())
+            // Holds the lock of the folder for as long as it works there.
+            .stdout(Stdio::from(building.lock()?))
+            .stderr(Stdio::from(log))
+            .process_group(0)
+            .spawn()
+            .map_err(failed)?;
+        let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        // What it has done is worth nothing then.
+        let hook = cancel.on_cancel(move || {
+            if let Some(group) = group {
+                let _ = kill_process_group(group, Signal::KILL);
+            }
+        });
+        if let Some(reason) = cancel.reason() {
+            let _ = child.kill();
+            return Err(PhysicalError::Cancelled(reason));
+        }
+        Ok(Self {
+            child,
+            name,
+            folder,
+            _hook: hook,
+        })
+    }
+
+    /// A folder that only this program and the server read.
+    pub fn scratch(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("socket")
+    }
+
+    /// Waits until it answers.
+    pub fn connect(&self) -> Result<Connection, PhysicalError> {
+        let options = ConnectOptions {
+            socket: Some(self.socket()),
+            user: "root".to_owned(),
+            ..ConnectOptions::default()
+        };
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        loop {
+            let failed = PhysicalError::server("connecting to the server that replays the logs");
+            match Connection::connect(&options) {
+                Ok(mut conn) => {
+                    conn.set_timeouts(None, None).map_err(failed)?;
+                    // Statements about accounts need what is not read at the start.
+                    let flushing = PhysicalError::server("reading the accounts");
+                    conn.exec("FLUSH PRIVILEGES").map_err(flushing)?;
+                    return Ok(conn);
+                }
+                // Its process is waited for at the end only, so it is there until then.
+                Err(_) if pid.is_none_or(is_over) => return Err(self.ended("ended as it began")),
+                Err(_) => std::thread::sleep(POLL),
+            }
+        }
+    }
+
+    fn ended(&self, what: &str) -> PhysicalError {
+        let log = self.folder.path().join("log");
+        let lines = File::open(&log).map(|file| BufReader::new(file).split(b'\n'));
+        // What follows the first one comes of it.
+        let first = lines.ok().and_then(|lines| {
+            let lines = lines.map_while(Result::ok);
+            lines
+                .map(|line| plain(&String::from_utf8_lossy(&line)))
+                .find(|line| line.contains("ERROR"))
+        });
+        PhysicalError::Tool {
+            tool: format!("{}, which replays the logs,", self.name),
+            what: what.to_owned(),
+            reason: first.unwrap_or_else(|| "it says nothing".to_owned()),
+        }
+    }
+
+    /// Stops it, and waits until all is on the disk.
+    pub fn stop(mut self, mut conn: Connection, cancel: &Cancel) -> Result<(), PhysicalError> {
+        let stopping = PhysicalError::server("stopping the server that replayed the logs");
+        conn.exec("SHUTDOWN").map_err(stopping)?;
+        drop(conn);
+        // Its end would end the server.
+        let input = self.child.stdin.take();
+        let status = self.child.wait();
+        drop(input);
+        if let Some(reason) = cancel.reason() {
+            return Err(PhysicalError::Cancelled(reason));
+        }
+        match status {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(self.ended(&format!("did not stop well ({status})"))),
+            Err(error) => Err(self.ended(&format!("could not be waited for: {error}"))),
+        }
+    }
+}
+
+impl Drop for Private {
+    fn drop(&mut self) {
+        // Its standard input ends: what is left of it is killed.
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+/// Whether a child process has ended. It is not waited for by this.
+fn is_over(pid: Pid) -> bool {
+    let path = format!("/proc/{}/stat", pid.as_raw_nonzero());
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let state = text
+        .rsplit_once(") ")
+        .map(|(_, rest)| rest.as_bytes().first());
+    matches!(state, None | Some(Some(b'Z')))
+}
+
+fn options(
+    programs: &Programs,
+    about: &About,
+    datadir: &Path,
+    folder: &Path,
+    memory: u64,
+) -> Vec<String> {
+    let path = |name: &str| folder.join(name).display().to_string();
+    let mut options = vec![
+        "--no-defaults".to_owned(),
+        format!("--datadir={}", datadir.display()),
+        format!("--socket={}", path("socket")),
+        format!("--pid-file={}", path("pid")),
+        format!("--tmpdir={}", folder.display()),
+        format!("--secure-file-priv={}", folder.display()),
+        // Not to be found where another server listens.
+        "--skip-networking".to_owned(),
+        "--skip-grant-tables".to_owned(),
+        "--skip-log-bin".to_owned(),
+        "--skip-slave-start".to_owned(),
+        "--event-scheduler=OFF".to_owned(),
+        "--local-infile=1".to_owned(),
+        "--max-allowed-packet=1G".to_owned(),
+        format!("--innodb-buffer-pool-size={memory}"),
+        // If it does not stop well, the files are fetched again.
+        "--innodb-flush-log-at-trx-commit=0".to_owned(),
+        "--innodb-doublewrite=0".to_owned(),
+    ];
+    if rustix::process::geteuid().is_root() {
+        let user =
+            fs::metadata(folder).map_or(0, |meta| std::os::unix::fs::MetadataExt::uid(&meta));
+        let user = if user == 0 {
+            "root".to_owned()
+        } else {
+            user.to_string()
+        };
+        options.push(format!("--user={user}"));
+    }
+    if programs.is_mariadb {
+        options.push("--loose-wsrep-on=OFF".to_owned());
+    } else {
+        // Logs may have transactions with GTIDs and without.
+        options.push("--gtid-mode=ON_PERMISSIVE".to_owned());
+        options.push("--loose-mysqlx=OFF".to_owned());
+        // It tells where the binary log stood.
+        options.push("--plugin-load-add=mysql_clone.so".to_owned());
+    }
+    for name in SETTINGS {
+        if let Some(value) = about.server.settings.get(name) {
+            options.push(format!("--loose-{}={value}", name.replace('_', "-")));
+        }
+    }
+    options
+}

@@ -1,0 +1,491 @@
+//! Files that grow, beside the backups of a repository: the binary logs of a server.
+//!
+//! A file lies there in pieces, each of them an object that is never changed and whose name says
+//! which bytes of the file it holds. So writing goes on where the last piece ends, whenever the
+//! writer was ended. Pieces are cut into blocks, which are compressed, encrypted and checked as
+//! those of backups are.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write as _};
+
+use refloat_store::storage::{
+    Existing, Patience, StorageError, StorageErrorKind, Upload, check_name, read_whole, reader,
+    write_whole,
+};
+
+use crate::block::{BLOCK, Decoder, Encoder, Hash, LEVEL, STORED_MAX};
+use crate::error::RepositoryError;
+use crate::repository::{Repository, random_id};
+use crate::seal::Seal;
+
+/// Folder of all journals.
+const PREFIX: &str = "binlogs/";
+/// Object that says what a journal is of.
+const ABOUT: &str = "about.json";
+const ABOUT_MAX: u64 = 1 << 20;
+/// Folder of the files of a journal.
+const FILES: &str = "files/";
+/// First bytes of each piece.
+const MAGIC: &[u8; 16] = b"refloat piece 1\n";
+/// Before each block: its bytes in the object, its bytes in the file, its hash.
+const HEAD: usize = 4 + 4 + 32;
+
+/// Files that grow, under one name.
+#[derive(Debug, Clone)]
+pub struct Journal {
+    repository: Repository,
+    name: String,
+}
+
+/// A part of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// First byte in the file.
+    pub begins: u64,
+    /// The byte behind its last one.
+    pub ends: u64,
+    object: String,
+    size: u64,
+}
+
+/// A file of a journal, without gaps from its first byte on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JournalFile {
+    /// Its name.
+    pub name: String,
+    /// What it consists of, in order. Neighbours may overlap.
+    pub pieces: Vec<Piece>,
+    /// Pieces whose bytes others hold as well.
+    pub spare: Vec<Piece>,
+}
+
+impl JournalFile {
+    /// Bytes that are there.
+    pub fn size(&self) -> u64 {
+        self.pieces.last().map_or(0, |piece| piece.ends)
+    }
+
+    /// Bytes that it takes on the storage.
+    pub fn stored(&self) -> u64 {
+        let all = self.pieces.iter().chain(&self.spare);
+        all.map(|piece| piece.size).sum()
+    }
+}
+
+impl Repository {
+    /// The names of all journals, sorted.
+    ///
+    /// # Errors
+    /// The storage fails.
+    pub fn journals(&self) -> Result<Vec<String>, RepositoryError> {
+        let objects = self.storage().list(PREFIX)?;
+        let name = |object: &str| {
+            let name = object.strip_prefix(PREFIX)?.strip_suffix(ABOUT)?;
+            Some(name.strip_suffix('/')?.to_owned()).filter(|name| !name.contains('/'))
+        };
+        let names = objects.iter().filter_map(|object| name(&object.name));
+        Ok(names.collect())
+    }
+}
+
+impl Journal {
+    /// The journal of this name, which need not be there.
+    ///
+    /// # Errors
+    /// No object can have such a name.
+    pub fn new(repository: &Repository, name: &str) -> Result<Self, RepositoryError> {
+        let is_plain = !name.is_empty() && !name.contains('/');
+        if !is_plain || check_name(repository.url(), &format!("{PREFIX}{name}")).is_err() {
+            return Err(RepositoryError::Label {
+                label: name.to_owned(),
+            });
+        }
+        Ok(Self {
+            repository: repository.clone(),
+            name: name.to_owned(),
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The repository.
+    pub fn repository(&self) -> &Repository {
+        &self.repository
+    }
+
+    fn prefix(&self) -> String {
+        format!("{PREFIX}{}/", self.name)
+    }
+
+    fn url(&self) -> &str {
+        self.repository.url()
+    }
+
+    /// What was said of it when it was begun. `None`: there is no such journal.
+    ///
+    /// # Errors
+    /// The storage fails.
+    pub fn about(&self) -> Result<Option<Vec<u8>>, RepositoryError> {
+        let name = format!("{}{ABOUT}", self.prefix());
+        match read_whole(self.repository.storage(), &name, ABOUT_MAX) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == StorageErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Begins it.
+    ///
+    /// # Errors
+    /// It is there already, or the storage fails.
+    pub fn begin(&self, about: &[u8]) -> Result<(), RepositoryError> {
+        let name = format!("{}{ABOUT}", self.prefix());
+        let storage = self.repository.storage();
+        Ok(write_whole(&**storage, &name, about, Existing::Keep)?)
+    }
+
+    /// Its files, sorted by name.
+    ///
+    /// # Errors
+    /// The storage fails, or bytes are missing within a file.
+    pub fn files(&self) -> Result<Vec<JournalFile>, RepositoryError> {
+        let prefix = format!("{}{FILES}", self.prefix());
+        let mut found: BTreeMap<String, Vec<Piece>> = BTreeMap::new();
+        for object in self.repository.storage().list(&prefix)? {
+            let named = object.name.strip_prefix(&prefix).and_then(|rest| {
+                let (file, piece) = rest.split_once('/')?;
+                let mut words = piece.split('-');
+                let begins = words.next()?.parse().ok()?;
+                let ends = words.next()?.parse().ok()?;
+                Some((file.to_owned(), begins, ends))
+            });
+            if let Some((file, begins, ends)) = named {
+                found.entry(file).or_default().push(Piece {
+                    begins,
+                    ends,
+                    object: object.name,
+                    size: object.size,
+                });
+            }
+        }
+        found
+            .into_iter()
+            .map(|(name, pieces)| self.file(name, pieces))
+            .collect()
+    }
+
+    /// Chooses the pieces that a file is read from.
+    fn file(&self, name: String, mut all: Vec<Piece>) -> Result<JournalFile, RepositoryError> {
+        all.sort_by_key(|piece| (piece.begins, std::cmp::Reverse(piece.ends)));
+        let (mut pieces, mut spare, mut at) = (Vec::new(), Vec::new(), 0);
+        for piece in all {
+            if piece.begins > at {
+                let object = format!("{}{FILES}{name}", self.prefix());
+                let detail = format!("its bytes {at} to {} are missing", piece.begins);
+                return Err(RepositoryError::damaged(self.url(), object, detail));
+            }
+            if piece.ends > at {
+                at = piece.ends;
+                pieces.push(piece);
+            } else {
+                spare.push(piece);
+            }
+        }
+        Ok(JournalFile {
+            name,
+            pieces,
+            spare,
+        })
+    }
+
+    /// Adds what `source` holds, which must be the bytes from `begins` up to `ends` of the file.
+    /// They are there, all of them, when this returns.
+    ///
+    /// # Errors
+    /// The storage or the source fails, or the file has a name that no object can have.
+    pub fn append(
+        &self,
+        file: &str,
+        (begins, ends): (u64, u64),
+        source: &mut dyn Read,
+    ) -> Result<(), RepositoryError> {
+        let id = random_id();
+        let object = format!(
+            "{}{FILES}{file}/{begins:020}-{ends:020}-{id}",
+            self.prefix()
+        );
+        let storage = self.repository.storage();
+        let failed = |source| StorageError::from_io(self.url(), &object, "writing", source);
+        let mut upload = storage.create(&object, Existing::Keep)?;
+        upload.write_all(MAGIC).map_err(failed)?;
+        let seal = self.repository.key().map(|key| key.seal(&id));
+        let mut encoder = Encoder::new(LEVEL).map_err(RepositoryError::Compress)?;
+        let (mut at, mut left) = (MAGIC.len() as u64, ends - begins);
+        let (mut block, mut stored) = (vec![0; BLOCK], Vec::new());
+        while left > 0 {
+            let plain = &mut block[..left.min(BLOCK as u64) as usize];
+            source.read_exact(plain).map_err(failed)?;
+            encoder
+                .compress(plain, &mut stored)
+                .map_err(RepositoryError::Compress)?;
+            self.write_block(&mut upload, (seal.as_ref(), &mut at), plain, &mut stored)
+                .map_err(failed)?;
+            left -= plain.len() as u64;
+        }
+        Ok(upload.finish()?)
+    }
+
+    fn write_block(
+        &self,
+        upload: &mut Box<dyn Upload>,
+        (seal, at): (Option<&Seal>, &mut u64),
+        plain: &[u8],
+        stored: &mut Vec<u8>,
+    ) -> io::Result<()> {
+        *at += HEAD as u64;
+        if let Some(seal) = seal {
+            let refused = |_| io::Error::other("a block cannot be encrypted");
+            seal.close(*at, stored).map_err(refused)?;
+        }
+        upload.write_all(&(stored.len() as u32).to_le_bytes())?;
+        upload.write_all(&(plain.len() as u32).to_le_bytes())?;
+        upload.write_all(&self.repository.hash(plain).0)?;
+        upload.write_all(stored)?;
+        *at += stored.len() as u64;
+        Ok(())
+    }
+
+    /// Reads a file from its first byte on.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn read(&self, file: &JournalFile) -> Result<JournalReader, RepositoryError> {
+        self.read_pieces(&file.pieces)
+    }
+
+    /// Reads the last piece of a file, from its first byte on.
+    ///
+    /// # Errors
+    /// As [`Journal::read`].
+    pub fn read_last(&self, file: &JournalFile) -> Result<JournalReader, RepositoryError> {
+        self.read_pieces(&file.pieces[file.pieces.len().saturating_sub(1)..])
+    }
+
+    fn read_pieces(&self, pieces: &[Piece]) -> Result<JournalReader, RepositoryError> {
+        let key = self.repository.key();
+        Ok(JournalReader {
+            journal: self.clone(),
+            at: pieces.first().map_or(0, |piece| piece.begins),
+            pieces: pieces.to_vec().into_iter(),
+            current: None,
+            decoder: Decoder::new(key).map_err(RepositoryError::Compress)?,
+            stored: Vec::new(),
+            block: Vec::new(),
+            taken: 0,
+        })
+    }
+
+    /// Removes pieces whose bytes others hold.
+    ///
+    /// # Errors
+    /// The storage fails.
+    pub fn remove(&self, pieces: &[Piece]) -> Result<(), RepositoryError> {
+        for piece in pieces {
+            self.repository.storage().delete(&piece.object)?;
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of a file, checked.
+pub struct JournalReader {
+    journal: Journal,
+    pieces: std::vec::IntoIter<Piece>,
+    current: Option<Open>,
+    decoder: Decoder,
+    stored: Vec<u8>,
+    block: Vec<u8>,
+    /// Bytes of the block that were given out.
+    taken: usize,
+    /// The next byte of the file.
+    at: u64,
+}
+
+/// A piece that is being read.
+struct Open {
+    piece: Piece,
+    source: Box<dyn Read + Send>,
+    seal: Option<Seal>,
+    /// The next byte of the object, and of the file.
+    place: (u64, u64),
+}
+
+impl std::fmt::Debug for JournalReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "JournalReader({}, byte {})", self.journal.name, self.at)
+    }
+}
+
+impl JournalReader {
+    fn open(&self, piece: Piece) -> Result<Open, RepositoryError> {
+        let repository = &self.journal.repository;
+        let mut source = reader(
+            repository.storage(),
+            &piece.object,
+            0..piece.size,
+            Patience::default(),
+        );
+        let mut magic = [0; MAGIC.len()];
+        let failed =
+            |error| StorageError::from_io(repository.url(), &piece.object, "reading", error);
+        source.read_exact(&mut magic).map_err(failed)?;
+        if magic != *MAGIC {
+            let detail = "it does not begin as a piece does";
+            return Err(RepositoryError::damaged(
+                repository.url(),
+                &piece.object,
+                detail,
+            ));
+        }
+        let id = piece.object.rsplit('-').next().unwrap_or_default();
+        Ok(Open {
+            seal: repository.key().map(|key| key.seal(id)),
+            source: Box::new(source),
+            place: (MAGIC.len() as u64, piece.begins),
+            piece,
+        })
+    }
+
+    /// Reads the next block. `false`: there is none.
+    fn next_block(&mut self) -> Result<bool, RepositoryError> {
+        let mut open = match self.current.take() {
+            Some(open) => open,
+            None => match self.pieces.next() {
+                Some(piece) => self.open(piece)?,
+                None => return Ok(false),
+            },
+        };
+        let url = self.journal.url().to_owned();
+        let object = open.piece.object.clone();
+        let failed = |error| StorageError::from_io(&url, &object, "reading", error);
+        let mut head = [0; HEAD];
+        open.source.read_exact(&mut head).map_err(failed)?;
+        let number =
+            |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let (stored, length) = (number(0) as usize, number(4) as usize);
+        let mut hash = [0; 32];
+        hash.copy_from_slice(&head[8..]);
+        let at = open.place.0 + HEAD as u64;
+        let damaged =
+            |detail: &str| RepositoryError::damaged(&url, format!("{object} at byte {at}"), detail);
+        let left = open.piece.ends.saturating_sub(open.place.1);
+        if stored > STORED_MAX || length > BLOCK || length == 0 || length as u64 > left {
+            return Err(damaged("a block has an impossible length"));
+        }
+        self.stored.resize(stored, 0);
+        open.source.read_exact(&mut self.stored).map_err(failed)?;
+        self.decoder
+            .decode(
+                &mut self.stored,
+                (open.seal.as_ref(), at),
+                (length, Hash(hash)),
+                &mut self.block,
+            )
+            .map_err(|detail| damaged(&detail))?;
+        // What an overlapping piece before this one had is not given out again.
+        let known = self.at.saturating_sub(open.place.1);
+        self.taken = known.min(length as u64) as usize;
+        open.place = (at + stored as u64, open.place.1 + length as u64);
+        if open.place.1 < open.piece.ends {
+            self.current = Some(open);
+        }
+        Ok(true)
+    }
+}
+
+impl Read for JournalReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.taken == self.block.len() {
+            if !self.next_block().map_err(RepositoryError::into_io)? {
+                return Ok(0);
+            }
+        }
+        let rest = &self.block[self.taken..];
+        let count = rest.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&rest[..count]);
+        self.taken += count;
+        self.at += count as u64;
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::sync::Arc;
+
+    use refloat_store::storage::{LocalFolder, Storage as _};
+
+    use super::Journal;
+    use crate::{Key, Repository};
+
+    fn text(journal: &Journal) -> Vec<u8> {
+        let files = journal.files().unwrap();
+        let mut found = Vec::new();
+        let mut reader = journal.read(&files[0]).unwrap();
+        reader.read_to_end(&mut found).unwrap();
+        found
+    }
+
+    #[test]
+    fn a_file_grows_in_pieces_and_comes_back() {
+        for key in [None, Some(Key::new([7; 32]))] {
+            let folder = tempfile::tempdir().unwrap();
+            let storage = Arc::new(LocalFolder::new(folder.path()));
+            let repository = Repository::init(storage.clone(), key).unwrap();
+            let journal = Journal::new(&repository, "db1").unwrap();
+            assert_eq!(journal.about().unwrap(), None);
+            assert!(repository.journals().unwrap().is_empty());
+            journal.begin(b"{}").unwrap();
+            journal.begin(b"{}").unwrap_err();
+            assert_eq!(repository.journals().unwrap(), ["db1"]);
+            let bytes: Vec<u8> = (0..700_000_u32)
+                .flat_map(|n| (n / 7).to_le_bytes())
+                .collect();
+            let append = |begins: usize, ends: usize| {
+                let place = (begins as u64, ends as u64);
+                let added = journal.append("log.1", place, &mut &bytes[begins..ends]);
+                added.unwrap();
+            };
+            append(0, 100);
+            append(100, 2_000_000);
+            // Two writers at the same time do no harm.
+            append(90, 1_500_000);
+            append(1_500_000, bytes.len());
+            assert!(text(&journal) == bytes);
+            let before = journal.files().unwrap().remove(0);
+            assert_eq!(before.size(), bytes.len() as u64);
+            append(0, bytes.len());
+            let after = journal.files().unwrap().remove(0);
+            assert_eq!((after.pieces.len(), after.spare.len()), (1, 4));
+            journal.remove(&after.spare).unwrap();
+            assert!(text(&journal) == bytes);
+
+            // Damage is no other content.
+            let whole = &journal.files().unwrap()[0].pieces[0];
+            let path = folder.path().join(&whole.object);
+            let mut damaged = std::fs::read(&path).unwrap();
+            let middle = damaged.len() / 2;
+            damaged[middle] ^= 1;
+            std::fs::write(&path, damaged).unwrap();
+            let mut reader = journal.read(&journal.files().unwrap()[0]).unwrap();
+            reader.read_to_end(&mut Vec::new()).unwrap_err();
+            storage.delete(&whole.object).unwrap();
+            append(5, 10);
+            assert!(journal.files().unwrap_err().to_string().contains("missing"));
+        }
+    }
+}

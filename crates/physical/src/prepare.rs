@@ -61,7 +61,7 @@ pub fn prepare(
 ) -> Result<(), PhysicalError> {
     if tool.kind == ToolKind::Clone {
         // The server itself applies the redo log when it starts.
-        return changes::apply(building.path(), cancel);
+        return changes::apply(building.path(), building.is_part(), cancel);
     }
     let memory = memory.unwrap_or_else(memory_here);
     let folder = building.path();
@@ -116,7 +116,7 @@ fn is_its_own(path: &Path) -> Result<(), PhysicalError> {
 }
 
 /// Half of the memory that is free here.
-fn memory_here() -> u64 {
+pub fn memory_here() -> u64 {
     let free = Host::Local.memory_available().unwrap_or(0);
     (free / 2).clamp(MEMORY_MIN, MEMORY_MAX)
 }

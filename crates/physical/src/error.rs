@@ -128,6 +128,22 @@ impl PhysicalError {
         Self::Refused(vec![refusal])
     }
 
+    /// What was found; `None`: refused, for what is added to `against`. So all that stands against
+    /// something is named at once.
+    pub(crate) fn gather<T>(
+        result: Result<T, Self>,
+        against: &mut Vec<Refusal>,
+    ) -> Result<Option<T>, Self> {
+        match result {
+            Ok(found) => Ok(Some(found)),
+            Err(Self::Refused(more)) => {
+                against.extend(more);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     pub(crate) fn server(doing: &'static str) -> impl FnOnce(refloat_wire::Error) -> Self {
         move |source| Self::Server { doing, source }
     }

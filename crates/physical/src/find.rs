@@ -8,58 +8,24 @@ use refloat_run::Refusal;
 use crate::error::PhysicalError;
 use crate::tool::{Tool, ToolKind, Version};
 
+/// Where programs are found that an account's search path may lack.
+pub const SEARCHED: &str = "/usr/local/bin:/usr/bin:/usr/local/sbin:/usr/sbin";
+
 /// Finds the tool on a machine: this program, or the one in its search path.
 ///
 /// # Errors
 /// It is not there, or its version cannot be told.
 pub fn find(host: &Host, kind: ToolKind, program: Option<&Path>) -> Result<Tool, PhysicalError> {
+    let hint = match kind {
+        ToolKind::MariadbBackup => {
+            "Install mariadb-backup there, of the server's own series, or name it with --tool."
+        }
+        ToolKind::Xtrabackup | ToolKind::Clone => {
+            "Install Percona XtraBackup of the server's series there, or name it with --tool."
+        }
+    };
     let program = program.map_or_else(|| PathBuf::from(kind.program()), Path::to_path_buf);
-    let word = Host::word(&program.to_string_lossy());
-    let script = format!(
-        "PATH=$PATH:/usr/local/bin:/usr/bin; command -v {word} >/dev/null || exit 66; exec {word} --version 2>&1"
-    );
-    let output = host.run(&script)?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let refused =
-        |reason: String, hint: &str| PhysicalError::Refused(vec![Refusal::new(reason).hint(hint)]);
-    match output.status.code() {
-        Some(0) => {}
-        Some(66) => {
-            return Err(refused(
-                format!("there is no {} on {}", program.display(), host.name()),
-                match kind {
-                    ToolKind::MariadbBackup => {
-                        "Install mariadb-backup there, of the server's own series, or name it with --tool."
-                    }
-                    ToolKind::Xtrabackup | ToolKind::Clone => {
-                        "Install Percona XtraBackup of the server's series there, or name it with --tool."
-                    }
-                },
-            ));
-        }
-        _ => {
-            return Err(refused(
-                format!(
-                    "{} on {} does not run: {}",
-                    program.display(),
-                    host.name(),
-                    last_line(said.as_bytes())
-                ),
-                "",
-            ));
-        }
-    }
-    let version = version_in(&said).ok_or_else(|| {
-        refused(
-            format!(
-                "{} on {} does not tell its version: {}",
-                program.display(),
-                host.name(),
-                last_line(said.as_bytes())
-            ),
-            "",
-        )
-    })?;
+    let (version, _) = version_of(host, &program, hint)?;
     Ok(Tool {
         kind,
         program,
@@ -67,9 +33,45 @@ pub fn find(host: &Host, kind: ToolKind, program: Option<&Path>) -> Result<Tool,
     })
 }
 
+/// The version that a program tells, and all that it says of itself. `hint` tells what to do if it
+/// is not there.
+///
+/// # Errors
+/// It is not there, or its version cannot be told.
+pub fn version_of(
+    host: &Host,
+    program: &Path,
+    hint: &str,
+) -> Result<(Version, String), PhysicalError> {
+    let word = Host::word(&program.to_string_lossy());
+    let script = format!(
+        "PATH=$PATH:{SEARCHED}; command -v {word} >/dev/null || exit 66; exec {word} --version 2>&1"
+    );
+    let output = host.run(&script)?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let refused = |what: &str, hint: &str| {
+        let (program, host) = (program.display(), host.name());
+        let said = last_line(said.as_bytes());
+        let reason = match what {
+            "" => format!("there is no {program} on {host}"),
+            what => format!("{program} on {host} {what}: {said}"),
+        };
+        PhysicalError::refused(Refusal::new(reason).hint(hint))
+    };
+    match output.status.code() {
+        Some(0) => {}
+        Some(66) => return Err(refused("", hint)),
+        _ => return Err(refused("does not run", "")),
+    }
+    match version_in(&said) {
+        Some(version) => Ok((version, said)),
+        None => Err(refused("does not tell its version", "")),
+    }
+}
+
 /// The version in what a tool says of itself: "mariadb-backup based on `MariaDB` server
 /// 10.11.19-MariaDB …", "xtrabackup version 8.4.0-1 based on `MySQL` server 8.4.0 …".
-pub(crate) fn version_in(said: &str) -> Option<Version> {
+pub fn version_in(said: &str) -> Option<Version> {
     said.lines()
         .flat_map(str::split_ascii_whitespace)
         .find_map(|word| {

@@ -56,6 +56,7 @@ pub struct Building {
     state: State,
     /// Locks the folder.
     lock: File,
+    is_part: bool,
 }
 
 /// Whether a folder is there with nothing in it but a state that was not written to its end.
@@ -101,6 +102,7 @@ impl Building {
                     path: path.to_owned(),
                     state,
                     lock,
+                    is_part: false,
                 });
             }
             Some(state) if !restart => {
@@ -143,6 +145,7 @@ impl Building {
             path: path.to_owned(),
             state: fresh,
             lock: locked(path)?,
+            is_part: false,
         };
         building.reach(Step::Fetching)?;
         Ok(building)
@@ -177,6 +180,17 @@ impl Building {
         self.lock
             .try_clone()
             .map_err(PhysicalError::file(&self.path, "locking the folder"))
+    }
+
+    /// Says that it holds a part of the backup: what the redo log says of files that are not there
+    /// does not matter.
+    pub fn holds_part(&mut self) {
+        self.is_part = true;
+    }
+
+    /// Whether it holds a part of the backup.
+    pub fn is_part(&self) -> bool {
+        self.is_part
     }
 
     /// How far it is.
@@ -393,7 +407,7 @@ impl Sink for FolderSink<'_> {
 }
 
 /// Locks a folder.
-fn locked(path: &Path) -> Result<File, PhysicalError> {
+pub fn locked(path: &Path) -> Result<File, PhysicalError> {
     let folder = File::open(path).map_err(PhysicalError::file(path, "opening the folder"))?;
     match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => {}

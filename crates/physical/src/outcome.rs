@@ -93,9 +93,28 @@ pub struct VerifyOutcome {
     pub labels: Vec<String>,
     /// Labels of those that are not, and what is wrong with each.
     pub damaged: BTreeMap<String, String>,
+    /// What servers said of those that were restored.
+    pub checked: Vec<CheckedBackup>,
     /// Bytes of their files.
     pub bytes: u64,
     /// Wall time.
+    pub seconds: f64,
+}
+
+/// What a server said of the tables of a backup.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct CheckedBackup {
+    /// Label of the backup.
+    pub label: String,
+    /// Number of tables that are whole.
+    pub tables: u64,
+    /// Those that are not, as `database.table`, and what the server said of each.
+    pub damaged: BTreeMap<String, String>,
+    /// Those that cannot be checked, and why: their engine checks nothing, or is not there.
+    pub unchecked: BTreeMap<String, String>,
+    /// Number of tables that were not looked at any more, because the server had ended.
+    pub left: u64,
+    /// Seconds of fetch, start and check.
     pub seconds: f64,
 }
 

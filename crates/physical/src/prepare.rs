@@ -61,7 +61,7 @@ pub fn prepare(
 ) -> Result<(), PhysicalError> {
     if tool.kind == ToolKind::Clone {
         // The server itself applies the redo log when it starts.
-        return changes::apply(building.path(), cancel);
+        return changes::apply(building.path(), building.is_part(), cancel);
     }
     let memory = memory.unwrap_or_else(memory_here);
     let folder = building.path();

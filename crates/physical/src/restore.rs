@@ -222,14 +222,8 @@ fn look(
     if let Some(one) = links.next().filter(|_| !options.target.all_in_datadir) {
         against.push(apart::tables(1 + links.count(), &one.path));
     }
-    let tool = match prepare::tool_for(&about, options.target.tool.as_deref()) {
-        Ok(tool) => Some(tool),
-        Err(PhysicalError::Refused(more)) => {
-            against.extend(more);
-            None
-        }
-        Err(error) => return Err(error),
-    };
+    let tool = prepare::tool_for(&about, options.target.tool.as_deref());
+    let tool = PhysicalError::gather(tool, &mut against)?;
     let beside = place.building();
     let folder = if beside.exists() {
         beside.clone()

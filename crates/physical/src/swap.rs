@@ -32,7 +32,7 @@ const FOLDER_MODE: u32 = 0o700;
 /// Permissions of files: those that servers give.
 const FILE_MODE: u32 = 0o660;
 /// The account of servers.
-const ACCOUNT: &str = "mysql";
+pub const ACCOUNT: &str = "mysql";
 
 /// The directory that is to hold the restored data.
 #[expect(
@@ -443,7 +443,7 @@ fn sync(folder: &Path) -> io::Result<()> {
 }
 
 /// User and group of the account that servers run under. `None`: there is none.
-fn account() -> Option<(u32, u32)> {
+pub fn account() -> Option<(u32, u32)> {
     let accounts = fs::read_to_string("/etc/passwd").ok()?;
     accounts.lines().find_map(|line| {
         let mut fields = line.split(':');

@@ -1,4 +1,4 @@
-//! Reads backups back: every block of every file, checked by its hash.
+//! Reads backups back: every block of every file, checked by its hash; and starts servers on them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,8 +9,11 @@ use refloat_repository::{FileEntry, Manifest, Repository, RepositoryError, Sink,
 use refloat_run::Run;
 use refloat_run::progress::Phase;
 
+use crate::about::KIND;
+use crate::check::check;
 use crate::error::PhysicalError;
 use crate::outcome::VerifyOutcome;
+use crate::private::{Candidate, PrivateOptions};
 
 /// A pack, and a byte in it: where a block lies.
 type Place = (String, u64);
@@ -26,17 +29,34 @@ impl Sink for Counter {
 }
 
 /// Reads these backups. A block that several of them have is read once. Damage to one of them keeps
-/// no other from being read: the outcome names all that are damaged.
+/// no other from being read: the outcome names all that are damaged. With `restored`, those of files
+/// are restored into private servers as well, one after the other, which check all tables.
 ///
 /// # Errors
-/// It was cancelled.
+/// It was cancelled, or a backup cannot be restored here: nothing was read then.
 pub fn verify(
     repository: &Repository,
     backups: &[Manifest],
+    restored: Option<&PrivateOptions>,
     threads: usize,
     run: &Run,
 ) -> Result<VerifyOutcome, PhysicalError> {
     let begun = Instant::now();
+    if let Some(options) = restored {
+        let mut against = Vec::new();
+        for backup in backups.iter().filter(|backup| backup.kind() == KIND) {
+            match Candidate::look(options, repository, backup.clone()) {
+                Ok(candidate) => against.extend(candidate.has_no_room(&options.folder)),
+                Err(PhysicalError::Refused(more)) => against.extend(more),
+                // It is damaged, as reading it will tell.
+                Err(_) => {}
+            }
+        }
+        if !against.is_empty() {
+            against.dedup();
+            return Err(PhysicalError::Refused(against));
+        }
+    }
     run.progress.set_phase(Phase::Proof);
     let mut outcome = VerifyOutcome {
         repository: repository.storage().url().to_owned(),
@@ -71,9 +91,63 @@ pub fn verify(
             }
         }
     }
+    if let Some(options) = restored {
+        restore_all(repository, backups, options, &mut outcome, run)?;
+    }
     run.progress.set_phase(Phase::Done);
     outcome.seconds = begun.elapsed().as_secs_f64();
     Ok(outcome)
+}
+
+/// Restores those that can be read into private servers, which check all tables.
+fn restore_all(
+    repository: &Repository,
+    backups: &[Manifest],
+    options: &PrivateOptions,
+    outcome: &mut VerifyOutcome,
+    run: &Run,
+) -> Result<(), PhysicalError> {
+    for backup in backups {
+        let label = &backup.label;
+        if outcome.damaged.contains_key(label) {
+            continue;
+        }
+        if backup.kind() != KIND {
+            run.events.note(format!(
+                "backup {label} is a dump: it was read, and not restored"
+            ));
+            continue;
+        }
+        let checked = Candidate::look(options, repository, backup.clone())
+            .and_then(|candidate| check(&candidate, options, repository, run));
+        let wrong = match checked {
+            Ok(checked) => {
+                let wrong = checked.wrong();
+                outcome.checked.push(checked);
+                wrong
+            }
+            // No fault of the backup.
+            Err(
+                error @ (PhysicalError::Cancelled(_)
+                | PhysicalError::Refused(_)
+                | PhysicalError::File { .. }),
+            ) => {
+                return Err(error);
+            }
+            Err(error) => Some(refloat_host::chain(&error)),
+        };
+        match wrong {
+            None => run.events.note(format!(
+                "a server works on backup {label}, and its tables are whole"
+            )),
+            Some(wrong) => {
+                run.events.warn(format!("backup {label}: {wrong}"));
+                outcome.labels.retain(|one| one != label);
+                outcome.damaged.insert(label.clone(), wrong);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Reads the blocks of a backup that are not among the `seen` ones. They are seen then, and

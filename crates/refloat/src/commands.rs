@@ -13,6 +13,7 @@ pub mod dump;
 pub mod inspect;
 pub mod load;
 pub mod man;
+pub mod private;
 pub mod rebuild;
 pub mod restore;
 pub mod sandbox;

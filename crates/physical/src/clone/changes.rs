@@ -61,11 +61,12 @@ pub fn names(names: &BTreeMap<u32, String>) -> Vec<u8> {
     serde_json::to_vec(names).unwrap_or_default()
 }
 
-/// Writes the changes over the files of a folder, removes them, and marks it as a copy.
+/// Writes the changes over the files of a folder, removes them, and marks it as a copy. If it is a
+/// part of a backup, changes of files that are not there are passed over.
 ///
 /// # Errors
 /// They are damaged, or a file cannot be written.
-pub fn apply(folder: &Path, cancel: &Cancel) -> Result<(), PhysicalError> {
+pub fn apply(folder: &Path, is_part: bool, cancel: &Cancel) -> Result<(), PhysicalError> {
     let (changes, names) = (folder.join(CHANGES), folder.join(NAMES));
     let text = fs::read(&names).map_err(PhysicalError::file(&names, "reading the names"))?;
     let targets: BTreeMap<u32, String> = serde_json::from_slice(&text)
@@ -94,6 +95,9 @@ pub fn apply(folder: &Path, cancel: &Cancel) -> Result<(), PhysicalError> {
                 continue;
             };
             let path = folder.join(confined(name)?);
+            if is_part && !path.exists() {
+                continue;
+            }
             if open.as_ref().is_none_or(|(number, _)| *number != target) {
                 let file = OpenOptions::new().write(true).open(&path);
                 let file = file.map_err(PhysicalError::file(&path, "opening the file"))?;
@@ -180,7 +184,7 @@ mod tests {
         block.resize(BLOCK, 0);
         put(&mut block, target_of(0, false), 3, &[6]);
         fs::write(path(CHANGES), &block).unwrap();
-        apply(folder.path(), &Cancel::new()).unwrap();
+        apply(folder.path(), false, &Cancel::new()).unwrap();
         assert_eq!(fs::read(path("a")).unwrap(), [1, 1, 7, 6, 7, 1, 1, 1]);
         assert_eq!(fs::read(path("b")).unwrap()[8..], [0, 0, 8, 8]);
         assert!(!path(CHANGES).exists() && !path(NAMES).exists());
@@ -188,6 +192,6 @@ mod tests {
         // One that is cut is no whole backup.
         fs::write(path(NAMES), b"{}").unwrap();
         fs::write(path(CHANGES), &block[..18]).unwrap();
-        apply(folder.path(), &Cancel::new()).unwrap_err();
+        apply(folder.path(), false, &Cancel::new()).unwrap_err();
     }
 }

@@ -2,20 +2,22 @@
 //! files and dumps are treated alike.
 
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, Subcommand};
-use refloat_physical::{VerifyOutcome, verify};
+use refloat_physical::{KIND, VerifyOutcome, verify};
 use refloat_report::{human, summary};
 use refloat_repository::{Manifest, Repository, RepositoryError, sweep};
 
 use crate::commands::backup::threads;
 use crate::commands::load::OutputArgs;
+use crate::commands::private::PrivateArgs;
 use crate::context::Context;
 use crate::exit::{Exit, ProgramError};
 use crate::record::conclude;
 use crate::repo::RepoArgs;
-use crate::sizes::parse_time;
+use crate::sizes::{parse_bytes, parse_time};
 use crate::watch::Watch;
 
 /// Packs that are younger may belong to a backup that is being made.
@@ -96,11 +98,19 @@ pub struct ShowArgs {
 }
 
 /// Read backups back: every block of every file, checked by its hash
+///
+/// With --restore, those of files are restored as well, one after the other: into a folder for a
+/// while, where a server of their series starts that nobody else reaches. It checks every table
+/// (`CHECK TABLE`), and is removed again.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES:
   The newest one:
-      refloat backups verify latest --repo /backup/repo")]
+      refloat backups verify latest --repo /backup/repo
+
+  Does a server start with it, and are its tables whole?
+      refloat backups verify db1-20261128T020000Z --restore \\
+          --repo /backup/repo --scratch /backup/scratch")]
 pub struct VerifyArgs {
     /// Labels of the backups, or `latest` [default: all]
     #[arg(value_name = "LABEL")]
@@ -108,6 +118,26 @@ pub struct VerifyArgs {
 
     #[command(flatten)]
     repo: RepoArgs,
+
+    /// Restore them as well, start a server with each, and have it check every table
+    #[arg(long)]
+    restore: bool,
+
+    #[command(flatten)]
+    private: PrivateArgs,
+
+    /// The tool's program here [default: mariadb-backup or xtrabackup in the search path]
+    #[arg(
+        long,
+        value_name = "PATH",
+        requires = "restore",
+        help_heading = "Private server"
+    )]
+    tool: Option<PathBuf>,
+
+    /// Memory for applying the redo log, such as 4G [default: half of what is free]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, requires = "restore", help_heading = "Private server")]
+    memory: Option<u64>,
 
     /// Threads that read, decrypt and decompress [default: one per processor]
     #[arg(long, short = 't', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
@@ -236,6 +266,9 @@ fn to_json(manifest: &Manifest) -> serde_json::Value {
 }
 
 fn check(args: &VerifyArgs, context: &Context) -> anyhow::Result<Exit> {
+    if !args.restore {
+        args.private.refuse_without("--restore")?;
+    }
     let repository = args.repo.open(context)?;
     let (backups, unread) = if args.labels.is_empty() {
         repository.backups_and_damaged()?
@@ -254,8 +287,19 @@ fn check(args: &VerifyArgs, context: &Context) -> anyhow::Result<Exit> {
         )
         .into());
     }
+    let dump = backups.iter().find(|backup| backup.kind() != KIND);
+    if let Some(dump) = dump.filter(|_| args.restore && !args.labels.is_empty()) {
+        return Err(ProgramError::new(Exit::Refused, format!("backup {} is a dump: there are no files to start a server with", dump.label))
+            .hint("`refloat sandbox start`, `refloat load LABEL --repo URL --to SERVER` and `refloat verify` try it; without --restore it is read.")
+            .into());
+    }
     let (watch, run) = Watch::begin("backups verify", args.output.show(), context)?;
-    let (outcome, error) = match verify(&repository, &backups, threads(args.threads), &run) {
+    let threads = threads(args.threads);
+    let private = args
+        .private
+        .options(args.tool.as_deref(), args.memory, threads);
+    let private = args.restore.then_some(&private);
+    let (outcome, error) = match verify(&repository, &backups, private, threads, &run) {
         Ok(mut outcome) => {
             let unread = unread.iter();
             outcome
@@ -281,8 +325,11 @@ fn unreadable(labels: &[&str]) -> Option<anyhow::Error> {
         ProgramError::new(
             Exit::ProofFailed,
             format!(
-                "{} cannot be read: {}",
-                human::counted(labels.len() as u64, "backup"),
+                "{} damaged: {}",
+                match labels.len() {
+                    1 => "1 backup is".to_owned(),
+                    count => format!("{count} backups are"),
+                },
                 labels.join(", ")
             ),
         )

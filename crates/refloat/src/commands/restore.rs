@@ -1,5 +1,8 @@
 //! `refloat restore`: makes a data directory of a backup.
 
+mod beside;
+mod tables;
+
 use std::path::PathBuf;
 
 use clap::Args;
@@ -10,6 +13,7 @@ use refloat_report::summary;
 use crate::commands::backup::threads;
 use crate::commands::datadir::DatadirArgs;
 use crate::commands::load::OutputArgs;
+use crate::commands::private::PrivateArgs;
 use crate::connect::ConnectArgs;
 use crate::context::Context;
 use crate::exit::Exit;
@@ -35,6 +39,10 @@ EXAMPLES:
   that `refloat binlog archive` keeps:
       refloat restore latest --repo /backup/repo --to /var/lib/mysql \\
           --replace --until '2026-11-28 14:00:00+01:00'
+
+  Two tables, into a server that runs:
+      refloat restore latest --repo /backup/repo \\
+          --tables shop.orders,shop.items --to mysql://root@db1/
 
 An interrupted restore goes on with the same command: what was fetched is checked and not fetched again. The old \
 data stay beside the directory until you remove them.";
@@ -87,6 +95,19 @@ pub struct RestoreArgs {
     )]
     pub programs: Option<PathBuf>,
 
+    /// Take only these tables out of the backup, into a running server: --to is its URL
+    ///
+    /// Comma-separated: `table` or `database.table`; * matches any text and ? any one character.
+    /// Only the files that they need are fetched; a private server of this machine starts on them,
+    /// and rows, definitions, foreign keys and triggers are copied from there, whatever version
+    /// --to has. All of them take their places when all are whole; a table that is there stays
+    /// unless --replace is given.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with_all = ["delta", "all_in_datadir", "start", "check", "restart", "until"], help_heading = "Single tables")]
+    pub tables: Vec<String>,
+
+    #[command(flatten)]
+    pub private: PrivateArgs,
+
     /// Begin anew, and remove what an unfinished restore of another backup has fetched
     #[arg(long, help_heading = "Data directory")]
     pub restart: bool,
@@ -125,6 +146,10 @@ impl RestoreArgs {
 }
 
 pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
+    if !args.tables.is_empty() {
+        return tables::run(args, context);
+    }
+    args.private.refuse_without("--tables")?;
     let options = RestoreOptions {
         label: args.label.clone(),
         target: args.datadir.options(&args.connect, context)?,

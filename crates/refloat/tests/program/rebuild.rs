@@ -97,7 +97,7 @@ fn a_server_is_backed_up_restored_and_rebuilt() {
     with(&["backups", "prune", "--keep", "1"]).exits(0);
     // What cannot be read hides nothing else, and can be removed.
     fs::write(state.path().join("repo/backups/cut.json"), "{").unwrap();
-    let cannot = "1 backup cannot be read: cut";
+    let cannot = "1 backup is damaged: cut";
     let listed = with(&["backups", "list"]).says(cannot).exits(4).stdout;
     assert!(listed.contains("one "), "{listed}");
     with(&["backups", "verify"])

@@ -346,9 +346,23 @@ pub fn verified(outcome: &VerifyOutcome) -> String {
         human::counted(outcome.labels.len() as u64, "backup"),
         match outcome.damaged.len() {
             0 => String::new(),
-            count => format!("; {count} cannot"),
+            count => format!("; {count} damaged"),
         }
     ));
+    for one in &outcome.checked {
+        let count = human::counted(one.tables, "table");
+        let took = human::seconds(duration(one.seconds));
+        page.line(
+            "restored",
+            &format!(
+                "{}: a server works with it, {count} whole, {took}",
+                one.label
+            ),
+        );
+        for (name, why) in &one.unchecked {
+            page.line("", &format!("not checked: {name} ({why})"));
+        }
+    }
     for (label, reason) in &outcome.damaged {
         page.line("damaged", &format!("{label}: {reason}"));
     }

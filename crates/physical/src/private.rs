@@ -1,0 +1,516 @@
+//! A server that works on a copy of a backup, for this program alone.
+//!
+//! The files lie in a folder of their own, with the socket beside them; the server listens nowhere
+//! else, replicates nothing and runs no events. Nobody else can enter the folder, so it is started
+//! without accounts, and then gets one with a password that nobody else knows. It ends with this
+//! program, however that ends; what a killed one has left is removed by the next one.
+
+use std::fs::{self, File};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use refloat_host::{Host, chain, plain};
+use refloat_repository::{FileEntry, Key, Manifest, Repository, fetch};
+use refloat_run::cancel::HookGuard;
+use refloat_run::progress::Phase;
+use refloat_run::{Cancel, Refusal, Run};
+use refloat_wire::{ConnectOptions, Connection, Vendor};
+use tempfile::TempDir;
+
+use crate::about::{About, ServerFacts};
+use crate::error::PhysicalError;
+use crate::find::{SEARCHED, version_in, version_of};
+use crate::folder::{Building, locked};
+use crate::prepare;
+use crate::swap::{ACCOUNT, Place, account};
+use crate::tool::{Tool, Version, text};
+
+/// What the names of the folders begin with.
+const PREFIX: &str = "refloat-private-";
+/// The account that it gets.
+const USER: &str = "refloat_private";
+/// The longest path of a socket (`unix(7)`), in bytes.
+const SOCKET_MAX: usize = 107;
+/// How long it may take to start: a redo log may have to be applied.
+const START: Duration = Duration::from_secs(3600);
+/// How often its socket is tried.
+const POLL: Duration = Duration::from_millis(50);
+/// Memory for pages, in bytes: it reads each page once or twice.
+const MEMORY_MAX: u64 = 1 << 30;
+/// Settings of the server that was backed up without which its files cannot be read.
+const SETTINGS: [&str; 2] = ["innodb_page_size", "lower_case_table_names"];
+
+/// Where such a server works, and with which programs.
+#[derive(Debug, Clone, Default)]
+pub struct PrivateOptions {
+    /// The folder that its folder is made in.
+    pub folder: PathBuf,
+    /// The server's program; `None`: as it is found here.
+    pub server: Option<PathBuf>,
+    /// The program of the tool that prepares the files; `None`: as it is found here.
+    pub tool: Option<PathBuf>,
+    /// Bytes of memory for applying the redo log; `None`: half of what is free.
+    pub memory: Option<u64>,
+    /// Threads that fetch, decrypt and decompress.
+    pub threads: usize,
+}
+
+/// A backup that a private server can be made of.
+#[derive(Debug)]
+pub struct Candidate {
+    /// The backup.
+    pub manifest: Manifest,
+    /// What it says of its server.
+    pub about: About,
+    /// Its files, or those that are wanted.
+    pub files: Vec<FileEntry>,
+    /// Names of tables that it has, if a part of it is wanted.
+    pub(crate) names: Vec<String>,
+    tool: Tool,
+    program: PathBuf,
+}
+
+/// A server that works on a copy of a backup. It ends, and its files are removed, when this is
+/// dropped.
+pub struct PrivateServer {
+    connect: ConnectOptions,
+    // In this order: the server ends before its files go.
+    process: Process,
+    _lock: File,
+    folder: TempDir,
+}
+
+impl Candidate {
+    /// Looks at a backup, the programs and the space, and names all that stands against it.
+    ///
+    /// # Errors
+    /// What stands against it, or the list of files cannot be read.
+    pub fn look(
+        options: &PrivateOptions,
+        repository: &Repository,
+        manifest: Manifest,
+    ) -> Result<Self, PhysicalError> {
+        let about = About::read(&manifest).map_err(|source| PhysicalError::Info {
+            label: manifest.label.clone(),
+            source,
+        })?;
+        let mut against = Vec::new();
+        let tool = prepare::tool_for(&about, options.tool.as_deref());
+        let tool = PhysicalError::gather(tool, &mut against)?;
+        let program = server_for(&about, options.server.as_deref());
+        let program = PhysicalError::gather(program, &mut against)?;
+        let files = repository.files(&manifest)?;
+        match (tool, program) {
+            (Some(tool), Some(program)) => Ok(Self {
+                manifest,
+                about,
+                files,
+                names: Vec::new(),
+                tool,
+                program,
+            }),
+            _ => Err(PhysicalError::Refused(against)),
+        }
+    }
+
+    /// Bytes that its files take on a disk.
+    pub fn bytes(&self) -> u64 {
+        let extents = self.files.iter().flat_map(|file| &file.extents);
+        extents.map(|extent| u64::from(extent.length)).sum()
+    }
+
+    /// Fetches the files, applies the redo log and starts the server.
+    ///
+    /// # Errors
+    /// There is no room, the files cannot be fetched or prepared, or the server does not start.
+    /// Nothing is left.
+    pub fn start(
+        &self,
+        options: &PrivateOptions,
+        repository: &Repository,
+        run: &Run,
+    ) -> Result<PrivateServer, PhysicalError> {
+        remove_left(&options.folder);
+        if let Some(refusal) = self.has_no_room(&options.folder) {
+            return Err(PhysicalError::refused(refusal));
+        }
+        let folder = tempfile::Builder::new()
+            .prefix(PREFIX)
+            .tempdir_in(&options.folder);
+        let folder = folder.map_err(PhysicalError::file(
+            &options.folder,
+            "making a folder in it",
+        ))?;
+        let lock = locked(folder.path())?;
+        let socket = folder.path().join("s");
+        if socket.as_os_str().len() > SOCKET_MAX {
+            return Err(PhysicalError::refused(
+                Refusal::new(format!(
+                    "the path {} is too long for a socket",
+                    socket.display()
+                ))
+                .hint("Name a folder with a shorter path: --scratch."),
+            ));
+        }
+        let data = folder.path().join("data");
+        let place = Place::look(&data)?;
+        let mut building = Building::begin(&data, repository.id(), &self.manifest.label, false)?;
+        if (self.files.len() as u64) < self.manifest.files {
+            building.holds_part();
+        }
+        run.progress.set_phase(Phase::Data);
+        building.make(&self.files)?;
+        let passed = Arc::new(AtomicU64::new(0));
+        run.progress
+            .set_source(Some(self.bytes()), Arc::clone(&passed));
+        let wanted: Vec<&FileEntry> = self.files.iter().collect();
+        let sink = building.sink(&self.files, &passed);
+        let threads = options.threads;
+        fetch(
+            repository,
+            &self.manifest,
+            &wanted,
+            threads,
+            &sink,
+            &run.cancel,
+        )?;
+        run.progress.set_phase(Phase::Prepare);
+        crate::apart::remove_links(&data)?;
+        prepare::prepare(&self.tool, &building, options.memory, &run.cancel)?;
+        let tmp = folder.path().join("tmp");
+        fs::create_dir(&tmp).map_err(PhysicalError::file(&tmp, "making the folder"))?;
+        place.own(folder.path())?;
+        let memory = options
+            .memory
+            .unwrap_or_else(prepare::memory_here)
+            .min(MEMORY_MAX);
+        let mut process = Process::spawn(&self.script(folder.path(), memory), &run.cancel)?;
+        let root = ConnectOptions::unix(&socket, "root");
+        process.wait_for(&root, &folder.path().join("log"), &run.cancel)?;
+        let connect = give_account(&root)?;
+        Ok(PrivateServer {
+            connect,
+            process,
+            _lock: lock,
+            folder,
+        })
+    }
+
+    /// Why a folder has no room for it; `None`: it has.
+    pub(crate) fn has_no_room(&self, folder: &Path) -> Option<Refusal> {
+        let (free, needed) = (Host::Local.disk_free(folder)?, self.bytes());
+        (free < needed).then(|| {
+            Refusal::new(format!(
+                "{free} bytes are free in {}, and backup {} needs {needed}",
+                folder.display(),
+                self.manifest.label
+            ))
+            .hint("Name a folder with more room: --scratch.")
+        })
+    }
+
+    /// What starts the server, and ends it as soon as its standard input ends.
+    fn script(&self, folder: &Path, memory: u64) -> String {
+        let word = |path: &Path| Host::word(&path.to_string_lossy());
+        let mut flags = vec![
+            format!("--datadir={}", word(&folder.join("data"))),
+            format!("--tmpdir={}", word(&folder.join("tmp"))),
+            format!("--socket={}", word(&folder.join("s"))),
+            format!("--pid-file={}", word(&folder.join("pid"))),
+            format!("--innodb-buffer-pool-size={memory}"),
+            "--skip-networking".to_owned(),
+            "--skip-grant-tables".to_owned(),
+            "--loose-skip-slave-start".to_owned(),
+            "--loose-skip-replica-start".to_owned(),
+        ];
+        if is_mysql(&self.about.server) {
+            flags.extend(
+                [
+                    "--secure-file-priv=NULL",
+                    "--mysqlx=OFF",
+                    "--disable-log-bin",
+                ]
+                .map(str::to_owned),
+            );
+        }
+        let settings = &self.about.server.settings;
+        for name in SETTINGS {
+            if let Some(value) = settings.get(name) {
+                flags.push(format!("--{name}={}", Host::word(value)));
+            }
+        }
+        if let Some(files) = settings.get("innodb_data_file_path") {
+            flags.push(format!(
+                "--innodb_data_file_path={}",
+                Host::word(&all_here(files))
+            ));
+        }
+        // It refuses to run as root unless it is told to.
+        if rustix::process::geteuid().is_root() {
+            let user = account().map_or("root", |_| ACCOUNT);
+            flags.push(format!("--user={user}"));
+        }
+        format!(
+            "PATH=$PATH:{SEARCHED}; exec 3<&0 </dev/null\n\
+             {} --no-defaults {} >{log} 2>&1 3<&- & server=$!\n\
+             {{ read -r _ <&3; kill -9 \"$server\"; }} 2>/dev/null & guard=$!\n\
+             exec 3<&-; wait \"$server\"; code=$?; kill -9 \"$guard\" 2>/dev/null; exit \"$code\"",
+            word(&self.program),
+            flags.join(" "),
+            log = word(&folder.join("log")),
+        )
+    }
+}
+
+impl PrivateServer {
+    /// How it is reached, as an account that may do everything.
+    pub fn connect(&self) -> &ConnectOptions {
+        &self.connect
+    }
+
+    /// What it has complained of last, if it has ended.
+    pub(crate) fn end(&mut self) -> Option<String> {
+        let ended = (0..20).any(|_| {
+            let ended = self.process.has_ended();
+            if !ended {
+                std::thread::sleep(POLL);
+            }
+            ended
+        });
+        ended.then(|| last_words(&self.folder.path().join("log")))
+    }
+}
+
+/// The script that runs it.
+struct Process {
+    child: Child,
+    input: Arc<Mutex<Option<ChildStdin>>>,
+    _hook: HookGuard,
+}
+
+impl Process {
+    fn spawn(script: &str, cancel: &Cancel) -> Result<Self, PhysicalError> {
+        let mut command = Host::Local.long_shell(script);
+        let child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn();
+        let mut child = child.map_err(|error| PhysicalError::Tool {
+            tool: "the private server".to_owned(),
+            what: "could not be started".to_owned(),
+            reason: error.to_string(),
+        })?;
+        let input = Arc::new(Mutex::new(child.stdin.take()));
+        let held = Arc::clone(&input);
+        let hook = cancel.on_cancel(move || release(&held));
+        Ok(Self {
+            child,
+            input,
+            _hook: hook,
+        })
+    }
+
+    fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Waits until it answers.
+    fn wait_for(
+        &mut self,
+        root: &ConnectOptions,
+        log: &Path,
+        cancel: &Cancel,
+    ) -> Result<(), PhysicalError> {
+        let begun = Instant::now();
+        let failed = |what: &str| PhysicalError::Tool {
+            tool: "the private server".to_owned(),
+            what: what.to_owned(),
+            reason: last_words(log),
+        };
+        let socket = root.socket.clone().unwrap_or_default();
+        loop {
+            if let Some(reason) = cancel.reason() {
+                return Err(PhysicalError::Cancelled(reason));
+            }
+            if self.has_ended() {
+                return Err(failed("does not start on the files of the backup"));
+            }
+            if UnixStream::connect(&socket).is_ok() && Connection::connect(root).is_ok() {
+                return Ok(());
+            }
+            if begun.elapsed() > START {
+                return Err(failed("does not answer"));
+            }
+            cancel.sleep(POLL);
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        release(&self.input);
+        let _ = self.child.wait();
+    }
+}
+
+/// Ends the script, and the server with it.
+fn release(input: &Mutex<Option<ChildStdin>>) {
+    drop(input.lock().unwrap_or_else(PoisonError::into_inner).take());
+}
+
+/// Has it read its accounts, which it was started without, and adds one for this program.
+fn give_account(root: &ConnectOptions) -> Result<ConnectOptions, PhysicalError> {
+    let failed = PhysicalError::server;
+    let asked = "making an account on the private server";
+    let mut conn = Connection::connect(root).map_err(failed(asked))?;
+    let password = Key::random_hex();
+    for sql in [
+        "FLUSH PRIVILEGES".to_owned(),
+        format!("DROP USER IF EXISTS {USER}@localhost"),
+        format!("CREATE USER {USER}@localhost IDENTIFIED BY '{password}'"),
+        format!("GRANT ALL ON *.* TO {USER}@localhost WITH GRANT OPTION"),
+    ] {
+        conn.exec(sql).map_err(failed(asked))?;
+    }
+    Ok(ConnectOptions {
+        user: USER.to_owned(),
+        password: Some(password.into()),
+        ..root.clone()
+    })
+}
+
+/// Finds the server's program for a backup.
+fn server_for(about: &About, program: Option<&Path>) -> Result<PathBuf, PhysicalError> {
+    let (vendor, name) = if is_mysql(&about.server) {
+        (Vendor::MySql, "mysqld")
+    } else {
+        (Vendor::MariaDb, "mariadbd")
+    };
+    let its = version_in(&about.server.version).unwrap_or_default();
+    let hint = format!(
+        "Install a {vendor} server {} or a newer one of this series here, which need not run, or name its program with --server.",
+        text(its)
+    );
+    let program = program.map_or_else(|| PathBuf::from(name), Path::to_path_buf);
+    let (own, said) = version_of(&Host::Local, &program, &hint)?;
+    let is_mariadb = said.contains("MariaDB");
+    if is_mariadb == (vendor == Vendor::MariaDb) && fits(own, its) {
+        return Ok(program);
+    }
+    let found = if is_mariadb {
+        Vendor::MariaDb
+    } else {
+        Vendor::MySql
+    };
+    Err(PhysicalError::refused(
+        Refusal::new(format!(
+            "{} is {found} {}, and the backup is of {vendor} {}",
+            program.display(),
+            text(own),
+            text(its)
+        ))
+        .hint(hint),
+    ))
+}
+
+/// Whether a server can start with the files of one with the other version.
+fn fits(own: Version, its: Version) -> bool {
+    (own.0, own.1) == (its.0, its.1) && own >= its
+}
+
+fn is_mysql(server: &ServerFacts) -> bool {
+    server.vendor == Vendor::MySql.to_string()
+}
+
+/// `innodb_data_file_path` with all files in one folder.
+fn all_here(files: &str) -> String {
+    let here = files.split(';').map(|file| {
+        let (path, rest) = file.split_once(':').unwrap_or((file, ""));
+        let name = path.rsplit('/').next().unwrap_or(path);
+        format!("{name}:{rest}")
+    });
+    here.collect::<Vec<_>>().join(";")
+}
+
+/// The last complaint in a server's log, or its last line.
+fn last_words(log: &Path) -> String {
+    let text = fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let complaint = text
+        .lines()
+        .rev()
+        .find(|line| line.contains("[ERROR]") && !line.ends_with("Aborting"));
+    plain(
+        complaint
+            .or_else(|| text.lines().next_back())
+            .unwrap_or("it says nothing"),
+    )
+}
+
+/// Removes what killed programs have left.
+fn remove_left(folder: &Path) {
+    let Ok(all) = fs::read_dir(folder) else {
+        return;
+    };
+    for entry in all.flatten() {
+        let path = entry.path();
+        if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            continue;
+        }
+        // Nobody works there if both locks are free: that of the program, and that of the tool.
+        let data = path.join("data");
+        let is_left = locked(&path).is_ok() && (!data.exists() || locked(&data).is_ok());
+        if is_left {
+            let _ = fs::remove_dir_all(&path);
+        }
+    }
+}
+
+/// What a server said last before a connection to it was lost, or the error itself.
+pub(crate) fn why_lost(server: &mut PrivateServer, error: &refloat_wire::Error) -> String {
+    match server.end() {
+        Some(words) => format!("the server ended: {words}"),
+        None => chain(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_its_own_series_starts_with_the_files() {
+        assert!(fits((10, 11, 19), (10, 11, 19)) && fits((9, 7, 5), (9, 7, 4)));
+        assert!(!fits((10, 11, 18), (10, 11, 19)) && !fits((11, 8, 1), (10, 11, 19)));
+    }
+
+    #[test]
+    fn files_of_the_system_tablespace_lie_in_one_folder() {
+        assert_eq!(
+            all_here("/disk/ibdata1:12M;ibdata2:50M:autoextend"),
+            "ibdata1:12M;ibdata2:50M:autoextend"
+        );
+    }
+
+    #[test]
+    fn what_a_killed_program_has_left_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (left, used) = (
+            folder.path().join("refloat-private-a"),
+            folder.path().join("refloat-private-b"),
+        );
+        for path in [&left, &used] {
+            fs::create_dir_all(path.join("data")).unwrap();
+        }
+        let _lock = locked(&used).unwrap();
+        remove_left(folder.path());
+        assert!(!left.exists() && used.exists());
+    }
+}

@@ -1,0 +1,305 @@
+//! The part of a backup that single tables need: their own files, and those that belong to no
+//! table (system tablespace, undo and redo logs, the server's own schemas).
+//!
+//! Both mariadb-backup and the servers pass over what the redo log and the dictionary say of files
+//! that are not there (`log0recv.cc`; tried with the versions that the tests run on).
+
+use std::collections::BTreeSet;
+
+use refloat_repository::FileEntry;
+use refloat_run::Refusal;
+use refloat_schema::pattern::{is_system_database, matches_any};
+use refloat_wire::{Connection, Vendor};
+
+use crate::error::PhysicalError;
+use crate::private::{Candidate, PrivateServer};
+
+/// What the names of InnoDB's tables for full-text indexes begin with. They tell their table by a
+/// number alone.
+const FULLTEXT: [&str; 2] = ["FTS_", "fts_"];
+/// Names that are shown for one that is not there.
+const NEAREST: usize = 3;
+/// Stands for a character whose code is not known here.
+const UNKNOWN: char = '\u{fffd}';
+
+/// A table of a backup, as its files name it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Name {
+    database: String,
+    table: String,
+}
+
+impl Name {
+    /// The table that a file is of. `None`: it is of none.
+    fn of(path: &str, end: &str) -> Option<Self> {
+        let (folder, file) = path.split_once('/')?;
+        let stem = stem(file);
+        let is_table = file.ends_with(end)
+            && !file.contains('/')
+            && !stem.is_empty()
+            && !folder.starts_with('#')
+            && !FULLTEXT.iter().any(|begin| file.starts_with(begin));
+        let (database, table) = (decoded(folder), decoded(stem));
+        (is_table && !is_system_database(&database)).then_some(Self { database, table })
+    }
+
+    fn matches(&self, patterns: &[String]) -> bool {
+        matches_any(patterns, &self.database, &self.table)
+    }
+
+    /// Whether the names that the server has for it can be told.
+    fn is_certain(&self) -> bool {
+        !self.database.contains(UNKNOWN) && !self.table.contains(UNKNOWN)
+    }
+}
+
+impl std::fmt::Display for Name {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.database, self.table)
+    }
+}
+
+/// A file without its ending, and without the partition that it is of.
+fn stem(file: &str) -> &str {
+    file.split(['.', '#']).next().unwrap_or(file)
+}
+
+/// The name that a file name stands for: `@0020` is the character with that code. Others have two
+/// letters behind the `@`, one of them none of a hexadecimal number; only the server has their table
+/// (`strings/ctype-utf8.c`, `my_mb_wc_filename`).
+fn decoded(name: &str) -> String {
+    let mut all = String::new();
+    let mut rest = name;
+    while let Some((plain, code)) = rest.split_once('@') {
+        all.push_str(plain);
+        let number = code
+            .get(..4)
+            .filter(|code| code.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let number = number.and_then(|code| u32::from_str_radix(code, 16).ok());
+        let length = if number.is_some() { 4 } else { 2 };
+        all.push(number.and_then(char::from_u32).unwrap_or(UNKNOWN));
+        rest = code.get(length..).unwrap_or_default();
+    }
+    all.push_str(rest);
+    all
+}
+
+impl Candidate {
+    /// Leaves only the files that the tables need which these patterns (`table` or
+    /// `database.table`, with `*` and `?`) choose. Returns the names of those, as far as the names
+    /// of files tell them.
+    ///
+    /// # Errors
+    /// A pattern chooses nothing.
+    pub fn keep_tables(
+        &mut self,
+        patterns: &[String],
+    ) -> Result<Vec<(String, String)>, PhysicalError> {
+        // MariaDB has a file of this kind for every table.
+        let end = if self.about.server.vendor == Vendor::MariaDb.to_string() {
+            ".frm"
+        } else {
+            ".ibd"
+        };
+        let all: BTreeSet<Name> = self
+            .files
+            .iter()
+            .filter_map(|file| Name::of(&file.path, end))
+            .collect();
+        let is_wanted = |name: &Name| !name.is_certain() || name.matches(patterns);
+        // Tables in them have no files of their own.
+        let is_shared =
+            |path: &str| !path.contains('/') && path.ends_with(".ibd") && path != "mysql.ibd";
+        let is_open = all.iter().any(|name| !name.is_certain())
+            || self.files.iter().any(|file| is_shared(&file.path));
+        self.names = all.iter().map(Name::to_string).collect();
+        if !is_open {
+            refuse_idle(patterns, &all, self)?;
+        }
+        let wanted: BTreeSet<&Name> = all.iter().filter(|name| is_wanted(name)).collect();
+        let databases: BTreeSet<&str> = wanted.iter().map(|name| name.database.as_str()).collect();
+        self.files
+            .retain(|file| is_needed(file, &wanted, &databases));
+        let certain = wanted.iter().filter(|name| name.is_certain());
+        Ok(certain
+            .map(|name| (name.database.clone(), name.table.clone()))
+            .collect())
+    }
+}
+
+/// Whether a file is one of these tables, or of no table.
+fn is_needed(file: &FileEntry, wanted: &BTreeSet<&Name>, databases: &BTreeSet<&str>) -> bool {
+    let Some((folder, name)) = file.path.split_once('/') else {
+        return true;
+    };
+    let database = decoded(folder);
+    if folder.starts_with('#') || is_system_database(&database) {
+        return true;
+    }
+    let of_all = name == "db.opt"
+        || name.ends_with(".TRN")
+        || FULLTEXT.iter().any(|begin| name.starts_with(begin));
+    let table = Name {
+        table: decoded(stem(name)),
+        database,
+    };
+    wanted.contains(&table) || of_all && databases.contains(table.database.as_str())
+}
+
+/// Refuses patterns that choose none of these tables.
+fn refuse_idle(
+    patterns: &[String],
+    all: &BTreeSet<Name>,
+    candidate: &Candidate,
+) -> Result<(), PhysicalError> {
+    let idle = patterns.iter().filter(|pattern| {
+        let one = std::slice::from_ref(*pattern);
+        !all.iter().any(|name| name.matches(one))
+    });
+    let against: Vec<Refusal> = idle
+        .map(|pattern| {
+            let near = nearest(pattern, &candidate.names).join(", ");
+            let hint = format!("Nearest to that are {near}. Views are no tables. Names are `table` or `database.table`; * and ? stand for other characters.");
+            let label = &candidate.manifest.label;
+            Refusal::new(format!("backup {label} has no table {pattern}")).hint(hint)
+        })
+        .collect();
+    if against.is_empty() {
+        Ok(())
+    } else {
+        Err(PhysicalError::Refused(against))
+    }
+}
+
+/// The names that are most like this one.
+fn nearest<'n>(wanted: &str, names: &'n [String]) -> Vec<&'n str> {
+    let far = |name: &str| {
+        let name = if wanted.contains('.') {
+            name
+        } else {
+            name.split_once('.').map_or(name, |(_, table)| table)
+        };
+        distance(wanted, name)
+    };
+    let mut all: Vec<(usize, &str)> = names
+        .iter()
+        .map(|name| (far(name), name.as_str()))
+        .collect();
+    all.sort_unstable();
+    all.retain(|(_, name)| *name != wanted);
+    all.into_iter()
+        .take(NEAREST)
+        .map(|(_, name)| name)
+        .collect()
+}
+
+/// How many letters have to be changed, added or left out (Levenshtein).
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.to_lowercase().chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (at, letter) in one.to_lowercase().chars().enumerate() {
+        let mut before = at;
+        row[0] = at + 1;
+        for (column, its) in other.iter().enumerate() {
+            let changed = before + usize::from(letter != *its);
+            before = row[column + 1];
+            row[column + 1] = changed.min(before + 1).min(row[column] + 1);
+        }
+    }
+    row[other.len()]
+}
+
+/// The tables that patterns choose on a private server.
+#[derive(Debug, Default)]
+pub struct Chosen {
+    /// Database and name of each.
+    pub tables: Vec<(String, String)>,
+    /// Those that the backup has not, because it copies InnoDB alone.
+    pub other_engines: Vec<String>,
+}
+
+impl PrivateServer {
+    /// The tables that these patterns choose. `candidate` is the backup that it works on.
+    ///
+    /// # Errors
+    /// It cannot be asked, or a pattern chooses nothing.
+    pub fn choose(
+        &self,
+        patterns: &[String],
+        candidate: &Candidate,
+    ) -> Result<Chosen, PhysicalError> {
+        let asked = PhysicalError::server("asking for its tables");
+        let look = || {
+            let mut conn = Connection::connect(self.connect())?;
+            let engine = match conn.server().vendor {
+                Vendor::MariaDb => "''",
+                // Only these are copied.
+                Vendor::MySql => "IF(ENGINE = 'InnoDB', '', ENGINE)",
+            };
+            conn.query(format!(
+                "SELECT TABLE_SCHEMA, TABLE_NAME, {engine} FROM information_schema.TABLES \
+                 WHERE TABLE_TYPE NOT LIKE '%VIEW' ORDER BY 1, 2"
+            ))
+        };
+        let rows = look().map_err(asked)?;
+        let text = |row, column| rows.str(row, column).unwrap_or_default().to_owned();
+        let (mut all, mut chosen) = (BTreeSet::new(), Chosen::default());
+        for row in 0..rows.len() {
+            let name = Name {
+                database: text(row, 0),
+                table: text(row, 1),
+            };
+            if is_system_database(&name.database) {
+                continue;
+            }
+            let engine = text(row, 2);
+            let is_chosen = name.matches(patterns);
+            if !engine.is_empty() {
+                if is_chosen {
+                    chosen.other_engines.push(format!("{name} ({engine})"));
+                }
+                continue;
+            }
+            if is_chosen {
+                chosen
+                    .tables
+                    .push((name.database.clone(), name.table.clone()));
+            }
+            all.insert(name);
+        }
+        refuse_idle(patterns, &all, candidate)?;
+        Ok(chosen)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_tell_their_tables() {
+        let of = |path| Name::of(path, ".ibd").map(|name| name.to_string());
+        assert_eq!(of("shop/orders.ibd").as_deref(), Some("shop.orders"));
+        assert_eq!(of("shop/parts#p#p0.ibd").as_deref(), Some("shop.parts"));
+        assert_eq!(of("a@0020b/c@002dd.ibd").as_deref(), Some("a b.c-d"));
+        assert!(!Name::of("shop/@1t.ibd", ".ibd").unwrap().is_certain());
+        for path in [
+            "ibdata1",
+            "common.ibd",
+            "mysql/user.ibd",
+            "shop/orders.frm",
+            "shop/FTS_0000000000000014_CONFIG.ibd",
+            "shop/#sql-1.ibd",
+        ] {
+            assert_eq!(of(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn what_was_meant_is_named() {
+        let names = ["shop.orders", "shop.order_items", "other.orders", "a.b"].map(str::to_owned);
+        assert_eq!(nearest("shop.order", &names)[0], "shop.orders");
+        assert_eq!(nearest("order", &names)[0], "other.orders");
+        assert_eq!(distance("kitten", "sitting"), 3);
+    }
+}

@@ -3,12 +3,12 @@
 use std::fs;
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Args;
-use refloat_repository::{Key, Repository, RepositoryError};
+use refloat_repository::{Access, Identity, Key, Recipient, Repository, RepositoryError};
 use refloat_store::storage::Storage;
 
 use crate::context::Context;
@@ -29,10 +29,16 @@ pub struct RepoArgs {
 
     /// The file with the key of an encrypted repository
     ///
-    /// `refloat backups init --key-file FILE` makes both. Without this file nobody reads the
-    /// backups, so keep a copy of it elsewhere.
+    /// `refloat backups init --key-file FILE` makes both. Without this file, or an identity that
+    /// opens the key, nobody reads the backups: keep a copy of it elsewhere.
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
+
+    /// The file with an age identity that opens the key of an encrypted repository
+    ///
+    /// As `age-keygen` writes it; see `refloat backups init --recipient`.
+    #[arg(long, value_name = "FILE", conflicts_with = "key_file")]
+    pub identity: Option<PathBuf>,
 }
 
 /// `--repo URL` of a command that works without a repository as well.
@@ -50,14 +56,68 @@ pub struct DumpRepoArgs {
     /// The file with the key of an encrypted repository
     #[arg(long, value_name = "FILE", requires = "repo")]
     pub key_file: Option<PathBuf>,
+
+    /// The file with an age identity that opens the key of an encrypted repository
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "repo",
+        conflicts_with = "key_file"
+    )]
+    pub identity: Option<PathBuf>,
+}
+
+/// Whom the key of a new repository is wrapped for.
+#[derive(Debug, Clone, Args)]
+pub struct RecipientArgs {
+    /// Wrap the key for this age recipient, as `age-keygen` prints it; may be repeated
+    #[arg(long = "recipient", value_name = "age1…")]
+    recipients: Vec<String>,
+
+    /// Wrap the key for the age recipients in this file, one a line; may be repeated
+    #[arg(long = "recipient-file", value_name = "FILE")]
+    recipient_files: Vec<PathBuf>,
+}
+
+impl RecipientArgs {
+    /// The recipients, without those that are given twice.
+    pub fn read(&self) -> anyhow::Result<Vec<Recipient>> {
+        let mut found: Vec<Recipient> = Vec::new();
+        let mut add = |place: &str, text: &str| {
+            let recipient = text.parse().map_err(|what: String| {
+                // The text may be a secret that was given by mistake.
+                ProgramError::usage(format!("{place} {what}"))
+            })?;
+            if !found.contains(&recipient) {
+                found.push(recipient);
+            }
+            anyhow::Ok(())
+        };
+        for text in &self.recipients {
+            add("--recipient", text)?;
+        }
+        for path in &self.recipient_files {
+            let text = fs::read_to_string(path)
+                .with_context(|| format!("--recipient-file: cannot read {}", path.display()))?;
+            for (number, line) in (1..).zip(text.lines().map(str::trim)) {
+                if !line.is_empty() && !line.starts_with('#') {
+                    add(&format!("{}, line {number}:", path.display()), line)?;
+                }
+            }
+        }
+        Ok(found)
+    }
 }
 
 impl DumpRepoArgs {
     /// The repository, if one was named.
     pub fn given(&self) -> Option<RepoArgs> {
         let repo = self.repo.clone()?;
-        let key_file = self.key_file.clone();
-        Some(RepoArgs { repo, key_file })
+        Some(RepoArgs {
+            repo,
+            key_file: self.key_file.clone(),
+            identity: self.identity.clone(),
+        })
     }
 }
 
@@ -69,42 +129,62 @@ impl RepoArgs {
 
     /// Opens the repository.
     pub fn open(&self, context: &Context) -> anyhow::Result<Repository> {
-        Ok(Repository::open(self.storage(context)?, self.key()?)?)
+        Ok(Repository::open(self.storage(context)?, &self.access()?)?)
     }
 
     /// The URL without secrets, and the repository; `None`: nothing is there.
     pub fn open_if_there(&self, context: &Context) -> anyhow::Result<(String, Option<Repository>)> {
         let storage = self.storage(context)?;
         let url = storage.url().to_owned();
-        match Repository::open(Arc::clone(&storage), self.key()?) {
-            Err(RepositoryError::Missing { .. }) if storage.list("")?.is_empty() => Ok((url, None)),
+        match Repository::open(Arc::clone(&storage), &self.access()?) {
+            Err(RepositoryError::Missing { .. })
+                if self.identity.is_none() && storage.list("")?.is_empty() =>
+            {
+                Ok((url, None))
+            }
             other => Ok((url, Some(other?))),
         }
     }
 
     /// Opens the repository, or makes one where nothing is. Says whether it is new.
     pub fn open_or_init(&self, context: &Context) -> anyhow::Result<(Repository, bool)> {
-        let (storage, key) = (self.storage(context)?, self.key()?);
-        match Repository::open(Arc::clone(&storage), key.clone()) {
-            Err(RepositoryError::Missing { .. }) => Ok((Repository::init(storage, key)?, true)),
+        let storage = self.storage(context)?;
+        match Repository::open(Arc::clone(&storage), &self.access()?) {
+            // With an identity there is no key for a new one.
+            Err(RepositoryError::Missing { .. }) if self.identity.is_none() => {
+                Ok((Repository::init(storage, self.key()?)?, true))
+            }
             other => Ok((other?, false)),
         }
     }
 
+    /// What the repository is opened by: the key or the identities in the file that was given.
+    pub fn access(&self) -> anyhow::Result<Access> {
+        let Some(path) = &self.identity else {
+            return Ok(self.key()?.into());
+        };
+        let text = fs::read_to_string(path)
+            .with_context(|| format!("--identity: cannot read {}", path.display()))?;
+        let identities = Identity::parse_file(&text).map_err(|what| {
+            ProgramError::usage(format!("--identity: {} {what}", path.display()))
+        })?;
+        Ok(Access::Identities(identities))
+    }
+
     /// The key in the file.
-    pub fn key(&self) -> anyhow::Result<Option<Key>> {
+    fn key(&self) -> anyhow::Result<Option<Key>> {
         let Some(path) = &self.key_file else {
             return Ok(None);
         };
         let text = fs::read_to_string(path)
             .with_context(|| format!("--key-file: cannot read {}", path.display()))?;
-        let key = from_hex(text.trim()).ok_or_else(|| {
+        let key = Key::from_hex(&text).ok_or_else(|| {
             ProgramError::usage(format!(
                 "--key-file: {} does not hold a key: 64 hexadecimal digits",
                 path.display()
             ))
         })?;
-        Ok(Some(Key::new(key)))
+        Ok(Some(key))
     }
 
     /// The key in the file, which is made if it is not there.
@@ -112,35 +192,21 @@ impl RepoArgs {
         let Some(path) = &self.key_file else {
             return Ok(None);
         };
-        let file = fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(path);
-        match file {
-            Ok(mut file) => {
-                let text = Key::random_hex();
-                file.write_all(format!("{text}\n").as_bytes())
-                    .and_then(|()| file.sync_all())
-                    .with_context(|| format!("--key-file: cannot write {}", path.display()))?;
-            }
+        match write_key(path, &Key::random()) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            Err(error) => {
-                return Err(error)
-                    .with_context(|| format!("--key-file: cannot make {}", path.display()));
-            }
+            made => made.with_context(|| format!("--key-file: cannot make {}", path.display()))?,
         }
         self.key()
     }
 }
 
-fn from_hex(text: &str) -> Option<[u8; 32]> {
-    let mut key = [0; 32];
-    if text.len() != 64 || !text.is_ascii() {
-        return None;
-    }
-    for (at, byte) in key.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
-    }
-    Some(key)
+/// Writes a key into a file that is not there, for its owner alone.
+pub fn write_key(path: &Path, key: &Key) -> std::io::Result<()> {
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(format!("{}\n", key.to_hex()).as_bytes())?;
+    file.sync_all()
 }

@@ -12,6 +12,7 @@
 //!
 //! Start with [`Repository`], [`BackupWriter`], [`Manifest`], [`fetch`].
 
+mod age;
 mod block;
 mod catalogue;
 mod error;
@@ -19,23 +20,28 @@ mod fetch;
 mod files;
 mod folder;
 mod journal;
+mod keys;
 mod known;
 mod manifest;
 mod mounted;
 mod pack;
+mod recipients;
 mod repository;
 mod seal;
 mod sweep;
 mod writer;
 
+pub use age::{Identity, Recipient};
 pub use block::{BLOCK, Hash, is_hole};
 pub use catalogue::{LATEST, server_label, usual_label};
 pub use error::RepositoryError;
 pub use fetch::{Sink, fetch};
 pub use folder::FolderWriter;
 pub use journal::{Journal, JournalFile, JournalReader, Piece};
+pub use keys::Access;
 pub use manifest::{Extent, FileEntry, Manifest, PackInfo};
 pub use mounted::mount;
+pub use recipients::recipients;
 pub use repository::{Damaged, Repository};
 pub use seal::Key;
 pub use sweep::sweep;

@@ -7,8 +7,10 @@ use refloat_store::storage::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::age::Recipient;
 use crate::block::Hash;
 use crate::error::RepositoryError;
+use crate::keys::{self, Access};
 use crate::manifest::Manifest;
 use crate::seal::Key;
 
@@ -61,6 +63,19 @@ impl Repository {
     /// # Errors
     /// The storage is not empty, or fails.
     pub fn init(storage: Arc<dyn Storage>, key: Option<Key>) -> Result<Self, RepositoryError> {
+        Self::init_for(storage, key, &[])
+    }
+
+    /// Makes a repository on an empty storage. Its key, if it has one, is wrapped for these
+    /// recipients.
+    ///
+    /// # Errors
+    /// The storage is not empty, or fails.
+    pub fn init_for(
+        storage: Arc<dyn Storage>,
+        key: Option<Key>,
+        recipients: &[Recipient],
+    ) -> Result<Self, RepositoryError> {
         let url = storage.url();
         if let Some(object) = storage.list("")?.first() {
             return Err(RepositoryError::Occupied {
@@ -74,8 +89,14 @@ impl Repository {
             key: key.as_ref().map(Key::check),
         };
         let text = to_json(&description);
-        write_whole(&*storage, DESCRIPTION, &text, Existing::Keep)?;
         let id = description.id;
+        // First, so that there is no repository whose key nobody has.
+        if let Some(key) = &key {
+            for recipient in recipients {
+                keys::store(&*storage, key, recipient)?;
+            }
+        }
+        write_whole(&*storage, DESCRIPTION, &text, Existing::Keep)?;
         Ok(Self { storage, key, id })
     }
 
@@ -83,7 +104,7 @@ impl Repository {
     ///
     /// # Errors
     /// There is none, it has a later format, or the key is not its own.
-    pub fn open(storage: Arc<dyn Storage>, key: Option<Key>) -> Result<Self, RepositoryError> {
+    pub fn open(storage: Arc<dyn Storage>, access: &Access) -> Result<Self, RepositoryError> {
         let url = storage.url().to_owned();
         let text = match read_whole(&storage, DESCRIPTION, DESCRIPTION_MAX) {
             Ok(text) => text,
@@ -110,14 +131,16 @@ impl Repository {
                 detail: detail.to_owned(),
             })
         };
-        match (&description.key, &key) {
-            (Some(_), None) => return wrong("is encrypted, and no key was given"),
-            (None, Some(_)) => return wrong("is not encrypted, and a key was given"),
-            (Some(check), Some(key)) if *check != key.check() => {
+        let key = match (&description.key, access) {
+            (None, Access::Plain) => None,
+            (Some(_), Access::Plain) => return wrong("is encrypted, and no key was given"),
+            (None, _) => return wrong("is not encrypted, and a key was given"),
+            (Some(check), Access::Key(key)) if *check != key.check() => {
                 return wrong("is encrypted with another key than the one given");
             }
-            _ => {}
-        }
+            (Some(_), Access::Key(key)) => Some(key.clone()),
+            (Some(check), Access::Identities(all)) => Some(keys::open(&storage, all, check)?),
+        };
         let id = description.id;
         Ok(Self { storage, key, id })
     }
@@ -137,7 +160,8 @@ impl Repository {
         Hash::of(bytes, self.key.as_ref().map(Key::naming).as_ref())
     }
 
-    pub(crate) fn key(&self) -> Option<&Key> {
+    /// Its key, if it is encrypted.
+    pub fn key(&self) -> Option<&Key> {
         self.key.as_ref()
     }
 
@@ -255,6 +279,16 @@ impl Repository {
     fn sum(&self, json: &[u8]) -> String {
         let naming = self.key.as_ref().map(Key::naming);
         format!("\n{}\n", Hash::of(json, naming.as_ref()).to_hex())
+    }
+}
+
+/// Looks whether there is a repository, without a key.
+pub(crate) fn look(storage: &dyn Storage) -> Result<(), RepositoryError> {
+    match storage.stamp(DESCRIPTION) {
+        Err(error) if error.kind() == StorageErrorKind::NotFound => Err(RepositoryError::Missing {
+            url: storage.url().to_owned(),
+        }),
+        other => Ok(other.map(drop)?),
     }
 }
 

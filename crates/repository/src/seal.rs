@@ -26,15 +26,26 @@ impl Key {
         Self(bytes)
     }
 
-    /// The bytes of a new key, as 64 hexadecimal digits.
-    pub fn random_hex() -> String {
+    /// A new key.
+    pub fn random() -> Self {
         let mut bytes = [0; 32];
         #[expect(
             clippy::expect_used,
             reason = "a system without randomness runs nothing else either"
         )]
         aws_lc_rs::rand::fill(&mut bytes).expect("the system has randomness");
-        blake3::Hash::from_bytes(bytes).to_hex().to_string()
+        Self(bytes)
+    }
+
+    /// The key that a file holds, or a wrapped key: 64 hexadecimal digits.
+    pub fn from_hex(text: &str) -> Option<Self> {
+        let hash = blake3::Hash::from_hex(text.trim()).ok()?;
+        Some(Self(*hash.as_bytes()))
+    }
+
+    /// What [`Key::from_hex`] reads.
+    pub fn to_hex(&self) -> String {
+        blake3::Hash::from_bytes(self.0).to_hex().to_string()
     }
 
     /// What blocks are named by: hashes under this key tell nothing of what is in them.

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use refloat_repository::{
-    BLOCK, BackupWriter, FileEntry, FolderWriter, Key, Manifest, Repository, RepositoryError, Sink,
-    fetch, mount, sweep,
+    Access, BLOCK, BackupWriter, FileEntry, FolderWriter, Identity, Key, Manifest, Recipient,
+    Repository, RepositoryError, Sink, fetch, mount, recipients, sweep,
 };
 use refloat_run::Cancel;
 use refloat_store::storage::{
@@ -118,6 +118,87 @@ fn restored(repository: &Repository, label: &str) -> Result<Files, RepositoryErr
         .collect())
 }
 
+/// Identities of age, made for these tests, and their recipients.
+const AGE: [(&str, &str); 2] = [
+    (
+        "AGE-SECRET-KEY-1QK788SD46RGS9TNFYCQ9SUPDN95WM39PFEGZTAT6E9PZ9NYRWN7Q59RK7P",
+        "age1g65rs5edwddd5ynccdweqhrm2tqcwf0u7zmlezf6dz0wvm7wfeesvcp87k",
+    ),
+    (
+        "AGE-SECRET-KEY-150K0R3HU40X0H3NLFD6AE996RW0LTCYMGSPWK74UJVMFW8Y7P8ESPU4EZW",
+        "age1xtvf60a0ekg6l4wqeua0ypf6mmfn75fr4sxhdvqzyf7msnwphdxsyxvmcm",
+    ),
+];
+
+#[test]
+fn recipients_open_a_repository_and_never_lose_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = storage(folder.path());
+    let [one, two] = AGE.map(|(_, recipient)| recipient.parse::<Recipient>().unwrap());
+    let by = |which: &[usize]| {
+        let file: Vec<&str> = which.iter().map(|at| AGE[*at].0).collect();
+        Access::Identities(Identity::parse_file(&file.join("\n")).unwrap())
+    };
+    let open = |access: Access| Repository::open(storage(folder.path()), &access);
+    let refused = |result: Result<(), RepositoryError>, words: &str| {
+        let error = result.unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    };
+    let remove =
+        |access: Access, which: &Recipient| Repository::remove_recipient(&place, access, which);
+    let there = || recipients(&*place).unwrap();
+
+    let key = Key::random();
+    let made = [one.clone()];
+    let repository = Repository::init_for(Arc::clone(&place), Some(key.clone()), &made).unwrap();
+    back_up(&repository, "b", &[], &files()).unwrap();
+    assert_eq!(there(), [AGE[0].1]);
+    // The wrong identity hears who may.
+    refused(open(by(&[1])).map(drop), AGE[0].1);
+    refused(open(Access::Plain).map(drop), "no key was given");
+    let opened = open(by(&[1, 0])).unwrap();
+    assert_eq!(restored(&opened, "b").unwrap(), files());
+
+    // The last one stays, and so does the one that is shown.
+    refused(remove(by(&[0]), &one), "nothing was given that opens");
+    refused(remove(by(&[1, 0]), &one), "no identity that was given");
+    opened.add_recipient(&two).unwrap();
+    opened.add_recipient(&two).unwrap();
+    assert_eq!(there().len(), 2);
+    refused(remove(by(&[1]), &two), "nothing was given that opens");
+    remove(by(&[1, 0]), &one).unwrap();
+    refused(remove(by(&[1]), &one), "not wrapped for");
+    refused(open(by(&[0])).map(drop), AGE[1].1);
+    assert_eq!(restored(&open(by(&[1])).unwrap(), "b").unwrap(), files());
+
+    // Another key in its place is not taken for that of the repository.
+    let name = folder.path().join("keys").join(format!("{}.age", AGE[1].1));
+    let whole = std::fs::read(&name).unwrap();
+    std::fs::write(&name, "cut").unwrap();
+    refused(open(by(&[1])).map(drop), "does not hold the key");
+    let other = tempfile::tempdir().unwrap();
+    Repository::init_for(
+        storage(other.path()),
+        Some(Key::random()),
+        std::slice::from_ref(&two),
+    )
+    .unwrap();
+    std::fs::copy(
+        other.path().join("keys").join(name.file_name().unwrap()),
+        &name,
+    )
+    .unwrap();
+    refused(open(by(&[1])).map(drop), "does not hold the key");
+    std::fs::write(&name, whole).unwrap();
+    open(by(&[1])).unwrap();
+
+    // Whoever has the key itself may remove all.
+    remove(Access::Key(Key::random()), &two).unwrap_err();
+    remove(Access::Key(key), &two).unwrap();
+    assert!(there().is_empty());
+    refused(open(by(&[1])).map(drop), "for no recipient");
+}
+
 fn keys() -> [Option<Key>; 2] {
     [None, Some(Key::new([9; 32]))]
 }
@@ -136,7 +217,7 @@ fn what_goes_in_comes_out() {
         );
         // One block stands twice, and holes are not stored.
         assert!(manifest.added < 16 * BLOCK as u64, "{}", manifest.added);
-        let again = Repository::open(storage(folder.path()), key).unwrap();
+        let again = Repository::open(storage(folder.path()), &key.into()).unwrap();
         assert_eq!(again.id(), repository.id());
         assert_eq!(again.labels().unwrap(), ["first"]);
         assert_eq!(again.backup("first").unwrap(), manifest);
@@ -326,16 +407,16 @@ fn keys_are_told_apart() {
         (None, "no key was given"),
         (Some(Key::new([8; 32])), "another key"),
     ] {
-        let error = Repository::open(storage(folder.path()), key).unwrap_err();
+        let error = Repository::open(storage(folder.path()), &key.into()).unwrap_err();
         assert!(error.to_string().contains(says), "{error}");
     }
     let error = Repository::init(storage(folder.path()), None).unwrap_err();
     assert!(matches!(error, RepositoryError::Occupied { .. }), "{error}");
     let empty = tempfile::tempdir().unwrap();
-    let error = Repository::open(storage(empty.path()), None).unwrap_err();
+    let error = Repository::open(storage(empty.path()), &Access::Plain).unwrap_err();
     assert!(matches!(error, RepositoryError::Missing { .. }), "{error}");
     std::fs::write(empty.path().join("repository.json"), "{\"format\":2}").unwrap();
-    let error = Repository::open(storage(empty.path()), None).unwrap_err();
+    let error = Repository::open(storage(empty.path()), &Access::Plain).unwrap_err();
     assert!(matches!(error, RepositoryError::Format { .. }), "{error}");
 }
 
@@ -359,7 +440,7 @@ fn damage_is_never_restored() {
             let whole = std::fs::read(&path).unwrap();
             let tries = |bytes: &[u8], what: String| {
                 std::fs::write(&path, bytes).unwrap();
-                let open = Repository::open(storage(folder.path()), key.clone());
+                let open = Repository::open(storage(folder.path()), &key.clone().into());
                 let found = open.and_then(|repository| restored(&repository, "one"));
                 match found {
                     // The first bytes of a pack are nobody's block.
@@ -377,7 +458,7 @@ fn damage_is_never_restored() {
                 tries(&damaged, format!("{} changed at {at}", object.name));
                 if object.name.starts_with("backups/") || at > 16 {
                     std::fs::write(&path, &whole[..at]).unwrap();
-                    let open = Repository::open(storage(folder.path()), key.clone());
+                    let open = Repository::open(storage(folder.path()), &key.clone().into());
                     open.and_then(|repository| restored(&repository, "one"))
                         .unwrap_err();
                 }
@@ -493,7 +574,7 @@ fn a_backup_and_a_sweep_at_the_same_time_see_each_other() {
             std::fs::write(&manifest, &text).unwrap();
         }),
     };
-    let other = Repository::open(Arc::new(meanwhile), None).unwrap();
+    let other = Repository::open(Arc::new(meanwhile), &Access::Plain).unwrap();
     assert_eq!(sweep(&other, Duration::ZERO).unwrap(), 0);
     assert!(restored(&repository, "third").unwrap() == files);
     assert_eq!(objects("sweeps/"), []);

@@ -1,6 +1,8 @@
 //! `refloat backups`: what a repository holds, whether it is whole, and what may go. Backups of
 //! files and dumps are treated alike.
 
+mod keys;
+
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -8,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use clap::{Args, Subcommand};
 use refloat_physical::{KIND, VerifyOutcome, verify};
 use refloat_report::{human, summary};
-use refloat_repository::{Manifest, Repository, RepositoryError, sweep};
+use refloat_repository::{Key, Manifest, Repository, RepositoryError, sweep};
 
 use crate::commands::backup::threads;
 use crate::commands::load::OutputArgs;
@@ -16,7 +18,7 @@ use crate::commands::private::PrivateArgs;
 use crate::context::Context;
 use crate::exit::{Exit, ProgramError};
 use crate::record::conclude;
-use crate::repo::RepoArgs;
+use crate::repo::{RecipientArgs, RepoArgs};
 use crate::sizes::{parse_bytes, parse_time};
 use crate::watch::Watch;
 
@@ -46,6 +48,7 @@ enum BackupsCommand {
     Verify(VerifyArgs),
     Remove(RemoveArgs),
     Prune(PruneArgs),
+    Keys(keys::KeysArgs),
 }
 
 /// Make a repository where nothing is
@@ -53,13 +56,20 @@ enum BackupsCommand {
 /// `refloat backup` and `refloat dump` make one too; this one can make the key of an encrypted
 /// repository as well.
 #[derive(Debug, Args)]
+#[command(mut_arg("identity", |arg| arg.hide(true)))]
 #[command(after_long_help = "\
 EXAMPLES:
   An encrypted one; the key is made if the file is not there:
-      refloat backups init --repo /backup/repo --key-file /etc/refloat.key")]
+      refloat backups init --repo /backup/repo --key-file /etc/refloat.key
+
+  One whose key two people open, each with an age identity of their own:
+      refloat backups init --repo /backup/repo --recipient-file team.txt")]
 pub struct InitArgs {
     #[command(flatten)]
     repo: RepoArgs,
+
+    #[command(flatten)]
+    recipients: RecipientArgs,
 }
 
 /// List the backups of a repository, the oldest first
@@ -203,20 +213,40 @@ pub fn run(args: &BackupsArgs, context: &Context) -> anyhow::Result<Exit> {
         BackupsCommand::Verify(args) => check(args, context),
         BackupsCommand::Remove(args) => remove(args, context),
         BackupsCommand::Prune(args) => prune(args, context),
+        BackupsCommand::Keys(args) => keys::run(args, context),
     }
 }
 
 fn init(args: &InitArgs, context: &Context) -> anyhow::Result<Exit> {
-    let key = args.repo.key_or_new()?;
-    let repository = Repository::init(args.repo.storage(context)?, key)?;
+    if args.repo.identity.is_some() {
+        return Err(ProgramError::usage(
+            "--identity opens a repository that is there; a new one takes --recipient",
+        )
+        .into());
+    }
+    let recipients = args.recipients.read()?;
+    let mut key = args.repo.key_or_new()?;
+    if !recipients.is_empty() {
+        key = key.or_else(|| Some(Key::random()));
+    }
+    let repository = Repository::init_for(args.repo.storage(context)?, key, &recipients)?;
     let mut out = std::io::stdout();
     writeln!(out, "{}: a new repository", repository.storage().url())?;
-    if let Some(path) = &args.repo.key_file {
-        writeln!(
+    for recipient in &recipients {
+        writeln!(out, "Its key is wrapped for {recipient}")?;
+    }
+    match &args.repo.key_file {
+        Some(path) if recipients.is_empty() => writeln!(
             out,
             "Its key is in {}. Without that file nobody reads the backups: keep a copy of it elsewhere.",
             path.display()
-        )?;
+        )?,
+        Some(path) => writeln!(out, "Its key is in {}", path.display())?,
+        None if recipients.is_empty() => {}
+        None => writeln!(
+            out,
+            "Without the identity of one of them nobody reads the backups, nor makes new ones: keep copies elsewhere."
+        )?,
     }
     Ok(Exit::Done)
 }

@@ -62,7 +62,7 @@ pub fn of_repository(error: &RepositoryError) -> (Exit, Vec<String>) {
         RepositoryError::Storage(error) => return of_storage(error),
         RepositoryError::Missing { .. } => (
             Exit::Failed,
-            "Is the path right? `refloat backup` and `refloat dump` make a repository where nothing is.",
+            "Is the path right? `refloat backups init` makes a repository where nothing is.",
         ),
         RepositoryError::Occupied { .. } => (Exit::Refused, "Give a path where nothing is."),
         RepositoryError::Damaged { .. } => (
@@ -76,7 +76,7 @@ pub fn of_repository(error: &RepositoryError) -> (Exit, Vec<String>) {
         RepositoryError::LeftBehind { .. } => {
             (Exit::Failed, "Remove it: `refloat backups remove` does.")
         }
-        RepositoryError::Key { .. } => (Exit::Usage, "See --key-file."),
+        RepositoryError::Key { .. } => (Exit::Usage, "See --key-file and --identity."),
         RepositoryError::AnotherKind { found, .. } => (
             Exit::Refused,
             match found.as_str() {

@@ -112,8 +112,54 @@ fn a_server_is_backed_up_restored_and_rebuilt() {
         .exits(1);
     with(&["backups", "remove", "cut"]).exits(0);
     with(&["backups", "list"]).exits(0);
+    opened_by_age(&state, &kept);
     fs::remove_file(&key).unwrap();
     with(&["backups", "list"]).says("cannot read").exits(1);
+}
+
+/// A repository with a key file gets a recipient of age, whose identity then opens it.
+fn opened_by_age(state: &tempfile::TempDir, kept: &[&str]) {
+    // Made for this test.
+    let secret = "AGE-SECRET-KEY-1QK788SD46RGS9TNFYCQ9SUPDN95WM39PFEGZTAT6E9PZ9NYRWN7Q59RK7P";
+    let who = "age1g65rs5edwddd5ynccdweqhrm2tqcwf0u7zmlezf6dz0wvm7wfeesvcp87k";
+    let [mine, team, saved] = ["mine", "team", "saved"].map(|name| path(&state.path().join(name)));
+    fs::write(&mine, format!("# mine\n{secret}\n")).unwrap();
+    fs::write(&team, format!("# ours\n{who}\n")).unwrap();
+    let repo = &kept[..2];
+    let run = |args: &[&str], access: &[&str]| {
+        Run::of(command(state.path()).args(args).args(repo).args(access))
+    };
+    let by_age = ["--identity", mine.as_str()];
+
+    let secret_given = run(
+        &["backups", "keys", "add", "--recipient", secret],
+        &kept[2..],
+    )
+    .says("must stay secret")
+    .exits(2);
+    assert!(!secret_given.stderr.contains("KEY-1"));
+    run(&["backups", "list"], &by_age)
+        .says("for no recipient")
+        .exits(2);
+    run(
+        &["backups", "keys", "add", "--recipient-file", &team],
+        &kept[2..],
+    )
+    .exits(0);
+    let listed = run(&["backups", "keys", "list"], &[]).exits(0);
+    assert_eq!(listed.stdout, format!("{who}\n"));
+    let listed = run(&["backups", "list"], &by_age).exits(0);
+    assert!(listed.stdout.contains("one "), "{}", listed.stdout);
+    run(&["backups", "keys", "save", &saved], &by_age).exits(0);
+    assert_eq!(fs::read(saved).unwrap(), fs::read(kept[3]).unwrap());
+    run(&["backups", "keys", "remove", "--recipient", who], &by_age)
+        .says("opens the repository without it")
+        .exits(2);
+    run(
+        &["backups", "keys", "remove", "--recipient", who],
+        &kept[2..],
+    )
+    .exits(0);
 }
 
 /// A replica that is lost is rebuilt from its source, and replicates from where its files are of.

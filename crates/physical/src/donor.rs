@@ -56,6 +56,13 @@ pub struct Copied<F> {
     pub about: About,
 }
 
+impl DonorOptions {
+    /// Whether this server's clone plugin copies it.
+    pub(crate) fn is_cloned(&self, server: &Server) -> bool {
+        self.clones && self.tool.is_none() && server.info.vendor == Vendor::MySql
+    }
+}
+
 impl Donor {
     /// Looks at the server and its machine. Returns what stands against copying it, too.
     pub fn look(options: &DonorOptions) -> Result<(Self, Vec<Refusal>), PhysicalError> {
@@ -75,7 +82,7 @@ impl Donor {
         let mut conn = Connection::connect(&options.source)
             .map_err(PhysicalError::server("connecting to the server"))?;
         let server = Server::look(&mut conn)?;
-        if options.clones && options.tool.is_none() && server.info.vendor == Vendor::MySql {
+        if options.is_cloned(&server) {
             let (tool, volume, warnings) = clone::look(&mut conn, &server);
             let against = clone::objections(&mut conn, &server, &tool);
             let donor = Self {

@@ -23,6 +23,7 @@ mod donor;
 mod error;
 mod find;
 mod folder;
+mod incoming;
 mod option_file;
 mod outcome;
 mod preflight;

@@ -370,7 +370,7 @@ fn give_account(root: &ConnectOptions) -> Result<ConnectOptions, PhysicalError> 
     let failed = PhysicalError::server;
     let asked = "making an account on the private server";
     let mut conn = Connection::connect(root).map_err(failed(asked))?;
-    let password = Key::random_hex();
+    let password = Key::random().to_hex();
     for sql in [
         "FLUSH PRIVILEGES".to_owned(),
         format!("DROP USER IF EXISTS {USER}@localhost"),

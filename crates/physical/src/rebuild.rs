@@ -4,21 +4,22 @@
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use refloat_host::Host;
 use refloat_run::progress::Phase;
-use refloat_run::{Event, Run};
+use refloat_run::{Event, Refusal, Run};
 use refloat_wire::{ConnectOptions, Connection, Target};
 use serde::Serialize;
 
 use crate::about::{About, GaleraPosition};
 use crate::agent::Agent;
 use crate::apart;
-use crate::donor::DonorOptions;
+use crate::donor::{Donor, DonorOptions};
 use crate::error::PhysicalError;
 use crate::find::find;
 use crate::folder::{Building, Step};
+use crate::incoming::Incoming;
 use crate::outcome::RebuildOutcome;
 use crate::prepare::prepare;
 use crate::replica::{self, ReplicaAccount, replicate};
@@ -37,7 +38,7 @@ const REBUILD: &str = "rebuild";
 pub struct RebuildOptions {
     /// The server whose files are copied, and how.
     pub donor: DonorOptions,
-    /// This program on the donor's machine.
+    /// This program on the donor's machine. A server that sends its files itself needs none.
     pub program: PathBuf,
     /// The data directory, on this machine.
     pub target: TargetOptions,
@@ -46,7 +47,7 @@ pub struct RebuildOptions {
     /// The address to listen at, with a port or 0; `None`: that of the network by which the donor
     /// is reached, and any port.
     pub listen: Option<String>,
-    /// Number of TCP connections.
+    /// Number of connections through which files are sent.
     pub streams: u16,
 }
 
@@ -57,7 +58,7 @@ pub struct RebuildPlan {
     pub donor: String,
     /// The version that it tells.
     pub server: String,
-    /// The machine on which the donor's tool runs.
+    /// The machine on which the donor's tool runs, or the donor if it sends its files itself.
     pub machine: String,
     /// The data directory.
     pub datadir: PathBuf,
@@ -69,10 +70,14 @@ pub struct RebuildPlan {
     pub tool: Tool,
     /// Whether the donor is a node of a Galera cluster: the new one joins by IST then.
     pub is_node: bool,
+    /// What the user should know.
+    pub warnings: Vec<String>,
 }
 
 struct Ready {
     server: Server,
+    /// The donor, if it sends its files itself.
+    cloned: Option<Donor>,
     tool: Tool,
     place: Place,
 }
@@ -120,9 +125,12 @@ fn attempt(
         run.events
             .note("an earlier rebuild had put its files in place".to_owned());
         outcome.aside = ready.place.tidy(run.dir.id().as_str())?;
-        return begin(options, &ready.place, run, outcome);
+        return begin(options, (&ready.server, &ready.place), run, outcome);
     }
     let plan = ready.plan(options, run.dir.id().as_str());
+    for warning in &plan.warnings {
+        run.events.warn(warning.clone());
+    }
     run.events.emit(Event::RunStarted {
         run: run.dir.id().clone(),
         command: "rebuild".to_owned(),
@@ -137,13 +145,16 @@ fn attempt(
         run.events
             .note("an earlier rebuild had prepared its files".to_owned());
         outcome.aside = ready.place.fill(building, run.dir.id().as_str())?;
-        return begin(options, &ready.place, run, outcome);
+        return begin(options, (&ready.server, &ready.place), run, outcome);
     }
     let restart = Building::is_of(&plan.building, REBUILD, &label)?;
     let mut building = Building::begin(&plan.building, REBUILD, &label, restart)?;
     run.progress.set_phase(Phase::Data);
     let begun = Instant::now();
-    let about = ready.receive(options, &building, run, outcome)?;
+    let about = match &ready.cloned {
+        Some(donor) => take(donor, &building, run, outcome)?,
+        None => ready.receive(options, &building, run, outcome)?,
+    };
     outcome.copy_seconds = begun.elapsed().as_secs_f64();
     run.progress.set_phase(Phase::Prepare);
     let begun = Instant::now();
@@ -158,20 +169,20 @@ fn attempt(
     outcome.prepare_seconds = begun.elapsed().as_secs_f64();
     outcome.about = Some(about);
     outcome.aside = ready.place.fill(building, run.dir.id().as_str())?;
-    begin(options, &ready.place, run, outcome)
+    begin(options, (&ready.server, &ready.place), run, outcome)
 }
 
 /// Starts the rebuilt server and makes it a replica, as far as that is asked for.
 fn begin(
     options: &RebuildOptions,
-    place: &Place,
+    (server, place): (&Server, &Place),
     run: &Run,
     outcome: &mut RebuildOutcome,
 ) -> Result<(), PhysicalError> {
     start(&options.target, place, run, &mut outcome.started)?;
     if let (Some(account), Some(check)) = (&options.replica, &options.target.check) {
         let donor = &options.donor.source;
-        replicate(account, donor, check, place.path(), run)?;
+        replicate((account, donor, server), check, place.path(), run)?;
         outcome.replicates = true;
     }
     Ok(())
@@ -188,15 +199,14 @@ fn look(options: &RebuildOptions) -> Result<Ready, PhysicalError> {
     against.extend(options.target.objections(&server.facts, place.path()));
     if options.replica.is_some() {
         let is_checked = options.target.check.is_some();
-        against.extend(replica::objections(
-            &options.donor.source,
-            &server,
-            is_checked,
-        ));
+        against.extend(replica::objections((&options.donor, &server), is_checked));
     }
     let outside = &server.tables_outside;
     if let Some(one) = outside.first().filter(|_| !options.target.all_in_datadir) {
         against.push(apart::tables(outside.len(), one));
+    }
+    if options.donor.is_cloned(&server) {
+        return look_at_sender(options, place, against);
     }
     let kind = ToolKind::of(server.info.vendor);
     let tool = match find(&Host::Local, kind, options.target.tool.as_deref()) {
@@ -213,11 +223,70 @@ fn look(options: &RebuildOptions) -> Result<Ready, PhysicalError> {
     match tool {
         Some(tool) if against.is_empty() => Ok(Ready {
             server,
+            cloned: None,
             tool,
             place,
         }),
         _ => Err(PhysicalError::Refused(against)),
     }
+}
+
+/// The rest of the look, at a donor that sends its files itself.
+fn look_at_sender(
+    options: &RebuildOptions,
+    place: Place,
+    mut against: Vec<Refusal>,
+) -> Result<Ready, PhysicalError> {
+    let (donor, more) = Donor::look(&DonorOptions {
+        parallel: usize::from(options.streams),
+        ..options.donor.clone()
+    })?;
+    against.extend(more);
+    against.extend(place.lacks_room(donor.volume.bytes));
+    let of_no_use = [
+        (
+            options.target.delta,
+            "--delta",
+            "it always sends all of them",
+        ),
+        (
+            options.listen.is_some(),
+            "--listen",
+            "it is asked for them, and nothing listens here",
+        ),
+    ];
+    for (_, flag, why) in of_no_use.into_iter().filter(|(is_given, ..)| *is_given) {
+        let reason =
+            format!("{flag} is of no use with a MySQL server, which sends its files itself: {why}");
+        against.push(Refusal::new(reason).hint(format!("Leave {flag} out.")));
+    }
+    if !against.is_empty() {
+        return Err(PhysicalError::Refused(against));
+    }
+    Ok(Ready {
+        server: donor.server.clone(),
+        tool: donor.tool.clone(),
+        cloned: Some(donor),
+        place,
+    })
+}
+
+/// Takes the files of a donor that sends them itself.
+fn take(
+    donor: &Donor,
+    building: &Building,
+    run: &Run,
+    outcome: &mut RebuildOutcome,
+) -> Result<About, PhysicalError> {
+    let incoming = Incoming::begin(building.path())?;
+    let mut blocked = Duration::ZERO;
+    let copied = donor.copy(&incoming, run, &mut blocked)?;
+    incoming.finish(&copied.files)?;
+    outcome.blocked_seconds = blocked.as_secs_f64();
+    outcome.files = copied.files.len() as u64;
+    outcome.bytes = copied.files.iter().map(|(.., size)| size).sum();
+    outcome.sent = run.progress.snapshot().bytes_done;
+    Ok(copied.about)
 }
 
 impl Ready {
@@ -238,15 +307,17 @@ impl Ready {
 
     fn plan(&self, options: &RebuildOptions, run: &str) -> RebuildPlan {
         let host = options.donor.host.as_ref().unwrap_or(&Host::Local);
+        let cloned = self.cloned.as_ref();
         RebuildPlan {
             donor: options.donor.source.describe(),
             server: self.server.facts.version.clone(),
-            machine: host.name().to_owned(),
+            machine: cloned.map_or(host.name(), Donor::machine).to_owned(),
             datadir: self.place.path().to_owned(),
             building: self.place.building(),
             aside: self.place.aside(run),
             tool: self.tool.clone(),
             is_node: self.server.is_node,
+            warnings: cloned.map_or_else(Vec::new, |donor| donor.warnings.clone()),
         }
     }
 

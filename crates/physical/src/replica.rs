@@ -8,6 +8,7 @@ use refloat_run::{Refusal, Run};
 use refloat_wire::{ConnectOptions, Connection, Error, Secret, Target, Vendor};
 
 use crate::about::BinlogPosition;
+use crate::donor::DonorOptions;
 use crate::error::PhysicalError;
 use crate::server::Server;
 
@@ -25,7 +26,7 @@ pub struct ReplicaAccount {
 }
 
 /// Why a server cannot be made a replica of this donor.
-pub fn objections(donor: &ConnectOptions, server: &Server, is_checked: bool) -> Vec<Refusal> {
+pub fn objections((donor, server): (&DonorOptions, &Server), is_checked: bool) -> Vec<Refusal> {
     let mut against = Vec::new();
     if !is_checked {
         against.push(
@@ -33,10 +34,17 @@ pub fn objections(donor: &ConnectOptions, server: &Server, is_checked: bool) -> 
                 .hint("Give --start COMMAND and --check URL as well."),
         );
     }
-    if server.info.vendor != Vendor::MariaDb {
-        against.push(Refusal::new(
-            "replication is set up between MariaDB servers only",
-        ));
+    if server.info.vendor == Vendor::MySql && !donor.is_cloned(server) {
+        against.push(
+            Refusal::new("a MySQL server whose files XtraBackup copied is not made a replica")
+                .hint("Set replication up by hand, or leave --tool and --donor-tool out: the donor then sends its files itself."),
+        );
+    }
+    if server.info.vendor == Vendor::MySql && server.is_replica && !has_gtids(server) {
+        against.push(
+            Refusal::new("the donor is a replica itself, and has no GTIDs (gtid_mode is not ON)")
+                .hint("The new server would begin with what the donor's source sends: set replication up by hand, and start it with skip_replica_start."),
+        );
     }
     if !server.has_binlog {
         against.push(
@@ -44,7 +52,7 @@ pub fn objections(donor: &ConnectOptions, server: &Server, is_checked: bool) -> 
                 .hint("A server without one has no replicas."),
         );
     }
-    if !matches!(donor.target(), Target::Tcp(..)) {
+    if !matches!(donor.source.target(), Target::Tcp(..)) {
         against.push(
             Refusal::new("the donor is named by a socket, which a replica cannot connect to")
                 .hint("Give its host: --from mysql://USER@HOST:PORT/."),
@@ -53,10 +61,14 @@ pub fn objections(donor: &ConnectOptions, server: &Server, is_checked: bool) -> 
     against
 }
 
+/// Whether transactions of a `MySQL` server have GTIDs.
+fn has_gtids(server: &Server) -> bool {
+    server.variable("gtid_mode") == Some("ON")
+}
+
 /// Sets replication up on the server at `check`, and waits until it runs.
 pub fn replicate(
-    account: &ReplicaAccount,
-    donor: &ConnectOptions,
+    (account, donor, server): (&ReplicaAccount, &ConnectOptions, &Server),
     check: &ConnectOptions,
     datadir: &Path,
     run: &Run,
@@ -64,11 +76,21 @@ pub fn replicate(
     let Target::Tcp(host, port) = donor.target() else {
         return Ok(());
     };
-    let position = position(datadir)?;
     let failed = PhysicalError::server("setting replication up on the new server");
     let mut conn = Connection::connect(check)
         .map_err(PhysicalError::server("connecting to the new server"))?;
-    set_up(&mut conn, account, (&host, port), &position).map_err(failed)?;
+    let position = match server.info.vendor {
+        Vendor::MariaDb => position(datadir)?,
+        Vendor::MySql => position_told(&mut conn, has_gtids(server))?,
+    };
+    let set = match server.info.vendor {
+        Vendor::MariaDb => set_up(&mut conn, account, (&host, port), &position),
+        Vendor::MySql => {
+            let is_tls = server.info.is_tls;
+            set_up_mysql(&mut conn, account, (&host, port, is_tls), &position)
+        }
+    };
+    set.map_err(failed)?;
     let begun = Instant::now();
     loop {
         let asked = PhysicalError::server("asking the new server how it replicates");
@@ -110,15 +132,79 @@ fn position(datadir: &Path) -> Result<BinlogPosition, PhysicalError> {
     })
 }
 
+/// Where the donor's binary log stood, as a server says that has begun with its files.
+fn position_told(conn: &mut Connection, has_gtids: bool) -> Result<BinlogPosition, PhysicalError> {
+    let told = conn
+        .query(
+            "SELECT BINLOG_FILE, BINLOG_POSITION, GTID_EXECUTED FROM performance_schema.clone_status",
+        )
+        .map_err(PhysicalError::server("asking the new server where the donor stood"))?;
+    let text = |column| told.str(0, column).unwrap_or_default();
+    if told.is_empty() || text(0).is_empty() {
+        return Err(PhysicalError::Start {
+            what: "cannot be made a replica",
+            reason: "performance_schema.clone_status does not say where the donor stood".to_owned(),
+        });
+    }
+    Ok(BinlogPosition {
+        file: text(0).to_owned(),
+        position: told.u64(0, 1).unwrap_or_default(),
+        gtid: if has_gtids {
+            text(2).split_whitespace().collect()
+        } else {
+            String::new()
+        },
+    })
+}
+
+/// The words in which a text is a literal of SQL. Statements about replication take plain literals
+/// only, and in [`MODE`] a quote is all that needs care.
+fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+const MODE: &str = "SET SESSION sql_mode = 'NO_BACKSLASH_ESCAPES'";
+
+fn set_up_mysql(
+    conn: &mut Connection,
+    account: &ReplicaAccount,
+    (host, port, is_tls): (&str, u16, bool),
+    position: &BinlogPosition,
+) -> Result<(), Error> {
+    conn.exec(MODE)?;
+    // What the donor replicates from came with its files, and it may run by now.
+    conn.exec("STOP REPLICA")?;
+    conn.exec("RESET REPLICA ALL")?;
+    let place = if position.gtid.is_empty() {
+        format!(
+            "SOURCE_LOG_FILE = {}, SOURCE_LOG_POS = {}, SOURCE_AUTO_POSITION = 0",
+            literal(&position.file),
+            position.position
+        )
+    } else {
+        "SOURCE_AUTO_POSITION = 1".to_owned()
+    };
+    let password = String::from_utf8_lossy(account.password.expose());
+    // Encrypted if the donor's own connection to here is. Without that, an account's password can
+    // only be sent with the public key of the donor.
+    conn.exec(format!(
+        "CHANGE REPLICATION SOURCE TO SOURCE_HOST = {}, SOURCE_PORT = {port}, SOURCE_USER = {}, SOURCE_PASSWORD = {}, SOURCE_SSL = {}, GET_SOURCE_PUBLIC_KEY = 1, {place}",
+        literal(host),
+        literal(&account.user),
+        literal(&password),
+        u8::from(is_tls),
+    ))?;
+    conn.exec("START REPLICA")?;
+    Ok(())
+}
+
 fn set_up(
     conn: &mut Connection,
     account: &ReplicaAccount,
     (host, port): (&str, u16),
     position: &BinlogPosition,
 ) -> Result<(), Error> {
-    // These statements take plain literals only. In this mode a quote is all that needs care.
-    conn.exec("SET SESSION sql_mode = 'NO_BACKSLASH_ESCAPES'")?;
-    let literal = |text: &str| format!("'{}'", text.replace('\'', "''"));
+    conn.exec(MODE)?;
     let password = String::from_utf8_lossy(account.password.expose());
     let place = if position.gtid.is_empty() {
         format!(
@@ -142,7 +228,7 @@ fn set_up(
     Ok(())
 }
 
-/// What `SHOW SLAVE STATUS` says.
+/// What `SHOW SLAVE STATUS` or `SHOW REPLICA STATUS` says.
 struct State {
     io: String,
     sql: String,
@@ -151,7 +237,13 @@ struct State {
 
 impl State {
     fn of(conn: &mut Connection) -> Result<Self, Error> {
-        let rows = conn.query("SHOW SLAVE STATUS")?;
+        let is_mysql = conn.server().vendor == Vendor::MySql;
+        let (show, thread) = if is_mysql {
+            ("SHOW REPLICA STATUS", "Replica")
+        } else {
+            ("SHOW SLAVE STATUS", "Slave")
+        };
+        let rows = conn.query(show)?;
         let of = |name: &str| {
             let column = rows.columns.iter().position(|column| column.name == name);
             let text = column.and_then(|column| rows.str(0, column));
@@ -159,8 +251,8 @@ impl State {
         };
         let errors = [of("Last_IO_Error"), of("Last_SQL_Error")];
         Ok(Self {
-            io: of("Slave_IO_Running"),
-            sql: of("Slave_SQL_Running"),
+            io: of(&format!("{thread}_IO_Running")),
+            sql: of(&format!("{thread}_SQL_Running")),
             error: errors
                 .into_iter()
                 .find(|text| !text.is_empty())

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use refloat_host::Host;
 use refloat_repository::{FileEntry, Manifest, Repository, fetch};
 use refloat_run::progress::Phase;
-use refloat_run::{Cancel, Event, Refusal, Run};
+use refloat_run::{Cancel, Event, Run};
 use serde::Serialize;
 
 use crate::about::{About, KIND};
@@ -224,27 +223,6 @@ fn look(
     }
     let tool = prepare::tool_for(&about, options.target.tool.as_deref());
     let tool = PhysicalError::gather(tool, &mut against)?;
-    let beside = place.building();
-    let folder = if beside.exists() {
-        beside.clone()
-    } else {
-        beside.parent().map(PathBuf::from).unwrap_or_default()
-    };
-    // What an unfinished restore has fetched takes its room already.
-    if !beside.exists()
-        && let Some(free) = Host::Local.disk_free(&folder)
-        && free < manifest.bytes
-    {
-        against.push(
-            Refusal::new(format!(
-                "{} bytes are free in {}, and the backup has {}",
-                free,
-                folder.display(),
-                manifest.bytes
-            ))
-            .hint("The old data stay until the new are in place: make room, or restore to another file system."),
-        );
-    }
     let looked = options
         .until
         .as_ref()
@@ -257,6 +235,7 @@ fn look(
         }
         Err(error) => return Err(error),
     };
+    against.extend(place.lacks_room(manifest.bytes));
     match tool {
         Some(tool) if against.is_empty() => Ok(Ready {
             replay,

@@ -31,6 +31,8 @@ const KEPT_ENDS: [&str; 5] = [".pem", ".err", ".log", ".pid", ".sock"];
 const FOLDER_MODE: u32 = 0o700;
 /// Permissions of files: those that servers give.
 const FILE_MODE: u32 = 0o660;
+/// Settings that a server keeps for itself.
+const PERSISTED: &str = "mysqld-auto.cnf";
 /// The account of servers.
 pub const ACCOUNT: &str = "mysql";
 
@@ -187,11 +189,26 @@ impl Place {
         Ok(against)
     }
 
+    /// Whether there is too little room for so many bytes. What an unfinished run has brought
+    /// takes its room already.
+    pub fn lacks_room(&self, bytes: u64) -> Option<Refusal> {
+        let building = self.building();
+        let folder = building.parent().filter(|_| !building.exists())?;
+        let free = Host::Local.disk_free(folder).filter(|free| *free < bytes)?;
+        let folder = folder.display();
+        Some(
+            Refusal::new(format!(
+                "{free} bytes are free in {folder}, and the files have {bytes}"
+            ))
+            .hint("The old data stay until the new are in place: make room, or choose another file system."),
+        )
+    }
+
     /// Gives the files the owner and the permissions that a server needs.
     pub fn own(&self, folder: &Path) -> Result<(), PhysicalError> {
         let owner = self.owner();
         if !self.is_empty && !self.is_served {
-            self.keep_certificates(folder)?;
+            self.keep_own(folder)?;
         }
         let top = folder.to_owned();
         let mut folders = vec![folder.to_owned()];
@@ -226,16 +243,19 @@ impl Place {
         Ok(())
     }
 
-    /// Certificates and keys of the server lie in many data directories, and are in no backup.
-    fn keep_certificates(&self, folder: &Path) -> Result<(), PhysicalError> {
-        let wanted = |name: &str| Path::new(name).extension().is_some_and(|end| end == "pem");
+    /// Certificates and keys of the server lie in many data directories, and what was set by `SET
+    /// PERSIST` lies in each of MySQL's. They are this server's own, and in no backup.
+    fn keep_own(&self, folder: &Path) -> Result<(), PhysicalError> {
+        let wanted = |name: &str| {
+            name == PERSISTED || Path::new(name).extension().is_some_and(|end| end == "pem")
+        };
         let all = names(&self.path, wanted)
             .map_err(PhysicalError::file(&self.path, "listing the directory"))?;
         for name in all {
             let (from, to) = (self.path.join(&name), folder.join(&name));
             if from.is_file() && !to.exists() {
                 fs::copy(&from, &to)
-                    .map_err(PhysicalError::file(&from, "keeping a certificate"))?;
+                    .map_err(PhysicalError::file(&from, "keeping this server's own file"))?;
             }
         }
         Ok(())

@@ -16,10 +16,14 @@ use crate::stream::Blocks;
 /// How long either end may be silent. Donors send a sign of life every five seconds while they
 /// wait; a repository may be slow.
 const SILENCE: Duration = Duration::from_secs(600);
+/// How long the donor may take to hear of the end of a stage, or of the copy.
+const ACKNOWLEDGED: Duration = Duration::from_secs(60);
 /// Between two attempts to reach the donor again.
 const PAUSE: Duration = Duration::from_secs(1);
 /// `ER_CLONE_TOO_MANY_CONCURRENT_CLONES`.
 const TOO_MANY: u32 = 3634;
+/// Who copies its files, the first connection first; only that of this account without PROCESS.
+const OTHERS: &str = "SELECT ID, CONCAT(USER, '@', HOST), TIME FROM performance_schema.processlist WHERE COMMAND = 'Clone' ORDER BY ID LIMIT 1";
 /// `ER_QUERY_INTERRUPTED`: what the donor is told when the copy cannot go on here.
 const INTERRUPTED: u32 = 1317;
 /// Errors by which a server names a connection that it has lost, from `ER_NET_PACKET_TOO_LARGE` to
@@ -81,11 +85,7 @@ impl<'a, 'w, W: Blocks> Session<'a, 'w, W> {
         run: &'a Run,
     ) -> Self {
         Self {
-            options: ConnectOptions {
-                read_timeout: Some(SILENCE),
-                write_timeout: Some(SILENCE),
-                ..options.clone()
-            },
+            options: options.clone(),
             identity,
             connections,
             rate: Rate::of(rate),
@@ -132,37 +132,57 @@ impl<'a, 'w, W: Blocks> Session<'a, 'w, W> {
         let gate = Gate::default();
         let handles = Arc::clone(&gate.handles);
         let _hook = self.run.cancel.on_cancel(move || shut(&handles));
-        let mut master = self.open(&gate)?;
-        let mut second = self.open(&gate)?;
+        let mut master = self.open(SILENCE)?;
+        gate.add(&master);
+        // Not shut with the others: a donor that could wait for them hears through it that they do
+        // not come back.
+        let mut second = self.open(ACKNOWLEDGED)?;
+        let copied = self.share(opening, &gate, (&mut master, &mut second));
+        if let Err(error) = &copied
+            && !self.locator.is_empty()
+            && (!is_lost(error) || self.run.cancel.is_cancelled())
+        {
+            let body = protocol::acknowledging(&self.locator, INTERRUPTED, &[]);
+            let _ = second.send(protocol::ACK, &body);
+            let _ = second.receive();
+        }
+        copied
+    }
+
+    /// Copies with these connections and those that share the work.
+    fn share(
+        &mut self,
+        opening: u8,
+        gate: &Gate,
+        (master, second): (&mut RawConnection, &mut RawConnection),
+    ) -> Result<(), PhysicalError> {
         let locator = if opening == protocol::INIT {
             protocol::no_copy()
         } else {
             let (stage, knows_files, progress) = self.arrivals.resume();
             protocol::resumed(&self.locator, stage, knows_files, &progress)
         };
-        send(&mut master, opening, &protocol::opening(&locator))?;
-        self.agree(&mut master, opening == protocol::INIT)?;
+        send(master, opening, &protocol::opening(&locator))?;
+        self.agree(master, opening == protocol::INIT)?;
         let this = &*self;
         std::thread::scope(|scope| {
             for number in 1..this.connections {
-                let gate = &gate;
                 scope.spawn(move || this.work(number, gate));
             }
             let mut task = Task::new(this.arrivals, 0);
-            let led = this.lead(&mut master, &mut second, &mut task);
-            if let Err(error) = led {
-                this.fail(&gate, &mut second, error);
-            }
+            let led = this.lead(master, second, &mut task);
             // What has arrived is not sent again.
-            if let Err(error) = task.flush() {
-                this.fail(&gate, &mut second, error);
+            let flushed = task.flush();
+            for error in [led, flushed].into_iter().filter_map(Result::err) {
+                gate.fail(error);
+                this.arrivals.give_up();
             }
         });
-        let failed = gate.failed.into_inner();
-        if let Some(error) = failed.unwrap_or_else(PoisonError::into_inner) {
+        let mut failed = gate.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(error) = failed.take() {
             return Err(error);
         }
-        for conn in [&mut second, &mut master] {
+        for conn in [second, master] {
             // All is here; how it takes leave is the donor's affair.
             let _ = conn.send(protocol::EXIT, &[]);
             let _ = conn.receive();
@@ -170,21 +190,15 @@ impl<'a, 'w, W: Blocks> Session<'a, 'w, W> {
         Ok(())
     }
 
-    /// Ends all connections. A donor that could wait for them is told that they do not come back.
-    fn fail(&self, gate: &Gate, second: &mut RawConnection, error: PhysicalError) {
-        if !is_lost(&error) {
-            let body = protocol::acknowledging(&self.locator, INTERRUPTED, &[]);
-            let _ = second.send(protocol::ACK, &body);
-            let _ = second.receive();
-        }
-        gate.fail(error);
-        self.arrivals.give_up();
-    }
-
     /// Opens a connection that speaks the protocol.
-    fn open(&self, gate: &Gate) -> Result<RawConnection, PhysicalError> {
+    fn open(&self, silence: Duration) -> Result<RawConnection, PhysicalError> {
         let connecting = PhysicalError::server("connecting to the server");
-        let mut conn = Connection::connect(&self.options).map_err(connecting)?;
+        let options = ConnectOptions {
+            read_timeout: Some(silence),
+            write_timeout: Some(silence),
+            ..self.options.clone()
+        };
+        let mut conn = Connection::connect(&options).map_err(connecting)?;
         let seconds = SILENCE.as_secs();
         // The one that acknowledges is silent for as long as files come.
         let set = format!(
@@ -194,9 +208,7 @@ impl<'a, 'w, W: Blocks> Session<'a, 'w, W> {
             .expect_identity(&self.identity)
             .and_then(|()| conn.exec(set))
             .and_then(|_| conn.into_raw(protocol::COM_CLONE));
-        let conn = begun.map_err(PhysicalError::server("asking for a copy of its files"))?;
-        gate.add(&conn);
-        Ok(conn)
+        begun.map_err(PhysicalError::server("asking for a copy of its files"))
     }
 
     /// Waits until the donor has begun.
@@ -212,18 +224,43 @@ impl<'a, 'w, W: Blocks> Session<'a, 'w, W> {
                     return Err(broken("it names no copy"));
                 }
                 Answer::Complete => return Ok(()),
-                Answer::Failed { code: TOO_MANY, .. } => {
-                    return Err(PhysicalError::refused(
-                        Refusal::new("another copy of the server's files is being made")
-                            .hint("A server makes one at a time: wait until it has ended."),
-                    ));
-                }
+                Answer::Failed { code: TOO_MANY, .. } => return Err(self.another()),
                 Answer::Failed { code, message } => return Err(failed(code, message)),
                 Answer::Descriptor(_) | Answer::Data(_) => {
                     return Err(broken("files come before they were asked for"));
                 }
             }
         }
+    }
+
+    /// Refuses to disturb another copy. One whose connections the donor knows to be lost is given
+    /// up by it for the sake of a new one; it has not noticed yet, or they are not lost.
+    fn another(&self) -> PhysicalError {
+        let ask = || -> Result<Option<(String, String)>, Error> {
+            let mut conn = Connection::connect(&self.options)?;
+            let all = conn.query(OTHERS)?;
+            let text = |column| all.str(0, column).unwrap_or_default();
+            let words = format!(", by {} for {} s", text(1), text(2));
+            Ok((!all.is_empty()).then(|| (text(0).to_owned(), words)))
+        };
+        let found = ask().ok().flatten();
+        let (hint, by) = found.map_or_else(
+            || (String::new(), String::new()),
+            |(id, by)| {
+                (
+                    format!(" If nobody makes it any more, `KILL {id}` ends it."),
+                    by,
+                )
+            },
+        );
+        PhysicalError::refused(
+            Refusal::new(format!(
+                "another copy of the server's files is being made{by}"
+            ))
+            .hint(format!(
+                "A server makes one at a time: wait until it has ended.{hint}"
+            )),
+        )
     }
 
     /// Leads the copy.
@@ -249,9 +286,10 @@ impl<'a, 'w, W: Blocks> Session<'a, 'w, W> {
     /// Shares the work, if the donor lets it.
     fn work(&self, number: usize, gate: &Gate) {
         // A copy does with fewer connections.
-        let Ok(mut conn) = self.open(gate) else {
+        let Ok(mut conn) = self.open(SILENCE) else {
             return;
         };
+        gate.add(&conn);
         if let Err(error) = self.take_part(number, &mut conn) {
             gate.fail(error);
             self.arrivals.give_up();

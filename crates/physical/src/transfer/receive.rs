@@ -1,10 +1,10 @@
 //! The end that gets the files.
 
 use std::collections::{BTreeSet, HashMap};
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -20,9 +20,8 @@ use super::known;
 use crate::about::About;
 use crate::error::PhysicalError;
 use crate::folder::confined;
+use crate::incoming::Incoming;
 
-/// Folder for files whose names are not known yet.
-const INCOMING: &str = ".refloat-incoming";
 /// Pause of the loop that waits for connections.
 const POLL: Duration = Duration::from_millis(20);
 /// How long a sender is waited for that has to hear that there will be nothing.
@@ -67,7 +66,7 @@ struct Stream {
 struct Shared<'r> {
     secret: &'r Secret,
     folder: &'r Path,
-    incoming: PathBuf,
+    incoming: Incoming,
     /// A folder whose files are older.
     old: Option<&'r Path>,
     events: &'r Events,
@@ -165,9 +164,7 @@ impl Receiver {
         run: &Run,
         mut is_alive: impl FnMut() -> Result<(), PhysicalError>,
     ) -> Result<Received, PhysicalError> {
-        let incoming = folder.join(INCOMING);
-        fs::create_dir_all(&incoming)
-            .map_err(PhysicalError::file(&incoming, "making the folder"))?;
+        let incoming = Incoming::begin(folder)?;
         let bytes = Arc::new(AtomicU64::new(0));
         run.progress.set_source(self.expected, Arc::clone(&bytes));
         let shared = Shared {
@@ -419,44 +416,13 @@ impl Shared<'_> {
                         "it finishes before all of its connections have",
                     )));
                 }
-                self.put_in_place(&received)?;
+                self.incoming.finish(&received.files)?;
                 return Ok(Some(received));
             }
             _ => return Err(failed(ChannelError::Foreign("it sends something else"))),
         }
         Ok(None)
     }
-
-    /// Gives the files their names and sizes.
-    fn put_in_place(&self, received: &Received) -> Result<(), PhysicalError> {
-        for (number, path, size) in &received.files {
-            let path = self.folder.join(confined(path)?);
-            let from = self.incoming.join(number.to_string());
-            let put = || -> std::io::Result<()> {
-                if let Some(folder) = path.parent() {
-                    fs::create_dir_all(folder)?;
-                }
-                let file = open(&from)?;
-                file.set_len(*size)?;
-                fs::rename(&from, &path)
-            };
-            put().map_err(PhysicalError::file(&path, "putting the file in its place"))?;
-        }
-        // Files that were removed or sent again meanwhile.
-        fs::remove_dir_all(&self.incoming).map_err(PhysicalError::file(
-            &self.incoming,
-            "removing what was sent and is not needed",
-        ))
-    }
-}
-
-fn open(path: &Path) -> std::io::Result<File> {
-    OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path)
 }
 
 /// Writes blocks.
@@ -505,7 +471,6 @@ impl<'s> Taker<'s> {
     }
 
     fn write(&mut self, place: &Place) -> Result<(), PhysicalError> {
-        let path = self.shared.incoming.join(place.file.to_string());
         let is_right = self.block.len() == place.length as usize
             && *blake3::hash(&self.block).as_bytes() == place.hash;
         if !is_right {
@@ -514,9 +479,7 @@ impl<'s> Taker<'s> {
                 source: ChannelError::Foreign("a block has another hash than it says"),
             });
         }
-        open(&path)
-            .and_then(|file| file.write_all_at(&self.block, place.begins))
-            .map_err(PhysicalError::file(&path, "writing a block"))?;
+        (self.shared.incoming).write(place.file, place.begins, &self.block)?;
         self.shared
             .bytes
             .fetch_add(u64::from(place.length), Ordering::Relaxed);

@@ -5,6 +5,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use refloat_physical::PhysicalError;
 use refloat_physical::backup::{backup, plan};
@@ -278,9 +279,17 @@ fn what_stands_against_a_copy_is_named() {
         }
         let text = Refusal::reasons(&refused(&place, "root"));
         assert!(text.contains("another copy"), "{text}");
+        assert!(text.contains(", by root@"), "{text}");
         run.cancel.cancel(CancelReason::Failed("enough".to_owned()));
         let (error, _) = first.join().unwrap().unwrap_err();
         assert!(matches!(error, PhysicalError::Cancelled(_)), "{error}");
     });
     assert_eq!(place.repository.labels().unwrap(), Vec::<String>::new());
+    // The donor does not wait for connections that do not come back.
+    let begun = Instant::now();
+    let under_way = "SELECT COUNT(*) FROM performance_schema.processlist WHERE COMMAND = 'clone'";
+    while place.server.query(under_way).unwrap().trim() != "0" {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it waits");
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }

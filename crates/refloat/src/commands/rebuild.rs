@@ -38,8 +38,12 @@ EXAMPLES:
       refloat rebuild --from mysql://root@db1/ --host root@db1 \\
           --to /var/lib/mysql
 
+  A MySQL server, from another one that has the clone plugin:
+      refloat rebuild --from mysql://backup@db1/ --to /var/lib/mysql
+
 The donor's machine needs refloat as well. It connects to this one, at a free port or the one of --listen; what \
-is sent is encrypted with a key that is made for this one transfer and that goes through ssh.";
+is sent is encrypted with a key that is made for this one transfer and that goes through ssh. A MySQL server sends \
+its files itself: nothing is needed on its machine, and they are encrypted if the connection to it is.";
 
 /// Rebuild a server from another one, in one step
 ///
@@ -47,8 +51,9 @@ is sent is encrypted with a key that is made for this one transfer and that goes
 /// encrypted and sent through several connections, checked and written beside the data directory
 /// here; the redo log is applied; and then the two are exchanged. What the data directory held is
 /// kept. A lost connection is made again and goes on where it was. Of a Galera node, the place in
-/// the cluster's history is written down, so that the new node joins by IST and not by SST. Runs on
-/// the machine of the data directory.
+/// the cluster's history is written down, so that the new node joins by IST and not by SST. A MySQL
+/// server sends its files itself, by its clone plugin, to whoever asks. Runs on the machine of the
+/// data directory.
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct RebuildArgs {
@@ -147,7 +152,7 @@ impl RebuildArgs {
                 source: self.source.resolve(context)?,
                 host: self.host.clone().map(Host::Ssh),
                 tool: self.donor_tool.clone(),
-                clones: false,
+                clones: self.datadir.tool.is_none(),
                 parallel: usize::from(self.parallel),
                 max_rate: self.max_rate,
             },

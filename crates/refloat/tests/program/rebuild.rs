@@ -162,67 +162,142 @@ fn opened_by_age(state: &tempfile::TempDir, kept: &[&str]) {
     .exits(0);
 }
 
-/// A replica that is lost is rebuilt from its source, and replicates from where its files are of.
+/// A replica that is lost is rebuilt from its source while that is written to, and replicates from
+/// where its files are of.
 #[test]
 fn a_rebuilt_server_replicates_from_its_donor() {
+    replicates(ServerKind::MariaDb1011, "0-1-");
+}
+
+/// The same by the clone plugin, with GTIDs and without: nothing runs at the donor's.
+#[test]
+fn a_rebuilt_mysql_server_replicates_from_its_donor() {
+    replicates(ServerKind::MySql97, ":1-");
+}
+
+/// Rebuilds a replica twice, first with a wrong password. Its place is then called like this.
+fn replicates(kind: ServerKind, place: &str) {
     let state = state_folder();
+    let is_mysql = kind == ServerKind::MySql97;
     let with = |id: &str| {
-        let options = servers::quick(ServerKind::MariaDb1011);
-        options.option("log_bin", "binlog").option("server_id", id)
+        let options = servers::quick(kind).option("log_bin", "binlog");
+        let options = options.option("server_id", id);
+        if !is_mysql {
+            return options;
+        }
+        let options = options.option("enforce_gtid_consistency", "ON");
+        options.option("gtid_mode", "ON")
     };
     let donor = servers::start(&with("1"));
-    servers::client(&donor, &[], ROWS.as_bytes()).unwrap();
-    let account =
-        "CREATE USER repl@'%' IDENTIFIED BY 'it''s'; GRANT REPLICATION SLAVE ON *.* TO repl@'%'";
-    servers::client(&donor, &[], account.as_bytes()).unwrap();
+    let sql = |text: &str| servers::client(&donor, &[], text.as_bytes()).unwrap();
+    if is_mysql {
+        sql("INSTALL PLUGIN clone SONAME 'mysql_clone.so'; SET PERSIST max_connections = 77");
+    }
+    sql(
+        "CREATE DATABASE shop; CREATE TABLE shop.t (id INT PRIMARY KEY AUTO_INCREMENT, text VARCHAR(100))",
+    );
+    sql("CREATE USER repl@'%' IDENTIFIED BY 'it''s'; GRANT REPLICATION SLAVE ON *.* TO repl@'%'");
     let mut other = servers::start(&with("2"));
+    let own = "SET PERSIST max_connections = 99";
+    if is_mysql {
+        other.query(own).unwrap();
+    }
+    let uuid = |server: &refloat_sandbox::Instance| {
+        server.query("SELECT @@server_uuid").unwrap_or_default()
+    };
+    let old = uuid(&other);
     other.stop().unwrap();
     let (started, password) = (state.path().join("started"), state.path().join("password"));
     fs::write(&password, "wrong\n").unwrap();
     let (datadir, check) = (path(&other.datadir()), other.socket_url());
     let (start, password_file) = (format!("touch {}", path(&started)), path(&password));
     let url = donor.url();
-    let rebuild = |from: &str| {
+    let rebuild = |from: &str, more: &[&str]| {
         let mut command = command(state.path());
         command.args(["rebuild", "--no-defaults", "--from", from]);
-        command.args(["--to", &datadir, "--replace", "--delta"]);
+        command.args(["--to", &datadir, "--replace"]).args(more);
         command.args(["--replica-user", "repl"]);
         command.args(["--replica-password-file", &password_file]);
         command.args(["--start", &start, "--check", &check]);
         command
     };
-    Run::of(&mut rebuild(&donor.socket_url()))
-        .says("a replica cannot connect to")
-        .exits(3);
-    for works in [false, true] {
-        if works {
-            fs::write(&password, "it's\n").unwrap();
+    let refused = Run::of(&mut rebuild(&donor.socket_url(), &["--delta"])).exits(3);
+    let refused = refused.says("a replica cannot connect to");
+    if is_mysql {
+        refused.says("--delta is of no use");
+    }
+    let more: &[&str] = if is_mysql { &[] } else { &["--delta"] };
+    let arrives = |other: &refloat_sandbox::Instance| {
+        let rows = "SELECT COUNT(*), MAX(id), BIT_XOR(CRC32(text)) FROM shop.t";
+        donor.query("DELETE FROM shop.t WHERE id % 3 = 0").unwrap();
+        let begun = Instant::now();
+        while other.query(rows).unwrap() != donor.query(rows).unwrap() {
+            assert!(begun.elapsed() < LONG, "the changes do not arrive");
+            std::thread::sleep(Duration::from_millis(50));
         }
-        let run = std::thread::scope(|scope| {
-            let run = scope.spawn(|| Run::of(&mut rebuild(&url)));
-            while !started.exists() && !run.is_finished() {
-                std::thread::sleep(Duration::from_millis(20));
-            }
+    };
+    for works in [false, true] {
+        if is_mysql {
+            let gtids = if works { "ON" } else { "ON_PERMISSIVE" };
+            sql(&format!("SET GLOBAL gtid_mode = {gtids}"));
+        }
+        let run = while_written(&donor, rebuild(&url, more), || {
             if started.exists() {
                 fs::remove_file(&started).unwrap();
                 other.restart().unwrap();
             }
-            run.join().unwrap()
         });
         if works {
-            let done = run.exits(0).stdout;
+            let done = run.says(place).exits(0).stdout;
             assert!(done.contains("the server replicates"), "{done}");
-        } else {
-            run.says("does not replicate").exits(1);
-            other.stop().unwrap();
+            arrives(&other);
+            break;
         }
+        run.says("does not replicate").exits(1);
+        fs::write(&password, "it's\n").unwrap();
+        if is_mysql {
+            // From a place in the donor's binary log, and it only lacks the password.
+            let auto =
+                "SELECT AUTO_POSITION FROM performance_schema.replication_connection_configuration";
+            assert_eq!(other.query(auto).unwrap().trim(), "0");
+            let again = "STOP REPLICA; CHANGE REPLICATION SOURCE TO SOURCE_PASSWORD = 'it''s'; START REPLICA";
+            servers::client(&other, &[], again.as_bytes()).unwrap();
+            arrives(&other);
+        }
+        other.stop().unwrap();
     }
-    donor.query("DELETE FROM shop.t WHERE id > 10").unwrap();
-    let begun = Instant::now();
-    while other.query("SELECT COUNT(*) FROM shop.t").unwrap().trim() != "10" {
-        assert!(begun.elapsed() < LONG, "the change does not arrive");
-        std::thread::sleep(Duration::from_millis(50));
+    if is_mysql {
+        let own = fs::read_to_string(other.datadir().join("mysqld-auto.cnf")).unwrap();
+        assert!(own.contains("\"99\""), "what was set there stays: {own}");
+        let new = uuid(&other);
+        assert!(new != old && new != uuid(&donor), "{new}");
     }
+}
+
+/// Runs the program while the donor is written to, and does something all the time.
+fn while_written(
+    donor: &refloat_sandbox::Instance,
+    mut command: Command,
+    mut each: impl FnMut(),
+) -> Run {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut conn = servers::connect(donor);
+            while !over.load(Ordering::Relaxed) {
+                let row = "INSERT INTO shop.t (text) VALUES (UUID())";
+                conn.exec(row).unwrap();
+            }
+        });
+        let run = scope.spawn(|| Run::of(&mut command));
+        while !run.is_finished() {
+            each();
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let run = run.join();
+        over.store(true, Ordering::Relaxed);
+        run.unwrap()
+    })
 }
 
 /// A node that was down is rebuilt while the others write, and joins by IST.

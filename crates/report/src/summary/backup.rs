@@ -6,7 +6,9 @@ use refloat_physical::backup::BackupPlan;
 use refloat_physical::binlog::{ArchiveOutcome, Kept, Replayed};
 use refloat_physical::rebuild::RebuildPlan;
 use refloat_physical::restore::RestorePlan;
-use refloat_physical::{About, BackupOutcome, RebuildOutcome, RestoreOutcome, VerifyOutcome};
+use refloat_physical::{
+    About, BackupOutcome, RebuildOutcome, RestoreOutcome, ToolKind, VerifyOutcome,
+};
 use refloat_repository::Manifest;
 
 use super::dump::rows;
@@ -318,19 +320,23 @@ pub fn rebuild_plan(plan: &RebuildPlan) -> String {
         plan.donor,
         plan.server
     ));
-    page.line("donor", &format!("copied on {}", plan.machine));
+    let is_sent = plan.tool.kind == ToolKind::Clone;
+    let donor = if is_sent {
+        "sends its files itself".to_owned()
+    } else {
+        format!("copied on {}", plan.machine)
+    };
+    page.line("donor", &donor);
     page.line("built in", &plan.building.display().to_string());
     if let Some(aside) = &plan.aside {
         page.line("old data", &format!("go to {}", aside.display()));
     }
-    page.line(
-        "tool",
-        &format!(
-            "{} {} here",
-            plan.tool.program.display(),
-            plan.tool.version_text()
-        ),
-    );
+    if !is_sent {
+        let tool = plan.tool.program.display();
+        let version = plan.tool.version_text();
+        page.line("tool", &format!("{tool} {version} here"));
+    }
+    page.plain_list("warnings", &plan.warnings);
     if plan.is_node {
         page.line("galera", "its place is written down: it joins by IST");
     }

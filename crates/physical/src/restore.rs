@@ -265,12 +265,12 @@ fn look(
     };
     match tool {
         Some(tool) if against.is_empty() => Ok(Ready {
-            replay,
             manifest,
             files,
             about,
             tool,
             place,
+            replay,
         }),
         _ => Err(PhysicalError::Refused(against)),
     }

@@ -66,7 +66,13 @@ impl Kept {
             let mut own = fs::read(self.server.datadir().join(&name)).expect("it can be read");
             // The flag that the file is open.
             own[4 + 17] &= !1;
-            assert!(kept == own, "{name:?}: {} and {}", kept.len(), own.len());
+            assert!(
+                kept == own,
+                "{}: {} and {}",
+                name.display(),
+                kept.len(),
+                own.len()
+            );
             count += 1;
         }
         count

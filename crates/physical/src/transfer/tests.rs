@@ -87,6 +87,7 @@ fn about() -> About {
         },
         lsn: Lsn::default(),
         binlog: None,
+        binlog_began: None,
         galera: None,
         replica: None,
     }

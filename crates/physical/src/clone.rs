@@ -23,7 +23,7 @@ use crate::tool::Tool;
 
 pub use check::{look, objections};
 
-/// Needs BACKUP_ADMIN, as a copy does.
+/// Needs `BACKUP_ADMIN`, as a copy does.
 const POSITION: &str = "SELECT LOCAL->>'$.binary_log_file', LOCAL->>'$.binary_log_position', LOCAL->>'$.gtid_executed' FROM performance_schema.log_status";
 
 /// How a server is copied.

@@ -238,12 +238,12 @@ fn look(
     against.extend(place.lacks_room(manifest.bytes));
     match tool {
         Some(tool) if against.is_empty() => Ok(Ready {
-            replay,
             manifest,
             files,
             about,
             tool,
             place,
+            replay,
         }),
         _ => Err(PhysicalError::Refused(against)),
     }

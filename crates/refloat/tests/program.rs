@@ -5,6 +5,8 @@ mod support;
 #[path = "program/time_limits.rs"]
 mod time_limits;
 
+#[path = "program/binlog.rs"]
+mod binlog;
 #[path = "program/cluster.rs"]
 mod cluster;
 #[path = "program/completions.rs"]

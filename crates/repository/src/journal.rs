@@ -5,7 +5,7 @@
 //! writer was ended. Pieces are cut into blocks, which are compressed, encrypted and checked as
 //! those of backups are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Write as _};
 
 use refloat_store::storage::{
@@ -279,7 +279,7 @@ impl Journal {
         Ok(JournalReader {
             journal: self.clone(),
             at: pieces.first().map_or(0, |piece| piece.begins),
-            pieces: pieces.to_vec().into_iter(),
+            pieces: pieces.iter().cloned().collect(),
             current: None,
             decoder: Decoder::new(key).map_err(RepositoryError::Compress)?,
             stored: Vec::new(),
@@ -303,7 +303,7 @@ impl Journal {
 /// The bytes of a file, checked.
 pub struct JournalReader {
     journal: Journal,
-    pieces: std::vec::IntoIter<Piece>,
+    pieces: VecDeque<Piece>,
     current: Option<Open>,
     decoder: Decoder,
     stored: Vec<u8>,
@@ -363,7 +363,7 @@ impl JournalReader {
     fn next_block(&mut self) -> Result<bool, RepositoryError> {
         let mut open = match self.current.take() {
             Some(open) => open,
-            None => match self.pieces.next() {
+            None => match self.pieces.pop_front() {
                 Some(piece) => self.open(piece)?,
                 None => return Ok(false),
             },

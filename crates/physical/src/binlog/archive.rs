@@ -101,7 +101,7 @@ fn attempt(
     run.progress.set_phase(Phase::Preflight);
     let mut conn = connect(options)?;
     let (journal, about) = journal(options, repository, &conn)?;
-    outcome.name = journal.name().to_owned();
+    journal.name().clone_into(&mut outcome.name);
     run.events.emit(Event::RunStarted {
         run: run.dir.id().clone(),
         command: "binlog archive".to_owned(),

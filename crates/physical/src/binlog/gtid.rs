@@ -182,7 +182,7 @@ impl Seen {
             let own = self.sequences.range((*domain, 0)..=(*domain, u32::MAX));
             let (end, others): (Vec<_>, Vec<_>) = own.partition(|((_, server), _)| server == last);
             for ((domain, server), sequence) in others.into_iter().chain(end) {
-                text.push_str(&format!("{domain}-{server}-{sequence}\n"));
+                text.extend([format!("{domain}-{server}-{sequence}\n")]);
             }
         }
         text

@@ -88,8 +88,8 @@ pub fn list(repository: &Repository) -> Result<Vec<Kept>, PhysicalError> {
             about: archive.about.clone(),
             files: archive.files.len() as u64,
             first: name(files().next()),
-            last: name(files().last()),
-            position: files().last().map_or(0, JournalFile::size),
+            last: name(files().next_back()),
+            position: files().next_back().map_or(0, JournalFile::size),
             bytes: files().map(JournalFile::size).sum(),
             stored: files().map(JournalFile::stored).sum(),
         }

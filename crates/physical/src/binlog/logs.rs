@@ -97,7 +97,7 @@ impl Logs {
                 let is_log = meta.is_file()
                     && file.read_exact(&mut magic).is_ok()
                     && magic[1..] == MAGIC[1..];
-                Ok(is_log.then(|| meta.len()))
+                Ok(Some(meta.len()).filter(|_| is_log))
             };
             if let Some(size) = look().map_err(looked)? {
                 files.push(LogFile {

@@ -130,13 +130,14 @@ pub fn survey(
 }
 
 impl Survey<'_> {
-    fn refused(&self, reason: String, hint: &str) -> PhysicalError {
-        PhysicalError::refused(Refusal::new(format!("{}: {reason}", self.logs.shown)).hint(hint))
+    fn refused(&self, reason: &str, hint: &str) -> PhysicalError {
+        let reason = format!("{}: {reason}", self.logs.shown);
+        PhysicalError::refused(Refusal::new(reason).hint(hint))
     }
 
     fn too_early(&self) -> PhysicalError {
         self.refused(
-            format!("the backup is of a later moment than {}", self.until),
+            &format!("the backup is of a later moment than {}", self.until),
             "Restore an older backup: `refloat backups list` shows them.",
         )
     }
@@ -148,7 +149,7 @@ impl Survey<'_> {
             let names =
                 |file: Option<&LogFile>| file.map_or_else(String::new, |it| it.name.clone());
             return Err(self.refused(
-                format!(
+                &format!(
                     "{} is missing, at byte {} of which the backup was made; the logs there are {} to {}",
                     self.start.file,
                     self.start.position,
@@ -170,7 +171,7 @@ impl Survey<'_> {
                 && file.number != before.number + 1
             {
                 return Err(self.refused(
-                    format!(
+                    &format!(
                         "files are missing between {} and {}",
                         before.name, file.name
                     ),
@@ -219,7 +220,7 @@ impl Survey<'_> {
                 format!(", with a last transaction of {}", moment(last))
             });
         Err(self.refused(
-            format!("{missing}: they end at {file}:{at}{last}"),
+            &format!("{missing}: they end at {file}:{at}{last}"),
             "`--until latest` replays all of them.",
         ))
     }
@@ -257,7 +258,7 @@ impl Survey<'_> {
         if !self.has_begun {
             if end != self.start.position {
                 return Err(self.refused(
-                    format!(
+                    &format!(
                         "{} ends at byte {end}, and the backup was made at byte {}",
                         file.name, self.start.position
                     ),
@@ -283,7 +284,7 @@ impl Survey<'_> {
 
     fn no_position(&self, near: u64) -> PhysicalError {
         self.refused(
-            format!("no transaction begins or ends at {}", self.until),
+            &format!("no transaction begins or ends at {}", self.until),
             &format!("The nearest such place is byte {near}."),
         )
     }
@@ -305,7 +306,7 @@ impl Survey<'_> {
         if !self.has_begun && begins >= self.start.position {
             if begins != self.start.position || !is_border {
                 return Err(self.refused(
-                    format!(
+                    &format!(
                         "no transaction begins at byte {} of {}, where the backup was made",
                         self.start.position, file.name
                     ),
@@ -334,7 +335,7 @@ impl Survey<'_> {
         match head.kind {
             kind::PREVIOUS_GTIDS | kind::GTID_LIST => self.compare(file, head.kind, body),
             kind::INCIDENT if self.has_begun => Err(self.refused(
-                format!("the server says at byte {begins} of {} that it has lost events", file.name),
+                &format!("the server says at byte {begins} of {} that it has lost events", file.name),
                 "Nobody can replay the logs beyond that place. Stop before it, or restore a newer backup.",
             )),
             _ if begins_group(head.kind) => {
@@ -350,7 +351,7 @@ impl Survey<'_> {
                     Ok(())
                 }
                 None => Err(self.refused(
-                    format!("an event of kind {} belongs to no transaction, at byte {begins} of {}", head.kind, file.name),
+                    &format!("an event of kind {} belongs to no transaction, at byte {begins} of {}", head.kind, file.name),
                     "Logs of MariaDB 10 and MySQL 5.7, and of later versions, can be replayed.",
                 )),
             },
@@ -408,7 +409,7 @@ impl Survey<'_> {
         };
         if self.knows_seen && !list.is_within(&self.found.seen) {
             return Err(self.refused(
-                format!(
+                &format!(
                     "{} does not go on where the file before it ends: it comes after {list}, and that one ends at {}",
                     file.name, self.found.seen
                 ),
@@ -426,7 +427,7 @@ impl Survey<'_> {
     fn is_continued(&self, file: &LogFile) -> Result<(), PhysicalError> {
         match &self.unended {
             Some(before) => Err(self.refused(
-                format!("{before} does not say that {} follows", file.name),
+                &format!("{before} does not say that {} follows", file.name),
                 "The server crashed there, or the file is a copy that is cut short. Without GTIDs nobody can tell: get the file again, or stop before its end.",
             )),
             None => Ok(()),

@@ -163,7 +163,10 @@ fn begun(kind: ServerKind) -> Place {
     place
 }
 
+/// Of the moments, all are restored in the long form only, and where that is quick.
 fn a_server_comes_back_as_of_any_moment(kind: ServerKind) {
+    let is_quick = kind == ServerKind::MariaDb1011;
+    let is_long = is_quick || std::env::var_os("REFLOAT_KINDS").is_some();
     let mut place = begun(kind);
     place.sql(BEFORE);
     place.sql("FLUSH BINARY LOGS; INSERT INTO shop.inno (text) VALUES ('in the second file')");
@@ -249,12 +252,15 @@ fn a_server_comes_back_as_of_any_moment(kind: ServerKind) {
     let text = refused("latest", &broken);
     assert!(text.contains("is missing, at byte"), "{text}");
 
-    let moments = [
-        (position.as_str(), &kept, true),
+    let mut moments = vec![
         (accident.as_str(), &files, true),
+        (position.as_str(), &kept, true),
         (time.as_str(), &kept, true),
         ("latest", &files, false),
     ];
+    if !is_long {
+        moments.truncate(1);
+    }
     for (until, logs, is_before) in moments {
         let options = restoring(until, logs);
         let told = plan(&options, &place.repository).unwrap().replay.unwrap();
@@ -292,7 +298,7 @@ fn a_server_comes_back_as_of_any_moment(kind: ServerKind) {
         place.server.stop().unwrap();
     }
     let options = restoring(&early, &kept);
-    let nothing = place.restore(&options).unwrap().replayed.unwrap();
+    let nothing = plan(&options, &place.repository).unwrap().replay.unwrap();
     assert_eq!(nothing.transactions, 0, "{nothing:?}");
 
     // The restored server has another history: its logs do not continue those that are kept.

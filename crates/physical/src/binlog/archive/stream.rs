@@ -19,7 +19,7 @@ const PIECE: usize = 16 << 20;
 /// The events that come.
 pub struct Stream<'a> {
     journal: &'a Journal,
-    stream: BinlogStream,
+    source: BinlogStream,
     interval: Duration,
     file: String,
     number: u64,
@@ -50,12 +50,12 @@ impl<'a> Stream<'a> {
     pub fn new(
         journal: &'a Journal,
         resume: Resume,
-        stream: BinlogStream,
+        source: BinlogStream,
         interval: Duration,
     ) -> Self {
         let mut new = Self {
             journal,
-            stream,
+            source,
             interval,
             number: number_of(&resume.file).unwrap_or(0),
             file: resume.file,
@@ -101,7 +101,7 @@ impl<'a> Stream<'a> {
     /// events are asked for.
     pub fn step(&mut self, target: Option<(u64, u64)>) -> Result<Step, PhysicalError> {
         let mut step = Step::default();
-        let received = self.stream.receive();
+        let received = self.source.receive();
         let reading = PhysicalError::server("reading the binary log");
         let Some(event) = received.map_err(reading)? else {
             return Err(self.failed("the server has ended the stream".to_owned()));

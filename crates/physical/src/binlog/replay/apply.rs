@@ -1,5 +1,6 @@
 //! Has the server's tool print logs as statements, and runs these.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
@@ -16,6 +17,10 @@ use crate::error::PhysicalError;
 
 /// What of a statement a message shows, in characters.
 const SHOWN: usize = 300;
+/// Statements that are sent before the first of them is answered, and bytes of them: answers are
+/// small, so neither side waits for the other one.
+const AHEAD: usize = 64;
+const AHEAD_BYTES: usize = 256 << 10;
 /// Before each event the tool prints where it begins.
 const AT: &[u8] = b"# at ";
 const DELIMITER: &[u8] = b"DELIMITER ";
@@ -142,6 +147,12 @@ fn feed(
     (conn, scratch): (&mut Connection, &Path),
     cancel: &Cancel,
 ) -> Result<(), PhysicalError> {
+    let mut ahead = Ahead {
+        conn,
+        file: &part.file.name,
+        sent: VecDeque::new(),
+        bytes: 0,
+    };
     let (mut delimiter, mut at) = (b";".to_vec(), part.from);
     let (mut statement, mut line) = (Vec::new(), Vec::new());
     loop {
@@ -178,15 +189,11 @@ fn feed(
         statement.extend_from_slice(last);
         let whole = statement.trim_ascii();
         if !whole.is_empty() && !whole.starts_with(CHARSET) {
-            execute(conn, whole, scratch).map_err(|source| PhysicalError::Replay {
-                file: part.file.name.clone(),
-                at,
-                statement: shown(whole),
-                source,
-            })?;
+            ahead.execute(at, whole, scratch)?;
         }
         statement.clear();
     }
+    ahead.settle(0, 0)?;
     if statement.trim_ascii().is_empty() || cancel.is_cancelled() {
         return Ok(());
     }
@@ -197,22 +204,63 @@ fn feed(
     })
 }
 
-fn execute(conn: &mut Connection, statement: &[u8], scratch: &Path) -> Result<(), Error> {
-    // The tool has written the rows of such a statement to a file.
-    let file = statement.strip_prefix(LOAD).and_then(|rest| {
-        let end = rest.iter().position(|byte| *byte == b'\'')?;
-        let path = Path::new(std::str::from_utf8(&rest[..end]).ok()?);
-        path.starts_with(scratch).then(|| path.to_owned())
-    });
-    let Some(path) = file else {
-        return conn.exec(statement).map(drop);
-    };
-    conn.load_data(statement, &mut |stream| {
-        let mut rows = File::open(&path)?;
-        std::io::copy(&mut rows, stream)?;
-        Ok(stream.flush()?)
-    })
-    .map(drop)
+/// Statements that were sent, and whose answers were not read yet. Those behind one that fails may
+/// be executed: what the server has then is thrown away as a whole.
+struct Ahead<'a> {
+    conn: &'a mut Connection,
+    file: &'a str,
+    /// Where each begins in the file, its first bytes, and how many it has.
+    sent: VecDeque<(u64, Vec<u8>, usize)>,
+    bytes: usize,
+}
+
+impl Ahead<'_> {
+    fn failed(&self, at: u64, statement: &[u8]) -> impl FnOnce(Error) -> PhysicalError + use<> {
+        let (file, statement) = (self.file.to_owned(), shown(statement));
+        move |source| PhysicalError::Replay {
+            file,
+            at,
+            statement,
+            source,
+        }
+    }
+
+    /// Reads the oldest answers until at most so many are open.
+    fn settle(&mut self, statements: usize, bytes: usize) -> Result<(), PhysicalError> {
+        while self.sent.len() > statements || self.bytes > bytes {
+            let Some((at, statement, size)) = self.sent.pop_front() else {
+                break;
+            };
+            self.bytes -= size;
+            let answered = self.conn.read_result();
+            answered.map_err(self.failed(at, &statement))?;
+        }
+        Ok(())
+    }
+
+    fn execute(&mut self, at: u64, statement: &[u8], scratch: &Path) -> Result<(), PhysicalError> {
+        // The tool has written the rows of such a statement to a file.
+        let rows = statement.strip_prefix(LOAD).and_then(|rest| {
+            let end = rest.iter().position(|byte| *byte == b'\'')?;
+            let path = Path::new(std::str::from_utf8(&rest[..end]).ok()?);
+            path.starts_with(scratch).then(|| path.to_owned())
+        });
+        if let Some(path) = rows {
+            self.settle(0, 0)?;
+            let loaded = self.conn.load_data(statement, &mut |stream| {
+                std::io::copy(&mut File::open(&path)?, stream)?;
+                Ok(stream.flush()?)
+            });
+            return loaded.map(drop).map_err(self.failed(at, statement));
+        }
+        self.settle(AHEAD - 1, AHEAD_BYTES)?;
+        let sent = self.conn.send_query(statement);
+        sent.map_err(self.failed(at, statement))?;
+        let first = &statement[..statement.len().min(4 * SHOWN)];
+        self.sent.push_back((at, first.to_vec(), statement.len()));
+        self.bytes += statement.len();
+        Ok(())
+    }
 }
 
 /// The beginning of a statement, on one line.

@@ -20,6 +20,8 @@ use crate::binlog::replay::programs::Programs;
 use crate::error::PhysicalError;
 use crate::folder::Building;
 
+/// Folder within those that it works on.
+const SCRATCH: &str = ".refloat-replay";
 const POLL: Duration = Duration::from_millis(50);
 /// Settings that the files, or what statements without a word about it mean, depend on.
 const SETTINGS: [&str; 13] = [
@@ -42,8 +44,11 @@ const SETTINGS: [&str; 13] = [
 pub struct Private {
     child: Child,
     name: String,
-    /// Its socket, its log, and files that pass through.
+    /// Its socket and its log: the path of a socket must be short.
     folder: TempDir,
+    /// Files that pass through, within those that it works on: what a killed run leaves there goes
+    /// with the next one.
+    scratch: PathBuf,
     _hook: HookGuard,
 }
 
@@ -60,14 +65,16 @@ impl Private {
             .tempdir()
             .map_err(PhysicalError::file("/tmp", "making a folder"))?;
         let path = folder.path();
-        let give = || -> std::io::Result<()> {
+        let scratch = building.path().join(SCRATCH);
+        let give = |path: &Path| -> std::io::Result<()> {
+            fs::create_dir_all(path)?;
             fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
             chown(path, owner.map(|own| own.0), owner.map(|own| own.1))
         };
-        give().map_err(PhysicalError::file(
-            path,
-            "giving it to the server's account",
-        ))?;
+        for path in [path, &scratch] {
+            let giving = PhysicalError::file(path, "giving it to the server's account");
+            give(path).map_err(giving)?;
+        }
         let name = programs.server.display().to_string();
         let failed = |error: std::io::Error| PhysicalError::Tool {
             tool: name.clone(),
@@ -75,7 +82,7 @@ impl Private {
             reason: error.to_string(),
         };
         let log = File::create(path.join("log")).map_err(failed)?;
-        let words: Vec<String> = options(programs, about, building.path(), path, memory)
+        let words: Vec<String> = options(programs, about, (building.path(), path), memory)
             .iter()
             .map(|word| Host::word(word))
             .collect();
@@ -111,13 +118,14 @@ impl Private {
             child,
             name,
             folder,
+            scratch,
             _hook: hook,
         })
     }
 
     /// A folder that only this program and the server read.
     pub fn scratch(&self) -> &Path {
-        self.folder.path()
+        &self.scratch
     }
 
     fn socket(&self) -> PathBuf {
@@ -179,7 +187,8 @@ impl Private {
             return Err(PhysicalError::Cancelled(reason));
         }
         match status {
-            Ok(status) if status.success() => Ok(()),
+            Ok(status) if status.success() => fs::remove_dir_all(&self.scratch)
+                .map_err(PhysicalError::file(&self.scratch, "removing it")),
             Ok(status) => Err(self.ended(&format!("did not stop well ({status})"))),
             Err(error) => Err(self.ended(&format!("could not be waited for: {error}"))),
         }
@@ -207,8 +216,7 @@ fn is_over(pid: Pid) -> bool {
 fn options(
     programs: &Programs,
     about: &About,
-    datadir: &Path,
-    folder: &Path,
+    (datadir, folder): (&Path, &Path),
     memory: u64,
 ) -> Vec<String> {
     let path = |name: &str| folder.join(name).display().to_string();
@@ -217,8 +225,8 @@ fn options(
         format!("--datadir={}", datadir.display()),
         format!("--socket={}", path("socket")),
         format!("--pid-file={}", path("pid")),
-        format!("--tmpdir={}", folder.display()),
-        format!("--secure-file-priv={}", folder.display()),
+        format!("--tmpdir={}", datadir.join(SCRATCH).display()),
+        format!("--secure-file-priv={}", datadir.join(SCRATCH).display()),
         // Not to be found where another server listens.
         "--skip-networking".to_owned(),
         "--skip-grant-tables".to_owned(),

@@ -1,0 +1,178 @@
+//! `refloat binlog archive` is killed, stopped, and asked to go on where nothing continues.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use refloat_sandbox::{Ephemeral, ServerKind};
+use refloat_testkit::servers;
+
+use crate::maintenance::{Running, wait};
+use crate::support::{Run, command, signal};
+
+struct Kept {
+    server: Ephemeral,
+    folder: tempfile::TempDir,
+}
+
+impl Kept {
+    fn new(kind: ServerKind) -> Self {
+        let server = servers::start(&servers::quick(kind).option("log_bin", "binlog"));
+        let folder = tempfile::tempdir().expect("a folder");
+        Self { server, folder }
+    }
+
+    fn sql(&self, text: &str) {
+        let mut conn = servers::connect(&self.server);
+        conn.exec(text)
+            .unwrap_or_else(|error| panic!("{text}: {error}"));
+    }
+
+    fn refloat(&self, words: &[&str]) -> Command {
+        let mut command = command(&self.folder.path().join("state"));
+        command.args(["binlog"]).args(words).arg("--repo");
+        command.arg(self.folder.path().join("repo"));
+        command
+    }
+
+    fn archive(&self, words: &[&str]) -> Command {
+        let url = self.server.socket_url();
+        let mut command =
+            self.refloat(&["archive", "--no-defaults", "--from", &url, "--name", "db1"]);
+        command.args(words);
+        command
+    }
+
+    fn once(&self) -> Run {
+        Run::of(&mut self.archive(&["--once"]))
+    }
+
+    /// Bytes that are stored.
+    fn stored(&self) -> u64 {
+        let listed = Run::of(&mut self.refloat(&["list", "--json"]));
+        let all: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap_or_default();
+        all[0]["bytes"].as_u64().unwrap_or(0)
+    }
+
+    /// Compares what is kept with the server's own files.
+    fn assert_same(&self, to: &Path) -> usize {
+        let out = to.to_str().expect("it is text");
+        Run::of(&mut self.refloat(&["fetch", "db1", "--out", out])).exits(0);
+        let mut count = 0;
+        for entry in fs::read_dir(to).expect("a listing") {
+            let name = entry.expect("an entry").file_name();
+            let kept = fs::read(to.join(&name)).expect("it can be read");
+            let mut own = fs::read(self.server.datadir().join(&name)).expect("it can be read");
+            // The flag that the file is open.
+            own[4 + 17] &= !1;
+            assert!(
+                kept == own,
+                "{}: {} and {}",
+                name.display(),
+                kept.len(),
+                own.len()
+            );
+            count += 1;
+        }
+        count
+    }
+}
+
+fn an_archive_goes_on_however_it_ended(kind: ServerKind) {
+    let kept = Kept::new(kind);
+    kept.sql("CREATE DATABASE shop");
+    kept.sql("CREATE TABLE shop.one (id INT PRIMARY KEY AUTO_INCREMENT, text TEXT)");
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut conn = servers::connect(&kept.server);
+            while !over.load(Ordering::Relaxed) {
+                let sql = "INSERT INTO shop.one (text) VALUES (REPEAT('x', 5000))";
+                conn.exec(sql).expect("a row");
+            }
+        });
+        for round in 0..4 {
+            let before = kept.stored();
+            let mut running = Running::start(kept.archive(&["--every", "1"]));
+            running.says("begins");
+            wait("more is stored", || kept.stored() > before);
+            if round % 2 == 0 {
+                kept.sql("FLUSH BINARY LOGS");
+                running.says("is complete");
+            }
+            // The last time it is asked to end, and stores what it has.
+            if round == 3 {
+                signal("-TERM", running.id());
+                running.ends(0);
+            } else {
+                running.kill();
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    kept.once().exits(0);
+    let added = kept.once().exits(0);
+    assert!(added.stdout.contains("added       0 B"), "{}", added.stdout);
+    let count = kept.assert_same(&kept.folder.path().join("out"));
+    assert!(count >= 3, "{count}");
+
+    // Another server under the same name.
+    let other = servers::server(if kind == ServerKind::MariaDb118 {
+        ServerKind::MariaDb1011
+    } else {
+        ServerKind::MariaDb118
+    });
+    let url = other.socket_url();
+    let words = [
+        "archive",
+        "--no-defaults",
+        "--once",
+        "--name",
+        "db1",
+        "--from",
+        &url,
+    ];
+    Run::of(&mut kept.refloat(&words))
+        .exits(3)
+        .says("is of another server");
+
+    // What comes next was removed.
+    kept.sql("FLUSH BINARY LOGS");
+    kept.sql("INSERT INTO shop.one (text) VALUES ('not kept')");
+    kept.sql("FLUSH BINARY LOGS");
+    let mut conn = servers::connect(&kept.server);
+    let logs = conn.query("SHOW BINARY LOGS").expect("a list");
+    let last = logs.str(logs.len() - 1, 0).expect("a name").to_owned();
+    // A server keeps a log for as long as it needs it itself.
+    wait("the others are gone", || {
+        kept.sql(&format!("PURGE BINARY LOGS TO '{last}'"));
+        let mut conn = servers::connect(&kept.server);
+        conn.query("SHOW BINARY LOGS").expect("a list").len() == 1
+    });
+    kept.once().exits(3).says(&format!(
+        "the server has {last} to {last} only: what lies between is lost"
+    ));
+
+    // They begin anew, under the same names.
+    conn.exec(if kind == ServerKind::MySql97 {
+        "RESET BINARY LOGS AND GTIDS"
+    } else {
+        "RESET MASTER"
+    })
+    .expect("it is done");
+    for _ in 0..logs.len() + 4 {
+        conn.exec("FLUSH BINARY LOGS").expect("it is done");
+    }
+    kept.once().exits(3).says("it is another one");
+}
+
+#[test]
+fn an_archive_of_mariadb_goes_on_however_it_ended() {
+    an_archive_goes_on_however_it_ended(ServerKind::MariaDb1011);
+}
+
+#[test]
+fn an_archive_of_mysql_goes_on_however_it_ended() {
+    an_archive_goes_on_however_it_ended(ServerKind::MySql97);
+}

@@ -6,6 +6,7 @@
 //! program, however that ends; what a killed one has left is removed by the next one.
 
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -135,13 +136,14 @@ impl Candidate {
         repository: &Repository,
         run: &Run,
     ) -> Result<PrivateServer, PhysicalError> {
-        remove_left(&options.folder);
-        if let Some(refusal) = self.has_no_room(&options.folder) {
-            return Err(PhysicalError::refused(refusal));
+        let above = fs::canonicalize(&options.folder);
+        let above = above.map_err(PhysicalError::file(&options.folder, "finding the folder"))?;
+        remove_left(&above);
+        let against = self.objections(&options.folder);
+        if !against.is_empty() {
+            return Err(PhysicalError::Refused(against));
         }
-        let folder = tempfile::Builder::new()
-            .prefix(PREFIX)
-            .tempdir_in(&options.folder);
+        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&above);
         let folder = folder.map_err(PhysicalError::file(
             &options.folder,
             "making a folder in it",
@@ -189,9 +191,20 @@ impl Candidate {
             .memory
             .unwrap_or_else(prepare::memory_here)
             .min(MEMORY_MAX);
-        let mut process = Process::spawn(&self.script(folder.path(), memory), &run.cancel)?;
         let root = ConnectOptions::unix(&socket, "root");
-        process.wait_for(&root, &folder.path().join("log"), &run.cancel)?;
+        let log = folder.path().join("log");
+        let begin = |more: &str| {
+            let script = self.script(folder.path(), memory, more);
+            let mut process = Process::spawn(&script, &run.cancel)?;
+            process.wait_for(&root, &log, &run.cancel)?;
+            Ok::<_, PhysicalError>(process)
+        };
+        if building.is_part() && is_mysql(&self.about.server) {
+            // It applies the redo log only if it may leave out what that says of missing files. This
+            // mode is too forgiving to read tables in it.
+            begin("--innodb-force-recovery=1")?.shut_down(&root, &log, &run.cancel)?;
+        }
+        let process = begin("")?;
         let connect = give_account(&root)?;
         Ok(PrivateServer {
             connect,
@@ -202,7 +215,7 @@ impl Candidate {
     }
 
     /// Why a folder has no room for it; `None`: it has.
-    pub(crate) fn has_no_room(&self, folder: &Path) -> Option<Refusal> {
+    fn has_no_room(&self, folder: &Path) -> Option<Refusal> {
         let (free, needed) = (Host::Local.disk_free(folder)?, self.bytes());
         (free < needed).then(|| {
             Refusal::new(format!(
@@ -214,8 +227,20 @@ impl Candidate {
         })
     }
 
+    /// What stands against making its folder in this one.
+    pub(crate) fn objections(&self, folder: &Path) -> Vec<Refusal> {
+        let closed = closed(folder).map(|above| {
+            Refusal::new(format!(
+                "the account {ACCOUNT} cannot enter {}",
+                above.display()
+            ))
+            .hint("The private server runs under it. Name another folder: --scratch.")
+        });
+        self.has_no_room(folder).into_iter().chain(closed).collect()
+    }
+
     /// What starts the server, and ends it as soon as its standard input ends.
-    fn script(&self, folder: &Path, memory: u64) -> String {
+    fn script(&self, folder: &Path, memory: u64, more: &str) -> String {
         let word = |path: &Path| Host::word(&path.to_string_lossy());
         let mut flags = vec![
             format!("--datadir={}", word(&folder.join("data"))),
@@ -225,19 +250,18 @@ impl Candidate {
             format!("--innodb-buffer-pool-size={memory}"),
             "--skip-networking".to_owned(),
             "--skip-grant-tables".to_owned(),
-            "--loose-skip-slave-start".to_owned(),
-            "--loose-skip-replica-start".to_owned(),
         ];
-        if is_mysql(&self.about.server) {
-            flags.extend(
-                [
-                    "--secure-file-priv=NULL",
-                    "--mysqlx=OFF",
-                    "--disable-log-bin",
-                ]
-                .map(str::to_owned),
-            );
-        }
+        let own: &[&str] = if is_mysql(&self.about.server) {
+            &[
+                "--skip-replica-start",
+                "--secure-file-priv=NULL",
+                "--mysqlx=OFF",
+                "--disable-log-bin",
+            ]
+        } else {
+            &["--skip-slave-start"]
+        };
+        flags.extend(own.iter().map(|flag| (*flag).to_owned()));
         let settings = &self.about.server.settings;
         for name in SETTINGS {
             if let Some(value) = settings.get(name) {
@@ -257,7 +281,7 @@ impl Candidate {
         }
         format!(
             "PATH=$PATH:{SEARCHED}; exec 3<&0 </dev/null\n\
-             {} --no-defaults {} >{log} 2>&1 3<&- & server=$!\n\
+             {} --no-defaults {} {more} >{log} 2>&1 3<&- & server=$!\n\
              {{ read -r _ <&3; kill -9 \"$server\"; }} 2>/dev/null & guard=$!\n\
              exec 3<&-; wait \"$server\"; code=$?; kill -9 \"$guard\" 2>/dev/null; exit \"$code\"",
             word(&self.program),
@@ -282,7 +306,7 @@ impl PrivateServer {
             }
             ended
         });
-        ended.then(|| last_words(&self.folder.path().join("log")))
+        ended.then(|| complaint(&self.folder.path().join("log"), false))
     }
 }
 
@@ -321,6 +345,32 @@ impl Process {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// Has it end in order, with all changes in its files.
+    fn shut_down(
+        &mut self,
+        root: &ConnectOptions,
+        log: &Path,
+        cancel: &Cancel,
+    ) -> Result<(), PhysicalError> {
+        let asked = "ending the private server";
+        let mut conn = Connection::connect(root).map_err(PhysicalError::server(asked))?;
+        conn.exec("SHUTDOWN")
+            .map_err(PhysicalError::server(asked))?;
+        let begun = Instant::now();
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) if status.success() => return Ok(()),
+                Ok(None) if begun.elapsed() < START => {}
+                _ => return Err(failed("did not apply the redo log of the backup", log)),
+            }
+            if cancel.sleep(POLL)
+                && let Some(reason) = cancel.reason()
+            {
+                return Err(PhysicalError::Cancelled(reason));
+            }
+        }
+    }
+
     /// Waits until it answers.
     fn wait_for(
         &mut self,
@@ -329,24 +379,19 @@ impl Process {
         cancel: &Cancel,
     ) -> Result<(), PhysicalError> {
         let begun = Instant::now();
-        let failed = |what: &str| PhysicalError::Tool {
-            tool: "the private server".to_owned(),
-            what: what.to_owned(),
-            reason: last_words(log),
-        };
         let socket = root.socket.clone().unwrap_or_default();
         loop {
             if let Some(reason) = cancel.reason() {
                 return Err(PhysicalError::Cancelled(reason));
             }
             if self.has_ended() {
-                return Err(failed("does not start on the files of the backup"));
+                return Err(failed("does not start on the files of the backup", log));
             }
             if UnixStream::connect(&socket).is_ok() && Connection::connect(root).is_ok() {
                 return Ok(());
             }
             if begun.elapsed() > START {
-                return Err(failed("does not answer"));
+                return Err(failed("does not answer", log));
             }
             cancel.sleep(POLL);
         }
@@ -357,6 +402,14 @@ impl Drop for Process {
     fn drop(&mut self) {
         release(&self.input);
         let _ = self.child.wait();
+    }
+}
+
+fn failed(what: &str, log: &Path) -> PhysicalError {
+    PhysicalError::Tool {
+        tool: "the private server".to_owned(),
+        what: what.to_owned(),
+        reason: complaint(log, true),
     }
 }
 
@@ -384,6 +437,26 @@ fn give_account(root: &ConnectOptions) -> Result<ConnectOptions, PhysicalError> 
         password: Some(password.into()),
         ..root.clone()
     })
+}
+
+/// The folder on the way to this one that the account of servers may not enter. `None`: it may enter
+/// all of them, or this program starts servers under its own account.
+fn closed(folder: &Path) -> Option<PathBuf> {
+    let (uid, gid) = account().filter(|_| rustix::process::geteuid().is_root())?;
+    let folder = fs::canonicalize(folder).ok()?;
+    let is_closed = |path: &&Path| {
+        fs::metadata(path).is_ok_and(|own| {
+            let bit = if own.uid() == uid {
+                0o100
+            } else if own.gid() == gid {
+                0o010
+            } else {
+                0o001
+            };
+            own.mode() & bit == 0
+        })
+    };
+    folder.ancestors().find(is_closed).map(Path::to_path_buf)
 }
 
 /// Finds the server's program for a backup.
@@ -439,17 +512,21 @@ fn all_here(files: &str) -> String {
     here.collect::<Vec<_>>().join(";")
 }
 
-/// The last complaint in a server's log, or its last line.
-fn last_words(log: &Path) -> String {
+/// A complaint in a server's log: its first one, which the others follow from, or its last one. If
+/// there is none, its last line.
+fn complaint(log: &Path, is_first: bool) -> String {
     let text = fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
-    let complaint = text
+    let mut all = text
         .lines()
-        .rev()
-        .find(|line| line.contains("[ERROR]") && !line.ends_with("Aborting"));
+        .filter(|line| line.contains("[ERROR]") && !line.ends_with("Aborting"));
+    let one = if is_first {
+        all.next()
+    } else {
+        all.next_back()
+    };
     plain(
-        complaint
-            .or_else(|| text.lines().next_back())
+        one.or_else(|| text.lines().next_back())
             .unwrap_or("it says nothing"),
     )
 }

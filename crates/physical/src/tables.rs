@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use refloat_repository::FileEntry;
 use refloat_run::Refusal;
-use refloat_schema::pattern::{is_system_database, matches_any};
+use refloat_schema::pattern::{is_system_database, matches_any, may_choose_in};
 use refloat_wire::{Connection, Vendor};
 
 use crate::error::PhysicalError;
@@ -106,15 +106,24 @@ impl Candidate {
             .iter()
             .filter_map(|file| Name::of(&file.path, end))
             .collect();
-        let is_wanted = |name: &Name| !name.is_certain() || name.matches(patterns);
-        // Tables in them have no files of their own.
+        self.names = all.iter().map(Name::to_string).collect();
+        let (plain, open): (Vec<String>, Vec<String>) = patterns
+            .iter()
+            .cloned()
+            .partition(|pattern| is_plain(pattern));
+        let may_be = |name: &Name| {
+            name.database.contains(UNKNOWN)
+                || !name.is_certain() && may_choose_in(&open, &name.database)
+        };
+        let is_wanted = |name: &Name| name.matches(patterns) || !open.is_empty() && may_be(name);
+        // Tables in them have no files of their own; which ones, the server alone knows.
         let is_shared =
             |path: &str| !path.contains('/') && path.ends_with(".ibd") && path != "mysql.ibd";
-        let is_open = all.iter().any(|name| !name.is_certain())
-            || self.files.iter().any(|file| is_shared(&file.path));
-        self.names = all.iter().map(Name::to_string).collect();
-        if !is_open {
-            refuse_idle(patterns, &all, self)?;
+        if !self.files.iter().any(|file| is_shared(&file.path)) {
+            refuse_idle(&plain, &all, self)?;
+            if all.iter().all(Name::is_certain) {
+                refuse_idle(&open, &all, self)?;
+            }
         }
         let wanted: BTreeSet<&Name> = all.iter().filter(|name| is_wanted(name)).collect();
         let databases: BTreeSet<&str> = wanted.iter().map(|name| name.database.as_str()).collect();
@@ -125,6 +134,11 @@ impl Candidate {
             .map(|name| (name.database.clone(), name.table.clone()))
             .collect())
     }
+}
+
+/// Whether a pattern chooses no name whose characters are not known here: those are none of ASCII.
+fn is_plain(pattern: &str) -> bool {
+    pattern.is_ascii() && !pattern.contains(['*', '?'])
 }
 
 /// Whether a file is one of these tables, or of no table.

@@ -46,7 +46,7 @@ pub fn verify(
         let mut against = Vec::new();
         for backup in backups.iter().filter(|backup| backup.kind() == KIND) {
             match Candidate::look(options, repository, backup.clone()) {
-                Ok(candidate) => against.extend(candidate.has_no_room(&options.folder)),
+                Ok(candidate) => against.extend(candidate.objections(&options.folder)),
                 Err(PhysicalError::Refused(more)) => against.extend(more),
                 // It is damaged, as reading it will tell.
                 Err(_) => {}

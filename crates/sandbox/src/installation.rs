@@ -171,7 +171,7 @@ impl Installation {
     }
 
     /// Arguments that point a server program at the files of its own installation.
-    pub(crate) fn server_paths(&self) -> Vec<OsString> {
+    pub fn server_paths(&self) -> Vec<OsString> {
         let option = |name: &str, path: PathBuf| {
             let mut text = OsString::from(name);
             text.push(path);

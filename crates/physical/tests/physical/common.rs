@@ -1,14 +1,15 @@
 //! A server with data, a repository, and runs.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use refloat_physical::backup::{BackupOptions, backup};
 use refloat_physical::restore::{RestoreOptions, restore};
-use refloat_physical::{BackupOutcome, DonorOptions, PhysicalError, RestoreOutcome, TargetOptions};
+use refloat_physical::{
+    BackupOutcome, DonorOptions, PhysicalError, PrivateOptions, RestoreOutcome, TargetOptions,
+    VerifyOutcome, verify,
+};
 use refloat_repository::Repository;
 use refloat_run::{Cancel, Events, Progress, Run, RunDir};
 use refloat_sandbox::{Ephemeral, ServerKind};
@@ -41,7 +42,7 @@ impl Place {
         let repository = Repository::init(storage, None).unwrap();
         let tool = match options.kind {
             ServerKind::MySql97 => PathBuf::new(),
-            _ => tool(&server, folder.path()),
+            _ => servers::program(&server, "mariadb-backup", folder.path()),
         };
         Self {
             server,
@@ -98,6 +99,32 @@ impl Place {
         }
     }
 
+    /// Verifies all backups, with servers of their own that check the tables.
+    pub fn check(&self) -> VerifyOutcome {
+        let name = if self.tool.as_os_str().is_empty() {
+            "mysqld"
+        } else {
+            "mariadbd"
+        };
+        let scratch = self.server.folder().to_owned();
+        let private = PrivateOptions {
+            server: Some(servers::program(&self.server, name, self.folder.path())),
+            tool: self.named_tool(),
+            threads: 2,
+            folder: scratch.clone(),
+            ..PrivateOptions::default()
+        };
+        let backups = self.repository.backups().unwrap();
+        let run = self.run("verify");
+        let outcome = verify(&self.repository, &backups, Some(&private), 2, &run).unwrap();
+        let left = std::fs::read_dir(scratch).unwrap();
+        for entry in left {
+            let name = entry.unwrap().file_name();
+            assert!(!name.to_string_lossy().contains("private"), "{name:?}");
+        }
+        outcome
+    }
+
     pub fn restore(&self, options: &RestoreOptions) -> Result<RestoreOutcome, PhysicalError> {
         restore(options, &self.repository, &self.run("restore")).map_err(|(error, _)| error)
     }
@@ -133,24 +160,6 @@ impl Place {
         let found = differences(expected, &self.snapshot());
         assert!(found.is_empty(), "{found:#?}");
     }
-}
-
-/// The mariadb-backup of a server, as one program.
-pub fn tool(server: &Ephemeral, folder: &Path) -> PathBuf {
-    let command = server
-        .installation()
-        .unwrap()
-        .other("mariadb-backup")
-        .unwrap();
-    let words: Vec<String> = std::iter::once(command.get_program())
-        .chain(command.get_args())
-        .map(|word| format!("'{}'", word.to_string_lossy()))
-        .collect();
-    let path = folder.join("mariadb-backup");
-    let script = format!("#!/bin/sh\nexec {} \"$@\"\n", words.join(" "));
-    fs::write(&path, script).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    path
 }
 
 /// Tables of every engine that a backup copies, and of every shape that its files have.

@@ -5,21 +5,18 @@
 //! without accounts, and then gets one with a password that nobody else knows. It ends with this
 //! program, however that ends; what a killed one has left is removed by the next one.
 
+mod process;
+
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
-use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
-use refloat_host::{Host, chain, plain};
+use refloat_host::{Host, chain};
 use refloat_repository::{FileEntry, Key, Manifest, Repository, fetch};
-use refloat_run::cancel::HookGuard;
 use refloat_run::progress::Phase;
-use refloat_run::{Cancel, Refusal, Run};
+use refloat_run::{Refusal, Run};
 use refloat_wire::{ConnectOptions, Connection, Vendor};
 use tempfile::TempDir;
 
@@ -30,6 +27,7 @@ use crate::folder::{Building, locked};
 use crate::prepare;
 use crate::swap::{ACCOUNT, Place, account};
 use crate::tool::{Tool, Version, text};
+use process::{POLL, Process, complaint};
 
 /// What the names of the folders begin with.
 const PREFIX: &str = "refloat-private-";
@@ -37,10 +35,6 @@ const PREFIX: &str = "refloat-private-";
 const USER: &str = "refloat_private";
 /// The longest path of a socket (`unix(7)`), in bytes.
 const SOCKET_MAX: usize = 107;
-/// How long it may take to start: a redo log may have to be applied.
-const START: Duration = Duration::from_secs(3600);
-/// How often its socket is tried.
-const POLL: Duration = Duration::from_millis(50);
 /// Memory for pages, in bytes: it reads each page once or twice.
 const MEMORY_MAX: u64 = 1 << 30;
 /// Settings of the server that was backed up without which its files cannot be read.
@@ -200,8 +194,8 @@ impl Candidate {
             Ok::<_, PhysicalError>(process)
         };
         if building.is_part() && is_mysql(&self.about.server) {
-            // It applies the redo log only if it may leave out what that says of missing files. This
-            // mode is too forgiving to read tables in it.
+            // It applies the redo log only if it may leave out what that says of missing files.
+            // This mode is too forgiving to read tables in it.
             begin("--innodb-force-recovery=1")?.shut_down(&root, &log, &run.cancel)?;
         }
         let process = begin("")?;
@@ -310,114 +304,6 @@ impl PrivateServer {
     }
 }
 
-/// The script that runs it.
-struct Process {
-    child: Child,
-    input: Arc<Mutex<Option<ChildStdin>>>,
-    _hook: HookGuard,
-}
-
-impl Process {
-    fn spawn(script: &str, cancel: &Cancel) -> Result<Self, PhysicalError> {
-        let mut command = Host::Local.long_shell(script);
-        let child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .spawn();
-        let mut child = child.map_err(|error| PhysicalError::Tool {
-            tool: "the private server".to_owned(),
-            what: "could not be started".to_owned(),
-            reason: error.to_string(),
-        })?;
-        let input = Arc::new(Mutex::new(child.stdin.take()));
-        let held = Arc::clone(&input);
-        let hook = cancel.on_cancel(move || release(&held));
-        Ok(Self {
-            child,
-            input,
-            _hook: hook,
-        })
-    }
-
-    fn has_ended(&mut self) -> bool {
-        !matches!(self.child.try_wait(), Ok(None))
-    }
-
-    /// Has it end in order, with all changes in its files.
-    fn shut_down(
-        &mut self,
-        root: &ConnectOptions,
-        log: &Path,
-        cancel: &Cancel,
-    ) -> Result<(), PhysicalError> {
-        let asked = "ending the private server";
-        let mut conn = Connection::connect(root).map_err(PhysicalError::server(asked))?;
-        conn.exec("SHUTDOWN")
-            .map_err(PhysicalError::server(asked))?;
-        let begun = Instant::now();
-        loop {
-            match self.child.try_wait() {
-                Ok(Some(status)) if status.success() => return Ok(()),
-                Ok(None) if begun.elapsed() < START => {}
-                _ => return Err(failed("did not apply the redo log of the backup", log)),
-            }
-            if cancel.sleep(POLL)
-                && let Some(reason) = cancel.reason()
-            {
-                return Err(PhysicalError::Cancelled(reason));
-            }
-        }
-    }
-
-    /// Waits until it answers.
-    fn wait_for(
-        &mut self,
-        root: &ConnectOptions,
-        log: &Path,
-        cancel: &Cancel,
-    ) -> Result<(), PhysicalError> {
-        let begun = Instant::now();
-        let socket = root.socket.clone().unwrap_or_default();
-        loop {
-            if let Some(reason) = cancel.reason() {
-                return Err(PhysicalError::Cancelled(reason));
-            }
-            if self.has_ended() {
-                return Err(failed("does not start on the files of the backup", log));
-            }
-            if UnixStream::connect(&socket).is_ok() && Connection::connect(root).is_ok() {
-                return Ok(());
-            }
-            if begun.elapsed() > START {
-                return Err(failed("does not answer", log));
-            }
-            cancel.sleep(POLL);
-        }
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        release(&self.input);
-        let _ = self.child.wait();
-    }
-}
-
-fn failed(what: &str, log: &Path) -> PhysicalError {
-    PhysicalError::Tool {
-        tool: "the private server".to_owned(),
-        what: what.to_owned(),
-        reason: complaint(log, true),
-    }
-}
-
-/// Ends the script, and the server with it.
-fn release(input: &Mutex<Option<ChildStdin>>) {
-    drop(input.lock().unwrap_or_else(PoisonError::into_inner).take());
-}
-
 /// Has it read its accounts, which it was started without, and adds one for this program.
 fn give_account(root: &ConnectOptions) -> Result<ConnectOptions, PhysicalError> {
     let failed = PhysicalError::server;
@@ -439,8 +325,8 @@ fn give_account(root: &ConnectOptions) -> Result<ConnectOptions, PhysicalError> 
     })
 }
 
-/// The folder on the way to this one that the account of servers may not enter. `None`: it may enter
-/// all of them, or this program starts servers under its own account.
+/// The folder on the way to this one that the account of servers may not enter. `None`: it may
+/// enter all of them, or this program starts servers under its own account.
 fn closed(folder: &Path) -> Option<PathBuf> {
     let (uid, gid) = account().filter(|_| rustix::process::geteuid().is_root())?;
     let folder = fs::canonicalize(folder).ok()?;
@@ -510,25 +396,6 @@ fn all_here(files: &str) -> String {
         format!("{name}:{rest}")
     });
     here.collect::<Vec<_>>().join(";")
-}
-
-/// A complaint in a server's log: its first one, which the others follow from, or its last one. If
-/// there is none, its last line.
-fn complaint(log: &Path, is_first: bool) -> String {
-    let text = fs::read(log).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    let mut all = text
-        .lines()
-        .filter(|line| line.contains("[ERROR]") && !line.ends_with("Aborting"));
-    let one = if is_first {
-        all.next()
-    } else {
-        all.next_back()
-    };
-    plain(
-        one.or_else(|| text.lines().next_back())
-            .unwrap_or("it says nothing"),
-    )
 }
 
 /// Removes what killed programs have left.

@@ -17,6 +17,10 @@ use crate::private::{Candidate, PrivateServer};
 /// What the names of InnoDB's tables for full-text indexes begin with. They tell their table by a
 /// number alone.
 const FULLTEXT: [&str; 2] = ["FTS_", "fts_"];
+/// End of the name of a file of `InnoDB`.
+const IBD: &str = ".ibd";
+/// End of the name of a file that leads from a trigger to its table (`MariaDB`).
+const TRN: &str = ".TRN";
 /// Names that are shown for one that is not there.
 const NEAREST: usize = 3;
 /// Stands for a character whose code is not known here.
@@ -65,7 +69,7 @@ fn stem(file: &str) -> &str {
 }
 
 /// The name that a file name stands for: `@0020` is the character with that code. Others have two
-/// letters behind the `@`, one of them none of a hexadecimal number; only the server has their table
+/// letters behind the `@`, one of them no hexadecimal digit; only the server has their table
 /// (`strings/ctype-utf8.c`, `my_mb_wc_filename`).
 fn decoded(name: &str) -> String {
     let mut all = String::new();
@@ -118,7 +122,7 @@ impl Candidate {
         let is_wanted = |name: &Name| name.matches(patterns) || !open.is_empty() && may_be(name);
         // Tables in them have no files of their own; which ones, the server alone knows.
         let is_shared =
-            |path: &str| !path.contains('/') && path.ends_with(".ibd") && path != "mysql.ibd";
+            |path: &str| !path.contains('/') && path.ends_with(IBD) && path != "mysql.ibd";
         if !self.files.iter().any(|file| is_shared(&file.path)) {
             refuse_idle(&plain, &all, self)?;
             if all.iter().all(Name::is_certain) {
@@ -151,7 +155,7 @@ fn is_needed(file: &FileEntry, wanted: &BTreeSet<&Name>, databases: &BTreeSet<&s
         return true;
     }
     let of_all = name == "db.opt"
-        || name.ends_with(".TRN")
+        || name.ends_with(TRN)
         || FULLTEXT.iter().any(|begin| name.starts_with(begin));
     let table = Name {
         table: decoded(stem(name)),

@@ -29,8 +29,8 @@ impl Sink for Counter {
 }
 
 /// Reads these backups. A block that several of them have is read once. Damage to one of them keeps
-/// no other from being read: the outcome names all that are damaged. With `restored`, those of files
-/// are restored into private servers as well, one after the other, which check all tables.
+/// no other from being read: the outcome names all that are damaged. With `restored`, those of
+/// files are restored into private servers as well, one after the other, which check all tables.
 ///
 /// # Errors
 /// It was cancelled, or a backup cannot be restored here: nothing was read then.

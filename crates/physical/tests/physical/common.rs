@@ -120,7 +120,11 @@ impl Place {
         let left = std::fs::read_dir(scratch).unwrap();
         for entry in left {
             let name = entry.unwrap().file_name();
-            assert!(!name.to_string_lossy().contains("private"), "{name:?}");
+            assert!(
+                !name.to_string_lossy().contains("private"),
+                "{}",
+                name.display()
+            );
         }
         outcome
     }

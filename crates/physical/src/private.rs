@@ -5,20 +5,18 @@
 //! without accounts, and then gets one with a password that nobody else knows. It ends with this
 //! program, however that ends; what a killed one has left is removed by the next one.
 
-use std::fs::{self, File};
-use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Stdio};
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+mod process;
 
-use refloat_host::{Host, chain, plain};
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use refloat_host::{Host, chain};
 use refloat_repository::{FileEntry, Key, Manifest, Repository, fetch};
-use refloat_run::cancel::HookGuard;
 use refloat_run::progress::Phase;
-use refloat_run::{Cancel, Refusal, Run};
+use refloat_run::{Refusal, Run};
 use refloat_wire::{ConnectOptions, Connection, Vendor};
 use tempfile::TempDir;
 
@@ -29,6 +27,7 @@ use crate::folder::{Building, locked};
 use crate::prepare;
 use crate::swap::{ACCOUNT, Place, account};
 use crate::tool::{Tool, Version, text};
+use process::{POLL, Process, complaint};
 
 /// What the names of the folders begin with.
 const PREFIX: &str = "refloat-private-";
@@ -36,10 +35,6 @@ const PREFIX: &str = "refloat-private-";
 const USER: &str = "refloat_private";
 /// The longest path of a socket (`unix(7)`), in bytes.
 const SOCKET_MAX: usize = 107;
-/// How long it may take to start: a redo log may have to be applied.
-const START: Duration = Duration::from_secs(3600);
-/// How often its socket is tried.
-const POLL: Duration = Duration::from_millis(50);
 /// Memory for pages, in bytes: it reads each page once or twice.
 const MEMORY_MAX: u64 = 1 << 30;
 /// Settings of the server that was backed up without which its files cannot be read.
@@ -135,13 +130,14 @@ impl Candidate {
         repository: &Repository,
         run: &Run,
     ) -> Result<PrivateServer, PhysicalError> {
-        remove_left(&options.folder);
-        if let Some(refusal) = self.has_no_room(&options.folder) {
-            return Err(PhysicalError::refused(refusal));
+        let above = fs::canonicalize(&options.folder);
+        let above = above.map_err(PhysicalError::file(&options.folder, "finding the folder"))?;
+        remove_left(&above);
+        let against = self.objections(&options.folder);
+        if !against.is_empty() {
+            return Err(PhysicalError::Refused(against));
         }
-        let folder = tempfile::Builder::new()
-            .prefix(PREFIX)
-            .tempdir_in(&options.folder);
+        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&above);
         let folder = folder.map_err(PhysicalError::file(
             &options.folder,
             "making a folder in it",
@@ -189,9 +185,20 @@ impl Candidate {
             .memory
             .unwrap_or_else(prepare::memory_here)
             .min(MEMORY_MAX);
-        let mut process = Process::spawn(&self.script(folder.path(), memory), &run.cancel)?;
         let root = ConnectOptions::unix(&socket, "root");
-        process.wait_for(&root, &folder.path().join("log"), &run.cancel)?;
+        let log = folder.path().join("log");
+        let begin = |more: &str| {
+            let script = self.script(folder.path(), memory, more);
+            let mut process = Process::spawn(&script, &run.cancel)?;
+            process.wait_for(&root, &log, &run.cancel)?;
+            Ok::<_, PhysicalError>(process)
+        };
+        if building.is_part() && is_mysql(&self.about.server) {
+            // It applies the redo log only if it may leave out what that says of missing files.
+            // This mode is too forgiving to read tables in it.
+            begin("--innodb-force-recovery=1")?.shut_down(&root, &log, &run.cancel)?;
+        }
+        let process = begin("")?;
         let connect = give_account(&root)?;
         Ok(PrivateServer {
             connect,
@@ -202,7 +209,7 @@ impl Candidate {
     }
 
     /// Why a folder has no room for it; `None`: it has.
-    pub(crate) fn has_no_room(&self, folder: &Path) -> Option<Refusal> {
+    fn has_no_room(&self, folder: &Path) -> Option<Refusal> {
         let (free, needed) = (Host::Local.disk_free(folder)?, self.bytes());
         (free < needed).then(|| {
             Refusal::new(format!(
@@ -214,8 +221,20 @@ impl Candidate {
         })
     }
 
+    /// What stands against making its folder in this one.
+    pub(crate) fn objections(&self, folder: &Path) -> Vec<Refusal> {
+        let closed = closed(folder).map(|above| {
+            Refusal::new(format!(
+                "the account {ACCOUNT} cannot enter {}",
+                above.display()
+            ))
+            .hint("The private server runs under it. Name another folder: --scratch.")
+        });
+        self.has_no_room(folder).into_iter().chain(closed).collect()
+    }
+
     /// What starts the server, and ends it as soon as its standard input ends.
-    fn script(&self, folder: &Path, memory: u64) -> String {
+    fn script(&self, folder: &Path, memory: u64, more: &str) -> String {
         let word = |path: &Path| Host::word(&path.to_string_lossy());
         let mut flags = vec![
             format!("--datadir={}", word(&folder.join("data"))),
@@ -225,19 +244,18 @@ impl Candidate {
             format!("--innodb-buffer-pool-size={memory}"),
             "--skip-networking".to_owned(),
             "--skip-grant-tables".to_owned(),
-            "--loose-skip-slave-start".to_owned(),
-            "--loose-skip-replica-start".to_owned(),
         ];
-        if is_mysql(&self.about.server) {
-            flags.extend(
-                [
-                    "--secure-file-priv=NULL",
-                    "--mysqlx=OFF",
-                    "--disable-log-bin",
-                ]
-                .map(str::to_owned),
-            );
-        }
+        let own: &[&str] = if is_mysql(&self.about.server) {
+            &[
+                "--skip-replica-start",
+                "--secure-file-priv=NULL",
+                "--mysqlx=OFF",
+                "--disable-log-bin",
+            ]
+        } else {
+            &["--skip-slave-start"]
+        };
+        flags.extend(own.iter().map(|flag| (*flag).to_owned()));
         let settings = &self.about.server.settings;
         for name in SETTINGS {
             if let Some(value) = settings.get(name) {
@@ -257,7 +275,7 @@ impl Candidate {
         }
         format!(
             "PATH=$PATH:{SEARCHED}; exec 3<&0 </dev/null\n\
-             {} --no-defaults {} >{log} 2>&1 3<&- & server=$!\n\
+             {} --no-defaults {} {more} >{log} 2>&1 3<&- & server=$!\n\
              {{ read -r _ <&3; kill -9 \"$server\"; }} 2>/dev/null & guard=$!\n\
              exec 3<&-; wait \"$server\"; code=$?; kill -9 \"$guard\" 2>/dev/null; exit \"$code\"",
             word(&self.program),
@@ -282,87 +300,8 @@ impl PrivateServer {
             }
             ended
         });
-        ended.then(|| last_words(&self.folder.path().join("log")))
+        ended.then(|| complaint(&self.folder.path().join("log"), false))
     }
-}
-
-/// The script that runs it.
-struct Process {
-    child: Child,
-    input: Arc<Mutex<Option<ChildStdin>>>,
-    _hook: HookGuard,
-}
-
-impl Process {
-    fn spawn(script: &str, cancel: &Cancel) -> Result<Self, PhysicalError> {
-        let mut command = Host::Local.long_shell(script);
-        let child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .spawn();
-        let mut child = child.map_err(|error| PhysicalError::Tool {
-            tool: "the private server".to_owned(),
-            what: "could not be started".to_owned(),
-            reason: error.to_string(),
-        })?;
-        let input = Arc::new(Mutex::new(child.stdin.take()));
-        let held = Arc::clone(&input);
-        let hook = cancel.on_cancel(move || release(&held));
-        Ok(Self {
-            child,
-            input,
-            _hook: hook,
-        })
-    }
-
-    fn has_ended(&mut self) -> bool {
-        !matches!(self.child.try_wait(), Ok(None))
-    }
-
-    /// Waits until it answers.
-    fn wait_for(
-        &mut self,
-        root: &ConnectOptions,
-        log: &Path,
-        cancel: &Cancel,
-    ) -> Result<(), PhysicalError> {
-        let begun = Instant::now();
-        let failed = |what: &str| PhysicalError::Tool {
-            tool: "the private server".to_owned(),
-            what: what.to_owned(),
-            reason: last_words(log),
-        };
-        let socket = root.socket.clone().unwrap_or_default();
-        loop {
-            if let Some(reason) = cancel.reason() {
-                return Err(PhysicalError::Cancelled(reason));
-            }
-            if self.has_ended() {
-                return Err(failed("does not start on the files of the backup"));
-            }
-            if UnixStream::connect(&socket).is_ok() && Connection::connect(root).is_ok() {
-                return Ok(());
-            }
-            if begun.elapsed() > START {
-                return Err(failed("does not answer"));
-            }
-            cancel.sleep(POLL);
-        }
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        release(&self.input);
-        let _ = self.child.wait();
-    }
-}
-
-/// Ends the script, and the server with it.
-fn release(input: &Mutex<Option<ChildStdin>>) {
-    drop(input.lock().unwrap_or_else(PoisonError::into_inner).take());
 }
 
 /// Has it read its accounts, which it was started without, and adds one for this program.
@@ -384,6 +323,26 @@ fn give_account(root: &ConnectOptions) -> Result<ConnectOptions, PhysicalError> 
         password: Some(password.into()),
         ..root.clone()
     })
+}
+
+/// The folder on the way to this one that the account of servers may not enter. `None`: it may
+/// enter all of them, or this program starts servers under its own account.
+fn closed(folder: &Path) -> Option<PathBuf> {
+    let (uid, gid) = account().filter(|_| rustix::process::geteuid().is_root())?;
+    let folder = fs::canonicalize(folder).ok()?;
+    let is_closed = |path: &&Path| {
+        fs::metadata(path).is_ok_and(|own| {
+            let bit = if own.uid() == uid {
+                0o100
+            } else if own.gid() == gid {
+                0o010
+            } else {
+                0o001
+            };
+            own.mode() & bit == 0
+        })
+    };
+    folder.ancestors().find(is_closed).map(Path::to_path_buf)
 }
 
 /// Finds the server's program for a backup.
@@ -437,21 +396,6 @@ fn all_here(files: &str) -> String {
         format!("{name}:{rest}")
     });
     here.collect::<Vec<_>>().join(";")
-}
-
-/// The last complaint in a server's log, or its last line.
-fn last_words(log: &Path) -> String {
-    let text = fs::read(log).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    let complaint = text
-        .lines()
-        .rev()
-        .find(|line| line.contains("[ERROR]") && !line.ends_with("Aborting"));
-    plain(
-        complaint
-            .or_else(|| text.lines().next_back())
-            .unwrap_or("it says nothing"),
-    )
 }
 
 /// Removes what killed programs have left.

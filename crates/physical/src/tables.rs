@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use refloat_repository::FileEntry;
 use refloat_run::Refusal;
-use refloat_schema::pattern::{is_system_database, matches_any};
+use refloat_schema::pattern::{is_system_database, matches_any, may_choose_in};
 use refloat_wire::{Connection, Vendor};
 
 use crate::error::PhysicalError;
@@ -17,6 +17,10 @@ use crate::private::{Candidate, PrivateServer};
 /// What the names of InnoDB's tables for full-text indexes begin with. They tell their table by a
 /// number alone.
 const FULLTEXT: [&str; 2] = ["FTS_", "fts_"];
+/// End of the name of a file of `InnoDB`.
+const IBD: &str = ".ibd";
+/// End of the name of a file that leads from a trigger to its table (`MariaDB`).
+const TRN: &str = ".TRN";
 /// Names that are shown for one that is not there.
 const NEAREST: usize = 3;
 /// Stands for a character whose code is not known here.
@@ -65,7 +69,7 @@ fn stem(file: &str) -> &str {
 }
 
 /// The name that a file name stands for: `@0020` is the character with that code. Others have two
-/// letters behind the `@`, one of them none of a hexadecimal number; only the server has their table
+/// letters behind the `@`, one of them no hexadecimal digit; only the server has their table
 /// (`strings/ctype-utf8.c`, `my_mb_wc_filename`).
 fn decoded(name: &str) -> String {
     let mut all = String::new();
@@ -106,15 +110,24 @@ impl Candidate {
             .iter()
             .filter_map(|file| Name::of(&file.path, end))
             .collect();
-        let is_wanted = |name: &Name| !name.is_certain() || name.matches(patterns);
-        // Tables in them have no files of their own.
-        let is_shared =
-            |path: &str| !path.contains('/') && path.ends_with(".ibd") && path != "mysql.ibd";
-        let is_open = all.iter().any(|name| !name.is_certain())
-            || self.files.iter().any(|file| is_shared(&file.path));
         self.names = all.iter().map(Name::to_string).collect();
-        if !is_open {
-            refuse_idle(patterns, &all, self)?;
+        let (plain, open): (Vec<String>, Vec<String>) = patterns
+            .iter()
+            .cloned()
+            .partition(|pattern| is_plain(pattern));
+        let may_be = |name: &Name| {
+            name.database.contains(UNKNOWN)
+                || !name.is_certain() && may_choose_in(&open, &name.database)
+        };
+        let is_wanted = |name: &Name| name.matches(patterns) || !open.is_empty() && may_be(name);
+        // Tables in them have no files of their own; which ones, the server alone knows.
+        let is_shared =
+            |path: &str| !path.contains('/') && path.ends_with(IBD) && path != "mysql.ibd";
+        if !self.files.iter().any(|file| is_shared(&file.path)) {
+            refuse_idle(&plain, &all, self)?;
+            if all.iter().all(Name::is_certain) {
+                refuse_idle(&open, &all, self)?;
+            }
         }
         let wanted: BTreeSet<&Name> = all.iter().filter(|name| is_wanted(name)).collect();
         let databases: BTreeSet<&str> = wanted.iter().map(|name| name.database.as_str()).collect();
@@ -127,6 +140,11 @@ impl Candidate {
     }
 }
 
+/// Whether a pattern chooses no name whose characters are not known here: those are none of ASCII.
+fn is_plain(pattern: &str) -> bool {
+    pattern.is_ascii() && !pattern.contains(['*', '?'])
+}
+
 /// Whether a file is one of these tables, or of no table.
 fn is_needed(file: &FileEntry, wanted: &BTreeSet<&Name>, databases: &BTreeSet<&str>) -> bool {
     let Some((folder, name)) = file.path.split_once('/') else {
@@ -137,7 +155,7 @@ fn is_needed(file: &FileEntry, wanted: &BTreeSet<&Name>, databases: &BTreeSet<&s
         return true;
     }
     let of_all = name == "db.opt"
-        || name.ends_with(".TRN")
+        || name.ends_with(TRN)
         || FULLTEXT.iter().any(|begin| name.starts_with(begin));
     let table = Name {
         table: decoded(stem(name)),

@@ -29,8 +29,8 @@ impl Sink for Counter {
 }
 
 /// Reads these backups. A block that several of them have is read once. Damage to one of them keeps
-/// no other from being read: the outcome names all that are damaged. With `restored`, those of files
-/// are restored into private servers as well, one after the other, which check all tables.
+/// no other from being read: the outcome names all that are damaged. With `restored`, those of
+/// files are restored into private servers as well, one after the other, which check all tables.
 ///
 /// # Errors
 /// It was cancelled, or a backup cannot be restored here: nothing was read then.
@@ -46,7 +46,7 @@ pub fn verify(
         let mut against = Vec::new();
         for backup in backups.iter().filter(|backup| backup.kind() == KIND) {
             match Candidate::look(options, repository, backup.clone()) {
-                Ok(candidate) => against.extend(candidate.has_no_room(&options.folder)),
+                Ok(candidate) => against.extend(candidate.objections(&options.folder)),
                 Err(PhysicalError::Refused(more)) => against.extend(more),
                 // It is damaged, as reading it will tell.
                 Err(_) => {}

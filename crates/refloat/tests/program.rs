@@ -43,3 +43,5 @@ mod servers;
 mod sst;
 #[path = "program/systemd_units.rs"]
 mod systemd_units;
+#[path = "program/tables.rs"]
+mod tables;

@@ -1,7 +1,8 @@
 //! Starts throw-away servers for tests, and shares one of each kind within a test binary.
 
 use std::io::{Seek as _, Write as _};
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -212,4 +213,39 @@ pub fn client(server: &Instance, args: &[&str], script: &[u8]) -> Result<(), Str
         return Ok(());
     }
     Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+}
+
+/// A program of a server's installation, such as `mariadb-backup` or the server's own, as one
+/// program in this folder.
+///
+/// # Panics
+/// If the installation has no such program.
+pub fn program(server: &Instance, name: &str, folder: &Path) -> PathBuf {
+    let installation = server.installation().expect("the server is installed");
+    let command = installation.other(name).expect("it has the program");
+    let word = |word: &std::ffi::OsStr| format!("'{}'", word.to_string_lossy());
+    let words: Vec<String> = std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(word)
+        .collect();
+    // Its paths go behind the first option, which may be one that has to be the first.
+    let paths: Vec<String> = match name {
+        "mariadbd" | "mysqld" => installation
+            .server_paths()
+            .iter()
+            .map(|path| word(path))
+            .collect(),
+        _ => Vec::new(),
+    };
+    let path = folder.join(name);
+    let script = format!(
+        "#!/bin/sh\nfirst=$1; shift; exec {} \"$first\" {} \"$@\"\n",
+        words.join(" "),
+        paths.join(" ")
+    );
+    let executable = std::fs::Permissions::from_mode(0o755);
+    std::fs::write(&path, script)
+        .and_then(|()| std::fs::set_permissions(&path, executable))
+        .expect("a script can be written");
+    path
 }

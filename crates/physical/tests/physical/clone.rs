@@ -77,6 +77,11 @@ fn a_mysql_server_comes_back_as_it_was() {
     let second = place.back_up("two").unwrap();
     let saved = second.known.saturating_sub(first.known);
     assert!(saved > 8 << 20, "{saved} {second:?}");
+    place.repository.forget("two").unwrap();
+    let checked = place.check();
+    let one = &checked.checked[0];
+    assert!(checked.damaged.is_empty() && one.tables > 40, "{checked:?}");
+    assert_eq!((one.unchecked.len(), one.left), (0, 0), "{checked:?}");
 
     place.sql("DROP DATABASE shop; DROP TABLESPACE common; CREATE DATABASE later");
     place.server.stop().unwrap();

@@ -1,16 +1,16 @@
 //! A server with data, a repository, and runs.
 
-use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use refloat_physical::backup::{BackupOptions, backup};
 use refloat_physical::restore::{RestoreOptions, restore};
-use refloat_physical::{BackupOutcome, DonorOptions, PhysicalError, RestoreOutcome, TargetOptions};
+use refloat_physical::{
+    BackupOutcome, DonorOptions, PhysicalError, PrivateOptions, RestoreOutcome, TargetOptions,
+    VerifyOutcome, verify,
+};
 use refloat_repository::Repository;
 use refloat_run::{Cancel, Events, Progress, Run, RunDir};
 use refloat_sandbox::{Ephemeral, ServerKind};
@@ -43,7 +43,7 @@ impl Place {
         let repository = Repository::init(storage, None).unwrap();
         let tool = match options.kind {
             ServerKind::MySql97 => PathBuf::new(),
-            _ => tool(&server, folder.path()),
+            _ => servers::program(&server, "mariadb-backup", folder.path()),
         };
         Self {
             server,
@@ -101,6 +101,36 @@ impl Place {
         }
     }
 
+    /// Verifies all backups, with servers of their own that check the tables.
+    pub fn check(&self) -> VerifyOutcome {
+        let name = if self.tool.as_os_str().is_empty() {
+            "mysqld"
+        } else {
+            "mariadbd"
+        };
+        let scratch = self.server.folder().to_owned();
+        let private = PrivateOptions {
+            server: Some(servers::program(&self.server, name, self.folder.path())),
+            tool: self.named_tool(),
+            threads: 2,
+            folder: scratch.clone(),
+            ..PrivateOptions::default()
+        };
+        let backups = self.repository.backups().unwrap();
+        let run = self.run("verify");
+        let outcome = verify(&self.repository, &backups, Some(&private), 2, &run).unwrap();
+        let left = fs::read_dir(scratch).unwrap();
+        for entry in left {
+            let name = entry.unwrap().file_name();
+            assert!(
+                !name.to_string_lossy().contains("private"),
+                "{}",
+                name.display()
+            );
+        }
+        outcome
+    }
+
     pub fn restore(&self, options: &RestoreOptions) -> Result<RestoreOutcome, PhysicalError> {
         restore(options, &self.repository, &self.run("restore")).map_err(|(error, _)| error)
     }
@@ -138,44 +168,18 @@ impl Place {
     }
 }
 
-/// The mariadb-backup of a server, as one program.
-pub fn tool(server: &Ephemeral, folder: &Path) -> PathBuf {
-    let command = server.installation().unwrap().other("mariadb-backup");
-    program(folder, "mariadb-backup", &command.unwrap(), &[])
-}
-
 /// A folder with a server's own program and its tool for binary logs.
 pub fn programs(server: &Ephemeral, folder: &Path) -> PathBuf {
-    let installation = server.installation().unwrap();
-    let names = match installation.kind() {
+    let names = match server.installation().unwrap().kind() {
         ServerKind::MySql97 => ["mysqld", "mysqlbinlog"],
         _ => ["mariadbd", "mariadb-binlog"],
     };
     let folder = folder.join("programs");
     fs::create_dir(&folder).unwrap();
-    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
-    let paths = installation.server_paths();
-    program(&folder, names[0], &installation.server(), &paths);
-    let tool = installation.other(names[1]).unwrap();
-    program(&folder, names[1], &tool, &[]);
+    for name in names {
+        servers::program(server, name, &folder);
+    }
     folder
-}
-
-/// A program that needs others around it, as one. `last` comes behind all arguments.
-fn program(folder: &Path, name: &str, command: &Command, last: &[OsString]) -> PathBuf {
-    let quoted = |word: &OsStr| format!("'{}'", word.to_string_lossy());
-    let first = std::iter::once(command.get_program()).chain(command.get_args());
-    let first: Vec<String> = first.map(quoted).collect();
-    let last: Vec<String> = last.iter().map(|word| quoted(word)).collect();
-    let path = folder.join(name);
-    let script = format!(
-        "#!/bin/sh\nexec {} \"$@\" {}\n",
-        first.join(" "),
-        last.join(" ")
-    );
-    fs::write(&path, script).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    path
 }
 
 /// Tables of every engine that a backup copies, and of every shape that its files have.

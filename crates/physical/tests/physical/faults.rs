@@ -193,7 +193,7 @@ fn a_damaged_repository_is_noticed() {
     let error = place.restore(&place.restoring("one")).unwrap_err();
     assert!(error.to_string().contains("is damaged"), "{error}");
     let backups = place.repository.backups().unwrap();
-    let read = verify(&place.repository, &backups, 2, &place.run("verify")).unwrap();
+    let read = verify(&place.repository, &backups, None, 2, &place.run("verify")).unwrap();
     let damaged: Vec<&str> = read.damaged.keys().map(String::as_str).collect();
     assert_eq!((damaged, read.labels.len()), (vec!["one", "two"], 0));
     place.server.restart().unwrap();

@@ -72,8 +72,26 @@ fn a_server_comes_back_as_it_was() {
         let manifests = place.repository.backups().unwrap();
         let labels: Vec<&str> = manifests.iter().map(|one| one.label.as_str()).collect();
         assert_eq!(labels, ["one", "two"]);
-        let read = verify(&place.repository, &manifests, 2, &place.run("verify")).unwrap();
+        let read = verify(&place.repository, &manifests, None, 2, &place.run("verify")).unwrap();
         assert_eq!(read.labels, ["one", "two"]);
+
+        // Every block is as it was written, and a table is not.
+        let index = place.server.datadir().join("shop/myisam.MYI");
+        place.sql("FLUSH TABLES shop.myisam");
+        let mut bytes = std::fs::read(&index).unwrap();
+        bytes[1500..].fill(7);
+        std::fs::write(&index, bytes).unwrap();
+        place.back_up("three").unwrap();
+        place.repository.forget("two").unwrap();
+        let checked = place.check();
+        assert_eq!(checked.labels, ["one"], "{checked:?}");
+        let why = &checked.damaged["three"];
+        assert!(
+            why.starts_with("a table is damaged: shop.myisam ("),
+            "{why}"
+        );
+        let tables: Vec<u64> = checked.checked.iter().map(|one| one.tables).collect();
+        assert!(tables[0] > 30 && tables[1] == tables[0] - 1, "{checked:?}");
     }
 }
 

@@ -16,7 +16,7 @@ use crate::commands::load::OutputArgs;
 use crate::commands::private::PrivateArgs;
 use crate::connect::ConnectArgs;
 use crate::context::Context;
-use crate::exit::Exit;
+use crate::exit::{Exit, ProgramError};
 use crate::record::{conclude, print_plan};
 use crate::repo::RepoArgs;
 use crate::watch::Watch;
@@ -151,6 +151,12 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
         return tables::run(args, context);
     }
     args.private.refuse_without("--tables")?;
+    if args.datadir.to.to_string_lossy().contains("://") {
+        let error = ProgramError::usage("--to is a URL, and a restore fills a data directory");
+        return Err(error
+            .hint("Tables come to a running server with --tables.")
+            .into());
+    }
     let options = RestoreOptions {
         label: args.label.clone(),
         target: args.datadir.options(&args.connect, context)?,

@@ -32,6 +32,8 @@ pub struct Beside {
 
 struct Trigger {
     sql_mode: String,
+    /// The character set that it was written in, as its statement still is.
+    client: String,
     collation: String,
     statement: Vec<u8>,
 }
@@ -143,22 +145,22 @@ impl Beside {
         if !self.clauses.is_empty() {
             let alter = format!("ALTER TABLE {} ", self.of(""));
             let sql = [alter.as_bytes(), &self.clauses.join(&b", "[..])].concat();
-            conn.exec(&sql)
-                .with_context(|| String::from_utf8_lossy(&sql).into_owned())?;
+            conn.exec(&sql).with_context(|| words(&sql))?;
         }
         for trigger in &self.triggers {
+            let session = format!(
+                "SET SESSION sql_mode = {}, character_set_client = {}, collation_connection = {}",
+                literal(&trigger.sql_mode),
+                trigger.client,
+                trigger.collation
+            );
             for sql in [
+                b"SET NAMES utf8mb4".to_vec(),
                 format!("USE {}", quote_ident(&self.database)).into_bytes(),
-                format!(
-                    "SET SESSION sql_mode = {}, collation_connection = {}",
-                    literal(&trigger.sql_mode),
-                    literal(&trigger.collation)
-                )
-                .into_bytes(),
+                session.into_bytes(),
                 trigger.statement.clone(),
             ] {
-                conn.exec(&sql)
-                    .with_context(|| String::from_utf8_lossy(&sql).into_owned())?;
+                conn.exec(&sql).with_context(|| words(&sql))?;
             }
         }
         Ok(())
@@ -168,12 +170,19 @@ impl Beside {
 impl Trigger {
     fn of(shown: &ResultSet) -> Self {
         let text = |name| shown.get(0, name).unwrap_or_default().to_owned();
+        let statement = shown.column("SQL Original Statement");
+        let statement = statement.and_then(|column| shown.bytes(0, column));
         Self {
             sql_mode: text("sql_mode"),
+            client: text("character_set_client"),
             collation: text("collation_connection"),
-            statement: text("SQL Original Statement").into_bytes(),
+            statement: statement.unwrap_or_default().to_vec(),
         }
     }
+}
+
+fn words(sql: &[u8]) -> String {
+    String::from_utf8_lossy(sql).into_owned()
 }
 
 /// Gives these tables of the private server the names under which they arrive, without what is
@@ -197,7 +206,7 @@ pub fn take(conn: &mut Connection, names: &[(String, String)]) -> anyhow::Result
     statements.extend(renames.map(String::into_bytes));
     for sql in &statements {
         conn.exec(sql)
-            .with_context(|| format!("{failed}: {}", String::from_utf8_lossy(sql)))?;
+            .with_context(|| format!("{failed}: {}", words(sql)))?;
     }
     Ok(tables)
 }

@@ -86,7 +86,7 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
             bytes: work.candidate.bytes(),
             target: work.target.describe(),
         };
-        return print_plan(&plan, &args.output, |plan| plan.text());
+        return print_plan(&plan, &args.output, Plan::text);
     }
     let (watch, run) = Watch::begin("restore", args.output.show(), context)?;
     let mut outcome = Outcome {
@@ -177,14 +177,14 @@ impl<'a> Work<'a> {
             }
             there.push(!kind.is_empty());
         }
-        let named = names.iter().zip(&there).filter(|(_, there)| **there);
-        let named: Vec<String> = named.map(|(name, _)| shown(name)).collect();
-        if self.replace || named.is_empty() {
+        let present = names.iter().zip(&there).filter(|(_, there)| **there);
+        let present: Vec<String> = present.map(|(name, _)| shown(name)).collect();
+        if self.replace || present.is_empty() {
             return Ok(there);
         }
         Err(ProgramError::new(
             Exit::Refused,
-            format!("{} has {} already", self.target.describe(), named.join(", ")),
+            format!("{} has {} already", self.target.describe(), present.join(", ")),
         )
         .hint("With --replace the backup's take their places, once they are whole there. To keep both, rename those that are there first.")
         .into())

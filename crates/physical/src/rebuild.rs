@@ -15,6 +15,7 @@ use serde::Serialize;
 use crate::about::{About, GaleraPosition};
 use crate::agent::Agent;
 use crate::apart;
+use crate::desync::while_desynced;
 use crate::donor::DonorOptions;
 use crate::error::PhysicalError;
 use crate::find::find;
@@ -143,7 +144,12 @@ fn attempt(
     let mut building = Building::begin(&plan.building, REBUILD, &label, restart)?;
     run.progress.set_phase(Phase::Data);
     let begun = Instant::now();
-    let about = ready.receive(options, &building, run, outcome)?;
+    let mut left = Vec::new();
+    let about = while_desynced(&options.donor, run, &mut left, || {
+        ready.receive(options, &building, run, outcome)
+    });
+    outcome.settings_left = left;
+    let about = about?;
     outcome.copy_seconds = begun.elapsed().as_secs_f64();
     run.progress.set_phase(Phase::Prepare);
     let begun = Instant::now();
@@ -194,6 +200,7 @@ fn look(options: &RebuildOptions) -> Result<Ready, PhysicalError> {
             is_checked,
         ));
     }
+    against.extend(options.donor.no_desync(&server));
     let outside = &server.tables_outside;
     if let Some(one) = outside.first().filter(|_| !options.target.all_in_datadir) {
         against.push(apart::tables(outside.len(), one));

@@ -12,8 +12,8 @@ use crate::human;
 use crate::terminal::fit;
 
 pub use backup::{
-    backup, backup_list, backup_plan, backup_shown, rebuild, rebuild_plan, restore_backup,
-    restore_backup_plan, verified,
+    backup, backup_list, backup_plan, backup_shown, imported, rebuild, rebuild_plan,
+    restore_backup, restore_backup_plan, verified,
 };
 pub use copy::{copy, copy_plan};
 pub use dump::dump;

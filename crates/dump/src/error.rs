@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use refloat_read::ReadError;
 use refloat_repository::RepositoryError;
+use refloat_run::desync::DesyncError;
 use refloat_run::settings::SettingsError;
 use refloat_run::{Cancel, Refusal};
 use refloat_wire::Error as WireError;
@@ -62,6 +63,17 @@ pub enum DumpError {
 impl From<RepositoryError> for DumpError {
     fn from(error: RepositoryError) -> Self {
         Self::Repository(Box::new(error))
+    }
+}
+
+impl From<DesyncError> for DumpError {
+    fn from(error: DesyncError) -> Self {
+        match error {
+            DesyncError::Refused(refusal) => ReadError::Refused(refusal).into(),
+            DesyncError::Server { doing, source } => Self::server(doing, source),
+            DesyncError::Settings(error) => error.into(),
+            DesyncError::Cancelled(reason) => ReadError::Interrupted(reason.to_string()).into(),
+        }
     }
 }
 

@@ -9,7 +9,6 @@ mod accounts;
 mod block;
 mod chunk;
 pub mod cost;
-mod desync;
 mod error;
 mod json_types;
 mod names;
@@ -43,13 +42,13 @@ use refloat_read::catalog::DataPolicy;
 use refloat_read::moment::{self, Plan};
 use refloat_read::snapshot::Snapshot;
 use refloat_read::{ReadError, session};
+use refloat_run::desync::Desync;
 use refloat_run::kill_on_cancel;
 use refloat_run::phases::Phases;
 use refloat_source::manifest;
 use refloat_source::manifest::MANIFEST;
 
 use cost::Watcher;
-use desync::Desync;
 use record::{complete, count, write_definitions};
 use stored::Stored;
 use throttle::Throttle;
@@ -112,13 +111,15 @@ fn run_dump(
     let mut desync = Desync::new(run);
     // Caught, so that the setting is put back after a panic too.
     let result = catch_unwind(AssertUnwindSafe(|| {
-        desync.begin(options, run, &mut control)?;
+        if options.desync {
+            desync.begin(run, &mut control)?;
+        }
         with_server(options, run, outcome, clock, &mut control)
     }));
     if outcome.complete {
         desync.catch_up(run, &mut control);
     }
-    let (left, back) = desync.end(options, run, &control);
+    let (left, back) = desync.end(run, || session::another(&control, &options.read));
     outcome.settings_left = left;
     if let Err(error) = back {
         // The dump is still good. Only warn about what is left to do.

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::about::About;
 use crate::apart;
+use crate::desync::while_desynced;
 use crate::donor::{Donor, DonorOptions};
 use crate::error::PhysicalError;
 use crate::outcome::BackupOutcome;
@@ -122,7 +123,12 @@ fn attempt(
         plan: serde_json::to_value(&plan).unwrap_or_default(),
     });
     run.progress.set_phase(Phase::Data);
-    let manifest = ready.copy(options, repository, run, outcome)?;
+    let mut left = Vec::new();
+    let manifest = while_desynced(&options.donor, run, &mut left, || {
+        ready.copy(options, repository, run, outcome)
+    });
+    outcome.settings_left = left;
+    let manifest = manifest?;
     outcome.know(&manifest);
     outcome.about = About::read(&manifest).ok();
     run.progress.set_phase(Phase::Done);

@@ -17,6 +17,7 @@ use crate::clone::arrivals::Arrivals;
 use crate::clone::session::Session;
 use crate::clone::task::Task;
 use crate::error::PhysicalError;
+use crate::pace::Pacer;
 use crate::server::Server;
 use crate::stream::{Blocks, Files};
 use crate::tool::Tool;
@@ -34,14 +35,14 @@ pub struct Copying<'a> {
     pub tool: &'a Tool,
     /// Connections that receive files.
     pub connections: usize,
-    /// Bytes per second; `None`: as fast as it goes.
-    pub rate: Option<u64>,
+    /// How fast.
+    pub pacer: Pacer,
 }
 
 impl Copying<'_> {
     /// Copies the server, and puts what it sends where blocks are taken.
     pub fn copy<W: Blocks>(
-        &self,
+        self,
         writer: &W,
         run: &Run,
     ) -> Result<(Files<W::File>, About), PhysicalError> {
@@ -57,7 +58,7 @@ impl Copying<'_> {
         let arrivals = Arrivals::new(writer, self.server.info.version);
         let mut session = Session::new(
             (self.source, identity),
-            (self.connections, self.rate),
+            (self.connections, self.pacer),
             &arrivals,
             run,
         );

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use refloat_host::Host;
+use refloat_run::desync::no_node;
 use refloat_run::{Refusal, Run};
 use refloat_wire::{ConnectOptions, Connection, Vendor};
 
@@ -14,12 +15,13 @@ use crate::about::About;
 use crate::clone::{self, Copying};
 use crate::error::PhysicalError;
 use crate::find::find;
+use crate::pace::{Calm, Pacer};
 use crate::preflight;
 use crate::producer::Producer;
 use crate::server::{Server, Volume, elsewhere, volume};
 use crate::stream::{Blocks, Demultiplexer, Files};
 use crate::swap::INSIDE;
-use crate::throttle::Throttle;
+use crate::throttle::{Throttle, is_late};
 use crate::tool::{Tool, ToolKind};
 
 /// The server that is copied, and how.
@@ -37,6 +39,17 @@ pub struct DonorOptions {
     pub parallel: usize,
     /// Bytes per second that the tool may read, at least 8 MiB; `None`: as fast as it goes.
     pub max_rate: Option<u64>,
+    /// Copy more slowly while the server has much else to do.
+    pub gentle: bool,
+    /// Let a node of a Galera cluster fall behind while it is copied.
+    pub desync: bool,
+}
+
+impl DonorOptions {
+    /// Why a node cannot be told that it may fall behind.
+    pub(crate) fn no_desync(&self, server: &Server) -> Option<Refusal> {
+        (self.desync && !server.is_node).then(no_node)
+    }
 }
 
 /// A server that can be copied.
@@ -84,7 +97,8 @@ impl Donor {
         let server = Server::look(&mut conn)?;
         if options.is_cloned(&server) {
             let (tool, volume, warnings) = clone::look(&mut conn, &server);
-            let against = clone::objections(&mut conn, &server, &tool);
+            let mut against = clone::objections(&mut conn, &server, &tool);
+            against.extend(options.no_desync(&server));
             let donor = Self {
                 server,
                 host: Host::Local,
@@ -108,7 +122,9 @@ impl Donor {
         let kind = ToolKind::of(server.info.vendor);
         let tool = find(&host, kind, options.tool.as_deref())?;
         let volume = volume(&host, &server.facts.datadir)?;
-        let against = preflight::objections(&mut conn, &server, &tool, &volume, options.max_rate);
+        let mut against =
+            preflight::objections(&mut conn, &server, &tool, &volume, options.max_rate);
+        against.extend(options.no_desync(&server));
         let donor = Self {
             server,
             host,
@@ -128,13 +144,18 @@ impl Donor {
         run: &Run,
         blocked: &mut Duration,
     ) -> Result<Copied<W::File>, PhysicalError> {
+        // Before anything is copied.
+        let source = &self.options.source;
+        let calm = self.options.gentle.then(|| Calm::look(source));
+        let calm = calm.transpose()?;
         if self.tool.kind == ToolKind::Clone {
             let copying = Copying {
                 server: &self.server,
-                source: &self.options.source,
+                source,
                 tool: &self.tool,
                 connections: self.options.parallel,
-                rate: self.options.max_rate,
+                // What the server keeps meanwhile is on its disk.
+                pacer: Pacer::start(self.options.max_rate, calm, source, &run.events, |_| false),
             };
             let (files, about) = copying.copy(writer, run)?;
             return Ok(Copied { files, about });
@@ -142,13 +163,16 @@ impl Donor {
         let (producer, mut stream) = Producer::back_up(
             &self.host,
             &self.tool,
-            (&self.server, &self.options.source),
+            (&self.server, source),
             self.options.parallel,
             &run.cancel,
         )?;
         let said = producer.said();
         let mut files = Demultiplexer::new(writer, producer.name(), run.dir.path());
-        let read = self.read(&mut files, &mut stream, &producer, run);
+        let late = is_late(self.redo_bytes(), Arc::clone(&said));
+        let pacer = Pacer::start(self.options.max_rate, calm, source, &run.events, late);
+        let throttle = Throttle::new(pacer, Arc::clone(&said));
+        let read = self.read(&mut files, &mut stream, throttle, run);
         *blocked = said.blocked();
         // The tool's own words say more than the stream that it cut. It must not end because nobody
         // reads: the stream is closed after it was asked.
@@ -190,18 +214,12 @@ impl Donor {
         &self,
         files: &mut Demultiplexer<'_, W>,
         stream: &mut ChildStdout,
-        producer: &Producer,
+        mut throttle: Throttle,
         run: &Run,
     ) -> Result<(), PhysicalError> {
         let position = Arc::new(AtomicU64::new(0));
         run.progress
             .set_source(Some(self.volume.bytes), Arc::clone(&position));
-        let mut throttle = Throttle::new(
-            self.options.max_rate,
-            producer.said(),
-            &self.options.source,
-            self.redo_bytes(),
-        );
         files.read(stream, self.tool.kind.dialect(), |bytes| {
             position.fetch_add(bytes as u64, Ordering::Relaxed);
             run.progress.add_bytes(bytes as u64);

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use refloat_host::HostError;
 use refloat_repository::RepositoryError;
+use refloat_run::desync::DesyncError;
 use refloat_run::settings::SettingsError;
 use refloat_run::{CancelReason, Refusal, RunDirError};
 
@@ -120,6 +121,17 @@ pub enum PhysicalError {
     /// The run was cancelled.
     #[error("{0}")]
     Cancelled(CancelReason),
+}
+
+impl From<DesyncError> for PhysicalError {
+    fn from(error: DesyncError) -> Self {
+        match error {
+            DesyncError::Refused(refusal) => Self::refused(refusal),
+            DesyncError::Server { doing, source } => Self::Server { doing, source },
+            DesyncError::Settings(error) => error.into(),
+            DesyncError::Cancelled(reason) => Self::Cancelled(reason),
+        }
+    }
 }
 
 impl PhysicalError {

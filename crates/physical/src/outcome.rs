@@ -151,4 +151,6 @@ pub struct RebuildOutcome {
     pub replicates: bool,
     /// Wall time.
     pub seconds: f64,
+    /// Settings of the donor that could not be put back.
+    pub settings_left: Vec<String>,
 }

@@ -3,8 +3,8 @@
 use refloat_run::Refusal;
 use refloat_wire::Connection;
 
+use crate::pace::RATE_MIN;
 use crate::server::{Server, Volume};
-use crate::throttle::RATE_MIN;
 use crate::tool::{Tool, ToolKind};
 
 /// Files that the tool opens besides tablespaces.

@@ -15,6 +15,7 @@ use serde::Serialize;
 use crate::about::{About, GaleraPosition};
 use crate::agent::Agent;
 use crate::apart;
+use crate::desync::while_desynced;
 use crate::donor::{Donor, DonorOptions};
 use crate::error::PhysicalError;
 use crate::find::find;
@@ -151,10 +152,15 @@ fn attempt(
     let mut building = Building::begin(&plan.building, REBUILD, &label, restart)?;
     run.progress.set_phase(Phase::Data);
     let begun = Instant::now();
+    let mut left = Vec::new();
     let about = match &ready.cloned {
-        Some(donor) => take(donor, &building, run, outcome)?,
-        None => ready.receive(options, &building, run, outcome)?,
+        Some(donor) => take(donor, &building, run, outcome),
+        None => while_desynced(&options.donor, run, &mut left, || {
+            ready.receive(options, &building, run, outcome)
+        }),
     };
+    outcome.settings_left = left;
+    let about = about?;
     outcome.copy_seconds = begun.elapsed().as_secs_f64();
     run.progress.set_phase(Phase::Prepare);
     let begun = Instant::now();
@@ -201,6 +207,7 @@ fn look(options: &RebuildOptions) -> Result<Ready, PhysicalError> {
         let is_checked = options.target.check.is_some();
         against.extend(replica::objections((&options.donor, &server), is_checked));
     }
+    against.extend(options.donor.no_desync(&server));
     let outside = &server.tables_outside;
     if let Some(one) = outside.first().filter(|_| !options.target.all_in_datadir) {
         against.push(apart::tables(outside.len(), one));

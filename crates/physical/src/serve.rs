@@ -28,6 +28,9 @@ pub struct SendRequest {
     tool: Option<PathBuf>,
     parallel: usize,
     max_rate: Option<u64>,
+    /// Absent in requests of earlier versions.
+    #[serde(default)]
+    gentle: bool,
     /// Where the receiver listens.
     address: String,
     /// The secret of the transfer, as hexadecimal digits.
@@ -89,6 +92,7 @@ impl SendRequest {
             tool: donor.tool.clone(),
             parallel: donor.parallel,
             max_rate: donor.max_rate,
+            gentle: donor.gentle,
             address,
             secret: secret.to_hex(),
             streams,
@@ -115,6 +119,9 @@ impl SendRequest {
             clones: false,
             parallel: self.parallel,
             max_rate: self.max_rate,
+            gentle: self.gentle,
+            // The other end sees to it.
+            desync: false,
         }
     }
 }

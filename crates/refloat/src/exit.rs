@@ -25,7 +25,7 @@ use refloat_wire::options::user_info;
 use crate::connect::PASSWORD_KEYS;
 use crate::context::Context;
 pub use code::{Exit, ProgramError, from_code, of_result};
-pub use hints::{NO_DUMP, failure_hint};
+pub use hints::{NO_DUMP, SETTINGS_LEFT, failure_hint};
 use hints::{
     of_bootstrap, of_config, of_copy, of_dump, of_load, of_maintain, of_rejoin, of_restore,
     of_verify, of_verify_nodes, wire_hints,

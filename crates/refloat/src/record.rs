@@ -51,23 +51,53 @@ pub fn print_plan<P: Serialize>(
     Ok(Exit::Done)
 }
 
-/// Ends a run that has changed no settings: records it, and prints its error, or its summary as
-/// `text` makes it.
+/// How a run has ended.
+pub struct End<'a, O> {
+    /// What was done.
+    pub outcome: &'a O,
+    /// Wall time.
+    pub seconds: f64,
+    /// Why it did not come about.
+    pub error: Option<&'a anyhow::Error>,
+    /// Settings of a server that are not put back.
+    pub settings_left: &'a [String],
+    /// Whether the summary goes to stderr, because stdout has something else.
+    pub beside: bool,
+}
+
+/// Ends a run: records it, and prints its error, or its summary as `text` makes it.
 pub fn conclude<O: Serialize>(
     (watch, run): (Watch, &Run),
-    (outcome, seconds, error): (&O, f64, Option<&anyhow::Error>),
+    end: &End<'_, O>,
     (output, context): (&OutputArgs, &Context),
     text: impl FnOnce(&O) -> String,
 ) -> anyhow::Result<Exit> {
-    let result = error.map_or(RunResult::Done, exit::result_of);
+    let End {
+        outcome,
+        seconds,
+        error,
+        settings_left,
+        beside,
+    } = *end;
+    let result = match error {
+        _ if !settings_left.is_empty() => RunResult::SettingsLeft,
+        Some(error) => exit::result_of(error),
+        None => RunResult::Done,
+    };
     watch.quiet();
     let record_of = serde_json::to_value(outcome).unwrap_or_default();
     record(run, seconds, record_of, result, error);
     watch.stop();
     if let Some(error) = error {
         exit::report(error, context);
+    } else if beside {
+        // The exit code tells success; a closed terminal does not change that.
+        let _ = write!(std::io::stderr(), "{}", text(outcome));
     } else if !output.json {
         write!(std::io::stdout(), "{}", text(outcome))?;
+    }
+    if !settings_left.is_empty() {
+        exit::print_line("hint", exit::SETTINGS_LEFT, context.colour());
     }
     Ok(exit::of_result(result))
 }

@@ -1,7 +1,8 @@
 //! The repository that a command works on, from its URL and its key.
 
 use std::fs;
-use std::io::{ErrorKind, Write as _};
+use std::io::{ErrorKind, IsTerminal as _, Write as _};
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +24,8 @@ pub struct RepoArgs {
     /// A folder of this machine (`/PATH`), one of another machine (`ssh://USER@HOST/PATH`, by
     /// SFTP), or a bucket (`s3://BUCKET/PREFIX`, `az://CONTAINER/PREFIX`, `gs://BUCKET/PREFIX`).
     /// Keys, endpoint and region of a bucket come from the variables that the services' own tools
-    /// read, such as `AWS_ACCESS_KEY_ID` and `AWS_ENDPOINT_URL`.
+    /// read, such as `AWS_ACCESS_KEY_ID` and `AWS_ENDPOINT_URL`. `refloat backup` takes `-`, too:
+    /// a stream to stdout, for `refloat backups import`.
     #[arg(long, value_name = "URL")]
     pub repo: String,
 
@@ -80,6 +82,11 @@ pub struct RecipientArgs {
 }
 
 impl RecipientArgs {
+    /// Whether there are any.
+    pub fn is_empty(&self) -> bool {
+        self.recipients.is_empty() && self.recipient_files.is_empty()
+    }
+
     /// The recipients, without those that are given twice.
     pub fn read(&self) -> anyhow::Result<Vec<Recipient>> {
         let mut found: Vec<Recipient> = Vec::new();
@@ -122,8 +129,18 @@ impl DumpRepoArgs {
 }
 
 impl RepoArgs {
+    /// Whether it is a stream to stdout.
+    pub fn is_stream(&self) -> bool {
+        self.repo == "-"
+    }
+
     /// The storage that the URL names.
     pub fn storage(&self, context: &Context) -> anyhow::Result<Arc<dyn Storage>> {
+        if self.is_stream() {
+            return Err(ProgramError::usage("--repo - is a stream, which only `refloat backup` writes")
+                .hint("`refloat backups import --repo REPO < FILE` puts a stream into a repository; everything else is done there. A folder of that name is ./-.")
+                .into());
+        }
         Ok(refloat_host::storage::open(&self.repo, context.buckets())?)
     }
 
@@ -172,7 +189,7 @@ impl RepoArgs {
     }
 
     /// The key in the file.
-    fn key(&self) -> anyhow::Result<Option<Key>> {
+    pub fn key(&self) -> anyhow::Result<Option<Key>> {
         let Some(path) = &self.key_file else {
             return Ok(None);
         };
@@ -198,6 +215,19 @@ impl RepoArgs {
         }
         self.key()
     }
+}
+
+/// Stdout, for a stream of bytes: not for a terminal, and not line by line.
+pub fn stdout_for_stream() -> anyhow::Result<Box<dyn std::io::Write + Send>> {
+    let out = std::io::stdout();
+    if out.is_terminal() {
+        return Err(ProgramError::usage("a stream is not written to a terminal")
+            .hint("Send it into a file or another program: `… > FILE`.")
+            .into());
+    }
+    let out = out.as_fd().try_clone_to_owned();
+    let out = out.context("cannot write to standard output")?;
+    Ok(Box::new(fs::File::from(out)))
 }
 
 /// Writes a key into a file that is not there, for its owner alone.

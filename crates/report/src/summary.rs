@@ -12,7 +12,7 @@ use crate::human;
 use crate::terminal::fit;
 
 pub use backup::{
-    backup, backup_list, backup_plan, backup_shown, binlog_archive, binlog_list, rebuild,
+    backup, backup_list, backup_plan, backup_shown, binlog_archive, binlog_list, imported, rebuild,
     rebuild_plan, restore_backup, restore_backup_plan, verified,
 };
 pub use copy::{copy, copy_plan};

@@ -84,7 +84,7 @@ impl Identity {
     pub fn parse_file(text: &str) -> Result<Vec<Self>, String> {
         if text.starts_with(VERSION) || text.starts_with(BEGIN) {
             return Err(
-                "is protected by a passphrase: give what `age --decrypt` makes of it, such as `--identity <(age --decrypt FILE)`"
+                "is protected by a passphrase: give what `age -d` makes of it, such as `--identity <(age -d FILE)`"
                     .to_owned(),
             );
         }
@@ -124,7 +124,7 @@ fn decode(prefix: &str, text: &str) -> Option<[u8; 32]> {
     bytes.try_into().ok().filter(|_| is)
 }
 
-/// Wraps a secret for a recipient: a text that its identity opens, also with `age --decrypt`.
+/// Wraps a secret for a recipient: a text that its identity opens, also with `age -d`.
 ///
 /// # Errors
 /// The recipient is no point that a secret can be agreed with.

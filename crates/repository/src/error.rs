@@ -112,6 +112,20 @@ pub enum RepositoryError {
         /// Why it is still there.
         source: Box<RepositoryError>,
     },
+    /// What comes is encrypted otherwise than the repository.
+    #[error("{url}: {detail}")]
+    Foreign {
+        /// The storage.
+        url: String,
+        /// What is different.
+        detail: &'static str,
+    },
+    /// A stream was cut, or is damaged, or is something else.
+    #[error("what comes is not a whole backup: {detail}")]
+    Stream {
+        /// What is wrong.
+        detail: String,
+    },
     /// Compressing failed.
     #[error("compressing a block failed: {0}")]
     Compress(#[source] std::io::Error),

@@ -14,7 +14,7 @@ use crate::error::RepositoryError;
 use crate::seal::Key;
 
 /// Folder of the wrapped keys.
-const PREFIX: &str = "keys/";
+pub const PREFIX: &str = "keys/";
 const SUFFIX: &str = ".age";
 /// A wrapped key has half a kilobyte.
 pub const WRAPPED_MAX: u64 = 64 << 10;

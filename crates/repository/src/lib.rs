@@ -14,6 +14,7 @@
 
 mod age;
 mod block;
+mod carry;
 mod catalogue;
 mod error;
 mod fetch;
@@ -28,11 +29,13 @@ mod pack;
 mod recipients;
 mod repository;
 mod seal;
+mod stream;
 mod sweep;
 mod writer;
 
 pub use age::{Identity, Recipient};
 pub use block::{BLOCK, Hash, is_hole};
+pub use carry::{Imported, export, import};
 pub use catalogue::{LATEST, server_label, usual_label};
 pub use error::RepositoryError;
 pub use fetch::{Sink, fetch};
@@ -44,5 +47,6 @@ pub use mounted::mount;
 pub use recipients::recipients;
 pub use repository::{Damaged, Repository};
 pub use seal::Key;
+pub use stream::StreamStorage;
 pub use sweep::sweep;
 pub use writer::{BackupWriter, FileId, Totals};

@@ -17,12 +17,12 @@ use crate::seal::Key;
 /// The format that this version writes, and the latest that it reads.
 const FORMAT: u32 = 1;
 /// Object that describes the repository.
-const DESCRIPTION: &str = "repository.json";
+pub(crate) const DESCRIPTION: &str = "repository.json";
 /// Folder of the manifests.
-const BACKUPS: &str = "backups/";
+pub(crate) const BACKUPS: &str = "backups/";
 const DESCRIPTION_MAX: u64 = 1 << 20;
 /// Manifests grow with their packs and their list: 3 MB for ten terabytes.
-const MANIFEST_MAX: u64 = 256 << 20;
+pub(crate) const MANIFEST_MAX: u64 = 256 << 20;
 /// Digits and line feeds behind the JSON of a manifest.
 const SUM: usize = 66;
 
@@ -106,25 +106,10 @@ impl Repository {
     /// There is none, it has a later format, or the key is not its own.
     pub fn open(storage: Arc<dyn Storage>, access: &Access) -> Result<Self, RepositoryError> {
         let url = storage.url().to_owned();
-        let text = match read_whole(&storage, DESCRIPTION, DESCRIPTION_MAX) {
-            Ok(text) => text,
-            Err(error) if error.kind() == StorageErrorKind::NotFound => {
-                return Err(RepositoryError::Missing { url });
-            }
-            Err(error) => return Err(error.into()),
+        let Some(text) = described(&storage)? else {
+            return Err(RepositoryError::Missing { url });
         };
-        let damaged = |error: serde_json::Error| {
-            RepositoryError::damaged(&url, DESCRIPTION, error.to_string())
-        };
-        let Format { format } = serde_json::from_slice(&text).map_err(damaged)?;
-        if format > FORMAT {
-            return Err(RepositoryError::Format {
-                url,
-                found: format,
-                known: FORMAT,
-            });
-        }
-        let description: Description = serde_json::from_slice(&text).map_err(damaged)?;
+        let description = parse(&url, &text)?;
         let wrong = |detail: &str| {
             Err(RepositoryError::Key {
                 url: url.clone(),
@@ -230,18 +215,12 @@ impl Repository {
             }
             Err(error) => return Err(error.into()),
         };
-        let damaged = |detail: &str| RepositoryError::damaged(self.url(), &name, detail);
         let json = text.len().checked_sub(SUM).map(|at| text.split_at(at));
-        let Some((json, _)) = json.filter(|(json, sum)| *sum == self.sum(json).as_bytes()) else {
-            return Err(damaged("its checksum is another than the one in it"));
-        };
-        let manifest: Manifest =
-            serde_json::from_slice(json).map_err(|error| damaged(&error.to_string()))?;
-        if manifest.label != label {
-            return Err(damaged("it is that of another backup"));
+        if json.is_none_or(|(json, sum)| *sum != *self.sum(json).as_bytes()) {
+            let detail = "its checksum is another than the one in it";
+            return Err(RepositoryError::damaged(self.url(), &name, detail));
         }
-        manifest.check().map_err(|detail| damaged(&detail))?;
-        Ok(manifest)
+        unproven(self.url(), &name, &text)
     }
 
     /// Writes the manifest of a backup, which is then there.
@@ -280,6 +259,47 @@ impl Repository {
         let naming = self.key.as_ref().map(Key::naming);
         format!("\n{}\n", Hash::of(json, naming.as_ref()).to_hex())
     }
+}
+
+/// The manifest in this object, whose checksum is not looked at: that takes the key.
+pub(crate) fn unproven(url: &str, name: &str, text: &[u8]) -> Result<Manifest, RepositoryError> {
+    let damaged = |detail: &str| RepositoryError::damaged(url, name, detail);
+    let json = text.get(..text.len().saturating_sub(SUM));
+    let manifest: Manifest = serde_json::from_slice(json.unwrap_or_default())
+        .map_err(|error| damaged(&error.to_string()))?;
+    if manifest_name(url, &manifest.label)? != name {
+        return Err(damaged("it is that of another backup"));
+    }
+    manifest.check().map_err(|detail| damaged(&detail))?;
+    Ok(manifest)
+}
+
+/// The description of a repository. `None`: there is none.
+pub(crate) fn described(storage: &Arc<dyn Storage>) -> Result<Option<Vec<u8>>, RepositoryError> {
+    match read_whole(storage, DESCRIPTION, DESCRIPTION_MAX) {
+        Err(error) if error.kind() == StorageErrorKind::NotFound => Ok(None),
+        other => Ok(Some(other?)),
+    }
+}
+
+/// What shows whether a key is that of the repository with this description. `None`: it is not
+/// encrypted.
+pub(crate) fn key_check(url: &str, text: &[u8]) -> Result<Option<String>, RepositoryError> {
+    Ok(parse(url, text)?.key)
+}
+
+fn parse(url: &str, text: &[u8]) -> Result<Description, RepositoryError> {
+    let damaged =
+        |error: serde_json::Error| RepositoryError::damaged(url, DESCRIPTION, error.to_string());
+    let Format { format } = serde_json::from_slice(text).map_err(damaged)?;
+    if format > FORMAT {
+        return Err(RepositoryError::Format {
+            url: url.to_owned(),
+            found: format,
+            known: FORMAT,
+        });
+    }
+    serde_json::from_slice(text).map_err(damaged)
 }
 
 /// Looks whether there is a repository, without a key.

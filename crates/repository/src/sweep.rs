@@ -6,13 +6,14 @@
 //! comes later sees the other one: the sweep spares the packs, or the backup takes its manifest
 //! back.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use refloat_store::storage::{Existing, Storage, StorageErrorKind, read_whole, write_whole};
 
 use crate::error::RepositoryError;
+use crate::manifest::Manifest;
 use crate::pack::{PREFIX, begun, name_of, new_id};
 use crate::repository::Repository;
 
@@ -90,4 +91,33 @@ pub fn doomed(storage: &Arc<dyn Storage>) -> Result<HashSet<String>, RepositoryE
         }
     }
     Ok(doomed)
+}
+
+/// The packs that are there, by the names of their objects, with their sizes.
+pub fn sizes(storage: &Arc<dyn Storage>) -> Result<HashMap<String, u64>, RepositoryError> {
+    let objects = storage.list(PREFIX)?;
+    let sizes = objects.into_iter().map(|object| (object.name, object.size));
+    Ok(sizes.collect())
+}
+
+/// Whether the packs of a backup are there, and no sweep removes them: one that it shares may have
+/// been removed meanwhile.
+pub fn spared(storage: &Arc<dyn Storage>, manifest: &Manifest) -> Result<(), RepositoryError> {
+    let doomed = doomed(storage)?;
+    let mut names = manifest.packs.iter().map(|pack| name_of(&pack.id));
+    if let Some(name) = names.find(|name| doomed.contains(name)) {
+        let url = storage.url().to_owned();
+        return Err(RepositoryError::Swept { url, pack: name });
+    }
+    let sizes = sizes(storage)?;
+    for pack in &manifest.packs {
+        let name = name_of(&pack.id);
+        let detail = match sizes.get(&name) {
+            Some(size) if *size == pack.size => continue,
+            Some(size) => format!("it has {size} bytes instead of {}", pack.size),
+            None => "it is gone, although the backup has blocks in it".to_owned(),
+        };
+        return Err(RepositoryError::damaged(storage.url(), name, detail));
+    }
+    Ok(())
 }

@@ -12,10 +12,10 @@ use crate::block::{BLOCK, Encoder, Hash, LEVEL, is_hole};
 use crate::error::RepositoryError;
 use crate::known::{Known, Place};
 use crate::manifest::{Extent, FileEntry, Manifest, PackInfo};
-use crate::pack::{PREFIX, PackWriter, name_of, new_id};
+use crate::pack::{PackWriter, name_of, new_id};
 use crate::repository::Repository;
 use crate::seal::Key;
-use crate::sweep::doomed;
+use crate::sweep::{doomed, sizes, spared};
 
 /// Blocks that wait for each thread.
 const WAITING: usize = 4;
@@ -118,7 +118,7 @@ impl BackupWriter {
         let known = Known::default();
         let mut state = State::default();
         let doomed = doomed(repository.storage())?;
-        let there = sizes(repository)?;
+        let there = sizes(repository.storage())?;
         let mut unshared = Vec::new();
         for parent in parents {
             // What cannot be read has nothing to share, and keeps no new backup from being made.
@@ -273,7 +273,8 @@ impl BackupWriter {
             list_bytes: list.len() as u64,
             list: blocks,
         };
-        self.is_spared(&manifest)?;
+        let storage = Arc::clone(self.shared.repository.storage());
+        spared(&storage, &manifest)?;
         // From here on nothing is taken back: a manifest may be there even if writing it has
         // failed, when the connection was lost at the wrong moment. What nobody needs is swept
         // later.
@@ -287,7 +288,7 @@ impl BackupWriter {
         }
         // A sweep that looked for manifests before this one was there has said first what it
         // removes, and has perhaps removed it already.
-        if let Err(error) = self.is_spared(&manifest) {
+        if let Err(error) = spared(&storage, &manifest) {
             // Only what is certain: otherwise the backup is there, and whole as far as is known.
             if !matches!(
                 error,
@@ -306,18 +307,6 @@ impl BackupWriter {
             return Err(error);
         }
         Ok(manifest)
-    }
-
-    /// Whether no sweep removes packs of a backup whose manifest is there.
-    fn is_spared(&self, manifest: &Manifest) -> Result<(), RepositoryError> {
-        let storage = self.shared.repository.storage();
-        let doomed = doomed(storage)?;
-        let mut names = manifest.packs.iter().map(|pack| name_of(&pack.id));
-        if let Some(name) = names.find(|name| doomed.contains(name)) {
-            let url = storage.url().to_owned();
-            return Err(RepositoryError::Swept { url, pack: name });
-        }
-        self.look_for_packs(manifest)
     }
 
     /// Waits for all blocks to be written.
@@ -370,22 +359,6 @@ impl BackupWriter {
         state.packs = packs;
         Ok(list)
     }
-
-    /// Looks for the packs of the backup: one that it shares may have been removed meanwhile.
-    fn look_for_packs(&self, manifest: &Manifest) -> Result<(), RepositoryError> {
-        let storage = self.shared.repository.storage();
-        let sizes = sizes(&self.shared.repository)?;
-        for pack in &manifest.packs {
-            let name = name_of(&pack.id);
-            let detail = match sizes.get(&name) {
-                Some(size) if *size == pack.size => continue,
-                Some(size) => format!("it has {size} bytes instead of {}", pack.size),
-                None => "it is gone, although the backup has blocks in it".to_owned(),
-            };
-            return Err(RepositoryError::damaged(storage.url(), name, detail));
-        }
-        Ok(())
-    }
 }
 
 impl Drop for BackupWriter {
@@ -399,13 +372,6 @@ impl Drop for BackupWriter {
             let _ = self.shared.repository.storage().delete(&name_of(&id));
         }
     }
-}
-
-/// The packs that are there, by the names of their objects, with their sizes.
-fn sizes(repository: &Repository) -> Result<HashMap<String, u64>, RepositoryError> {
-    let objects = repository.storage().list(PREFIX)?;
-    let sizes = objects.into_iter().map(|object| (object.name, object.size));
-    Ok(sizes.collect())
 }
 
 fn next(blocks: &Mutex<Receiver<Block>>) -> Option<Block> {

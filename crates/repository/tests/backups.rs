@@ -9,14 +9,19 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use refloat_repository::{
-    Access, BLOCK, BackupWriter, FileEntry, FolderWriter, Identity, Key, Manifest, Recipient,
-    Repository, RepositoryError, Sink, fetch, mount, recipients, sweep,
+    Access, BLOCK, BackupWriter, FileEntry, FolderWriter, Key, Manifest, Repository,
+    RepositoryError, Sink, fetch, mount, sweep,
 };
 use refloat_run::Cancel;
 use refloat_store::storage::{
     Existing, LocalFolder, Object, Stamp, Storage, StorageError, Upload, write_whole,
 };
 use refloat_store::{Folder, FolderSink, files};
+
+#[path = "backups/keys.rs"]
+mod of_recipients;
+#[path = "backups/streams.rs"]
+mod streams;
 
 type Files = BTreeMap<String, Vec<u8>>;
 
@@ -116,87 +121,6 @@ fn restored(repository: &Repository, label: &str) -> Result<Files, RepositoryErr
         .map(|entry| entry.path.clone())
         .zip(contents)
         .collect())
-}
-
-/// Identities of age, made for these tests, and their recipients.
-const AGE: [(&str, &str); 2] = [
-    (
-        "AGE-SECRET-KEY-1QK788SD46RGS9TNFYCQ9SUPDN95WM39PFEGZTAT6E9PZ9NYRWN7Q59RK7P",
-        "age1g65rs5edwddd5ynccdweqhrm2tqcwf0u7zmlezf6dz0wvm7wfeesvcp87k",
-    ),
-    (
-        "AGE-SECRET-KEY-150K0R3HU40X0H3NLFD6AE996RW0LTCYMGSPWK74UJVMFW8Y7P8ESPU4EZW",
-        "age1xtvf60a0ekg6l4wqeua0ypf6mmfn75fr4sxhdvqzyf7msnwphdxsyxvmcm",
-    ),
-];
-
-#[test]
-fn recipients_open_a_repository_and_never_lose_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let place = storage(folder.path());
-    let [one, two] = AGE.map(|(_, recipient)| recipient.parse::<Recipient>().unwrap());
-    let by = |which: &[usize]| {
-        let file: Vec<&str> = which.iter().map(|at| AGE[*at].0).collect();
-        Access::Identities(Identity::parse_file(&file.join("\n")).unwrap())
-    };
-    let open = |access: Access| Repository::open(storage(folder.path()), &access);
-    let refused = |result: Result<(), RepositoryError>, words: &str| {
-        let error = result.unwrap_err().to_string();
-        assert!(error.contains(words), "{error}");
-    };
-    let remove =
-        |access: Access, which: &Recipient| Repository::remove_recipient(&place, access, which);
-    let there = || recipients(&*place).unwrap();
-
-    let key = Key::random();
-    let made = [one.clone()];
-    let repository = Repository::init_for(Arc::clone(&place), Some(key.clone()), &made).unwrap();
-    back_up(&repository, "b", &[], &files()).unwrap();
-    assert_eq!(there(), [AGE[0].1]);
-    // The wrong identity hears who may.
-    refused(open(by(&[1])).map(drop), AGE[0].1);
-    refused(open(Access::Plain).map(drop), "no key was given");
-    let opened = open(by(&[1, 0])).unwrap();
-    assert_eq!(restored(&opened, "b").unwrap(), files());
-
-    // The last one stays, and so does the one that is shown.
-    refused(remove(by(&[0]), &one), "nothing was given that opens");
-    refused(remove(by(&[1, 0]), &one), "no identity that was given");
-    opened.add_recipient(&two).unwrap();
-    opened.add_recipient(&two).unwrap();
-    assert_eq!(there().len(), 2);
-    refused(remove(by(&[1]), &two), "nothing was given that opens");
-    remove(by(&[1, 0]), &one).unwrap();
-    refused(remove(by(&[1]), &one), "not wrapped for");
-    refused(open(by(&[0])).map(drop), AGE[1].1);
-    assert_eq!(restored(&open(by(&[1])).unwrap(), "b").unwrap(), files());
-
-    // Another key in its place is not taken for that of the repository.
-    let name = folder.path().join("keys").join(format!("{}.age", AGE[1].1));
-    let whole = std::fs::read(&name).unwrap();
-    std::fs::write(&name, "cut").unwrap();
-    refused(open(by(&[1])).map(drop), "does not hold the key");
-    let other = tempfile::tempdir().unwrap();
-    Repository::init_for(
-        storage(other.path()),
-        Some(Key::random()),
-        std::slice::from_ref(&two),
-    )
-    .unwrap();
-    std::fs::copy(
-        other.path().join("keys").join(name.file_name().unwrap()),
-        &name,
-    )
-    .unwrap();
-    refused(open(by(&[1])).map(drop), "does not hold the key");
-    std::fs::write(&name, whole).unwrap();
-    open(by(&[1])).unwrap();
-
-    // Whoever has the key itself may remove all.
-    remove(Access::Key(Key::random()), &two).unwrap_err();
-    remove(Access::Key(key), &two).unwrap();
-    assert!(there().is_empty());
-    refused(open(by(&[1])).map(drop), "for no recipient");
 }
 
 fn keys() -> [Option<Key>; 2] {

@@ -11,6 +11,7 @@
 
 pub mod bound;
 pub mod cancel;
+pub mod desync;
 pub mod dir;
 pub mod events;
 pub mod fuzzing;

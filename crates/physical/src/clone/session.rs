@@ -11,6 +11,7 @@ use crate::clone::arrivals::{Arrivals, broken};
 use crate::clone::protocol::{self, Answer, Descriptor, StageInfo};
 use crate::clone::task::Task;
 use crate::error::PhysicalError;
+use crate::pace::Pacer;
 use crate::stream::Blocks;
 
 /// How long either end may be silent. Donors send a sign of life every five seconds while they
@@ -80,7 +81,7 @@ fn shut(handles: &Mutex<Vec<ShutdownHandle>>) {
 impl<'a, 'w, W: Blocks> Session<'a, 'w, W> {
     pub fn new(
         (options, identity): (&ConnectOptions, Identity),
-        (connections, rate): (usize, Option<u64>),
+        (connections, pacer): (usize, Pacer),
         arrivals: &'a Arrivals<'w, W>,
         run: &'a Run,
     ) -> Self {
@@ -88,7 +89,7 @@ impl<'a, 'w, W: Blocks> Session<'a, 'w, W> {
             options: options.clone(),
             identity,
             connections,
-            rate: Rate::of(rate),
+            rate: Rate::of(pacer),
             arrivals,
             run,
             locator: Vec::new(),
@@ -379,21 +380,22 @@ impl<'a, 'w, W: Blocks> Session<'a, 'w, W> {
 
 /// Holds all connections to one rate. The donor keeps what changes meanwhile.
 struct Rate {
-    bytes: Option<u64>,
+    pacer: Pacer,
     due: Mutex<Instant>,
 }
 
 impl Rate {
-    fn of(bytes: Option<u64>) -> Self {
+    fn of(pacer: Pacer) -> Self {
         Self {
-            bytes,
+            pacer,
             due: Mutex::new(Instant::now()),
         }
     }
 
     /// For how long whoever has received so many bytes should wait.
     fn pass(&self, count: usize) -> Option<Duration> {
-        let rate = self.bytes.filter(|rate| *rate > 0)?;
+        self.pacer.count(count);
+        let rate = self.pacer.rate()?;
         let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         *due = (*due).max(now) + Duration::from_secs_f64(count as f64 / rate as f64);

@@ -71,6 +71,8 @@ impl Place {
                 clones: true,
                 parallel: 2,
                 max_rate: None,
+                gentle: false,
+                desync: false,
             },
             label: Some(label.to_owned()),
             threads: 2,

@@ -1,10 +1,15 @@
 //! What was backed up is what is restored.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use refloat_physical::backup::plan;
+use refloat_physical::backup::{backup, plan};
 use refloat_physical::verify;
 use refloat_repository::LATEST;
+use refloat_run::events::Record;
+use refloat_run::{CancelReason, Event, EventSink};
+use refloat_sandbox::ServerKind;
 use refloat_testkit::servers;
 
 use crate::common::{KINDS, Place, TABLES};
@@ -154,4 +159,66 @@ fn a_backup_is_of_one_moment_while_the_server_works() {
             "CHECK TABLE shop.inno, shop.aria, shop.myisam, shop.parts, shop.squeezed EXTENDED",
         );
     }
+}
+
+/// What a run has noted.
+#[derive(Default)]
+struct Notes(Mutex<Vec<String>>);
+
+impl EventSink for Notes {
+    fn event(&self, record: &Record) {
+        if let Event::Note { message } = &record.event {
+            self.0.lock().unwrap().push(message.clone());
+        }
+    }
+}
+
+/// A gentle backup slows down while statements pile up on the server, and recovers.
+#[test]
+fn a_gentle_backup_makes_room() {
+    let place = Place::new(ServerKind::MariaDb1011);
+    place.sql(
+        "CREATE DATABASE shop; USE shop; CREATE TABLE big (id INT PRIMARY KEY, text LONGTEXT); \
+         INSERT INTO big SELECT seq, REPEAT('x', 4000000) FROM seq_1_to_40",
+    );
+    let mut options = place.options("gentle");
+    options.donor.gentle = true;
+    options.donor.max_rate = Some(16 << 20);
+    let run = place.run("backup");
+    let notes = Arc::new(Notes::default());
+    run.events.add(notes.clone());
+    let waits_for = |words: &str, is_over: &dyn Fn() -> bool| {
+        while !notes
+            .0
+            .lock()
+            .unwrap()
+            .iter()
+            .any(|note| note.contains(words))
+        {
+            assert!(!is_over(), "{words}: {:?}", notes.0.lock().unwrap());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    std::thread::scope(|scope| {
+        let copy = scope.spawn(|| backup(&options, &place.repository, &run));
+        let is_over = || copy.is_finished();
+        while run.progress.snapshot().source_done == 0 {
+            assert!(!is_over());
+            std::thread::yield_now();
+        }
+        for _ in 0..30 {
+            let mut conn = servers::connect(&place.server);
+            scope.spawn(move || drop(conn.query("SELECT SLEEP(60)")));
+        }
+        waits_for("statements run on it): the copy slows down", &is_over);
+        let mut conn = servers::connect(&place.server);
+        let end = conn.exec(
+            "BEGIN NOT ATOMIC FOR one IN (SELECT id FROM information_schema.processlist \
+             WHERE info LIKE 'SELECT SLEEP%') DO KILL one.id; END FOR; END",
+        );
+        end.unwrap();
+        waits_for("as fast as before", &is_over);
+        run.cancel.cancel(CancelReason::Failed("enough".to_owned()));
+        copy.join().unwrap().unwrap_err();
+    });
 }

@@ -1,19 +1,22 @@
 //! `refloat backup`: copies the files of a running server into a repository.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use refloat_host::Host;
 use refloat_physical::DonorOptions;
 use refloat_physical::backup::{BackupOptions, backup, plan};
 use refloat_report::summary;
+use refloat_repository::{Key, Repository, RepositoryError, StreamStorage};
+use refloat_run::Run;
 
 use crate::commands::load::OutputArgs;
 use crate::connect::SourceArgs;
 use crate::context::Context;
-use crate::exit::Exit;
-use crate::record::{conclude, print_plan};
-use crate::repo::RepoArgs;
+use crate::exit::{Exit, ProgramError};
+use crate::record::{End, conclude, print_plan};
+use crate::repo::{RecipientArgs, RepoArgs, stdout_for_stream};
 use crate::sizes::parse_bytes;
 use crate::watch::Watch;
 
@@ -32,6 +35,10 @@ EXAMPLES:
   Gently, under a name of its own:
       refloat backup --from mysql://root@localhost/ --repo /backup/repo \\
           --max-rate 50M --label before-upgrade
+
+  Onto another machine, through a pipe, readable there alone:
+      refloat backup --from mysql://root@localhost/ --repo - \\
+          --recipient-file team.txt | ssh host 'cat > db1.stream'
 
   What is there, and is it whole?
       refloat backups list --repo /backup/repo
@@ -58,6 +65,9 @@ pub struct BackupArgs {
 
     #[command(flatten)]
     pub repo: RepoArgs,
+
+    #[command(flatten)]
+    pub recipients: RecipientArgs,
 
     /// Name of the backup: letters, digits, dots, dashes and underscores [default: host and time]
     #[arg(long, value_name = "LABEL", help_heading = "Repository")]
@@ -86,6 +96,21 @@ pub struct BackupArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, help_heading = "Speed and safety")]
     pub max_rate: Option<u64>,
 
+    /// Copy more slowly while the server has much else to do
+    ///
+    /// Twice a second it is compared with how it was before the copy: write-sets of a cluster that
+    /// wait, how long a statement takes that does nothing, how many statements run. While it is
+    /// worse, the rate is halved, down to 8 MiB per second; then it grows again.
+    #[arg(long, help_heading = "Speed and safety")]
+    pub gentle: bool,
+
+    /// Let a node of a Galera cluster fall behind while it is copied
+    ///
+    /// Sets `wsrep_desync` ON until the copy is complete and the node has caught up, so that it
+    /// does not hold up the other nodes.
+    #[arg(long, help_heading = "Speed and safety")]
+    pub desync: bool,
+
     /// Check everything, say what would be done, and touch nothing
     #[arg(long, help_heading = "Output")]
     pub plan: bool,
@@ -109,10 +134,20 @@ pub fn run(args: &BackupArgs, context: &Context) -> anyhow::Result<Exit> {
             clones: true,
             parallel: usize::from(args.parallel),
             max_rate: args.max_rate,
+            gentle: args.gentle,
+            desync: args.desync,
         },
         label: args.label.clone(),
         threads: threads(args.threads),
     };
+    if args.repo.is_stream() {
+        return stream(args, &options, context);
+    }
+    if !args.recipients.is_empty() {
+        return Err(ProgramError::usage("--recipient is for --repo -, which has a key of its own")
+            .hint("`refloat backups init` makes a repository for recipients, and `refloat backups keys add` adds them.")
+            .into());
+    }
     if args.plan {
         let (url, repository) = args.repo.open_if_there(context)?;
         let plan = plan(&options, &url, repository.as_ref())?;
@@ -126,13 +161,73 @@ pub fn run(args: &BackupArgs, context: &Context) -> anyhow::Result<Exit> {
             repository.storage().url()
         ));
     }
-    let (outcome, error) = match backup(&options, &repository, &run) {
-        Ok(outcome) => (outcome, None),
+    copy((args, &options), &repository, (watch, run), None, context)
+}
+
+/// Writes a repository with this backup alone to stdout, as a stream.
+fn stream(args: &BackupArgs, options: &BackupOptions, context: &Context) -> anyhow::Result<Exit> {
+    let usage = |what: &str| Err(ProgramError::usage(what).into());
+    if args.repo.identity.is_some() {
+        return usage("--identity opens a repository that is there; a stream takes --recipient");
+    }
+    if args.output.json {
+        return usage("--json and --repo - both want standard output");
+    }
+    let recipients = args.recipients.read()?;
+    let key = args.repo.key()?;
+    let key = key.or_else(|| (!recipients.is_empty()).then(Key::random));
+    let out = if args.plan {
+        Box::new(std::io::sink())
+    } else {
+        stdout_for_stream()?
+    };
+    let begin = || -> Result<_, RepositoryError> {
+        let storage = Arc::new(StreamStorage::begin(out)?);
+        let repository = Repository::init_for(storage.clone(), key, &recipients)?;
+        Ok((storage, repository))
+    };
+    if args.plan {
+        let (_, repository) = begin()?;
+        let plan = plan(options, repository.storage().url(), Some(&repository))?;
+        return print_plan(&plan, &args.output, summary::backup_plan);
+    }
+    let (watch, run) = Watch::begin("backup", args.output.show(), context)?;
+    let (storage, repository) = begin()?;
+    copy(
+        (args, options),
+        &repository,
+        (watch, run),
+        Some(&storage),
+        context,
+    )
+}
+
+/// Makes the backup, and ends the stream that it went into.
+fn copy(
+    (args, options): (&BackupArgs, &BackupOptions),
+    repository: &Repository,
+    (watch, run): (Watch, Run),
+    stream: Option<&StreamStorage>,
+    context: &Context,
+) -> anyhow::Result<Exit> {
+    let (outcome, error) = match backup(options, repository, &run) {
+        Ok(outcome) => (
+            outcome,
+            stream
+                .and_then(|stream| stream.finish().err())
+                .map(anyhow::Error::new),
+        ),
         Err((error, outcome)) => (*outcome, Some(anyhow::Error::new(error))),
     };
     conclude(
         (watch, &run),
-        (&outcome, outcome.seconds, error.as_ref()),
+        &End {
+            outcome: &outcome,
+            seconds: outcome.seconds,
+            error: error.as_ref(),
+            settings_left: &outcome.settings_left,
+            beside: stream.is_some(),
+        },
         (&args.output, context),
         summary::backup,
     )

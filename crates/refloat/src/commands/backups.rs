@@ -1,6 +1,7 @@
 //! `refloat backups`: what a repository holds, whether it is whole, and what may go. Backups of
 //! files and dumps are treated alike.
 
+mod carry;
 mod keys;
 
 use std::io::Write as _;
@@ -17,7 +18,7 @@ use crate::commands::load::OutputArgs;
 use crate::commands::private::PrivateArgs;
 use crate::context::Context;
 use crate::exit::{Exit, ProgramError};
-use crate::record::conclude;
+use crate::record::{End, conclude};
 use crate::repo::{RecipientArgs, RepoArgs};
 use crate::sizes::{parse_bytes, parse_time};
 use crate::watch::Watch;
@@ -49,6 +50,8 @@ enum BackupsCommand {
     Remove(RemoveArgs),
     Prune(PruneArgs),
     Keys(keys::KeysArgs),
+    Export(carry::ExportArgs),
+    Import(carry::ImportArgs),
 }
 
 /// Make a repository where nothing is
@@ -214,6 +217,8 @@ pub fn run(args: &BackupsArgs, context: &Context) -> anyhow::Result<Exit> {
         BackupsCommand::Remove(args) => remove(args, context),
         BackupsCommand::Prune(args) => prune(args, context),
         BackupsCommand::Keys(args) => keys::run(args, context),
+        BackupsCommand::Export(args) => carry::export(args, context),
+        BackupsCommand::Import(args) => carry::import(args, context),
     }
 }
 
@@ -343,7 +348,13 @@ fn check(args: &VerifyArgs, context: &Context) -> anyhow::Result<Exit> {
     };
     conclude(
         (watch, &run),
-        (&outcome, outcome.seconds, error.as_ref()),
+        &End {
+            outcome: &outcome,
+            seconds: outcome.seconds,
+            error: error.as_ref(),
+            settings_left: &[],
+            beside: false,
+        },
         (&args.output, context),
         summary::verified,
     )

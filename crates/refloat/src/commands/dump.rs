@@ -11,7 +11,6 @@ use refloat_dump::{DumpFailure, DumpFormat, IntoRepository};
 use refloat_report::summary;
 use refloat_run::events::RunResult;
 
-use crate::commands::load::SETTINGS_LEFT;
 use crate::context::Context;
 use crate::exit::{self, Exit, ProgramError};
 use crate::record::record;
@@ -86,7 +85,7 @@ pub fn run(args: &DumpArgs, context: &Context) -> anyhow::Result<Exit> {
         exit::report_but(error, context, left_out);
     }
     if !outcome.settings_left.is_empty() {
-        exit::print_line("hint", SETTINGS_LEFT, context.colour());
+        exit::print_line("hint", exit::SETTINGS_LEFT, context.colour());
     }
     Ok(exit::of_result(result))
 }

@@ -94,9 +94,6 @@ pub fn run(args: &LoadArgs, context: &Context) -> anyhow::Result<Exit> {
     Ok(exit::of_result(result))
 }
 
-/// Hint for settings that a run could not put back.
-pub const SETTINGS_LEFT: &str = "Settings of the server are still changed. Put them back with `refloat settings revert --to URL`.";
-
 /// Reports why the load stopped, and what to do about it.
 pub fn after_load(outcome: &LoadOutcome, error: Option<&anyhow::Error>, context: &Context) {
     if let Some(error) = error {
@@ -112,7 +109,7 @@ pub fn after_load(outcome: &LoadOutcome, error: Option<&anyhow::Error>, context:
         exit::print_line("hint", RESUMABLE, context.colour());
     }
     if !outcome.settings_left.is_empty() {
-        exit::print_line("hint", SETTINGS_LEFT, context.colour());
+        exit::print_line("hint", exit::SETTINGS_LEFT, context.colour());
     }
 }
 

@@ -16,7 +16,7 @@ use crate::commands::load::OutputArgs;
 use crate::connect::SourceArgs;
 use crate::context::Context;
 use crate::exit::Exit;
-use crate::record::{conclude, print_plan};
+use crate::record::{End, conclude, print_plan};
 use crate::sizes::parse_bytes;
 use crate::watch::Watch;
 
@@ -108,6 +108,21 @@ pub struct RebuildArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, help_heading = "Speed and safety")]
     pub max_rate: Option<u64>,
 
+    /// Copy more slowly while the server has much else to do
+    ///
+    /// Twice a second it is compared with how it was before the copy: write-sets of a cluster that
+    /// wait, how long a statement takes that does nothing, how many statements run. While it is
+    /// worse, the rate is halved, down to 8 MiB per second; then it grows again.
+    #[arg(long, help_heading = "Speed and safety")]
+    pub gentle: bool,
+
+    /// Let a node of a Galera cluster fall behind while it is copied
+    ///
+    /// Sets `wsrep_desync` ON until the copy is complete and the node has caught up, so that it
+    /// does not hold up the other nodes.
+    #[arg(long, help_heading = "Speed and safety")]
+    pub desync: bool,
+
     /// The address at which this machine listens, with a port or 0 [default: that of the network
     /// by which the donor is reached, and a free port]
     #[arg(long, value_name = "ADDRESS:PORT", help_heading = "Speed and safety")]
@@ -134,7 +149,13 @@ pub fn run(args: &RebuildArgs, context: &Context) -> anyhow::Result<Exit> {
     };
     conclude(
         (watch, &run),
-        (&outcome, outcome.seconds, error.as_ref()),
+        &End {
+            outcome: &outcome,
+            seconds: outcome.seconds,
+            error: error.as_ref(),
+            settings_left: &outcome.settings_left,
+            beside: false,
+        },
         (&args.output, context),
         summary::rebuild,
     )
@@ -155,6 +176,8 @@ impl RebuildArgs {
                 clones: self.datadir.tool.is_none(),
                 parallel: usize::from(self.parallel),
                 max_rate: self.max_rate,
+                gentle: self.gentle,
+                desync: self.desync,
             },
             program,
             target: self.datadir.options(&self.source.options, context)?,

@@ -17,7 +17,7 @@ use crate::commands::private::PrivateArgs;
 use crate::connect::ConnectArgs;
 use crate::context::Context;
 use crate::exit::{Exit, ProgramError};
-use crate::record::{conclude, print_plan};
+use crate::record::{End, conclude, print_plan};
 use crate::repo::RepoArgs;
 use crate::watch::Watch;
 
@@ -176,7 +176,13 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
     };
     conclude(
         (watch, &run),
-        (&outcome, outcome.seconds, error.as_ref()),
+        &End {
+            outcome: &outcome,
+            seconds: outcome.seconds,
+            error: error.as_ref(),
+            settings_left: &[],
+            beside: false,
+        },
         (&args.output, context),
         summary::restore_backup,
     )

@@ -180,6 +180,8 @@ fn donor(call: &Call, settings: &Settings, run: &Run, context: &Context) -> anyh
                 .and_then(|text| text.parse().ok())
                 .unwrap_or(PARALLEL),
             max_rate: rate.map(|rate| rate.max(RATE_MIN)),
+            gentle: false,
+            desync: false,
             clones: false,
         },
         peer: address.peer,

@@ -254,6 +254,9 @@ pub fn of_verify(error: &VerifyError) -> (Exit, Vec<String>) {
     }
 }
 
+/// Hint for settings that a run could not put back.
+pub const SETTINGS_LEFT: &str = "Settings of the server are still changed. Put them back with `refloat settings revert --to URL`.";
+
 /// Hint about what a stopped dump leaves behind.
 pub const NO_DUMP: &str = "What was written is no dump: it has no manifest. Remove it, or name another place, and start again.";
 

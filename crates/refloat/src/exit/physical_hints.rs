@@ -69,6 +69,14 @@ pub fn of_repository(error: &RepositoryError) -> (Exit, Vec<String>) {
             Exit::ProofFailed,
             "Restore another backup; `refloat backups verify` says which can be read.",
         ),
+        RepositoryError::Foreign { .. } => (
+            Exit::Refused,
+            "Import it where nothing is: blocks are copied as they are.",
+        ),
+        RepositoryError::Stream { .. } => (
+            Exit::Failed,
+            "Nothing of it stays in the repository. Make the stream again.",
+        ),
         RepositoryError::Swept { .. } => (
             Exit::Failed,
             "Blocks that were shared were pruned meanwhile. Make the backup again.",
@@ -95,9 +103,10 @@ pub fn of_repository(error: &RepositoryError) -> (Exit, Vec<String>) {
         RepositoryError::NoBackup { .. } => {
             (Exit::Failed, "`refloat backups list` shows what is there.")
         }
-        RepositoryError::LabelTaken { .. } => {
-            (Exit::Refused, "Choose another label, or leave it out.")
-        }
+        RepositoryError::LabelTaken { .. } => (
+            Exit::Refused,
+            "Choose another label, or leave it out; with `backups import`, it may be there already.",
+        ),
         RepositoryError::Label { .. } => (Exit::Usage, ""),
         RepositoryError::Cancelled(_) => (Exit::Interrupted, ""),
         _ => (Exit::Failed, ""),

@@ -238,6 +238,45 @@ fn a_node_may_fall_behind_while_it_is_dumped() {
     running.signal("INT");
     running.ends_within(Duration::from_secs(10)).exits(5);
     assert_eq!(of_cluster(there, "wsrep_desync"), "OFF");
+    backed_up(there, &desk);
+}
+
+/// The same for a backup of the node's files.
+fn backed_up(node: &Instance, desk: &Desk) {
+    let repo = desk.path("repo").display().to_string();
+    let backup = |more: &[&str]| {
+        let from = ["backup", "--from", &node.url(), "--repo", &repo, "--desync"];
+        let mut command = desk.refloat(from);
+        command.args(more);
+        command
+    };
+    let is = |value: &str| of_cluster(node, "wsrep_desync") == value;
+    let run = finish(backup(&["--json"])).exits(0);
+    for event in ["setting_changed", "setting_reverted"] {
+        let said = |line: &str| line.contains(event) && line.contains("wsrep_desync");
+        assert!(run.stdout.lines().any(said), "{event}: {}", run.stdout);
+    }
+    // It keeps pace when the backup ends.
+    assert_eq!(of_cluster(node, "wsrep_local_state_comment"), "Synced");
+    assert!(is("OFF"));
+
+    let running = Running::start(backup(&["--max-rate", "8M"]));
+    wait_until("the node may fall behind", || is("ON"));
+    running.signal("KILL");
+    let _ = running.ends_within(Duration::from_secs(10));
+    assert!(is("ON"));
+    finish(backup(&[]))
+        .exits(0)
+        .says("ended without putting settings back: doing that first");
+    assert!(is("OFF"));
+
+    // Somebody else's is left alone.
+    ask(node, "SET GLOBAL wsrep_desync = ON");
+    finish(backup(&[]))
+        .exits(0)
+        .says("wsrep_desync is ON already");
+    assert!(is("ON"));
+    ask(node, "SET GLOBAL wsrep_desync = OFF");
 }
 
 /// Each write-set adds one row, so a dump's seqno determines its number of rows.

@@ -33,6 +33,8 @@ pub const COMMANDS: &[&[&str]] = &[
     &["backups", "verify"],
     &["backups", "prune"],
     &["backups", "remove"],
+    &["backups", "export"],
+    &["backups", "import"],
     &["backups", "keys"],
     &["backups", "keys", "list"],
     &["backups", "keys", "add"],

@@ -52,7 +52,10 @@ fn a_server_is_backed_up_restored_and_rebuilt() {
         .exits(2);
     let kept = ["--repo", repo.as_str(), "--key-file", key.as_str()];
     let with = |args: &[&str]| run(&[args, &kept[..]].concat());
-    let made = with(&["backup", "--from", &url, "--label", "one"]).exits(0);
+    with(&["backup", "--from", &url, "--desync"])
+        .says("not a node of a Galera cluster")
+        .exits(3);
+    let made = with(&["backup", "--from", &url, "--label", "one", "--gentle"]).exits(0);
     assert!(made.stdout.contains("label       one"), "{}", made.stdout);
     with(&["backup", "--from", &url, "--label", "one"])
         .says("has a backup one already")
@@ -94,6 +97,7 @@ fn a_server_is_backed_up_restored_and_rebuilt() {
     other.restart().unwrap();
     same(&other);
 
+    as_streams(&state, &kept, &url);
     with(&["backups", "prune", "--keep", "1"]).exits(0);
     // What cannot be read hides nothing else, and can be removed.
     fs::write(state.path().join("repo/backups/cut.json"), "{").unwrap();
@@ -115,6 +119,70 @@ fn a_server_is_backed_up_restored_and_rebuilt() {
     opened_by_age(&state, &kept);
     fs::remove_file(&key).unwrap();
     with(&["backups", "list"]).says("cannot read").exits(1);
+}
+
+/// A backup goes through a pipe, from the server and from the repository.
+fn as_streams(state: &tempfile::TempDir, kept: &[&str], url: &str) {
+    let [folder, cut, other] = ["other", "cut", "key2"].map(|name| path(&state.path().join(name)));
+    let files = ["made", "exported"].map(|name| state.path().join(name));
+    let out = |args: &[&str], file: &Path| {
+        let file = fs::File::create(file).unwrap();
+        let output = command(state.path()).args(args).stdout(file).output();
+        Run::new(output.unwrap())
+    };
+    let import = |repo: &str, file: &Path| {
+        let mut import = command(state.path());
+        import.args(["backups", "import", "--repo", repo]);
+        let output = import.stdin(fs::File::open(file).unwrap()).output();
+        Run::new(output.unwrap())
+    };
+    // Of the same key as the repository from which the other one comes.
+    let made = ["backup", "--from", url, "--no-defaults", "--repo", "-"];
+    out(
+        &[&made[..], &["--label", "piped"], &kept[2..]].concat(),
+        &files[0],
+    )
+    .says("label       piped")
+    .exits(0);
+    out(
+        &[&["backups", "export", "one"][..], kept].concat(),
+        &files[1],
+    )
+    .says("exported one")
+    .exits(0);
+    for file in &files {
+        import(&folder, file).exits(0);
+    }
+    let there = |args: &[&str]| {
+        let args = [args, &["--repo", &folder], &kept[2..]].concat();
+        Run::of(command(state.path()).args(args))
+    };
+    let verified = there(&["backups", "verify"]).exits(0);
+    assert!(
+        verified.stdout.contains("2 backups can be read"),
+        "{}",
+        verified.stdout
+    );
+    import(&folder, &files[1])
+        .says("has a backup \"one\" already")
+        .exits(3);
+
+    let whole = fs::read(&files[0]).unwrap();
+    fs::write(&files[1], &whole[..whole.len() - 1]).unwrap();
+    import(&cut, &files[1]).says("it ends early").exits(1);
+    assert!(!Path::new(&cut).join("repository.json").exists());
+    run_other(state, &cut, &other);
+    import(&cut, &files[0]).says("with another key").exits(3);
+    let restore = ["restore", "latest", "--repo", "-", "--to", &folder];
+    Run::of(command(state.path()).args(restore))
+        .says("backups import")
+        .exits(2);
+}
+
+/// Makes a repository with a key of its own.
+fn run_other(state: &tempfile::TempDir, repo: &str, key: &str) {
+    let init = ["backups", "init", "--repo", repo, "--key-file", key];
+    Run::of(command(state.path()).args(init)).exits(0);
 }
 
 /// A repository with a key file gets a recipient of age, whose identity then opens it.
@@ -337,11 +405,21 @@ fn a_node_is_rebuilt_and_joins_by_ist() {
         rebuild.args(["--tool", &tool(donor, state.path())]);
         rebuild.args(["--donor-tool", &tool(donor, state.path())]);
         rebuild.args(["--start", &start, "--check", &node.socket_url()]);
+        rebuild.args(["--desync", "--gentle"]);
         let done = Run::of(&mut rebuild);
         over.store(true, Ordering::Relaxed);
         done
     });
     let done = done.exits(0);
+    // The donor was allowed to fall behind meanwhile.
+    let desync = donor.query("SELECT @@wsrep_desync").unwrap();
+    assert_eq!(desync.trim(), "0");
+    let runs = fs::read_dir(state.path().join("runs")).unwrap();
+    let changed = runs.filter(|run| {
+        let journal = run.as_ref().unwrap().path().join("settings.json");
+        fs::read_to_string(journal).is_ok_and(|text| text.contains("wsrep_desync"))
+    });
+    assert_eq!(changed.count(), 1);
     assert!(
         done.stdout.contains("and the server runs"),
         "{}",

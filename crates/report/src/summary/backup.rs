@@ -9,7 +9,7 @@ use refloat_physical::restore::RestorePlan;
 use refloat_physical::{
     About, BackupOutcome, RebuildOutcome, RestoreOutcome, ToolKind, VerifyOutcome,
 };
-use refloat_repository::Manifest;
+use refloat_repository::{Imported, Manifest};
 
 use super::dump::rows;
 use super::{Page, duration};
@@ -70,6 +70,27 @@ pub fn backup_plan(plan: &BackupPlan) -> String {
         page.line("shares", &format!("blocks with {}", plan.shares.join(", ")));
     }
     page.plain_list("warnings", &plan.warnings);
+    page.text
+}
+
+/// What came into a repository as a stream.
+pub fn imported(url: &str, imported: &Imported) -> String {
+    let mut page = Page::default();
+    let made = if imported.is_new {
+        "a new repository, "
+    } else {
+        ""
+    };
+    page.heading(&format!("import into {made}{url}: complete"));
+    page.line("label", &imported.manifest.label);
+    page.line(
+        "added",
+        &format!(
+            "{}; {} were there already",
+            human::bytes(imported.added),
+            human::bytes(imported.known)
+        ),
+    );
     page.text
 }
 

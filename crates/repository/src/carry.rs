@@ -1,0 +1,325 @@
+//! Backups that leave a repository as a stream, and come into one.
+//!
+//! A stream holds what a repository holds that has one backup alone: its description and wrapped
+//! keys, the packs that the backup has blocks in, and its manifest. They are copied as they are, so
+//! neither end needs more than that both are encrypted alike, and packs that are there already are
+//! not written again.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io::{Read, Write};
+use std::sync::Arc;
+
+use refloat_run::Cancel;
+use refloat_store::storage::{
+    Existing, Patience, Storage, StorageError, StorageErrorKind, Upload, reader, write_whole,
+};
+
+use crate::error::RepositoryError;
+use crate::keys;
+use crate::manifest::Manifest;
+use crate::pack::{PREFIX, name_of};
+use crate::repository::{
+    BACKUPS, DESCRIPTION, MANIFEST_MAX, Repository, described, key_check, unproven,
+};
+use crate::stream::{Piece, StreamReader, StreamStorage};
+use crate::sweep::{sizes, spared};
+
+const BUFFER: usize = 1 << 20;
+
+/// Writes a backup as a stream. Returns the bytes of its packs, which may hold blocks of other
+/// backups, too.
+///
+/// # Errors
+/// The storage fails, or the stream cannot be written.
+pub fn export(
+    repository: &Repository,
+    manifest: &Manifest,
+    out: Box<dyn Write + Send>,
+) -> Result<u64, RepositoryError> {
+    let storage = repository.storage();
+    let stream = StreamStorage::begin(out)?;
+    let copy = |name: &str, size: u64| copy(storage, name, size, &stream);
+    for recipient in keys::all(&**storage)? {
+        let name = keys::name_of(&recipient);
+        copy(&name, storage.size(&name)?)?;
+    }
+    copy(DESCRIPTION, storage.size(DESCRIPTION)?)?;
+    for pack in &manifest.packs {
+        copy(&name_of(&pack.id), pack.size)?;
+    }
+    let name = format!("{BACKUPS}{}.json", manifest.label);
+    copy(&name, storage.size(&name)?)?;
+    stream.finish()?;
+    Ok(manifest.packs.iter().map(|pack| pack.size).sum())
+}
+
+fn copy(
+    from: &Arc<dyn Storage>,
+    name: &str,
+    size: u64,
+    to: &StreamStorage,
+) -> Result<(), RepositoryError> {
+    let mut upload = to.create(name, Existing::Keep)?;
+    let mut object = reader(from, name, 0..size, Patience::default());
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        let read = object.read(&mut buffer);
+        let count =
+            read.map_err(|source| StorageError::from_io(from.url(), name, "reading", source))?;
+        if count == 0 {
+            return Ok(upload.finish()?);
+        }
+        upload
+            .write_all(&buffer[..count])
+            .map_err(|source| StorageError::from_io(to.url(), name, "writing", source))?;
+    }
+}
+
+/// What an import has done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Imported {
+    /// The backup.
+    pub manifest: Manifest,
+    /// Bytes that were written.
+    pub added: u64,
+    /// Bytes of packs that were there already.
+    pub known: u64,
+    /// Whether the storage was empty before.
+    pub is_new: bool,
+}
+
+/// Reads a stream into the repository of a storage, or makes one where nothing is: then it has the
+/// key of the stream. `passed` hears of bytes as they come.
+///
+/// # Errors
+/// The stream was cut or is damaged, the repository is encrypted otherwise, it has a backup of that
+/// label, or the storage fails. It then has no such backup, and what was written is removed.
+pub fn import(
+    input: impl Read,
+    storage: &Arc<dyn Storage>,
+    cancel: &Cancel,
+    passed: impl Fn(u64),
+) -> Result<Imported, RepositoryError> {
+    let own = described(storage)?;
+    let first = storage.list("")?;
+    if let (None, Some(object)) = (&own, first.first()) {
+        return Err(RepositoryError::Occupied {
+            url: storage.url().to_owned(),
+            found: object.name.clone(),
+        });
+    }
+    let mut import = Import {
+        storage,
+        there: sizes(storage)?,
+        own,
+        small: BTreeMap::new(),
+        small_bytes: 0,
+        open: HashMap::new(),
+        written: Vec::new(),
+        added: 0,
+        known: 0,
+    };
+    let done = import
+        .read(input, cancel, passed)
+        .and_then(|()| import.publish());
+    if done.is_err() {
+        import.open.clear();
+        for name in &import.written {
+            let _ = storage.delete(name);
+        }
+    }
+    done
+}
+
+/// An object that is on its way.
+enum Open {
+    /// One that is kept until the stream is known to be whole.
+    Small(String, Vec<u8>),
+    /// A pack.
+    Pack(String, u64, Box<dyn Upload>),
+    /// A pack that is there already, and its size in the stream so far.
+    There(String, u64),
+}
+
+struct Import<'a> {
+    storage: &'a Arc<dyn Storage>,
+    /// The description of the repository. `None`: it is still to be made.
+    own: Option<Vec<u8>>,
+    /// Packs that are there, with their sizes.
+    there: HashMap<String, u64>,
+    /// What came and is not written yet.
+    small: BTreeMap<String, Vec<u8>>,
+    small_bytes: u64,
+    open: HashMap<u32, Open>,
+    /// Packs that were written here.
+    written: Vec<String>,
+    added: u64,
+    known: u64,
+}
+
+fn damaged(detail: &str) -> RepositoryError {
+    RepositoryError::Stream {
+        detail: detail.to_owned(),
+    }
+}
+
+impl Import<'_> {
+    fn read(
+        &mut self,
+        input: impl Read,
+        cancel: &Cancel,
+        passed: impl Fn(u64),
+    ) -> Result<(), RepositoryError> {
+        let mut stream = StreamReader::begin(input)?;
+        while let Some(piece) = stream.next()? {
+            if let Some(reason) = cancel.reason() {
+                return Err(RepositoryError::Cancelled(reason));
+            }
+            match piece {
+                Piece::Begin { number, name } => {
+                    let open = self.begin(name)?;
+                    self.open.insert(number, open);
+                }
+                Piece::Data { number, bytes } => {
+                    passed(bytes.len() as u64);
+                    self.data(number, bytes)?;
+                }
+                Piece::End { number } => self.end(number)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&self, name: &str) -> Result<Open, RepositoryError> {
+        let name = name.to_owned();
+        if !name.starts_with(PREFIX) {
+            let is_known =
+                name == DESCRIPTION || name.starts_with(BACKUPS) || name.starts_with(keys::PREFIX);
+            if !is_known {
+                return Err(damaged("it holds what belongs to no backup"));
+            }
+            return Ok(Open::Small(name, Vec::new()));
+        }
+        if !self.small.contains_key(DESCRIPTION) {
+            return Err(damaged("it does not say first what it is"));
+        }
+        if self.there.contains_key(&name) {
+            return Ok(Open::There(name, 0));
+        }
+        let upload = self.storage.create(&name, Existing::Keep)?;
+        Ok(Open::Pack(name, 0, upload))
+    }
+
+    fn data(&mut self, number: u32, bytes: &[u8]) -> Result<(), RepositoryError> {
+        let count = bytes.len() as u64;
+        match self.open.get_mut(&number) {
+            Some(Open::Small(_, content)) => {
+                self.small_bytes += count;
+                if self.small_bytes > MANIFEST_MAX {
+                    return Err(damaged("what is known of the backup is too large"));
+                }
+                content.extend_from_slice(bytes);
+            }
+            Some(Open::Pack(name, size, upload)) => {
+                *size += count;
+                upload.write_all(bytes).map_err(|source| {
+                    StorageError::from_io(self.storage.url(), name, "writing", source)
+                })?;
+            }
+            Some(Open::There(_, size)) => *size += count,
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, number: u32) -> Result<(), RepositoryError> {
+        match self.open.remove(&number) {
+            Some(Open::Small(name, content)) => {
+                if name == DESCRIPTION {
+                    self.fits(&content)?;
+                }
+                self.small.insert(name, content);
+            }
+            Some(Open::Pack(name, size, upload)) => {
+                upload.finish()?;
+                self.added += size;
+                self.written.push(name);
+            }
+            Some(Open::There(name, size)) => {
+                if self.there.get(&name) != Some(&size) {
+                    let detail = "it is another one than that of the stream";
+                    return Err(RepositoryError::damaged(self.storage.url(), name, detail));
+                }
+                self.known += size;
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Whether what comes can be read here: blocks are copied as they are.
+    fn fits(&self, description: &[u8]) -> Result<(), RepositoryError> {
+        let theirs = key_check("the stream", description)?;
+        let Some(own) = &self.own else { return Ok(()) };
+        let url = self.storage.url();
+        let detail = match (key_check(url, own)?, theirs) {
+            (own, theirs) if own == theirs => return Ok(()),
+            (None, Some(_)) => "is not encrypted, and what comes is",
+            (Some(_), None) => "is encrypted, and what comes is not",
+            _ => "is encrypted with another key than what comes",
+        };
+        Err(RepositoryError::Foreign {
+            url: url.to_owned(),
+            detail,
+        })
+    }
+
+    /// Makes the backup appear.
+    fn publish(&mut self) -> Result<Imported, RepositoryError> {
+        let manifests = self.small.range(BACKUPS.to_owned()..);
+        let mut manifests = manifests.filter(|(name, _)| name.starts_with(BACKUPS));
+        let (Some((name, text)), None) = (manifests.next(), manifests.next()) else {
+            return Err(damaged("it does not hold one backup"));
+        };
+        let manifest = unproven("the stream", name, text)?;
+        spared(self.storage, &manifest)?;
+        let needed: HashSet<String> = manifest.packs.iter().map(|p| name_of(&p.id)).collect();
+        if self.written.iter().any(|name| !needed.contains(name)) {
+            return Err(damaged("it holds packs that the backup does not need"));
+        }
+        if self.own.is_none() {
+            let keys = self.small.iter();
+            for (name, key) in keys.filter(|(name, _)| name.starts_with(keys::PREFIX)) {
+                write_whole(&**self.storage, name, key, Existing::Keep)?;
+            }
+            let description = &self.small[DESCRIPTION];
+            write_whole(&**self.storage, DESCRIPTION, description, Existing::Keep)?;
+        }
+        match write_whole(&**self.storage, name, text, Existing::Keep) {
+            Err(error) if error.kind() == StorageErrorKind::Exists => {
+                return Err(RepositoryError::LabelTaken {
+                    url: self.storage.url().to_owned(),
+                    label: manifest.label,
+                });
+            }
+            written => {
+                // The connection may have been lost at the wrong moment, so nothing is taken back.
+                if written.is_err() {
+                    self.written.clear();
+                }
+                written?;
+            }
+        }
+        // As with a backup: a sweep may have been at work meanwhile.
+        if let Err(error) = spared(self.storage, &manifest) {
+            self.storage.delete(name)?;
+            return Err(error);
+        }
+        Ok(Imported {
+            manifest,
+            added: self.added,
+            known: self.known,
+            is_new: self.own.is_none(),
+        })
+    }
+}

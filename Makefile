@@ -45,7 +45,7 @@ test: toolchain servers ## Run every test but the slow ones, on real servers
 
 .PHONY: test-slow
 test-slow: toolchain servers ## Run the slow tests too: big volumes, long faults
-	REFLOAT_KINDS=all $(CARGO) test --locked --workspace -- --include-ignored --skip a_provider_that_can_freeze --skip a_bucket_of_yours
+	REFLOAT_KINDS=all REFLOAT_COPY_KILLS=1000 $(CARGO) test --locked --workspace -- --include-ignored --skip a_provider_that_can_freeze --skip a_bucket_of_yours
 	$(CARGO) build --release --locked -p refloat
 	bench/aborted/run --runs 20
 	bench/aborted/run --runs 20 --server mariadb-11.8

@@ -178,7 +178,7 @@ impl Donor {
         // reads: the stream is closed after it was asked.
         match read {
             Ok(()) => producer.finish(&run.cancel)?,
-            Err(error) => return Err(producer.give_up(error, &run.cancel)),
+            Err(error) => return Err(producer.give_up(error, stream, &run.cancel)),
         }
         let (mut files, info) = files.finish()?;
         // The tool takes each folder for a database, also those that refloat keeps there.

@@ -21,6 +21,8 @@ use crate::error::PhysicalError;
 
 /// The file in the folder that says how far it is.
 pub const STATE: &str = ".refloat-restore.json";
+/// What marks a folder of a rebuild, in the place of a repository's id.
+pub const REBUILD: &str = "rebuild";
 /// Blocks of one file that a thread compares at a time.
 const RUN: usize = 64;
 
@@ -106,14 +108,7 @@ impl Building {
                 });
             }
             Some(state) if !restart => {
-                return Err(PhysicalError::refused(
-                    Refusal::new(format!(
-                        "{} holds an unfinished restore of backup {}",
-                        path.display(),
-                        state.label
-                    ))
-                    .hint("Restore that one again to go on with it, or give --restart to begin anew: what it has fetched is then removed."),
-                ));
+                return Err(unfinished(path, &state, repository));
             }
             Some(state) if state.step >= Step::Clearing => {
                 return Err(PhysicalError::refused(
@@ -404,6 +399,23 @@ impl Sink for FolderSink<'_> {
         self.passed.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         Ok(())
     }
+}
+
+/// Refuses to work in a folder in which something else was begun.
+fn unfinished(path: &Path, state: &State, repository: &str) -> PhysicalError {
+    let what = match state.repository.as_str() {
+        REBUILD => "rebuild from",
+        _ => "restore of backup",
+    };
+    let hint = match repository {
+        REBUILD => "Begin that one again, or remove the folder: it holds nothing else.",
+        _ => {
+            "Restore that one again to go on with it, or give --restart to begin anew: what it has fetched is then removed."
+        }
+    };
+    let path = path.display();
+    let reason = format!("{path} holds an unfinished {what} {}", state.label);
+    PhysicalError::refused(Refusal::new(reason).hint(hint))
 }
 
 /// Locks a folder.

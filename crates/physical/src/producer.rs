@@ -24,6 +24,9 @@ use crate::tool::{Tool, ToolKind};
 const DONE: &str = "completed OK!";
 /// What a tool says when the redo log that it copied may lack something.
 const TORN: &str = "no parse limit";
+/// What `InnoDB` says when it cannot write because the disk is full (`ENOSPC`). It then tries again
+/// without an end.
+const FULL: &str = "IO Error: 28 during write";
 /// Lines of the tool that are kept for a message.
 const LAST_LINES: usize = 12;
 /// How long a tool may take to end after it was asked to.
@@ -81,6 +84,7 @@ pub struct Said {
     scanned: AtomicU64,
     done: AtomicBool,
     torn: AtomicBool,
+    full: AtomicBool,
     blocked: Mutex<Blocked>,
     last: Mutex<VecDeque<String>>,
 }
@@ -92,6 +96,7 @@ impl Said {
             scanned: AtomicU64::new(0),
             done: AtomicBool::new(false),
             torn: AtomicBool::new(false),
+            full: AtomicBool::new(false),
             blocked: Mutex::default(),
             last: Mutex::default(),
         }
@@ -239,7 +244,7 @@ impl Producer {
             "umask 077; PATH=$PATH:/usr/local/bin:/usr/bin\n\
              folder=$(mktemp -d) || exit 1\n\
              trap 'rm -rf -- \"$folder\"' EXIT; trap 'exit 143' HUP INT TERM PIPE\n\
-             cat >\"$folder/my.cnf\" || exit 1\n\
+             cat >\"$folder/my.cnf\" || {{ echo \"cannot write to $folder: is its disk full?\" >&2; exit 1; }}\n\
              ulimit -n \"$(ulimit -Hn)\" 2>/dev/null; cd -- \"$folder\" || exit 1\n\
              {} --defaults-file=\"$folder/my.cnf\" --open-files-limit=\"$(ulimit -n)\" {}",
             Host::word(&tool.program.to_string_lossy()),
@@ -286,7 +291,7 @@ impl Producer {
         let said = Arc::new(Said::new());
         let listener = child.stderr.take().map(|stderr| {
             let said = Arc::clone(&said);
-            std::thread::spawn(move || listen(stderr, &said))
+            std::thread::spawn(move || listen(stderr, &said, group))
         });
         if let (Some(mut stdin), Input::Text(text)) = (child.stdin.take(), input) {
             // A tool that is gone already says why itself.
@@ -326,6 +331,9 @@ impl Producer {
         }
         match status {
             Err(error) => Err(self.failed(format!("could not be waited for: {error}"))),
+            Ok(_) if self.said.full.load(Ordering::Relaxed) => {
+                Err(self.failed("was ended: there is no space left on the disk".to_owned()))
+            }
             Ok(status) if !status.success() => Err(self.failed(match status.code() {
                 Some(code) => format!("failed with exit status {code}"),
                 None => format!("ended: {status}"),
@@ -341,7 +349,17 @@ impl Producer {
     }
 
     /// Ends it because its stream is of no use, and tells why it is.
-    pub fn give_up(mut self, error: PhysicalError, cancel: &Cancel) -> PhysicalError {
+    pub fn give_up(
+        mut self,
+        error: PhysicalError,
+        stream: ChildStdout,
+        cancel: &Cancel,
+    ) -> PhysicalError {
+        // mariadb-backup blocks the signals that ask it to end, and ends when nobody reads.
+        if let Some(reason) = cancel.reason() {
+            drop(stream);
+            return PhysicalError::Cancelled(reason);
+        }
         // A tool that has failed by itself says more than the stream that it cut.
         let ended = (0..20).find_map(|_| {
             let ended = self.child.try_wait().ok().flatten();
@@ -350,6 +368,7 @@ impl Producer {
             }
             ended
         });
+        drop(stream);
         if let Some(reason) = cancel.reason() {
             return PhysicalError::Cancelled(reason);
         }
@@ -403,7 +422,7 @@ fn end_group(group: Option<Pid>) {
     });
 }
 
-fn listen(stderr: ChildStderr, said: &Said) {
+fn listen(stderr: ChildStderr, said: &Said, group: Option<Pid>) {
     let mut lines = BufReader::new(stderr);
     let mut line = Vec::new();
     loop {
@@ -412,7 +431,14 @@ fn listen(stderr: ChildStderr, said: &Said) {
             Ok(0) | Err(_) => return,
             Ok(_) => {}
         }
-        said.hear(String::from_utf8_lossy(&line).trim_end());
+        let line = String::from_utf8_lossy(&line);
+        said.hear(line.trim_end());
+        if line.contains(FULL)
+            && let Some(group) = group
+            && !said.full.swap(true, Ordering::Relaxed)
+        {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
     }
 }
 

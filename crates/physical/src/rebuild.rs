@@ -19,7 +19,7 @@ use crate::desync::while_desynced;
 use crate::donor::{Donor, DonorOptions};
 use crate::error::PhysicalError;
 use crate::find::find;
-use crate::folder::{Building, Step};
+use crate::folder::{Building, REBUILD, Step};
 use crate::incoming::Incoming;
 use crate::outcome::RebuildOutcome;
 use crate::prepare::prepare;
@@ -30,9 +30,6 @@ use crate::swap::Place;
 use crate::target::{TargetOptions, start};
 use crate::tool::{Tool, ToolKind};
 use crate::transfer::{ChannelError, Receiver, Secret};
-
-/// What marks a folder of a rebuild, in the place of a repository's id.
-const REBUILD: &str = "rebuild";
 
 /// What is to be rebuilt from what.
 #[derive(Debug, Clone)]
@@ -352,7 +349,11 @@ impl Ready {
         let old = options.target.delta.then(|| self.place.path());
         let old = old.filter(|old| old.exists());
         let mut agent = Agent::start(host, &options.program, &request)?;
-        let files = receiver.receive(building.path(), old, run, || agent.is_alive())?;
+        let files = receiver.receive(building.path(), old, run, || agent.is_alive());
+        // Nobody is let in any more, and nobody must wait for that: the other end first of all,
+        // which is waited for.
+        drop(receiver);
+        let files = files?;
         let (bytes, same, sent, blocked) = agent.finish()?;
         (outcome.bytes, outcome.same, outcome.sent) = (bytes, same, sent);
         outcome.blocked_seconds = blocked;

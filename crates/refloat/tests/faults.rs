@@ -55,6 +55,8 @@ mod held_load;
 mod interruptions;
 #[path = "faults/json.rs"]
 mod json;
+#[path = "faults/killed_copies.rs"]
+mod killed_copies;
 #[path = "faults/kills.rs"]
 mod kills;
 #[path = "faults/lagging_node.rs"]

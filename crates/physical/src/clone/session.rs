@@ -226,6 +226,10 @@ impl<'a, 'w, W: Blocks> Session<'a, 'w, W> {
                 }
                 Answer::Complete => return Ok(()),
                 Answer::Failed { code: TOO_MANY, .. } => return Err(self.another()),
+                Answer::Failed { message, .. } if !is_new => {
+                    let why = format!("the server does not go on with it: {message}");
+                    return Err(broken(why));
+                }
                 Answer::Failed { code, message } => return Err(failed(code, message)),
                 Answer::Descriptor(_) | Answer::Data(_) => {
                     return Err(broken("files come before they were asked for"));

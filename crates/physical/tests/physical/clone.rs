@@ -9,8 +9,11 @@ use std::time::{Duration, Instant};
 
 use refloat_physical::PhysicalError;
 use refloat_physical::backup::{backup, plan};
+use refloat_repository::Repository;
 use refloat_run::{CancelReason, Refusal};
 use refloat_sandbox::ServerKind;
+use refloat_store::storage::LocalFolder;
+use refloat_testkit::disk::SmallDisk;
 use refloat_testkit::oracle::{Scope, Snapshot};
 use refloat_testkit::servers;
 use refloat_wire::ConnectOptions;
@@ -110,6 +113,7 @@ fn a_mysql_server_comes_back_as_it_was() {
 
 /// Rows of one session are a sequence. A backup holds its beginning, at least up to what was
 /// committed before it began, whatever happens to tables meanwhile.
+// Hazard of files: P-05 rows and definitions that change meanwhile (MySQL, by its clone protocol)
 #[test]
 fn a_copy_is_of_one_moment_while_the_server_works() {
     let mut place = place();
@@ -214,6 +218,7 @@ impl Proxy {
     }
 }
 
+// Hazard of files: connections to a server that sends its files itself are lost
 #[test]
 fn a_copy_goes_on_when_its_connections_are_lost() {
     let mut place = place();
@@ -248,6 +253,8 @@ fn refused(place: &Place, user: &str) -> Vec<Refusal> {
     }
 }
 
+// Hazard of files: P-08 files outside of the data directory, another copy under way, a full
+//   repository: named, and the server waits for nobody
 #[test]
 fn what_stands_against_a_copy_is_named() {
     let elsewhere = tempfile::tempdir_in(servers::cache().parent().unwrap()).unwrap();
@@ -291,6 +298,21 @@ fn what_stands_against_a_copy_is_named() {
     });
     assert_eq!(place.repository.labels().unwrap(), Vec::<String>::new());
     // The donor does not wait for connections that do not come back.
+    assert_free(&place);
+    let small = SmallDisk::mount(16);
+    let storage = Arc::new(LocalFolder::new(&small.path().join("repository")));
+    let full = Repository::init(storage, None).unwrap();
+    small.leave(0);
+    let done = backup(&place.options("full"), &full, &place.run("backup"));
+    let why = refloat_host::chain(&done.unwrap_err().0);
+    assert!(why.contains("No space left on device"), "{why}");
+    assert_eq!(full.labels().unwrap(), Vec::<String>::new());
+    assert_free(&place);
+}
+
+/// Waits until a server sends its files to nobody. Those of lost connections it would wait for
+/// during five minutes.
+fn assert_free(place: &Place) {
     let begun = Instant::now();
     let under_way = "SELECT COUNT(*) FROM performance_schema.processlist WHERE COMMAND = 'clone'";
     while place.server.query(under_way).unwrap().trim() != "0" {

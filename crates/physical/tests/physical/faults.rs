@@ -30,6 +30,8 @@ fn assert_empty(place: &Place) {
     assert_eq!(packs, [], "what was written is taken back");
 }
 
+// Hazard of files: P-03, P-04 a tool that fails after a whole stream, that does not say that it is
+//   done, a stream that is cut or changed, a tool that dies: there is no backup, and no pack of it
 #[test]
 fn nothing_that_fails_looks_like_a_backup() {
     let place = Place::new(ServerKind::MariaDb1011);
@@ -70,6 +72,7 @@ fn nothing_that_fails_looks_like_a_backup() {
     }
 }
 
+// Hazard of files: P-01 a tool of another series than the server, and than that of the backup
 #[test]
 fn what_stands_against_a_backup_is_named_at_once() {
     let place = Place::new(ServerKind::MariaDb1011);
@@ -95,6 +98,28 @@ fn what_stands_against_a_backup_is_named_at_once() {
         "{error}"
     );
     assert_empty(&place);
+
+    // One of another series.
+    let other = place.folder.path().join("other-tool");
+    let says = "#!/bin/sh\necho 'mariadb-backup based on MariaDB server 11.8.2-MariaDB Linux'\n";
+    fs::write(&other, says).unwrap();
+    fs::set_permissions(&other, fs::Permissions::from_mode(0o755)).unwrap();
+    options.donor.tool = Some(other.clone());
+    let (error, _) = backup(&options, &place.repository, &run).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains("is 11.8.2, and the server is 10.11"),
+        "{text}"
+    );
+    assert_empty(&place);
+    place.back_up("one").unwrap();
+    let mut restoring = place.restoring("one");
+    restoring.target.tool = Some(other);
+    let text = place.restore(&restoring).unwrap_err().to_string();
+    assert!(
+        text.contains("is 11.8.2 here, and the backup was made with 10.11"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -118,6 +143,8 @@ fn a_cancelled_backup_leaves_nothing() {
     assert_empty(&place);
 }
 
+// Hazard of files: P-09, P-12, P-28 a data directory that is served or holds data, a tool that fails
+//   or is killed while it prepares, a server that does not start
 #[test]
 fn a_restore_never_touches_what_serves_or_holds_data() {
     let mut place = Place::new(ServerKind::MariaDb1011);
@@ -174,6 +201,7 @@ fn a_restore_never_touches_what_serves_or_holds_data() {
     place.assert_holds(&expected);
 }
 
+// Hazard of files: flipped bytes in a repository
 #[test]
 fn a_damaged_repository_is_noticed() {
     let mut place = Place::new(ServerKind::MariaDb1011);
@@ -199,6 +227,7 @@ fn a_damaged_repository_is_noticed() {
     place.server.restart().unwrap();
 }
 
+// Hazard of files: P-08 files outside of the data directory
 #[test]
 fn files_that_lie_elsewhere_do_not_come_unasked() {
     let folder = tempfile::tempdir().unwrap();

@@ -40,6 +40,8 @@ pub fn run(_: &ServeHostArgs, context: &Context) -> anyhow::Result<Exit> {
         progress: Progress::new(),
     };
     let answer = serve(&request, &run);
+    // What was done is in the answer, and in the record of the run that has asked.
+    let _ = std::fs::remove_dir_all(run.dir.path());
     let text = serde_json::to_string(&answer).context("cannot write the answer")?;
     writeln!(std::io::stdout(), "{text}")?;
     Ok(Exit::Done)

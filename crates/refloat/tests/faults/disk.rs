@@ -3,13 +3,17 @@
 // Hazard of faults: L-141 disk full (MariaDB, MySQL); folder of temporary files full during an
 //   index build (MariaDB)
 
+use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use refloat_sandbox::{Instance, Sandbox, ServerKind, StartOptions};
 use refloat_testkit::disk::SmallDisk;
 use refloat_testkit::servers;
 
-use crate::support::{Desk, Run, ask, assert_same_settings, dump, settings, table, wide_table};
+use crate::support::{
+    Desk, Run, ask, assert_same_settings, dump, finish, settings, table, wide_table,
+};
 
 /// Asserts that the summary reports the rows that are there.
 #[track_caller]
@@ -123,4 +127,116 @@ fn a_full_folder_for_temporary_files_is_said_and_the_rows_stay() {
         ),
         "3"
     );
+}
+
+/// A mariadb-backup that fills a disk, all but some kilobytes, when it is asked to do this.
+fn filling(desk: &Desk, what: &str, volume: &Path, left: u32) -> String {
+    let path = desk.file(
+        what,
+        format!(
+            "#!/bin/sh\ncase \"$*\" in *{what}*)\n\
+             free=$(df --output=avail -B1K '{0}' | tail -n 1)\n\
+             head -c $(((free - {left}) * 1024)) /dev/zero >'{0}/fill';; esac\n\
+             exec mariadb-backup \"$@\"\n",
+            volume.display()
+        ),
+    );
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path.display().to_string()
+}
+
+// Hazard of files: P-19 a full disk: of the repository, of the data directory (before the copy,
+//   while files come, while they are prepared), of temporary files at the donor's, of the records;
+//   a data directory that is a mount point
+#[test]
+fn copies_of_files_that_do_not_fit_leave_the_old_data_and_go_on() {
+    let full = "No space left on device";
+    let server = servers::start(&servers::quick(ServerKind::MariaDb1011));
+    ask(
+        &server,
+        "CREATE DATABASE shop; CREATE TABLE shop.t (id INT PRIMARY KEY, text TEXT) SELECT seq AS id, SHA2(seq, 512) AS text FROM shop.seq_1_to_50000",
+    );
+    let url = server.socket_url();
+    let desk = Desk::new();
+    let store = SmallDisk::mount(64);
+    let repo = store.path().join("repo").display().to_string();
+    let run = |args: &[&str]| finish(desk.refloat(args));
+    let backup = ["backup", "--no-defaults", "--from", &url, "--repo", &repo];
+    let backup = [&backup[..], &["--label", "one"]].concat();
+    run(&["backups", "init", "--repo", &repo]).exits(0);
+    store.leave(1);
+    run(&backup).exits(1).says(full).says("Make room there");
+    run(&["backups", "list", "--repo", &repo])
+        .exits(0)
+        .says("no backups");
+    store.grow(64);
+    run(&backup).exits(0);
+    run(&["backups", "verify", "--repo", &repo]).exits(0);
+
+    let temporary = SmallDisk::mount(1);
+    fs::write(temporary.path().join("fill"), vec![1; 2 << 20]).unwrap_err();
+    let again = [&backup[..6], &["--label", "two"]].concat();
+    let mut command = desk.refloat(&again);
+    command.env("TMPDIR", temporary.path());
+    finish(command).exits(1).says("is its disk full?");
+    let mut command = desk.refloat(&again);
+    command.env("REFLOAT_STATE_DIR", temporary.path().join("state"));
+    finish(command)
+        .exits(1)
+        .says("cannot begin the record of the run")
+        .says(full);
+
+    // The data directory is the top of a file system, where nothing can be exchanged.
+    let volume = SmallDisk::mount(64);
+    let data = volume.path();
+    let old = || {
+        for name in ["ibdata1", "ib_logfile0"] {
+            assert_eq!(fs::read_to_string(data.join(name)).unwrap(), "old");
+        }
+    };
+    for name in ["ibdata1", "ib_logfile0"] {
+        fs::write(data.join(name), "old").unwrap();
+    }
+    let to = data.display().to_string();
+    let restore = ["restore", "one", "--repo", &repo, "--to", &to, "--replace"];
+    let rebuild = [
+        "rebuild",
+        "--no-defaults",
+        "--from",
+        &url,
+        "--to",
+        &to,
+        "--replace",
+    ];
+    volume.leave(4);
+    run(&restore)
+        .exits(3)
+        .says("bytes are free in")
+        .says("make room");
+    run(&rebuild).exits(1).says(full);
+    old();
+    volume.grow(64);
+    let tool = filling(&desk, "--version", data, 500);
+    let fills = [&restore[..], &["--tool", &tool, "--restart"]].concat();
+    run(&fills).exits(1).says(full);
+    old();
+    fs::remove_file(data.join("fill")).unwrap();
+    let tool = filling(&desk, "--prepare", data, 0);
+    let fills = [&restore[..], &["--tool", &tool]].concat();
+    run(&fills).exits(1).says("mariadb-backup");
+    old();
+    fs::remove_file(data.join("fill")).unwrap();
+    run(&restore).exits(0).says("old data");
+    assert!(data.join("shop/t.ibd").exists());
+    let kept = fs::read_dir(data).unwrap().flatten();
+    let mut kept = kept.filter(|entry| {
+        entry
+            .file_name()
+            .to_string_lossy()
+            .starts_with(".refloat-2")
+    });
+    let aside = kept.next().unwrap().path();
+    assert_eq!(fs::read_to_string(aside.join("ibdata1")).unwrap(), "old");
+    volume.grow(96);
+    run(&rebuild).exits(0);
 }

@@ -13,7 +13,7 @@ use crate::commands::load::OutputArgs;
 use crate::connect::SourceArgs;
 use crate::context::Context;
 use crate::exit::Exit;
-use crate::record::conclude;
+use crate::record::{End, conclude};
 use crate::repo::RepoArgs;
 use crate::sizes::parse_time;
 use crate::watch::Watch;
@@ -177,7 +177,13 @@ fn keep(args: &ArchiveArgs, context: &Context) -> anyhow::Result<Exit> {
     };
     conclude(
         (watch, &run),
-        (&outcome, outcome.seconds, error.as_ref()),
+        &End {
+            outcome: &outcome,
+            seconds: outcome.seconds,
+            error: error.as_ref(),
+            settings_left: &[],
+            beside: false,
+        },
         (&args.output, context),
         summary::binlog_archive,
     )

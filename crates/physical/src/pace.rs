@@ -16,9 +16,9 @@ use refloat_wire::{ConnectOptions, Connection};
 
 use crate::error::PhysicalError;
 
-/// The lowest rate, in bytes per second. mariadb-backup writes pieces of 10 MiB from several threads
-/// and the redo log between them, and gives up when that makes no progress for five seconds: at a
-/// lower rate these would pass.
+/// The lowest rate, in bytes per second. mariadb-backup writes pieces of 10 MiB from several
+/// threads and the redo log between them, and gives up when that makes no progress for five
+/// seconds: at a lower rate these would pass.
 pub const RATE_MIN: u64 = 8 << 20;
 /// How often the server is looked at.
 const LOOK: Duration = Duration::from_millis(500);

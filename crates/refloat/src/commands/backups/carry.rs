@@ -40,9 +40,10 @@ pub struct ExportArgs {
 
 /// Read a stream from stdin into a repository
 ///
-/// It is one of `refloat backup --repo -` or `refloat backups export`. Where nothing is, a repository
-/// is made, with the key of the stream; one that is there has to have the same key, or neither has
-/// one. No key is needed. A stream that was cut or is damaged is refused, and nothing of it stays.
+/// It is one of `refloat backup --repo -` or `refloat backups export`. Where nothing is, a
+/// repository is made, with the key of the stream; one that is there has to have the same key, or
+/// neither has one. No key is needed. A stream that was cut or is damaged is refused, and nothing
+/// of it stays.
 #[derive(Debug, Args)]
 #[command(mut_arg("key_file", |arg| arg.hide(true)), mut_arg("identity", |arg| arg.hide(true)))]
 #[command(after_long_help = "\

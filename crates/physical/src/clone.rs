@@ -10,7 +10,7 @@ mod session;
 mod task;
 
 use refloat_run::Run;
-use refloat_wire::{ConnectOptions, Identity};
+use refloat_wire::ConnectOptions;
 
 use crate::about::{About, Lsn};
 use crate::clone::arrivals::Arrivals;
@@ -44,16 +44,9 @@ impl Copying<'_> {
         run: &Run,
     ) -> Result<(Files<W::File>, About), PhysicalError> {
         let facts = &self.server.facts;
-        let identity = Identity {
-            uuid: facts.uuid.clone(),
-            hostname: facts.hostname.clone(),
-            port: facts.port,
-            datadir: facts.datadir.clone(),
-            version: facts.version.clone(),
-        };
         let arrivals = Arrivals::new(writer, self.server.info.version);
         let mut session = Session::new(
-            (self.source, identity),
+            (self.source, facts.identity()),
             (self.connections, self.pacer),
             &arrivals,
             run,

@@ -145,7 +145,8 @@ fn attempt(
     run.progress.set_phase(Phase::Data);
     let begun = Instant::now();
     let mut left = Vec::new();
-    let about = while_desynced(&options.donor, run, &mut left, || {
+    let facts = &ready.server.facts;
+    let about = while_desynced((&options.donor, facts), run, &mut left, || {
         ready.receive(options, &building, run, outcome)
     });
     outcome.settings_left = left;

@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 
 use refloat_repository::Manifest;
+use refloat_wire::Identity;
 use serde::{Deserialize, Serialize};
 
 use crate::tool::{Tool, ToolKind};
@@ -85,6 +86,19 @@ pub struct ServerFacts {
     pub datadir: String,
     /// Settings with which its files were made; another server needs the same.
     pub settings: BTreeMap<String, String>,
+}
+
+impl ServerFacts {
+    /// What a connection tells the server by from others.
+    pub(crate) fn identity(&self) -> Identity {
+        Identity {
+            uuid: self.uuid.clone(),
+            hostname: self.hostname.clone(),
+            port: self.port,
+            datadir: self.datadir.clone(),
+            version: self.version.clone(),
+        }
+    }
 }
 
 /// Log sequence numbers of `InnoDB`, in bytes of its redo log.

@@ -124,7 +124,8 @@ fn attempt(
     });
     run.progress.set_phase(Phase::Data);
     let mut left = Vec::new();
-    let manifest = while_desynced(&options.donor, run, &mut left, || {
+    let facts = ready.donor.server.facts.clone();
+    let manifest = while_desynced((&options.donor, &facts), run, &mut left, || {
         ready.copy(options, repository, run, outcome)
     });
     outcome.settings_left = left;

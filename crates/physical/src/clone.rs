@@ -10,7 +10,7 @@ mod session;
 mod task;
 
 use refloat_run::Run;
-use refloat_wire::{ConnectOptions, Connection, Identity};
+use refloat_wire::{ConnectOptions, Connection};
 
 use crate::about::{About, BinlogPosition, Lsn};
 use crate::clone::arrivals::Arrivals;
@@ -47,17 +47,10 @@ impl Copying<'_> {
         run: &Run,
     ) -> Result<(Files<W::File>, About), PhysicalError> {
         let facts = &self.server.facts;
-        let identity = Identity {
-            uuid: facts.uuid.clone(),
-            hostname: facts.hostname.clone(),
-            port: facts.port,
-            datadir: facts.datadir.clone(),
-            version: facts.version.clone(),
-        };
         let binlog_began = self.binlog_position();
         let arrivals = Arrivals::new(writer, self.server.info.version);
         let mut session = Session::new(
-            (self.source, identity),
+            (self.source, facts.identity()),
             (self.connections, self.pacer),
             &arrivals,
             run,

@@ -6,13 +6,14 @@ use refloat_run::Run;
 use refloat_run::desync::{self, Desync, same_node};
 use refloat_wire::Connection;
 
+use crate::about::ServerFacts;
 use crate::donor::DonorOptions;
 use crate::error::PhysicalError;
 
 /// Does the work while the node may fall behind, if the options ask for that, and waits then until
 /// it keeps pace again. Settings that could not be put back are added to `left`.
 pub fn while_desynced<T>(
-    options: &DonorOptions,
+    (options, facts): (&DonorOptions, &ServerFacts),
     run: &Run,
     left: &mut Vec<String>,
     work: impl FnOnce() -> Result<T, PhysicalError>,
@@ -20,8 +21,13 @@ pub fn while_desynced<T>(
     if !options.desync {
         return work();
     }
-    let mut control = Connection::connect(&options.source)
-        .map_err(PhysicalError::server("connecting to the server"))?;
+    let connect = || {
+        let conn = Connection::connect(&options.source)?;
+        conn.expect_identity(&facts.identity())?;
+        Ok(conn)
+    };
+    let mut control =
+        same_node(connect).map_err(PhysicalError::server("connecting to the server"))?;
     let mut desync = Desync::new(run);
     // Caught, so that the setting is put back after a panic too.
     let result = catch_unwind(AssertUnwindSafe(|| {

@@ -24,6 +24,9 @@ use crate::swap::INSIDE;
 use crate::throttle::{Throttle, is_late};
 use crate::tool::{Tool, ToolKind};
 
+/// Connections of a copy besides those that receive files: what begins it and follows it.
+const CONTROL: usize = 2;
+
 /// The server that is copied, and how.
 #[derive(Debug, Clone)]
 pub struct DonorOptions {
@@ -146,7 +149,11 @@ impl Donor {
     ) -> Result<Copied<W::File>, PhysicalError> {
         // Before anything is copied.
         let source = &self.options.source;
-        let calm = self.options.gentle.then(|| Calm::look(source));
+        let calm = self.options.gentle.then(|| {
+            let is_clone = self.tool.kind == ToolKind::Clone;
+            let files = if is_clone { self.options.parallel } else { 0 };
+            Calm::look(source, files + CONTROL)
+        });
         let calm = calm.transpose()?;
         if self.tool.kind == ToolKind::Clone {
             let copying = Copying {

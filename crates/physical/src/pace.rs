@@ -16,9 +16,9 @@ use refloat_wire::{ConnectOptions, Connection};
 
 use crate::error::PhysicalError;
 
-/// The lowest rate, in bytes per second. mariadb-backup writes pieces of 10 MiB from several threads
-/// and the redo log between them, and gives up when that makes no progress for five seconds: at a
-/// lower rate these would pass.
+/// The lowest rate, in bytes per second. mariadb-backup writes pieces of 10 MiB from several
+/// threads and the redo log between them, and gives up when that makes no progress for five
+/// seconds: at a lower rate these would pass.
 pub const RATE_MIN: u64 = 8 << 20;
 /// How often the server is looked at.
 const LOOK: Duration = Duration::from_millis(500);
@@ -92,11 +92,14 @@ impl Health {
 pub struct Calm {
     conn: Connection,
     before: Health,
+    /// Statements of the copy itself.
+    own: u64,
 }
 
 impl Calm {
-    /// Looks at the server for a quarter of a second.
-    pub fn look(connect: &ConnectOptions) -> Result<Self, PhysicalError> {
+    /// Looks at the server for a quarter of a second. The copy itself will have so many connections
+    /// with a statement that runs.
+    pub fn look(connect: &ConnectOptions, own: usize) -> Result<Self, PhysicalError> {
         let mut conn = Connection::connect(connect)
             .map_err(PhysicalError::server("connecting to the server"))?;
         let mut before = Health::default();
@@ -107,7 +110,11 @@ impl Calm {
             before.running = before.running.max(now.running);
             std::thread::sleep(BETWEEN);
         }
-        Ok(Self { conn, before })
+        Ok(Self {
+            conn,
+            before,
+            own: own as u64,
+        })
     }
 }
 
@@ -241,7 +248,7 @@ impl Watch {
         mut hurries: impl FnMut(&mut Connection) -> bool,
     ) {
         let (mut conn, before) = match calm {
-            Some(calm) => (calm.conn, Some(calm.before)),
+            Some(calm) => (calm.conn, Some((calm.before, calm.own))),
             None => match Connection::connect(connect) {
                 Ok(conn) => (conn, None),
                 Err(_) => return self.shared.hurries.store(true, Ordering::Relaxed),
@@ -251,10 +258,11 @@ impl Watch {
         while !self.ends.is_cancelled() {
             let is_late = hurries(&mut conn);
             self.shared.hurries.store(is_late, Ordering::Relaxed);
-            if let Some(before) = &before {
-                let Ok(now) = Health::look(&mut conn) else {
+            if let Some((before, own)) = &before {
+                let Ok(mut now) = Health::look(&mut conn) else {
                     return self.shared.hurries.store(true, Ordering::Relaxed);
                 };
+                now.running = now.running.saturating_sub(*own);
                 let so_far = self.shared.passed.load(Ordering::Relaxed);
                 let seconds = since.elapsed().as_secs_f64().max(0.001);
                 let speed = ((so_far - passed) as f64 / seconds) as u64;

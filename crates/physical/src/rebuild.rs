@@ -150,9 +150,10 @@ fn attempt(
     run.progress.set_phase(Phase::Data);
     let begun = Instant::now();
     let mut left = Vec::new();
+    let facts = &ready.server.facts;
     let about = match &ready.cloned {
         Some(donor) => take(donor, &building, run, outcome),
-        None => while_desynced(&options.donor, run, &mut left, || {
+        None => while_desynced((&options.donor, facts), run, &mut left, || {
             ready.receive(options, &building, run, outcome)
         }),
     };

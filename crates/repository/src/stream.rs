@@ -1,10 +1,10 @@
 //! A repository as one stream of bytes: for pipes, and for files that are carried elsewhere.
 //!
 //! The stream begins with [`MAGIC`]; then come frames, each with its kind, the number of an object
-//! and a length, all of them little-endian. Several objects may be on their way at a time. Each ends
-//! with its size and its hash. The last frame says how many objects there were, with a hash over
-//! what the frames before said of them: names, sizes, hashes. A stream without it was cut, wherever
-//! that was.
+//! and a length, all of them little-endian. Several objects may be on their way at a time. Each
+//! ends with its size and its hash. The last frame says how many objects there were, with a hash
+//! over what the frames before said of them: names, sizes, hashes. A stream without it was cut,
+//! wherever that was.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};

@@ -40,17 +40,18 @@ pub struct ExportArgs {
 
 /// Read a stream from stdin into a repository
 ///
-/// It is one of `refloat backup --repo -` or `refloat backups export`. Where nothing is, a repository
-/// is made, with the key of the stream; one that is there has to have the same key, or neither has
-/// one. No key is needed. A stream that was cut or is damaged is refused, and nothing of it stays.
+/// It is one of `refloat backup --repo -` or `refloat backups export`. Where nothing is, a
+/// repository is made, with the key of the stream; one that is there has to have the same key, or
+/// neither has one. No key is needed. A stream that was cut or is damaged is refused, and nothing
+/// of it stays.
 #[derive(Debug, Args)]
-#[command(mut_arg("key_file", |arg| arg.hide(true)), mut_arg("identity", |arg| arg.hide(true)))]
 #[command(after_long_help = "\
 EXAMPLES:
       refloat backups import --repo /backup/repo < db1.stream")]
 pub struct ImportArgs {
-    #[command(flatten)]
-    repo: RepoArgs,
+    /// Where the backups lie: see `refloat backup --help`
+    #[arg(long, value_name = "URL", help_heading = "Repository")]
+    repo: String,
 
     #[command(flatten)]
     output: OutputArgs,
@@ -72,7 +73,12 @@ pub fn export(args: &ExportArgs, context: &Context) -> anyhow::Result<Exit> {
 }
 
 pub fn import(args: &ImportArgs, context: &Context) -> anyhow::Result<Exit> {
-    let storage = args.repo.storage(context)?;
+    let repo = RepoArgs {
+        repo: args.repo.clone(),
+        key_file: None,
+        identity: None,
+    };
+    let storage = repo.storage(context)?;
     let input = std::io::stdin().lock();
     if input.is_terminal() {
         return Err(ProgramError::usage("a stream is not read from a terminal")
@@ -94,6 +100,7 @@ pub fn import(args: &ImportArgs, context: &Context) -> anyhow::Result<Exit> {
         Err(error) => (None, Some(anyhow::Error::new(error))),
     };
     let outcome = serde_json::json!({
+        "run": run.dir.id(),
         "repository": storage.url(),
         "label": imported.as_ref().map(|one| &one.manifest.label),
         "added": imported.as_ref().map(|one| one.added),

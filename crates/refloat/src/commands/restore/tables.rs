@@ -204,6 +204,10 @@ impl<'a> Work<'a> {
                 chosen.other_engines.join(", ")
             ));
         }
+        if !chosen.views.is_empty() {
+            let views = chosen.views.join(", ");
+            run.events.note(format!("views are not restored: {views}"));
+        }
         let mut target = Connection::connect(&self.target)?;
         let replaced = self.refuse_existing(&mut target, &chosen.tables)?;
         let mut source = Connection::connect(server.connect())?;
@@ -291,7 +295,7 @@ fn shown((database, table): &(String, String)) -> String {
 impl Plan {
     fn text(&self) -> String {
         format!(
-            "restore of {} of {} from {} into {}: the plan; nothing was touched\n  tables      {}\n  fetched     {}\n",
+            "restore of {} of {} from {} into {}: the plan; nothing was touched\n  chosen      {}\n  fetched     {}\n",
             human::counted(self.tables.len() as u64, "table"),
             self.label,
             self.repository,

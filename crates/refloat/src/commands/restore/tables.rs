@@ -227,6 +227,15 @@ impl<'a> Work<'a> {
             remove(&mut target, &tables, &run.events);
             return Err(error);
         }
+        if !outcome.copy.load.proven {
+            let names: Vec<String> = tables.iter().map(Beside::full_name).collect();
+            let error = format!(
+                "what has arrived does not prove to be what the backup holds: nothing was replaced, and it stays as {}",
+                names.join(", ")
+            );
+            let error = ProgramError::new(Exit::ProofFailed, error);
+            return Err(error.hint("See the list above. Drop these tables, or rename them if you know better; they lack foreign keys and triggers. The same command begins again.").into());
+        }
         settle(&mut target, &tables, &replaced, &run.cancel)?;
         let rows = &outcome.copy.load.tables;
         outcome.tables = tables
@@ -277,14 +286,7 @@ impl<'a> Work<'a> {
                 return Err(error.into());
             }
         }
-        if outcome.copy.load.proven {
-            return Ok(());
-        }
-        let error = ProgramError::new(
-            Exit::ProofFailed,
-            "what has arrived is not what the backup holds; it was removed again",
-        );
-        Err(error.into())
+        Ok(())
     }
 }
 
@@ -317,13 +319,16 @@ impl Outcome {
             };
             format!("  table       {}: {rows}{how}\n", one.table)
         });
+        let notes = self.copy.notes.iter();
+        let notes = notes.map(|note| format!("  note        {note}\n"));
         format!(
-            "restore of {} of {} from {} into {}: done and proven\n{}  fetched     {}\n  time        {}\n",
+            "restore of {} of {} from {} into {}: done and proven\n{}{}  fetched     {}\n  time        {}\n",
             human::counted(self.tables.len() as u64, "table"),
             self.label,
             self.repository,
             self.target,
             tables.collect::<String>(),
+            notes.collect::<String>(),
             human::bytes(self.bytes),
             human::seconds(std::time::Duration::from_secs_f64(self.seconds))
         )

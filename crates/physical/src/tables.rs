@@ -234,6 +234,8 @@ pub struct Chosen {
     pub tables: Vec<(String, String)>,
     /// Those that the backup has not, because it copies InnoDB alone.
     pub other_engines: Vec<String>,
+    /// Views, which have no rows.
+    pub views: Vec<String>,
 }
 
 impl PrivateServer {
@@ -255,8 +257,8 @@ impl PrivateServer {
                 Vendor::MySql => "IF(ENGINE = 'InnoDB', '', ENGINE)",
             };
             conn.query(format!(
-                "SELECT TABLE_SCHEMA, TABLE_NAME, {engine} FROM information_schema.TABLES \
-                 WHERE TABLE_TYPE NOT LIKE '%VIEW' ORDER BY 1, 2"
+                "SELECT TABLE_SCHEMA, TABLE_NAME, IF(TABLE_TYPE LIKE '%VIEW', 'view', {engine}) \
+                 FROM information_schema.TABLES ORDER BY 1, 2"
             ))
         };
         let rows = look().map_err(asked)?;
@@ -272,18 +274,18 @@ impl PrivateServer {
             }
             let engine = text(row, 2);
             let is_chosen = name.matches(patterns);
-            if !engine.is_empty() {
-                if is_chosen {
-                    chosen.other_engines.push(format!("{name} ({engine})"));
+            match engine.as_str() {
+                "" => {
+                    if is_chosen {
+                        let key = (name.database.clone(), name.table.clone());
+                        chosen.tables.push(key);
+                    }
+                    all.insert(name);
                 }
-                continue;
+                _ if !is_chosen => {}
+                "view" => chosen.views.push(name.to_string()),
+                engine => chosen.other_engines.push(format!("{name} ({engine})")),
             }
-            if is_chosen {
-                chosen
-                    .tables
-                    .push((name.database.clone(), name.table.clone()));
-            }
-            all.insert(name);
         }
         refuse_idle(patterns, &all, candidate)?;
         Ok(chosen)

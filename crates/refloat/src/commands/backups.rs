@@ -23,6 +23,10 @@ use crate::repo::{RecipientArgs, RepoArgs};
 use crate::sizes::{parse_bytes, parse_time};
 use crate::watch::Watch;
 
+/// For backups with blocks that cannot be read.
+const BLOCKS_HINT: &str = "Remove what is damaged (`refloat backups remove`), then make a new backup: before, it would share blocks with it.";
+/// For backups with damaged tables.
+const TABLES_HINT: &str = "Their blocks are as they were written: CHECK TABLE says whether the server had the damage already. Other tables can be taken out with `refloat restore --tables`.";
 /// Packs that are younger may belong to a backup that is being made.
 const UNUSED_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -341,7 +345,12 @@ fn check(args: &VerifyArgs, context: &Context) -> anyhow::Result<Exit> {
                 .damaged
                 .extend(unread.map(|(label, error)| (label.clone(), error.to_string())));
             let labels: Vec<&str> = outcome.damaged.keys().map(String::as_str).collect();
-            let error = unreadable(&labels);
+            let tables = outcome.checked.iter().any(|one| !one.damaged.is_empty());
+            let error = if tables {
+                damaged(&labels, TABLES_HINT)
+            } else {
+                unreadable(&labels)
+            };
             (outcome, error)
         }
         Err(error) => (VerifyOutcome::default(), Some(anyhow::Error::new(error))),
@@ -362,6 +371,10 @@ fn check(args: &VerifyArgs, context: &Context) -> anyhow::Result<Exit> {
 
 /// The error for backups that cannot be read. `None`: there are none.
 fn unreadable(labels: &[&str]) -> Option<anyhow::Error> {
+    damaged(labels, BLOCKS_HINT)
+}
+
+fn damaged(labels: &[&str], hint: &str) -> Option<anyhow::Error> {
     (!labels.is_empty()).then(|| {
         ProgramError::new(
             Exit::ProofFailed,
@@ -374,7 +387,7 @@ fn unreadable(labels: &[&str]) -> Option<anyhow::Error> {
                 labels.join(", ")
             ),
         )
-        .hint("Remove what is damaged (`refloat backups remove`), then make a new backup: before, it would share blocks with it.")
+        .hint(hint)
         .into()
     })
 }

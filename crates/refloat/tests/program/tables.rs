@@ -43,6 +43,7 @@ INSERT INTO items VALUES (1, 1), (2, 2);
 INSERT INTO parts VALUES (1, 1, 'x'), (2, 20, 'y');
 INSERT INTO `a b/ä` VALUES (7);
 INSERT INTO other.more VALUES (8);
+CREATE VIEW seen AS SELECT id FROM orders;
 CREATE TRIGGER first_ BEFORE INSERT ON orders FOR EACH ROW SET NEW.note = CONCAT(NEW.note, '!');
 CREATE TRIGGER then_ BEFORE INSERT ON orders FOR EACH ROW SET NEW.note = CONCAT(NEW.note, '?');
 ";
@@ -218,7 +219,11 @@ fn tables_come_back(kind: ServerKind) {
         planned.contains("shop.items") && planned.contains("shop.parts"),
         "{planned}"
     );
-    place.restore("shop.*", &[]).exits(0);
+    place
+        .restore("shop.*", &[])
+        .says("views are not restored: shop.seen")
+        .exits(0);
+    sql("USE shop; CREATE VIEW seen AS SELECT id FROM orders");
     place.assert_holds(&expected);
     if others {
         sql("INSERT INTO shop.aria VALUES (9)");

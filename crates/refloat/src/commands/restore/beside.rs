@@ -6,7 +6,7 @@
 //! the tables have their own names again.
 
 use anyhow::Context as _;
-use refloat_run::{Cancel, Events};
+use refloat_run::{Cancel, Events, kill_on_cancel};
 use refloat_sqltext::{
     Element, LexMode, literal, parse_create_table, quote_ident, quote_ident_bytes,
 };
@@ -249,22 +249,26 @@ pub fn settle(
 ) -> anyhow::Result<()> {
     conn.exec("SET SESSION foreign_key_checks = 0")
         .context("setting the session up")?;
+    // A statement waits for as long as somebody works with the table.
+    let _kill = kill_on_cancel(cancel, conn);
+    let stopped = |error: anyhow::Error, words: String| match cancel.reason() {
+        Some(reason) => ProgramError::new(Exit::Interrupted, format!("{reason}: {words}")).into(),
+        None => error.context(words),
+    };
     for (at, (beside, replaces)) in tables.iter().zip(replaced).enumerate() {
-        if let Some(reason) = cancel.reason() {
-            let error =
-                ProgramError::new(Exit::Interrupted, format!("{reason}: {}", left(tables, at)));
-            return Err(error.into());
-        }
-        beside
-            .settle(conn, *replaces)
-            .map_err(|error| error.context(left(tables, at)))?;
+        let done = beside.settle(conn, *replaces);
+        done.map_err(|error| stopped(error, left(tables, at)))?;
     }
-    for beside in tables {
-        beside.put_back(conn).map_err(|error| {
-            error.context(format!(
-                "all tables are in their places, and of {}.{} foreign keys, checks or triggers are missing",
-                beside.database, beside.table
-            ))
+    for (at, beside) in tables.iter().enumerate() {
+        let done = beside.put_back(conn);
+        done.map_err(|error| {
+            let names = tables[at..]
+                .iter()
+                .map(|one| format!("{}.{}", one.database, one.table));
+            let names = names.collect::<Vec<_>>().join(", ");
+            let words =
+                "all tables are in their places; foreign keys, checks or triggers are missing of";
+            stopped(error, format!("{words} {names}"))
         })?;
     }
     Ok(())

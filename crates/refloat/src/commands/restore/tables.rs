@@ -204,6 +204,10 @@ impl<'a> Work<'a> {
                 chosen.other_engines.join(", ")
             ));
         }
+        if !chosen.views.is_empty() {
+            let views = chosen.views.join(", ");
+            run.events.note(format!("views are not restored: {views}"));
+        }
         let mut target = Connection::connect(&self.target)?;
         let replaced = self.refuse_existing(&mut target, &chosen.tables)?;
         let mut source = Connection::connect(server.connect())?;
@@ -222,6 +226,15 @@ impl<'a> Work<'a> {
         if let Err(error) = copied {
             remove(&mut target, &tables, &run.events);
             return Err(error);
+        }
+        if !outcome.copy.load.proven {
+            let names: Vec<String> = tables.iter().map(Beside::full_name).collect();
+            let error = format!(
+                "what has arrived does not prove to be what the backup holds: nothing was replaced, and it stays as {}",
+                names.join(", ")
+            );
+            let error = ProgramError::new(Exit::ProofFailed, error);
+            return Err(error.hint("See the list above. Drop these tables, or rename them if you know better; they lack foreign keys and triggers. The same command begins again.").into());
         }
         settle(&mut target, &tables, &replaced, &run.cancel)?;
         let rows = &outcome.copy.load.tables;
@@ -273,14 +286,7 @@ impl<'a> Work<'a> {
                 return Err(error.into());
             }
         }
-        if outcome.copy.load.proven {
-            return Ok(());
-        }
-        let error = ProgramError::new(
-            Exit::ProofFailed,
-            "what has arrived is not what the backup holds; it was removed again",
-        );
-        Err(error.into())
+        Ok(())
     }
 }
 
@@ -291,7 +297,7 @@ fn shown((database, table): &(String, String)) -> String {
 impl Plan {
     fn text(&self) -> String {
         format!(
-            "restore of {} of {} from {} into {}: the plan; nothing was touched\n  tables      {}\n  fetched     {}\n",
+            "restore of {} of {} from {} into {}: the plan; nothing was touched\n  chosen      {}\n  fetched     {}\n",
             human::counted(self.tables.len() as u64, "table"),
             self.label,
             self.repository,
@@ -313,13 +319,16 @@ impl Outcome {
             };
             format!("  table       {}: {rows}{how}\n", one.table)
         });
+        let notes = self.copy.notes.iter();
+        let notes = notes.map(|note| format!("  note        {note}\n"));
         format!(
-            "restore of {} of {} from {} into {}: done and proven\n{}  fetched     {}\n  time        {}\n",
+            "restore of {} of {} from {} into {}: done and proven\n{}{}  fetched     {}\n  time        {}\n",
             human::counted(self.tables.len() as u64, "table"),
             self.label,
             self.repository,
             self.target,
             tables.collect::<String>(),
+            notes.collect::<String>(),
             human::bytes(self.bytes),
             human::seconds(std::time::Duration::from_secs_f64(self.seconds))
         )

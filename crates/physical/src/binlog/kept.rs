@@ -135,16 +135,16 @@ pub fn fetch(
 }
 
 /// Removes the files that no backup of their server needs: those before the one in which its
-/// oldest backup begins. Returns archive and name of each. With `is_plan` nothing is removed.
+/// oldest backup begins. Returns archive and name of each, and which archives were left as they
+/// are, because their server has no backup there. With `is_plan` nothing is removed.
 ///
 /// # Errors
-/// There is no such archive, or the repository fails. [`PhysicalError::Refused`] names archives
-/// whose server has no backup there, which are left as they are.
+/// There is no such archive, or the repository fails.
 pub fn prune(
     repository: &Repository,
     name: Option<&str>,
     is_plan: bool,
-) -> Result<Vec<(String, String)>, PhysicalError> {
+) -> Result<(Vec<(String, String)>, Vec<Refusal>), PhysicalError> {
     let backups = repository.backups()?;
     let backups: Vec<About> = backups
         .iter()
@@ -184,8 +184,5 @@ pub fn prune(
             removed.push((archive.journal.name().to_owned(), file.name.clone()));
         }
     }
-    if against.is_empty() {
-        return Ok(removed);
-    }
-    Err(PhysicalError::Refused(against))
+    Ok((removed, against))
 }

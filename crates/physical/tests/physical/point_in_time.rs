@@ -195,6 +195,9 @@ fn a_server_comes_back_as_of_any_moment(kind: ServerKind) {
     let accident = accident.split(',').next().unwrap().to_owned();
     place.sql("FLUSH BINARY LOGS; CREATE TABLE shop.afterwards (id INT PRIMARY KEY); INSERT INTO shop.afterwards VALUES (1)");
     let (latest, all_gtids) = (place.snapshot(), log.gtids());
+    let last = format!("after:{}", log.gtid().split(',').next().unwrap());
+    // What no log says, and what needs it.
+    place.sql("SET SESSION sql_log_bin = 0; CREATE TABLE shop.ghost (id INT PRIMARY KEY); SET SESSION sql_log_bin = 1; INSERT INTO shop.ghost VALUES (1)");
     let done = log.archive(&log.options()).unwrap();
     assert_eq!(format!("{}:{}", done.file, done.position), log.position());
     let named = done.name.clone();
@@ -247,6 +250,10 @@ fn a_server_comes_back_as_of_any_moment(kind: ServerKind) {
     fs::write(numbered(backed + 1), &flipped).unwrap();
     let damaged = plan(&restoring("latest", &broken), &place.repository).unwrap_err();
     assert!(matches!(damaged, PhysicalError::Binlog { .. }), "{damaged}");
+    // Another file under the name of the one of the backup.
+    fs::copy(numbered(backed + 2), numbered(backed)).unwrap();
+    let text = refused("latest", &broken);
+    assert!(text.contains("where the backup was made"), "{text}");
     fs::remove_file(numbered(backed)).unwrap();
     fs::remove_file(numbered(backed + 1)).unwrap();
     let text = refused("latest", &broken);
@@ -256,7 +263,7 @@ fn a_server_comes_back_as_of_any_moment(kind: ServerKind) {
         (accident.as_str(), &files, true),
         (position.as_str(), &kept, true),
         (time.as_str(), &kept, true),
-        ("latest", &files, false),
+        (last.as_str(), &files, false),
     ];
     if !is_long {
         moments.truncate(1);
@@ -297,6 +304,31 @@ fn a_server_comes_back_as_of_any_moment(kind: ServerKind) {
         assert_ne!(log.gtids(), *gtids);
         place.server.stop().unwrap();
     }
+    // What cannot be replayed is named, and nothing has changed.
+    let mut options = restoring("latest", &kept);
+    let error = place.restore(&options).unwrap_err();
+    let PhysicalError::Replay {
+        file, at, source, ..
+    } = &error
+    else {
+        panic!("{error}");
+    };
+    assert!(file.starts_with("binlog.0") && *at > 4, "{error}");
+    assert!(source.to_string().contains("ghost"), "{source}");
+    place.server.restart().unwrap();
+    let stands = if is_long { &latest } else { &expected };
+    place.sql("DROP DATABASE IF EXISTS continued");
+    place.assert_holds(stands);
+    place.server.stop().unwrap();
+    // It begins again with the files of the backup, and not as another restore.
+    options.until.as_mut().unwrap().until = position.parse().unwrap();
+    assert!(reasons(place.restore(&options)).contains("unfinished restore"));
+    if is_quick {
+        options.until.as_mut().unwrap().until = "latest".parse().unwrap();
+        let again = place.restore(&options).unwrap_err();
+        assert_eq!(again.to_string(), error.to_string());
+    }
+
     let options = restoring(&early, &kept);
     let nothing = plan(&options, &place.repository).unwrap().replay.unwrap();
     assert_eq!(nothing.transactions, 0, "{nothing:?}");

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use refloat_physical::PhysicalError;
 use refloat_physical::binlog::{ArchiveOptions, archive, kept};
 use refloat_report::{human, summary};
 use refloat_run::Cancel;
@@ -211,11 +212,14 @@ fn fetch(args: &FetchArgs, context: &Context) -> anyhow::Result<Exit> {
 
 fn prune(args: &PruneArgs, context: &Context) -> anyhow::Result<Exit> {
     let repository = args.repo.open(context)?;
-    let removed = kept::prune(&repository, args.name.as_deref(), args.plan)?;
+    let (removed, left) = kept::prune(&repository, args.name.as_deref(), args.plan)?;
     let verb = if args.plan { "would go" } else { "removed" };
     let mut out = std::io::stdout();
     for (archive, file) in &removed {
         writeln!(out, "{archive} {file}: {verb}")?;
+    }
+    if !left.is_empty() {
+        return Err(PhysicalError::Refused(left).into());
     }
     if removed.is_empty() {
         writeln!(

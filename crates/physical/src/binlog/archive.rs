@@ -100,6 +100,7 @@ fn attempt(
 ) -> Result<(), PhysicalError> {
     run.progress.set_phase(Phase::Preflight);
     let mut conn = connect(options)?;
+    is_readable(&mut conn)?;
     let (journal, about) = journal(options, repository, &conn)?;
     journal.name().clone_into(&mut outcome.name);
     run.events.emit(Event::RunStarted {
@@ -161,6 +162,22 @@ fn ended(outcome: &ArchiveOutcome) -> Result<(), PhysicalError> {
 
 fn connect(options: &ArchiveOptions) -> Result<Connection, PhysicalError> {
     Connection::connect(&options.source).map_err(PhysicalError::server("connecting to the server"))
+}
+
+/// Refuses logs that the account may not read, or that a replica would get in another form than
+/// they lie there.
+fn is_readable(conn: &mut Connection) -> Result<(), PhysicalError> {
+    resume::server_logs(conn)?;
+    let rows = conn
+        .query("SHOW GLOBAL VARIABLES LIKE 'encrypt_binlog'")
+        .map_err(PhysicalError::server("asking for a setting"))?;
+    if rows.named("encrypt_binlog") != Some("ON") {
+        return Ok(());
+    }
+    Err(PhysicalError::refused(
+        Refusal::new("the server encrypts its binary logs (encrypt_binlog)")
+            .hint("Replicas get other bytes than the files have. A replica that does not encrypt its own (log_slave_updates) can be kept instead."),
+    ))
 }
 
 fn is_lost(error: &PhysicalError) -> bool {

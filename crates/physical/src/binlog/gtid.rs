@@ -92,7 +92,7 @@ impl Seen {
                 self.last.insert(*domain, (*server, *sequence));
             }
             Gtid::MySql { source, number } => {
-                self.add_range(source, (*number, number.saturating_add(1)))
+                self.add_range(source, (*number, number.saturating_add(1)));
             }
         }
     }
@@ -213,7 +213,7 @@ impl FromStr for Seen {
                 let (first, last) = part.split_once('-').unwrap_or((part, part));
                 match (first.parse::<u64>(), last.parse::<u64>()) {
                     (Ok(first), Ok(last)) => {
-                        seen.add_range(&named, (first, last.saturating_add(1)))
+                        seen.add_range(&named, (first, last.saturating_add(1)));
                     }
                     // A tag, which holds for the ranges behind it.
                     _ => named = format!("{source}:{part}"),

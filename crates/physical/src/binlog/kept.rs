@@ -134,9 +134,17 @@ pub fn fetch(
     Ok(written)
 }
 
+/// What was, or would be, removed.
+#[derive(Debug, Default)]
+pub struct Pruned {
+    /// Archive and name of each file.
+    pub removed: Vec<(String, String)>,
+    /// Archives that were left as they are, because their server has no backup there.
+    pub left: Vec<Refusal>,
+}
+
 /// Removes the files that no backup of their server needs: those before the one in which its
-/// oldest backup begins. Returns archive and name of each, and which archives were left as they
-/// are, because their server has no backup there. With `is_plan` nothing is removed.
+/// oldest backup begins. With `is_plan` nothing is removed.
 ///
 /// # Errors
 /// There is no such archive, or the repository fails.
@@ -144,7 +152,7 @@ pub fn prune(
     repository: &Repository,
     name: Option<&str>,
     is_plan: bool,
-) -> Result<(Vec<(String, String)>, Vec<Refusal>), PhysicalError> {
+) -> Result<Pruned, PhysicalError> {
     let backups = repository.backups()?;
     let backups: Vec<About> = backups
         .iter()
@@ -184,5 +192,8 @@ pub fn prune(
             removed.push((archive.journal.name().to_owned(), file.name.clone()));
         }
     }
-    Ok((removed, against))
+    Ok(Pruned {
+        removed,
+        left: against,
+    })
 }

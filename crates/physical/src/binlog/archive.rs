@@ -100,8 +100,7 @@ fn attempt(
 ) -> Result<(), PhysicalError> {
     run.progress.set_phase(Phase::Preflight);
     let mut conn = connect(options)?;
-    is_readable(&mut conn)?;
-    let (journal, about) = journal(options, repository, &conn)?;
+    let (journal, about) = journal(options, repository, &mut conn)?;
     journal.name().clone_into(&mut outcome.name);
     run.events.emit(Event::RunStarted {
         run: run.dir.id().clone(),
@@ -191,20 +190,22 @@ fn is_lost(error: &PhysicalError) -> bool {
 fn journal(
     options: &ArchiveOptions,
     repository: &Repository,
-    conn: &Connection,
+    conn: &mut Connection,
 ) -> Result<(Journal, ArchiveAbout), PhysicalError> {
-    let (identity, vendor) = (conn.identity(), conn.server().vendor);
+    let (identity, vendor) = (conn.identity().clone(), conn.server().vendor);
     let usual = || server_label(&identity.hostname, identity.port);
     let name = options.name.clone().unwrap_or_else(usual);
     let journal = Journal::new(repository, &name)?;
     if let Some(about) = ArchiveAbout::read(&journal)? {
-        is_same(&about, &journal, identity, vendor)?;
+        is_same(&about, &journal, &identity, vendor)?;
+        is_readable(conn)?;
         return Ok((journal, about));
     }
+    is_readable(conn)?;
     let id = blake3::hash(format!("{name} {}", refloat_run::RunId::new()).as_bytes());
     let id = u32::from_le_bytes(*id.as_bytes().first_chunk().unwrap_or(&[1; 4]));
     // Servers that people number have small ones.
-    let about = ArchiveAbout::of(identity, &vendor.to_string(), id | 1 << 31);
+    let about = ArchiveAbout::of(&identity, &vendor.to_string(), id | 1 << 31);
     journal.begin(&serde_json::to_vec_pretty(&about).unwrap_or_default())?;
     Ok((journal, about))
 }

@@ -156,7 +156,7 @@ impl Survey<'_> {
                     names(files.first()),
                     names(files.last())
                 ),
-                "Logs continue a backup if they begin before it and are of its server. Get the missing ones, or restore a newer backup.",
+                "Logs continue a backup if they begin before it and are of its server. Get the missing ones (`refloat binlog archive` brings an archive up to now), or restore another backup.",
             ));
         };
         if let Until::Position(file, at) = self.until {
@@ -262,7 +262,7 @@ impl Survey<'_> {
                         "{} ends at byte {end}, and the backup was made at byte {}",
                         file.name, self.start.position
                     ),
-                    "It is a copy of an earlier moment, or of another server: get the file again.",
+                    "It is of an earlier moment, or of another server. Get the file again; `refloat binlog archive` brings an archive up to now.",
                 ));
             }
             self.begin()?;

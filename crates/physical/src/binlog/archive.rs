@@ -100,7 +100,7 @@ fn attempt(
 ) -> Result<(), PhysicalError> {
     run.progress.set_phase(Phase::Preflight);
     let mut conn = connect(options)?;
-    let (journal, about) = journal(options, repository, &conn)?;
+    let (journal, about) = journal(options, repository, &mut conn)?;
     journal.name().clone_into(&mut outcome.name);
     run.events.emit(Event::RunStarted {
         run: run.dir.id().clone(),
@@ -163,6 +163,22 @@ fn connect(options: &ArchiveOptions) -> Result<Connection, PhysicalError> {
     Connection::connect(&options.source).map_err(PhysicalError::server("connecting to the server"))
 }
 
+/// Refuses logs that the account may not read, or that a replica would get in another form than
+/// they lie there.
+fn is_readable(conn: &mut Connection) -> Result<(), PhysicalError> {
+    resume::server_logs(conn)?;
+    let rows = conn
+        .query("SHOW GLOBAL VARIABLES LIKE 'encrypt_binlog'")
+        .map_err(PhysicalError::server("asking for a setting"))?;
+    if rows.named("encrypt_binlog") != Some("ON") {
+        return Ok(());
+    }
+    Err(PhysicalError::refused(
+        Refusal::new("the server encrypts its binary logs (encrypt_binlog)")
+            .hint("Replicas get other bytes than the files have. A replica that does not encrypt its own (log_slave_updates) can be kept instead."),
+    ))
+}
+
 fn is_lost(error: &PhysicalError) -> bool {
     let PhysicalError::Server { source, .. } = error else {
         return false;
@@ -174,20 +190,22 @@ fn is_lost(error: &PhysicalError) -> bool {
 fn journal(
     options: &ArchiveOptions,
     repository: &Repository,
-    conn: &Connection,
+    conn: &mut Connection,
 ) -> Result<(Journal, ArchiveAbout), PhysicalError> {
-    let (identity, vendor) = (conn.identity(), conn.server().vendor);
+    let (identity, vendor) = (conn.identity().clone(), conn.server().vendor);
     let usual = || server_label(&identity.hostname, identity.port);
     let name = options.name.clone().unwrap_or_else(usual);
     let journal = Journal::new(repository, &name)?;
     if let Some(about) = ArchiveAbout::read(&journal)? {
-        is_same(&about, &journal, identity, vendor)?;
+        is_same(&about, &journal, &identity, vendor)?;
+        is_readable(conn)?;
         return Ok((journal, about));
     }
+    is_readable(conn)?;
     let id = blake3::hash(format!("{name} {}", refloat_run::RunId::new()).as_bytes());
     let id = u32::from_le_bytes(*id.as_bytes().first_chunk().unwrap_or(&[1; 4]));
     // Servers that people number have small ones.
-    let about = ArchiveAbout::of(identity, &vendor.to_string(), id | 1 << 31);
+    let about = ArchiveAbout::of(&identity, &vendor.to_string(), id | 1 << 31);
     journal.begin(&serde_json::to_vec_pretty(&about).unwrap_or_default())?;
     Ok((journal, about))
 }

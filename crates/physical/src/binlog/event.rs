@@ -139,6 +139,8 @@ pub fn next_file(event: &[u8]) -> Option<String> {
 #[derive(Debug, Clone, Default)]
 pub struct Checks {
     has_sums: bool,
+    /// The first event, which says whether there are checksums, was seen.
+    knows_format: bool,
     /// The byte at which the next one begins.
     pub at: u64,
 }
@@ -177,6 +179,10 @@ impl Checks {
                 Some(1) => true,
                 _ => return Err("its checksums are of an unknown kind".to_owned()),
             };
+            self.knows_format = true;
+        }
+        if !self.knows_format {
+            return Err("the first event does not say how the others are laid out".to_owned());
         }
         if self.has_sums && (event.len() < HEAD + SUM || !has_right_sum(event)) {
             return Err("the checksum of the event is wrong".to_owned());
@@ -222,7 +228,11 @@ impl<R: Read> Events<R> {
         let mut magic = [0; MAGIC.len()];
         source.read_exact(&mut magic).map_err(ended)?;
         match magic {
-            MAGIC => Ok(Self::within(source, MAGIC.len() as u64)),
+            MAGIC => {
+                let mut events = Self::within(source, MAGIC.len() as u64);
+                events.checks.knows_format = false;
+                Ok(events)
+            }
             MAGIC_ENCRYPTED => Err(Failure::Damaged("it is encrypted by the server".to_owned())),
             _ => Err(Failure::Damaged("it is no binary log".to_owned())),
         }
@@ -235,6 +245,7 @@ impl<R: Read> Events<R> {
             source,
             checks: Checks {
                 has_sums: false,
+                knows_format: true,
                 at,
             },
             event: Vec::new(),
@@ -398,4 +409,79 @@ pub fn statement(body: &[u8]) -> Option<&[u8]> {
     let database = usize::from(*body.get(8)?);
     let status = usize::from(u16::from_le_bytes(*body.get(11..)?.first_chunk()?));
     body.get(13 + status + database + 1..)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes without a pattern.
+    fn noise(seed: u32, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        let mut reader = blake3::Hasher::new();
+        reader.update(&seed.to_le_bytes());
+        reader.finalize_xof().fill(&mut bytes);
+        bytes
+    }
+
+    /// A whole event with a checksum, which begins at `at`.
+    fn event(kind: u8, at: u64, body: &[u8]) -> Vec<u8> {
+        let size = (19 + body.len() + 4) as u32;
+        let mut bytes = vec![0; 4];
+        bytes.push(kind);
+        bytes.extend(1_u32.to_le_bytes());
+        bytes.extend(size.to_le_bytes());
+        bytes.extend((at as u32 + size).to_le_bytes());
+        bytes.extend([0, 0]);
+        bytes.extend(body);
+        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        bytes
+    }
+
+    #[test]
+    fn damage_is_seen_wherever_it_is() {
+        let mut file = MAGIC.to_vec();
+        let mut body = vec![7; 60];
+        body.push(1);
+        file.extend(event(kind::FORMAT, 4, &body));
+        for _ in 0..3 {
+            file.extend(event(kind::QUERY, file.len() as u64, &[9; 50]));
+        }
+        let read = |bytes: &[u8]| {
+            let mut events = Events::of(bytes)?;
+            let mut count = 0;
+            while events.next()?.is_some() {
+                count += 1;
+            }
+            Ok::<_, Failure>(count)
+        };
+        assert_eq!(read(&file).unwrap(), 4);
+        for at in 0..file.len() {
+            let mut damaged = file.clone();
+            damaged[at] ^= 4;
+            assert!(read(&damaged).is_err(), "byte {at}");
+        }
+        // An event is missing.
+        let gap = [&file[..84 + 4], &file[84 + 4 + 73..]].concat();
+        assert!(matches!(read(&gap), Err(Failure::Damaged(_))));
+    }
+
+    #[test]
+    fn no_bytes_make_a_reader_panic() {
+        for seed in 0..20_000 {
+            let bytes = noise(seed, seed as usize % 97);
+            let _ = Checks::default().look(&bytes);
+            let _ = next_file(&bytes);
+            let _ = statement(&bytes);
+            for kind in [kind::GTID_LIST, kind::PREVIOUS_GTIDS] {
+                let _ = seen_before(kind, &bytes);
+            }
+            if let Some(mut head) = Head::of(&bytes) {
+                for kind in [kind::GTID, kind::MARIADB_GTID] {
+                    head.kind = kind;
+                    let _ = gtid_of(&head, &bytes);
+                }
+            }
+        }
+    }
 }

@@ -91,7 +91,9 @@ impl Seen {
                 self.sequences.insert((*domain, *server), *sequence);
                 self.last.insert(*domain, (*server, *sequence));
             }
-            Gtid::MySql { source, number } => self.add_range(source, (*number, number + 1)),
+            Gtid::MySql { source, number } => {
+                self.add_range(source, (*number, number.saturating_add(1)));
+            }
         }
     }
 
@@ -210,7 +212,9 @@ impl FromStr for Seen {
             for part in parts {
                 let (first, last) = part.split_once('-').unwrap_or((part, part));
                 match (first.parse::<u64>(), last.parse::<u64>()) {
-                    (Ok(first), Ok(last)) => seen.add_range(&named, (first, last + 1)),
+                    (Ok(first), Ok(last)) => {
+                        seen.add_range(&named, (first, last.saturating_add(1)));
+                    }
                     // A tag, which holds for the ranges behind it.
                     _ => named = format!("{source}:{part}"),
                 }

@@ -134,17 +134,25 @@ pub fn fetch(
     Ok(written)
 }
 
+/// What was, or would be, removed.
+#[derive(Debug, Default)]
+pub struct Pruned {
+    /// Archive and name of each file.
+    pub removed: Vec<(String, String)>,
+    /// Archives that were left as they are, because their server has no backup there.
+    pub left: Vec<Refusal>,
+}
+
 /// Removes the files that no backup of their server needs: those before the one in which its
-/// oldest backup begins. Returns archive and name of each. With `is_plan` nothing is removed.
+/// oldest backup begins. With `is_plan` nothing is removed.
 ///
 /// # Errors
-/// There is no such archive, or the repository fails. [`PhysicalError::Refused`] names archives
-/// whose server has no backup there, which are left as they are.
+/// There is no such archive, or the repository fails.
 pub fn prune(
     repository: &Repository,
     name: Option<&str>,
     is_plan: bool,
-) -> Result<Vec<(String, String)>, PhysicalError> {
+) -> Result<Pruned, PhysicalError> {
     let backups = repository.backups()?;
     let backups: Vec<About> = backups
         .iter()
@@ -184,8 +192,8 @@ pub fn prune(
             removed.push((archive.journal.name().to_owned(), file.name.clone()));
         }
     }
-    if against.is_empty() {
-        return Ok(removed);
-    }
-    Err(PhysicalError::Refused(against))
+    Ok(Pruned {
+        removed,
+        left: against,
+    })
 }

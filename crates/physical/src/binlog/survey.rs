@@ -156,7 +156,7 @@ impl Survey<'_> {
                     names(files.first()),
                     names(files.last())
                 ),
-                "Logs continue a backup if they begin before it and are of its server. Get the missing ones, or restore a newer backup.",
+                "Logs continue a backup if they begin before it and are of its server. Get the missing ones (`refloat binlog archive` brings an archive up to now), or restore another backup.",
             ));
         };
         if let Until::Position(file, at) = self.until {
@@ -262,7 +262,7 @@ impl Survey<'_> {
                         "{} ends at byte {end}, and the backup was made at byte {}",
                         file.name, self.start.position
                     ),
-                    "It is a copy of an earlier moment, or of another server: get the file again.",
+                    "It is of an earlier moment, or of another server. Get the file again; `refloat binlog archive` brings an archive up to now.",
                 ));
             }
             self.begin()?;
@@ -272,7 +272,7 @@ impl Survey<'_> {
             && self.stop.is_none()
         {
             if *at != end {
-                return Err(self.no_position(end));
+                return Err(self.no_position(file, end));
             }
             self.stop = Some(end);
         }
@@ -282,10 +282,14 @@ impl Survey<'_> {
         Ok(end)
     }
 
-    fn no_position(&self, near: u64) -> PhysicalError {
+    /// `near` is the place before it at which a transaction begins or ends.
+    fn no_position(&self, file: &LogFile, near: u64) -> PhysicalError {
         self.refused(
             &format!("no transaction begins or ends at {}", self.until),
-            &format!("The nearest such place is byte {near}."),
+            &format!(
+                "`--until {}:{near}` stops before the one that lies there.",
+                file.name
+            ),
         )
     }
 
@@ -322,7 +326,7 @@ impl Survey<'_> {
         {
             if begins != *at || !is_border {
                 let near = self.open.as_ref().map_or(begins, |group| group.begins);
-                return Err(self.no_position(near));
+                return Err(self.no_position(file, near));
             }
             self.stop = Some(begins);
             return Ok(());

@@ -1,15 +1,16 @@
 //! A backup and the binary logs behind it are the server at any later moment.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use refloat_physical::PhysicalError;
 use refloat_physical::binlog::{ArchiveOptions, ArchiveOutcome, LogsPlace, PointInTime, archive};
-use refloat_physical::restore::plan;
+use refloat_physical::restore::{RestoreOptions, plan};
 use refloat_repository::Journal;
 use refloat_run::Refusal;
 use refloat_sandbox::{ServerKind, StartOptions};
+use refloat_testkit::oracle::Snapshot;
 use refloat_testkit::servers;
 
 use crate::common::{Place, programs};
@@ -163,18 +164,27 @@ fn begun(kind: ServerKind) -> Place {
     place
 }
 
-/// Of the moments, all are restored in the long form only, and where that is quick.
-fn a_server_comes_back_as_of_any_moment(kind: ServerKind) {
-    let is_quick = kind == ServerKind::MariaDb1011;
-    let is_long = is_quick || std::env::var_os("REFLOAT_KINDS").is_some();
-    let mut place = begun(kind);
+/// What a server has lived through, and where that stands in its logs.
+struct Life {
+    /// Before anything of the logs.
+    early: String,
+    /// Before the accident: all that it holds, and all transactions.
+    before: (Snapshot, String),
+    position: String,
+    time: String,
+    accident: String,
+    /// Behind the accident.
+    behind: (Snapshot, String),
+    last: String,
+    /// Name of the archive.
+    archive: String,
+}
+
+fn live(place: &Place, kind: ServerKind) -> Life {
     place.sql(BEFORE);
     place.sql("FLUSH BINARY LOGS; INSERT INTO shop.inno (text) VALUES ('in the second file')");
     place.back_up("one").unwrap();
-    let log = Log {
-        place: &place,
-        kind,
-    };
+    let log = Log { place, kind };
     let first = log.archive(&log.options()).unwrap();
     assert!(first.bytes > 0 && first.damaged.is_empty(), "{first:?}");
     let early = log.next_second();
@@ -184,120 +194,190 @@ fn a_server_comes_back_as_of_any_moment(kind: ServerKind) {
     if log.is_mariadb() {
         place.sql("SET SESSION gtid_domain_id = 7; INSERT INTO shop.other VALUES (6, 'elsewhere')");
     }
-    let (expected, gtids) = (place.snapshot(), log.gtids());
+    let before = (place.snapshot(), log.gtids());
     log.archive(&log.options()).unwrap();
     let again = log.archive(&log.options()).unwrap();
     assert_eq!(again.bytes, 0, "{again:?}");
     let position = log.position();
     let time = log.next_second();
     place.sql("DROP TABLE shop.inno");
-    let accident = log.gtid();
-    let accident = accident.split(',').next().unwrap().to_owned();
+    let first_domain = || log.gtid().split(',').next().unwrap().to_owned();
+    let accident = first_domain();
     place.sql("FLUSH BINARY LOGS; CREATE TABLE shop.afterwards (id INT PRIMARY KEY); INSERT INTO shop.afterwards VALUES (1)");
-    let (latest, all_gtids) = (place.snapshot(), log.gtids());
+    let behind = (place.snapshot(), log.gtids());
+    let last = format!("after:{}", first_domain());
+    // What no log says, and what needs it.
+    place.sql("SET SESSION sql_log_bin = 0; CREATE TABLE shop.ghost (id INT PRIMARY KEY); SET SESSION sql_log_bin = 1; INSERT INTO shop.ghost VALUES (1)");
     let done = log.archive(&log.options()).unwrap();
     assert_eq!(format!("{}:{}", done.file, done.position), log.position());
-    let named = done.name.clone();
-    let is_mariadb = log.is_mariadb();
-    let folder = place.folder.path().join("logs");
-    copied(&place.server.datadir(), &folder);
-    assert_archived(&place, &named, &folder);
-    let programs = programs(&place.server, place.folder.path());
-    place.server.stop().unwrap();
+    Life {
+        early,
+        before,
+        position,
+        time,
+        accident,
+        behind,
+        last,
+        archive: done.name,
+    }
+}
 
-    let base = place.restoring("one");
-    let restoring = |until: &str, logs: &LogsPlace| {
-        let mut options = base.clone();
+/// Restores of the backup.
+struct Restores {
+    base: RestoreOptions,
+    programs: PathBuf,
+}
+
+impl Restores {
+    fn until(&self, until: &str, logs: &LogsPlace) -> RestoreOptions {
+        let mut options = self.base.clone();
         options.until = Some(PointInTime {
             until: until.parse().unwrap(),
             logs: logs.clone(),
-            programs: Some(programs.clone()),
+            programs: Some(self.programs.clone()),
         });
         options
-    };
+    }
+
+    fn refused(&self, place: &Place, until: &str, logs: &LogsPlace) -> String {
+        reasons(plan(&self.until(until, logs), &place.repository))
+    }
+}
+
+/// Moments that the logs do not reach or that do not exist, and logs that are not whole.
+fn what_does_not_fit_is_refused(place: &Place, restores: &Restores, life: &Life, folder: &Path) {
     let kept = LogsPlace::Archive(None);
-    let files = LogsPlace::Folder(folder.clone());
-    let refused =
-        |until: &str, logs: &LogsPlace| reasons(plan(&restoring(until, logs), &place.repository));
-    let beyond = "2100-01-01 00:00:00Z";
-    assert!(refused(beyond, &kept).contains("do not reach up to"));
+    let files = LogsPlace::Folder(folder.to_owned());
+    let refused = |until: &str, logs: &LogsPlace| restores.refused(place, until, logs);
+    assert!(refused("2100-01-01 00:00:00Z", &kept).contains("do not reach up to"));
     let text = refused("2001-01-01 00:00:00Z", &files);
     assert!(text.contains("later than"), "{text}");
     let text = refused("binlog.000099:4", &files);
     assert!(text.contains("not in them"), "{text}");
-    let (name, at) = position.split_once(':').unwrap();
+    let (name, at) = life.position.split_once(':').unwrap();
     let within = format!("{name}:{}", at.parse::<u64>().unwrap() + 1);
     let text = refused(&within, &kept);
     assert!(text.contains("no transaction begins or ends"), "{text}");
-    // A file is missing; the logs begin too late; one is damaged, or cut short.
-    let gap = place.folder.path().join("gap");
-    copied(&folder, &gap);
-    let numbered = |number: u32| gap.join(format!("binlog.{number:06}"));
-    let backed = fs::read_dir(&gap).unwrap().count() as u32 - 2;
-    let kept_file = fs::read(numbered(backed + 1)).unwrap();
+
+    // A file is missing; one is cut short, damaged, or another one; they begin too late.
+    let broken = place.folder.path().join("broken");
+    copied(folder, &broken);
+    let numbered = |number: u32| broken.join(format!("binlog.{number:06}"));
+    let backed = fs::read_dir(&broken).unwrap().count() as u32 - 2;
+    let logs = LogsPlace::Folder(broken.clone());
+    let next = fs::read(numbered(backed + 1)).unwrap();
     fs::remove_file(numbered(backed + 1)).unwrap();
-    let broken = LogsPlace::Folder(gap.clone());
-    let text = refused("latest", &broken);
+    let text = refused("latest", &logs);
     assert!(text.contains("missing between"), "{text}");
-    fs::write(numbered(backed + 1), &kept_file[..kept_file.len() - 100]).unwrap();
-    let cut = plan(&restoring("latest", &broken), &place.repository).unwrap_err();
-    assert!(cut.to_string().contains("within an event"), "{cut}");
-    let mut flipped = kept_file.clone();
-    flipped[kept_file.len() / 2] ^= 1;
+    let failed = || plan(&restores.until("latest", &logs), &place.repository).unwrap_err();
+    fs::write(numbered(backed + 1), &next[..next.len() - 100]).unwrap();
+    let error = failed();
+    assert!(error.to_string().contains("within an event"), "{error}");
+    let mut flipped = next.clone();
+    flipped[next.len() / 2] ^= 1;
     fs::write(numbered(backed + 1), &flipped).unwrap();
-    let damaged = plan(&restoring("latest", &broken), &place.repository).unwrap_err();
-    assert!(matches!(damaged, PhysicalError::Binlog { .. }), "{damaged}");
+    let error = failed();
+    assert!(matches!(error, PhysicalError::Binlog { .. }), "{error}");
+    fs::copy(numbered(backed + 2), numbered(backed)).unwrap();
+    let text = refused("latest", &logs);
+    assert!(text.contains("where the backup was made"), "{text}");
     fs::remove_file(numbered(backed)).unwrap();
     fs::remove_file(numbered(backed + 1)).unwrap();
-    let text = refused("latest", &broken);
+    let text = refused("latest", &logs);
     assert!(text.contains("is missing, at byte"), "{text}");
+}
 
+/// Restores up to a moment, and compares all that the server holds, and its transactions.
+fn comes_back(
+    (place, kind): (&mut Place, ServerKind),
+    options: &RestoreOptions,
+    (expected, gtids): &(Snapshot, String),
+) {
+    let told = plan(options, &place.repository).unwrap().replay.unwrap();
+    let replayed = place.restore(options).unwrap().replayed.unwrap();
+    assert_eq!(replayed.end, told.end);
+    place.server.restart().unwrap();
+    place.assert_holds(expected);
+    let log = Log { place, kind };
+    let sorted = |text: &str| {
+        let mut words: Vec<String> = text.split(',').map(str::to_owned).collect();
+        words.sort();
+        words
+    };
+    assert_eq!(sorted(&log.gtids()), sorted(gtids));
+    if log.is_mariadb() {
+        let replica = log.ask("SELECT @@GLOBAL.gtid_slave_pos");
+        assert_eq!(sorted(&replica), sorted(gtids));
+    }
+    // Those that come continue them.
+    place.sql("CREATE DATABASE continued");
+    assert_ne!(log.gtids(), *gtids);
+    place.sql("DROP DATABASE continued");
+    place.server.stop().unwrap();
+}
+
+/// The statement that fails is named, and the data directory is as it was.
+fn what_cannot_be_replayed_is_named(
+    place: &mut Place,
+    restores: &Restores,
+    (life, stands, is_quick): (&Life, &Snapshot, bool),
+) {
+    let mut options = restores.until("latest", &LogsPlace::Archive(None));
+    let error = place.restore(&options).unwrap_err();
+    let PhysicalError::Replay {
+        file, at, source, ..
+    } = &error
+    else {
+        panic!("{error}");
+    };
+    assert!(file.starts_with("binlog.0") && *at > 4, "{error}");
+    assert!(source.to_string().contains("ghost"), "{source}");
+    place.server.restart().unwrap();
+    place.assert_holds(stands);
+    place.server.stop().unwrap();
+    // It begins again with the files of the backup, and not as another restore.
+    options.until.as_mut().unwrap().until = life.position.parse().unwrap();
+    assert!(reasons(place.restore(&options)).contains("unfinished restore"));
+    if is_quick {
+        options.until.as_mut().unwrap().until = "latest".parse().unwrap();
+        let again = place.restore(&options).unwrap_err();
+        assert_eq!(again.to_string(), error.to_string());
+    }
+}
+
+/// All moments are restored in the long form only, and where that is quick.
+fn a_server_comes_back_as_of_any_moment(kind: ServerKind) {
+    let is_quick = kind == ServerKind::MariaDb1011;
+    let is_long = is_quick || std::env::var_os("REFLOAT_KINDS").is_some();
+    let mut place = begun(kind);
+    let life = live(&place, kind);
+    let folder = place.folder.path().join("logs");
+    copied(&place.server.datadir(), &folder);
+    assert_archived(&place, &life.archive, &folder);
+    let restores = Restores {
+        programs: programs(&place.server, place.folder.path()),
+        base: place.restoring("one"),
+    };
+    place.server.stop().unwrap();
+    what_does_not_fit_is_refused(&place, &restores, &life, &folder);
+    let kept = LogsPlace::Archive(None);
+    let files = LogsPlace::Folder(folder);
     let mut moments = vec![
-        (accident.as_str(), &files, true),
-        (position.as_str(), &kept, true),
-        (time.as_str(), &kept, true),
-        ("latest", &files, false),
+        (&life.accident, &files, &life.before),
+        (&life.position, &kept, &life.before),
+        (&life.time, &kept, &life.before),
+        (&life.last, &files, &life.behind),
     ];
     if !is_long {
         moments.truncate(1);
     }
-    for (until, logs, is_before) in moments {
-        let options = restoring(until, logs);
-        let told = plan(&options, &place.repository).unwrap().replay.unwrap();
-        let restored = place.restore(&options).unwrap();
-        let replayed = restored.replayed.unwrap();
-        assert_eq!(replayed.end, told.end);
-        place.server.restart().unwrap();
-        let (expected, gtids) = if is_before {
-            (&expected, &gtids)
-        } else {
-            (&latest, &all_gtids)
-        };
-        place.assert_holds(expected);
-        let log = Log {
-            place: &place,
-            kind,
-        };
-        if is_mariadb {
-            let sorted = |text: &str| {
-                let mut words: Vec<String> = text.split(',').map(str::to_owned).collect();
-                words.sort();
-                words
-            };
-            assert_eq!(
-                sorted(&log.ask("SELECT @@GLOBAL.gtid_slave_pos")),
-                sorted(gtids)
-            );
-            assert_eq!(sorted(&log.gtids()), sorted(gtids), "{until}");
-        } else {
-            assert_eq!(log.gtids(), *gtids, "{until}");
-        }
-        // Those that come continue them.
-        place.sql("CREATE DATABASE IF NOT EXISTS continued");
-        assert_ne!(log.gtids(), *gtids);
-        place.server.stop().unwrap();
+    let stands = &moments[moments.len() - 1].2.0;
+    for (until, logs, expected) in &moments {
+        let options = restores.until(until, logs);
+        comes_back((&mut place, kind), &options, expected);
     }
-    let options = restoring(&early, &kept);
+    what_cannot_be_replayed_is_named(&mut place, &restores, (&life, stands, is_quick));
+    let options = restores.until(&life.early, &kept);
     let nothing = plan(&options, &place.repository).unwrap().replay.unwrap();
     assert_eq!(nothing.transactions, 0, "{nothing:?}");
 

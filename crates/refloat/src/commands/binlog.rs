@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use refloat_physical::binlog::{ArchiveOptions, archive, kept};
+use refloat_physical::PhysicalError;
+use refloat_physical::binlog::kept::{self, Pruned};
+use refloat_physical::binlog::{ArchiveOptions, archive};
 use refloat_report::{human, summary};
 use refloat_run::Cancel;
 
@@ -16,7 +18,7 @@ use crate::exit::Exit;
 use crate::record::{End, conclude};
 use crate::repo::RepoArgs;
 use crate::sizes::parse_time;
-use crate::watch::Watch;
+use crate::watch::{Show, Watch};
 
 /// Keep the binary logs of servers, for restores to a point in time
 #[derive(Debug, Args)]
@@ -163,7 +165,12 @@ fn keep(args: &ArchiveArgs, context: &Context) -> anyhow::Result<Exit> {
         interval: args.every,
     };
     let (repository, is_new) = args.repo.open_or_init(context)?;
-    let (watch, run) = Watch::begin("binlog archive", args.output.show(), context)?;
+    // What has no end has no bar.
+    let show = match args.output.show() {
+        Show::Best => Show::Lines,
+        other => other,
+    };
+    let (watch, run) = Watch::begin("binlog archive", show, context)?;
     // It may run for months: its record is not to grow every second.
     watch.quiet();
     if is_new {
@@ -217,11 +224,14 @@ fn fetch(args: &FetchArgs, context: &Context) -> anyhow::Result<Exit> {
 
 fn prune(args: &PruneArgs, context: &Context) -> anyhow::Result<Exit> {
     let repository = args.repo.open(context)?;
-    let removed = kept::prune(&repository, args.name.as_deref(), args.plan)?;
+    let Pruned { removed, left } = kept::prune(&repository, args.name.as_deref(), args.plan)?;
     let verb = if args.plan { "would go" } else { "removed" };
     let mut out = std::io::stdout();
     for (archive, file) in &removed {
         writeln!(out, "{archive} {file}: {verb}")?;
+    }
+    if !left.is_empty() {
+        return Err(PhysicalError::Refused(left).into());
     }
     if removed.is_empty() {
         writeln!(

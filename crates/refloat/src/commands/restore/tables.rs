@@ -153,12 +153,18 @@ impl<'a> Work<'a> {
             target,
         };
         let mut conn = Connection::connect(&work.target)?;
-        work.refuse_existing(&mut conn, &names)?;
+        work.refuse_existing(&mut conn, &names, false)?;
         Ok((work, names))
     }
 
-    /// Which of the tables the target has. Refused, unless they may be replaced.
-    fn refuse_existing(&self, conn: &mut Connection, names: &Names) -> anyhow::Result<Vec<bool>> {
+    /// Which of the tables the target has. Refused, unless they may be replaced. Before they `are`
+    /// known to be tables, some may be views, and what the target has of that name says nothing.
+    fn refuse_existing(
+        &self,
+        conn: &mut Connection,
+        names: &Names,
+        are: bool,
+    ) -> anyhow::Result<Vec<bool>> {
         let mut there = Vec::new();
         for (database, table) in names {
             let found = conn.query(format!(
@@ -168,14 +174,15 @@ impl<'a> Work<'a> {
             ));
             let found = found.context("asking the target for its tables")?;
             let kind = found.str(0, 0).unwrap_or_default().to_owned();
-            if kind.ends_with("VIEW") {
+            let is_view = kind.ends_with("VIEW");
+            if is_view && are {
                 let error = ProgramError::new(
                     Exit::Refused,
                     format!("{database}.{table} is a view on {}", self.target.describe()),
                 );
                 return Err(error.hint("Drop or rename it first.").into());
             }
-            there.push(!kind.is_empty());
+            there.push(!kind.is_empty() && !is_view);
         }
         let present = names.iter().zip(&there).filter(|(_, there)| **there);
         let present: Vec<String> = present.map(|(name, _)| shown(name)).collect();
@@ -209,7 +216,7 @@ impl<'a> Work<'a> {
             run.events.note(format!("views are not restored: {views}"));
         }
         let mut target = Connection::connect(&self.target)?;
-        let replaced = self.refuse_existing(&mut target, &chosen.tables)?;
+        let replaced = self.refuse_existing(&mut target, &chosen.tables, true)?;
         let mut source = Connection::connect(server.connect())?;
         let tables = take(&mut source, &chosen.tables)?;
         let arrived: BTreeSet<String> = tables.iter().map(Beside::full_name).collect();

@@ -93,6 +93,10 @@ fn a_server_is_backed_up_restored_and_rebuilt() {
     );
     other.restart().unwrap();
     same(&other);
+    for run in fs::read_dir(state.path().join("runs")).unwrap().flatten() {
+        let record = fs::read_to_string(run.path().join("run.json")).unwrap();
+        assert!(!record.contains("serve-host"), "{record}");
+    }
 
     with(&["backups", "prune", "--keep", "1"]).exits(0);
     // What cannot be read hides nothing else, and can be removed.

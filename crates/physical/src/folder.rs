@@ -14,10 +14,11 @@ use std::sync::{Mutex, PoisonError};
 
 use refloat_repository::{BLOCK, Extent, FileEntry, Repository, Sink};
 use refloat_run::{Cancel, Refusal};
-use rustix::fs::{FallocateFlags, FlockOperation, flock};
+use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use crate::error::PhysicalError;
+use crate::sparse;
 
 /// The file in the folder that says how far it is.
 pub const STATE: &str = ".refloat-restore.json";
@@ -364,7 +365,7 @@ impl Building {
                 continue;
             }
             if old.as_ref().is_some_and(&mut is_in) {
-                file.write_all_at(bytes, extent.begins)
+                sparse::write(&file, extent.begins, bytes)
                     .map_err(PhysicalError::file(&target, "writing to the file"))?;
                 continue;
             }
@@ -395,7 +396,7 @@ impl Sink for FolderSink<'_> {
     fn write(&self, file: usize, begins: u64, bytes: &[u8]) -> io::Result<()> {
         let path = self.folder.join(&self.entries[file].path);
         let file = OpenOptions::new().write(true).open(path)?;
-        file.write_all_at(bytes, begins)?;
+        sparse::write(&file, begins, bytes)?;
         self.passed.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         Ok(())
     }
@@ -466,24 +467,9 @@ fn punch_gaps(file: &File, entry: &FileEntry) -> io::Result<()> {
         .chain([(entry.size, entry.size)]);
     for (begins, end) in ends {
         if begins > at {
-            zero(file, at, begins - at)?;
+            sparse::zero(file, at, begins - at)?;
         }
         at = end;
-    }
-    Ok(())
-}
-
-fn zero(file: &File, begins: u64, count: u64) -> io::Result<()> {
-    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    if rustix::fs::fallocate(file, flags, begins, count).is_ok() {
-        return Ok(());
-    }
-    let zeros = vec![0; BLOCK];
-    let mut at = begins;
-    while at < begins + count {
-        let now = (begins + count - at).min(BLOCK as u64);
-        file.write_all_at(&zeros[..now as usize], at)?;
-        at += now;
     }
     Ok(())
 }

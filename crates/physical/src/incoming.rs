@@ -3,7 +3,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -11,6 +11,7 @@ use refloat_repository::BLOCK;
 
 use crate::error::PhysicalError;
 use crate::folder::confined;
+use crate::sparse;
 use crate::stream::{Blocks, Files};
 
 /// Where they are until then.
@@ -48,7 +49,7 @@ impl Incoming {
     pub fn write(&self, number: u32, begins: u64, bytes: &[u8]) -> Result<(), PhysicalError> {
         let path = self.numbered.join(number.to_string());
         open(&path)
-            .and_then(|file| file.write_all_at(bytes, begins))
+            .and_then(|file| sparse::write(&file, begins, bytes))
             .map_err(PhysicalError::file(&path, "writing a block"))
     }
 

@@ -37,6 +37,7 @@ mod replica;
 pub mod restore;
 mod serve;
 mod server;
+mod sparse;
 mod spool;
 pub mod sst;
 mod stream;

@@ -340,7 +340,13 @@ impl Ready {
             SocketAddr::new(own, 0).to_string()
         });
         let receiver = Receiver::bind(&listen, Secret::random())?;
-        let address = receiver.address().map(|address| address.to_string());
+        let address = receiver.address().map(|mut address| {
+            // It listens everywhere, which is no place that the donor could connect to.
+            if address.ip().is_unspecified() {
+                address.set_ip(own_address(&options.donor.source));
+            }
+            address.to_string()
+        });
         let request = SendRequest::new(
             (&options.donor, &self.server.facts),
             address.unwrap_or(listen),

@@ -312,6 +312,12 @@ impl Place {
         let failed = |doing| PhysicalError::file(&self.path, doing);
         let old = self.building();
         let mut aside = None;
+        // An exchange was ended in its middle.
+        let between = between(&self.path);
+        if between.exists() && !old.exists() {
+            fs::rename(&between, &old)
+                .map_err(PhysicalError::file(&between, "keeping the old data"))?;
+        }
         if old.exists() {
             // It may have an empty `lost+found`. Whatever else is in it is kept.
             let _ = fs::remove_dir(old.join(LOST_FOUND));
@@ -441,14 +447,23 @@ fn exchange(new: &Path, old: &Path) -> io::Result<()> {
     match renameat_with(CWD, new, CWD, old, RenameFlags::EXCHANGE) {
         Ok(()) => Ok(()),
         Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
-            let mut between = old.as_os_str().to_owned();
-            between.push(".refloat-between");
+            let between = between(old);
             fs::rename(old, &between)?;
-            fs::rename(new, old)?;
+            if let Err(error) = fs::rename(new, old) {
+                fs::rename(&between, old)?;
+                return Err(error);
+            }
             fs::rename(&between, new)
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Where the old data directory is for a moment, while two are exchanged one after the other.
+fn between(old: &Path) -> PathBuf {
+    let mut between = old.as_os_str().to_owned();
+    between.push(".refloat-between");
+    PathBuf::from(between)
 }
 
 fn adopt(path: &Path, owner: Option<(u32, u32)>, mode: u32) -> io::Result<()> {
@@ -516,6 +531,24 @@ mod tests {
         assert!(!place.is_filled("r", "another").unwrap());
         let aside = place.tidy("r1").unwrap().unwrap();
         assert!(aside.join("ibdata1").exists() && !data.join(STATE).exists());
+    }
+
+    #[test]
+    fn an_exchange_in_two_steps_that_was_ended_between_them_loses_nothing() {
+        let above = tempfile::tempdir().unwrap();
+        let data = above.path().join("data");
+        fs::create_dir(&data).unwrap();
+        fs::write(data.join("ibdata1"), "old").unwrap();
+        let place = Place::look(&data).unwrap();
+        let mut building = Building::begin(&place.building(), "r", "l", false).unwrap();
+        fs::write(building.path().join("ibdata1"), "new").unwrap();
+        building.reach(Step::Prepared).unwrap();
+        fs::rename(&data, between(&data)).unwrap();
+        let place = Place::look(&data).unwrap();
+        let aside = place.fill(building, "r1").unwrap().unwrap();
+        let read = |folder: &Path| fs::read_to_string(folder.join("ibdata1")).unwrap();
+        assert_eq!((read(&data), read(&aside)), ("new".into(), "old".into()));
+        assert!(!between(&data).exists() && !place.building().exists());
     }
 
     #[test]

@@ -143,8 +143,8 @@ fn a_cancelled_backup_leaves_nothing() {
     assert_empty(&place);
 }
 
-// Hazard of files: P-09, P-12, P-28 a data directory that is served or holds data, a tool that fails
-//   or is killed while it prepares, a server that does not start
+// Hazard of files: P-09, P-12, P-28 a data directory that is served or holds data, a tool that
+//   fails or is killed while it prepares, a server that does not start
 #[test]
 fn a_restore_never_touches_what_serves_or_holds_data() {
     let mut place = Place::new(ServerKind::MariaDb1011);

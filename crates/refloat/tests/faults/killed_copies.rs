@@ -175,6 +175,9 @@ impl Campaign<'_> {
         let mut roots = far(self.stage.ssh.as_ref());
         roots.push(running.pid());
         let mut all = family(&roots);
+        if all.is_empty() {
+            return (running.ends_within(LONG), false);
+        }
         let (victim, _) = all[dice.below(all.len() as u64) as usize];
         let of = |name: &str| fs::read_to_string(format!("/proc/{victim}/{name}"));
         let name = of("comm").unwrap_or_default();

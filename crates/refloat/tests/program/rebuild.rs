@@ -96,6 +96,10 @@ fn a_server_is_backed_up_restored_and_rebuilt() {
     );
     other.restart().unwrap();
     same(&other);
+    for run in fs::read_dir(state.path().join("runs")).unwrap().flatten() {
+        let record = fs::read_to_string(run.path().join("run.json")).unwrap();
+        assert!(!record.contains("serve-host"), "{record}");
+    }
 
     as_streams(&state, &kept, &url);
     with(&["backups", "prune", "--keep", "1"]).exits(0);
@@ -238,8 +242,8 @@ fn a_rebuilt_server_replicates_from_its_donor() {
 }
 
 /// The same by the clone plugin, with GTIDs and without: nothing runs at the donor's.
-// Hazard of files: P-11, P-23 a rebuilt replica has a `server_uuid` of its own, and begins where its files are of, while
-//   the donor is written to: by GTID and by file and position
+// Hazard of files: P-11, P-23 a rebuilt replica has a `server_uuid` of its own, and begins where
+//   its files are of, while the donor is written to: by GTID and by file and position
 #[test]
 fn a_rebuilt_mysql_server_replicates_from_its_donor() {
     replicates(ServerKind::MySql97, ":1-");

@@ -125,7 +125,8 @@ impl Candidate {
             |path: &str| !path.contains('/') && path.ends_with(IBD) && path != "mysql.ibd";
         if !self.files.iter().any(|file| is_shared(&file.path)) {
             refuse_idle(&plain, &all, self)?;
-            if all.iter().all(Name::is_certain) {
+            // A table of MySQL may be in the system tablespace as well.
+            if end != IBD && all.iter().all(Name::is_certain) {
                 refuse_idle(&open, &all, self)?;
             }
         }

@@ -264,6 +264,7 @@ pub fn settle(
         done.map_err(|error| {
             let names = tables[at..]
                 .iter()
+                .filter(|one| !one.clauses.is_empty() || !one.triggers.is_empty())
                 .map(|one| format!("{}.{}", one.database, one.table));
             let names = names.collect::<Vec<_>>().join(", ");
             let words =

@@ -6,6 +6,7 @@
 
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
+use std::sync::Arc;
 
 use aws_lc_rs::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::agreement::{PrivateKey, UnparsedPublicKey, X25519, agree};
@@ -65,8 +66,9 @@ impl Display for Recipient {
 }
 
 /// What opens keys that are wrapped for its recipient.
+#[derive(Clone)]
 pub struct Identity {
-    secret: PrivateKey,
+    secret: Arc<PrivateKey>,
     recipient: Recipient,
 }
 
@@ -108,7 +110,10 @@ impl Identity {
         let secret = PrivateKey::from_private_key(&X25519, &decode(IDENTITY, text)?).ok()?;
         let public = secret.compute_public_key().ok()?;
         let recipient = Recipient(public.as_ref().try_into().ok()?);
-        Some(Self { secret, recipient })
+        Some(Self {
+            secret: Arc::new(secret),
+            recipient,
+        })
     }
 
     /// Its public half.

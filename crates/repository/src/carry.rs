@@ -93,7 +93,9 @@ pub struct Imported {
 ///
 /// # Errors
 /// The stream was cut or is damaged, the repository is encrypted otherwise, it has a backup of that
-/// label, or the storage fails. It then has no such backup, and what was written is removed.
+/// label, or the storage fails. It then has no such backup. What was written is removed where
+/// nothing was before; in a repository it is left to [`sweep`](crate::sweep), because another
+/// import may have found these packs by now, and need them.
 pub fn import(
     input: impl Read,
     storage: &Arc<dyn Storage>,
@@ -122,7 +124,7 @@ pub fn import(
     let done = import
         .read(input, cancel, passed)
         .and_then(|()| import.publish());
-    if done.is_err() {
+    if done.is_err() && import.own.is_none() {
         import.open.clear();
         for name in &import.written {
             let _ = storage.delete(name);
@@ -235,6 +237,7 @@ impl Import<'_> {
     fn end(&mut self, number: u32) -> Result<(), RepositoryError> {
         match self.open.remove(&number) {
             Some(Open::Small(name, content)) => {
+                self.small_bytes += name.len() as u64;
                 if name == DESCRIPTION {
                     self.fits(&content)?;
                 }
@@ -281,6 +284,9 @@ impl Import<'_> {
         let (Some((name, text)), None) = (manifests.next(), manifests.next()) else {
             return Err(damaged("it does not hold one backup"));
         };
+        let Some(description) = self.small.get(DESCRIPTION) else {
+            return Err(damaged("it does not say what it is"));
+        };
         let manifest = unproven("the stream", name, text)?;
         spared(self.storage, &manifest)?;
         let needed: HashSet<String> = manifest.packs.iter().map(|p| name_of(&p.id)).collect();
@@ -291,8 +297,8 @@ impl Import<'_> {
             let keys = self.small.iter();
             for (name, key) in keys.filter(|(name, _)| name.starts_with(keys::PREFIX)) {
                 write_whole(&**self.storage, name, key, Existing::Keep)?;
+                self.written.push(name.clone());
             }
-            let description = &self.small[DESCRIPTION];
             write_whole(&**self.storage, DESCRIPTION, description, Existing::Keep)?;
         }
         match write_whole(&**self.storage, name, text, Existing::Keep) {

@@ -20,7 +20,7 @@ const SUFFIX: &str = ".age";
 pub const WRAPPED_MAX: u64 = 64 << 10;
 
 /// What a repository is opened by.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub enum Access {
     /// Nothing: it is not encrypted.
     #[default]

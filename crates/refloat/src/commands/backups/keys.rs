@@ -121,8 +121,10 @@ pub fn run(args: &KeysArgs, context: &Context) -> anyhow::Result<Exit> {
         }
         KeysCommand::Remove(args) => {
             let storage = args.repo.storage(context)?;
+            // Read once: the file may be a pipe.
+            let access = args.repo.access()?;
             for recipient in some(&args.recipients)? {
-                Repository::remove_recipient(&storage, args.repo.access()?, &recipient)?;
+                Repository::remove_recipient(&storage, access.clone(), &recipient)?;
                 writeln!(out, "removed {recipient}")?;
             }
         }

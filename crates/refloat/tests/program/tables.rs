@@ -46,6 +46,7 @@ INSERT INTO other.more VALUES (8);
 CREATE VIEW seen AS SELECT id FROM orders;
 CREATE TRIGGER first_ BEFORE INSERT ON orders FOR EACH ROW SET NEW.note = CONCAT(NEW.note, '!');
 CREATE TRIGGER then_ BEFORE INSERT ON orders FOR EACH ROW SET NEW.note = CONCAT(NEW.note, '?');
+SET NAMES latin1; CREATE TRIGGER of_old_times BEFORE UPDATE ON orders FOR EACH ROW SET NEW.note = 'grün'; SET NAMES utf8mb4;
 ";
 /// What one vendor alone has.
 const OF_MARIADB: &str = "USE shop;
@@ -218,6 +219,19 @@ fn tables_come_back(kind: ServerKind) {
     );
     assert!(done.contains("shop.a b/ä: 1 row\n"), "{done}");
     place.assert_holds(&expected);
+
+    if kind == ServerKind::MariaDb1011 {
+        sql(
+            "DROP TABLE other.more; CREATE TABLE other.more (id BIGINT PRIMARY KEY); \
+             CREATE TABLE other.refers (c BIGINT, FOREIGN KEY (c) REFERENCES other.more (id))",
+        );
+        let refers = place.restore("other.more", &["--replace"]).exits(3);
+        let why = "nothing was replaced: other.refers refers to column id of other.more, which is bigint(20) there and int(11) in the backup";
+        assert!(refers.stderr.contains(why), "{}", refers.stderr);
+        sql("DROP TABLE other.refers");
+        place.restore("other.more", &["--replace"]).exits(0);
+        place.assert_holds(&expected);
+    }
 
     // A whole database, which is gone.
     let others = kind.is_mariadb();

@@ -18,6 +18,8 @@ use crate::exit::{Exit, ProgramError};
 const NEW: &str = "_refloat_new";
 /// What a table is called that makes place, until it is removed.
 const OLD: &str = "_refloat_old";
+/// Other tables refer to those that are replaced.
+const NO_CHECKS: &str = "SET SESSION foreign_key_checks = 0";
 /// The longest name of a table, in characters.
 const NAME_MAX: usize = 64;
 
@@ -98,12 +100,15 @@ impl Beside {
             literal(database),
             literal(table)
         ))?;
+        // Statements come as they are stored then, in their own character sets.
+        conn.exec("SET SESSION character_set_results = binary")?;
         for name in triggers.texts(0) {
             let trigger = quoted(database, name);
             let shown = conn.query(format!("SHOW CREATE TRIGGER {trigger}"))?;
             beside.triggers.push(Trigger::of(&shown));
             statements.push(format!("DROP TRIGGER {trigger}").into_bytes());
         }
+        conn.exec("SET SESSION character_set_results = utf8mb4")?;
         if !dropped.is_empty() {
             let alter = format!("ALTER TABLE {own} ");
             statements.push([alter.as_bytes(), &dropped.join(&b", "[..])].concat());
@@ -114,20 +119,74 @@ impl Beside {
     /// Puts the table in its place. What was there goes only then.
     fn settle(&self, conn: &mut Connection, replaces: bool) -> anyhow::Result<()> {
         let (own, new, old) = (self.of(""), self.of(NEW), self.of(OLD));
-        let mut statements = vec![format!("RENAME TABLE {new} TO {own}")];
-        if replaces && self.is_referenced(conn)? {
+        let place = format!("RENAME TABLE {new} TO {own}");
+        if !replaces {
+            return conn.exec(&place).map(drop).with_context(|| place.clone());
+        }
+        if self.is_referenced(conn)? {
             // Renamed, it would take the foreign keys of others with it. They go by name.
-            statements.insert(0, format!("DROP TABLE {own}"));
-        } else if replaces {
-            statements = vec![
-                format!("RENAME TABLE {own} TO {old}, {new} TO {own}"),
-                format!("DROP TABLE {old}"),
-            ];
+            let gone = format!("DROP TABLE {own}");
+            conn.exec(&gone).with_context(|| gone.clone())?;
+            let placed = conn.exec(&place).or_else(|_| {
+                // Nothing may end this halfway, but the server.
+                *conn = conn.reconnect()?;
+                conn.exec(NO_CHECKS)?;
+                conn.exec(&place)
+            });
+            return placed.map(drop).with_context(|| {
+                format!(
+                    "{} was dropped, and what replaces it has no place yet: {place}",
+                    own
+                )
+            });
         }
-        for sql in statements {
-            conn.exec(&sql).with_context(|| sql.clone())?;
+        let exchange = format!("RENAME TABLE {own} TO {old}, {new} TO {own}");
+        conn.exec(&exchange).with_context(|| exchange.clone())?;
+        let gone = format!("DROP TABLE {old}");
+        conn.exec(&gone).map(drop).with_context(|| {
+            format!("{own} is in its place, and what it has replaced is still there: {gone}")
+        })
+    }
+
+    /// Why others that refer to what is there could not refer to what comes. `None`: they can.
+    fn misfit(&self, conn: &mut Connection) -> anyhow::Result<Option<String>> {
+        let (database, table) = (literal(&self.database), literal(&self.table));
+        let of = |table: &str, column: &str| {
+            format!(
+                "(SELECT CONCAT_WS(' ', COLUMN_TYPE, COLLATION_NAME, IF(COLUMN_KEY = '', 'without index', NULL)) \
+                 FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = {database} AND TABLE_NAME = {table} AND COLUMN_NAME = {column})"
+            )
+        };
+        let referring = conn
+            .query(format!(
+                "SELECT CONCAT(TABLE_SCHEMA, '.', TABLE_NAME), REFERENCED_COLUMN_NAME FROM information_schema.KEY_COLUMN_USAGE \
+                 WHERE REFERENCED_TABLE_SCHEMA = {database} AND REFERENCED_TABLE_NAME = {table} \
+                 AND NOT (TABLE_SCHEMA = {database} AND TABLE_NAME = {table})"
+            ))
+            .context("asking for foreign keys")?;
+        for row in 0..referring.len() {
+            let (Some(child), Some(column)) = (referring.str(row, 0), referring.str(row, 1)) else {
+                continue;
+            };
+            let (was, will) = (
+                of(&table, &literal(column)),
+                of(&literal(&self.name()), &literal(column)),
+            );
+            let both = conn
+                .query(format!("SELECT {was}, {will}"))
+                .context("asking for columns")?;
+            let (was, will) = (both.str(0, 0), both.str(0, 1));
+            if was != will {
+                return Ok(Some(format!(
+                    "{child} refers to column {column} of {}.{}, which is {} there and {} in the backup",
+                    self.database,
+                    self.table,
+                    was.unwrap_or("missing"),
+                    will.unwrap_or("missing")
+                )));
+            }
         }
-        Ok(())
+        Ok(None)
     }
 
     fn is_referenced(&self, conn: &mut Connection) -> anyhow::Result<bool> {
@@ -140,12 +199,22 @@ impl Beside {
         Ok(!found.context("asking for foreign keys")?.is_empty())
     }
 
-    /// Puts back what was taken off.
-    fn put_back(&self, conn: &mut Connection) -> anyhow::Result<()> {
+    /// Puts back what was taken off. What fails is told, with its statement; the rest is done.
+    fn put_back(&self, conn: &mut Connection, failed: &mut Vec<String>) {
+        let mut run = |statements: &[Vec<u8>]| {
+            for sql in statements {
+                if let Err(error) = conn.exec(sql) {
+                    failed.push(format!("{}: {}", words(sql), refloat_host::chain(&error)));
+                    return;
+                }
+            }
+        };
+        // Triggers of another table have left the session as they need it.
+        let plain = b"SET NAMES utf8mb4, SESSION sql_mode = ''".to_vec();
         if !self.clauses.is_empty() {
             let alter = format!("ALTER TABLE {} ", self.of(""));
             let sql = [alter.as_bytes(), &self.clauses.join(&b", "[..])].concat();
-            conn.exec(&sql).with_context(|| words(&sql))?;
+            run(&[plain.clone(), sql]);
         }
         for trigger in &self.triggers {
             let session = format!(
@@ -154,16 +223,13 @@ impl Beside {
                 trigger.client,
                 trigger.collation
             );
-            for sql in [
-                b"SET NAMES utf8mb4".to_vec(),
+            run(&[
+                plain.clone(),
                 format!("USE {}", quote_ident(&self.database)).into_bytes(),
                 session.into_bytes(),
                 trigger.statement.clone(),
-            ] {
-                conn.exec(&sql).with_context(|| words(&sql))?;
-            }
+            ]);
         }
-        Ok(())
     }
 }
 
@@ -239,6 +305,22 @@ fn ghosts(conn: &mut Connection) -> Result<Vec<Vec<u8>>, Error> {
     Ok(statements)
 }
 
+/// Whether what refers to the tables that are replaced can refer to those that come.
+pub fn fits(conn: &mut Connection, tables: &[Beside], replaced: &[bool]) -> anyhow::Result<()> {
+    for (beside, _) in tables.iter().zip(replaced).filter(|(_, is)| **is) {
+        if let Some(misfit) = beside.misfit(conn)? {
+            let error = ProgramError::new(Exit::Refused, format!("nothing was replaced: {misfit}"));
+            return Err(error.hint("Drop that foreign key first, or rename the table that is there and restore without --replace.").into());
+        }
+    }
+    Ok(())
+}
+
+/// What a table is called that makes place for one of this name.
+pub fn old_name(table: &str) -> String {
+    named(table, OLD)
+}
+
 /// Puts all tables in their places, then what was taken off them. `replaced` says of each whether
 /// something is there.
 pub fn settle(
@@ -247,32 +329,36 @@ pub fn settle(
     replaced: &[bool],
     cancel: &Cancel,
 ) -> anyhow::Result<()> {
-    conn.exec("SET SESSION foreign_key_checks = 0")
-        .context("setting the session up")?;
+    conn.exec(NO_CHECKS).context("setting the session up")?;
     // A statement waits for as long as somebody works with the table.
-    let _kill = kill_on_cancel(cancel, conn);
+    let kill = kill_on_cancel(cancel, conn);
     let stopped = |error: anyhow::Error, words: String| match cancel.reason() {
         Some(reason) => ProgramError::new(Exit::Interrupted, format!("{reason}: {words}")).into(),
         None => error.context(words),
     };
     for (at, (beside, replaces)) in tables.iter().zip(replaced).enumerate() {
-        let done = beside.settle(conn, *replaces);
+        let done = match cancel.reason() {
+            Some(reason) => Err(anyhow::anyhow!("{reason}")),
+            None => beside.settle(conn, *replaces),
+        };
         done.map_err(|error| stopped(error, left(tables, at)))?;
     }
-    for (at, beside) in tables.iter().enumerate() {
-        let done = beside.put_back(conn);
-        done.map_err(|error| {
-            let names = tables[at..]
-                .iter()
-                .filter(|one| !one.clauses.is_empty() || !one.triggers.is_empty())
-                .map(|one| format!("{}.{}", one.database, one.table));
-            let names = names.collect::<Vec<_>>().join(", ");
-            let words =
-                "all tables are in their places; foreign keys, checks or triggers are missing of";
-            stopped(error, format!("{words} {names}"))
-        })?;
+    drop(kill);
+    let mut failed = Vec::new();
+    for beside in tables {
+        beside.put_back(conn, &mut failed);
     }
-    Ok(())
+    if failed.is_empty() {
+        return Ok(());
+    }
+    let error = ProgramError::new(
+        Exit::Failed,
+        format!(
+            "all tables are in their places; these statements for their foreign keys, checks and triggers have failed:\n  {}",
+            failed.join("\n  ")
+        ),
+    );
+    Err(error.hint("Run them when their cause is mended.").into())
 }
 
 /// Which tables are not in their places.

@@ -16,12 +16,13 @@ use refloat_report::{human, summary};
 use refloat_repository::Repository;
 use refloat_run::Run;
 use refloat_run::events::RunResult;
+use refloat_run::settings::Grants;
 use refloat_sqltext::literal;
 use refloat_wire::{ConnectOptions, Connection};
 use serde::Serialize;
 
 use super::RestoreArgs;
-use super::beside::{Beside, remove, settle, take};
+use super::beside::{Beside, fits, old_name, remove, settle, take};
 use crate::commands::backup::threads;
 use crate::commands::load::{GaleraArgs, after_load, by_events, proof_of};
 use crate::context::Context;
@@ -153,8 +154,47 @@ impl<'a> Work<'a> {
             target,
         };
         let mut conn = Connection::connect(&work.target)?;
-        work.refuse_existing(&mut conn, &names, false)?;
+        let there = work.refuse_existing(&mut conn, &names, false)?;
+        if there.contains(&true) {
+            work.may_replace(&mut conn, &names)?;
+        }
         Ok((work, names))
+    }
+
+    /// Whether tables can be replaced at all by this account.
+    fn may_replace(&self, conn: &mut Connection, names: &Names) -> anyhow::Result<()> {
+        let grants = Grants::read(conn).context("asking for the account's privileges")?;
+        if !grants.reads_everything() {
+            let error = ProgramError::new(
+                Exit::Refused,
+                "the account does not see all tables, and those that it does not see may refer to what is replaced",
+            );
+            return Err(error
+                .hint("GRANT SELECT ON *.* to the account of --to.")
+                .into());
+        }
+        for (database, table) in names {
+            let old = old_name(table);
+            let found = conn.query(format!(
+                "SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = {} AND TABLE_NAME = {}",
+                literal(database),
+                literal(&old)
+            ));
+            if !found
+                .context("asking the target for its tables")?
+                .is_empty()
+            {
+                let error = ProgramError::new(
+                    Exit::Refused,
+                    format!(
+                        "{database}.{old} is on {}: an earlier restore has replaced {database}.{table} and was ended before it could remove what was there",
+                        self.target.describe()
+                    ),
+                );
+                return Err(error.hint("Look at both, and drop or rename it.").into());
+            }
+        }
+        Ok(())
     }
 
     /// Which of the tables the target has. Refused, unless they may be replaced. Before they `are`
@@ -242,6 +282,10 @@ impl<'a> Work<'a> {
             );
             let error = ProgramError::new(Exit::ProofFailed, error);
             return Err(error.hint("See the list above. Drop these tables, or rename them if you know better; they lack foreign keys and triggers. The same command begins again.").into());
+        }
+        if let Err(error) = fits(&mut target, &tables, &replaced) {
+            remove(&mut target, &tables, &run.events);
+            return Err(error);
         }
         settle(&mut target, &tables, &replaced, &run.cancel)?;
         let rows = &outcome.copy.load.tables;

@@ -93,6 +93,9 @@ pub struct VerifyOutcome {
     pub labels: Vec<String>,
     /// Labels of those that are not, and what is wrong with each.
     pub damaged: BTreeMap<String, String>,
+    /// Labels of those that can be read and that no server works on here, and why: they may be
+    /// damaged, or this machine is not fit.
+    pub untried: BTreeMap<String, String>,
     /// What servers said of those that were restored.
     pub checked: Vec<CheckedBackup>,
     /// Bytes of their files.

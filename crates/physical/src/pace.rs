@@ -251,7 +251,7 @@ impl Watch {
             Some(calm) => (calm.conn, Some((calm.before, calm.own))),
             None => match Connection::connect(connect) {
                 Ok(conn) => (conn, None),
-                Err(_) => return self.shared.hurries.store(true, Ordering::Relaxed),
+                Err(error) => return self.gives_up(&error),
             },
         };
         let (mut since, mut passed) = (Instant::now(), 0);
@@ -259,8 +259,9 @@ impl Watch {
             let is_late = hurries(&mut conn);
             self.shared.hurries.store(is_late, Ordering::Relaxed);
             if let Some((before, own)) = &before {
-                let Ok(mut now) = Health::look(&mut conn) else {
-                    return self.shared.hurries.store(true, Ordering::Relaxed);
+                let mut now = match Health::look(&mut conn) {
+                    Ok(now) => now,
+                    Err(error) => return self.gives_up(&error),
                 };
                 now.running = now.running.saturating_sub(*own);
                 let so_far = self.shared.passed.load(Ordering::Relaxed);
@@ -271,6 +272,15 @@ impl Watch {
             }
             self.ends.sleep(LOOK);
         }
+    }
+
+    /// Nobody knows how far the server is: a copy that is held back may fail.
+    fn gives_up(&self, error: &refloat_wire::Error) {
+        self.shared.hurries.store(true, Ordering::Relaxed);
+        self.events.warn(format!(
+            "the server can be watched no more, and the copy goes on at full speed: {}",
+            refloat_host::chain(error)
+        ));
     }
 
     fn adjust(&mut self, complaint: Option<String>, speed: u64) {

@@ -243,6 +243,8 @@ impl Candidate {
             format!("--pid-file={}", word(&folder.join("pid"))),
             format!("--innodb-buffer-pool-size={memory}"),
             "--skip-networking".to_owned(),
+            // One for each thread, of which there may be hundreds.
+            "--max-connections=2000".to_owned(),
             "--skip-grant-tables".to_owned(),
         ];
         let own: &[&str] = if is_mysql(&self.about.server) {
@@ -405,7 +407,9 @@ fn remove_left(folder: &Path) {
     };
     for entry in all.flatten() {
         let path = entry.path();
-        if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
+        // In a folder for everybody, others may have made something of this name.
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if !is_folder || !entry.file_name().to_string_lossy().starts_with(PREFIX) {
             continue;
         }
         // Nobody works there if both locks are free: that of the program, and that of the tool.

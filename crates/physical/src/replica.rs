@@ -42,8 +42,8 @@ pub fn objections((donor, server): (&DonorOptions, &Server), is_checked: bool) -
     }
     if server.info.vendor == Vendor::MySql && server.is_replica && !has_gtids(server) {
         against.push(
-            Refusal::new("the donor is a replica itself, and has no GTIDs (gtid_mode is not ON)")
-                .hint("The new server would begin with what the donor's source sends: set replication up by hand, and start it with skip_replica_start."),
+            Refusal::new("the donor is a replica itself, or the account may not ask whether it is, and it has no GTIDs (gtid_mode is not ON)")
+                .hint("GRANT REPLICATION CLIENT ON *.* to the account of --from if it is none. Otherwise the new server would begin with what the donor's source sends: set replication up by hand, and start it with skip_replica_start."),
         );
     }
     if !server.has_binlog {

@@ -73,8 +73,9 @@ impl Server {
         } else {
             "SHOW SLAVE STATUS"
         };
-        // Without the privilege for it, the preflight names that.
-        let is_replica = conn.query(replicas).is_ok_and(|answer| !answer.is_empty());
+        // Whoever may not ask may be a replica. The preflight of MariaDB's tool names the privilege.
+        let is_replica = conn.query(replicas).map(|answer| !answer.is_empty());
+        let is_replica = is_replica.unwrap_or(info.vendor == Vendor::MySql);
         // MySQL's backup tools handle their own; without PROCESS, the preflight names that.
         let outside = "SELECT NAME FROM information_schema.INNODB_SYS_TABLESPACES WHERE FILENAME LIKE '/%' AND NAME LIKE '%/%' ORDER BY NAME";
         let tables_outside = match info.vendor {

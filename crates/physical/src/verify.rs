@@ -126,15 +126,28 @@ fn restore_all(
                 outcome.checked.push(checked);
                 wrong
             }
+            Err(PhysicalError::Repository(RepositoryError::Cancelled(reason))) => {
+                return Err(PhysicalError::Cancelled(reason));
+            }
             // No fault of the backup.
             Err(
                 error @ (PhysicalError::Cancelled(_)
                 | PhysicalError::Refused(_)
-                | PhysicalError::File { .. }),
+                | PhysicalError::File { .. }
+                | PhysicalError::Repository(
+                    RepositoryError::Storage(_) | RepositoryError::Sink { .. },
+                )),
             ) => {
                 return Err(error);
             }
-            Err(error) => Some(refloat_host::chain(&error)),
+            Err(error) => {
+                let reason = refloat_host::chain(&error);
+                run.events
+                    .warn(format!("no server works on backup {label}: {reason}"));
+                outcome.labels.retain(|one| one != label);
+                outcome.untried.insert(label.clone(), reason);
+                continue;
+            }
         };
         match wrong {
             None => run.events.note(format!(

@@ -27,6 +27,8 @@ use crate::watch::Watch;
 const BLOCKS_HINT: &str = "Remove what is damaged (`refloat backups remove`), then make a new backup: before, it would share blocks with it.";
 /// For backups with damaged tables.
 const TABLES_HINT: &str = "Their blocks are as they were written: CHECK TABLE says whether the server had the damage already. Other tables can be taken out with `refloat restore --tables`.";
+/// For backups that no server works on.
+const UNTRIED_HINT: &str = "Their blocks are as they were written. See the reasons: the files were damaged when they were backed up, or the server cannot work on this machine. Try --server, --memory, or another machine.";
 /// Packs that are younger may belong to a backup that is being made.
 const UNUSED_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -351,6 +353,7 @@ fn check(args: &VerifyArgs, context: &Context) -> anyhow::Result<Exit> {
             } else {
                 unreadable(&labels)
             };
+            let error = error.or_else(|| untried(&outcome));
             (outcome, error)
         }
         Err(error) => (VerifyOutcome::default(), Some(anyhow::Error::new(error))),
@@ -367,6 +370,17 @@ fn check(args: &VerifyArgs, context: &Context) -> anyhow::Result<Exit> {
         (&args.output, context),
         summary::verified,
     )
+}
+
+/// The error for backups that no server works on. `None`: there are none.
+fn untried(outcome: &VerifyOutcome) -> Option<anyhow::Error> {
+    let labels: Vec<&str> = outcome.untried.keys().map(String::as_str).collect();
+    (!labels.is_empty()).then(|| {
+        let what = format!("no server works on {}", labels.join(", "));
+        ProgramError::new(Exit::Failed, what)
+            .hint(UNTRIED_HINT)
+            .into()
+    })
 }
 
 /// The error for backups that cannot be read. `None`: there are none.

@@ -393,6 +393,9 @@ pub fn verified(outcome: &VerifyOutcome) -> String {
     for (label, reason) in &outcome.damaged {
         page.line("damaged", &format!("{label}: {reason}"));
     }
+    for (label, reason) in &outcome.untried {
+        page.line("untried", &format!("{label}: {reason}"));
+    }
     time(&mut page, outcome.bytes, outcome.seconds);
     page.text
 }

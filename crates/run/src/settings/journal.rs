@@ -336,17 +336,20 @@ pub(super) fn remove_row(
         let ours = if comment.is_empty() {
             drop_settled(conn, JOURNAL_SCHEMA)?;
             // An empty schema without the table was left between dropping the two.
-            schema_exists(conn)?
+            schema_exists(conn)? && is_empty(conn, JOURNAL_SCHEMA)?
         } else {
             conn.exec(format!("DELETE FROM {table} WHERE run='{run}'"))?;
             if rows_everywhere(conn, &table)? != Some(0) {
                 return Ok(None);
             }
             conn.exec(format!("DROP TABLE {table}"))?;
-            comment.bytes(0, 0) == Some(OUR_SCHEMA.as_bytes())
+            let ours = comment.bytes(0, 0) == Some(OUR_SCHEMA.as_bytes());
+            if !ours {
+                sync_definitions(conn, JOURNAL_SCHEMA)?;
+            }
+            ours
         };
         if !ours {
-            sync_definitions(conn, JOURNAL_SCHEMA)?;
             return Ok(None);
         }
         Ok(drop_emptied(conn, JOURNAL_SCHEMA)?.map(SettingsError::from))

@@ -225,7 +225,7 @@ fn a_copy_goes_on_when_its_connections_are_lost() {
     let expected = place.snapshot();
     let direct = ConnectOptions::from_url(&place.server.url()).unwrap();
     let port = direct.port.unwrap();
-    let limits = [30 << 20, 105 << 20];
+    let limits = [30 << 20, 80 << 20];
     let proxy = Proxy::start(SocketAddr::from(([127, 0, 0, 1], port)), &limits);
     let mut options = place.options("cut");
     options.donor.parallel = 3;

@@ -73,7 +73,7 @@ impl Server {
         } else {
             "SHOW SLAVE STATUS"
         };
-        // Whoever may not ask may be a replica. The preflight of MariaDB's tool names the privilege.
+        // Whoever may not ask may be a replica. The preflight of MariaDB's tool names the right.
         let is_replica = conn.query(replicas).map(|answer| !answer.is_empty());
         let is_replica = is_replica.unwrap_or(info.vendor == Vendor::MySql);
         // MySQL's backup tools handle their own; without PROCESS, the preflight names that.

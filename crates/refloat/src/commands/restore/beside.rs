@@ -134,10 +134,7 @@ impl Beside {
                 conn.exec(&place)
             });
             return placed.map(drop).with_context(|| {
-                format!(
-                    "{} was dropped, and what replaces it has no place yet: {place}",
-                    own
-                )
+                format!("{own} was dropped, and what replaces it has no place yet: {place}")
             });
         }
         let exchange = format!("RENAME TABLE {own} TO {old}, {new} TO {own}");

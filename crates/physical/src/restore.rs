@@ -41,8 +41,8 @@ pub struct RestoreOptions {
 const UNPROVEN: &str = "the logs have no GTIDs, and nothing but their names shows that they are of the server that was backed up";
 
 impl RestoreOptions {
-    /// What an unfinished restore is known by: another point in time, or logs that lie elsewhere, are
-    /// another restore.
+    /// What an unfinished restore is known by: another point in time, or logs that lie elsewhere,
+    /// are another restore.
     fn named(&self, label: &str) -> String {
         self.until.as_ref().map_or_else(
             || label.to_owned(),

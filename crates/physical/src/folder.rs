@@ -50,6 +50,9 @@ struct State {
     repository: String,
     label: String,
     step: Step,
+    /// File and byte up to which binary logs were replayed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    replayed: Option<String>,
 }
 
 /// The folder in which a backup becomes a data directory.
@@ -86,6 +89,7 @@ impl Building {
             repository: repository.to_owned(),
             label: label.to_owned(),
             step: Step::Fetching,
+            replayed: None,
         };
         let mut lock = if path.exists() {
             Some(locked(path)?)
@@ -194,6 +198,19 @@ impl Building {
         self.state.step
     }
 
+    /// Whether it can take its place, with binary logs replayed up to a file and byte; `None`: with
+    /// none replayed.
+    pub fn is_ready(&self, replayed: Option<&str>) -> bool {
+        let state = &self.state;
+        state.step > Step::Prepared
+            || state.step == Step::Prepared && state.replayed.as_deref() == replayed
+    }
+
+    /// Remembers up to where binary logs were replayed, for the next step that is reached.
+    pub fn replayed(&mut self, end: Option<String>) {
+        self.state.replayed = end;
+    }
+
     /// Writes down that it is so far. What was written to the folder before is on the disk then.
     pub fn reach(&mut self, step: Step) -> Result<(), PhysicalError> {
         self.state.step = step;
@@ -217,31 +234,15 @@ impl Building {
         ))
     }
 
-    /// Removes what is no file of the backup, such as what a tool has left that was killed.
+    /// Removes what is no file of the backup, such as what a tool has left that was killed, and
+    /// folders without such files: to a server, each is a database.
     pub fn keep_only(&self, entries: &[FileEntry]) -> Result<(), PhysicalError> {
         let wanted: BTreeSet<PathBuf> = entries
             .iter()
             .map(|entry| self.path.join(&entry.path))
             .chain([self.path.join(STATE)])
             .collect();
-        let mut folders = vec![self.path.clone()];
-        while let Some(folder) = folders.pop() {
-            let listing = fs::read_dir(&folder)
-                .map_err(PhysicalError::file(&folder, "listing the folder"))?;
-            for entry in listing {
-                let entry = entry.map_err(PhysicalError::file(&folder, "listing the folder"))?;
-                let path = entry.path();
-                let kind = entry
-                    .file_type()
-                    .map_err(PhysicalError::file(&path, "looking at it"))?;
-                if kind.is_dir() {
-                    folders.push(path);
-                } else if !wanted.contains(&path) {
-                    fs::remove_file(&path).map_err(PhysicalError::file(&path, "removing it"))?;
-                }
-            }
-        }
-        Ok(())
+        keep_in(&self.path, &wanted).map(drop)
     }
 
     /// Makes all files, with their sizes and nothing in them that is not in the backup.
@@ -400,6 +401,32 @@ impl Sink for FolderSink<'_> {
         self.passed.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         Ok(())
     }
+}
+
+/// Removes what is not wanted in a folder. Whether something is left there.
+fn keep_in(folder: &Path, wanted: &BTreeSet<PathBuf>) -> Result<bool, PhysicalError> {
+    let mut is_kept = false;
+    let listing =
+        fs::read_dir(folder).map_err(PhysicalError::file(folder, "listing the folder"))?;
+    for entry in listing {
+        let entry = entry.map_err(PhysicalError::file(folder, "listing the folder"))?;
+        let path = entry.path();
+        let kind = entry
+            .file_type()
+            .map_err(PhysicalError::file(&path, "looking at it"))?;
+        if kind.is_dir() {
+            if keep_in(&path, wanted)? {
+                is_kept = true;
+            } else {
+                fs::remove_dir(&path).map_err(PhysicalError::file(&path, "removing it"))?;
+            }
+        } else if wanted.contains(&path) {
+            is_kept = true;
+        } else {
+            fs::remove_file(&path).map_err(PhysicalError::file(&path, "removing it"))?;
+        }
+    }
+    Ok(is_kept)
 }
 
 /// Refuses to work in a folder in which something else was begun.

@@ -41,11 +41,12 @@ pub struct RestoreOptions {
 const UNPROVEN: &str = "the logs have no GTIDs, and nothing but their names shows that they are of the server that was backed up";
 
 impl RestoreOptions {
-    /// What an unfinished restore is known by: another point in time is another restore.
+    /// What an unfinished restore is known by: another point in time, or logs that lie elsewhere,
+    /// are another restore.
     fn named(&self, label: &str) -> String {
         self.until.as_ref().map_or_else(
             || label.to_owned(),
-            |point| format!("{label} until {}", point.until),
+            |point| format!("{label} until {} by {}", point.until, point.logs),
         )
     }
 }
@@ -152,7 +153,9 @@ fn attempt(
         &options.named(&plan.label),
         options.restart,
     )?;
-    if building.step() < Step::Prepared {
+    // The logs may have grown since: then the latest of them is another place.
+    let end = plan.replay.as_ref().map(|replay| replay.end.as_str());
+    if !building.is_ready(end) {
         run.progress.set_phase(Phase::Data);
         let begun = Instant::now();
         outcome.fetched = ready.fetch(options, repository, run, &mut building)?;
@@ -171,6 +174,7 @@ fn attempt(
             let memory = options.target.memory.unwrap_or_else(prepare::memory_here);
             let owner = ready.place.owner();
             let replayed = replay.run((&building, &ready.about), (owner, memory), run)?;
+            building.replayed(Some(replayed.end.clone()));
             outcome.replayed = Some(replayed);
         }
         building.reach(Step::Prepared)?;

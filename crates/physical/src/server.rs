@@ -12,8 +12,8 @@ use crate::error::PhysicalError;
 
 /// Settings without which the files of a server cannot be read by another one, or look different.
 /// Those behind `aria_log_dir_path` say what statements mean that do not say it themselves, when
-/// binary logs are replayed; and where these lie.
-const SETTINGS: [&str; 21] = [
+/// binary logs are replayed; where these lie; and whether they have what a replica receives.
+const SETTINGS: [&str; 23] = [
     "innodb_page_size",
     "innodb_data_file_path",
     "innodb_data_home_dir",
@@ -35,6 +35,8 @@ const SETTINGS: [&str; 21] = [
     "system_versioning_alter_history",
     "default_table_encryption",
     "log_bin_basename",
+    "log_slave_updates",
+    "log_replica_updates",
 ];
 
 /// A server that is to be backed up.
@@ -114,6 +116,11 @@ impl Server {
         })
     }
 
+    /// It replicates, and its binary logs do not have what it receives.
+    pub fn logs_own_only(&self) -> bool {
+        self.is_replica && own_only(&self.facts.settings)
+    }
+
     /// One of its variables.
     pub fn variable(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str)
@@ -123,6 +130,14 @@ impl Server {
     pub fn datadir(&self) -> PathBuf {
         PathBuf::from(&self.facts.datadir)
     }
+}
+
+/// Whether the binary logs of a server do not have what it receives as a replica.
+pub fn own_only(settings: &BTreeMap<String, String>) -> bool {
+    ["log_slave_updates", "log_replica_updates"]
+        .iter()
+        .find_map(|name| settings.get(*name))
+        .is_some_and(|value| value == "0" || value.eq_ignore_ascii_case("off"))
 }
 
 /// What a data directory holds that a backup copies.
@@ -214,5 +229,12 @@ mod tests {
         assert!(found.open_files > 0);
         let error = volume(&Host::Local, &format!("{path}/none")).unwrap_err();
         assert!(error.to_string().contains("cannot be read"), "{error}");
+    }
+
+    #[test]
+    fn a_replica_may_log_its_own_changes_only() {
+        let of = |name: &str, value: &str| own_only(&[(name.to_owned(), value.to_owned())].into());
+        assert!(of("log_slave_updates", "OFF") && of("log_replica_updates", "0"));
+        assert!(!of("log_slave_updates", "ON") && !of("log_bin_basename", "OFF"));
     }
 }

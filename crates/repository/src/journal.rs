@@ -48,7 +48,7 @@ pub struct Piece {
     size: u64,
 }
 
-/// A file of a journal, without gaps from its first byte on.
+/// A file of a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JournalFile {
     /// Its name.
@@ -57,9 +57,34 @@ pub struct JournalFile {
     pub pieces: Vec<Piece>,
     /// Pieces whose bytes others hold as well.
     pub spare: Vec<Piece>,
+    /// Bytes that are missing, from the first up to, and not with, the second: it cannot be read.
+    pub gap: Option<(u64, u64)>,
 }
 
 impl JournalFile {
+    /// Chooses the pieces that a file is read from.
+    fn of(name: String, mut all: Vec<Piece>) -> Self {
+        all.sort_by_key(|piece| (piece.begins, std::cmp::Reverse(piece.ends)));
+        let (mut pieces, mut spare, mut gap, mut at) = (Vec::new(), Vec::new(), None, 0);
+        for piece in all {
+            if piece.begins > at {
+                gap = gap.or(Some((at, piece.begins)));
+            }
+            if piece.ends > at {
+                at = piece.ends;
+                pieces.push(piece);
+            } else {
+                spare.push(piece);
+            }
+        }
+        Self {
+            name,
+            pieces,
+            spare,
+            gap,
+        }
+    }
+
     /// Bytes that are there.
     pub fn size(&self) -> u64 {
         self.pieces.last().map_or(0, |piece| piece.ends)
@@ -150,11 +175,25 @@ impl Journal {
     /// Its files, sorted by name.
     ///
     /// # Errors
-    /// The storage fails, or bytes are missing within a file.
+    /// The storage fails.
     pub fn files(&self) -> Result<Vec<JournalFile>, RepositoryError> {
+        let found = self.listed("")?;
+        if found.iter().all(|file| file.gap.is_none()) {
+            return Ok(found);
+        }
+        // A listing that is made while pieces are replaced may have neither the old nor the new.
+        self.listed("")
+    }
+
+    /// Its files, or the one of a folder.
+    fn listed(&self, under: &str) -> Result<Vec<JournalFile>, RepositoryError> {
         let prefix = format!("{}{FILES}", self.prefix());
         let mut found: BTreeMap<String, Vec<Piece>> = BTreeMap::new();
-        for object in self.repository.storage().list(&prefix)? {
+        for object in self
+            .repository
+            .storage()
+            .list(&format!("{prefix}{under}"))?
+        {
             let named = object.name.strip_prefix(&prefix).and_then(|rest| {
                 let (file, piece) = rest.split_once('/')?;
                 let mut words = piece.split('-');
@@ -171,34 +210,10 @@ impl Journal {
                 });
             }
         }
-        found
-            .into_iter()
-            .map(|(name, pieces)| self.file(name, pieces))
-            .collect()
-    }
-
-    /// Chooses the pieces that a file is read from.
-    fn file(&self, name: String, mut all: Vec<Piece>) -> Result<JournalFile, RepositoryError> {
-        all.sort_by_key(|piece| (piece.begins, std::cmp::Reverse(piece.ends)));
-        let (mut pieces, mut spare, mut at) = (Vec::new(), Vec::new(), 0);
-        for piece in all {
-            if piece.begins > at {
-                let object = format!("{}{FILES}{name}", self.prefix());
-                let detail = format!("its bytes {at} to {} are missing", piece.begins);
-                return Err(RepositoryError::damaged(self.url(), object, detail));
-            }
-            if piece.ends > at {
-                at = piece.ends;
-                pieces.push(piece);
-            } else {
-                spare.push(piece);
-            }
-        }
-        Ok(JournalFile {
-            name,
-            pieces,
-            spare,
-        })
+        let files = found.into_iter();
+        Ok(files
+            .map(|(name, all)| JournalFile::of(name, all))
+            .collect())
     }
 
     /// Adds what `source` holds, which must be the bytes from `begins` up to `ends` of the file.
@@ -261,9 +276,14 @@ impl Journal {
     /// Reads a file from its first byte on.
     ///
     /// # Errors
-    /// There is no memory for it.
+    /// Bytes of it are missing, or there is no memory for it.
     pub fn read(&self, file: &JournalFile) -> Result<JournalReader, RepositoryError> {
-        self.read_pieces(&file.pieces)
+        if let Some((begins, ends)) = file.gap {
+            let object = format!("{}{FILES}{}", self.prefix(), file.name);
+            let detail = format!("its bytes {begins} to {ends} are missing");
+            return Err(RepositoryError::damaged(self.url(), object, detail));
+        }
+        self.read_pieces(&file.name, &file.pieces)
     }
 
     /// Reads the last piece of a file, from its first byte on.
@@ -271,13 +291,18 @@ impl Journal {
     /// # Errors
     /// As [`Journal::read`].
     pub fn read_last(&self, file: &JournalFile) -> Result<JournalReader, RepositoryError> {
-        self.read_pieces(&file.pieces[file.pieces.len().saturating_sub(1)..])
+        self.read_pieces(
+            &file.name,
+            &file.pieces[file.pieces.len().saturating_sub(1)..],
+        )
     }
 
-    fn read_pieces(&self, pieces: &[Piece]) -> Result<JournalReader, RepositoryError> {
+    fn read_pieces(&self, name: &str, pieces: &[Piece]) -> Result<JournalReader, RepositoryError> {
         let key = self.repository.key();
         Ok(JournalReader {
             journal: self.clone(),
+            name: name.to_owned(),
+            ends: pieces.last().map_or(0, |piece| piece.ends),
             at: pieces.first().map_or(0, |piece| piece.begins),
             pieces: pieces.iter().cloned().collect(),
             current: None,
@@ -285,6 +310,7 @@ impl Journal {
             stored: Vec::new(),
             block: Vec::new(),
             taken: 0,
+            tried: None,
         })
     }
 
@@ -303,6 +329,10 @@ impl Journal {
 /// The bytes of a file, checked.
 pub struct JournalReader {
     journal: Journal,
+    /// The file.
+    name: String,
+    /// The byte up to which it is read.
+    ends: u64,
     pieces: VecDeque<Piece>,
     current: Option<Open>,
     decoder: Decoder,
@@ -312,6 +342,8 @@ pub struct JournalReader {
     taken: usize,
     /// The next byte of the file.
     at: u64,
+    /// The piece that was opened last.
+    tried: Option<Piece>,
 }
 
 /// A piece that is being read.
@@ -330,7 +362,8 @@ impl std::fmt::Debug for JournalReader {
 }
 
 impl JournalReader {
-    fn open(&self, piece: Piece) -> Result<Open, RepositoryError> {
+    fn open(&mut self, piece: Piece) -> Result<Open, RepositoryError> {
+        self.tried = Some(piece.clone());
         let repository = &self.journal.repository;
         let mut source = reader(
             repository.storage(),
@@ -359,12 +392,33 @@ impl JournalReader {
         })
     }
 
-    /// Reads the next block. `false`: there is none.
+    /// Looks for pieces that have taken the place of those that were known: an archive makes one
+    /// of many when a file is complete. Whether there are any.
+    fn find_others(&mut self) -> Result<bool, RepositoryError> {
+        let listed = self.journal.listed(&format!("{}/", self.name))?;
+        let found = listed.into_iter().find(|file| file.name == self.name);
+        let Some(file) = found.filter(|file| file.gap.is_none() && file.size() >= self.ends) else {
+            return Ok(false);
+        };
+        let left = file.pieces.into_iter();
+        let left: VecDeque<Piece> = left.filter(|piece| piece.ends > self.at).collect();
+        // If the same ones are there still, one of them is damaged.
+        let is_other = left.front() != self.tried.as_ref();
+        self.pieces = left;
+        self.block.clear();
+        self.taken = 0;
+        Ok(is_other)
+    }
+
+    /// Reads the next block, or finds where it is. `false`: there is none.
     fn next_block(&mut self) -> Result<bool, RepositoryError> {
         let mut open = match self.current.take() {
             Some(open) => open,
             None => match self.pieces.pop_front() {
-                Some(piece) => self.open(piece)?,
+                Some(piece) => match self.open(piece) {
+                    Err(error) if is_gone(&error) && self.find_others()? => return Ok(true),
+                    opened => opened?,
+                },
                 None => return Ok(false),
             },
         };
@@ -409,17 +463,23 @@ impl JournalReader {
 impl Read for JournalReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.taken == self.block.len() {
-            if !self.next_block().map_err(RepositoryError::into_io)? {
+            if self.at >= self.ends || !self.next_block().map_err(RepositoryError::into_io)? {
                 return Ok(0);
             }
         }
         let rest = &self.block[self.taken..];
-        let count = rest.len().min(buffer.len());
+        let left = usize::try_from(self.ends - self.at).unwrap_or(usize::MAX);
+        let count = rest.len().min(buffer.len()).min(left);
         buffer[..count].copy_from_slice(&rest[..count]);
         self.taken += count;
         self.at += count as u64;
         Ok(count)
     }
+}
+
+/// Whether an object is not there.
+fn is_gone(error: &RepositoryError) -> bool {
+    matches!(error, RepositoryError::Storage(error) if error.kind() == StorageErrorKind::NotFound)
 }
 
 #[cfg(test)]
@@ -468,11 +528,17 @@ mod tests {
             assert!(text(&journal) == bytes);
             let before = journal.files().unwrap().remove(0);
             assert_eq!(before.size(), bytes.len() as u64);
+            let mut early = journal.read(&before).unwrap();
+            let mut found = vec![0; 1_000_000];
+            early.read_exact(&mut found).unwrap();
             append(0, bytes.len());
             let after = journal.files().unwrap().remove(0);
             assert_eq!((after.pieces.len(), after.spare.len()), (1, 4));
             journal.remove(&after.spare).unwrap();
             assert!(text(&journal) == bytes);
+            // Who reads the pieces that are gone goes on with the one in their place.
+            early.read_to_end(&mut found).unwrap();
+            assert!(found == bytes);
 
             // Damage is no other content.
             let whole = &journal.files().unwrap()[0].pieces[0];
@@ -485,7 +551,11 @@ mod tests {
             reader.read_to_end(&mut Vec::new()).unwrap_err();
             storage.delete(&whole.object).unwrap();
             append(5, 10);
-            assert!(journal.files().unwrap_err().to_string().contains("missing"));
+            append(2, 7);
+            let broken = journal.files().unwrap().remove(0);
+            assert_eq!(broken.gap, Some((0, 2)));
+            let error = journal.read(&broken).unwrap_err();
+            assert!(error.to_string().contains("missing"));
         }
     }
 }

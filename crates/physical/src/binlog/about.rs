@@ -75,7 +75,12 @@ impl ArchiveAbout {
         if self.vendor != server.vendor {
             return Some(format!("{}, not {}", self.vendor, server.vendor));
         }
+        // MariaDB makes its uuid of its port and a network card: another machine may have the same.
+        let is_mariadb = self.vendor == "MariaDB";
         match (&self.uuid, &server.uuid) {
+            (Some(own), Some(its)) if own == its && is_mariadb => (self.hostname
+                != server.hostname)
+                .then(|| format!("{}, not {}", self.hostname, server.hostname)),
             (Some(own), Some(its)) => (own != its).then(|| format!("its uuid is {own}, not {its}")),
             _ => ((&self.hostname, self.port) != (&server.hostname, server.port)).then(|| {
                 format!(

@@ -22,11 +22,14 @@ use crate::binlog::archive::resume::Resume;
 use crate::binlog::archive::stream::Stream;
 pub(crate) use crate::binlog::archive::stream::Verified;
 use crate::error::PhysicalError;
+use crate::server::Server;
 
 /// Longest wait before the server is asked again after a connection was lost.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// `ER_SPECIFIC_ACCESS_DENIED_ERROR` and `ER_ACCESS_DENIED_ERROR`.
 const DENIED: [u16; 2] = [1227, 1045];
+/// What is said of a replica's logs.
+const OWN_ONLY: &str = "the server is a replica whose binary logs do not have what it receives (log_slave_updates is OFF): they bring none of its backups to another moment; keep the logs of its source, or set log_slave_updates";
 /// `ER_NO_BINARY_LOGGING`.
 const NO_LOGS: u16 = 1381;
 
@@ -109,6 +112,10 @@ fn attempt(
         target: format!("{} {}", outcome.repository, outcome.name),
         plan: serde_json::Value::Null,
     });
+    // Without the privilege for it, it is not said whether the server is a replica.
+    if Server::look(&mut conn)?.logs_own_only() {
+        run.events.warn(OWN_ONLY);
+    }
     let files = journal.files()?;
     for file in files.iter().rev().skip(1) {
         merge(&journal, file, run, outcome);
@@ -250,8 +257,9 @@ fn follow(
         .last()
         .filter(|_| options.once)
         .map(|last| (last.number, last.size));
-    let heartbeat = options
-        .interval
+    // Whether events have waited for long enough is looked at when something comes.
+    let heartbeat = (options.interval / 4)
+        .max(Duration::from_millis(100))
         .min(Duration::from_secs(if options.once { 1 } else { 10 }));
     let asking = PhysicalError::server("asking for the binary log");
     conn.set_timeouts(Some(Duration::from_secs(60).max(heartbeat * 3)), None)
@@ -292,11 +300,12 @@ fn follow(
 
 /// Makes one piece of a complete file, reading all of it back and checking every event.
 fn merge(journal: &Journal, file: &JournalFile, run: &Run, outcome: &mut ArchiveOutcome) {
-    if file.pieces.len() == 1 && file.spare.is_empty() {
+    let is_whole = file.gap.is_none();
+    if is_whole && file.pieces.len() == 1 && file.spare.is_empty() {
         return;
     }
     let merge = || -> Result<(), PhysicalError> {
-        if file.pieces.len() > 1 {
+        if file.pieces.len() > 1 || !is_whole {
             let mut source = Verified::new(journal.read(file)?);
             journal.append(&file.name, (0, file.size()), &mut source)?;
             journal.remove(&file.pieces)?;

@@ -149,6 +149,17 @@ impl Seen {
             })
     }
 
+    /// Whether a file that comes after `list`, as it says itself, can follow one that ends with
+    /// these: all of `list` is in them, and MariaDB's last one of each domain and server that both
+    /// name is the same.
+    pub fn ends_with(&self, list: &Self) -> bool {
+        let mut both = list
+            .sequences
+            .iter()
+            .filter_map(|(key, its)| self.sequences.get(key).map(|own| own == its));
+        list.is_within(self) && both.all(|same| same)
+    }
+
     /// Whether a log that has these can be of a server that says of itself that it has `server`:
     /// the last transaction of each domain that both name is the same, and all of MySQL's are
     /// there. A server may have more, which came from elsewhere.
@@ -295,6 +306,10 @@ mod tests {
         assert_eq!(seen.state(), "0-1-5\n0-2-6\n1-9-4\n");
         assert!(own.is_within(&seen) && !own.fits(&seen));
         assert!(own.fits(&"0-1-5,7-1-1".parse().unwrap()));
+        let after: Seen = "0-1-5,1-9-4,0-2-6".parse().unwrap();
+        let older: Seen = "0-1-5,0-2-5".parse().unwrap();
+        assert!(seen.ends_with(&after) && seen.ends_with(&own));
+        assert!(!seen.ends_with(&older) && !own.ends_with(&after));
         let replica: Seen = "0-1-1,7-3-2".parse().unwrap();
         assert_eq!(seen.position(&replica), "0-2-6,1-9-4,7-3-2");
     }

@@ -157,8 +157,13 @@ pub fn prune(
     let backups: Vec<About> = backups
         .iter()
         .filter(|one| one.kind() == KIND)
-        .filter_map(|one| About::read(one).ok())
-        .collect();
+        .map(|one| {
+            About::read(one).map_err(|source| PhysicalError::Info {
+                label: one.label.clone(),
+                source,
+            })
+        })
+        .collect::<Result<_, _>>()?;
     let (mut removed, mut against) = (Vec::new(), Vec::new());
     for archive in open(repository, name)? {
         let own = backups
@@ -186,8 +191,10 @@ pub fn prune(
                 break;
             }
             if !is_plan {
-                archive.journal.remove(&file.pieces)?;
+                // What is left of a file, whenever this is ended, is its beginning.
                 archive.journal.remove(&file.spare)?;
+                let backwards: Vec<_> = file.pieces.iter().rev().cloned().collect();
+                archive.journal.remove(&backwards)?;
             }
             removed.push((archive.journal.name().to_owned(), file.name.clone()));
         }

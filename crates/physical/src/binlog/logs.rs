@@ -1,5 +1,6 @@
 //! Binary logs that lie in a folder, or in an archive of a repository.
 
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -21,6 +22,16 @@ pub enum LogsPlace {
     Folder(PathBuf),
     /// An archive in the repository of the backup; `None`: the one of the server.
     Archive(Option<String>),
+}
+
+impl fmt::Display for LogsPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Folder(folder) => write!(f, "logs in {}", folder.display()),
+            Self::Archive(None) => f.write_str("the archive of its server"),
+            Self::Archive(Some(name)) => write!(f, "archive {name}"),
+        }
+    }
 }
 
 /// Binary logs of one server, sorted by their numbers.

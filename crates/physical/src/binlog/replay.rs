@@ -27,6 +27,7 @@ use crate::binlog::survey::{Stretch, survey};
 use crate::binlog::until::{Until, moment};
 use crate::error::PhysicalError;
 use crate::folder::Building;
+use crate::server::own_only;
 use crate::tool::ToolKind;
 
 /// A file of MySQL that names the server; each makes its own.
@@ -260,6 +261,12 @@ fn objections(about: &About) -> Vec<Refusal> {
         against.push(
             Refusal::new("logs are not replayed after backups of XtraBackup")
                 .hint("Restore without --until, and replay with mysqlbinlog. Backups of MySQL by its clone plugin can have logs replayed."),
+        );
+    }
+    if about.replica.is_some() && own_only(&about.server.settings) {
+        against.push(
+            Refusal::new("the backup is of a replica whose binary logs do not have what it received (log_slave_updates is OFF)")
+                .hint("They would bring back its own changes only. Restore a backup of the source with the source's logs, or restore without --until and let the replica go on."),
         );
     }
     for name in ["innodb_encrypt_tables", "innodb_encrypt_log"] {

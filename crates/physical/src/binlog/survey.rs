@@ -250,7 +250,7 @@ impl Survey<'_> {
         }
         let mut end = events.checks.at;
         if self.open.as_ref().is_some_and(|group| group.is_complete) {
-            self.close(end);
+            self.close(file, end)?;
         } else if let Some(group) = self.open.take() {
             // It was never committed, or is still being written.
             end = group.begins;
@@ -302,7 +302,7 @@ impl Survey<'_> {
     ) -> Result<(), PhysicalError> {
         let is_border = begins_group(head.kind) || is_between(head.kind);
         if is_border {
-            self.close(begins);
+            self.close(file, begins)?;
             if self.stop.is_some() {
                 return Ok(());
             }
@@ -378,9 +378,9 @@ impl Survey<'_> {
     }
 
     /// Ends the transaction that is being read: it is replayed, or the place to stop is found.
-    fn close(&mut self, ends: u64) {
+    fn close(&mut self, file: &LogFile, ends: u64) -> Result<(), PhysicalError> {
         let Some(group) = self.open.take() else {
-            return;
+            return Ok(());
         };
         if self.has_begun {
             let is_stop = match self.until {
@@ -390,7 +390,7 @@ impl Survey<'_> {
             };
             if is_stop {
                 self.stop = Some(group.begins);
-                return;
+                return Ok(());
             }
             self.found.transactions += 1;
             self.found.last = Some(u64::from(group.time));
@@ -398,11 +398,21 @@ impl Survey<'_> {
             self.time_before = self.time_before.max(group.time);
         }
         if let Some(gtid) = &group.gtid {
+            if self.knows_seen && self.found.seen.has(gtid) {
+                return Err(self.refused(
+                    &format!(
+                        "transaction {gtid} comes a second time, or behind a later one of its server, at byte {} of {}",
+                        group.begins, file.name
+                    ),
+                    "The server was restored or its logs were reset, and it went on with the old files: they are of two histories. Stop before that place.",
+                ));
+            }
             self.found.seen.add(gtid);
             if *self.until == Until::After(gtid.clone()) && self.has_begun {
                 self.stop = Some(ends);
             }
         }
+        Ok(())
     }
 
     /// Compares what a file says of those before it with what was read there.
@@ -411,7 +421,7 @@ impl Survey<'_> {
             let words = "its list of GTIDs cannot be understood".to_owned();
             return Err(self.logs.failed(file, 0, Failure::Damaged(words)));
         };
-        if self.knows_seen && !list.is_within(&self.found.seen) {
+        if self.knows_seen && !self.found.seen.ends_with(&list) {
             return Err(self.refused(
                 &format!(
                     "{} does not go on where the file before it ends: it comes after {list}, and that one ends at {}",

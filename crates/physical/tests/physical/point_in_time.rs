@@ -25,6 +25,7 @@ INSERT INTO inno (text) VALUES ('before');
 /// What the logs bring: rows and statements, definitions, accounts, bytes of every kind, and text
 /// that looks like the tool's own.
 const BEHIND: &str = "\
+CREATE DATABASE later; CREATE TABLE later.kept (id INT PRIMARY KEY);
 USE shop;
 INSERT INTO inno (text, at, raw) VALUES ('it''s /*!*/;', NOW(6), CHAR(0, 10, 13, 39, 92, 255)), ('ä€', NOW(6), REPEAT('x', 300));
 UPDATE inno SET text = CONCAT(text, '!') WHERE id > 1;
@@ -32,7 +33,10 @@ CREATE TABLE made (id INT PRIMARY KEY, text TEXT DEFAULT NULL COMMENT 'a\\n/*!*/
 DELIMITER //
 CREATE TRIGGER made_on BEFORE INSERT ON made FOR EACH ROW BEGIN SET NEW.text = 'by /* the */ trigger'; END//
 CREATE PROCEDURE hello() BEGIN SELECT '# at 4'; SELECT 2; END//
+CREATE PROCEDURE half() BEGIN DECLARE CONTINUE HANDLER FOR 1062 BEGIN END; INSERT INTO halves VALUES (1), (2), (1), (3); END//
 DELIMITER ;
+CREATE TABLE halves (id INT PRIMARY KEY) ENGINE=MyISAM;
+SET SESSION binlog_format = 'STATEMENT'; CALL half(); SET SESSION binlog_format = DEFAULT;
 INSERT INTO made (id) VALUES (1), (2), (3);
 CREATE USER later@localhost IDENTIFIED BY 'Secret-1';
 GRANT SELECT ON shop.* TO later@localhost;

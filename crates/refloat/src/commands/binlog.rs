@@ -78,8 +78,8 @@ pub struct ArchiveArgs {
 
     /// How long events may wait until they are stored, such as 2s
     ///
-    /// That is what is lost if the server and this machine die at the same time. Each time some
-    /// are stored, an object is written.
+    /// That, and up to a quarter more, is what is lost if the server and this machine die at the
+    /// same time. Each time some are stored, an object is written.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
     every: Duration,
 

@@ -70,10 +70,11 @@ pub struct RestoreArgs {
     /// Replay binary logs behind the backup, up to here
     ///
     /// A time with its zone (`2026-11-28 14:00:00Z`, `2026-11-28 14:00:00+01:00`): what was
-    /// committed before that second. A GTID of one transaction: what comes before it in the logs,
-    /// or with `after:GTID`, that one too. `FILE:POSITION`: what comes before that byte. `latest`:
-    /// all there is. It is checked first that the logs begin early enough, reach so far and have no
-    /// gap.
+    /// committed before that second, by the times in the logs: each is when the statement or its
+    /// COMMIT began, unless a session has set another. A GTID of one transaction: what comes
+    /// before it in the logs, or with `after:GTID`, that one too. `FILE:POSITION`: what comes
+    /// before that byte. `latest`: all there is. It is checked first that the logs begin early
+    /// enough, reach so far and have no gap.
     #[arg(long, value_name = "WHEN", help_heading = "Point in time")]
     pub until: Option<Until>,
 

@@ -80,7 +80,7 @@ impl Kept {
 }
 
 fn an_archive_goes_on_however_it_ended(kind: ServerKind) {
-    let kept = Kept::new(kind);
+    let mut kept = Kept::new(kind);
     kept.sql("CREATE DATABASE shop");
     kept.sql("CREATE TABLE shop.one (id INT PRIMARY KEY AUTO_INCREMENT, text TEXT)");
     let over = AtomicBool::new(false);
@@ -111,6 +111,15 @@ fn an_archive_goes_on_however_it_ended(kind: ServerKind) {
         }
         over.store(true, Ordering::Relaxed);
     });
+    // A server that is started again is followed on.
+    let mut running = Running::start(kept.archive(&["--every", "1"]));
+    running.says("begins");
+    kept.server.restart().expect("it starts");
+    let before = kept.stored();
+    kept.sql("INSERT INTO shop.one (text) VALUES (REPEAT('y', 5000))");
+    wait("more is stored", || kept.stored() > before + 5000);
+    signal("-TERM", running.id());
+    running.ends(0);
     kept.once().exits(0);
     let added = kept.once().exits(0);
     assert!(added.stdout.contains("added       0 B"), "{}", added.stdout);

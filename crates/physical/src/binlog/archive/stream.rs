@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use refloat_repository::{Journal, JournalReader};
 use refloat_run::Refusal;
-use refloat_wire::BinlogStream;
+use refloat_wire::{BinlogStream, Error, Phase};
 
 use crate::binlog::archive::ArchiveOutcome;
 use crate::binlog::archive::resume::Resume;
@@ -104,7 +104,16 @@ impl<'a> Stream<'a> {
         let received = self.source.receive();
         let reading = PhysicalError::server("reading the binary log");
         let Some(event) = received.map_err(reading)? else {
-            return Err(self.failed("the server has ended the stream".to_owned()));
+            // As it does when it is stopped.
+            let ended = std::io::Error::other("the server has ended the stream");
+            return Err(PhysicalError::Server {
+                doing: "reading the binary log",
+                source: Error::Io {
+                    phase: Phase::Receive,
+                    peer: self.file.clone(),
+                    source: ended,
+                },
+            });
         };
         let event = event.to_vec();
         let Some(head) = Head::of(&event) else {

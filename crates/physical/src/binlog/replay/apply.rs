@@ -23,6 +23,11 @@ const AHEAD: usize = 64;
 const AHEAD_BYTES: usize = 256 << 10;
 /// Before each event the tool prints where it begins.
 const AT: &[u8] = b"# at ";
+/// In its note on a statement: the error with which the server had logged it.
+const CODE: &[u8] = b"\terror_code=";
+/// Errors that say nothing of what the statement has done (`ER_LOCK_WAIT_TIMEOUT`,
+/// `ER_LOCK_DEADLOCK`, `ER_XA_RBDEADLOCK`): replicas let such a statement succeed.
+const OF_ITS_TIME: [u16; 3] = [1205, 1213, 1614];
 const DELIMITER: &[u8] = b"DELIMITER ";
 /// A command of the stock client within a comment; the same is said by a variable as well.
 const CHARSET: &[u8] = b"/*!\\C ";
@@ -87,6 +92,10 @@ impl Tool {
             .arg("--no-defaults")
             .arg("--verify-binlog-checksum")
             .arg(format!("--local-load={}", scratch.display()));
+        if programs.is_mariadb {
+            // Logs of a server without that mode are not refused.
+            command.arg("--loose-gtid-strict-mode=0");
+        }
         if part.from > 0 {
             command.arg(format!("--start-position={}", part.from));
         }
@@ -153,7 +162,7 @@ fn feed(
         sent: VecDeque::new(),
         bytes: 0,
     };
-    let (mut delimiter, mut at) = (b";".to_vec(), part.from);
+    let (mut delimiter, mut at, mut code) = (b";".to_vec(), part.from, 0);
     let (mut statement, mut line) = (Vec::new(), Vec::new());
     loop {
         line.clear();
@@ -173,7 +182,9 @@ fn feed(
                     .ok()
                     .and_then(|it| it.parse().ok());
                 at = place.unwrap_or(at);
+                code = 0;
             }
+            code = error_code(text).unwrap_or(code);
             if let Some(new) = text.strip_prefix(DELIMITER) {
                 delimiter = new.to_vec();
                 continue;
@@ -189,7 +200,7 @@ fn feed(
         statement.extend_from_slice(last);
         let whole = statement.trim_ascii();
         if !whole.is_empty() && !whole.starts_with(CHARSET) {
-            ahead.execute(at, whole, scratch)?;
+            ahead.execute((at, code), whole, scratch)?;
         }
         statement.clear();
     }
@@ -209,9 +220,20 @@ fn feed(
 struct Ahead<'a> {
     conn: &'a mut Connection,
     file: &'a str,
-    /// Where each begins in the file, its first bytes, and how many it has.
-    sent: VecDeque<(u64, Vec<u8>, usize)>,
+    sent: VecDeque<Sent>,
     bytes: usize,
+}
+
+/// A statement that was sent.
+struct Sent {
+    /// Where it begins in the file.
+    at: u64,
+    /// The error with which the server had logged it; 0: none.
+    code: u16,
+    /// Its first bytes.
+    first: Vec<u8>,
+    /// How many it has.
+    size: usize,
 }
 
 impl Ahead<'_> {
@@ -228,17 +250,36 @@ impl Ahead<'_> {
     /// Reads the oldest answers until at most so many are open.
     fn settle(&mut self, statements: usize, bytes: usize) -> Result<(), PhysicalError> {
         while self.sent.len() > statements || self.bytes > bytes {
-            let Some((at, statement, size)) = self.sent.pop_front() else {
+            let Some(sent) = self.sent.pop_front() else {
                 break;
             };
-            self.bytes -= size;
-            let answered = self.conn.read_result();
-            answered.map_err(self.failed(at, &statement))?;
+            self.bytes -= sent.size;
+            let failed = self.conn.read_result().err();
+            match (failed, sent.code) {
+                (Some(error), code) if code == 0 || error.server_code() != Some(code) => {
+                    return Err(self.failed(sent.at, &sent.first)(error));
+                }
+                (None, code) if must_fail(code, &sent.first) => {
+                    return Err(PhysicalError::Binlog {
+                        place: format!("{} at byte {}", self.file, sent.at),
+                        reason: format!(
+                            "the server had logged this statement with error {code}, and now it succeeds: {}",
+                            shown(&sent.first)
+                        ),
+                    });
+                }
+                _ => {}
+            }
         }
         Ok(())
     }
 
-    fn execute(&mut self, at: u64, statement: &[u8], scratch: &Path) -> Result<(), PhysicalError> {
+    fn execute(
+        &mut self,
+        (at, code): (u64, u16),
+        statement: &[u8],
+        scratch: &Path,
+    ) -> Result<(), PhysicalError> {
         // The tool has written the rows of such a statement to a file.
         let rows = statement.strip_prefix(LOAD).and_then(|rest| {
             let end = rest.iter().position(|byte| *byte == b'\'')?;
@@ -257,10 +298,35 @@ impl Ahead<'_> {
         let sent = self.conn.send_query(statement);
         sent.map_err(self.failed(at, statement))?;
         let first = &statement[..statement.len().min(4 * SHOWN)];
-        self.sent.push_back((at, first.to_vec(), statement.len()));
+        self.sent.push_back(Sent {
+            at,
+            code,
+            first: first.to_vec(),
+            size: statement.len(),
+        });
         self.bytes += statement.len();
         Ok(())
     }
+}
+
+/// The error that the tool's note on an event names. Rows have notes as well, with text of people.
+fn error_code(line: &[u8]) -> Option<u16> {
+    if !line.get(1)?.is_ascii_digit() {
+        return None;
+    }
+    let at = line.windows(CODE.len()).position(|part| part == CODE)?;
+    let rest = line[at + CODE.len()..].split(|byte| !byte.is_ascii_digit());
+    std::str::from_utf8(rest.into_iter().next()?)
+        .ok()?
+        .parse()
+        .ok()
+}
+
+/// Whether a statement has done something else than before if it succeeds. The tool's own ones
+/// stand before it.
+fn must_fail(code: u16, statement: &[u8]) -> bool {
+    let own: [&[u8]; 4] = [b"SET ", b"use ", b"/*!", b"BEGIN"];
+    code != 0 && !OF_ITS_TIME.contains(&code) && !own.iter().any(|own| statement.starts_with(own))
 }
 
 /// The beginning of a statement, on one line.
@@ -272,4 +338,23 @@ fn shown(statement: &[u8]) -> String {
         words.push('…');
     }
     words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{error_code, must_fail};
+
+    #[test]
+    fn a_statement_may_have_failed_before() {
+        let note = b"#261128 16:00:00 server id 1  end_log_pos 500 CRC32 0x01020304 \tQuery\tthread_id=5\texec_time=0\terror_code=1062\txid=0";
+        assert_eq!(error_code(note), Some(1062));
+        assert_eq!(
+            error_code(b"#Q> INSERT INTO a VALUES ('\terror_code=1062')"),
+            None
+        );
+        assert_eq!(error_code(b"#"), None);
+        assert!(must_fail(1062, b"INSERT INTO a VALUES (1)"));
+        assert!(!must_fail(1062, b"SET TIMESTAMP=1") && !must_fail(0, b"INSERT"));
+        assert!(!must_fail(1213, b"INSERT INTO a VALUES (1)"));
+    }
 }

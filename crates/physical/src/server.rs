@@ -10,21 +10,26 @@ use refloat_wire::{Connection, ServerInfo, Vendor};
 use crate::about::ServerFacts;
 use crate::error::PhysicalError;
 
-/// Settings without which the files of a server cannot be read by another one, or look different.
-/// Those behind `aria_log_dir_path` say what statements mean that do not say it themselves, when
-/// binary logs are replayed; where these lie; and whether they have what a replica receives.
-const SETTINGS: [&str; 23] = [
-    "innodb_page_size",
-    "innodb_data_file_path",
+/// Settings of which a backup is told besides [`MEANT`]: where files and binary logs lie, how they
+/// are written, and whether the logs have what a replica receives.
+const SETTINGS: [&str; 10] = [
     "innodb_data_home_dir",
     "innodb_log_group_home_dir",
     "innodb_undo_directory",
-    "innodb_undo_tablespaces",
     "innodb_checksum_algorithm",
     "innodb_encrypt_tables",
     "innodb_encrypt_log",
-    "lower_case_table_names",
     "aria_log_dir_path",
+    "log_bin_basename",
+    "log_slave_updates",
+    "log_replica_updates",
+];
+/// Settings that the files, or what statements without a word about it mean, depend on.
+pub const MEANT: [&str; 13] = [
+    "innodb_page_size",
+    "innodb_data_file_path",
+    "innodb_undo_tablespaces",
+    "lower_case_table_names",
     "innodb_default_row_format",
     "innodb_file_per_table",
     "innodb_strict_mode",
@@ -34,9 +39,6 @@ const SETTINGS: [&str; 23] = [
     "collation_server",
     "system_versioning_alter_history",
     "default_table_encryption",
-    "log_bin_basename",
-    "log_slave_updates",
-    "log_replica_updates",
 ];
 
 /// A server that is to be backed up.
@@ -90,6 +92,7 @@ impl Server {
         let of = |name: &str| variables.get(name).cloned();
         let settings = SETTINGS
             .iter()
+            .chain(&MEANT)
             .filter_map(|name| Some(((*name).to_owned(), of(name)?)))
             .collect();
         let is_on = |name: &str| {

@@ -19,26 +19,11 @@ use crate::about::About;
 use crate::binlog::replay::programs::Programs;
 use crate::error::PhysicalError;
 use crate::folder::Building;
+use crate::server::MEANT;
 
 /// Folder within those that it works on.
 const SCRATCH: &str = ".refloat-replay";
 const POLL: Duration = Duration::from_millis(50);
-/// Settings that the files, or what statements without a word about it mean, depend on.
-const SETTINGS: [&str; 13] = [
-    "innodb_page_size",
-    "innodb_data_file_path",
-    "innodb_undo_tablespaces",
-    "lower_case_table_names",
-    "innodb_default_row_format",
-    "innodb_file_per_table",
-    "innodb_strict_mode",
-    "default_storage_engine",
-    "explicit_defaults_for_timestamp",
-    "character_set_server",
-    "collation_server",
-    "system_versioning_alter_history",
-    "default_table_encryption",
-];
 
 /// A server that works on the files of a restore. It ends with this process, or when it is dropped.
 pub struct Private {
@@ -259,7 +244,7 @@ fn options(
         // It tells where the binary log stood.
         options.push("--plugin-load-add=mysql_clone.so".to_owned());
     }
-    for name in SETTINGS {
+    for name in MEANT {
         if let Some(value) = about.server.settings.get(name) {
             options.push(format!("--loose-{}={value}", name.replace('_', "-")));
         }

@@ -65,6 +65,19 @@ pub struct End<'a, O> {
     pub beside: bool,
 }
 
+impl<'a, O> End<'a, O> {
+    /// Of a run that changes no settings and has stdout to itself.
+    pub fn new(outcome: &'a O, seconds: f64, error: Option<&'a anyhow::Error>) -> Self {
+        Self {
+            outcome,
+            seconds,
+            error,
+            settings_left: &[],
+            beside: false,
+        }
+    }
+}
+
 /// Ends a run: records it, and prints its error, or its summary as `text` makes it.
 pub fn conclude<O: Serialize>(
     (watch, run): (Watch, &Run),

@@ -184,13 +184,7 @@ fn keep(args: &ArchiveArgs, context: &Context) -> anyhow::Result<Exit> {
     };
     conclude(
         (watch, &run),
-        &End {
-            outcome: &outcome,
-            seconds: outcome.seconds,
-            error: error.as_ref(),
-            settings_left: &[],
-            beside: false,
-        },
+        &End::new(&outcome, outcome.seconds, error.as_ref()),
         (&args.output, context),
         summary::binlog_archive,
     )

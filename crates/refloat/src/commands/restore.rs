@@ -177,13 +177,7 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
     };
     conclude(
         (watch, &run),
-        &End {
-            outcome: &outcome,
-            seconds: outcome.seconds,
-            error: error.as_ref(),
-            settings_left: &[],
-            beside: false,
-        },
+        &End::new(&outcome, outcome.seconds, error.as_ref()),
         (&args.output, context),
         summary::restore_backup,
     )

@@ -109,13 +109,7 @@ pub fn import(args: &ImportArgs, context: &Context) -> anyhow::Result<Exit> {
     });
     conclude(
         (watch, &run),
-        &End {
-            outcome: &outcome,
-            seconds: begun.elapsed().as_secs_f64(),
-            error: error.as_ref(),
-            settings_left: &[],
-            beside: false,
-        },
+        &End::new(&outcome, begun.elapsed().as_secs_f64(), error.as_ref()),
         (&args.output, context),
         |_| imported.map_or_else(String::new, |one| summary::imported(storage.url(), &one)),
     )

@@ -11,10 +11,13 @@ use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use refloat_repository::{BLOCK, Extent, FileEntry, Repository, Sink};
 use refloat_run::{Cancel, Refusal};
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::error::PhysicalError;
@@ -446,24 +449,33 @@ fn unfinished(path: &Path, state: &State, repository: &str) -> PhysicalError {
     PhysicalError::refused(Refusal::new(reason).hint(hint))
 }
 
+/// How long a lock is waited for. One that was just given up can seem held: until it becomes
+/// another program, a process that is being started has a copy of every open file.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// Locks a folder.
 pub fn locked(path: &Path) -> Result<File, PhysicalError> {
     let folder = File::open(path).map_err(PhysicalError::file(path, "opening the folder"))?;
-    match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {}
-        Err(rustix::io::Errno::WOULDBLOCK) => {
-            return Err(PhysicalError::refused(
-                Refusal::new(format!("another run works in {}", path.display()))
-                    .hint("Wait until it has ended, and its tool as well."),
-            ));
-        }
-        Err(error) => {
-            return Err(PhysicalError::file(path, "locking the folder")(
-                error.into(),
-            ));
+    let begun = Instant::now();
+    loop {
+        match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(folder),
+            Err(Errno::WOULDBLOCK) if begun.elapsed() < PATIENCE => {
+                thread::sleep(Duration::from_millis(20));
+            }
+            Err(Errno::WOULDBLOCK) => {
+                return Err(PhysicalError::refused(
+                    Refusal::new(format!("another run works in {}", path.display()))
+                        .hint("Wait until it has ended, and its tool as well."),
+                ));
+            }
+            Err(error) => {
+                return Err(PhysicalError::file(path, "locking the folder")(
+                    error.into(),
+                ));
+            }
         }
     }
-    Ok(folder)
 }
 
 /// The path of a file of a backup, if it stays within the folder.
@@ -532,6 +544,21 @@ fn read_state(folder: &Path) -> Result<Option<State>, PhysicalError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lock_that_is_about_to_go_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let theirs = locked(folder.path()).unwrap();
+        let release = thread::spawn(move || {
+            thread::sleep(PATIENCE / 4);
+            drop(theirs);
+        });
+        let ours = locked(folder.path()).unwrap();
+        release.join().unwrap();
+        // One that stays held is not.
+        locked(folder.path()).unwrap_err();
+        drop(ours);
+    }
 
     #[test]
     fn files_stay_within_the_folder() {

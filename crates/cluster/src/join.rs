@@ -1,5 +1,6 @@
 //! Follows a node from the moment its process is asked for until it is in step with the others.
 
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use refloat_host::{Control, ControlError, LogMark, plain};
@@ -12,9 +13,9 @@ use crate::node::{NodeState, Role};
 use crate::observe::ask;
 use crate::proof::{gave_up, has_asked, has_started};
 
-/// How long a node's process may be missing before it counts as ended: a node that was asked to
 /// A system's words for a full disk.
 const FULL: &str = "No space left on device";
+/// How long a node's process may be missing before it counts as ended: a node that was asked to
 /// start does not have one at once.
 const GONE_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -25,6 +26,9 @@ const POLL: Duration = Duration::from_millis(200);
 
 /// How often to report that a node is still on its way.
 const TELL: Duration = Duration::from_secs(30);
+
+/// How often to report that a node has not stopped yet.
+const STOP_TELL: Duration = Duration::from_secs(60);
 
 /// How often its log is searched.
 const READ: Duration = Duration::from_secs(3);
@@ -302,6 +306,43 @@ fn words_of_errors(text: &str) -> String {
     }
 }
 
+/// Stops a node by `how`, and says every [`STOP_TELL`] that it has not stopped yet: a server can
+/// hang in its shutdown, and the command that stops it waits for it.
+///
+/// # Errors
+/// What `how` returns.
+pub(crate) fn stopped(
+    events: &Events,
+    node: &str,
+    how: impl FnOnce() -> Result<(), ControlError>,
+) -> Result<(), ControlError> {
+    stopped_telling(events, node, STOP_TELL, how)
+}
+
+fn stopped_telling(
+    events: &Events,
+    node: &str,
+    every: Duration,
+    how: impl FnOnce() -> Result<(), ControlError>,
+) -> Result<(), ControlError> {
+    let begun = Instant::now();
+    let (ended, still) = mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            while still.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+                events.note(format!(
+                    "{node} has not stopped after {} s; its error log says what it does. If its \
+                     process ends in another way, this goes on",
+                    begun.elapsed().as_secs()
+                ));
+            }
+        });
+        let result = how();
+        drop(ended);
+        result
+    })
+}
+
 /// Waits until a node that was told to stop no longer answers and its process is gone. Returns
 /// whether it is down.
 ///
@@ -372,7 +413,39 @@ pub(crate) fn look(member: &Member) -> Result<NodeState, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use refloat_run::events::Record;
+    use refloat_run::{Event, EventSink};
+
     use super::*;
+
+    #[test]
+    fn a_node_that_does_not_stop_is_told_of() {
+        struct Heard(mpsc::SyncSender<String>);
+        impl EventSink for Heard {
+            fn event(&self, record: &Record) {
+                if let Event::Note { message } = &record.event {
+                    let _ = self.0.try_send(message.clone());
+                }
+            }
+        }
+        let events = Events::new();
+        let (sender, heard) = mpsc::sync_channel(9);
+        events.add(Arc::new(Heard(sender)));
+        let result = stopped_telling(&events, "galera-1", Duration::from_millis(5), || {
+            for _ in 0..2 {
+                let told = heard.recv().unwrap();
+                assert!(told.contains("galera-1 has not stopped"), "{told}");
+            }
+            Err(ControlError::new(
+                "galera-1",
+                "stopping",
+                "killed".to_owned(),
+            ))
+        });
+        assert!(result.is_err());
+    }
 
     #[test]
     fn who_is_voted_out_is_not_waited_for() {

@@ -9,7 +9,7 @@ use refloat_run::Refusal;
 use super::{MaintainError, MaintainPhase, MaintainState, Maintenance, POLL};
 use crate::claim::maintenances_elsewhere;
 use crate::hold::{may_leave, safe_until};
-use crate::join::{brief, is_down, look};
+use crate::join::{brief, is_down, look, stopped};
 use crate::journal;
 use crate::keep::{SETTLED, Watched};
 use crate::node::NodeState;
@@ -45,7 +45,7 @@ impl Maintenance<'_> {
         let node = state.plan.node.clone();
         let member = self.member(state.plan.at);
         self.run.events.note(format!("stopping {node}"));
-        let stopped = self.control.stop();
+        let stopped = stopped(&self.run.events, &member.name, || self.control.stop());
         // A command that succeeds has not always done its job, and one that fails sometimes has.
         let mut told = false;
         let given_up = || {

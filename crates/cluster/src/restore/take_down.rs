@@ -7,7 +7,7 @@ use refloat_run::Refusal;
 
 use super::Restore;
 use super::state::{RestoreError, RestoreState, RestoreStep};
-use crate::join::{is_down, runs};
+use crate::join::{is_down, runs, stopped};
 
 /// How long a server process that no longer answers may take to end.
 const DOWN_PATIENCE: Duration = Duration::from_secs(900);
@@ -75,7 +75,7 @@ impl Restore<'_> {
         how: impl Fn(&Control) -> Result<(), ControlError>,
     ) -> Result<(), RestoreError> {
         let (member, control) = (&self.members[at], self.control(at)?);
-        let stopped = how(control);
+        let stopped = stopped(&self.run.events, &member.name, || how(control));
         let cancel = &self.run.cancel;
         let down = is_down(control, member, || cancel.is_cancelled());
         if !matches!(down, Ok(true)) {

@@ -44,13 +44,11 @@ test: toolchain servers ## Run every test but the slow ones, on real servers
 	$(CARGO) test --locked --workspace --doc
 
 .PHONY: test-slow
-test-slow: toolchain servers ## Run the slow tests too: big volumes, long faults
-	REFLOAT_KINDS=all REFLOAT_COPY_KILLS=1000 $(CARGO) test --locked --workspace -- --include-ignored --skip a_provider_that_can_freeze --skip a_bucket_of_yours
+test-slow: toolchain servers ## Run the slow tests too: big volumes, long faults (hours)
+	$(CARGO) build --locked -p refloat
 	$(CARGO) build --release --locked -p refloat
-	bench/aborted/run --runs 20
-	bench/aborted/run --runs 20 --server mariadb-11.8
-	REFLOAT_NODES=mariadb-11.8 $(CARGO) test --locked --workspace --test=advise --test=healthd --test=maintain --test=program --test=rejoin --test=sandbox --test=status
-	REFLOAT_NODES=mariadb-11.8 $(CARGO) test --locked -p refloat --test=faults galera::
+	$(CARGO) test --locked --workspace --no-run
+	CARGO="$(CARGO)" TARGET="$(TARGET)" REFLOAT=$(abspath $(TARGET))/release/refloat scripts/test --slow
 
 .PHONY: test-random
 test-random: toolchain servers ## Compare 51,000 dumps put together at random with the stock client (an hour)

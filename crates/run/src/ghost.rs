@@ -5,7 +5,7 @@
 
 use refloat_wire::{Connection, Error, Vendor};
 
-use crate::own_tables::{SETTLED, holds_programs, namesakes};
+use crate::own_tables::{SETTLED, holds_programs, is_namesake};
 
 /// `ER_NO_SUCH_TABLE_IN_ENGINE`.
 pub const GHOST: u16 = 1932;
@@ -146,8 +146,8 @@ pub fn drop_settled(conn: &mut Connection, schema: &str) -> Result<(), Error> {
 /// Whether a table that is not Refloat's has the name that [`sync_definitions`] uses. Such a table
 /// stays.
 fn is_somebodys(conn: &mut Connection, schema: &str) -> Result<bool, Error> {
-    match namesakes(conn, schema) {
-        Ok(names) => Ok(names.contains(SETTLED)),
+    match is_namesake(conn, schema, SETTLED) {
+        Ok(is_theirs) => Ok(is_theirs),
         // If in doubt, drop nothing.
         Err(Error::Server { .. }) => Ok(true),
         Err(error) => Err(error),

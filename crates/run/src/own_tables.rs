@@ -94,8 +94,30 @@ pub fn namesakes(conn: &mut Connection, database: &str) -> Result<BTreeSet<Strin
     if !is_own_schema(database) {
         return Ok(BTreeSet::new());
     }
+    namesakes_where(conn, database, "")
+}
+
+/// Whether the table of this name, one of Refloat's own, is somebody else's. The server opens this
+/// one only, where [`namesakes`] has it open all of them.
+///
+/// # Errors
+/// A query fails, or the connection is lost.
+pub(crate) fn is_namesake(
+    conn: &mut Connection,
+    database: &str,
+    table: &str,
+) -> Result<bool, Error> {
+    let only = format!(" AND TABLE_NAME = '{table}'");
+    Ok(namesakes_where(conn, database, &only)?.contains(table))
+}
+
+fn namesakes_where(
+    conn: &mut Connection,
+    database: &str,
+    condition: &str,
+) -> Result<BTreeSet<String>, Error> {
     let found = conn.query(format!(
-        "SELECT TABLE_NAME, COLUMN_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = '{database}' ORDER BY TABLE_NAME, ORDINAL_POSITION"
+        "SELECT TABLE_NAME, COLUMN_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = '{database}'{condition} ORDER BY TABLE_NAME, ORDINAL_POSITION"
     ))?;
     let mut tables: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for row in 0..found.len() {

@@ -38,6 +38,8 @@ const LIMIT_BEFORE_LOGIN: usize = 1 << 20;
 const LIMIT: usize = CLIENT_MAX_PACKET as usize + (64 << 10);
 /// Most columns accepted in a result; the servers' own limit is 4096.
 const MAX_COLUMNS: u64 = 1 << 16;
+/// `ER_UNKNOWN_SYSTEM_VARIABLE`.
+const UNKNOWN_VARIABLE: u16 = 1193;
 
 pub(crate) const COM_QUIT: u8 = 0x01;
 pub(crate) const COM_QUERY: u8 = 0x03;
@@ -306,30 +308,40 @@ impl Connection {
 
     fn ask_identity(&mut self) -> Result<(Identity, usize, u64), Error> {
         let ask = "SELECT @@hostname, @@port, @@datadir, @@version, @@session.max_allowed_packet, CONNECTION_ID()";
-        let result = self.query(ask)?;
+        let uuid_of = |vendor| match vendor {
+            Vendor::MariaDb => "server_uid",
+            Vendor::MySql => "server_uuid",
+        };
+        // A proxy may have named another version, and old servers have none.
+        let name = uuid_of(self.server.vendor);
+        let (result, has_uuid) = match self.query(format!("{ask}, @@global.{name}")) {
+            Err(error) if error.server_code() == Some(UNKNOWN_VARIABLE) => {
+                (self.query(ask)?, false)
+            }
+            other => (other?, true),
+        };
         let text = |column| {
             result
                 .bytes(0, column)
                 .map(|b| String::from_utf8_lossy(b).into_owned())
                 .unwrap_or_default()
         };
-        let version = text(3);
-        let (vendor, _) = parse_version(&version);
-        let name = if vendor == Vendor::MariaDb {
-            "server_uid"
+        let uuid = if has_uuid {
+            Some(text(6))
         } else {
-            "server_uuid"
+            let name = uuid_of(parse_version(&text(3)).0);
+            let found = self.query(format!("SHOW GLOBAL VARIABLES LIKE '{name}'"))?;
+            found.str(0, 1).map(str::to_owned)
         };
-        let uuid = self.query(format!("SHOW GLOBAL VARIABLES LIKE '{name}'"))?;
         let identity = Identity {
-            uuid: uuid.str(0, 1).map(str::to_owned),
+            uuid,
             hostname: text(0),
             port: result
                 .u64(0, 1)
                 .and_then(|n| u16::try_from(n).ok())
                 .unwrap_or_default(),
             datadir: text(2),
-            version,
+            version: text(3),
         };
         let limit = result.u64(0, 4).and_then(|n| usize::try_from(n).ok());
         let id = result.u64(0, 5).unwrap_or(self.server.connection_id);

@@ -36,20 +36,22 @@ impl Facts {
     pub fn read(conn: &mut Connection) -> Result<Self, SettingsError> {
         let (vendor, version) = (conn.server().vendor, conn.server().version);
         let mut variables = BTreeMap::new();
-        let all = conn.query("SHOW GLOBAL VARIABLES")?;
-        for row in 0..all.len() {
-            if let (Some(name), Some(value)) = (all.str(row, 0), all.str(row, 1)) {
-                variables.insert(name.to_ascii_lowercase(), value.to_owned());
-            }
-        }
         let mut startup_only = BTreeSet::new();
-        if vendor == Vendor::MariaDb {
-            let fixed = "SELECT VARIABLE_NAME FROM information_schema.SYSTEM_VARIABLES WHERE READ_ONLY='YES'";
-            startup_only = conn
-                .query(fixed)?
-                .texts(0)
-                .map(str::to_ascii_lowercase)
-                .collect();
+        // MariaDB takes half the time for it, and says more.
+        let all = conn.query(match vendor {
+            Vendor::MariaDb => "SELECT VARIABLE_NAME, GLOBAL_VALUE, READ_ONLY FROM information_schema.SYSTEM_VARIABLES",
+            Vendor::MySql => "SHOW GLOBAL VARIABLES",
+        })?;
+        for row in 0..all.len() {
+            let Some(name) = all.str(row, 0).map(str::to_ascii_lowercase) else {
+                continue;
+            };
+            if all.str(row, 2) == Some("YES") {
+                startup_only.insert(name.clone());
+            }
+            if let Some(value) = all.str(row, 1) {
+                variables.insert(name, value.to_owned());
+            }
         }
         let named = |name: &str, values: &[&str]| {
             let value = variables.get(name).map_or("", String::as_str);

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::facts::REDO_LOG;
 use super::{Durability, SettingsError};
 use crate::ghost::{drop_emptied, drop_ghost, drop_settled, is_empty, is_ghost, sync_definitions};
-use crate::own_tables::{JOURNAL_SCHEMA, JOURNAL_TABLE, namesakes};
+use crate::own_tables::{JOURNAL_SCHEMA, JOURNAL_TABLE, is_namesake};
 use crate::probe;
 use crate::{Owner, RunDir, RunDirError, RunId};
 
@@ -217,7 +217,7 @@ fn rows(conn: &mut Connection) -> Result<Vec<Journal>, SettingsError> {
 
 /// Whether a table that is not Refloat's has the name of the journal table.
 fn is_taken(conn: &mut Connection) -> Result<bool, SettingsError> {
-    Ok(namesakes(conn, JOURNAL_SCHEMA)?.contains(JOURNAL_TABLE))
+    Ok(is_namesake(conn, JOURNAL_SCHEMA, JOURNAL_TABLE)?)
 }
 
 /// The nodes of a cluster share one journal table, and a run that changes several nodes at once

@@ -8,6 +8,7 @@
 mod accounts;
 mod barrier;
 mod case_folding;
+mod catalog;
 mod databases;
 mod delimited;
 mod dialogue;
@@ -54,12 +55,12 @@ use super::outcome::{LoadOutcome, TableOutcome};
 use super::queue::Queue;
 use super::session::{Session, Tracker};
 use case_folding::CaseFolding;
+use catalog::CatalogSession;
 use dialogue::Dialogue;
 use findings::Findings;
 use ledger::Ledger;
 use place::{Place, SqlReader};
 use postponed::Postponed;
-pub use registry::SHOW_SESSION;
 use resume::{Resume, may_stay_unsettled};
 
 /// Bytes of decompressed text to read at a time.
@@ -80,7 +81,7 @@ pub struct Conductor<'a> {
     dialogue: Dialogue,
     /// Queries the server and changes definitions without touching the dump's session.
     pub(super) catalog: Connection,
-    pub(super) catalog_session: Option<Arc<Session>>,
+    pub(super) catalog_session: CatalogSession,
     /// Databases, tables and programs.
     pub(super) ledger: Ledger,
     /// State of the file being read.
@@ -124,7 +125,7 @@ impl<'a> Conductor<'a> {
             choice: Choice::new(&ctx.options.tables),
             dialogue: Dialogue::new(control, tracker, ctx.options.database.clone()),
             catalog,
-            catalog_session: None,
+            catalog_session: CatalogSession::Unknown,
             ledger: Ledger::new(folded),
             place,
             done: Arc::clone(&ctx.done_bytes),

@@ -125,20 +125,17 @@ pub struct Tracker {
 impl Tracker {
     /// Asks the server which of the known variables it has.
     pub fn new(conn: &mut Connection) -> Result<Self, Error> {
-        let mut names = BTreeSet::new();
         let more: &[&str] = if conn.server().vendor == Vendor::MariaDb {
             TRACKED_MARIADB
         } else {
             &[]
         };
-        for name in TRACKED.iter().chain(more) {
-            if conn
-                .query_value(format!("SHOW SESSION VARIABLES LIKE '{name}'"))?
-                .is_some()
-            {
-                names.insert((*name).to_owned());
-            }
-        }
+        let known: Vec<&str> = TRACKED.iter().chain(more).copied().collect();
+        let rows = conn.query(format!(
+            "SHOW SESSION VARIABLES WHERE Variable_name IN ('{}')",
+            known.join("', '")
+        ))?;
+        let names = rows.texts(0).map(str::to_ascii_lowercase).collect();
         Ok(Self { names })
     }
 

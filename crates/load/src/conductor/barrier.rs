@@ -7,9 +7,10 @@ use refloat_run::progress::Phase;
 use refloat_sqltext::{Item, ItemKind, StatementKind};
 
 use super::Conductor;
+use super::entry::Print;
 use super::name::TableKey;
 use super::proof::{count_rows, wrong_count};
-use super::resume::{Step, is_change_of_table};
+use super::resume::{Step, is_change_of_table, may_bring_rows};
 use super::statements::may_define;
 use crate::error::LoadError;
 use crate::table::Table;
@@ -88,8 +89,14 @@ impl Conductor<'_> {
         self.settle()?;
         let passed = self.passed(text, item)?;
         let begun = Instant::now();
+        let stays_empty = only.is_some_and(|table| self.stays_empty(table, text, item));
         let counted = if passed.is_some() || self.in_past() {
             self.not_counted(only)
+        } else if stays_empty {
+            Counted {
+                tables: self.ledger.tables_of(only),
+                countable: true,
+            }
         } else {
             self.count_before(only)?
         };
@@ -108,10 +115,25 @@ impl Conductor<'_> {
             self.note_unchecked(only);
             return Ok(());
         }
-        self.count_after(&counted)?;
+        if !stays_empty {
+            self.count_after(&counted)?;
+        }
         self.note_unchecked(only);
         let step = self.counts_of(&counted);
         self.finished(text, item, step)
+    }
+
+    /// Whether a statement changes a table of this load that has no rows yet, and brings none.
+    fn stays_empty(&self, table: &TableKey, text: &[u8], item: &Item) -> bool {
+        let Some(index) = self.ledger.known(table) else {
+            return false;
+        };
+        let entry = &self.ledger.entries[index];
+        let has_none = entry.table.created
+            && entry.text_bytes == 0
+            && entry.table.expected() == 0
+            && !entry.table.is_uncounted();
+        has_none && is_change_of_table(&item.kind) && !may_bring_rows(text)
     }
 
     /// Notes that `only`, or any table, may hold rows that no foreign key was checked for.
@@ -233,9 +255,9 @@ impl Conductor<'_> {
             }
             let table = Arc::clone(&self.ledger.entries[index].table);
             self.ledger.entries[index].shown = None;
-            match self.show_create(&table) {
-                Ok((_, print)) if self.ledger.entries[index].definition.is_some() => {
-                    self.ledger.entries[index].definition = Some(print);
+            match self.show_as_is(&table) {
+                Ok(shown) if self.ledger.entries[index].definition.is_some() => {
+                    self.ledger.entries[index].definition = Some(Print::shown(&shown));
                 }
                 Ok(_) => {}
                 // ER_NO_SUCH_TABLE: it has another name now.

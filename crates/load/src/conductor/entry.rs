@@ -3,12 +3,35 @@
 use std::sync::Arc;
 
 use refloat_schema::columns::Column;
+use refloat_schema::definition::fingerprint;
 use refloat_sqltext::LexMode;
 use refloat_sqltext::ddl::{ForeignKey, parse_create_table};
 
 use crate::session::Session;
 use crate::table::Table;
 use crate::table_writer::{SqlWriter, TableWriter};
+
+/// Fingerprint of a definition, without the next `AUTO_INCREMENT` value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Print {
+    /// Of what the server shows.
+    Shown(u128),
+    /// Of the same with its foreign keys quoted correctly, which takes a query
+    /// (`refloat_read::foreign`). An earlier process wrote down that text.
+    Corrected(u128),
+}
+
+impl Print {
+    /// That of what the server shows.
+    pub fn shown(text: &str) -> Self {
+        Self::Shown(fingerprint(text))
+    }
+
+    /// That of a corrected text.
+    pub fn corrected(text: &str) -> Self {
+        Self::Corrected(fingerprint(text))
+    }
+}
 
 /// A table of the dump, and how far its load has got.
 #[expect(
@@ -32,8 +55,8 @@ pub struct Entry {
     pub text_bytes: u64,
     /// Rows cut so far into chunks of a fixed number of rows.
     pub cut_rows: u64,
-    /// Fingerprint of `SHOW CREATE TABLE` before its rows, without the next `AUTO_INCREMENT` value.
-    pub definition: Option<u128>,
+    /// Its definition before its rows.
+    pub definition: Option<Print>,
     /// Its columns, if the definition just shown could be parsed.
     pub shown: Option<Vec<Column>>,
     /// Storage engine.

@@ -9,6 +9,7 @@ use refloat_run::progress::{Phase, TableState};
 use refloat_sqltext::{InsertVerb, literal};
 
 use super::Conductor;
+use super::catalog::CatalogSession;
 use super::entry::Entry;
 use crate::error::LoadError;
 use crate::patience::alter;
@@ -35,14 +36,13 @@ impl Conductor<'_> {
     /// Gives the catalogue connection the parts of the dump's session that matter to definitions.
     pub(super) fn enter_catalog(&mut self) -> Result<(), LoadError> {
         let session = self.session()?;
-        if self
-            .catalog_session
-            .as_ref()
-            .is_none_or(|current| !Arc::ptr_eq(current, &session))
-        {
+        let is_there = matches!(&self.catalog_session,
+            CatalogSession::Alters(current) if Arc::ptr_eq(current, &session));
+        if !is_there {
             let failed = |error| LoadError::server("preparing the session for definitions", error);
+            self.catalog_session = CatalogSession::Unknown;
             self.catalog.exec(session.altering_set()).map_err(failed)?;
-            self.catalog_session = Some(session);
+            self.catalog_session = CatalogSession::Alters(session);
         }
         Ok(())
     }

@@ -6,10 +6,11 @@ use refloat_read::foreign;
 use refloat_run::outcome::Bounded;
 use refloat_run::progress::{Phase, TableState};
 use refloat_schema::Difference;
-use refloat_schema::definition::fingerprint;
 use refloat_wire::{Connection, Vendor};
 
-use super::{Conductor, SHOW_SESSION};
+use super::Conductor;
+use super::catalog::{CatalogSession, SHOW_SESSION, show};
+use super::entry::Print;
 use crate::error::LoadError;
 use crate::link::Link;
 use crate::outcome::Proof;
@@ -73,7 +74,7 @@ impl Conductor<'_> {
 
     /// Views and stored programs of the dump that are missing on the server.
     fn missing_programs(&mut self) -> Result<Vec<Difference>, LoadError> {
-        self.catalog_session = None;
+        self.catalog_session = CatalogSession::Unknown;
         self.catalog
             .exec("SET NAMES utf8mb4")
             .map_err(|error| LoadError::server("preparing the session for the proof", error))?;
@@ -119,7 +120,7 @@ pub(super) fn wrong_count(table: &Table, count: u64) -> Difference {
 fn check(
     link: &mut Link,
     table: &Table,
-    definition: Option<u128>,
+    definition: Option<Print>,
 ) -> Result<Vec<Difference>, LoadError> {
     let _shown = link
         .ctx
@@ -151,14 +152,16 @@ fn check(
         };
         link.leave_session();
         link.conn.exec(SHOW_SESSION).map_err(failed)?;
-        let result = link
-            .conn
-            .query(format!("SHOW CREATE TABLE {}", table.quoted()))
-            .map_err(failed)?;
-        let text = String::from_utf8_lossy(result.bytes(0, 1).unwrap_or_default());
+        let shown = show(&mut link.conn, table).map_err(failed)?;
         let name = (table.db.as_str(), table.name.as_str());
-        let text = foreign::corrected(&mut link.conn, name, text.into_owned()).map_err(failed)?;
-        if fingerprint(&text) != definition {
+        let (print, text) = match definition {
+            Print::Shown(_) => (Print::shown(&shown), shown),
+            Print::Corrected(_) => {
+                let text = foreign::corrected(&mut link.conn, name, shown).map_err(failed)?;
+                (Print::corrected(&text), text)
+            }
+        };
+        if print != definition {
             differences.push(Difference {
                 about: format!("table {}", table.label()),
                 expected: "the definition that it was created with".to_owned(),

@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use refloat_read::{columns, foreign};
+use refloat_read::columns;
 use refloat_run::progress::TableState;
 use refloat_run::{Event, Refusal};
-use refloat_schema::columns::Layout;
+use refloat_schema::columns::{Layout, columns as columns_of};
 use refloat_schema::pattern::is_system_database;
 use refloat_sqltext::{ObjectName, literal, quote_ident};
+use refloat_wire::Error;
 
 use super::Conductor;
 use super::ledger::Database;
@@ -19,10 +20,6 @@ use crate::options::{ExistingPolicy, SystemSchemaMode};
 use crate::programs::Contents;
 use crate::refusals;
 use crate::table::{Table, TableDetail, is_transactional};
-
-/// Run before reading a definition to compare it. The server shows `TIMESTAMP` defaults in the
-/// session's time zone and names in the quotes of its `sql_mode`, and some modes leave options out.
-pub const SHOW_SESSION: &str = "SET SESSION time_zone = _utf8mb4'+00:00', SESSION sql_mode = ''";
 
 /// What a statement does in a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -256,7 +253,7 @@ impl Conductor<'_> {
     }
 
     /// Whether the server uses a unique key in place of the missing primary key.
-    fn has_key_in_its_place(&mut self, table: &Table) -> Result<bool, refloat_wire::Error> {
+    fn has_key_in_its_place(&mut self, table: &Table) -> Result<bool, Error> {
         let keys = self.catalog.query(format!(
             "SELECT INDEX_NAME FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = {} AND TABLE_NAME = {} AND NON_UNIQUE = 0 \
              AND INDEX_TYPE <> 'HASH' GROUP BY INDEX_NAME HAVING SUM(NULLABLE = 'YES' OR SUB_PART IS NOT NULL) = 0 LIMIT 1",
@@ -276,7 +273,7 @@ impl Conductor<'_> {
             )
         };
         if self.ledger.entries[index].engine.is_empty() {
-            let (create, _) = self.show_create(&table)?;
+            let create = self.show_as_is(&table)?;
             self.ledger.entries[index].versioned = is_versioned(&create);
             self.ledger.entries[index].engine = engine_of(&create);
         }
@@ -284,7 +281,7 @@ impl Conductor<'_> {
         if let Some(cluster) = &ctx.cluster
             && !table.is_view()
         {
-            let keyless = !has_primary_key(&self.show_create(&table)?.0)
+            let keyless = !has_primary_key(&self.show_as_is(&table)?)
                 && !self.has_key_in_its_place(&table).map_err(server)?;
             let engine = &self.ledger.entries[index].engine;
             cluster.admit(&ctx.options, &ctx.events, &table.label(), engine, keyless)?;
@@ -292,8 +289,12 @@ impl Conductor<'_> {
         let transactional = is_transactional(&self.ledger.entries[index].engine);
         let versioned = self.ledger.entries[index].versioned;
         let history = versioned && self.session()?.writes_history();
+        let mut shown = self.ledger.entries[index].shown.take();
+        if shown.is_none() && !table.is_view() {
+            shown = columns_of(&self.show_as_is(&table)?);
+        }
         let catalog = &mut self.catalog;
-        let mut layout = match self.ledger.entries[index].shown.take() {
+        let mut layout = match shown {
             Some(columns) => Layout::of(columns, transactional, versioned),
             None => columns::read(catalog, &table.db, &table.name, transactional, versioned)
                 .map_err(server)?,
@@ -330,32 +331,6 @@ impl Conductor<'_> {
             self.ledger.entries[index].opened = true;
         }
         Ok(())
-    }
-
-    /// `SHOW CREATE TABLE`, as text and as a fingerprint without the next `AUTO_INCREMENT` value.
-    pub(crate) fn show_create(&mut self, table: &Table) -> Result<(String, u128), LoadError> {
-        let name = (table.db.as_str(), table.name.as_str());
-        let text = self
-            .catalog
-            .exec(SHOW_SESSION)
-            .and_then(|_| {
-                self.catalog
-                    .query(format!("SHOW CREATE TABLE {}", table.quoted()))
-            })
-            .and_then(|result| {
-                // The server shows defaults of binary columns as raw bytes.
-                let text = String::from_utf8_lossy(result.bytes(0, 1).unwrap_or_default());
-                foreign::corrected(&mut self.catalog, name, text.into_owned())
-            })
-            .map_err(|error| {
-                LoadError::server(
-                    format!("reading the definition of table {}", table.label()),
-                    error,
-                )
-            })?;
-        self.catalog_session = None;
-        let print = refloat_schema::definition::fingerprint(&text);
-        Ok((text, print))
     }
 }
 

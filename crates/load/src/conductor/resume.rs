@@ -20,7 +20,7 @@ use crate::chunk::{Head, Piece};
 use crate::error::{LoadError, START_OVER};
 use crate::marks::{Counted, Cover, Found, Met, parsed};
 use steps::MarkTables;
-pub use steps::{DatabaseStep, Step, is_change_of_table, may_stay_unsettled};
+pub use steps::{DatabaseStep, Step, is_change_of_table, may_bring_rows, may_stay_unsettled};
 
 /// What an earlier process did, as far as the source has not reached it yet.
 #[expect(

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use refloat_run::Refusal;
-use refloat_schema::definition::{differences, fingerprint, written_for};
+use refloat_schema::definition::{differences, written_for};
 use refloat_sqltext::Item;
 
 use super::super::Conductor;
+use super::super::catalog::CatalogSession;
 use super::super::databases::default_collation;
+use super::super::entry::Print;
 use super::super::name::{TableKey, quoted_name};
 use super::super::registry::{engine_of, is_versioned};
 use super::DatabaseStep;
@@ -78,7 +80,7 @@ impl Conductor<'_> {
         };
         let original = detail.definition.clone().unwrap_or_else(|| create.clone());
         let entry = &mut self.ledger.entries[index];
-        entry.definition = Some(fingerprint(&original));
+        entry.definition = Some(Print::corrected(&original));
         entry.engine = engine_of(&create);
         entry.versioned = is_versioned(&create);
         entry.opened = described;
@@ -285,7 +287,7 @@ impl Conductor<'_> {
         }
         self.enter_catalog()?;
         // The dump's session may read names in another character set.
-        self.catalog_session = None;
+        self.catalog_session = CatalogSession::Unknown;
         let quoted = quoted_name(key);
         // Ignore errors: if something is in the way, the statement that follows will say so.
         let _ = self.catalog.exec("SET NAMES utf8mb4");

@@ -8,6 +8,7 @@ use refloat_wire::{Connection, Vendor};
 use serde::{Deserialize, Serialize};
 
 use super::super::Conductor;
+use super::super::catalog::CatalogSession;
 use crate::error::LoadError;
 use crate::marks::{LeftMarks, Marks, StepKind, parsed};
 use crate::programs::Contents;
@@ -57,6 +58,14 @@ pub fn is_change_of_table(kind: &ItemKind) -> bool {
         kind,
         ItemKind::Statement(StatementKind::AlterTable { .. } | StatementKind::Index)
     )
+}
+
+/// Whether a change of a table may bring it rows that are there already: in a partition, a
+/// tablespace, another server or a file.
+pub fn may_bring_rows(text: &[u8]) -> bool {
+    let text = text.to_ascii_uppercase();
+    let has = |word: &&[u8]| memchr::memmem::find(&text, word).is_some();
+    MOVES.iter().any(has) || has(&b"ENGINE".as_slice()) || has(&b"UNION".as_slice())
 }
 
 /// Whether definitions may stay unflushed while this runs: it concerns only the session, or it is
@@ -161,7 +170,7 @@ impl Conductor<'_> {
         if logs && !self.resume.tables.unlogged {
             return Ok(());
         }
-        self.catalog_session = None;
+        self.catalog_session = CatalogSession::Unknown;
         self.catalog
             .exec(format!("SET SESSION sql_log_bin = {}", u8::from(logs)))
             .map(drop)
@@ -314,7 +323,7 @@ impl Conductor<'_> {
         let Some(marks) = self.made_marks() else {
             return Ok(());
         };
-        self.catalog_session = None;
+        self.catalog_session = CatalogSession::Unknown;
         marks
             .remove(&mut self.catalog)
             .map_err(|error| LoadError::server("removing the progress marks", error))

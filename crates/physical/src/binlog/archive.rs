@@ -105,6 +105,9 @@ fn attempt(
     let mut conn = connect(options)?;
     let (journal, about) = journal(options, repository, &mut conn)?;
     journal.name().clone_into(&mut outcome.name);
+    // Without the privilege for it, it is not said whether the server is a replica.
+    let own_only = Server::look(&mut conn)?.logs_own_only();
+    // A connection that is lost from here on is made again.
     run.events.emit(Event::RunStarted {
         run: run.dir.id().clone(),
         command: "binlog archive".to_owned(),
@@ -112,8 +115,7 @@ fn attempt(
         target: format!("{} {}", outcome.repository, outcome.name),
         plan: serde_json::Value::Null,
     });
-    // Without the privilege for it, it is not said whether the server is a replica.
-    if Server::look(&mut conn)?.logs_own_only() {
+    if own_only {
         run.events.warn(OWN_ONLY);
     }
     let files = journal.files()?;

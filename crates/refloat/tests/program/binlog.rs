@@ -96,7 +96,7 @@ fn an_archive_goes_on_however_it_ended(kind: ServerKind) {
             let before = kept.stored();
             let mut running = Running::start(kept.archive(&["--every", "1"]));
             running.says("begins");
-            wait("more is stored", || kept.stored() > before);
+            running.brings("more is stored", || kept.stored() > before);
             if round % 2 == 0 {
                 kept.sql("FLUSH BINARY LOGS");
                 running.says("is complete");
@@ -119,7 +119,7 @@ fn an_archive_goes_on_however_it_ended(kind: ServerKind) {
     // As a literal: MariaDB logs the statement, not the row.
     let text = "y".repeat(5000);
     kept.sql(&format!("INSERT INTO shop.one (text) VALUES ('{text}')"));
-    wait("more is stored", || kept.stored() >= before + 5000);
+    running.brings("more is stored", || kept.stored() >= before + 5000);
     signal("-TERM", running.id());
     running.ends(0);
     kept.once().exits(0);

@@ -281,6 +281,21 @@ impl Running {
         }
     }
 
+    /// Waits until something has come about by it.
+    #[track_caller]
+    pub fn brings(&self, what: &str, condition: impl Fn() -> bool) {
+        let begun = Instant::now();
+        while !condition() {
+            assert!(
+                begun.elapsed() < LONG,
+                "not within {} s: {what}; it said:\n{}",
+                LONG.as_secs(),
+                self.said()
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
     pub fn kill(mut self) {
         self.child.kill().expect("it can be killed");
         self.child.wait().expect("it ends");

@@ -62,7 +62,7 @@ pub use node::{FlowControl, Gcache, Limits, LongDdl, NodeState, Queue, Role, Sst
 pub use observe::observe;
 pub use proof::{CameBy, Proof};
 pub use rejoin::{
-    DonorChoice, Leave, OnlyCopy, RejoinError, RejoinPlan, Rejoined, Rejoining,
+    DonorChoice, Leave, OnlyCopy, RejoinError, RejoinPlan, Rejoined, Rejoining, copy_donors,
     plan_hold_for_start, plan_rejoin,
 };
 pub use restore::{

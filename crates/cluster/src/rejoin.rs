@@ -19,6 +19,7 @@ use crate::hold::HoldPlan;
 use crate::member::Member;
 use crate::proof::Proof;
 use crate::view::{Rejoin, RejoinKind};
+pub use donors::copy_donors;
 pub use hold::plan_hold_for_start;
 pub(crate) use place::give_back_forgotten;
 pub(crate) use plan::holds_data;

@@ -4,6 +4,12 @@ use super::DonorChoice;
 use crate::node::NodeState;
 use crate::view::{ClusterView, Rejoin, RejoinKind};
 
+/// Nodes that could give a full copy of their files, in order of preference: those that
+/// applications do not write to come first, then those with fewer write-sets to apply.
+pub fn copy_donors(view: &ClusterView) -> Vec<DonorChoice> {
+    ranked(view, None, |_| true)
+}
+
 /// The donors in order of preference: in the same segment, not written to by applications, not
 /// behind. For IST, only nodes that keep what is missed. A node that is down does not report its
 /// segment; `segment` comes from its option files.
@@ -18,14 +24,22 @@ pub(super) fn donors(
         _ => true,
     };
     let said = view.nodes[at].state.as_ref().map(|state| state.segment);
-    let segment = said.or(segment);
+    let may_be = |other: usize| other != at && keeps(&view.nodes[other].name);
+    ranked(view, said.or(segment), may_be)
+}
+
+fn ranked(
+    view: &ClusterView,
+    segment: Option<u64>,
+    may_be: impl Fn(usize) -> bool,
+) -> Vec<DonorChoice> {
     let most = view
         .serving()
         .map(|(_, state)| state.own_write_sets_per_second)
         .fold(0.0, f64::max);
     let mut candidates: Vec<(u8, u64, usize, &NodeState)> = view
         .serving()
-        .filter(|(other, _)| *other != at && keeps(&view.nodes[*other].name))
+        .filter(|(other, _)| may_be(*other))
         .map(|(other, state)| {
             let far = segment.is_some_and(|segment| segment != state.segment);
             let rank = u8::from(far) * 2 + u8::from(writes(state, most));
@@ -114,6 +128,8 @@ mod tests {
         };
         assert_eq!(order(&all, kept(&["n2", "n5"])), ["n5", "n2"]);
         assert!(order(&all, kept(&[])).is_empty());
+        let copied: Vec<String> = copy_donors(&all).into_iter().map(|one| one.name).collect();
+        assert_eq!(copied, ["n4", "n5", "n3", "n2"]);
         // Its option files name the segment, and so does the node itself when it answers.
         let from_files = |segment| order_from(&all, RejoinKind::Unknown, Some(segment));
         assert_eq!(from_files(0), ["n4", "n3", "n2", "n5"]);

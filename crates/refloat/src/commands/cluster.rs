@@ -8,7 +8,7 @@ mod healthd;
 mod install_sst;
 mod lock;
 mod maintain;
-mod members;
+pub mod members;
 mod rejoin;
 mod restore;
 mod rolling;

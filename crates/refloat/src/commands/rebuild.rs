@@ -1,21 +1,23 @@
 //! `refloat rebuild`: makes a data directory of a running server's files.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
+use refloat_cluster::{Observation, WantedTables, copy_donors, observe};
 use refloat_host::Host;
 use refloat_physical::rebuild::{RebuildOptions, plan, rebuild};
 use refloat_physical::{DonorOptions, ReplicaAccount};
 use refloat_report::summary;
-use refloat_wire::Secret;
+use refloat_wire::{ConnectOptions, Secret};
 
+use crate::commands::cluster::members::ClusterOf;
 use crate::commands::datadir::DatadirArgs;
 use crate::commands::load::OutputArgs;
-use crate::connect::SourceArgs;
+use crate::connect::ConnectArgs;
 use crate::context::Context;
-use crate::exit::Exit;
+use crate::exit::{Exit, ProgramError};
 use crate::record::{End, conclude, print_plan};
 use crate::sizes::parse_bytes;
 use crate::watch::Watch;
@@ -27,6 +29,10 @@ EXAMPLES:
       refloat rebuild --from mysql://root@db1/ --host root@db1 \\
           --to /var/lib/mysql --replace --delta \\
           --start 'systemctl start mariadb'
+
+  The same, and the donor is chosen among the nodes of a list:
+      refloat rebuild --cluster cluster.toml --to /var/lib/mysql \\
+          --replace --delta --start 'systemctl start mariadb'
 
   A new replica of the donor; its option file has a server_id of its own:
       refloat rebuild --from mysql://root@db1/ --host root@db1 \\
@@ -58,9 +64,9 @@ its files itself: nothing is needed on its machine, and they are encrypted if th
 #[command(after_long_help = AFTER_HELP)]
 pub struct RebuildArgs {
     #[command(flatten)]
-    pub source: SourceArgs,
+    pub donor: DonorArgs,
 
-    /// The donor's machine, as ssh takes it [default: this one]
+    /// The donor's machine, as ssh takes it [default: this one, or what the list of --cluster says]
     #[arg(long, value_name = "[USER@]HOST", help_heading = "Donor's machine")]
     pub host: Option<String>,
 
@@ -136,13 +142,52 @@ pub struct RebuildArgs {
     pub output: OutputArgs,
 }
 
+/// Which server is copied.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Connection")]
+pub struct DonorArgs {
+    /// The donor
+    ///
+    /// mysql://USER@HOST:PORT/ or mariadb://USER@HOST:PORT/, with options after a question mark:
+    /// ?socket=PATH for a unix socket, ?ssl-mode=MODE. A password in the URL is refused: it would
+    /// show in the process list.
+    #[arg(long = "from", value_name = "URL", required_unless_present = "cluster")]
+    pub from: Option<String>,
+
+    /// A list of a cluster's nodes (cluster.toml), of which the donor is chosen
+    ///
+    /// It is a node in sync, if possible one that applications do not write to, and of those the
+    /// one with the fewest write-sets to apply. `refloat cluster --help` shows such a list.
+    #[arg(long, value_name = "FILE", conflicts_with = "from")]
+    pub cluster: Option<String>,
+
+    #[command(flatten)]
+    pub options: ConnectArgs,
+}
+
+/// The server that is copied.
+struct Donor {
+    source: ConnectOptions,
+    host: Option<Host>,
+    /// Its name and why it was chosen, if the user did not name it.
+    chosen: Option<String>,
+}
+
 pub fn run(args: &RebuildArgs, context: &Context) -> anyhow::Result<Exit> {
-    let options = args.options(context)?;
+    let donor = args.donor(context)?;
+    let chosen = donor.chosen.clone();
+    let options = args.options(donor, context)?;
     if args.plan {
-        let plan = plan(&options)?;
+        let mut plan = plan(&options)?;
+        if let Some(chosen) = chosen {
+            plan.warnings.insert(0, chosen);
+        }
         return print_plan(&plan, &args.output, summary::rebuild_plan);
     }
     let (watch, run) = Watch::begin("rebuild", args.output.show(), context)?;
+    if let Some(chosen) = chosen {
+        run.events.note(chosen);
+    }
     let (outcome, error) = match rebuild(&options, &run) {
         Ok(outcome) => (outcome, None),
         Err((error, outcome)) => (*outcome, Some(anyhow::Error::new(error))),
@@ -162,16 +207,82 @@ pub fn run(args: &RebuildArgs, context: &Context) -> anyhow::Result<Exit> {
 }
 
 impl RebuildArgs {
-    fn options(&self, context: &Context) -> anyhow::Result<RebuildOptions> {
-        let program = match (&self.program, &self.host) {
+    fn donor(&self, context: &Context) -> anyhow::Result<Donor> {
+        let connect = &self.donor.options;
+        let host = self.host.clone().map(Host::Ssh);
+        let Some(cluster) = &self.donor.cluster else {
+            let from = self.donor.from.as_deref().unwrap_or_default();
+            return Ok(Donor {
+                source: connect.resolve_flag("--from", from, context)?,
+                host,
+                chosen: None,
+            });
+        };
+        let list = ClusterOf {
+            cluster: cluster.clone(),
+            options: connect.clone(),
+        };
+        let nodes = list.nodes(context)?;
+        let how = Observation {
+            tables: WantedTables::Never,
+            ..Observation::default()
+        };
+        let view = observe(&nodes.name, &nodes.members, &how);
+        // A node that still runs here would be its own donor.
+        let is_here = |name: &str| {
+            let at = nodes.at(name).ok();
+            at.is_some_and(|at| {
+                let folder = view.nodes[at].state.as_ref().map(|state| &state.datadir);
+                nodes.members[at].host == Some(Host::Local)
+                    && folder.is_some_and(|folder| Path::new(folder) == self.datadir.to)
+            })
+        };
+        let mut donors = copy_donors(&view).into_iter();
+        let Some(first) = donors.find(|one| !is_here(&one.name)) else {
+            return Err(ProgramError::new(
+                Exit::Refused,
+                format!("no node of {cluster} is in sync, and so none can be copied"),
+            )
+            .hint(format!(
+                "See `refloat cluster status {}`. A server that is in sync with nobody can be named with --from.",
+                list.flags()
+            ))
+            .into());
+        };
+        let member = &nodes.members[nodes.at(&first.name)?];
+        let on = match (host, &member.host) {
+            (Some(host), _) => Some(host),
+            (None, Some(Host::Local)) => None,
+            (None, Some(host)) => Some(host.clone()),
+            (None, None) => {
+                return Err(ProgramError::new(
+                    Exit::Refused,
+                    format!(
+                        "{} is to be copied, and {cluster} does not say on which machine it is",
+                        first.name
+                    ),
+                )
+                .hint("Write `ssh = \"USER@HOST\"` into the list, or give --host.")
+                .into());
+            }
+        };
+        Ok(Donor {
+            source: member.connect.clone(),
+            host: on,
+            chosen: Some(format!("{} is the donor: {}", first.name, first.why)),
+        })
+    }
+
+    fn options(&self, donor: Donor, context: &Context) -> anyhow::Result<RebuildOptions> {
+        let program = match (&self.program, &donor.host) {
             (Some(program), _) => program.clone(),
             (None, Some(_)) => PathBuf::from("refloat"),
             (None, None) => std::env::current_exe().context("cannot find this program")?,
         };
         Ok(RebuildOptions {
             donor: DonorOptions {
-                source: self.source.resolve(context)?,
-                host: self.host.clone().map(Host::Ssh),
+                source: donor.source,
+                host: donor.host,
                 tool: self.donor_tool.clone(),
                 clones: self.datadir.tool.is_none(),
                 parallel: usize::from(self.parallel),
@@ -180,7 +291,7 @@ impl RebuildArgs {
                 desync: self.desync,
             },
             program,
-            target: self.datadir.options(&self.source.options, context)?,
+            target: self.datadir.options(&self.donor.options, context)?,
             replica: self.replica()?,
             listen: self.listen.clone(),
             streams: self.streams,

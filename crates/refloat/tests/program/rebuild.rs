@@ -405,8 +405,9 @@ fn a_node_is_rebuilt_and_joins_by_ist() {
             env!("CARGO_BIN_EXE_refloat"),
             node.name()
         );
+        let list = path(&cluster.toml());
         let mut rebuild = command(state.path());
-        rebuild.args(["rebuild", "--no-defaults", "--from", &donor.socket_url()]);
+        rebuild.args(["rebuild", "--no-defaults", "--cluster", &list]);
         rebuild.args(["--to", &path(&node.datadir()), "--replace"]);
         rebuild.args(["--tool", &tool(donor, state.path())]);
         rebuild.args(["--donor-tool", &tool(donor, state.path())]);
@@ -416,7 +417,7 @@ fn a_node_is_rebuilt_and_joins_by_ist() {
         over.store(true, Ordering::Relaxed);
         done
     });
-    let done = done.exits(0);
+    let done = done.says("is the donor: applications write to it").exits(0);
     // The donor was allowed to fall behind meanwhile.
     let desync = donor.query("SELECT @@wsrep_desync").unwrap();
     assert_eq!(desync.trim(), "0");

@@ -80,7 +80,8 @@ pub struct ServerFacts {
     pub hostname: String,
     /// `@@port`.
     pub port: u16,
-    /// `@@server_uuid`, or `@@server_uid` of `MariaDB`, which has one from 10.11 on.
+    /// `@@server_uuid`, or `@@server_uid` of `MariaDB`, which has one since 10.5.26, 10.6.19 and
+    /// 10.11.9.
     pub uuid: Option<String>,
     /// `@@datadir`.
     pub datadir: String,

@@ -312,13 +312,18 @@ impl Connection {
             Vendor::MariaDb => "server_uid",
             Vendor::MySql => "server_uuid",
         };
-        // A proxy may have named another version, and old servers have none.
-        let name = uuid_of(self.server.vendor);
-        let (result, has_uuid) = match self.query(format!("{ask}, @@global.{name}")) {
-            Err(error) if error.server_code() == Some(UNKNOWN_VARIABLE) => {
+        // MariaDB has it since 10.5.26, 10.6.19 and 10.11.9, and a proxy may have named another
+        // version.
+        let told = &self.server;
+        let may_have_one = told.vendor == Vendor::MySql || told.version >= (10, 11, 9);
+        let name = uuid_of(told.vendor);
+        let with_uuid = may_have_one.then(|| self.query(format!("{ask}, @@global.{name}")));
+        let (result, has_uuid) = match with_uuid {
+            None => (self.query(ask)?, false),
+            Some(Err(error)) if error.server_code() == Some(UNKNOWN_VARIABLE) => {
                 (self.query(ask)?, false)
             }
-            other => (other?, true),
+            Some(other) => (other?, true),
         };
         let text = |column| {
             result

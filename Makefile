@@ -49,6 +49,7 @@ test-slow: toolchain servers ## Run the slow tests too: big volumes, long faults
 	$(CARGO) build --release --locked -p refloat
 	$(CARGO) test --locked --workspace --no-run
 	CARGO="$(CARGO)" TARGET="$(TARGET)" REFLOAT=$(abspath $(TARGET))/release/refloat scripts/test --slow
+	$(CARGO) test --locked --workspace --doc
 
 .PHONY: test-random
 test-random: toolchain servers ## Compare 51,000 dumps put together at random with the stock client (an hour)

@@ -12,6 +12,7 @@ use super::name::TableKey;
 use super::proof::{count_rows, wrong_count};
 use super::resume::{Step, is_change_of_table, may_bring_rows};
 use super::statements::may_define;
+use super::tables::MERGE_OF_NONE;
 use crate::error::LoadError;
 use crate::table::Table;
 
@@ -174,7 +175,11 @@ impl Conductor<'_> {
             self.ledger.recounted += tables.len();
         }
         let countable = only.is_some() || self.ledger.recounted <= RECOUNTS_MAX;
-        for table in tables.iter().filter(|_| countable) {
+        // What MERGE and the like show is of other tables, and perhaps not to be had.
+        for table in tables
+            .iter()
+            .filter(|table| countable && !table.is_elsewhere())
+        {
             let count = count_rows(&mut self.catalog, table)?;
             if !table.counts(count) {
                 self.ctx.differ(wrong_count(table, count));
@@ -185,7 +190,7 @@ impl Conductor<'_> {
 
     /// Accepts the current row counts as correct.
     pub(super) fn count_after(&mut self, counted: &Counted) -> Result<(), LoadError> {
-        for table in &counted.tables {
+        for table in counted.tables.iter().filter(|table| !table.is_elsewhere()) {
             if !counted.countable {
                 table.note_uncounted();
             } else if self.ledger.known(&(table.db.clone(), table.name.clone())) == Some(table.id) {
@@ -260,6 +265,8 @@ impl Conductor<'_> {
                     self.ledger.entries[index].definition = Some(Print::shown(&shown));
                 }
                 Ok(_) => {}
+                Err(LoadError::Server { source, .. })
+                    if source.server_code() == Some(MERGE_OF_NONE) => {}
                 // ER_NO_SUCH_TABLE: it has another name now.
                 Err(LoadError::Server { source, .. }) if source.server_code() == Some(1146) => {
                     self.forget(&(table.db.clone(), table.name.clone()));

@@ -300,6 +300,7 @@ impl Conductor<'_> {
         entry.session = Some(Arc::clone(&target.head.session));
         entry.note_session(&target.head.session, false);
         entry.text_bytes += text.len() as u64;
+        entry.complete = false;
         let piece = self.piece(block, range.clone(), rows, offset, line);
         let missing = self.missing_rows(index, &target.head, piece, text)?;
         self.add_missing(index, &target.head, missing, text)

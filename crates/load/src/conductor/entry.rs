@@ -75,7 +75,7 @@ pub struct Entry {
     /// Whether foreign keys refer to it, with the number of known tables when that was looked up.
     /// Reset when the dump may have changed the table.
     pub is_referred_to: Option<(usize, bool)>,
-    /// Whether its indexes and foreign keys are all in place.
+    /// Whether all of its rows so far are in, and its indexes and foreign keys are in place.
     pub complete: bool,
     /// Whether the dump dropped it again.
     pub dropped: bool,

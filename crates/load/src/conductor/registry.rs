@@ -272,10 +272,14 @@ impl Conductor<'_> {
                 error,
             )
         };
-        if self.ledger.entries[index].engine.is_empty() {
+        let mut shown = self.ledger.entries[index].shown.take();
+        if shown.is_none() && !table.is_view() {
+            // An `ALTER` may have changed any of this.
             let create = self.show_as_is(&table)?;
-            self.ledger.entries[index].versioned = is_versioned(&create);
-            self.ledger.entries[index].engine = engine_of(&create);
+            shown = columns_of(&create);
+            let entry = &mut self.ledger.entries[index];
+            entry.versioned = is_versioned(&create);
+            entry.engine = engine_of(&create);
         }
         let ctx = Arc::clone(&self.ctx);
         if let Some(cluster) = &ctx.cluster
@@ -289,10 +293,6 @@ impl Conductor<'_> {
         let transactional = is_transactional(&self.ledger.entries[index].engine);
         let versioned = self.ledger.entries[index].versioned;
         let history = versioned && self.session()?.writes_history();
-        let mut shown = self.ledger.entries[index].shown.take();
-        if shown.is_none() && !table.is_view() {
-            shown = columns_of(&self.show_as_is(&table)?);
-        }
         let catalog = &mut self.catalog;
         let mut layout = match shown {
             Some(columns) => Layout::of(columns, transactional, versioned),
@@ -354,7 +354,7 @@ pub fn engine_of(create: &str) -> String {
         .split_once("ENGINE=")
         .map(|(_, rest)| {
             rest.chars()
-                .take_while(char::is_ascii_alphanumeric)
+                .take_while(|letter| letter.is_ascii_alphanumeric() || *letter == '_')
                 .collect()
         })
         .unwrap_or_default()

@@ -250,6 +250,7 @@ impl Conductor<'_> {
         let entry = &mut self.ledger.entries[index];
         entry.session = Some(Arc::clone(&here.session));
         entry.text_bytes += here.text.len() as u64;
+        entry.complete = false;
         self.findings.touched = true;
         self.place.rows += here.count;
         if entry.table.is_transactional() || entry.table.is_view() {

@@ -21,7 +21,7 @@ use crate::programs::Kind;
 use crate::session::Session;
 
 /// `ER_WRONG_MRG_TABLE`: a table of engine MERGE comes before the tables that it is made of.
-const MERGE_OF_NONE: u16 = 1168;
+pub const MERGE_OF_NONE: u16 = 1168;
 /// The engine of such a table.
 const MERGE: &str = "MRG_MyISAM";
 /// Engines that show rows of other tables or servers: their row counts say nothing about the load.

@@ -124,6 +124,16 @@ fn rows_that_are_elsewhere_are_neither_read_nor_written() {
     assert_eq!(desk.rows(&server, "one"), Some(1));
     assert_eq!(desk.rows(&server, "all_"), Some(1), "rows came twice");
     assert_eq!(ask(&server, "SELECT GROUP_CONCAT(a) FROM canary.t"), "9");
+
+    // A statement that may change any table does not count them as rows of their own.
+    let text = dump(
+        "CREATE TABLE all_ (a int PRIMARY KEY) ENGINE=MERGE UNION=(one);\n\
+         CREATE TABLE one (a int PRIMARY KEY) ENGINE=MyISAM;\nINSERT INTO one VALUES (5);\n\
+         UPDATE one SET a = 6;\nALTER TABLE all_ UNION=(one);\nINSERT INTO one VALUES (7);\n",
+    );
+    let file = desk.file("merge.sql", &text);
+    desk.load(&file, &server, &["--replace"]).exits(0);
+    assert_eq!(desk.rows(&server, "all_"), Some(2));
 }
 
 fn port(url: &str) -> String {

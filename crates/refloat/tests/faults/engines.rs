@@ -28,8 +28,14 @@ fn a_refused_row_of_a_table_without_transactions_is_told() {
                 continue;
             }
             desk.next();
+            // It may become such a table later.
+            let made = if path == "insert" {
+                format!("ENGINE=InnoDB;\nALTER TABLE `plain` ENGINE={engine};\n")
+            } else {
+                format!("ENGINE={engine};\n")
+            };
             let text = dump(&format!(
-                "{}CREATE TABLE `plain` (`id` int NOT NULL, PRIMARY KEY (`id`)) ENGINE={engine};\n\
+                "{}CREATE TABLE `plain` (`id` int NOT NULL, PRIMARY KEY (`id`)) {made}\
                  INSERT INTO `plain` VALUES (1),(2);\nINSERT INTO `plain` VALUES (3),(2),(4);\n",
                 table("items", 100)
             ));

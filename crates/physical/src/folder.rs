@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -455,27 +455,39 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Locks a folder.
 pub fn locked(path: &Path) -> Result<File, PhysicalError> {
-    let folder = File::open(path).map_err(PhysicalError::file(path, "opening the folder"))?;
     let begun = Instant::now();
     loop {
-        match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(folder),
-            Err(Errno::WOULDBLOCK) if begun.elapsed() < PATIENCE => {
-                thread::sleep(Duration::from_millis(20));
-            }
-            Err(Errno::WOULDBLOCK) => {
-                return Err(PhysicalError::refused(
-                    Refusal::new(format!("another run works in {}", path.display()))
-                        .hint("Wait until it has ended, and its tool as well."),
-                ));
-            }
-            Err(error) => {
-                return Err(PhysicalError::file(path, "locking the folder")(
-                    error.into(),
-                ));
-            }
+        if let Some(lock) = try_locked(path)? {
+            return Ok(lock);
         }
+        if begun.elapsed() > PATIENCE {
+            return Err(PhysicalError::refused(
+                Refusal::new(format!("another run works in {}", path.display()))
+                    .hint("Wait until it has ended, and its tool as well."),
+            ));
+        }
+        thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Locks a folder, if nobody else has locked it.
+pub fn try_locked(path: &Path) -> Result<Option<File>, PhysicalError> {
+    let failed = || PhysicalError::file(path, "locking the folder");
+    let folder = File::open(path).map_err(failed())?;
+    match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+        // Whoever had it may have moved the folder away, or put another one in its place.
+        Ok(()) => Ok(is_at(&folder, path).then_some(folder)),
+        Err(Errno::WOULDBLOCK) => Ok(None),
+        Err(error) => Err(failed()(error.into())),
+    }
+}
+
+/// Whether an open folder is the one that lies there.
+fn is_at(open: &File, path: &Path) -> bool {
+    let [Ok(open), Ok(there)] = [open.metadata(), fs::metadata(path)] else {
+        return false;
+    };
+    (open.dev(), open.ino()) == (there.dev(), there.ino())
 }
 
 /// The path of a file of a backup, if it stays within the folder.
@@ -547,16 +559,25 @@ mod tests {
 
     #[test]
     fn a_lock_that_is_about_to_go_is_waited_for() {
-        let folder = tempfile::tempdir().unwrap();
-        let theirs = locked(folder.path()).unwrap();
-        let release = thread::spawn(move || {
-            thread::sleep(PATIENCE / 4);
-            drop(theirs);
+        let above = tempfile::tempdir().unwrap();
+        let path = above.path().join("folder");
+        fs::create_dir(&path).unwrap();
+        let theirs = locked(&path).unwrap();
+        let release = thread::spawn({
+            let path = path.clone();
+            move || {
+                thread::sleep(PATIENCE / 4);
+                // Who works there begins anew.
+                fs::remove_dir(&path).unwrap();
+                fs::create_dir(&path).unwrap();
+                drop(theirs);
+            }
         });
-        let ours = locked(folder.path()).unwrap();
+        let ours = locked(&path).unwrap();
         release.join().unwrap();
-        // One that stays held is not.
-        locked(folder.path()).unwrap_err();
+        // It is of the new one, and stays held.
+        assert!(try_locked(&path).unwrap().is_none());
+        locked(&path).unwrap_err();
         drop(ours);
     }
 

@@ -14,7 +14,6 @@ use refloat_run::{CancelReason, Refusal};
 use refloat_sandbox::ServerKind;
 use refloat_store::storage::LocalFolder;
 use refloat_testkit::disk::SmallDisk;
-use refloat_testkit::oracle::{Scope, Snapshot};
 use refloat_testkit::servers;
 use refloat_wire::ConnectOptions;
 
@@ -46,18 +45,6 @@ fn place() -> Place {
     place.sql(PLUGIN);
     place.sql(TABLES);
     place
-}
-
-/// Reads every table, and has the server look at each of them.
-fn assert_sound(place: &Place) {
-    let mut conn = servers::connect(&place.server);
-    let all = Snapshot::take(&mut conn, Scope::default()).unwrap();
-    for table in all.rows.keys() {
-        let (database, name) = table.split_once('.').unwrap();
-        let quoted = format!("`{}`.`{}`", database, name.trim_matches('`'));
-        let said = conn.query(format!("CHECK TABLE {quoted}")).unwrap();
-        assert_eq!(said.str(said.len() - 1, 3), Some("OK"), "{quoted}");
-    }
 }
 
 #[test]
@@ -107,7 +94,7 @@ fn a_mysql_server_comes_back_as_it_was() {
     };
     assert_eq!(words(&told), words(&stood));
     place.assert_holds(&expected);
-    assert_sound(&place);
+    place.assert_sound();
     place.sql("INSERT INTO shop.inno VALUES (0, 'new'); CREATE TABLE shop.more LIKE shop.inno");
 }
 
@@ -167,7 +154,7 @@ fn a_copy_is_of_one_moment_while_the_server_works() {
         (before..=after).contains(&numbers[0]),
         "{before} {found} {after}"
     );
-    assert_sound(&place);
+    place.assert_sound();
 }
 
 /// Carries connections to a server. After so many bytes from there, all of them are cut.
@@ -241,7 +228,7 @@ fn a_copy_goes_on_when_its_connections_are_lost() {
     place.restore(&place.restoring("cut")).unwrap();
     place.server.restart().unwrap();
     place.assert_holds(&expected);
-    assert_sound(&place);
+    place.assert_sound();
 }
 
 fn refused(place: &Place, user: &str) -> Vec<Refusal> {

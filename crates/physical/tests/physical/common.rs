@@ -164,6 +164,19 @@ impl Place {
         }
     }
 
+    /// The server finds nothing wrong with any table.
+    pub fn assert_sound(&self) {
+        let mut conn = servers::connect(&self.server);
+        for table in self.snapshot().rows.keys() {
+            let (database, name) = table.split_once('.').unwrap();
+            let quoted = format!("`{}`.`{}`", database, name.trim_matches('`'));
+            let said = conn
+                .query(format!("CHECK TABLE {quoted} EXTENDED"))
+                .unwrap();
+            assert_eq!(said.str(said.len() - 1, 3), Some("OK"), "{quoted}");
+        }
+    }
+
     pub fn assert_holds(&self, expected: &Snapshot) {
         let found = differences(expected, &self.snapshot());
         assert!(found.is_empty(), "{found:#?}");

@@ -16,6 +16,22 @@ use refloat_testkit::servers;
 
 use crate::common::{KINDS, Place, TABLES};
 
+/// Owner and mode of the data directory and of what lies in it.
+fn kept(place: &Place) -> Vec<(u32, u32, u32)> {
+    [
+        "",
+        "ibdata1",
+        "mysql",
+        "shop",
+        "shop/inno.ibd",
+        "shop/myisam.MYD",
+    ]
+    .map(|name| fs::metadata(place.server.datadir().join(name)).unwrap())
+    .map(|found| (found.uid(), found.gid(), found.mode()))
+    .to_vec()
+}
+
+// Hazard of files: P-15 owner and mode of files
 // Hazard of files: P-21 holes of page-compressed tables are holes again
 #[test]
 fn a_server_comes_back_as_it_was() {
@@ -52,6 +68,7 @@ fn a_server_comes_back_as_it_was() {
             "{saved} {second:?}"
         );
 
+        let as_before = kept(&place);
         place.sql("DROP DATABASE shop; CREATE DATABASE other");
         place.server.stop().unwrap();
         let options = place.restoring("one");
@@ -62,7 +79,9 @@ fn a_server_comes_back_as_it_was() {
         assert!(aside.join("ibdata1").exists() && aside.join("other").exists());
         place.server.restart().unwrap();
         place.assert_holds(&expected);
-        place.sql("CHECK TABLE shop.inno, shop.aria, shop.myisam, shop.parts EXTENDED; INSERT INTO shop.inno VALUES (0, 'new')");
+        place.assert_sound();
+        assert_eq!(kept(&place), as_before);
+        place.sql("INSERT INTO shop.inno VALUES (0, 'new')");
 
         // The newest, with what is there already.
         place.server.stop().unwrap();
@@ -161,9 +180,7 @@ fn a_backup_is_of_one_moment_while_the_server_works() {
             (before..=after).contains(&numbers[0]),
             "{before} {found} {after}"
         );
-        place.sql(
-            "CHECK TABLE shop.inno, shop.aria, shop.myisam, shop.parts, shop.squeezed EXTENDED",
-        );
+        place.assert_sound();
     }
 }
 

@@ -331,8 +331,8 @@ fn stopped_telling(
         scope.spawn(move || {
             while still.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
                 events.note(format!(
-                    "{node} has not stopped after {} s; its error log says what it does. If its \
-                     process ends in another way, this goes on",
+                    "{node} has not stopped after {} s; its error log says why. If you end its \
+                     process yourself, this run continues",
                     begun.elapsed().as_secs()
                 ));
             }

@@ -47,6 +47,8 @@ pub struct RebuildOptions {
     pub listen: Option<String>,
     /// Number of connections through which files are sent.
     pub streams: u16,
+    /// The donor's name and why it was chosen; `None`: the user named it.
+    pub chosen: Option<String>,
 }
 
 /// What a rebuild would do.
@@ -54,6 +56,9 @@ pub struct RebuildOptions {
 pub struct RebuildPlan {
     /// The server whose files are copied, as it was named, without secrets.
     pub donor: String,
+    /// Its name and why it was chosen; `None`: the user named it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chosen: Option<String>,
     /// The version that it tells.
     pub server: String,
     /// The machine on which the donor's tool runs, or the donor if it sends its files itself.
@@ -315,6 +320,7 @@ impl Ready {
         let cloned = self.cloned.as_ref();
         RebuildPlan {
             donor: options.donor.source.describe(),
+            chosen: options.chosen.clone(),
             server: self.server.facts.version.clone(),
             machine: cloned.map_or(host.name(), Donor::machine).to_owned(),
             datadir: self.place.path().to_owned(),

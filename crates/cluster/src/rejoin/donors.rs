@@ -33,6 +33,11 @@ fn ranked(
     segment: Option<u64>,
     may_be: impl Fn(usize) -> bool,
 ) -> Vec<DonorChoice> {
+    let several = segment.is_none() && {
+        let mut segments = view.serving().map(|(_, state)| state.segment);
+        let first = segments.next();
+        segments.any(|one| Some(one) != first)
+    };
     let most = view
         .serving()
         .map(|(_, state)| state.own_write_sets_per_second)
@@ -55,7 +60,7 @@ fn ranked(
             } else {
                 "applications do not write to it".to_owned()
             }];
-            if segment.is_some_and(|segment| segment != state.segment) {
+            if several || segment.is_some_and(|segment| segment != state.segment) {
                 why.push(format!("it is in segment {}", state.segment));
             }
             if queue > 0 {

@@ -66,8 +66,13 @@ pub struct RebuildArgs {
     #[command(flatten)]
     pub donor: DonorArgs,
 
-    /// The donor's machine, as ssh takes it [default: this one, or what the list of --cluster says]
-    #[arg(long, value_name = "[USER@]HOST", help_heading = "Donor's machine")]
+    /// The donor's machine, as ssh takes it [default: this one; with --cluster, as the list says]
+    #[arg(
+        long,
+        value_name = "[USER@]HOST",
+        conflicts_with = "cluster",
+        help_heading = "Donor's machine"
+    )]
     pub host: Option<String>,
 
     /// refloat on the donor's machine [default: refloat in the search path]
@@ -154,10 +159,11 @@ pub struct DonorArgs {
     #[arg(long = "from", value_name = "URL", required_unless_present = "cluster")]
     pub from: Option<String>,
 
-    /// A list of a cluster's nodes (cluster.toml), of which the donor is chosen
+    /// Choose the donor from a list of the cluster's nodes (cluster.toml)
     ///
     /// It is a node in sync, if possible one that applications do not write to, and of those the
-    /// one with the fewest write-sets to apply. `refloat cluster --help` shows such a list.
+    /// one with the fewest write-sets to apply. Segments are not considered. `refloat cluster
+    /// --help` shows such a list.
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     pub cluster: Option<String>,
 
@@ -174,19 +180,14 @@ struct Donor {
 }
 
 pub fn run(args: &RebuildArgs, context: &Context) -> anyhow::Result<Exit> {
-    let donor = args.donor(context)?;
-    let chosen = donor.chosen.clone();
-    let options = args.options(donor, context)?;
+    let options = args.options(context)?;
     if args.plan {
-        let mut plan = plan(&options)?;
-        if let Some(chosen) = chosen {
-            plan.warnings.insert(0, chosen);
-        }
+        let plan = plan(&options)?;
         return print_plan(&plan, &args.output, summary::rebuild_plan);
     }
     let (watch, run) = Watch::begin("rebuild", args.output.show(), context)?;
-    if let Some(chosen) = chosen {
-        run.events.note(chosen);
+    if let Some(chosen) = &options.chosen {
+        run.events.note(format!("the donor is {chosen}"));
     }
     let (outcome, error) = match rebuild(&options, &run) {
         Ok(outcome) => (outcome, None),
@@ -209,15 +210,21 @@ pub fn run(args: &RebuildArgs, context: &Context) -> anyhow::Result<Exit> {
 impl RebuildArgs {
     fn donor(&self, context: &Context) -> anyhow::Result<Donor> {
         let connect = &self.donor.options;
-        let host = self.host.clone().map(Host::Ssh);
         let Some(cluster) = &self.donor.cluster else {
             let from = self.donor.from.as_deref().unwrap_or_default();
             return Ok(Donor {
                 source: connect.resolve_flag("--from", from, context)?,
-                host,
+                host: self.host.clone().map(Host::Ssh),
                 chosen: None,
             });
         };
+        if cluster.contains("://") {
+            return Err(ProgramError::usage(
+                "--cluster names a file here, which says on which machines the nodes are; a single \
+                server is named with --from",
+            )
+            .into());
+        }
         let list = ClusterOf {
             cluster: cluster.clone(),
             options: connect.clone(),
@@ -228,52 +235,63 @@ impl RebuildArgs {
             ..Observation::default()
         };
         let view = observe(&nodes.name, &nodes.members, &how);
-        // A node that still runs here would be its own donor.
-        let is_here = |name: &str| {
-            let at = nodes.at(name).ok();
-            at.is_some_and(|at| {
-                let folder = view.nodes[at].state.as_ref().map(|state| &state.datadir);
-                nodes.members[at].host == Some(Host::Local)
-                    && folder.is_some_and(|folder| Path::new(folder) == self.datadir.to)
-            })
+        let refused = |reason: String, hint: String| {
+            Err(ProgramError::new(Exit::Refused, reason).hint(hint).into())
         };
-        let mut donors = copy_donors(&view).into_iter();
-        let Some(first) = donors.find(|one| !is_here(&one.name)) else {
-            return Err(ProgramError::new(
-                Exit::Refused,
-                format!("no node of {cluster} is in sync, and so none can be copied"),
-            )
-            .hint(format!(
-                "See `refloat cluster status {}`. A server that is in sync with nobody can be named with --from.",
-                list.flags()
-            ))
-            .into());
+        let (mut own, mut donors) = (None, Vec::new());
+        for one in copy_donors(&view) {
+            let at = nodes.at(&one.name)?;
+            let folder = view.nodes[at].state.as_ref().map(|state| &state.datadir);
+            let is_here = nodes.members[at].host == Some(Host::Local)
+                && folder.is_some_and(|folder| Path::new(folder) == self.datadir.to);
+            if is_here {
+                own = Some(one.name);
+            } else {
+                donors.push((at, one));
+            }
+        }
+        let Some((at, first)) = donors.into_iter().next() else {
+            if let Some(own) = own {
+                return refused(
+                    format!(
+                        "{own} is the only node in sync, and it runs in {}",
+                        self.datadir.to.display()
+                    ),
+                    "There is nothing to rebuild it from, and no need to.".to_owned(),
+                );
+            }
+            return refused(
+                format!("no node of {cluster} is in sync, so there is none to copy"),
+                format!(
+                    "See `refloat cluster status {}`. --from names a server that is in sync with nobody.",
+                    list.flags()
+                ),
+            );
         };
-        let member = &nodes.members[nodes.at(&first.name)?];
-        let on = match (host, &member.host) {
-            (Some(host), _) => Some(host),
-            (None, Some(Host::Local)) => None,
-            (None, Some(host)) => Some(host.clone()),
-            (None, None) => {
-                return Err(ProgramError::new(
-                    Exit::Refused,
+        let member = &nodes.members[at];
+        let host = match &member.host {
+            Some(Host::Local) => None,
+            Some(host) => Some(host.clone()),
+            None => {
+                return refused(
                     format!(
                         "{} is to be copied, and {cluster} does not say on which machine it is",
                         first.name
                     ),
-                )
-                .hint("Write `ssh = \"USER@HOST\"` into the list, or give --host.")
-                .into());
+                    "Write `ssh = \"USER@HOST\"` into the list, or name it with --from and --host."
+                        .to_owned(),
+                );
             }
         };
         Ok(Donor {
             source: member.connect.clone(),
-            host: on,
-            chosen: Some(format!("{} is the donor: {}", first.name, first.why)),
+            host,
+            chosen: Some(format!("{}: {}", first.name, first.why)),
         })
     }
 
-    fn options(&self, donor: Donor, context: &Context) -> anyhow::Result<RebuildOptions> {
+    fn options(&self, context: &Context) -> anyhow::Result<RebuildOptions> {
+        let donor = self.donor(context)?;
         let program = match (&self.program, &donor.host) {
             (Some(program), _) => program.clone(),
             (None, Some(_)) => PathBuf::from("refloat"),
@@ -295,6 +313,7 @@ impl RebuildArgs {
             replica: self.replica()?,
             listen: self.listen.clone(),
             streams: self.streams,
+            chosen: donor.chosen,
         })
     }
 

@@ -417,7 +417,9 @@ fn a_node_is_rebuilt_and_joins_by_ist() {
         over.store(true, Ordering::Relaxed);
         done
     });
-    let done = done.says("is the donor: applications write to it").exits(0);
+    let done = done
+        .says("the donor is galera-1: applications write to it")
+        .exits(0);
     // The donor was allowed to fall behind meanwhile.
     let desync = donor.query("SELECT @@wsrep_desync").unwrap();
     assert_eq!(desync.trim(), "0");

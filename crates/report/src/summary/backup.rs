@@ -348,6 +348,9 @@ pub fn rebuild_plan(plan: &RebuildPlan) -> String {
         format!("copied on {}", plan.machine)
     };
     page.line("donor", &donor);
+    if let Some(chosen) = &plan.chosen {
+        page.line("chosen", chosen);
+    }
     page.line("built in", &plan.building.display().to_string());
     if let Some(aside) = &plan.aside {
         page.line("old data", &format!("go to {}", aside.display()));

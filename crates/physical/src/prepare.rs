@@ -7,6 +7,7 @@ use refloat_host::Host;
 use refloat_run::{Cancel, Refusal};
 
 use crate::about::About;
+use crate::broken;
 use crate::clone::changes;
 use crate::error::PhysicalError;
 use crate::find::find;
@@ -25,28 +26,33 @@ const PREPARED: [&str; 2] = ["log-applied", "full-prepared"];
 /// Finds the tool that can prepare a backup.
 ///
 /// # Errors
-/// There is none of the series of the one that made it.
+/// There is none of the series of the one that made it, or it is known to damage what it prepares.
 pub fn tool_for(about: &About, program: Option<&Path>) -> Result<Tool, PhysicalError> {
     if about.tool_kind() == ToolKind::Clone {
         return Ok(about.tool.clone());
     }
     let tool = find(&Host::Local, about.tool_kind(), program)?;
     let (own, its) = (tool.version, about.tool.version);
-    if (own.0, own.1) == (its.0, its.1) && own >= its {
-        return Ok(tool);
+    let mut against = broken::for_prepare(&tool);
+    if (own.0, own.1) != (its.0, its.1) || own < its {
+        let name = tool.kind.program();
+        against.push(
+            Refusal::new(format!(
+                "{name} is {} here, and the backup was made with {}",
+                text(own),
+                text(its)
+            ))
+            .hint(format!(
+                "It must be of the same series and not older: install {name} {}, or name it with --tool.",
+                text(its)
+            )),
+        );
     }
-    let name = tool.kind.program();
-    Err(PhysicalError::refused(
-        Refusal::new(format!(
-            "{name} is {} here, and the backup was made with {}",
-            text(own),
-            text(its)
-        ))
-        .hint(format!(
-            "It must be of the same series and not older: install {name} {}, or name it with --tool.",
-            text(its)
-        )),
-    ))
+    if against.is_empty() {
+        Ok(tool)
+    } else {
+        Err(PhysicalError::Refused(against))
+    }
 }
 
 /// Prepares the files in a folder.

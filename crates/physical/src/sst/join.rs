@@ -13,6 +13,7 @@ use refloat_wire::PeerTls;
 use super::binlog::Binlog;
 use super::{Address, Announced, Greeting};
 use crate::about::GaleraPosition;
+use crate::broken;
 use crate::error::PhysicalError;
 use crate::find::find;
 use crate::folder::{Building, Step, confined};
@@ -135,8 +136,9 @@ impl<'j> Joiner<'j> {
         run: &'j Run,
     ) -> Result<(Self, Building), PhysicalError> {
         let (own, its) = (tool.version, announced.tool);
+        let mut against = broken::for_prepare(&tool);
         if (own.0, own.1) != (its.0, its.1) || own < its {
-            return Err(PhysicalError::refused(
+            against.push(
                 Refusal::new(format!(
                     "mariadb-backup is {} on the joiner, and {} on {}",
                     text(own),
@@ -144,7 +146,10 @@ impl<'j> Joiner<'j> {
                     announced.host
                 ))
                 .hint("The joiner's must be of the same series and not older."),
-            ));
+            );
+        }
+        if !against.is_empty() {
+            return Err(PhysicalError::Refused(against));
         }
         let paths = (options.binlog.as_deref(), options.binlog_index.as_deref());
         let binlog = Binlog::of(&options.datadir, paths, own)?;

@@ -65,6 +65,30 @@ pub fn prepare(
     memory: Option<u64>,
     cancel: &Cancel,
 ) -> Result<(), PhysicalError> {
+    prepare_so(tool, building, (memory, ""), cancel)
+}
+
+/// The same for a node of a cluster, in which nobody would end the transactions that were prepared
+/// for the cluster's order. mariadb-backup rolls them back anyway.
+pub fn prepare_node(
+    tool: &Tool,
+    building: &Building,
+    memory: Option<u64>,
+    cancel: &Cancel,
+) -> Result<(), PhysicalError> {
+    let more = match tool.kind {
+        ToolKind::Xtrabackup => " --rollback-prepared-trx",
+        ToolKind::MariadbBackup | ToolKind::Clone => "",
+    };
+    prepare_so(tool, building, (memory, more), cancel)
+}
+
+fn prepare_so(
+    tool: &Tool,
+    building: &Building,
+    (memory, more): (Option<u64>, &str),
+    cancel: &Cancel,
+) -> Result<(), PhysicalError> {
     if tool.kind == ToolKind::Clone {
         // The server itself applies the redo log when it starts.
         return changes::apply(building.path(), building.is_part(), cancel);
@@ -81,7 +105,7 @@ pub fn prepare(
         "--no-defaults".to_owned()
     };
     let script = format!(
-        "PATH=$PATH:/usr/local/bin:/usr/bin; exec {} {options} --prepare --target-dir={} --use-memory={memory} 1>&2",
+        "PATH=$PATH:/usr/local/bin:/usr/bin; exec {} {options} --prepare --target-dir={} --use-memory={memory}{more} 1>&2",
         word(&tool.program),
         word(folder)
     );

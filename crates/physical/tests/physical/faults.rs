@@ -120,6 +120,13 @@ fn what_stands_against_a_backup_is_named_at_once() {
     );
     assert_empty(&place);
 
+    // What a newer tool is does not say what the server is.
+    let process = place.server.pid().unwrap();
+    let own = place.server.query("SELECT VERSION()").unwrap();
+    let known = refloat_physical::sst::server_version(process);
+    assert_eq!(known, refloat_physical::sst::version_in(own.trim()));
+    assert!(known.is_some(), "{own}");
+
     // One of another series.
     let other = of_version(&place, "11.8.2");
     options.donor.tool = Some(other.clone());

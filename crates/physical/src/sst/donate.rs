@@ -42,8 +42,12 @@ pub struct DonateOptions {
 pub fn donate(options: &DonateOptions, run: &Run) -> Result<Sent, PhysicalError> {
     let greet = || Sender::greet(&options.peer, &options.secret, &run.cancel);
     if let Some(why) = &options.refused {
-        greet()?.give_up(why);
-        return Err(PhysicalError::refused(Refusal::new(why.clone())));
+        if let Ok(sender) = greet() {
+            sender.give_up(why);
+        }
+        return Err(PhysicalError::refused(Refusal::new(why.clone()).hint(
+            "Name the same authority on all nodes: docs/sst.md says where.",
+        )));
     }
     let donor = match look(options) {
         Ok(donor) => donor,

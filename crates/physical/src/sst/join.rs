@@ -111,7 +111,8 @@ pub fn join(
     let receiver = receiver
         .patience(Some(PATIENCE))
         .expects(Some(announced.bytes));
-    let begun = Joiner::begin(options, tool, announced, run);
+    // An earlier copy may have to be waited for, put in place or removed.
+    let begun = receiver.busy_while(|| Joiner::begin(options, tool, announced, run));
     let (joiner, building) = begun.inspect_err(|error| {
         receiver.turn_away(&refloat_host::chain(error));
     })?;

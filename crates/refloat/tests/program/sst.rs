@@ -390,6 +390,10 @@ fn only_certificates_of_the_cluster_will_do(place: &Place) {
     assert!(said.contains("with a certificate of the cluster"), "{said}");
 
     node.stop().unwrap();
+    place.configure(&[1], "[sst]\nssl-ca=\nssl-cert=\nssl-key=");
+    let lacking = "and the donor has none";
+    place.begin(2, 1).fail(lacking, lacking);
+    place.configure(&[1], &lines("ours"));
     place.configure(&[2], &lines("theirs"));
     let refused = "certificate of the other end is not accepted";
     place

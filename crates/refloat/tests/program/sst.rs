@@ -86,6 +86,16 @@ impl Place {
             run.stdout
         );
         Run::of(&mut install).exits(0);
+        // Beside the scripts of Percona's servers.
+        let theirs = self.state.path().join("percona");
+        fs::create_dir_all(theirs.join("pxc_extra")).unwrap();
+        let mut install = Command::new(&program);
+        install
+            .args(["cluster", "install-sst", "--dir"])
+            .arg(&theirs);
+        let run = Run::of(&mut install).exits(0);
+        let line = "wsrep_sst_allowed_methods = refloat,xtrabackup-v2";
+        assert!(run.stdout.contains(line), "{}", run.stdout);
     }
 
     /// Adds lines to the option files of these nodes.

@@ -17,6 +17,7 @@ mod agent;
 mod apart;
 pub mod backup;
 pub mod binlog;
+mod broken;
 mod check;
 mod clone;
 mod desync;

@@ -7,6 +7,7 @@ use refloat_host::Host;
 use refloat_run::{Cancel, Refusal};
 
 use crate::about::About;
+use crate::broken;
 use crate::clone::changes;
 use crate::error::PhysicalError;
 use crate::find::find;
@@ -25,28 +26,33 @@ const PREPARED: [&str; 2] = ["log-applied", "full-prepared"];
 /// Finds the tool that can prepare a backup.
 ///
 /// # Errors
-/// There is none of the series of the one that made it.
+/// There is none of the series of the one that made it, or it is known to damage what it prepares.
 pub fn tool_for(about: &About, program: Option<&Path>) -> Result<Tool, PhysicalError> {
     if about.tool_kind() == ToolKind::Clone {
         return Ok(about.tool.clone());
     }
     let tool = find(&Host::Local, about.tool_kind(), program)?;
     let (own, its) = (tool.version, about.tool.version);
-    if (own.0, own.1) == (its.0, its.1) && own >= its {
-        return Ok(tool);
+    let mut against = broken::for_prepare(&tool);
+    if (own.0, own.1) != (its.0, its.1) || own < its {
+        let name = tool.kind.program();
+        against.push(
+            Refusal::new(format!(
+                "{name} is {} here, and the backup was made with {}",
+                text(own),
+                text(its)
+            ))
+            .hint(format!(
+                "It must be of the same series and not older: install {name} {}, or name it with --tool.",
+                text(its)
+            )),
+        );
     }
-    let name = tool.kind.program();
-    Err(PhysicalError::refused(
-        Refusal::new(format!(
-            "{name} is {} here, and the backup was made with {}",
-            text(own),
-            text(its)
-        ))
-        .hint(format!(
-            "It must be of the same series and not older: install {name} {}, or name it with --tool.",
-            text(its)
-        )),
-    ))
+    if against.is_empty() {
+        Ok(tool)
+    } else {
+        Err(PhysicalError::Refused(against))
+    }
 }
 
 /// Prepares the files in a folder.
@@ -57,6 +63,30 @@ pub fn prepare(
     tool: &Tool,
     building: &Building,
     memory: Option<u64>,
+    cancel: &Cancel,
+) -> Result<(), PhysicalError> {
+    prepare_so(tool, building, (memory, ""), cancel)
+}
+
+/// The same for a node of a cluster, in which nobody would end the transactions that were prepared
+/// for the cluster's order. mariadb-backup rolls them back anyway.
+pub fn prepare_node(
+    tool: &Tool,
+    building: &Building,
+    memory: Option<u64>,
+    cancel: &Cancel,
+) -> Result<(), PhysicalError> {
+    let more = match tool.kind {
+        ToolKind::Xtrabackup => " --rollback-prepared-trx",
+        ToolKind::MariadbBackup | ToolKind::Clone => "",
+    };
+    prepare_so(tool, building, (memory, more), cancel)
+}
+
+fn prepare_so(
+    tool: &Tool,
+    building: &Building,
+    (memory, more): (Option<u64>, &str),
     cancel: &Cancel,
 ) -> Result<(), PhysicalError> {
     if tool.kind == ToolKind::Clone {
@@ -75,7 +105,7 @@ pub fn prepare(
         "--no-defaults".to_owned()
     };
     let script = format!(
-        "PATH=$PATH:/usr/local/bin:/usr/bin; exec {} {options} --prepare --target-dir={} --use-memory={memory} 1>&2",
+        "PATH=$PATH:/usr/local/bin:/usr/bin; exec {} {options} --prepare --target-dir={} --use-memory={memory}{more} 1>&2",
         word(&tool.program),
         word(folder)
     );

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, ChildStderr, ChildStdout, Stdio};
+use std::path::Path;
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -31,6 +32,8 @@ const FULL: &str = "IO Error: 28 during write";
 const LAST_LINES: usize = 12;
 /// How long a tool may take to end after it was asked to.
 const END: Duration = Duration::from_secs(5);
+/// Ends the option file on the way to the script.
+const OPTIONS_END: &str = "# END OF OPTIONS";
 /// Size of the pipe from the tool: the largest that an unprivileged process may ask for.
 const PIPE: usize = 1 << 20;
 
@@ -214,6 +217,8 @@ pub struct Producer {
     name: String,
     said: Arc<Said>,
     listener: Option<JoinHandle<()>>,
+    /// Its end says that this program has ended.
+    _input: Option<ChildStdin>,
     _hook: HookGuard,
 }
 
@@ -240,17 +245,8 @@ impl Producer {
         if server.is_replica {
             flags.push("--slave-info".to_owned());
         }
-        let script = format!(
-            "umask 077; PATH=$PATH:/usr/local/bin:/usr/bin\n\
-             folder=$(mktemp -d) || exit 1\n\
-             trap 'rm -rf -- \"$folder\"' EXIT; trap 'exit 143' HUP INT TERM PIPE\n\
-             cat >\"$folder/my.cnf\" || {{ echo \"cannot write to $folder: is its disk full?\" >&2; exit 1; }}\n\
-             ulimit -n \"$(ulimit -Hn)\" 2>/dev/null; cd -- \"$folder\" || exit 1\n\
-             {} --defaults-file=\"$folder/my.cnf\" --open-files-limit=\"$(ulimit -n)\" {}",
-            Host::word(&tool.program.to_string_lossy()),
-            flags.join(" ")
-        );
-        let options = option_file(tool.kind, connect);
+        let script = script(&tool.program, &flags.join(" "));
+        let options = format!("{}\n{OPTIONS_END}\n", option_file(tool.kind, connect));
         let (producer, stdout) = Self::start(host, tool, &script, &Input::Text(&options), cancel)?;
         // With less room, the tool and this program wait for each other at every piece.
         let _ = rustix::pipe::fcntl_setpipe_size(&stdout, PIPE);
@@ -293,7 +289,8 @@ impl Producer {
             let said = Arc::clone(&said);
             std::thread::spawn(move || listen(stderr, &said, group))
         });
-        if let (Some(mut stdin), Input::Text(text)) = (child.stdin.take(), input) {
+        let mut stdin = child.stdin.take();
+        if let (Some(stdin), Input::Text(text)) = (&mut stdin, input) {
             // A tool that is gone already says why itself.
             let _ = stdin.write_all(text.as_bytes());
         }
@@ -303,6 +300,7 @@ impl Producer {
             name,
             said,
             listener,
+            _input: stdin,
             _hook: hook,
         };
         match stdout {
@@ -411,6 +409,28 @@ impl Drop for Producer {
     }
 }
 
+/// The script that copies a server. It reads an option file up to [`OPTIONS_END`]. When its input
+/// ends then, whoever has started it is gone, as after a lost connection of `ssh`, and it kills the
+/// tool: that would notice only when it writes again, and may hold locks of the server until then.
+fn script(program: &Path, flags: &str) -> String {
+    format!(
+        "umask 077; PATH=$PATH:/usr/local/bin:/usr/bin; tool=\n\
+         folder=$(mktemp -d) || exit 1\n\
+         trap '[ -z \"$tool\" ] || kill -KILL \"$tool\" 2>/dev/null; rm -rf -- \"$folder\"' EXIT\n\
+         trap 'exit 143' HUP INT TERM PIPE\n\
+         exec 3<&0\n\
+         sed -n '/^{OPTIONS_END}$/q;p' >\"$folder/my.cnf\" || {{ echo \"cannot write to $folder: is its disk full?\" >&2; exit 1; }}\n\
+         ulimit -n \"$(ulimit -Hn)\" 2>/dev/null; cd -- \"$folder\" || exit 1\n\
+         {} --defaults-file=\"$folder/my.cnf\" --open-files-limit=\"$(ulimit -n)\" {flags} </dev/null 3<&- &\n\
+         tool=$!\n\
+         (while read -r _; do :; done; kill -KILL \"$tool\") <&3 3<&- >/dev/null 2>&1 &\n\
+         watch=$!\n\
+         wait \"$tool\"; status=$?; tool=\n\
+         exec 2>/dev/null; kill \"$watch\"; exit \"$status\"",
+        Host::word(&program.to_string_lossy())
+    )
+}
+
 /// Asks a process group to end, so that its script removes what it has made, and kills what is left
 /// of it a little later.
 fn end_group(group: Option<Pid>) {
@@ -500,6 +520,54 @@ fn quoted(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // Hazard of files: a connection of ssh that is lost while the tool waits for a lock: the tool
+    //   ends with it, and nothing of it is left
+    #[test]
+    fn a_tool_ends_with_who_has_asked_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (tool, told) = (folder.path().join("tool"), folder.path().join("told"));
+        // It writes nothing, and ignores all that could ask it to end.
+        let text = format!(
+            "#!/bin/sh\ntrap '' HUP INT TERM PIPE\necho $$ >'{0}.new'; echo \"$1\" >>'{0}.new'\nmv '{0}.new' '{0}'\nexec sleep 600\n",
+            told.display()
+        );
+        std::fs::write(&tool, text).unwrap();
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&tool, open).unwrap();
+        let mut child = Host::Local
+            .long_shell(&script(&tool, "--backup"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        write!(stdin, "[client]\npassword=x\n{OPTIONS_END}\n").unwrap();
+        let said = loop {
+            match std::fs::read_to_string(&told) {
+                Ok(said) => break said,
+                Err(_) => std::thread::sleep(Duration::from_millis(10)),
+            }
+        };
+        let (process, option) = said.trim().split_once('\n').unwrap();
+        let file = Path::new(option.strip_prefix("--defaults-file=").unwrap());
+        assert_eq!(
+            std::fs::read_to_string(file).unwrap(),
+            "[client]\npassword=x\n"
+        );
+        assert!(child.try_wait().unwrap().is_none());
+        drop(stdin);
+        let status = child.wait().unwrap();
+        assert_eq!(status.code(), Some(128 + 9));
+        assert!(!file.parent().unwrap().exists());
+        let is_gone = || !Path::new("/proc").join(process).exists();
+        let begun = Instant::now();
+        while !is_gone() && begun.elapsed() < END {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(is_gone());
+    }
 
     #[test]
     fn what_a_tool_says_is_understood() {

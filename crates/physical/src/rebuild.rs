@@ -15,6 +15,7 @@ use serde::Serialize;
 use crate::about::{About, GaleraPosition};
 use crate::agent::Agent;
 use crate::apart;
+use crate::broken;
 use crate::desync::while_desynced;
 use crate::donor::{Donor, DonorOptions};
 use crate::error::PhysicalError;
@@ -222,6 +223,7 @@ fn look(options: &RebuildOptions) -> Result<Ready, PhysicalError> {
     let tool = match find(&Host::Local, kind, options.target.tool.as_deref()) {
         Ok(tool) => {
             against.extend(tool.objections(&server.info));
+            against.extend(broken::for_prepare(&tool));
             Some(tool)
         }
         Err(PhysicalError::Refused(more)) => {

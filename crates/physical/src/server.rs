@@ -152,6 +152,10 @@ pub struct Volume {
     pub tablespaces: u64,
     /// Files that a process of the account may have open.
     pub open_files: u64,
+    /// Number of Aria tables, without those of the server itself.
+    pub aria: u64,
+    /// Number of files of Mroonga.
+    pub mroonga: u64,
 }
 
 /// Adds up the files of a data directory that a backup copies. Binary logs, relay logs, the
@@ -159,7 +163,7 @@ pub struct Volume {
 pub fn volume(host: &Host, folder: &str) -> Result<Volume, PhysicalError> {
     let word = Host::word(folder);
     let script = format!(
-        "cd -- {word} || exit 1; find -L . -type f \\( -name '*.ibd' -o -name 'ibdata*' -o -name 'undo*' -o -name '*.MA[DI]' -o -name '*.MY[DI]' -o -name '*.frm' \\) -printf '%s %f\\n' 2>/dev/null | awk '{{ bytes += $1; if ($2 ~ /[.]ibd$/) spaces++ }} END {{ printf \"%.0f %d\\n\", bytes, spaces }}'; ulimit -Hn"
+        "cd -- {word} || exit 1; find -L . -type f \\( -name '*.ibd' -o -name 'ibdata*' -o -name 'undo*' -o -name '*.MA[DI]' -o -name '*.MY[DI]' -o -name '*.frm' -o -name '*.mrn*' \\) -printf '%s %P\\n' 2>/dev/null | awk '{{ bytes += $1 }} /[.]ibd$/ {{ spaces++ }} /[.]MAD$/ && ! /^[0-9]+ (mysql|sys)\\// {{ aria++ }} /[.]mrn[^\\/]*$/ {{ mroonga++ }} END {{ printf \"%.0f %d %d %d\\n\", bytes, spaces, aria, mroonga }}'; ulimit -Hn"
     );
     let output = host.run(&script)?;
     if !output.status.success() {
@@ -178,10 +182,13 @@ pub fn volume(host: &Host, folder: &str) -> Result<Volume, PhysicalError> {
         let word = words.next();
         word.map_or(0, |word| word.parse().unwrap_or(u64::MAX))
     };
+    let (bytes, tablespaces, aria, mroonga) = (number(), number(), number(), number());
     Ok(Volume {
-        bytes: number(),
-        tablespaces: number(),
+        bytes,
+        tablespaces,
         open_files: number(),
+        aria,
+        mroonga,
     })
 }
 
@@ -227,8 +234,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().to_str().unwrap();
         std::fs::write(folder.path().join("a.ibd"), [0; 77]).unwrap();
+        for name in [
+            "mysql/db.MAD",
+            "shop/a b.MAD",
+            "shop/mysql.MAD",
+            "shop.mrn.001",
+        ] {
+            let file = folder.path().join(name);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, [0; 1]).unwrap();
+        }
         let found = volume(&Host::Local, path).unwrap();
-        assert_eq!((found.bytes, found.tablespaces), (77, 1));
+        assert_eq!((found.bytes, found.tablespaces), (81, 1));
+        assert_eq!((found.aria, found.mroonga), (2, 1));
         assert!(found.open_files > 0);
         let error = volume(&Host::Local, &format!("{path}/none")).unwrap_err();
         assert!(error.to_string().contains("cannot be read"), "{error}");

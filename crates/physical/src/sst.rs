@@ -9,21 +9,47 @@
 mod binlog;
 mod donate;
 mod join;
+mod percona;
 mod settings;
 
-use std::fmt;
+use std::path::PathBuf;
+use std::{fmt, fs};
 
+use refloat_host::Host;
 use serde::{Deserialize, Serialize};
 
 pub use donate::{DonateOptions, donate};
 pub use join::{JoinOptions, Joined, join};
+pub use percona::bundled;
 pub use settings::Settings;
 
 use crate::about::GaleraPosition;
 use crate::error::PhysicalError;
-use crate::tool::Version;
+pub use crate::find::version_in;
+use crate::find::version_of;
+use crate::tool::{ToolKind, Version};
 use crate::transfer::Secret;
 use refloat_run::Refusal;
+
+/// Whose servers call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Caller {
+    /// `MariaDB`.
+    #[default]
+    MariaDb,
+    /// Percona `XtraDB` Cluster. Its protocol is read from its source, and was not run.
+    Percona,
+}
+
+impl Caller {
+    /// The tool that copies and prepares the files of such servers.
+    pub(crate) fn tool(self) -> ToolKind {
+        match self {
+            Self::MariaDb => ToolKind::MariadbBackup,
+            Self::Percona => ToolKind::Xtrabackup,
+        }
+    }
+}
 
 /// The version of what both ends say to each other.
 const VERSION: &str = "1";
@@ -36,13 +62,16 @@ const TLS: &str = "tls";
 ///
 /// They are `refloat:SECRET@HOST:PORT/refloat/1`, with `/tls` behind them where certificates are
 /// asked for. The servers keep what stands before the last `@` off command lines and logs of the
-/// donor.
+/// donor. Percona's do not, nor does each of them let an `@` through: there the secret stands at
+/// the end, everybody on the donor's machine can read it, and only certificates protect the copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     /// `HOST:PORT`.
     pub peer: String,
     /// Whether the ends prove themselves by certificates.
     pub tls: bool,
+    /// The secret, where it comes with the address.
+    pub secret: Option<String>,
 }
 
 impl Address {
@@ -62,6 +91,7 @@ impl Address {
             (Some(NAME), Some(VERSION), tls @ (None | Some(TLS))) => Ok(Self {
                 peer,
                 tls: tls.is_some(),
+                secret: parts.next().map(str::to_owned),
             }),
             (Some(NAME), Some(version), _) => Err(refused(format!(
                 "the joiner's refloat has version {version} of the transfer, and this one {VERSION}"
@@ -73,8 +103,11 @@ impl Address {
     }
 
     /// The words for the donor.
-    fn with(&self, secret: &Secret) -> String {
-        format!("{NAME}:{}@{self}", secret.to_hex())
+    fn with(&self, secret: &Secret, caller: Caller) -> String {
+        match caller {
+            Caller::MariaDb => format!("{NAME}:{}@{self}", secret.to_hex()),
+            Caller::Percona => format!("{self}/{}", secret.to_hex()),
+        }
     }
 }
 
@@ -86,6 +119,16 @@ impl fmt::Display for Address {
         }
         Ok(())
     }
+}
+
+/// The version of a running server, by its process. `None`: it cannot be told.
+pub fn server_version(process: u32) -> Option<Version> {
+    // What it is started by may be closed to its own account, its command line is not.
+    let words = fs::read(format!("/proc/{process}/cmdline")).ok()?;
+    let program = words.split(|byte| *byte == 0).next()?;
+    let program = PathBuf::from(String::from_utf8_lossy(program).into_owned());
+    let told = version_of(&Host::Local, &program, "").ok()?;
+    Some(told.0)
 }
 
 /// What the donor says first.
@@ -108,6 +151,9 @@ struct Announced {
     bytes: u64,
     /// The version of the tool that copies them.
     tool: Version,
+    /// The version of its server.
+    #[serde(default)]
+    server: Option<Version>,
 }
 
 /// A place in a cluster's history as servers write it: `UUID:SEQNO`. `None`: it is none.
@@ -127,12 +173,13 @@ mod tests {
     #[test]
     fn the_words_for_the_donor_come_back_as_they_were() {
         for (peer, tls) in [("10.0.0.1:4444", false), ("[fe80::1]:4444", true)] {
-            let address = Address {
+            let mut address = Address {
                 peer: peer.to_owned(),
                 tls,
+                secret: None,
             };
             let secret = Secret::random();
-            let words = address.with(&secret);
+            let words = address.with(&secret, Caller::MariaDb);
             // The server reads lines of 511 bytes, and splits them at the last `@`.
             assert!(words.len() < 480, "{words}");
             let (auth, rest) = words.rsplit_once('@').unwrap();
@@ -140,6 +187,12 @@ mod tests {
             let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.:[]/".contains(c);
             assert!(rest.chars().all(allowed), "{rest}");
             assert_eq!(Address::parse(rest).unwrap(), address);
+            if tls {
+                let words = address.with(&secret, Caller::Percona);
+                assert!(words.len() < 480 && words.chars().all(allowed), "{words}");
+                address.secret = Some(secret.to_hex());
+                assert_eq!(Address::parse(&words).unwrap(), address);
+            }
         }
         for (text, why) in [
             (

@@ -39,6 +39,7 @@ pub fn look(conn: &mut Connection, server: &Server) -> (Tool, Volume, Vec<String
         bytes: number(0).unwrap_or(0),
         tablespaces: number(1).unwrap_or(0),
         open_files: u64::MAX,
+        ..Volume::default()
     };
     (tool, volume, others(conn))
 }

@@ -22,8 +22,8 @@ pub struct Binlog {
     /// What its files' names begin with.
     base: String,
     index: PathBuf,
-    /// It moves with the data.
-    is_data: bool,
+    /// Where it is in the data directory, with which it moves then.
+    inside: Option<PathBuf>,
 }
 
 impl Binlog {
@@ -31,14 +31,20 @@ impl Binlog {
     /// has none.
     ///
     /// # Errors
-    /// The server is older than those that can begin a new one.
+    /// The server is older than those that can begin a new one, or its version is not known.
     pub fn of(
         datadir: &Path,
         (binlog, index): (Option<&Path>, Option<&Path>),
-        version: Version,
+        version: Option<Version>,
     ) -> Result<Option<Self>, PhysicalError> {
         let Some(binlog) = binlog else {
             return Ok(None);
+        };
+        let Some(version) = version else {
+            return Err(PhysicalError::refused(
+                Refusal::new("the version of this server, which writes a binary log, cannot be told")
+                    .hint("Its program has to answer --version to the account of the server, or copy by wsrep_sst_method=mariabackup."),
+            ));
         };
         let series = (version.0, version.1);
         let is_able = series > LAST_BEFORE
@@ -60,13 +66,24 @@ impl Binlog {
             || path.with_file_name(format!("{}.index", name(&path))),
             |index| datadir.join(index),
         );
+        Ok(Some(Self::at(datadir, &path, index)))
+    }
+
+    /// That of a server of Percona's, which goes on with what comes from the donor.
+    pub fn of_percona(datadir: &Path, binlog: &Path) -> Self {
+        let path = datadir.join(binlog);
+        let index = path.with_file_name(format!("{}.index", name(&path)));
+        Self::at(datadir, &path, index)
+    }
+
+    fn at(datadir: &Path, path: &Path, index: PathBuf) -> Self {
         let folder = path.parent().unwrap_or(datadir).to_owned();
-        Ok(Some(Self {
-            base: name(&path),
+        Self {
+            base: name(path),
             index,
-            is_data: folder.starts_with(datadir),
+            inside: folder.strip_prefix(datadir).ok().map(Path::to_owned),
             folder,
-        }))
+        }
     }
 
     /// Moves old files into a folder beside them, where they are not among the data, and makes the
@@ -81,7 +98,7 @@ impl Binlog {
                 "making the folder of the binary log",
             ))?;
         }
-        if self.is_data {
+        if self.inside.is_some() {
             return Ok(None);
         }
         let failed = |doing| PhysicalError::file(&self.folder, doing);
@@ -103,6 +120,42 @@ impl Binlog {
         Ok(Some(aside))
     }
 
+    /// Makes the files of the donor's log, which came with the others into the folder `from`, those
+    /// of this server, under its names and in its folder. `last` is one of them. They say which
+    /// transactions were executed.
+    pub fn take(&self, from: &Path, last: &str) -> Result<(), PhysicalError> {
+        let folder = match &self.inside {
+            Some(inside) => from.join(inside),
+            None => self.folder.clone(),
+        };
+        fs::create_dir_all(&folder).map_err(PhysicalError::file(&folder, "making the folder"))?;
+        let mut lines = Vec::new();
+        for number in numbers(from, last)? {
+            let (base, here) = (base_of(last), format!("{}.{number}", self.base));
+            // Outside of the data, they are on another file system, perhaps.
+            let (source, target) = (from.join(format!("{base}.{number}")), folder.join(&here));
+            if source != target {
+                fs::copy(&source, &target)
+                    .and_then(|_| fs::File::open(&target)?.sync_all())
+                    .and_then(|()| fs::remove_file(&source))
+                    .map_err(PhysicalError::file(
+                        &target,
+                        "putting the binary log in place",
+                    ))?;
+            }
+            let shown = match &self.inside {
+                Some(inside) => Path::new(".").join(inside).join(&here),
+                None => target,
+            };
+            lines.push(shown.display().to_string());
+        }
+        remove_index(from, last);
+        lines.push(String::new());
+        let index = folder.join(name(&self.index));
+        fs::write(&index, lines.join("\n"))
+            .map_err(PhysicalError::file(&index, "writing the list of logs"))
+    }
+
     fn is_of(&self, path: &Path) -> bool {
         let name = name(path);
         let end = name
@@ -113,6 +166,42 @@ impl Binlog {
                 end == "state" || end == "index" || end.bytes().all(|b| b.is_ascii_digit())
             })
     }
+}
+
+/// Removes the files of the donor's log, of which `last` is one: this server has none, or begins
+/// its own.
+pub fn drop_received(from: &Path, last: &str) -> Result<(), PhysicalError> {
+    for number in numbers(from, last)? {
+        let _ = fs::remove_file(from.join(format!("{}.{number}", base_of(last))));
+    }
+    remove_index(from, last);
+    Ok(())
+}
+
+fn remove_index(from: &Path, last: &str) {
+    let _ = fs::remove_file(from.join(format!("{}.index", base_of(last))));
+}
+
+fn base_of(file: &str) -> &str {
+    file.rsplit_once('.').map_or(file, |(base, _)| base)
+}
+
+/// The endings of the log's files in a folder, in their order.
+fn numbers(folder: &Path, last: &str) -> Result<Vec<String>, PhysicalError> {
+    let listing = fs::read_dir(folder);
+    let listing = listing.map_err(PhysicalError::file(folder, "listing the binary logs"))?;
+    let number = |path: PathBuf| {
+        let name = name(&path);
+        let (base, number) = name.rsplit_once('.')?;
+        let is_one = base == base_of(last) && number.bytes().all(|b| b.is_ascii_digit());
+        is_one.then(|| number.to_owned())
+    };
+    let mut all: Vec<String> = listing
+        .flatten()
+        .filter_map(|entry| number(entry.path()))
+        .collect();
+    all.sort_by_key(|number| (number.len(), number.clone()));
+    Ok(all)
 }
 
 fn name(path: &Path) -> String {
@@ -129,7 +218,7 @@ mod tests {
         binlog: &str,
         version: Version,
     ) -> Result<Option<Binlog>, PhysicalError> {
-        Binlog::of(datadir, (Some(Path::new(binlog)), None), version)
+        Binlog::of(datadir, (Some(Path::new(binlog)), None), Some(version))
     }
 
     #[test]
@@ -159,6 +248,51 @@ mod tests {
     }
 
     #[test]
+    fn a_received_log_becomes_the_servers_own() {
+        let above = tempfile::tempdir().unwrap();
+        let (data, new) = (above.path().join("data"), above.path().join("new"));
+        fs::create_dir_all(&data).unwrap();
+        let fill = || {
+            fs::create_dir_all(&new).unwrap();
+            for name in [
+                "theirs.000009",
+                "theirs.000010",
+                "theirs.index",
+                "theirs.txt",
+            ] {
+                fs::write(new.join(name), name).unwrap();
+            }
+        };
+        let text = |path: PathBuf| fs::read_to_string(path).unwrap();
+        fill();
+        let inside = Binlog::of_percona(&data, Path::new("ours"));
+        inside.take(&new, "theirs.000010").unwrap();
+        assert_eq!(
+            text(new.join("ours.index")),
+            "./ours.000009\n./ours.000010\n"
+        );
+        assert_eq!(text(new.join("ours.000010")), "theirs.000010");
+        assert!(!new.join("theirs.index").exists() && new.join("theirs.txt").exists());
+        // Of the same name.
+        fill();
+        let same = Binlog::of_percona(&data, Path::new("./theirs"));
+        same.take(&new, "theirs.000010").unwrap();
+        assert_eq!(text(new.join("theirs.000009")), "theirs.000009");
+        fill();
+        let logs = above.path().join("logs");
+        let outside = Binlog::of_percona(&data, &logs.join("ours"));
+        outside.take(&new, "theirs.000010").unwrap();
+        let listed = text(logs.join("ours.index"));
+        assert!(
+            listed.starts_with(&format!("{}\n", logs.join("ours.000009").display())),
+            "{listed}"
+        );
+        fill();
+        drop_received(&new, "theirs.000010").unwrap();
+        assert!(!new.join("theirs.000009").exists() && !new.join("theirs.index").exists());
+    }
+
+    #[test]
     fn servers_that_cannot_begin_a_new_one_are_refused() {
         let is_able = |version| binlog(Path::new("/d"), "bin", version).is_ok();
         for version in [(10, 11, 19), (11, 8, 9), (11, 8, 10), (12, 4, 0)] {
@@ -167,5 +301,8 @@ mod tests {
         for version in [(10, 6, 30), (10, 11, 18), (11, 4, 99), (11, 8, 8)] {
             assert!(!is_able(version), "{version:?}");
         }
+        let data = Path::new("/d");
+        assert!(Binlog::of(data, (Some(Path::new("bin")), None), None).is_err());
+        assert!(Binlog::of(data, (None, None), None).unwrap().is_none());
     }
 }

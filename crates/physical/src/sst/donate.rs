@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use refloat_run::{Refusal, Run};
 
-use super::{Announced, Greeting};
+use super::{Announced, Caller, Greeting};
 use crate::about::GaleraPosition;
 use crate::apart;
 use crate::donor::{Donor, DonorOptions};
@@ -15,6 +15,8 @@ use crate::transfer::{Received, Secret, Sender, Sent};
 /// What a donor gives to whom.
 #[derive(Debug, Clone)]
 pub struct DonateOptions {
+    /// Whose server it is.
+    pub caller: Caller,
     /// The server, and how it is copied.
     pub donor: DonorOptions,
     /// `HOST:PORT` where the joiner listens.
@@ -40,8 +42,12 @@ pub struct DonateOptions {
 pub fn donate(options: &DonateOptions, run: &Run) -> Result<Sent, PhysicalError> {
     let greet = || Sender::greet(&options.peer, &options.secret, &run.cancel);
     if let Some(why) = &options.refused {
-        greet()?.give_up(why);
-        return Err(PhysicalError::refused(Refusal::new(why.clone())));
+        if let Ok(sender) = greet() {
+            sender.give_up(why);
+        }
+        return Err(PhysicalError::refused(Refusal::new(why.clone()).hint(
+            "Name the same authority on all nodes: docs/sst.md says where.",
+        )));
     }
     let donor = match look(options) {
         Ok(donor) => donor,
@@ -59,6 +65,7 @@ pub fn donate(options: &DonateOptions, run: &Run) -> Result<Sent, PhysicalError>
             host: donor.server.facts.hostname.clone(),
             bytes: donor.volume.bytes,
             tool: donor.tool.version,
+            server: Some(donor.server.info.version),
         }),
     };
     let words = Received {
@@ -88,6 +95,14 @@ fn look(options: &DonateOptions) -> Result<Option<Donor>, PhysicalError> {
         return Ok(None);
     }
     let (donor, mut against) = Donor::look_at_parent(&options.donor)?;
+    // The joiner would replicate from the same source, by settings that came with the files.
+    if options.caller == Caller::Percona && donor.server.is_replica {
+        against.push(
+            Refusal::new("the donor replicates from a server outside of the cluster").hint(
+                "Name another node in wsrep_sst_donor, or copy by wsrep_sst_method=xtrabackup-v2.",
+            ),
+        );
+    }
     let outside = &donor.server.tables_outside;
     if let Some(one) = outside.first() {
         let refusal = apart::tables(outside.len(), one);

@@ -10,15 +10,16 @@ use refloat_run::progress::Phase;
 use refloat_run::{Refusal, Run};
 use refloat_wire::PeerTls;
 
-use super::binlog::Binlog;
-use super::{Address, Announced, Greeting};
+use super::binlog::{self, Binlog};
+use super::{Address, Announced, Caller, Greeting, percona};
 use crate::about::GaleraPosition;
+use crate::broken;
 use crate::error::PhysicalError;
 use crate::find::find;
 use crate::folder::{Building, Step, confined};
-use crate::prepare::prepare;
+use crate::prepare::prepare_node;
 use crate::swap::Place;
-use crate::tool::{Tool, ToolKind, text};
+use crate::tool::{Tool, Version, text};
 use crate::transfer::{ChannelError, PATIENCE, Receiver, Secret};
 
 /// What marks a folder of a state transfer, in the place of a repository's id and of a label.
@@ -32,13 +33,17 @@ const POLL: Duration = Duration::from_millis(200);
 /// What a joiner gets where.
 #[derive(Debug, Clone)]
 pub struct JoinOptions {
+    /// Whose server it is.
+    pub caller: Caller,
+    /// Its version; `None`: it could not be told.
+    pub version: Option<Version>,
     /// The data directory of the server, which waits for its files.
     pub datadir: PathBuf,
     /// `HOST:PORT`, as the server gives it, to listen at and to tell the donor.
     pub address: String,
     /// What this end proves itself with; `None`: the secret alone.
     pub certificates: Option<PeerTls>,
-    /// The tool that prepares the files; `None`: mariadb-backup as it is found.
+    /// The tool that prepares the files; `None`: the vendor's as it is found.
     pub tool: Option<PathBuf>,
     /// Bytes of memory for it; `None`: half of what is free.
     pub memory: Option<u64>,
@@ -74,15 +79,16 @@ pub fn join(
     run: &Run,
     ready: impl FnOnce(&str) -> Result<(), PhysicalError>,
 ) -> Result<Joined, PhysicalError> {
-    let kind = ToolKind::MariadbBackup;
+    let kind = options.caller.tool();
     let tool = find(&Host::Local, kind, options.tool.as_deref())?;
     let secret = Secret::random().with(options.certificates.clone());
     let receiver = listen(&options.address, &secret)?;
     let address = Address {
         peer: with_port(&options.address),
         tls: options.certificates.is_some(),
+        secret: None,
     };
-    ready(&address.with(&secret))?;
+    ready(&address.with(&secret, options.caller))?;
     // The provider asks again and again until a donor is free.
     let receiver = receiver.patience(None);
     let words = receiver.receive(&run.dir.path().join("words"), None, run, || Ok(()))?;
@@ -105,7 +111,8 @@ pub fn join(
     let receiver = receiver
         .patience(Some(PATIENCE))
         .expects(Some(announced.bytes));
-    let begun = Joiner::begin(options, tool, announced, run);
+    // An earlier copy may have to be waited for, put in place or removed.
+    let begun = receiver.busy_while(|| Joiner::begin(options, tool, announced, run));
     let (joiner, building) = begun.inspect_err(|error| {
         receiver.turn_away(&refloat_host::chain(error));
     })?;
@@ -135,19 +142,31 @@ impl<'j> Joiner<'j> {
         run: &'j Run,
     ) -> Result<(Self, Building), PhysicalError> {
         let (own, its) = (tool.version, announced.tool);
+        let mut against = broken::for_prepare(&tool);
         if (own.0, own.1) != (its.0, its.1) || own < its {
-            return Err(PhysicalError::refused(
+            against.push(
                 Refusal::new(format!(
-                    "mariadb-backup is {} on the joiner, and {} on {}",
+                    "{} is {} on the joiner, and {} on {}",
+                    tool.kind.program(),
                     text(own),
                     text(its),
                     announced.host
                 ))
                 .hint("The joiner's must be of the same series and not older."),
-            ));
+            );
+        }
+        if options.caller == Caller::Percona {
+            against.extend(percona::does_not_fit(options.version, announced.server));
+        }
+        if !against.is_empty() {
+            return Err(PhysicalError::Refused(against));
         }
         let paths = (options.binlog.as_deref(), options.binlog_index.as_deref());
-        let binlog = Binlog::of(&options.datadir, paths, own)?;
+        let binlog = match options.caller {
+            // The tool may be newer than the server.
+            Caller::MariaDb => Binlog::of(&options.datadir, paths, options.version)?,
+            Caller::Percona => paths.0.map(|log| Binlog::of_percona(&options.datadir, log)),
+        };
         let mut place = Place::under_server(&options.datadir)?;
         let folder = place.building();
         let (repository, label) = SST;
@@ -209,10 +228,17 @@ impl<'j> Joiner<'j> {
         ));
         run.progress.set_phase(Phase::Prepare);
         building.reach(Step::Preparing)?;
-        prepare(&self.tool, &building, self.options.memory, &run.cancel)?;
-        if let Some(sent) = &about.binlog {
+        prepare_node(&self.tool, &building, self.options.memory, &run.cancel)?;
+        let sent = about.binlog.as_ref();
+        let sent = sent.map(|log| confined(&log.file).map(|_| log.file.as_str()));
+        let sent = sent.transpose()?;
+        let is_percona = self.options.caller == Caller::Percona;
+        let goes_on = self.binlog.as_ref().filter(|_| is_percona);
+        if let Some(last) = sent
+            && goes_on.is_none()
+        {
             // From the donor; the server begins its own.
-            let _ = fs::remove_file(building.path().join(confined(&sent.file)?));
+            binlog::drop_received(building.path(), last)?;
         }
         self.place.own(building.path())?;
         building.reach(Step::Prepared)?;
@@ -229,6 +255,10 @@ impl<'j> Joiner<'j> {
         {
             run.events
                 .note(format!("the old binary log is kept in {}", kept.display()));
+        }
+        if let (Some(binlog), Some(last)) = (goes_on, sent) {
+            binlog.take(building.path(), last)?;
+            self.place.own(building.path())?;
         }
         let old = self.place.fill(building, id)?;
         run.progress.set_phase(Phase::Done);

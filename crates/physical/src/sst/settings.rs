@@ -6,6 +6,7 @@ use std::process::Command;
 use refloat_run::Refusal;
 use refloat_wire::PeerTls;
 
+use super::Caller;
 use crate::apart::{DIRECTORIES, has_file_outside};
 use crate::error::PhysicalError;
 
@@ -13,6 +14,10 @@ use crate::error::PhysicalError;
 const PROGRAM: &str = "my_print_defaults";
 /// The groups of a state transfer, the first one first.
 const GROUPS: [&str; 3] = ["sst", "mariadb-backup", "mariabackup"];
+const GROUPS_OF_PERCONA: [&str; 2] = ["sst", "xtrabackup"];
+/// What the program calls the groups of a server.
+const SERVER: [&str; 1] = ["--mysqld"];
+const SERVER_OF_PERCONA: [&str; 2] = ["mysqld", "server"];
 /// Files with which an end proves itself: authority, certificate, key.
 type Files = [Option<String>; 3];
 
@@ -34,8 +39,12 @@ impl Settings {
     ///
     /// # Errors
     /// The program that reads option files is missing, or cannot read them.
-    pub fn read(defaults: &[String], words: &[String]) -> Result<Self, PhysicalError> {
-        let print = |group: &str| -> Result<Options, PhysicalError> {
+    pub fn read(
+        caller: Caller,
+        defaults: &[String],
+        words: &[String],
+    ) -> Result<Self, PhysicalError> {
+        let print = |groups: &[&str]| -> Result<Options, PhysicalError> {
             let failed = |reason: String| PhysicalError::Tool {
                 tool: PROGRAM.to_owned(),
                 what: "cannot read the server's option files".to_owned(),
@@ -43,7 +52,7 @@ impl Settings {
             };
             let output = Command::new(PROGRAM)
                 .args(defaults)
-                .arg(group)
+                .args(groups)
                 .output()
                 .map_err(|error| failed(error.to_string()))?;
             if !output.status.success() {
@@ -52,12 +61,16 @@ impl Settings {
             let said = String::from_utf8_lossy(&output.stdout);
             Ok(said.lines().filter_map(option).collect())
         };
-        let mut server = print("--mysqld")?;
+        let (of_server, groups) = match caller {
+            Caller::MariaDb => (&SERVER[..], &GROUPS[..]),
+            Caller::Percona => (&SERVER_OF_PERCONA[..], &GROUPS_OF_PERCONA[..]),
+        };
+        let mut server = print(of_server)?;
         server.extend(words.iter().filter_map(|word| option(word)));
         Ok(Self {
-            sst: GROUPS
+            sst: groups
                 .iter()
-                .map(|group| print(group))
+                .map(|group| print(&[group]))
                 .collect::<Result<_, _>>()?,
             server,
         })
@@ -98,14 +111,7 @@ impl Settings {
             .find(whole);
         match found {
             Some([Some(ca), Some(cert), Some(key)]) => {
-                let files = [ca, cert, key].map(PathBuf::from);
-                let loaded = PeerTls::load(&files[0], &files[1], &files[2]);
-                loaded.map(Some).map_err(|error| {
-                    PhysicalError::refused(Refusal::new(format!(
-                        "the certificates for state transfers: {}",
-                        refloat_host::chain(&error)
-                    )))
-                })
+                load(&[ca, cert, key].map(PathBuf::from)).map(Some)
             }
             _ if asked => Err(PhysicalError::refused(
                 Refusal::new("[sst] asks for certificates, and there are none").hint(
@@ -140,7 +146,7 @@ impl Settings {
                         "{name} is {}, and refloat puts all files into the data directory",
                         folder.display()
                     ))
-                    .hint("Copy by wsrep_sst_method=mariabackup on this node."),
+                    .hint("Copy by the servers' own wsrep_sst_method on this node."),
                 );
             }
         }
@@ -152,13 +158,23 @@ impl Settings {
                 Refusal::new(format!(
                     "innodb-data-file-path is {files}, and refloat puts all files into the data directory"
                 ))
-                .hint("Copy by wsrep_sst_method=mariabackup on this node."),
+                .hint("Copy by the servers' own wsrep_sst_method on this node."),
             );
         }
         if against.is_empty() {
             return Ok(());
         }
         Err(PhysicalError::Refused(against))
+    }
+
+    /// Of these options of the group `sst` and of the server.
+    #[cfg(test)]
+    pub fn of(sst: &[&str], server: &[&str]) -> Self {
+        let all = |words: &[&str]| words.iter().filter_map(|word| option(word)).collect();
+        Self {
+            sst: vec![all(sst)],
+            server: all(server),
+        }
     }
 
     fn of_group(&self, name: &str) -> Option<String> {
@@ -184,6 +200,16 @@ impl Settings {
     }
 }
 
+/// Reads authority, certificate and key.
+pub fn load([ca, cert, key]: &[PathBuf; 3]) -> Result<PeerTls, PhysicalError> {
+    PeerTls::load(ca, cert, key).map_err(|error| {
+        PhysicalError::refused(Refusal::new(format!(
+            "the certificates for state transfers: {}",
+            refloat_host::chain(&error)
+        )))
+    })
+}
+
 fn last<'o>(options: &'o Options, name: &str) -> Option<&'o str> {
     let found = options.iter().rfind(|(key, _)| key == name)?;
     Some(found.1.as_str()).filter(|value| !value.is_empty())
@@ -202,17 +228,9 @@ fn option(word: &str) -> Option<(String, String)> {
 mod tests {
     use super::*;
 
-    fn settings(sst: &[&str], server: &[&str]) -> Settings {
-        let of = |words: &[&str]| words.iter().filter_map(|word| option(word)).collect();
-        Settings {
-            sst: vec![of(sst)],
-            server: of(server),
-        }
-    }
-
     #[test]
     fn options_count_by_their_last_value_and_any_spelling() {
-        let all = settings(
+        let all = Settings::of(
             &["--rlimit=1m", "--rlimit=2m"],
             &["--loose-innodb_data_home_dir=/x", "--log-bin"],
         );
@@ -233,14 +251,14 @@ mod tests {
             ("--innodb_data_file_path=ibdata1:12M:autoextend", true),
             ("--innodb_data_file_path=/no/such/ibdata1:12M", false),
         ] {
-            let refused = settings(&[], &[option]).refuse_other_folders(folder.path());
+            let refused = Settings::of(&[], &[option]).refuse_other_folders(folder.path());
             assert_eq!(refused.is_ok(), is_fine, "{option}");
         }
     }
 
     #[test]
     fn certificates_are_those_of_the_group_or_of_the_cluster() {
-        let says = |sst: &[&str], server: &[&str]| match settings(sst, server).certificates() {
+        let says = |sst: &[&str], server: &[&str]| match Settings::of(sst, server).certificates() {
             Ok(found) => format!("{}", found.is_some()),
             Err(error) => error.to_string(),
         };

@@ -9,7 +9,8 @@
 //! prove themselves to each other: then the secret alone opens nothing.
 
 use std::io::{self, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::sync::mpsc::{RecvTimeoutError, Sender as Held, channel};
 use std::time::Duration;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
@@ -25,7 +26,7 @@ const TAG: usize = 16;
 pub const FRAME_MAX: usize = (1 << 20) + (64 << 10);
 /// Most bytes of the first frame that a receiver takes.
 const GREETING_MAX: usize = 1 << 10;
-/// How long a connection may take to be made.
+/// How long a connection may take to be made, and to prove itself.
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// Why a connection is of no use.
@@ -143,6 +144,10 @@ pub struct Channel {
     sealed: Vec<u8>,
     /// Most bytes of the next frame.
     most: usize,
+    /// Shuts the connection unless it is gone in time: the first frame proves the other end.
+    unproven: Option<Deadline>,
+    /// Certificates are asked for, and the other end has shown none: it may only say why it fails.
+    pub is_bare: bool,
 }
 
 impl Channel {
@@ -174,24 +179,38 @@ impl Channel {
             incoming: secret.key("to the sender", &own, &other),
             sealed: Vec::new(),
             most: FRAME_MAX + TAG,
+            unproven: None,
+            is_bare: false,
         })
     }
 
     /// Answers a connection that the sender has made.
     pub fn accept(socket: TcpStream, secret: &Secret) -> Result<Self, ChannelError> {
+        Self::accept_within(CONNECT, socket, secret)
+    }
+
+    /// The same, if the other end proves itself within this time.
+    fn accept_within(
+        time: Duration,
+        socket: TcpStream,
+        secret: &Secret,
+    ) -> Result<Self, ChannelError> {
         prepare(&socket)?;
-        // A stranger may connect and say nothing.
-        socket.set_read_timeout(Some(CONNECT))?;
+        // A stranger may connect and say nothing, or little by little.
+        socket.set_read_timeout(Some(time))?;
+        let unproven = Some(Deadline::start(time, &socket)?);
         let timeout = socket.try_clone()?;
+        // One without a certificate cannot say anything by TLS, not even that.
+        let is_bare = secret.certificates.is_some() && begins_with_magic(&socket)?;
         let mut stream: Box<dyn PeerStream> = match &secret.certificates {
-            Some(certificates) => match certificates.accept(socket) {
+            Some(certificates) if !is_bare => match certificates.accept(socket) {
                 Ok(stream) => stream,
                 Err(error) => {
                     hear_out(&timeout);
                     return Err(error.into());
                 }
             },
-            None => Box::new(socket),
+            _ => Box::new(socket),
         };
         let mut hello = [0; MAGIC.len() + RANDOM];
         stream.read_exact(&mut hello)?;
@@ -210,6 +229,8 @@ impl Channel {
             sealed: Vec::new(),
             // The first one is a greeting, and whoever sends it has proven nothing before.
             most: GREETING_MAX,
+            unproven,
+            is_bare,
         })
     }
 
@@ -247,14 +268,46 @@ impl Channel {
             .map_err(|_| ChannelError::Foreign("it has another secret"))?
             .len();
         frame.truncate(length);
+        self.unproven = None;
         self.most = FRAME_MAX + TAG;
         Ok(())
     }
 }
 
+/// Whether the other end begins without TLS. Waits until that can be told.
+fn begins_with_magic(stream: &TcpStream) -> io::Result<bool> {
+    let mut begin = [0; MAGIC.len()];
+    loop {
+        let count = stream.peek(&mut begin)?;
+        let is_magic = begin.get(..count) == MAGIC.get(..count);
+        if !is_magic || count == 0 || count == begin.len() {
+            return Ok(is_magic && count > 0);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Shuts a connection when a time is over, unless it is dropped before.
+struct Deadline {
+    _held: Held<()>,
+}
+
+impl Deadline {
+    fn start(time: Duration, stream: &TcpStream) -> io::Result<Self> {
+        let stream = stream.try_clone()?;
+        let (held, dropped) = channel::<()>();
+        std::thread::Builder::new().spawn(move || {
+            if dropped.recv_timeout(time) == Err(RecvTimeoutError::Timeout) {
+                let _ = stream.shutdown(Shutdown::Both);
+            }
+        })?;
+        Ok(Self { _held: held })
+    }
+}
+
 /// Closed while something is unread, a connection would be lost before the other end has read why.
 fn hear_out(mut stream: &TcpStream) {
-    let _ = stream.shutdown(std::net::Shutdown::Write);
+    let _ = stream.shutdown(Shutdown::Write);
     let _ = stream.set_read_timeout(Some(CONNECT));
     let mut rest = [0; 4096];
     for _ in 0..16 {
@@ -298,6 +351,37 @@ mod tests {
             other.send(text.as_bytes()).unwrap();
             one.receive(&mut frame).unwrap();
             assert_eq!(frame, text.as_bytes());
+        }
+    }
+
+    #[test]
+    fn a_stranger_has_to_prove_itself_in_time() {
+        // A byte now and then: none of them late, and each of these takes longer than is allowed.
+        let time = Duration::from_millis(600);
+        for bytes in [
+            b"REFLOAT1".to_vec(),
+            [&b"REFLOAT1"[..], &[0; RANDOM]].concat(),
+        ] {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let mut stranger = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let socket = listener.accept().unwrap().0;
+            let begun = std::time::Instant::now();
+            std::thread::scope(|scope| {
+                scope.spawn(move || {
+                    let (first, later) = bytes.split_at(bytes.len() - 1);
+                    let _ = stranger.write_all(first);
+                    for byte in later.iter().chain(&[0; 40]) {
+                        std::thread::sleep(Duration::from_millis(100));
+                        if stranger.write_all(&[*byte]).is_err() {
+                            return;
+                        }
+                    }
+                });
+                let accepted = Channel::accept_within(time, socket, &Secret::random());
+                let error = accepted.and_then(|mut channel| channel.receive(&mut Vec::new()));
+                assert!(error.is_err());
+                assert!(begun.elapsed() < time * 4, "{:?}", begun.elapsed());
+            });
         }
     }
 

@@ -40,7 +40,7 @@ pub enum Frame<'f> {
     Block { place: Place, bytes: &'f [u8] },
     /// Sender: the receiver has this block in an older file.
     Same { place: Place, path: &'f str },
-    /// Sender: it has nothing to send now.
+    /// Either: it lives, and has nothing to say now.
     Alive,
     /// Sender: there are no more blocks on this connection.
     End,

@@ -13,10 +13,10 @@ use refloat_repository::BLOCK;
 use refloat_run::{Events, Run};
 use serde::{Deserialize, Serialize};
 
-use super::PATIENCE;
 use super::channel::{Channel, ChannelError, Secret};
 use super::frame::{Frame, Place};
 use super::known;
+use super::{PATIENCE, PULSE};
 use crate::about::About;
 use crate::error::PhysicalError;
 use crate::folder::confined;
@@ -150,6 +150,55 @@ impl Receiver {
             });
             if told.is_ok() {
                 return;
+            }
+        }
+    }
+
+    /// Does something that may take long, and tells the sender meanwhile that this end lives.
+    pub fn busy_while<T>(&self, work: impl FnOnce() -> T) -> T {
+        let over = AtomicBool::new(false);
+        let open: Mutex<Vec<TcpStream>> = Mutex::default();
+        std::thread::scope(|scope| {
+            let keeper = scope.spawn(|| {
+                std::thread::scope(|scope| {
+                    while !over.load(Ordering::Relaxed) {
+                        match self.listener.accept() {
+                            Ok((stream, _)) if lock(&open).len() < OPEN_MAX => {
+                                lock(&open).extend(stream.try_clone().ok());
+                                scope.spawn(|| self.hold(stream, &over));
+                            }
+                            Ok(_) => {}
+                            Err(_) => std::thread::sleep(POLL),
+                        }
+                    }
+                    // Those who have said nothing.
+                    for stream in lock(&open).iter() {
+                        let _ = stream.shutdown(Shutdown::Both);
+                    }
+                });
+            });
+            let done = work();
+            over.store(true, Ordering::Relaxed);
+            let _ = keeper.join();
+            done
+        })
+    }
+
+    /// Tells a sender that this end lives, until it does something else. The sender comes again.
+    fn hold(&self, stream: TcpStream, over: &AtomicBool) -> Result<(), ChannelError> {
+        let _ = stream.set_nonblocking(false);
+        let mut channel = Channel::accept(stream, &self.secret)?;
+        let mut frame = Vec::new();
+        channel.receive(&mut frame)?;
+        Frame::Alive.write(&mut frame);
+        loop {
+            channel.send(&frame)?;
+            let told = Instant::now();
+            while told.elapsed() < PULSE {
+                if over.load(Ordering::Relaxed) {
+                    return Ok(());
+                }
+                std::thread::sleep(POLL);
             }
         }
     }
@@ -295,6 +344,9 @@ impl Shared<'_> {
         else {
             return Err(ChannelError::Foreign("it does not begin with a hello"));
         };
+        if channel.is_bare {
+            return self.hear_why(&mut channel, asks);
+        }
         let Some(state) = self.stream(number, streams) else {
             return Err(ChannelError::Foreign(
                 "it has another number of connections",
@@ -313,6 +365,38 @@ impl Shared<'_> {
             state.generation
         };
         self.listen(&mut channel, number, (&state, generation));
+        Ok(())
+    }
+
+    /// Hears from a sender that has the secret, and no certificate, why nothing comes. Whatever
+    /// else it says is not taken.
+    fn hear_why(&self, channel: &mut Channel, asks: bool) -> Result<(), ChannelError> {
+        let lacks = "it has no certificate";
+        let mut frame = Vec::new();
+        if asks {
+            Frame::Failed("certificates are asked for here").write(&mut frame);
+            channel.send(&frame)?;
+            return Err(ChannelError::Foreign(lacks));
+        }
+        Frame::Has(0).write(&mut frame);
+        channel.send(&frame)?;
+        channel.receive(&mut frame)?;
+        // It may say first that there are no blocks.
+        if Frame::read(&frame) == Some(Frame::End) {
+            Frame::Has(1).write(&mut frame);
+            channel.send(&frame)?;
+            channel.receive(&mut frame)?;
+        }
+        let Some(Frame::Failed(reason)) = Frame::read(&frame) else {
+            return Err(ChannelError::Foreign(lacks));
+        };
+        let error = ChannelError::Failed(reason.to_owned());
+        Frame::Failed("it was told").write(&mut frame);
+        let _ = channel.send(&frame);
+        self.end(Err(PhysicalError::Transfer {
+            peer: "the sender".to_owned(),
+            source: error,
+        }));
         Ok(())
     }
 
@@ -338,7 +422,13 @@ impl Shared<'_> {
                 return;
             }
             self.busy.fetch_add(1, Ordering::Relaxed);
-            let done = self.take(&frame, number, &mut state, &mut taker);
+            let done = if Frame::read(&frame) == Some(Frame::Finish) {
+                // Files go to the disk and in their places, which may take long.
+                let (frame, state, taker) = (&frame, &mut *state, &mut taker);
+                alive_while(channel, || self.take(frame, number, state, taker))
+            } else {
+                self.take(&frame, number, &mut state, &mut taker)
+            };
             *lock(&self.heard) = Instant::now();
             self.busy.fetch_sub(1, Ordering::Relaxed);
             let mut answer = Vec::new();
@@ -423,6 +513,31 @@ impl Shared<'_> {
         }
         Ok(None)
     }
+}
+
+/// Does something, and tells the sender meanwhile that this end lives.
+pub fn alive_while<T: Send>(channel: &mut Channel, work: impl FnOnce() -> T + Send) -> T {
+    let mut frame = Vec::new();
+    Frame::Alive.write(&mut frame);
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let pulse = scope.spawn(|| {
+            let mut told = Instant::now();
+            while !over.load(Ordering::Relaxed) {
+                if told.elapsed() >= PULSE {
+                    // A lost connection is made again by the sender.
+                    let _ = channel.send(&frame);
+                    told = Instant::now();
+                }
+                std::thread::park_timeout(POLL);
+            }
+        });
+        let done = work();
+        over.store(true, Ordering::Relaxed);
+        pulse.thread().unpark();
+        let _ = pulse.join();
+        done
+    })
 }
 
 /// Writes blocks.

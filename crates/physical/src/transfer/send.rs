@@ -390,6 +390,7 @@ impl Link {
             match self.channel.receive(&mut self.answer) {
                 Ok(()) => match Frame::read(&self.answer) {
                     Some(Frame::Has(count)) => self.acknowledge(count)?,
+                    Some(Frame::Alive) => {}
                     Some(Frame::Failed(reason)) => {
                         return Err(ChannelError::Failed(reason.to_owned()));
                     }
@@ -498,7 +499,7 @@ fn attempt(
         match Frame::read(&frame) {
             Some(Frame::Has(count)) if !asks => return Ok((channel, count)),
             Some(Frame::AllKnown) if asks => return Ok((channel, 0)),
-            Some(Frame::Has(_)) => {}
+            Some(Frame::Has(_) | Frame::Alive) => {}
             Some(Frame::Known {
                 path,
                 first,

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use refloat_repository::BLOCK;
 use refloat_run::{Cancel, Events, Progress, Run, RunDir};
+use refloat_wire::PeerTls;
 
 use super::*;
 use crate::about::{About, Lsn, ServerFacts};
@@ -250,4 +251,99 @@ fn both_ends_say_why_it_ended() {
     });
     assert!(here.contains("putting the file in its place"), "{here}");
     assert!(there.contains("putting the file in its place"), "{there}");
+}
+
+/// An authority and a certificate of it.
+fn certificates(folder: &Path) -> PeerTls {
+    for arguments in [
+        "req -x509 -newkey rsa:2048 -nodes -days 10 -subj /CN=A -keyout ca-key.pem -out ca.pem",
+        "req -newkey rsa:2048 -nodes -subj /CN=node -keyout key.pem -out request.pem",
+        "x509 -req -in request.pem -CA ca.pem -CAkey ca-key.pem -set_serial 2 -days 10 -out node.pem",
+    ] {
+        let mut openssl = std::process::Command::new("openssl");
+        openssl.args(arguments.split(' ')).current_dir(folder);
+        assert!(openssl.output().unwrap().status.success(), "{arguments}");
+    }
+    let at = |name: &str| folder.join(name);
+    PeerTls::load(&at("ca.pem"), &at("node.pem"), &at("key.pem")).unwrap()
+}
+
+#[test]
+fn one_without_a_certificate_says_why_and_no_more() {
+    let (state, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let certificates = certificates(state.path());
+    let secret = Secret::random();
+    let receiver = Receiver::bind("127.0.0.1:0", secret.clone().with(Some(certificates))).unwrap();
+    let address = receiver.address().unwrap().to_string();
+    std::thread::scope(|scope| {
+        let sender = scope.spawn(|| {
+            // Neither files, nor words without the secret.
+            let files = send(&address, &secret, &files()).unwrap_err();
+            let stranger = Sender::greet(&address, &Secret::random(), &Cancel::new()).err();
+            let greeting = Sender::greet(&address, &secret, &Cancel::new()).unwrap();
+            greeting.give_up("there is no certificate here");
+            (refloat_host::chain(&files), stranger.is_some())
+        });
+        let got = receiver.receive(folder.path(), None, &run(state.path()), || Ok(()));
+        let here = refloat_host::chain(&got.unwrap_err());
+        assert!(here.contains("there is no certificate here"), "{here}");
+        let (files, is_refused) = sender.join().unwrap();
+        assert!(files.contains("certificates are asked for here"), "{files}");
+        assert!(is_refused);
+    });
+    for entry in fs::read_dir(folder.path()).unwrap() {
+        let found = fs::read_dir(entry.unwrap().path()).unwrap();
+        assert_eq!(found.count(), 0, "nothing was taken");
+    }
+}
+
+/// Two frames that say no more than that the other end lives.
+fn hears_that_it_lives(channel: &mut channel::Channel) {
+    let mut frame = Vec::new();
+    for _ in 0..2 {
+        channel.receive(&mut frame).unwrap();
+        assert_eq!(frame::Frame::read(&frame), Some(frame::Frame::Alive));
+    }
+}
+
+#[test]
+fn a_busy_receiver_says_that_it_lives() {
+    let (state, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let receiver = Receiver::bind("127.0.0.1:0", Secret::random()).unwrap();
+    let address = receiver.address().unwrap().to_string();
+    let files = files();
+    std::thread::scope(|scope| {
+        let sender = scope.spawn(|| send(&address, receiver.secret(), &files));
+        // One that says nothing does not hold it up.
+        let silent = TcpStream::connect(&address).unwrap();
+        receiver.busy_while(|| {
+            let mut channel = channel::Channel::connect(&address, receiver.secret()).unwrap();
+            let mut hello = Vec::new();
+            let (stream, streams, asks) = (0, 3, true);
+            frame::Frame::Hello {
+                stream,
+                streams,
+                asks,
+            }
+            .write(&mut hello);
+            channel.send(&hello).unwrap();
+            hears_that_it_lives(&mut channel);
+        });
+        drop(silent);
+        let got = receiver.receive(folder.path(), None, &run(state.path()), || Ok(()));
+        got.unwrap();
+        sender.join().unwrap().unwrap();
+    });
+    assert_are(folder.path(), &files);
+
+    // At the end of a transfer as well.
+    let secret = Secret::random();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| channel::Channel::connect(&address, &secret).unwrap());
+        let mut here = channel::Channel::accept(listener.accept().unwrap().0, &secret).unwrap();
+        let mut there = other.join().unwrap();
+        receive::alive_while(&mut here, || hears_that_it_lives(&mut there));
+    });
 }

@@ -24,6 +24,17 @@ fn instead(place: &Place, script: &str) -> std::path::PathBuf {
     path
 }
 
+/// A tool that says that it is of another version, and does no more.
+fn of_version(place: &Place, version: &str) -> std::path::PathBuf {
+    let path = place.folder.path().join("other-tool");
+    let says = format!(
+        "#!/bin/sh\necho 'mariadb-backup based on MariaDB server {version}-MariaDB Linux'\n"
+    );
+    fs::write(&path, says).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
 fn assert_empty(place: &Place) {
     assert_eq!(place.repository.labels().unwrap(), Vec::<String>::new());
     let packs = place.repository.storage().list("packs/").unwrap();
@@ -72,25 +83,35 @@ fn nothing_that_fails_looks_like_a_backup() {
     }
 }
 
-// Hazard of files: P-01 a tool of another series than the server, and than that of the backup
+// Hazard of files: P-01 a tool of another series than the server, and than that of the backup, or
+//   of a version that is known to lose data
 #[test]
 fn what_stands_against_a_backup_is_named_at_once() {
     let place = Place::new(ServerKind::MariaDb1011);
-    place.sql("CREATE USER poor@localhost; GRANT RELOAD ON *.* TO poor@localhost");
+    place.sql(
+        "CREATE USER poor@localhost; GRANT RELOAD ON *.* TO poor@localhost; CREATE DATABASE old; CREATE TABLE old.t (i INT) ENGINE = Aria",
+    );
     let mut options = place.options("latest");
     options.donor.source.user = "poor".to_owned();
     options.donor.max_rate = Some(1000);
     let run = place.run("backup");
     let (error, _) = backup(&options, &place.repository, &run).unwrap_err();
     let text = error.to_string();
-    for part in [
+    let all = [
         "1000 bytes per second",
         "PROCESS, LOCK TABLES",
         "latest names",
-    ] {
+    ];
+    for part in all {
         assert!(text.contains(part), "{part}: {text}");
     }
-    assert!(!text.contains("RELOAD"), "{text}");
+    assert!(!text.contains("RELOAD") && !text.contains("MDEV"), "{text}");
+    options.donor.tool = Some(of_version(&place, "10.11.14"));
+    let (error, _) = backup(&options, &place.repository, &run).unwrap_err();
+    let text = error.to_string();
+    for part in all.iter().chain(&["is 10.11.14, and", "MDEV-37520"]) {
+        assert!(text.contains(part), "{part}: {text}");
+    }
     options.donor.tool = Some(Path::new("/no/such/tool").to_owned());
     let (error, _) = backup(&options, &place.repository, &run).unwrap_err();
     assert!(
@@ -99,11 +120,15 @@ fn what_stands_against_a_backup_is_named_at_once() {
     );
     assert_empty(&place);
 
+    // What a newer tool is does not say what the server is.
+    let process = place.server.pid().unwrap();
+    let own = place.server.query("SELECT VERSION()").unwrap();
+    let known = refloat_physical::sst::server_version(process);
+    assert_eq!(known, refloat_physical::sst::version_in(own.trim()));
+    assert!(known.is_some(), "{own}");
+
     // One of another series.
-    let other = place.folder.path().join("other-tool");
-    let says = "#!/bin/sh\necho 'mariadb-backup based on MariaDB server 11.8.2-MariaDB Linux'\n";
-    fs::write(&other, says).unwrap();
-    fs::set_permissions(&other, fs::Permissions::from_mode(0o755)).unwrap();
+    let other = of_version(&place, "11.8.2");
     options.donor.tool = Some(other.clone());
     let (error, _) = backup(&options, &place.repository, &run).unwrap_err();
     let text = error.to_string();

@@ -15,12 +15,13 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use refloat_physical::sst::{
-    Address, DonateOptions, JoinOptions, Settings, donate, join, position,
+    Address, Caller, DonateOptions, JoinOptions, Settings, bundled, donate, join, position,
+    server_version, version_in,
 };
-use refloat_physical::{DonorOptions, PhysicalError, TransferSecret};
+use refloat_physical::{DonorOptions, GaleraPosition, PhysicalError, TransferSecret};
 use refloat_run::signals::install_signal_handlers;
 use refloat_run::{Cancel, Events, Progress, Refusal, Run, RunDir};
-use refloat_wire::ConnectOptions;
+use refloat_wire::{ConnectOptions, PeerTls};
 
 use crate::context::Context;
 use crate::sizes::parse_bytes;
@@ -47,6 +48,7 @@ pub fn called_by_a_server(args: &[OsString]) -> Option<ExitCode> {
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
     let context = Context::from_environment();
+    face::write_for(call::caller(&words));
     let Err(error) = transfer(&words, &context) else {
         return Some(ExitCode::SUCCESS);
     };
@@ -65,7 +67,7 @@ fn transfer(words: &[String], context: &Context) -> anyhow::Result<()> {
     let _signals = install_signal_handlers(&cancel).context("cannot handle signals")?;
     events.add(Arc::new(LogFace));
     face::end_with_the_server(&call, &cancel);
-    let settings = Settings::read(&call.defaults, &call.words)?;
+    let settings = Settings::read(call.caller, &call.defaults, &call.words)?;
     // Nothing of it is needed afterwards: all that matters is in the server's log.
     let folder = settings
         .of_sst("tmpdir")
@@ -93,11 +95,17 @@ fn joiner(call: &Call, settings: &Settings, run: &Run) -> anyhow::Result<()> {
     settings.refuse_other_folders(&call.datadir)?;
     let memory = settings.of_sst("use-memory").map(size).transpose()?;
     let start = settings.of_server("wsrep-start-position");
+    let version = match &call.version {
+        Some(said) => version_in(said),
+        None => call.parent.and_then(server_version),
+    };
     let options = JoinOptions {
+        caller: call.caller,
+        version,
         datadir: call.datadir.clone(),
         address: call.address.clone(),
-        certificates: settings.certificates()?,
-        tool: None,
+        certificates: certificates(call, settings)?,
+        tool: tool(call),
         memory,
         binlog: call.binlog.clone(),
         binlog_index: call.binlog_index.clone(),
@@ -121,9 +129,31 @@ fn joiner(call: &Call, settings: &Settings, run: &Run) -> anyhow::Result<()> {
             kept.display()
         ));
     }
-    let at = &joined.position;
-    say(&format!("{}:{} {}", at.uuid, at.seqno, joined.domain))?;
+    say(&place(call.caller, &joined.position, joined.domain))?;
     Ok(())
+}
+
+/// Where the files stand, for the joiner's server.
+fn place(caller: Caller, at: &GaleraPosition, domain: u32) -> String {
+    match caller {
+        Caller::MariaDb => format!("{}:{} {domain}", at.uuid, at.seqno),
+        Caller::Percona => format!("{}:{}", at.uuid, at.seqno),
+    }
+}
+
+/// What this end proves itself with, where anything is asked for.
+fn certificates(call: &Call, settings: &Settings) -> Result<Option<PeerTls>, PhysicalError> {
+    if call.caller == Caller::MariaDb {
+        return settings.certificates();
+    }
+    settings.refuse_keyrings(&call.datadir, &call.basedir)?;
+    settings.percona_certificates(&call.datadir).map(Some)
+}
+
+/// The tool that Percona's servers come with.
+fn tool(call: &Call) -> Option<PathBuf> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    bundled(call.version.as_deref()?, &path)
 }
 
 fn donor(call: &Call, settings: &Settings, run: &Run, context: &Context) -> anyhow::Result<()> {
@@ -131,13 +161,14 @@ fn donor(call: &Call, settings: &Settings, run: &Run, context: &Context) -> anyh
     let address = Address::parse(&call.address)?;
     let gtid = call.gtid.clone().unwrap_or_default();
     let at = position(&gtid).context("the server does not say where it stands (--gtid)")?;
-    let secret = TransferSecret::from_hex(&secrets.transfer);
+    let secret = address.secret.as_ref().unwrap_or(&secrets.transfer);
+    let secret = TransferSecret::from_hex(secret);
     let secret = secret.ok_or_else(|| {
         PhysicalError::Refused(vec![Refusal::new(
             "the joiner has sent no secret for the transfer",
         )])
     })?;
-    let own = settings.certificates()?;
+    let own = certificates(call, settings)?;
     // The joiner is told by the way that it understands.
     let (certificates, refused) = match (own, address.tls) {
         (own @ Some(_), true) => (own, None),
@@ -146,15 +177,10 @@ fn donor(call: &Call, settings: &Settings, run: &Run, context: &Context) -> anyh
             None,
             Some("the donor has certificates for state transfers, and the joiner has none"),
         ),
-        (None, true) => {
-            return Err(PhysicalError::Refused(vec![
-                Refusal::new(
-                    "the joiner has certificates for state transfers, and the donor has none",
-                )
-                .hint("Name the same authority on all nodes: docs/sst.md says where."),
-            ])
-            .into());
-        }
+        (None, true) => (
+            None,
+            Some("the joiner has certificates for state transfers, and the donor has none"),
+        ),
     };
     let rate = settings.of_sst("rlimit").map(size).transpose()?;
     let rate = rate.filter(|rate| *rate > 0);
@@ -164,6 +190,7 @@ fn donor(call: &Call, settings: &Settings, run: &Run, context: &Context) -> anyh
     }
     let user = secrets.user.clone();
     let options = DonateOptions {
+        caller: call.caller,
         donor: DonorOptions {
             source: ConnectOptions {
                 socket: call.socket.clone(),
@@ -174,7 +201,7 @@ fn donor(call: &Call, settings: &Settings, run: &Run, context: &Context) -> anyh
                 ..ConnectOptions::default()
             },
             host: None,
-            tool: None,
+            tool: tool(call),
             parallel: settings
                 .of_sst("backup-threads")
                 .and_then(|text| text.parse().ok())
@@ -237,4 +264,20 @@ fn errno_of(error: &anyhow::Error) -> u8 {
         Some(PhysicalError::Tool { .. } | PhysicalError::Incomplete { .. }) => IO,
         _ => INVALID,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_reads_where_the_files_stand() {
+        let at = GaleraPosition {
+            uuid: "7a5c1d2e-0000-11f0-8000-aabbccddeeff".to_owned(),
+            seqno: 42,
+        };
+        let text = |caller| place(caller, &at, 9);
+        assert_eq!(text(Caller::MariaDb), format!("{}:42 9", at.uuid));
+        assert_eq!(text(Caller::Percona), format!("{}:42", at.uuid));
+    }
 }

@@ -18,7 +18,9 @@ const BESIDE: &str = "wsrep_sst_common";
 /// Where servers look for such scripts, besides the search path.
 const FOLDERS: [&str; 4] = ["/usr/bin", "/usr/local/bin", "/usr/sbin", "/usr/libexec"];
 /// What the transfer calls.
-const NEEDED: [&str; 2] = ["mariadb-backup", "my_print_defaults"];
+const NEEDED: [&str; 2] = ["my_print_defaults", "mariadb-backup"];
+/// What lies beside the scripts of Percona's servers: the tool that the transfer calls for them.
+const OF_PERCONA: &str = "pxc_extra";
 /// The bit of the permissions that lets everybody run a program, or enter a folder.
 const EVERYBODY: u32 = 0o001;
 
@@ -71,7 +73,9 @@ pub fn run(args: &InstallSstArgs) -> anyhow::Result<Exit> {
     put(&link, &program)?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "{} leads to {}", link.display(), program.display())?;
-    for name in NEEDED {
+    let is_percona = folder.join(OF_PERCONA).is_dir();
+    let needed = if is_percona { &NEEDED[..1] } else { &NEEDED };
+    for name in needed {
         if find(name).is_none() {
             crate::exit::print_line(
                 "warning",
@@ -80,11 +84,16 @@ pub fn run(args: &InstallSstArgs) -> anyhow::Result<Exit> {
             );
         }
     }
+    let lines = if is_percona {
+        "\n    wsrep_sst_allowed_methods = refloat,xtrabackup-v2\n\n\
+         and start each of them again. It was not run on Percona XtraDB Cluster: docs/sst.md says more"
+    } else {
+        "\n\nor set it while the server runs: SET GLOBAL wsrep_sst_method = 'refloat'"
+    };
     writeln!(
         out,
         "Once this is done on all nodes, add to the option files of each:\n\
-         \n    [mysqld]\n    wsrep_sst_method = refloat\n\n\
-         or set it while the server runs: SET GLOBAL wsrep_sst_method = 'refloat'"
+         \n    [mysqld]\n    wsrep_sst_method = refloat{lines}"
     )?;
     Ok(Exit::Done)
 }

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, IsTerminal as _};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
-use refloat_physical::sst::Settings;
+use refloat_physical::sst::{Caller, Settings};
 
 /// Which end of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,9 +27,14 @@ impl Role {
 #[derive(Debug, Clone)]
 pub struct Call {
     pub role: Role,
+    pub caller: Caller,
     /// Joiner: where to listen. Donor: the joiner's words.
     pub address: String,
     pub datadir: PathBuf,
+    /// Percona's servers tell it; empty: it was not told.
+    pub basedir: PathBuf,
+    /// The version of the server, where it tells it (Percona's).
+    pub version: Option<String>,
     /// The process of the server. Donors are not told.
     pub parent: Option<u32>,
     pub socket: Option<PathBuf>,
@@ -46,6 +51,18 @@ pub struct Call {
     pub defaults: Vec<String>,
     /// The server's own arguments.
     pub words: Vec<String>,
+}
+
+/// Only servers of Percona's say this; `MariaDB`'s hand on their own arguments instead.
+const OF_PERCONA: &str = "--mysqld-version";
+
+/// Whose server calls with these arguments.
+pub fn caller(words: &[String]) -> Caller {
+    if words.iter().any(|word| word == OF_PERCONA) {
+        Caller::Percona
+    } else {
+        Caller::MariaDb
+    }
 }
 
 impl Call {
@@ -73,13 +90,18 @@ impl Call {
         ];
         let defaults = defaults
             .iter()
-            .filter_map(|name| Some(format!("{name}={}", value(name)?)));
+            .filter_map(|name| Some((name, value(name).filter(|value| !value.is_empty())?)))
+            .map(|(name, value)| format!("{name}={value}"));
         let path = |names: [&str; 2]| {
             let found = names.iter().find_map(|name| value(name));
             found.filter(|path| !path.is_empty()).map(PathBuf::from)
         };
+        let version = value(OF_PERCONA);
         Ok(Self {
             role,
+            caller: caller(words),
+            version,
+            basedir: path(["--basedir", "--basedir"]).unwrap_or_default(),
             address: needed("--address")?,
             datadir: PathBuf::from(needed("--datadir")?),
             parent: value("--parent").and_then(|text| text.parse().ok()),
@@ -213,6 +235,82 @@ mod tests {
             let error = Call::parse(&words(text)).unwrap_err().to_string();
             assert!(error.contains(why), "{error}");
         }
+    }
+
+    #[test]
+    fn a_server_of_perconas_calls_its_joiner_and_its_donor() {
+        // As the shell hands it on: values in quotation marks, some of them empty.
+        let word = |words: &[&str]| {
+            words
+                .iter()
+                .map(|word| (*word).to_owned())
+                .collect::<Vec<_>>()
+        };
+        let joiner = word(&[
+            "--role",
+            "joiner",
+            "--address",
+            "10.0.0.2",
+            "--datadir",
+            "/d/",
+            "--basedir",
+            "/usr/",
+            "--plugindir",
+            "/p/",
+            "--defaults-file",
+            "/f",
+            "--defaults-group-suffix",
+            "",
+            "--parent",
+            "7",
+            "--mysqld-version",
+            "8.4.3-3.1",
+            "--binlog",
+            "binlog",
+        ]);
+        let call = Call::parse(&joiner).unwrap();
+        assert_eq!((call.caller, call.role), (Caller::Percona, Role::Joiner));
+        assert_eq!(call.version.as_deref(), Some("8.4.3-3.1"));
+        assert_eq!((call.parent, call.progress), (Some(7), false));
+        assert_eq!(call.defaults, ["--defaults-file=/f"]);
+        assert_eq!(
+            (call.basedir, call.binlog),
+            ("/usr/".into(), Some("binlog".into()))
+        );
+        let donor = word(&[
+            "--role",
+            "donor",
+            "--address",
+            "10.0.0.2:4444/refloat/1/tls/00ff",
+            "--socket",
+            "/s",
+            "--datadir",
+            "/d/",
+            "--basedir",
+            "/usr/",
+            "--plugindir",
+            "/p/",
+            "--defaults-file",
+            "",
+            "--defaults-group-suffix",
+            "",
+            "--mysqld-version",
+            "8.0.41-32.1",
+            "",
+            "",
+            "--gtid",
+            "a:1",
+            "--bypass",
+        ]);
+        let call = Call::parse(&donor).unwrap();
+        assert_eq!((call.caller, call.role), (Caller::Percona, Role::Donor));
+        assert_eq!((call.binlog, call.parent), (None, None));
+        assert_eq!((call.bypass, call.defaults.len()), (true, 0));
+        let lines = word(&["sst_user=mysql.pxc.sst.user", "sst_password=yx9!A-q="]);
+        let secrets = Secrets::of_lines(&lines);
+        assert_eq!(secrets.user.as_deref(), Some("mysql.pxc.sst.user"));
+        assert_eq!(secrets.password.as_deref(), Some("yx9!A-q="));
+        assert_eq!(secrets.transfer, "");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use refloat_host::{Copying, plain};
+use refloat_physical::sst::Caller;
 use refloat_report::human;
 use refloat_run::events::{EventSink, Record};
 use refloat_run::progress::Phase;
@@ -20,9 +21,32 @@ const TELL: Duration = Duration::from_secs(10);
 /// How often it is looked whether the server is still there.
 const LOOK: Duration = Duration::from_millis(200);
 
+static OF_PERCONA: AtomicBool = AtomicBool::new(false);
+
+/// Whose server's log it is.
+pub fn write_for(caller: Caller) {
+    OF_PERCONA.store(caller == Caller::Percona, Ordering::Relaxed);
+}
+
 /// Writes a line into the server's log, in the form of the servers' own scripts.
 pub fn line(grade: &str, text: &str) {
-    eprintln!("WSREP_SST: [{grade}] {}", plain(text));
+    let caller = if OF_PERCONA.load(Ordering::Relaxed) {
+        Caller::Percona
+    } else {
+        Caller::MariaDb
+    };
+    eprintln!("{}", line_of(caller, grade, text));
+}
+
+fn line_of(caller: Caller, grade: &str, text: &str) -> String {
+    let text = plain(text);
+    match (caller, grade) {
+        (Caller::MariaDb, _) => format!("WSREP_SST: [{grade}] {text}"),
+        // Percona's servers take the grade from the first letters.
+        (Caller::Percona, "ERROR") => format!("ERR:{text}"),
+        (Caller::Percona, "WARNING") => format!("WRN:{text}"),
+        (Caller::Percona, _) => format!("INF:{text}"),
+    }
 }
 
 /// Writes notes and warnings into the server's log.
@@ -152,4 +176,21 @@ fn so_far(call: &Call, copying: &Copying, rate: f64) -> String {
         human::bytes(copying.bytes),
         human::byte_rate(rate)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_those_of_the_servers_own_scripts() {
+        for (caller, grade, line) in [
+            (Caller::MariaDb, "INFO", "WSREP_SST: [INFO] it goes on"),
+            (Caller::Percona, "INFO", "INF:it goes on"),
+            (Caller::Percona, "WARNING", "WRN:it goes on"),
+            (Caller::Percona, "ERROR", "ERR:it goes on"),
+        ] {
+            assert_eq!(line_of(caller, grade, "it goes on"), line);
+        }
+    }
 }

@@ -19,6 +19,7 @@ use crate::pace::{Calm, Pacer};
 use crate::preflight;
 use crate::producer::Producer;
 use crate::server::{Server, Volume, elsewhere, volume};
+use crate::stall;
 use crate::stream::{Blocks, Demultiplexer, Files};
 use crate::swap::INSIDE;
 use crate::throttle::{Throttle, is_late};
@@ -179,8 +180,28 @@ impl Donor {
         let late = is_late(self.redo_bytes(), Arc::clone(&said));
         let pacer = Pacer::start(self.options.max_rate, calm, source, &run.events, late);
         let throttle = Throttle::new(pacer, Arc::clone(&said));
-        let read = self.read(&mut files, &mut stream, throttle, run);
+        let taken = Arc::new(AtomicU64::new(0));
+        let (read, is_stalled) = stall::watched(
+            (&said, &taken),
+            (stall::LIMIT, &producer.lifeline()),
+            &run.events,
+            || self.read(&mut files, &mut stream, (throttle, &taken), run),
+        );
         *blocked = said.blocked();
+        if is_stalled && run.cancel.reason().is_none() {
+            // What the tool says itself is that it was killed.
+            return Err(PhysicalError::Tool {
+                tool: producer.name().to_owned(),
+                what: format!(
+                    "was ended after commits had waited for {} s",
+                    blocked.as_secs()
+                ),
+                reason: match read {
+                    Ok(()) => "nothing was stored or sent meanwhile".to_owned(),
+                    Err(error) => refloat_host::chain(&error),
+                },
+            });
+        }
         // The tool's own words say more than the stream that it cut. It must not end because nobody
         // reads: the stream is closed after it was asked.
         match read {
@@ -221,14 +242,13 @@ impl Donor {
         &self,
         files: &mut Demultiplexer<'_, W>,
         stream: &mut ChildStdout,
-        mut throttle: Throttle,
+        (mut throttle, taken): (Throttle, &Arc<AtomicU64>),
         run: &Run,
     ) -> Result<(), PhysicalError> {
-        let position = Arc::new(AtomicU64::new(0));
         run.progress
-            .set_source(Some(self.volume.bytes), Arc::clone(&position));
+            .set_source(Some(self.volume.bytes), Arc::clone(taken));
         files.read(stream, self.tool.kind.dialect(), |bytes| {
-            position.fetch_add(bytes as u64, Ordering::Relaxed);
+            taken.fetch_add(bytes as u64, Ordering::Relaxed);
             run.progress.add_bytes(bytes as u64);
             if let Some(reason) = run.cancel.reason() {
                 return Err(PhysicalError::Cancelled(reason));

@@ -41,6 +41,7 @@ mod server;
 mod sparse;
 mod spool;
 pub mod sst;
+mod stall;
 mod stream;
 mod swap;
 mod tables;

@@ -127,6 +127,12 @@ impl Said {
                 .map_or(Duration::ZERO, |since| since.elapsed())
     }
 
+    /// Whether it holds up commits.
+    pub fn blocks_commits(&self) -> bool {
+        let blocked = self.blocked.lock().unwrap_or_else(PoisonError::into_inner);
+        blocked.since.is_some()
+    }
+
     fn hear(&self, line: &str) {
         if let Some(stage) = Stage::begun_by(line) {
             self.stage.store(stage as u8, Ordering::Relaxed);
@@ -211,14 +217,30 @@ pub enum Input<'i> {
     Held(File),
 }
 
+/// The standard input of the script that runs a tool. Once it is closed, the script kills the tool.
+#[derive(Debug, Clone, Default)]
+pub struct Lifeline(Arc<Mutex<Option<ChildStdin>>>);
+
+impl Lifeline {
+    /// That of a script.
+    pub fn of(stdin: Option<ChildStdin>) -> Self {
+        Self(Arc::new(Mutex::new(stdin)))
+    }
+
+    /// Ends the tool.
+    pub fn cut(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
 /// A tool that runs.
 pub struct Producer {
     child: Child,
     name: String,
     said: Arc<Said>,
     listener: Option<JoinHandle<()>>,
-    /// Its end says that this program has ended.
-    _input: Option<ChildStdin>,
+    /// Its end says that this program has ended, or gives the tool up.
+    lifeline: Lifeline,
     _hook: HookGuard,
 }
 
@@ -300,7 +322,7 @@ impl Producer {
             name,
             said,
             listener,
-            _input: stdin,
+            lifeline: Lifeline::of(stdin),
             _hook: hook,
         };
         match stdout {
@@ -312,6 +334,11 @@ impl Producer {
     /// Its name in messages.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What ends it.
+    pub fn lifeline(&self) -> Lifeline {
+        self.lifeline.clone()
     }
 
     /// What it has said so far.

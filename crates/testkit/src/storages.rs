@@ -61,6 +61,7 @@ pub fn keeps_its_promises(storage: &Arc<dyn Storage>) {
     replaces_only_when_told(storage);
     takes_large_objects_in_pieces(storage);
     serves_threads(storage);
+    writes_beside_removals(storage);
     refuses_names(storage);
     assert_eq!(names(storage, ""), Vec::<String>::new());
 }
@@ -176,6 +177,22 @@ fn serves_threads(storage: &Arc<dyn Storage>) {
 }
 
 fn refuses_names(storage: &Arc<dyn Storage>) {
+/// Folders exist for the sake of objects: who deletes the last one of a folder takes away what
+/// another one has just made.
+fn writes_beside_removals(storage: &Arc<dyn Storage>) {
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            scope.spawn(move || {
+                let name = format!("in/a/folder/{thread}");
+                for _ in 0..100 {
+                    write_whole(&**storage, &name, b"x", Existing::Replace).unwrap();
+                    storage.delete(&name).unwrap();
+                }
+            });
+        }
+    });
+}
+
     for name in ["../x", "/etc/x", "a//b", ".hidden", ""] {
         let kind = |error: StorageError| error.kind();
         assert_eq!(

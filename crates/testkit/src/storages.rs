@@ -76,6 +76,7 @@ fn holds_what_was_written(storage: &Arc<dyn Storage>) {
     let expected = [("a-b", 5), ("a/b/one", 100_000), ("a/two", 0)].map(|(name, size)| Object {
         name: name.to_owned(),
         size,
+        mark: storage.stamp(name).unwrap().mark,
     });
     assert_eq!(listed, expected);
     assert_eq!(names(storage, "a/"), ["a/b/one", "a/two"]);
@@ -176,7 +177,6 @@ fn serves_threads(storage: &Arc<dyn Storage>) {
     });
 }
 
-fn refuses_names(storage: &Arc<dyn Storage>) {
 /// Folders exist for the sake of objects: who deletes the last one of a folder takes away what
 /// another one has just made.
 fn writes_beside_removals(storage: &Arc<dyn Storage>) {
@@ -193,6 +193,7 @@ fn writes_beside_removals(storage: &Arc<dyn Storage>) {
     });
 }
 
+fn refuses_names(storage: &Arc<dyn Storage>) {
     for name in ["../x", "/etc/x", "a//b", ".hidden", ""] {
         let kind = |error: StorageError| error.kind();
         assert_eq!(

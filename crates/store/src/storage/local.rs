@@ -98,6 +98,7 @@ impl Storage for LocalFolder {
             .map(|(name, meta)| Object {
                 name,
                 size: meta.len(),
+                mark: mark(&meta),
             })
             .collect();
         objects.sort_by(|a, b| a.name.cmp(&b.name));
@@ -108,9 +109,10 @@ impl Storage for LocalFolder {
         let path = self.readable(name)?;
         let meta = fs::metadata(path).map_err(self.failed(name, "looking at"))?;
         if meta.is_file() {
-            let mark = format!("{}.{:09} {}", meta.mtime(), meta.mtime_nsec(), meta.ino());
-            let size = meta.len();
-            Ok(Stamp { size, mark })
+            Ok(Stamp {
+                size: meta.len(),
+                mark: mark(&meta),
+            })
         } else {
             Err(StorageError::new(
                 &self.url,
@@ -165,10 +167,10 @@ impl Storage for LocalFolder {
                     {
                         attempts += 1;
                     }
-            }
-        };
                     Err(error) => return Err(error),
                 }
+            }
+        };
         let (unfinished, file) = begin().map_err(self.failed(name, "creating"))?;
         Ok(Box::new(LocalUpload {
             file,
@@ -225,6 +227,10 @@ impl Storage for LocalFolder {
     fn transfers(&self) -> usize {
         TRANSFERS
     }
+}
+
+fn mark(meta: &fs::Metadata) -> String {
+    format!("{}.{:09} {}", meta.mtime(), meta.mtime_nsec(), meta.ino())
 }
 
 /// A file under another name, until it is complete.

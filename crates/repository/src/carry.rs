@@ -19,6 +19,7 @@ use crate::error::RepositoryError;
 use crate::keys;
 use crate::manifest::Manifest;
 use crate::pack::{PREFIX, is_pack, name_of};
+use crate::presence::Presence;
 use crate::repository::{
     BACKUPS, DESCRIPTION, MANIFEST_MAX, Repository, described, key_check, unproven,
 };
@@ -112,7 +113,10 @@ pub fn import(
             found: object.name,
         });
     }
+    // Its packs were begun elsewhere, long ago perhaps.
+    let presence = Presence::of_all(storage)?;
     let mut import = Import {
+        presence,
         storage,
         there: sizes(storage)?,
         is_new: own.is_none(),
@@ -139,6 +143,8 @@ enum Open {
 }
 
 struct Import<'a> {
+    /// Keeps sweeps from its packs.
+    presence: Presence,
     storage: &'a Arc<dyn Storage>,
     /// The description of the repository. `None`: it is still to be made.
     own: Option<Vec<u8>>,
@@ -173,6 +179,7 @@ impl Import<'_> {
             if let Some(reason) = cancel.reason() {
                 return Err(RepositoryError::Cancelled(reason));
             }
+            self.presence.renew();
             match piece {
                 Piece::Begin { number, name } => {
                     let open = self.begin(name)?;

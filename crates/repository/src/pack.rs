@@ -40,9 +40,14 @@ pub fn begun(name: &str) -> Option<SystemTime> {
 
 /// Whether an object of this name is a pack.
 pub fn is_pack(name: &str) -> bool {
-    let digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     let id = name.rsplit('/').next().unwrap_or_default();
-    id.len() == ID && id.bytes().all(digit) && name == name_of(id)
+    is_id(id) && name == name_of(id)
+}
+
+/// Whether this is an id as [`new_id`] makes them.
+pub fn is_id(text: &str) -> bool {
+    let digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    text.len() == ID && text.bytes().all(digit)
 }
 
 /// Name of the object of a pack.

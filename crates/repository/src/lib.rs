@@ -20,6 +20,8 @@ mod error;
 mod fetch;
 mod files;
 mod folder;
+#[doc(hidden)]
+pub mod fuzzing;
 mod journal;
 mod keys;
 mod known;

@@ -1,9 +1,9 @@
 //! Removes what no backup needs, beside backups that are being written.
 //!
-//! A writer names the packs that it may need in an object of its own, and so does a sweep with those
-//! that it is going to remove; each then looks for the other's. Whoever comes later sees the other
-//! one: the sweep spares the packs, and the writer does not share their blocks. A writer looks again
-//! once its manifest is there, and takes it back if packs are gone or about to be.
+//! A writer names the packs that it may need in an object of its own, and so does a sweep with
+//! those that it is going to remove; each then looks for the other's. Whoever comes later sees the
+//! other one: the sweep spares the packs, and the writer does not share their blocks. A writer
+//! looks again once its manifest is there, and takes it back if packs are gone or about to be.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

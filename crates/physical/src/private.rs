@@ -137,12 +137,7 @@ impl Candidate {
         if !against.is_empty() {
             return Err(PhysicalError::Refused(against));
         }
-        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&above);
-        let folder = folder.map_err(PhysicalError::file(
-            &options.folder,
-            "making a folder in it",
-        ))?;
-        let lock = locked(folder.path())?;
+        let (folder, lock) = own_folder(&above)?;
         let socket = folder.path().join("s");
         if socket.as_os_str().len() > SOCKET_MAX {
             return Err(PhysicalError::refused(
@@ -400,6 +395,29 @@ fn all_here(files: &str) -> String {
     here.collect::<Vec<_>>().join(";")
 }
 
+/// Makes a folder in this one, and locks it.
+fn own_folder(above: &Path) -> Result<(TempDir, File), PhysicalError> {
+    loop {
+        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(above);
+        let folder = folder.map_err(PhysicalError::file(above, "making a folder in it"))?;
+        // Another run that has found it before it was locked takes it for left over.
+        match locked(folder.path()) {
+            Ok(lock) if is_at(&lock, folder.path()) => return Ok((folder, lock)),
+            Err(error) if folder.path().exists() => return Err(error),
+            _ => {}
+        }
+    }
+}
+
+/// Whether an open folder is the one that lies there.
+fn is_at(open: &File, path: &Path) -> bool {
+    let [open, there] = [open.metadata(), fs::metadata(path)];
+    let [Ok(open), Ok(there)] = [open, there] else {
+        return false;
+    };
+    (open.dev(), open.ino()) == (there.dev(), there.ino())
+}
+
 /// Removes what killed programs have left.
 fn remove_left(folder: &Path) {
     let Ok(all) = fs::read_dir(folder) else {
@@ -413,9 +431,10 @@ fn remove_left(folder: &Path) {
             continue;
         }
         // Nobody works there if both locks are free: that of the program, and that of the tool.
+        // They are held until it is removed: nobody begins to work there meanwhile.
         let data = path.join("data");
-        let is_left = locked(&path).is_ok() && (!data.exists() || locked(&data).is_ok());
-        if is_left {
+        let locks = (locked(&path), data.exists().then(|| locked(&data)));
+        if let (Ok(_), None | Some(Ok(_))) = &locks {
             let _ = fs::remove_dir_all(&path);
         }
     }
@@ -445,6 +464,29 @@ mod tests {
             all_here("/disk/ibdata1:12M;ibdata2:50M:autoextend"),
             "ibdata1:12M;ibdata2:50M:autoextend"
         );
+    }
+
+    #[test]
+    fn nobody_removes_a_folder_that_is_just_made() {
+        let above = tempfile::tempdir().unwrap();
+        let over = std::sync::atomic::AtomicBool::new(false);
+        let is_over = || over.load(std::sync::atomic::Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over() {
+                    remove_left(above.path());
+                }
+            });
+            for _ in 0..1000 {
+                let (folder, _lock) = own_folder(above.path()).unwrap();
+                let used = fs::write(folder.path().join("file"), "");
+                if used.is_err() {
+                    over.store(true, std::sync::atomic::Ordering::Relaxed);
+                }
+                used.unwrap();
+            }
+            over.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
     }
 
     #[test]

@@ -29,7 +29,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// `ER_SPECIFIC_ACCESS_DENIED_ERROR` and `ER_ACCESS_DENIED_ERROR`.
 const DENIED: [u16; 2] = [1227, 1045];
 /// What is said of a replica's logs.
-const OWN_ONLY: &str = "the server is a replica whose binary logs do not have what it receives (log_slave_updates is OFF): they bring none of its backups to another moment; keep the logs of its source, or set log_slave_updates";
+const OWN_ONLY: &str = "the server is a replica whose binary logs do not have what it receives (log_replica_updates or log_slave_updates is OFF): they bring none of its backups to another moment; keep the logs of its source, or set it ON";
 /// `ER_NO_BINARY_LOGGING`.
 const NO_LOGS: u16 = 1381;
 

@@ -5,6 +5,7 @@
 //! So an archive goes on behind the last event that is stored, however it was ended. To be sure
 //! that it goes on in the same file, it asks for that last event again and compares it.
 
+mod history;
 mod resume;
 mod stream;
 
@@ -105,6 +106,8 @@ fn attempt(
     let mut conn = connect(options)?;
     let (journal, about) = journal(options, repository, &mut conn)?;
     journal.name().clone_into(&mut outcome.name);
+    // Without the privilege for it, it is not said whether the server is a replica.
+    let has_own_only = Server::look(&mut conn)?.logs_own_only();
     run.events.emit(Event::RunStarted {
         run: run.dir.id().clone(),
         command: "binlog archive".to_owned(),
@@ -112,8 +115,7 @@ fn attempt(
         target: format!("{} {}", outcome.repository, outcome.name),
         plan: serde_json::Value::Null,
     });
-    // Without the privilege for it, it is not said whether the server is a replica.
-    if Server::look(&mut conn)?.logs_own_only() {
+    if has_own_only {
         run.events.warn(OWN_ONLY);
     }
     let files = journal.files()?;

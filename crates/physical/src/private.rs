@@ -477,15 +477,14 @@ mod tests {
                     remove_left(above.path());
                 }
             });
-            for _ in 0..1000 {
-                let (folder, _lock) = own_folder(above.path()).unwrap();
-                let used = fs::write(folder.path().join("file"), "");
-                if used.is_err() {
-                    over.store(true, std::sync::atomic::Ordering::Relaxed);
-                }
-                used.unwrap();
-            }
+            let made = (0..1000).try_for_each(|_| {
+                let (folder, _lock) =
+                    own_folder(above.path()).map_err(|error| error.to_string())?;
+                let file = fs::write(folder.path().join("file"), "");
+                file.map_err(|error| error.to_string())
+            });
             over.store(true, std::sync::atomic::Ordering::Relaxed);
+            made.unwrap();
         });
     }
 

@@ -1,7 +1,10 @@
 //! Divides a load's memory ceiling and threads into chunk size, open tables and writers per table.
 
+use std::path::Path;
+
 use refloat_run::machine::Machine;
 use refloat_source::stream::{BLOCK_BYTES as STREAM_BLOCK, STREAM_BYTES};
+use refloat_store::files;
 use refloat_wire::Vendor;
 
 use super::galera::WriteSet;
@@ -20,6 +23,9 @@ const CHUNK_BYTES_MAX: usize = 64 << 20;
 /// Memory of a table that is open for reading: its block, the remainder of the previous block, and
 /// its decompressor.
 const MEMORY_PER_TABLE: usize = 24 << 20;
+/// What such a table takes besides if it lies elsewhere: bytes that are fetched ahead, 8 MiB of a
+/// backup in a repository with its blocks on their way.
+const MEMORY_MOUNTED: usize = 12 << 20;
 /// On MariaDB, one more writer per table for every this many cores.
 const CORES_PER_LANE_WORKER: usize = 4;
 
@@ -47,20 +53,21 @@ impl Budget {
             .max(MEMORY_ROWS_MIN);
         let chunk_max = (rows_memory / (options.threads + 1)).min(CHUNK_BYTES_MAX);
         let chunk_max = write_set.map_or(chunk_max, |limit| chunk_max.min(limit.bytes));
+        let mounted = mounted(&options.source);
         let open_max = options
             .threads
-            .min(options.max_memory / MEMORY_PER_TABLE)
+            .min(options.max_memory / (MEMORY_PER_TABLE + mounted))
             .max(1);
         let rows_memory = match source {
-            OpenSource::Stream(_) => rows_memory,
+            OpenSource::Stream(_) => rows_memory.saturating_sub(mounted).max(MEMORY_ROWS_MIN),
             // The stream buffers what is read from the server, and each reader holds a block of its
             // own.
             OpenSource::Layout(layout) if layout.stream().is_some() => rows_memory
-                .saturating_sub(STREAM_BYTES + options.threads * 2 * STREAM_BLOCK)
+                .saturating_sub(STREAM_BYTES + mounted + options.threads * 2 * STREAM_BLOCK)
                 .max(MEMORY_ROWS_MIN),
             // Every open table holds part of the memory.
             OpenSource::Layout(_) => rows_memory
-                .saturating_sub(open_max * MEMORY_PER_TABLE / 2)
+                .saturating_sub(open_max * (MEMORY_PER_TABLE / 2 + mounted))
                 .max(MEMORY_ROWS_MIN),
         };
         let limits = Limits {
@@ -84,6 +91,15 @@ impl Budget {
     }
 }
 
+/// Memory that each open file of a source takes for being elsewhere.
+fn mounted(source: &Path) -> usize {
+    if files::is_mounted(source) {
+        MEMORY_MOUNTED
+    } else {
+        0
+    }
+}
+
 /// How many workers write into one table at the same time.
 ///
 /// On MySQL a second writer into the same table gains as much as one into another table. On MariaDB
@@ -97,5 +113,37 @@ fn lane_workers(vendor: Vendor, threads: usize) -> usize {
         Vendor::MariaDb => {
             (Machine::here().map_or(1, |machine| machine.cores) / CORES_PER_LANE_WORKER).max(1)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use refloat_run::Cancel;
+    use refloat_store::storage::{LocalFolder, Storage, mount_all};
+    use refloat_wire::ConnectOptions;
+
+    use super::*;
+
+    #[test]
+    fn what_lies_elsewhere_takes_more_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        let dump = folder.path().join("dump.sql");
+        std::fs::write(&dump, "SELECT 1;\n").unwrap();
+        let storage: Arc<dyn Storage> = Arc::new(LocalFolder::new(folder.path()));
+        let root = Path::new("test://budget/dump");
+        mount_all(&storage, root).unwrap();
+        let of = |source: &Path| {
+            let server = ConnectOptions::unix(Path::new("/nowhere"), "root");
+            let mut options = LoadOptions::new(source, server);
+            (options.threads, options.max_memory) = (8, 224 << 20);
+            let opened = OpenSource::open(&options, &Cancel::new(), |_| {}).unwrap();
+            Budget::of(&options, &opened, Vendor::MariaDb, None)
+        };
+        let (here, there) = (of(&dump), of(&root.join("dump.sql")));
+        let less = here.limits.memory - there.limits.memory;
+        assert_eq!(less, MEMORY_MOUNTED);
+        assert!(there.open_max < here.open_max);
     }
 }

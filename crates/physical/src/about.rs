@@ -65,7 +65,7 @@ pub struct About {
     /// Where its Galera cluster stood; `None`: it is no node of one.
     pub galera: Option<GaleraPosition>,
     /// What the tool says of the server that this one replicates from, as `CHANGE MASTER` or
-    /// `CHANGE REPLICATION SOURCE`.
+    /// `CHANGE REPLICATION SOURCE`; empty: it replicates, and its own files say from where.
     pub replica: Option<String>,
 }
 
@@ -196,7 +196,8 @@ impl About {
 
     /// Of a copy that the clone plugin has sent.
     pub(crate) fn cloned(
-        (server, tool): (ServerFacts, Tool),
+        (server, is_replica): (ServerFacts, bool),
+        tool: Tool,
         lsn: Lsn,
         binlog_began: Option<BinlogPosition>,
     ) -> Self {
@@ -209,7 +210,7 @@ impl About {
             binlog: None,
             binlog_began,
             galera: None,
-            replica: None,
+            replica: is_replica.then(String::new),
         }
     }
 

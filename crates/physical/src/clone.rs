@@ -68,7 +68,8 @@ impl Copying<'_> {
             checkpoint,
             end: checkpoint,
         };
-        let about = About::cloned((facts.clone(), self.tool.clone()), lsn, binlog_began);
+        let server = (facts.clone(), self.server.is_replica);
+        let about = About::cloned(server, self.tool.clone(), lsn, binlog_began);
         Ok((files, about))
     }
 

@@ -23,7 +23,7 @@ use tempfile::TempDir;
 use crate::about::{About, ServerFacts};
 use crate::error::PhysicalError;
 use crate::find::{SEARCHED, version_in, version_of};
-use crate::folder::{Building, locked};
+use crate::folder::{Building, locked, try_locked};
 use crate::prepare;
 use crate::swap::{ACCOUNT, Place, account};
 use crate::tool::{Tool, Version, text};
@@ -137,12 +137,7 @@ impl Candidate {
         if !against.is_empty() {
             return Err(PhysicalError::Refused(against));
         }
-        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&above);
-        let folder = folder.map_err(PhysicalError::file(
-            &options.folder,
-            "making a folder in it",
-        ))?;
-        let lock = locked(folder.path())?;
+        let (folder, lock) = own_folder(&above)?;
         let socket = folder.path().join("s");
         if socket.as_os_str().len() > SOCKET_MAX {
             return Err(PhysicalError::refused(
@@ -400,6 +395,20 @@ fn all_here(files: &str) -> String {
     here.collect::<Vec<_>>().join(";")
 }
 
+/// Makes a folder in this one, and locks it.
+fn own_folder(above: &Path) -> Result<(TempDir, File), PhysicalError> {
+    loop {
+        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(above);
+        let folder = folder.map_err(PhysicalError::file(above, "making a folder in it"))?;
+        // Another run that has found it before it was locked takes it for left over.
+        match locked(folder.path()) {
+            Ok(lock) => return Ok((folder, lock)),
+            Err(error) if folder.path().exists() => return Err(error),
+            Err(_) => {}
+        }
+    }
+}
+
 /// Removes what killed programs have left.
 fn remove_left(folder: &Path) {
     let Ok(all) = fs::read_dir(folder) else {
@@ -413,9 +422,10 @@ fn remove_left(folder: &Path) {
             continue;
         }
         // Nobody works there if both locks are free: that of the program, and that of the tool.
+        // They are held until it is removed: nobody begins to work there meanwhile.
         let data = path.join("data");
-        let is_left = locked(&path).is_ok() && (!data.exists() || locked(&data).is_ok());
-        if is_left {
+        let locks = (try_locked(&path), data.exists().then(|| try_locked(&data)));
+        if let (Ok(Some(_)), None | Some(Ok(Some(_)))) = &locks {
             let _ = fs::remove_dir_all(&path);
         }
     }
@@ -445,6 +455,28 @@ mod tests {
             all_here("/disk/ibdata1:12M;ibdata2:50M:autoextend"),
             "ibdata1:12M;ibdata2:50M:autoextend"
         );
+    }
+
+    #[test]
+    fn nobody_removes_a_folder_that_is_just_made() {
+        let above = tempfile::tempdir().unwrap();
+        let over = std::sync::atomic::AtomicBool::new(false);
+        let is_over = || over.load(std::sync::atomic::Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over() {
+                    remove_left(above.path());
+                }
+            });
+            let made = (0..1000).try_for_each(|_| {
+                let (folder, _lock) =
+                    own_folder(above.path()).map_err(|error| error.to_string())?;
+                let file = fs::write(folder.path().join("file"), "");
+                file.map_err(|error| error.to_string())
+            });
+            over.store(true, std::sync::atomic::Ordering::Relaxed);
+            made.unwrap();
+        });
     }
 
     #[test]

@@ -11,13 +11,15 @@ use std::sync::Arc;
 
 use refloat_run::Cancel;
 use refloat_store::storage::{
-    Existing, Patience, Storage, StorageError, StorageErrorKind, Upload, reader, write_whole,
+    Existing, Patience, Storage, StorageError, StorageErrorKind, Upload, read_whole, reader,
+    write_whole,
 };
 
 use crate::error::RepositoryError;
 use crate::keys;
 use crate::manifest::Manifest;
-use crate::pack::{PREFIX, name_of};
+use crate::pack::{PREFIX, is_pack, name_of};
+use crate::presence::Presence;
 use crate::repository::{
     BACKUPS, DESCRIPTION, MANIFEST_MAX, Repository, described, key_check, unproven,
 };
@@ -93,9 +95,8 @@ pub struct Imported {
 ///
 /// # Errors
 /// The stream was cut or is damaged, the repository is encrypted otherwise, it has a backup of that
-/// label, or the storage fails. It then has no such backup. What was written is removed where
-/// nothing was before; in a repository it is left to [`sweep`](crate::sweep), because another
-/// import may have found these packs by now, and need them.
+/// label, or the storage fails. It then has no such backup. Packs that came whole stay: the same
+/// import goes on behind them, and otherwise [`sweep`](crate::sweep) removes them.
 pub fn import(
     input: impl Read,
     storage: &Arc<dyn Storage>,
@@ -103,16 +104,22 @@ pub fn import(
     passed: impl Fn(u64),
 ) -> Result<Imported, RepositoryError> {
     let own = described(storage)?;
-    let first = storage.list("")?;
-    if let (None, Some(object)) = (&own, first.first()) {
+    let mut there = storage.list("")?.into_iter();
+    // Wrapped keys alone are what an import has left that was killed before it made the repository.
+    let foreign = there.find(|object| !object.name.starts_with(keys::PREFIX));
+    if let (None, Some(object)) = (&own, foreign) {
         return Err(RepositoryError::Occupied {
             url: storage.url().to_owned(),
-            found: object.name.clone(),
+            found: object.name,
         });
     }
+    // Its packs were begun elsewhere, long ago perhaps.
+    let presence = Presence::of_all(storage)?;
     let mut import = Import {
+        presence,
         storage,
         there: sizes(storage)?,
+        is_new: own.is_none(),
         own,
         small: BTreeMap::new(),
         small_bytes: 0,
@@ -121,16 +128,8 @@ pub fn import(
         added: 0,
         known: 0,
     };
-    let done = import
-        .read(input, cancel, passed)
-        .and_then(|()| import.publish());
-    if done.is_err() && import.own.is_none() {
-        import.open.clear();
-        for name in &import.written {
-            let _ = storage.delete(name);
-        }
-    }
-    done
+    import.read(input, cancel, passed)?;
+    import.publish()
 }
 
 /// An object that is on its way.
@@ -144,9 +143,12 @@ enum Open {
 }
 
 struct Import<'a> {
+    /// Keeps sweeps from its packs.
+    presence: Presence,
     storage: &'a Arc<dyn Storage>,
     /// The description of the repository. `None`: it is still to be made.
     own: Option<Vec<u8>>,
+    is_new: bool,
     /// Packs that are there, with their sizes.
     there: HashMap<String, u64>,
     /// What came and is not written yet.
@@ -177,6 +179,7 @@ impl Import<'_> {
             if let Some(reason) = cancel.reason() {
                 return Err(RepositoryError::Cancelled(reason));
             }
+            self.presence.renew();
             match piece {
                 Piece::Begin { number, name } => {
                     let open = self.begin(name)?;
@@ -195,8 +198,9 @@ impl Import<'_> {
     fn begin(&self, name: &str) -> Result<Open, RepositoryError> {
         let name = name.to_owned();
         if !name.starts_with(PREFIX) {
-            let is_known =
-                name == DESCRIPTION || name.starts_with(BACKUPS) || name.starts_with(keys::PREFIX);
+            let is_known = name == DESCRIPTION
+                || name.starts_with(BACKUPS)
+                || keys::recipient_of(&name).is_some();
             if !is_known {
                 return Err(damaged("it holds what belongs to no backup"));
             }
@@ -204,6 +208,9 @@ impl Import<'_> {
         }
         if !self.small.contains_key(DESCRIPTION) {
             return Err(damaged("it does not say first what it is"));
+        }
+        if !is_pack(&name) {
+            return Err(damaged("it holds a pack whose name is none"));
         }
         if self.there.contains_key(&name) {
             return Ok(Open::There(name, 0));
@@ -238,8 +245,12 @@ impl Import<'_> {
         match self.open.remove(&number) {
             Some(Open::Small(name, content)) => {
                 self.small_bytes += name.len() as u64;
+                if name.starts_with(keys::PREFIX) && self.small.contains_key(DESCRIPTION) {
+                    return Err(damaged("a wrapped key comes too late"));
+                }
                 if name == DESCRIPTION {
                     self.fits(&content)?;
+                    self.make(&content)?;
                 }
                 self.small.insert(name, content);
             }
@@ -277,29 +288,46 @@ impl Import<'_> {
         })
     }
 
+    /// Makes the repository, unless there is one. This comes before all packs: an import that is
+    /// killed leaves a repository, in which the next one goes on.
+    fn make(&mut self, description: &[u8]) -> Result<(), RepositoryError> {
+        if self.own.is_some() {
+            return Ok(());
+        }
+        let keys = self.small.iter();
+        for (name, key) in keys.filter(|(name, _)| name.starts_with(keys::PREFIX)) {
+            match write_whole(&**self.storage, name, key, Existing::Keep) {
+                Err(error) if error.kind() == StorageErrorKind::Exists => {
+                    if read_whole(self.storage, name, keys::WRAPPED_MAX)? != *key {
+                        return Err(RepositoryError::Occupied {
+                            url: self.storage.url().to_owned(),
+                            found: name.clone(),
+                        });
+                    }
+                }
+                other => other?,
+            }
+        }
+        write_whole(&**self.storage, DESCRIPTION, description, Existing::Keep)?;
+        self.own = Some(description.to_vec());
+        Ok(())
+    }
+
     /// Makes the backup appear.
-    fn publish(&mut self) -> Result<Imported, RepositoryError> {
+    fn publish(&self) -> Result<Imported, RepositoryError> {
         let manifests = self.small.range(BACKUPS.to_owned()..);
         let mut manifests = manifests.filter(|(name, _)| name.starts_with(BACKUPS));
         let (Some((name, text)), None) = (manifests.next(), manifests.next()) else {
             return Err(damaged("it does not hold one backup"));
         };
-        let Some(description) = self.small.get(DESCRIPTION) else {
+        if !self.small.contains_key(DESCRIPTION) {
             return Err(damaged("it does not say what it is"));
-        };
+        }
         let manifest = unproven("the stream", name, text)?;
         spared(self.storage, &manifest)?;
         let needed: HashSet<String> = manifest.packs.iter().map(|p| name_of(&p.id)).collect();
         if self.written.iter().any(|name| !needed.contains(name)) {
             return Err(damaged("it holds packs that the backup does not need"));
-        }
-        if self.own.is_none() {
-            let keys = self.small.iter();
-            for (name, key) in keys.filter(|(name, _)| name.starts_with(keys::PREFIX)) {
-                write_whole(&**self.storage, name, key, Existing::Keep)?;
-                self.written.push(name.clone());
-            }
-            write_whole(&**self.storage, DESCRIPTION, description, Existing::Keep)?;
         }
         match write_whole(&**self.storage, name, text, Existing::Keep) {
             Err(error) if error.kind() == StorageErrorKind::Exists => {
@@ -308,13 +336,7 @@ impl Import<'_> {
                     label: manifest.label,
                 });
             }
-            written => {
-                // The connection may have been lost at the wrong moment, so nothing is taken back.
-                if written.is_err() {
-                    self.written.clear();
-                }
-                written?;
-            }
+            written => written?,
         }
         // As with a backup: a sweep may have been at work meanwhile.
         if let Err(error) = spared(self.storage, &manifest) {
@@ -325,7 +347,7 @@ impl Import<'_> {
             manifest,
             added: self.added,
             known: self.known,
-            is_new: self.own.is_none(),
+            is_new: self.is_new,
         })
     }
 }

@@ -45,12 +45,16 @@ pub fn name_of(recipient: &str) -> String {
 /// The recipients that a key is wrapped for, sorted.
 pub fn all(storage: &dyn Storage) -> Result<Vec<String>, RepositoryError> {
     let objects = storage.list(PREFIX)?;
-    let recipient = |name: &str| {
-        let name = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
-        name.parse().ok().map(|known: Recipient| known.to_string())
-    };
-    let found = objects.iter().filter_map(|object| recipient(&object.name));
+    let found = objects
+        .iter()
+        .filter_map(|object| recipient_of(&object.name));
     Ok(found.collect())
+}
+
+/// The recipient whose wrapped key an object of this name is. `None`: it is none.
+pub fn recipient_of(name: &str) -> Option<String> {
+    let name = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
+    name.parse().ok().map(|known: Recipient| known.to_string())
 }
 
 /// The key that one of the identities opens, and whose check is this one.

@@ -81,11 +81,13 @@ impl BackupFile {
     /// Fetches the next bytes, up to a place where a block begins.
     fn fetch(&mut self) -> Result<(), RepositoryError> {
         let (begin, size) = (self.at, self.entry.size);
-        let step = if self.window.is_empty() {
+        // The last window goes before the next one comes: only one takes memory.
+        let step = if std::mem::take(&mut self.window).is_empty() {
             BLOCK as u64
         } else {
             WINDOW
         };
+        self.read = 0;
         let end = ((begin / step + 1) * step).min(size);
         let is_in = |begins: u64, length: u32| begins < end && begins + u64::from(length) > begin;
         let extents = self.entry.extents.iter().copied();

@@ -21,6 +21,9 @@ pub const PREFIX: &str = "packs/";
 /// Digits of an id that say when its pack was begun.
 const TIME: usize = 10;
 
+/// Digits of an id.
+const ID: usize = 32;
+
 /// A new id: when the pack is begun, in seconds since 1970, and random digits.
 pub fn new_id() -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
@@ -33,6 +36,18 @@ pub fn begun(name: &str) -> Option<SystemTime> {
     let id = name.rsplit('/').next()?;
     let seconds = u64::from_str_radix(id.get(..TIME)?, 16).ok()?;
     SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
+}
+
+/// Whether an object of this name is a pack.
+pub fn is_pack(name: &str) -> bool {
+    let id = name.rsplit('/').next().unwrap_or_default();
+    is_id(id) && name == name_of(id)
+}
+
+/// Whether this is an id as [`new_id`] makes them.
+pub fn is_id(text: &str) -> bool {
+    let digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    text.len() == ID && text.bytes().all(digit)
 }
 
 /// Name of the object of a pack.

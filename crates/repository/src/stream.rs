@@ -136,6 +136,7 @@ impl Storage for StreamStorage {
             .map(|(name, size)| Object {
                 name: name.clone(),
                 size: *size,
+                mark: String::new(),
             })
             .collect())
     }
@@ -194,6 +195,10 @@ impl Storage for StreamStorage {
 
     fn sweep(&self) -> Result<u64, StorageError> {
         Ok(0)
+    }
+
+    fn is_alone(&self) -> bool {
+        true
     }
 
     fn transfers(&self) -> usize {

@@ -1,20 +1,22 @@
 //! Removes what no backup needs, beside backups that are being written.
 //!
-//! A backup may share blocks of a pack just as the last backup that needed it is forgotten. So a
-//! sweep says first which packs it is going to remove, in an object of its own, and then looks for
-//! backups that need them; and a backup looks for such objects after its manifest is there. Whoever
-//! comes later sees the other one: the sweep spares the packs, or the backup takes its manifest
-//! back.
+//! A writer names the packs that it may need in an object of its own, and so does a sweep with
+//! those that it is going to remove; each then looks for the other's. Whoever comes later sees the
+//! other one: the sweep spares the packs, and the writer does not share their blocks. A writer
+//! looks again once its manifest is there, and takes it back if packs are gone or about to be.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use refloat_store::storage::{Existing, Storage, StorageErrorKind, read_whole, write_whole};
+use refloat_store::storage::{
+    Existing, Object, Storage, StorageErrorKind, read_whole, write_whole,
+};
 
 use crate::error::RepositoryError;
 use crate::manifest::Manifest;
-use crate::pack::{PREFIX, begun, name_of, new_id};
+use crate::pack::{PREFIX, begun, is_id, is_pack, name_of, new_id};
+use crate::presence::present;
 use crate::repository::Repository;
 
 /// Folder of the objects that name what is being removed.
@@ -22,16 +24,27 @@ const SWEEPS: &str = "sweeps/";
 /// Such an object has a line of some 50 bytes for each pack of a gigabyte.
 const SWEEP_MAX: u64 = 64 << 20;
 
+/// What a sweep has done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Bytes of the packs that were removed.
+    pub bytes: u64,
+    /// Packs that no backup needs and that were left, because a backup is being written that may.
+    pub spared: u64,
+    /// Objects among the packs that are none. They were left.
+    pub strangers: Vec<String>,
+}
+
 /// Removes packs that no backup has blocks in and that were begun at least this long ago, and what
-/// writers left behind that ended without finishing. Returns the bytes of the packs.
+/// writers left behind that ended without finishing.
 ///
 /// A younger pack may belong to a backup that is being written. One that takes longer than `age`
-/// fails at its end, because its packs are gone.
+/// says that it is at work, and is spared.
 ///
 /// # Errors
 /// The storage fails, or a manifest cannot be read: then nothing was removed, because nobody knows
 /// what it needs.
-pub fn sweep(repository: &Repository, age: Duration) -> Result<u64, RepositoryError> {
+pub fn sweep(repository: &Repository, age: Duration) -> Result<Swept, RepositoryError> {
     let storage = repository.storage();
     let is_old = |name: &str| {
         let since = begun(name).and_then(|begun| SystemTime::now().duration_since(begun).ok());
@@ -39,14 +52,17 @@ pub fn sweep(repository: &Repository, age: Duration) -> Result<u64, RepositoryEr
     };
     for sweep in storage.list(SWEEPS)? {
         // Of a sweep that was interrupted. Its packs are found again.
-        if is_old(&sweep.name) {
+        let is_own = sweep.name.strip_prefix(SWEEPS).is_some_and(is_id);
+        if is_own && is_old(&sweep.name) {
             storage.delete(&sweep.name)?;
         }
     }
-    let mut packs = storage.list(PREFIX)?;
+    let mut swept = Swept::default();
+    let (mut packs, strangers): (Vec<_>, Vec<_>) =
+        (storage.list(PREFIX)?.into_iter()).partition(|object| is_pack(&object.name));
+    swept.strangers = strangers.into_iter().map(|object| object.name).collect();
     let of_backups = needed(repository)?;
     packs.retain(|pack| is_old(&pack.name) && !of_backups.contains(&pack.name));
-    let mut removed = 0;
     if !packs.is_empty() {
         let names: Vec<&str> = packs.iter().map(|pack| pack.name.as_str()).collect();
         let mark = format!("{SWEEPS}{}", new_id());
@@ -56,20 +72,35 @@ pub fn sweep(repository: &Repository, age: Duration) -> Result<u64, RepositoryEr
             names.join("\n").as_bytes(),
             Existing::Keep,
         )?;
-        let swept = needed(repository).and_then(|of_backups| {
-            packs.retain(|pack| !of_backups.contains(&pack.name));
-            for pack in packs {
-                storage.delete(&pack.name)?;
-                removed += pack.size;
-            }
-            Ok(())
-        });
+        let done = remove(repository, packs, &mut swept);
         // Even after an error: what is gone is seen to be gone.
         storage.delete(&mark)?;
-        swept?;
+        done?;
     }
     storage.sweep()?;
-    Ok(removed)
+    Ok(swept)
+}
+
+/// Removes packs that a mark names, as far as nobody needs them.
+fn remove(
+    repository: &Repository,
+    mut packs: Vec<Object>,
+    swept: &mut Swept,
+) -> Result<(), RepositoryError> {
+    let storage = repository.storage();
+    // First the writers: one that ends meanwhile has made a backup before.
+    let writers = present(storage)?;
+    let of_backups = needed(repository)?;
+    packs.retain(|pack| !of_backups.contains(&pack.name));
+    for pack in packs {
+        if writers.iter().any(|writer| writer.needs(&pack.name)) {
+            swept.spared += 1;
+        } else {
+            storage.delete(&pack.name)?;
+            swept.bytes += pack.size;
+        }
+    }
+    Ok(())
 }
 
 /// The objects of the packs that backups have blocks in.

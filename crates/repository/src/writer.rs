@@ -13,6 +13,7 @@ use crate::error::RepositoryError;
 use crate::known::{Known, Place};
 use crate::manifest::{Extent, FileEntry, Manifest, PackInfo};
 use crate::pack::{PackWriter, name_of, new_id};
+use crate::presence::Presence;
 use crate::repository::Repository;
 use crate::seal::Key;
 use crate::sweep::{doomed, sizes, spared};
@@ -66,6 +67,8 @@ struct State {
 
 struct Shared {
     repository: Repository,
+    /// Keeps sweeps from what it needs.
+    presence: Presence,
     naming: Option<[u8; 32]>,
     known: Known,
     state: Mutex<State>,
@@ -117,6 +120,9 @@ impl BackupWriter {
         }
         let known = Known::default();
         let mut state = State::default();
+        let shared = parents.iter().flat_map(|parent| &parent.packs);
+        // Before it looks for sweeps: whoever comes second sees the other one.
+        let presence = Presence::begin(repository.storage(), shared.map(|pack| name_of(&pack.id)))?;
         let doomed = doomed(repository.storage())?;
         let there = sizes(repository.storage())?;
         let mut unshared = Vec::new();
@@ -144,6 +150,7 @@ impl BackupWriter {
         let shared = Arc::new(Shared {
             naming: repository.key().map(Key::naming),
             repository: repository.clone(),
+            presence,
             known,
             state: Mutex::new(state),
             files: AtomicU32::new(0),
@@ -415,6 +422,7 @@ impl<'s> Writer<'s> {
     }
 
     fn write(&mut self, file: FileId, begins: u64, bytes: &[u8]) -> Result<(), RepositoryError> {
+        self.shared.presence.renew();
         let count = bytes.len() as u64;
         self.shared.bytes.fetch_add(count, Ordering::Relaxed);
         if bytes.is_empty() || is_hole(bytes) {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use refloat_repository::{
     Access, BLOCK, BackupWriter, FileEntry, FolderWriter, Key, Manifest, Repository,
-    RepositoryError, Sink, fetch, mount, sweep,
+    RepositoryError, Sink, Swept, fetch, mount, sweep,
 };
 use refloat_run::Cancel;
 use refloat_store::storage::{
@@ -404,13 +404,31 @@ fn only_what_no_backup_needs_is_swept() {
     back_up(&repository, "second", &[first], &kept).unwrap();
     let packs = || repository.storage().list("packs/").unwrap();
     let before = packs();
-    assert_eq!(sweep(&repository, Duration::ZERO).unwrap(), 0);
+    let nothing = Swept::default();
+    assert_eq!(sweep(&repository, Duration::ZERO).unwrap(), nothing);
     assert_eq!(packs(), before);
     repository.forget("first").unwrap();
     // Young packs may belong to a backup that is being written.
-    assert_eq!(sweep(&repository, Duration::from_secs(3600)).unwrap(), 0);
-    let removed = sweep(&repository, Duration::ZERO).unwrap();
-    assert!(removed > 0 && packs().len() < before.len());
+    let hour = Duration::from_secs(3600);
+    assert_eq!(sweep(&repository, hour).unwrap(), nothing);
+    // What others have put there is left alone, and named.
+    let strangers = [
+        "packs/00/00000000000000000000000000000000 (copy)",
+        "packs/0000000000000000",
+        "packs/xx/00000000000000000000000000000000",
+    ];
+    for name in strangers {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "").unwrap();
+    }
+    let swept = sweep(&repository, Duration::ZERO).unwrap();
+    assert!(swept.bytes > 0 && swept.spared == 0, "{swept:?}");
+    assert_eq!(swept.strangers, strangers);
+    for name in strangers {
+        std::fs::remove_file(folder.path().join(name)).unwrap();
+    }
+    assert!(packs().len() < before.len());
     assert!(restored(&repository, "second").unwrap() == kept);
     // Nobody knows what a damaged manifest needs.
     let manifest = folder.path().join("backups/second.json");
@@ -419,6 +437,58 @@ fn only_what_no_backup_needs_is_swept() {
     let left = packs();
     sweep(&repository, Duration::ZERO).unwrap_err();
     assert_eq!(packs(), left);
+}
+
+/// However long it takes: its packs are not taken for left over, nor those that it shares.
+#[test]
+fn nothing_is_swept_that_a_running_backup_needs() {
+    let folder = tempfile::tempdir().unwrap();
+    let repository = Repository::init(storage(folder.path()), None).unwrap();
+    let files = Files::from([("a".to_owned(), noise(BLOCK, 1))]);
+    let first = back_up(&repository, "first", &[], &files).unwrap();
+    let count = |prefix: &str| repository.storage().list(prefix).unwrap().len();
+    let left = count("packs/");
+    let write = |label: &str| {
+        let parents = std::slice::from_ref(&first);
+        let mut writer = BackupWriter::begin(&repository, label, parents, 1).unwrap();
+        let ids = [1, 2].map(|seed| {
+            let id = writer.file();
+            writer.put(id, 0, noise(BLOCK, seed)).unwrap();
+            id
+        });
+        writer.wait().unwrap();
+        (writer, ids)
+    };
+    let (writer, [shared, own]) = write("second");
+    repository.forget("first").unwrap();
+    assert_eq!(count("packs/"), left + 1);
+    let swept = sweep(&repository, Duration::ZERO).unwrap();
+    assert_eq!((swept.bytes, swept.spared), (0, left as u64 + 1));
+    let list = [(shared, "shared"), (own, "own")];
+    let list = list.map(|(id, name)| (id, name.to_owned(), BLOCK as u64));
+    writer.finish(list.into(), BTreeMap::new()).unwrap();
+    assert_eq!(restored(&repository, "second").unwrap().len(), 2);
+    assert_eq!(count("writers/"), 0);
+
+    // One that was killed is waited for no longer than a week.
+    let (writer, _) = write("killed");
+    let [mark] = &repository.storage().list("writers/").unwrap()[..] else {
+        panic!("it does not say that it is at work");
+    };
+    let path = folder.path().join(&mark.name);
+    let (stale, young) = (std::fs::read(&path).unwrap(), count("packs/"));
+    std::mem::forget(writer);
+    let text = String::from_utf8(stale).unwrap();
+    let (renewed, rest) = text.split_once('\n').unwrap();
+    let renewed: u64 = renewed.parse().unwrap();
+    for (days, is_kept) in [(6, true), (8, false)] {
+        let then = renewed - days * 24 * 3600;
+        std::fs::write(&path, format!("{then}\n{rest}")).unwrap();
+        let swept = sweep(&repository, Duration::ZERO).unwrap();
+        assert_eq!(swept.spared > 0, is_kept, "{days} {swept:?}");
+        assert_eq!(count("writers/"), usize::from(is_kept));
+    }
+    assert!(count("packs/") < young);
 }
 
 /// What is lost or damaged has nothing to share, and keeps no new backup from being made.
@@ -499,7 +569,8 @@ fn a_backup_and_a_sweep_at_the_same_time_see_each_other() {
         }),
     };
     let other = Repository::open(Arc::new(meanwhile), &Access::Plain).unwrap();
-    assert_eq!(sweep(&other, Duration::ZERO).unwrap(), 0);
+    let swept = sweep(&other, Duration::ZERO).unwrap();
+    assert_eq!(swept, Swept::default());
     assert!(restored(&repository, "third").unwrap() == files);
     assert_eq!(objects("sweeps/"), []);
 }

@@ -42,6 +42,8 @@ pub struct Object {
     pub name: String,
     /// Its size in bytes.
     pub size: u64,
+    /// The mark of its [`Stamp`]; empty: the storage's list does not tell it.
+    pub mark: String,
 }
 
 /// What an object is at a moment.
@@ -127,6 +129,11 @@ pub trait Storage: Send + Sync {
     /// # Errors
     /// [`StorageErrorKind`].
     fn sweep(&self) -> Result<u64, StorageError>;
+
+    /// Whether nobody else works on it, so that nobody has to be told of a writer.
+    fn is_alone(&self) -> bool {
+        false
+    }
 
     /// How many transfers at the same time make good use of it.
     fn transfers(&self) -> usize;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -42,12 +42,23 @@ pub struct Kind {
     pub began_long_ago: bool,
 }
 
+/// What a running server is told to do.
+#[derive(Default)]
+pub struct Told {
+    /// Refuse to tell of an object without its content.
+    pub deny_heads: AtomicBool,
+    /// List each folder as an empty object whose key ends with a slash, as consoles make them.
+    pub show_folders: AtomicBool,
+}
+
 /// Ends when it is dropped.
 pub struct Server {
     /// Where it listens.
     pub port: u16,
     /// What it has seen.
     pub seen: Arc<Seen>,
+    /// What it is told to do.
+    pub told: Arc<Told>,
     folder: TempDir,
     /// `None` while it is dropped.
     runtime: Option<tokio::runtime::Runtime>,
@@ -81,11 +92,13 @@ impl Server {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join(BUCKET)).unwrap();
         let seen = Arc::new(Seen::default());
+        let told = Arc::new(Told::default());
         let files = Files {
             inner: FileSystem::new(folder.path()).unwrap(),
             root: folder.path().to_owned(),
             kind,
             seen: Arc::clone(&seen),
+            told: Arc::clone(&told),
         };
         let mut service = S3ServiceBuilder::new(files);
         service.set_auth(SimpleAuth::from_single(KEY, SECRET));
@@ -115,6 +128,7 @@ impl Server {
         Self {
             port,
             seen,
+            told,
             folder,
             runtime: Some(runtime),
         }
@@ -162,6 +176,7 @@ struct Files {
     root: PathBuf,
     kind: Kind,
     seen: Arc<Seen>,
+    told: Arc<Told>,
 }
 
 type Answer<T> = S3Result<S3Response<T>>;
@@ -181,6 +196,25 @@ impl Files {
             return Err(s3_error!(NoSuchKey));
         }
         Ok(())
+    }
+
+    /// The folders of a bucket, as keys of this prefix.
+    fn folders(&self, bucket: &str, prefix: &str) -> Vec<String> {
+        let root = self.root.join(bucket);
+        let (mut found, mut left) = (Vec::new(), vec![root.clone()]);
+        while let Some(folder) = left.pop() {
+            let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+            for path in entries
+                .map(|entry| entry.path())
+                .filter(|path| path.is_dir())
+            {
+                let key = path.strip_prefix(&root).unwrap_or(&path);
+                found.push(format!("{}/", key.display()));
+                left.push(path);
+            }
+        }
+        found.retain(|key| key.starts_with(prefix));
+        found
     }
 
     fn was_begun(&self, id: &str) -> S3Result<()> {
@@ -214,6 +248,9 @@ impl S3 for Files {
     }
 
     async fn head_object(&self, req: S3Request<HeadObjectInput>) -> Answer<HeadObjectOutput> {
+        if self.told.deny_heads.load(Ordering::SeqCst) {
+            return Err(s3_error!(AccessDenied));
+        }
         self.is_object(&req.input.bucket, &req.input.key)?;
         self.inner.head_object(req).await
     }
@@ -227,7 +264,43 @@ impl S3 for Files {
         &self,
         req: S3Request<ListObjectsV2Input>,
     ) -> Answer<ListObjectsV2Output> {
-        self.inner.list_objects_v2(req).await
+        let (bucket, prefix) = (req.input.bucket.clone(), req.input.prefix.clone());
+        let (method, uri, headers) = (req.method.clone(), req.uri.clone(), req.headers.clone());
+        let extensions = req.extensions.clone();
+        let mut answer = self.inner.list_objects_v2(req).await?;
+        let mut contents = answer.output.contents.take().unwrap_or_default();
+        for object in &mut contents {
+            let input = HeadObjectInput {
+                bucket: bucket.clone(),
+                key: object.key.clone().unwrap_or_default(),
+                ..HeadObjectInput::default()
+            };
+            let request = S3Request {
+                input,
+                method: method.clone(),
+                uri: uri.clone(),
+                headers: headers.clone(),
+                extensions: extensions.clone(),
+                credentials: None,
+                region: None,
+                service: None,
+                trailing_headers: None,
+            };
+            let head = self.inner.head_object(request).await?;
+            object.e_tag = head.output.e_tag;
+        }
+        if self.told.show_folders.load(Ordering::SeqCst) {
+            let folders = self.folders(&bucket, &prefix.unwrap_or_default());
+            contents.extend(folders.into_iter().map(|key| s3s::dto::Object {
+                key: Some(key),
+                size: Some(0),
+                last_modified: Some(SystemTime::now().into()),
+                ..s3s::dto::Object::default()
+            }));
+            contents.sort_by(|a, b| a.key.cmp(&b.key));
+        }
+        answer.output.contents = Some(contents);
+        Ok(answer)
     }
 
     async fn create_multipart_upload(

@@ -61,6 +61,7 @@ pub fn keeps_its_promises(storage: &Arc<dyn Storage>) {
     replaces_only_when_told(storage);
     takes_large_objects_in_pieces(storage);
     serves_threads(storage);
+    writes_beside_removals(storage);
     refuses_names(storage);
     assert_eq!(names(storage, ""), Vec::<String>::new());
 }
@@ -75,6 +76,7 @@ fn holds_what_was_written(storage: &Arc<dyn Storage>) {
     let expected = [("a-b", 5), ("a/b/one", 100_000), ("a/two", 0)].map(|(name, size)| Object {
         name: name.to_owned(),
         size,
+        mark: storage.stamp(name).unwrap().mark,
     });
     assert_eq!(listed, expected);
     assert_eq!(names(storage, "a/"), ["a/b/one", "a/two"]);
@@ -168,6 +170,22 @@ fn serves_threads(storage: &Arc<dyn Storage>) {
         for thread in 0..4 {
             scope.spawn(move || {
                 for name in names(storage, &format!("threads/{thread}/")) {
+                    storage.delete(&name).unwrap();
+                }
+            });
+        }
+    });
+}
+
+/// Folders exist for the sake of objects: who deletes the last one of a folder takes away what
+/// another one has just made.
+fn writes_beside_removals(storage: &Arc<dyn Storage>) {
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            scope.spawn(move || {
+                let name = format!("in/a/folder/{thread}");
+                for _ in 0..100 {
+                    write_whole(&**storage, &name, b"x", Existing::Replace).unwrap();
                     storage.delete(&name).unwrap();
                 }
             });

@@ -60,6 +60,7 @@ fn objects(files: Vec<Found>) -> Vec<Object> {
         .map(|found| Object {
             name: found.name,
             size: found.size,
+            mark: found.modified.to_string(),
         })
         .collect();
     objects.sort_by(|a, b| a.name.cmp(&b.name));

@@ -86,24 +86,14 @@ fn asked<S: Read + Write>(stream: S, what: u8) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use proptest::prelude::*;
+    use refloat_testkit::corpus;
 
     use super::*;
 
     /// Seeds with their names: what the server of OpenSSH has sent.
     fn seeds() -> Vec<(String, Vec<u8>)> {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/sftp");
-        let entries = std::fs::read_dir(folder).expect("a corpus");
-        let mut seeds: Vec<_> = entries
-            .map(|entry| {
-                let entry = entry.expect("an entry");
-                let name = entry.file_name().to_string_lossy().into_owned();
-                (name, std::fs::read(entry.path()).expect("a seed"))
-            })
-            .collect();
-        seeds.sort();
+        let seeds = corpus::seeds("sftp");
         assert!(seeds.len() >= 7);
         seeds
     }

@@ -64,7 +64,10 @@ pub fn begin<S: Read + Write>(
             // Who deletes an object removes its empty folder, also one that was made just now.
             Err(error) if error.kind() == ErrorKind::NotFound && attempts < FOLDER_ATTEMPTS => {
                 attempts += 1;
-                make_folders(session, folder)?;
+                match make_folders(session, folder) {
+                    Err(error) if error.kind() == ErrorKind::NotFound && !session.is_lost() => {}
+                    made => made?,
+                }
             }
             opened => break opened.map_err(|error| explained(session, folder, error))?,
         }

@@ -5,6 +5,7 @@
 //! So an archive goes on behind the last event that is stored, however it was ended. To be sure
 //! that it goes on in the same file, it asks for that last event again and compares it.
 
+mod history;
 mod resume;
 mod stream;
 
@@ -29,7 +30,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// `ER_SPECIFIC_ACCESS_DENIED_ERROR` and `ER_ACCESS_DENIED_ERROR`.
 const DENIED: [u16; 2] = [1227, 1045];
 /// What is said of a replica's logs.
-const OWN_ONLY: &str = "the server is a replica whose binary logs do not have what it receives (log_slave_updates is OFF): they bring none of its backups to another moment; keep the logs of its source, or set log_slave_updates";
+const OWN_ONLY: &str = "the server is a replica whose binary logs do not have what it receives (log_replica_updates or log_slave_updates is OFF): they bring none of its backups to another moment; keep the logs of its source, or set it ON";
 /// `ER_NO_BINARY_LOGGING`.
 const NO_LOGS: u16 = 1381;
 
@@ -106,7 +107,7 @@ fn attempt(
     let (journal, about) = journal(options, repository, &mut conn)?;
     journal.name().clone_into(&mut outcome.name);
     // Without the privilege for it, it is not said whether the server is a replica.
-    let own_only = Server::look(&mut conn)?.logs_own_only();
+    let has_own_only = Server::look(&mut conn)?.logs_own_only();
     // A connection that is lost from here on is made again.
     run.events.emit(Event::RunStarted {
         run: run.dir.id().clone(),
@@ -115,7 +116,7 @@ fn attempt(
         target: format!("{} {}", outcome.repository, outcome.name),
         plan: serde_json::Value::Null,
     });
-    if own_only {
+    if has_own_only {
         run.events.warn(OWN_ONLY);
     }
     let files = journal.files()?;

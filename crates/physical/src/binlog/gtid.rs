@@ -151,13 +151,27 @@ impl Seen {
 
     /// Whether a file that comes after `list`, as it says itself, can follow one that ends with
     /// these: all of `list` is in them, and MariaDB's last one of each domain and server that both
-    /// name is the same.
-    pub fn ends_with(&self, list: &Self) -> bool {
+    /// name is the same. One that comes after nothing begins another history.
+    fn ends_with(&self, list: &Self) -> bool {
+        if list.is_empty() && !self.is_empty() {
+            return false;
+        }
         let mut both = list
             .sequences
             .iter()
             .filter_map(|(key, its)| self.sequences.get(key).map(|own| own == its));
         list.is_within(self) && both.all(|same| same)
+    }
+
+    /// Goes on with a file that comes after `list`, as it says itself. `false`: it cannot follow.
+    pub fn go_on(&mut self, list: &Self) -> bool {
+        let follows = self.ends_with(list);
+        if follows {
+            // A domain may be forgotten. Transactions of MySQL stay: none may come again.
+            self.sequences.clone_from(&list.sequences);
+            self.last.clone_from(&list.last);
+        }
+        follows
     }
 
     /// Whether a log that has these can be of a server that says of itself that it has `server`:
@@ -293,6 +307,10 @@ mod tests {
         }
         assert_eq!(seen.to_string(), format!("{UUID}:1-13"));
         assert!(before.is_within(&seen) && !seen.is_within(&before));
+        // The first of the file before may be missing, and comes no second time.
+        let mut follows = seen.clone();
+        assert!(follows.go_on(&before) && follows == seen);
+        assert!(!follows.go_on(&Seen::default()) && !before.clone().go_on(&seen));
         let tagged: Seen = format!("{UUID}:1-5:tag:7").parse().unwrap();
         assert_eq!(tagged.to_string(), format!("{UUID}:1-5,{UUID}:tag:7"));
     }
@@ -310,6 +328,9 @@ mod tests {
         let older: Seen = "0-1-5,0-2-5".parse().unwrap();
         assert!(seen.ends_with(&after) && seen.ends_with(&own));
         assert!(!seen.ends_with(&older) && !own.ends_with(&after));
+        let mut follows = seen.clone();
+        assert!(!follows.go_on(&Seen::default()) && follows == seen);
+        assert!(follows.go_on(&"0-2-6".parse().unwrap()) && follows.state() == "0-2-6\n");
         let replica: Seen = "0-1-1,7-3-2".parse().unwrap();
         assert_eq!(seen.position(&replica), "0-2-6,1-9-4,7-3-2");
     }

@@ -265,7 +265,7 @@ fn objections(about: &About) -> Vec<Refusal> {
     }
     if about.replica.is_some() && own_only(&about.server.settings) {
         against.push(
-            Refusal::new("the backup is of a replica whose binary logs do not have what it received (log_slave_updates is OFF)")
+            Refusal::new("the backup is of a replica whose binary logs do not have what it received (log_replica_updates or log_slave_updates is OFF)")
                 .hint("They would bring back its own changes only. Restore a backup of the source with the source's logs, or restore without --until and let the replica go on."),
         );
     }

@@ -421,7 +421,10 @@ impl Survey<'_> {
             let words = "its list of GTIDs cannot be understood".to_owned();
             return Err(self.logs.failed(file, 0, Failure::Damaged(words)));
         };
-        if self.knows_seen && !self.found.seen.ends_with(&list) {
+        let is_empty = list.is_empty();
+        if !self.knows_seen {
+            self.found.seen = list;
+        } else if !self.found.seen.go_on(&list) {
             return Err(self.refused(
                 &format!(
                     "{} does not go on where the file before it ends: it comes after {list}, and that one ends at {}",
@@ -430,10 +433,9 @@ impl Survey<'_> {
                 "A file before it is cut short, or one of them is of another history.",
             ));
         }
-        if !list.is_empty() {
+        if !is_empty {
             self.unended = None;
         }
-        self.found.seen = list;
         self.knows_seen = true;
         Ok(())
     }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use refloat_physical::PhysicalError;
 use refloat_physical::backup::{backup, plan};
+use refloat_physical::binlog::{LogsPlace, PointInTime};
 use refloat_repository::Repository;
 use refloat_run::{CancelReason, Refusal};
 use refloat_sandbox::ServerKind;
@@ -41,7 +42,8 @@ INSERT INTO `a b/ä` VALUES (1);
 ";
 
 fn place() -> Place {
-    let place = Place::new(ServerKind::MySql97);
+    let options = servers::quick(ServerKind::MySql97).option("log_replica_updates", "OFF");
+    let place = Place::with(&options);
     place.sql(PLUGIN);
     place.sql(TABLES);
     place
@@ -68,6 +70,7 @@ fn a_mysql_server_comes_back_as_it_was() {
     let saved = second.known.saturating_sub(first.known);
     assert!(saved > 8 << 20, "{saved} {second:?}");
     place.repository.forget("two").unwrap();
+    logs_of_a_replica_that_lack_what_it_receives_are_not_replayed(&place);
     let checked = place.check();
     let one = &checked.checked[0];
     assert!(checked.damaged.is_empty() && one.tables > 40, "{checked:?}");
@@ -96,6 +99,26 @@ fn a_mysql_server_comes_back_as_it_was() {
     place.assert_holds(&expected);
     place.assert_sound();
     place.sql("INSERT INTO shop.inno VALUES (0, 'new'); CREATE TABLE shop.more LIKE shop.inno");
+}
+
+fn logs_of_a_replica_that_lack_what_it_receives_are_not_replayed(place: &Place) {
+    place.sql("CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT=1");
+    place.back_up("replica").unwrap();
+    place.sql("RESET REPLICA ALL");
+    let mut options = place.restoring("replica");
+    options.until = Some(PointInTime {
+        until: "latest".parse().unwrap(),
+        logs: LogsPlace::Archive(None),
+        programs: None,
+    });
+    let Err(PhysicalError::Refused(against)) =
+        refloat_physical::restore::plan(&options, &place.repository)
+    else {
+        panic!("it is not refused");
+    };
+    let text = Refusal::reasons(&against);
+    assert!(text.contains("do not have what it received"), "{text}");
+    place.repository.forget("replica").unwrap();
 }
 
 /// Rows of one session are a sequence. A backup holds its beginning, at least up to what was

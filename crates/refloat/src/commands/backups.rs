@@ -189,8 +189,7 @@ pub struct RemoveArgs {
 /// A backup stays if it is among the newest --keep of its server and kind, or younger than
 /// --keep-for.
 /// Backups share blocks, and every backup is whole, so any of them may go. Blocks that no backup
-/// needs are removed once they are a week old: younger ones may belong to a backup that is being
-/// made.
+/// needs are removed once they are a week old, unless a backup is being made that may need them.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES:
@@ -464,8 +463,18 @@ fn prune(args: &PruneArgs, context: &Context) -> anyhow::Result<Exit> {
     };
     writeln!(out, "{stay}")?;
     if !args.plan {
-        let freed = sweep(&repository, UNUSED_FOR)?;
-        writeln!(out, "{} freed", human::bytes(freed))?;
+        let swept = sweep(&repository, UNUSED_FOR)?;
+        writeln!(out, "{} freed", human::bytes(swept.bytes))?;
+        if swept.spared > 0 {
+            let packs = human::counted(swept.spared, "pack");
+            writeln!(
+                out,
+                "{packs} left: a backup is being written that may need them"
+            )?;
+        }
+        for name in &swept.strangers {
+            writeln!(out, "left alone, because it is no pack: {name}")?;
+        }
     }
     Ok(Exit::Done)
 }

@@ -11,7 +11,7 @@ use refloat_testkit::s3::{BUCKET, KEY, Kind, SECRET, Server};
 use refloat_testkit::ssh::SshServer;
 
 use crate::folders::folder;
-use crate::support::{Desk, Run, dump, finish, shared, table};
+use crate::support::{Desk, Run, dump, finish, finish_with_input, shared, table};
 
 /// Tables whose names no object of a repository could have, and one of several blocks.
 fn fill(server: &Instance, desk: &Desk) {
@@ -155,23 +155,79 @@ fn a_dump_in_a_repository_is_loaded_from_there() {
     desk.ask(server, "DROP DATABASE IF EXISTS @db");
 }
 
+/// Identities of age, made for this test, and their recipients.
+const AGE: [(&str, &str); 2] = [
+    (
+        "AGE-SECRET-KEY-1QK788SD46RGS9TNFYCQ9SUPDN95WM39PFEGZTAT6E9PZ9NYRWN7Q59RK7P",
+        "age1g65rs5edwddd5ynccdweqhrm2tqcwf0u7zmlezf6dz0wvm7wfeesvcp87k",
+    ),
+    (
+        "AGE-SECRET-KEY-150K0R3HU40X0H3NLFD6AE996RW0LTCYMGSPWK74UJVMFW8Y7P8ESPU4EZW",
+        "age1xtvf60a0ekg6l4wqeua0ypf6mmfn75fr4sxhdvqzyf7msnwphdxsyxvmcm",
+    ),
+];
+
+/// The recipients of a repository come and go.
+fn recipients_change(desk: &Desk, run: &dyn Fn(&[&str]) -> Run) {
+    let [mine, yours] = [0, 1].map(|at| {
+        let file = desk.path(["mine", "yours"][at]);
+        fs::write(&file, format!("{}\n", AGE[at].0)).unwrap();
+        file.display().to_string()
+    });
+    let [me, you] = AGE.map(|(_, recipient)| recipient);
+    run(&["backups", "init", "--recipient", me]).exits(0);
+    let keys = ["backups", "keys"];
+    let add = ["add", "--identity", &mine, "--recipient", you];
+    run(&[&keys[..], &add].concat()).exits(0);
+    let listed = run(&["backups", "keys", "list"]).exits(0);
+    assert_eq!(listed.stdout, format!("{me}\n{you}\n"));
+    let remove = ["remove", "--identity", &yours, "--recipient", me];
+    run(&[&keys[..], &remove].concat()).exits(0);
+    run(&["backups", "list", "--identity", &yours]).exits(0);
+    run(&["backups", "list", "--identity", &mine])
+        .says("no identity that was given opens its key")
+        .exits(2);
+}
+
+/// A backup leaves one repository as a stream, and comes into another one on the same storage.
+fn is_carried(desk: &Desk, base: &str, command: &dyn Fn(&[&str]) -> Command) {
+    let [from, to] = ["repo", "copy"].map(|name| format!("{base}/{name}"));
+    let stream = desk.path("stream");
+    let mut export = command(&["backups", "export", "one", "--repo", &from]);
+    export.stdout(fs::File::create(&stream).unwrap());
+    finish(export).exits(0);
+    let stream = fs::read(stream).unwrap();
+    let import = |bytes: &[u8]| {
+        let import = command(&["backups", "import", "--repo", &to]);
+        // It may end before all of it is read.
+        finish_with_input(import, |input| drop(input.write_all(bytes)))
+    };
+    import(&stream[..stream.len() - 1]).exits(1);
+    import(&stream).exits(0);
+    finish(command(&["backups", "verify", "--repo", &to]))
+        .exits(0)
+        .says("1 backup can be read");
+}
+
 #[test]
 fn a_repository_in_a_bucket_and_one_on_another_machine() {
     let desk = Desk::new();
     let bucket = Server::start(Kind::default());
-    comes_back(&desk, &|args| {
-        let command = desk.refloat([args, &["--repo", "s3://bucket/repo"]].concat());
-        finish(with_bucket(command, &bucket))
-    });
     let machine = SshServer::start();
-    comes_back(&desk, &|args| {
-        let mut command = desk.refloat([args, &["--repo", "ssh://store/~/repo"]].concat());
-        let path = format!("{}:/usr/bin:/bin", machine.bin().display());
-        finish({
-            command.env("PATH", path);
-            command
-        })
-    });
+    let command = |args: &[&str]| {
+        let mut command = with_bucket(desk.refloat(args), &bucket);
+        command.env("PATH", format!("{}:/usr/bin:/bin", machine.bin().display()));
+        command
+    };
+    for base in ["s3://bucket", "ssh://store/~"] {
+        let at = |name: &str, args: &[&str]| {
+            let repo = format!("{base}/{name}");
+            finish(command(&[args, &["--repo", &repo]].concat()))
+        };
+        comes_back(&desk, &|args| at("repo", args));
+        is_carried(&desk, base, &command);
+        recipients_change(&desk, &|args| at("sealed", args));
+    }
 }
 
 #[test]

@@ -166,16 +166,45 @@ fn an_archive_goes_on_however_it_ended(kind: ServerKind) {
     ));
 
     // They begin anew, under the same names.
-    conn.exec(if kind == ServerKind::MySql97 {
+    let reset = if kind == ServerKind::MySql97 {
         "RESET BINARY LOGS AND GTIDS"
     } else {
         "RESET MASTER"
-    })
-    .expect("it is done");
+    };
+    kept.sql(reset);
     for _ in 0..logs.len() + 4 {
-        conn.exec("FLUSH BINARY LOGS").expect("it is done");
+        kept.sql("FLUSH BINARY LOGS");
     }
     kept.once().exits(3).says("it is another one");
+    what_another_history_goes_on_with_is_not_kept(&kept, reset);
+}
+
+/// The logs are reset, and the file that comes next in the archive is of the new history.
+fn what_another_history_goes_on_with_is_not_kept(kept: &Kept, reset: &str) {
+    let archive = kept.folder.path().join("repo/binlogs/db1");
+    fs::remove_dir_all(&archive).expect("it is removed");
+    kept.sql(reset);
+    for _ in 0..3 {
+        kept.sql("INSERT INTO shop.one (text) VALUES ('kept')");
+    }
+    kept.sql("FLUSH BINARY LOGS");
+    kept.once().exits(0);
+    // As if it was killed between two files.
+    fs::remove_dir_all(archive.join("files/binlog.000002")).expect("it is removed");
+    kept.sql(reset);
+    kept.sql("INSERT INTO shop.one (text) VALUES ('of the other history')");
+    kept.sql("FLUSH BINARY LOGS");
+    wait("the first is gone", || {
+        kept.sql("PURGE BINARY LOGS TO 'binlog.000002'");
+        let mut conn = servers::connect(&kept.server);
+        conn.query("SHOW BINARY LOGS").expect("a list").len() == 1
+    });
+    kept.sql("INSERT INTO shop.one (text) VALUES ('of the other history')");
+    for _ in 0..2 {
+        let said = "binlog.000002 of the server is of another history than archive db1";
+        kept.once().exits(3).says(said);
+    }
+    assert!(!archive.join("files/binlog.000002").exists());
 }
 
 #[test]

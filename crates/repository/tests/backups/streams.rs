@@ -75,43 +75,97 @@ fn backups_go_from_repository_to_repository() {
 }
 
 #[test]
-fn a_cut_or_damaged_stream_leaves_nothing() {
+fn a_cut_or_damaged_stream_is_no_backup_and_the_next_import_goes_on() {
     let here = tempfile::tempdir().unwrap();
-    let repository = Repository::init(storage(here.path()), None).unwrap();
+    let recipient = AGE[0].1.parse().unwrap();
+    let key = Key::random();
+    let repository =
+        Repository::init_for(storage(here.path()), Some(key.clone()), &[recipient]).unwrap();
     let mut small = files();
     small.retain(|_, content| content.len() < 100);
     back_up(&repository, "small", &[], &small).unwrap();
     let stream = exported(&repository, "small");
+    let list = |folder: &Path| {
+        let listed = storage(folder).list("").unwrap().into_iter();
+        listed.map(|one| (one.name, one.size)).collect::<Vec<_>>()
+    };
+    let whole = list(here.path());
     let holder = tempfile::tempdir().unwrap();
     let there = holder.path().join("there");
-    let refused = |stream: &[u8]| {
-        let error = imported(stream, &there).unwrap_err();
-        assert!(matches!(error, RepositoryError::Stream { .. }), "{error}");
-        assert_eq!(storage(&there).list("").unwrap(), []);
+    // What is left is part of what belongs there, and never a backup.
+    let left = || {
+        let left = list(&there);
+        for object in &left {
+            assert!(whole.contains(object), "{object:?}");
+            assert!(!object.0.starts_with("backups/"), "{object:?}");
+        }
+        left.len()
     };
-    for at in (0..stream.len()).step_by(7) {
-        refused(&stream[..at]);
+    let mut most = 0;
+    for at in (0..stream.len()).step_by(29).chain([stream.len() - 1]) {
+        // Nothing is removed in between: each import meets what the others have left.
+        let error = imported(&stream[..at], &there).unwrap_err();
+        assert!(matches!(error, RepositoryError::Stream { .. }), "{error}");
         let mut other = stream.clone();
         other[at] ^= 0x40;
-        let error = imported(&other, &there).unwrap_err();
-        assert_eq!(storage(&there).list("").unwrap(), [], "{error}");
+        imported(&other, &there).unwrap_err();
+        most = most.max(left());
     }
-    refused(&stream[..stream.len() - 1]);
-    refused(b"");
-    refused(b"something else altogether");
+    assert_eq!(most, whole.len() - 1);
+    for nonsense in [&b""[..], b"something else altogether"] {
+        let error = imported(nonsense, &there).unwrap_err();
+        assert!(matches!(error, RepositoryError::Stream { .. }), "{error}");
+    }
     let cancel = Cancel::default();
     cancel.cancel(CancelReason::Failed("enough".to_owned()));
     let error = import(&stream[..], &storage(&there), &cancel, |_| {}).unwrap_err();
     assert!(matches!(error, RepositoryError::Cancelled(_)), "{error}");
-    assert_eq!(storage(&there).list("").unwrap(), []);
-    std::fs::create_dir_all(there.join("x")).unwrap();
-    std::fs::write(there.join("x/file"), "").unwrap();
-    let error = imported(&stream, &there).unwrap_err();
-    assert!(matches!(error, RepositoryError::Occupied { .. }), "{error}");
-    std::fs::remove_file(there.join("x/file")).unwrap();
-    imported(&stream, &there).unwrap();
-    let other = Repository::open(storage(&there), &Access::Plain).unwrap();
+    let done = imported(&stream, &there).unwrap();
+    assert!(
+        !done.is_new && done.known > 0 && done.added == 0,
+        "{done:?}"
+    );
+    let other = Repository::open(storage(&there), &Some(key).into()).unwrap();
     assert_eq!(restored(&other, "small").unwrap(), small);
+    assert_eq!(list(&there), whole);
+}
+
+#[test]
+fn an_import_that_was_killed_between_two_objects_is_made_again() {
+    let here = tempfile::tempdir().unwrap();
+    let recipient = AGE[0].1.parse().unwrap();
+    let key = Some(Key::random());
+    let repository = Repository::init_for(storage(here.path()), key, &[recipient]).unwrap();
+    back_up(&repository, "b", &[], &files()).unwrap();
+    let stream = exported(&repository, "b");
+    let named = |prefix: &str| {
+        let found = storage(here.path()).list(prefix).unwrap();
+        found.into_iter().map(|object| object.name)
+    };
+    let order: Vec<String> = (named("keys/").chain(named("repository.json")))
+        .chain(named("packs/"))
+        .collect();
+    assert!(order.len() > 3, "{order:?}");
+    for killed_at in 0..=order.len() {
+        let there = tempfile::tempdir().unwrap();
+        for name in &order[..killed_at] {
+            let to = there.path().join(name);
+            std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+            std::fs::copy(here.path().join(name), to).unwrap();
+        }
+        imported(&stream, there.path()).unwrap();
+    }
+    // What belongs to somebody else is left alone.
+    for other in ["x/file".to_owned(), order[0].clone()] {
+        let there = tempfile::tempdir().unwrap();
+        let file = there.path().join(other);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, "theirs").unwrap();
+        let error = imported(&stream, there.path()).unwrap_err();
+        assert!(matches!(error, RepositoryError::Occupied { .. }), "{error}");
+        assert_eq!(std::fs::read(&file).unwrap(), b"theirs");
+        assert_eq!(storage(there.path()).list("").unwrap().len(), 1);
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod service;
 mod sweep;
 mod upload;
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::io::{self, Read};
 use std::ops::Range;
@@ -126,6 +127,23 @@ impl Bucket {
             inner: Arc::new(inner),
         })
     }
+}
+
+impl Bucket {
+    /// Whether a key that is listed is that of an object. Consoles show folders by empty objects
+    /// whose keys end with a slash, which the crate takes away: of such a name there is no object.
+    fn is_object(&self, name: &str) -> Result<bool, StorageError> {
+        match self.stamp(name) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == StorageErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// An entity tag, which some services quote in answers and not in lists.
+fn plain_tag(tag: &str) -> String {
+    tag.trim_start_matches("W/").trim_matches('"').to_owned()
 }
 
 impl fmt::Debug for Bucket {
@@ -275,6 +293,7 @@ impl Storage for Bucket {
                     objects.push(Object {
                         name: name.to_owned(),
                         size: found.size,
+                        mark: found.e_tag.as_deref().map(plain_tag).unwrap_or_default(),
                     });
                 }
             }
@@ -283,8 +302,18 @@ impl Storage for Bucket {
                 break;
             }
         }
-        objects.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(objects)
+        objects.sort_by(|a, b| (&a.name, Reverse(a.size)).cmp(&(&b.name, Reverse(b.size))));
+        objects.dedup_by(|later, first| later.name == first.name);
+        let mut failed = None;
+        objects.retain(|object| {
+            object.size > 0
+                || failed.is_some()
+                || self.is_object(&object.name).unwrap_or_else(|error| {
+                    failed.get_or_insert(error);
+                    true
+                })
+        });
+        failed.map_or(Ok(objects), Err)
     }
 
     fn stamp(&self, name: &str) -> Result<Stamp, StorageError> {
@@ -292,7 +321,10 @@ impl Storage for Bucket {
         match self.inner.head(&path) {
             Ok(found) => {
                 let meta = found.meta;
-                let mark = meta.e_tag.unwrap_or_else(|| meta.last_modified.to_string());
+                let mark = meta
+                    .e_tag
+                    .as_deref()
+                    .map_or_else(|| meta.last_modified.to_string(), plain_tag);
                 let size = meta.size;
                 Ok(Stamp { size, mark })
             }

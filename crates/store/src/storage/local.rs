@@ -18,6 +18,9 @@ use super::{
 /// Several writers make a disk seek; two keep it busy while one of them syncs.
 const TRANSFERS: usize = 2;
 
+/// How often a folder is made that others remove.
+const ATTEMPTS: u32 = 100;
+
 /// Objects as files of a folder. The folder is made with the first object; it and the files in it
 /// are accessible to their owner only.
 pub struct LocalFolder {
@@ -95,6 +98,7 @@ impl Storage for LocalFolder {
             .map(|(name, meta)| Object {
                 name,
                 size: meta.len(),
+                mark: mark(&meta),
             })
             .collect();
         objects.sort_by(|a, b| a.name.cmp(&b.name));
@@ -105,9 +109,10 @@ impl Storage for LocalFolder {
         let path = self.readable(name)?;
         let meta = fs::metadata(path).map_err(self.failed(name, "looking at"))?;
         if meta.is_file() {
-            let mark = format!("{}.{:09} {}", meta.mtime(), meta.mtime_nsec(), meta.ino());
-            let size = meta.len();
-            Ok(Stamp { size, mark })
+            Ok(Stamp {
+                size: meta.len(),
+                mark: mark(&meta),
+            })
         } else {
             Err(StorageError::new(
                 &self.url,
@@ -142,19 +147,26 @@ impl Storage for LocalFolder {
         }
         let folder = path.parent().unwrap_or(&self.root).to_owned();
         let begin = || {
-            make_folders(&folder)?;
+            let mut attempts = 0;
             loop {
                 let count = COUNT.fetch_add(1, Ordering::Relaxed);
                 let unfinished = folder.join(format!("{UNFINISHED}{}-{count}", std::process::id()));
-                let opened = OpenOptions::new()
-                    .write(true)
-                    .create_new(true)
-                    .mode(0o600)
-                    .open(&unfinished);
+                let opened = make_folders(&folder).and_then(|()| {
+                    let mut options = OpenOptions::new();
+                    let options = options.write(true).create_new(true).mode(0o600);
+                    options.open(&unfinished)
+                });
                 match opened {
                     Ok(file) => return Ok((unfinished, file)),
                     // A process of the same number, on another machine or earlier.
                     Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                    // Who deletes an object removes its empty folder, also one that was made just
+                    // now. The next one has a file in it at once, or this happens again.
+                    Err(error)
+                        if error.kind() == io::ErrorKind::NotFound && attempts < ATTEMPTS =>
+                    {
+                        attempts += 1;
+                    }
                     Err(error) => return Err(error),
                 }
             }
@@ -179,7 +191,11 @@ impl Storage for LocalFolder {
             Ok(()) => {}
         }
         let folder = path.parent().unwrap_or(&self.root);
-        sync_folder(folder).map_err(self.failed(name, "deleting"))?;
+        match sync_folder(folder) {
+            // Who has deleted the last object in it has removed it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            synced => synced.map_err(self.failed(name, "deleting"))?,
+        }
         // Folders exist for the sake of objects. One that holds others stays.
         let empty = folder
             .ancestors()
@@ -211,6 +227,10 @@ impl Storage for LocalFolder {
     fn transfers(&self) -> usize {
         TRANSFERS
     }
+}
+
+fn mark(meta: &fs::Metadata) -> String {
+    format!("{}.{:09} {}", meta.mtime(), meta.mtime_nsec(), meta.ino())
 }
 
 /// A file under another name, until it is complete.

@@ -18,8 +18,14 @@ pub fn mount_all(storage: &Arc<dyn Storage>, root: &Path) -> Result<(), StorageE
         let kind = StorageErrorKind::NotFound;
         return Err(StorageError::new(storage.url(), "", "listing", kind));
     }
-    let sizes = objects.into_iter().map(|one| (one.name, one.size));
-    mount(storage, root, None, sizes.collect());
+    let stamps = objects.into_iter().map(|one| {
+        let stamp = Stamp {
+            size: one.size,
+            mark: one.mark,
+        };
+        (one.name, stamp)
+    });
+    mount(storage, root, None, stamps.collect());
     Ok(())
 }
 
@@ -32,10 +38,10 @@ pub fn mount_one(
     name: &str,
     path: &Path,
 ) -> Result<bool, StorageError> {
-    match storage.size(name) {
-        Ok(size) => {
-            let sizes = BTreeMap::from([(String::new(), size)]);
-            mount(storage, path, Some(name.to_owned()), sizes);
+    match storage.stamp(name) {
+        Ok(stamp) => {
+            let stamps = BTreeMap::from([(String::new(), stamp)]);
+            mount(storage, path, Some(name.to_owned()), stamps);
             Ok(true)
         }
         Err(error)
@@ -54,11 +60,15 @@ fn mount(
     storage: &Arc<dyn Storage>,
     root: &Path,
     single: Option<String>,
-    sizes: BTreeMap<String, u64>,
+    stamps: BTreeMap<String, Stamp>,
 ) {
+    let sizes = stamps
+        .iter()
+        .map(|(name, stamp)| (name.clone(), stamp.size))
+        .collect();
     let objects = Objects {
         storage: Arc::clone(storage),
-        sizes: sizes.clone(),
+        stamps,
         single,
     };
     files::mount(root, sizes, Arc::new(objects));
@@ -66,17 +76,21 @@ fn mount(
 
 struct Objects {
     storage: Arc<dyn Storage>,
-    sizes: BTreeMap<String, u64>,
+    /// What they were when they were listed. An empty mark is not known.
+    stamps: BTreeMap<String, Stamp>,
     /// The only object, which is a file of no name.
     single: Option<String>,
 }
 
 impl Files for Objects {
     fn open(&self, name: &str, from: u64) -> io::Result<Box<dyn Read + Send>> {
-        let known = self.sizes.get(name).copied();
+        let known = self.stamps.get(name);
         let name = self.single.as_deref().unwrap_or(name);
         let stamp = self.storage.stamp(name).map_err(StorageError::into_io)?;
-        if known != Some(stamp.size) {
+        let is_same = known.is_some_and(|known| {
+            known.size == stamp.size && (known.mark.is_empty() || known.mark == stamp.mark)
+        });
+        if !is_same {
             return Err(replaced(&*self.storage, name));
         }
         let range = from.min(stamp.size)..stamp.size;
@@ -151,6 +165,8 @@ mod tests {
         let error = read(opened).unwrap_err();
         assert!(error.to_string().contains("was replaced"), "{error}");
         fs::write(folder.path().join("longer"), "longer than before").unwrap();
+        let error = open("same", 0).map(drop).unwrap_err();
+        assert!(error.to_string().contains("was replaced"), "{error}");
         let error = open("longer", 0).map(drop).unwrap_err();
         assert!(error.to_string().contains("was replaced"), "{error}");
         let one = Path::new("test://changing/one");

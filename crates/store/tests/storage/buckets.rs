@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use refloat_store::storage::{
-    BucketOptions, Existing, Storage, StorageErrorKind, open, read_whole, write_whole,
+    BucketOptions, Existing, Storage, StorageErrorKind, mount_all, open, read_whole, write_whole,
 };
 
 use crate::proxy::{Cut, Proxy};
@@ -60,6 +60,41 @@ fn a_list_has_more_than_a_page() {
 }
 
 #[test]
+fn folders_that_consoles_show_are_no_objects() {
+    let server = Server::start(Kind::default());
+    server.told.show_folders.store(true, Ordering::SeqCst);
+    let storage = bucket_at(server.port);
+    for name in ["dump/shop/t.sql", "dump/empty"] {
+        write_whole(&*storage, name, b"", Existing::Keep).unwrap();
+    }
+    std::fs::create_dir_all(server.files().join("base/of/made/by/hand")).unwrap();
+    assert_eq!(names(&storage, ""), ["dump/empty", "dump/shop/t.sql"]);
+    assert_eq!(names(&storage, "made"), Vec::<String>::new());
+    // What cannot be told apart is not passed over.
+    server.told.deny_heads.store(true, Ordering::SeqCst);
+    let error = storage.list("").unwrap_err();
+    assert_eq!(error.kind(), StorageErrorKind::Denied, "{error}");
+}
+
+#[test]
+fn an_object_that_was_replaced_since_it_was_listed_is_not_opened() {
+    let server = Server::start(Kind::default());
+    let storage = bucket_at(server.port);
+    for name in ["same", "other"] {
+        write_whole(&*storage, name, b"first", Existing::Keep).unwrap();
+    }
+    let root = std::path::Path::new("test://bucket/replaced");
+    mount_all(&storage, root).unwrap();
+    write_whole(&*storage, "other", b"later", Existing::Replace).unwrap();
+    let open = |name: &str| refloat_store::files::open(&root.join(name), 0);
+    let mut text = String::new();
+    open("same").unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!(text, "first");
+    let error = open("other").map(drop).unwrap_err();
+    assert!(error.to_string().contains("was replaced"), "{error}");
+}
+
+#[test]
 fn transfers_go_on_over_a_line_that_fails() {
     let server = Server::start(Kind::default());
     let content = bytes(40 * MIB, 5);
@@ -93,6 +128,20 @@ fn a_writer_knows_its_own_object_when_the_answer_is_lost() {
             storage.delete(name).unwrap();
         }
     }
+}
+
+/// Its answer is lost, its repetition finds the object, and nobody says whose that is.
+#[test]
+fn a_writer_that_does_not_know_whose_the_object_is_does_not_say_that_it_is_another_one() {
+    let server = Server::start(Kind::default());
+    let proxy = Proxy::start(server.port, Cut::AnswerTo("PUT /bucket/base/of/x"), 1);
+    let storage = bucket_at(proxy.port);
+    // Whether the service keeps conditions is known then, and is not asked for again.
+    write_whole(&*storage, "y", b"", Existing::Keep).unwrap();
+    server.told.deny_heads.store(true, Ordering::SeqCst);
+    let error = write_whole(&*storage, "x", b"mine", Existing::Keep).unwrap_err();
+    assert_eq!(proxy.left(), 0);
+    assert_eq!(error.kind(), StorageErrorKind::Denied, "{error}");
 }
 
 #[test]

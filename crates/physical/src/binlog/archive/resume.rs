@@ -5,6 +5,7 @@ use refloat_run::Refusal;
 use refloat_wire::Connection;
 
 use crate::binlog::archive::asked;
+use crate::binlog::archive::history::{History, is_of_head};
 use crate::binlog::event::{Events, Head, kind};
 use crate::binlog::until::number_of;
 use crate::error::PhysicalError;
@@ -53,15 +54,19 @@ pub struct Resume {
     pub stored: u64,
     /// Where the last event that is stored begins, and what it is.
     pub last: Option<(u64, Vec<u8>)>,
+    /// The transactions that are stored, as far as they are needed to tell whether others continue
+    /// them.
+    pub history: History,
 }
 
 impl Resume {
-    fn fresh(file: &str) -> Self {
+    fn fresh(file: &str, history: History) -> Self {
         Self {
             file: file.to_owned(),
             ask: FIRST as u32,
             stored: 0,
             last: None,
+            history,
         }
     }
 
@@ -78,7 +83,7 @@ impl Resume {
         let mut files = journal.files()?;
         files.sort_by_key(|file| (number_of(&file.name), file.name.clone()));
         let Some(last) = files.last() else {
-            return Ok(Self::fresh(&oldest.name));
+            return Ok(Self::fresh(&oldest.name, History::default()));
         };
         let (begins, event) = last_event(journal, last)?;
         let stored = last.size();
@@ -93,6 +98,10 @@ impl Resume {
                     .hint("What comes does not continue the archive. Make a backup, and begin another archive: --name NAME."),
                 ));
             }
+            let history = match files.as_slice() {
+                [.., before, last] if is_of_head(&event) => History::of(journal, &[before, last])?,
+                _ => History::default(),
+            };
             // The request has four bytes for the place.
             let ask = u32::try_from(begins).unwrap_or(FIRST as u32);
             return Ok(Self {
@@ -100,6 +109,7 @@ impl Resume {
                 ask,
                 stored,
                 last: Some((begins, event)),
+                history,
             });
         }
         // A complete file says so in its last event.
@@ -107,7 +117,10 @@ impl Resume {
             Head::of(&event).is_some_and(|head| matches!(head.kind, kind::ROTATE | kind::STOP));
         let next = number_of(&last.name).unwrap_or(0) + 1;
         match logs.iter().find(|log| log.number == next) {
-            Some(next) if is_complete => Ok(Self::fresh(&next.name)),
+            Some(next) if is_complete => {
+                let history = History::of(journal, &[last])?;
+                Ok(Self::fresh(&next.name, history))
+            }
             _ => Err(PhysicalError::refused(
                 Refusal::new(format!(
                     "{here}, and the server has {} to {} only: what lies between is lost",

@@ -8,6 +8,7 @@ use refloat_run::Refusal;
 use refloat_wire::{BinlogStream, Error, Phase};
 
 use crate::binlog::archive::ArchiveOutcome;
+use crate::binlog::archive::history::{History, another};
 use crate::binlog::archive::resume::Resume;
 use crate::binlog::event::{Checks, Events, Failure, Head, MAGIC, kind, next_file};
 use crate::binlog::until::number_of;
@@ -32,6 +33,7 @@ pub struct Stream<'a> {
     since: Option<Instant>,
     /// The event that must come again, and where it begins.
     expected: Option<(u64, Vec<u8>)>,
+    history: History,
     /// The server has said which file it sends.
     is_named: bool,
     added: u64,
@@ -64,6 +66,7 @@ impl<'a> Stream<'a> {
             pending: Vec::new(),
             since: None,
             expected: resume.last,
+            history: resume.history,
             is_named: false,
             added: 0,
         };
@@ -158,6 +161,11 @@ impl<'a> Stream<'a> {
             return Err(self.failed(reason));
         }
         self.flush()?;
+        if !self.history.is_known() {
+            let files = self.journal.files()?;
+            let last = files.iter().find(|file| file.name == self.file);
+            self.history = History::of(self.journal, &Vec::from_iter(last))?;
+        }
         let completed = std::mem::replace(&mut self.file, next);
         self.number += 1;
         self.checks = Checks::default();
@@ -196,6 +204,13 @@ impl<'a> Stream<'a> {
         }
         if begins != self.known {
             return Err(self.failed("it does not go on where the archive ends".to_owned()));
+        }
+        if let Err(why) = self.history.take(&head, self.checks.body(&event)) {
+            // What of the other history has come is not stored either, so that it is told again.
+            self.known -= self.pending.len() as u64;
+            self.pending.clear();
+            self.since = None;
+            return Err(another(self.journal, &self.file, &why));
         }
         self.pending.extend_from_slice(&event);
         self.known = self.checks.at;

@@ -42,8 +42,8 @@ pub struct ExportArgs {
 ///
 /// It is one of `refloat backup --repo -` or `refloat backups export`. Where nothing is, a
 /// repository is made, with the key of the stream; one that is there has to have the same key, or
-/// neither has one. No key is needed. A stream that was cut or is damaged is refused, and nothing
-/// of it stays.
+/// neither has one. No key is needed. A stream that was cut or is damaged is refused, and there is
+/// no backup of it; packs that came whole stay, so that the same import goes on behind them.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES:

@@ -256,20 +256,35 @@ impl BucketUpload {
     /// reached the service, and its repetition then finds the object, or the upload gone.
     fn settle(&self, doing: &'static str, error: &object_store::Error) -> Result<(), StorageError> {
         let error = self.failed(doing, error);
-        match error.kind() {
-            StorageErrorKind::Denied | StorageErrorKind::Full => Err(error),
-            _ if self.is_mine() => Ok(()),
+        if matches!(
+            error.kind(),
+            StorageErrorKind::Denied | StorageErrorKind::Full
+        ) {
+            return Err(error);
+        }
+        match self.is_mine(doing) {
+            Ok(true) => Ok(()),
+            // It is there, and nobody knows whose it is: perhaps this one's.
+            Err(unknown) if error.kind() == StorageErrorKind::Exists => Err(unknown),
             _ => Err(error),
         }
     }
 
     /// Whether the object that is there is this one.
-    fn is_mine(&self) -> bool {
-        let found = self.bucket.head(&self.path);
-        found.is_ok_and(|found| {
-            let writer = found.attributes.get(&Attribute::Metadata(WRITER.into()));
-            writer.is_some_and(|writer| writer.as_ref() == self.mark)
-        })
+    fn is_mine(&self, doing: &'static str) -> Result<bool, StorageError> {
+        match self.bucket.head(&self.path) {
+            Ok(found) => {
+                let writer = found.attributes.get(&Attribute::Metadata(WRITER.into()));
+                Ok(writer.is_some_and(|writer| writer.as_ref() == self.mark))
+            }
+            Err(error) => {
+                let error = self.bucket.explained(&self.name, doing, &error);
+                match error.kind() {
+                    StorageErrorKind::NotFound => Ok(false),
+                    _ => Err(error),
+                }
+            }
+        }
     }
 }
 

@@ -1,0 +1,100 @@
+//! Whether the files that come continue those that are kept: a server that was restored, or whose
+//! logs were reset, may go on with names that fit.
+
+use refloat_repository::{Journal, JournalFile};
+use refloat_run::Refusal;
+
+use crate::binlog::event::{Events, Head, gtid_of, kind, seen_before};
+use crate::binlog::gtid::{Gtid, Seen};
+use crate::error::PhysicalError;
+
+/// The transactions of the logs so far.
+#[derive(Debug, Default)]
+pub struct History {
+    /// `None`: they are not known, as from the middle of a file on.
+    seen: Option<Seen>,
+}
+
+impl History {
+    /// That of files which follow one another. One that cannot be read tells nothing; that it is
+    /// damaged is said when its pieces are merged.
+    ///
+    /// # Errors
+    /// The second one does not continue the first one.
+    pub fn of(journal: &Journal, files: &[&JournalFile]) -> Result<Self, PhysicalError> {
+        let mut history = Self::default();
+        for file in files {
+            let Some(mut events) = journal.read(file).ok().and_then(|it| Events::of(it).ok())
+            else {
+                return Ok(Self::default());
+            };
+            loop {
+                match events.next() {
+                    Ok(Some((_, head))) => history.take(&head, events.body()),
+                    Ok(None) => break,
+                    Err(_) => return Ok(Self::default()),
+                }
+                .map_err(|why| another(journal, &file.name, &why))?;
+            }
+        }
+        Ok(history)
+    }
+
+    pub fn is_known(&self) -> bool {
+        self.seen.is_some()
+    }
+
+    /// Takes the next event.
+    ///
+    /// # Errors
+    /// Why it is of another history.
+    pub fn take(&mut self, head: &Head, body: &[u8]) -> Result<(), String> {
+        match head.kind {
+            kind::PREVIOUS_GTIDS | kind::GTID_LIST => {
+                match (seen_before(head.kind, body), &mut self.seen) {
+                    (Some(list), Some(seen)) => {
+                        if !seen.go_on(&list) {
+                            return Err(format!(
+                                "it comes after transactions {list}, and the archive has {seen} before it"
+                            ));
+                        }
+                    }
+                    (list, seen) => *seen = list,
+                }
+            }
+            // Numbers with tags are not read.
+            kind::GTID_TAGGED => self.seen = None,
+            _ => {
+                if let (Some(gtid), Some(seen)) = (gtid_of(head, body), &mut self.seen) {
+                    // MariaDB does not promise it, and its lists tell.
+                    if matches!(gtid, Gtid::MySql { .. }) && seen.has(&gtid) {
+                        return Err(format!("transaction {gtid} comes a second time in it"));
+                    }
+                    seen.add(&gtid);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether nothing but the head of a file comes before the event behind this one.
+pub fn is_of_head(event: &[u8]) -> bool {
+    Head::of(event).is_some_and(|head| {
+        matches!(
+            head.kind,
+            kind::FORMAT | kind::PREVIOUS_GTIDS | kind::GTID_LIST | kind::CHECKPOINT
+        )
+    })
+}
+
+/// The error for a file that does not continue those before it.
+pub fn another(journal: &Journal, file: &str, why: &str) -> PhysicalError {
+    PhysicalError::refused(
+        Refusal::new(format!(
+            "{file} of the server is of another history than archive {}: {why}",
+            journal.name()
+        ))
+        .hint("The server was restored, or its logs were reset. Make a backup, and begin another archive: --name NAME."),
+    )
+}

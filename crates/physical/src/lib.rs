@@ -36,6 +36,7 @@ mod producer;
 pub mod rebuild;
 mod replica;
 pub mod restore;
+mod said;
 mod serve;
 mod server;
 mod sparse;

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use refloat_run::Events;
 
-use crate::producer::{Lifeline, Said};
+use crate::producer::Lifeline;
+use crate::said::Said;
 
 /// For how long commits may wait while nothing is taken.
 pub const LIMIT: Duration = Duration::from_secs(60);

@@ -12,7 +12,7 @@ use refloat_run::Cancel;
 use refloat_wire::Connection;
 
 use crate::pace::Pacer;
-use crate::producer::{Said, Stage};
+use crate::said::{Said, Stage};
 
 /// The longest wait at a time.
 const STEP: Duration = Duration::from_millis(50);

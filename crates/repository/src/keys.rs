@@ -95,11 +95,12 @@ pub fn open(
     }))
 }
 
-/// Wraps the key for a recipient.
+/// Wraps the key for a recipient. `existing` is what becomes of another key for the same one.
 pub fn store(
     storage: &dyn Storage,
     key: &Key,
     recipient: &Recipient,
+    existing: Existing,
 ) -> Result<(), RepositoryError> {
     let text = wrap(recipient, format!("{}\n", key.to_hex()).as_bytes()).map_err(|_| {
         RepositoryError::Key {
@@ -108,10 +109,5 @@ pub fn store(
         }
     })?;
     let name = name_of(&recipient.to_string());
-    Ok(write_whole(
-        storage,
-        &name,
-        text.as_bytes(),
-        Existing::Replace,
-    )?)
+    Ok(write_whole(storage, &name, text.as_bytes(), existing)?)
 }

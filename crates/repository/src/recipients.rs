@@ -31,7 +31,7 @@ impl Repository {
                 detail: "is not encrypted".to_owned(),
             });
         };
-        keys::store(&**self.storage(), key, recipient)
+        keys::store(&**self.storage(), key, recipient, Existing::Replace)
     }
 
     /// Deletes the key that is wrapped for a recipient. What the recipient has read of the key

@@ -93,7 +93,8 @@ impl Repository {
         // First, so that there is no repository whose key nobody has.
         if let Some(key) = &key {
             for recipient in recipients {
-                keys::store(&*storage, key, recipient)?;
+                // Two that begin at the same moment do not take each other's key away.
+                keys::store(&*storage, key, recipient, Existing::Keep)?;
             }
         }
         write_whole(&*storage, DESCRIPTION, &text, Existing::Keep)?;

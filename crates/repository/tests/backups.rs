@@ -562,6 +562,7 @@ fn a_backup_and_a_sweep_at_the_same_time_see_each_other() {
     repository.forget("first").unwrap();
     let meanwhile = Meanwhile {
         folder: LocalFolder::new(folder.path()),
+        before: "sweeps/",
         happens: Box::new(move || {
             // A folder goes with its last object.
             std::fs::create_dir_all(manifest.parent().unwrap()).unwrap();
@@ -575,9 +576,10 @@ fn a_backup_and_a_sweep_at_the_same_time_see_each_other() {
     assert_eq!(objects("sweeps/"), []);
 }
 
-/// A folder where something happens whenever a sweep says what it removes.
+/// A folder where something happens before each object with this prefix is written.
 struct Meanwhile {
     folder: LocalFolder,
+    before: &'static str,
     happens: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -603,7 +605,7 @@ impl Storage for Meanwhile {
     }
 
     fn create(&self, name: &str, existing: Existing) -> Result<Box<dyn Upload>, StorageError> {
-        if name.starts_with("sweeps/") {
+        if name.starts_with(self.before) {
             (self.happens)();
         }
         self.folder.create(name, existing)

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use refloat_repository::{
     Access, Identity, Key, Recipient, Repository, RepositoryError, recipients,
 };
+use refloat_store::storage::LocalFolder;
 
-use super::{back_up, files, restored, storage};
+use super::{Meanwhile, back_up, files, restored, storage};
 
 /// Identities of age, made for these tests, and their recipients.
 pub const AGE: [(&str, &str); 2] = [
@@ -19,6 +20,26 @@ pub const AGE: [(&str, &str); 2] = [
         "age1xtvf60a0ekg6l4wqeua0ypf6mmfn75fr4sxhdvqzyf7msnwphdxsyxvmcm",
     ),
 ];
+
+/// Two make a repository in one place, for the same recipient: one of them succeeds, and its key
+/// stays.
+#[test]
+fn a_key_is_not_taken_away_by_who_begins_at_the_same_moment() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_owned();
+    let made = [AGE[0].1.parse::<Recipient>().unwrap()];
+    let other = made.clone();
+    let meanwhile = Meanwhile {
+        folder: LocalFolder::new(&path),
+        before: "keys/",
+        happens: Box::new(move || {
+            Repository::init_for(storage(&path), Some(Key::random()), &other).unwrap();
+        }),
+    };
+    Repository::init_for(Arc::new(meanwhile), Some(Key::random()), &made).unwrap_err();
+    let own = Access::Identities(Identity::parse_file(AGE[0].0).unwrap());
+    Repository::open(storage(folder.path()), &own).unwrap();
+}
 
 #[test]
 fn recipients_open_a_repository_and_never_lose_it() {

@@ -161,9 +161,9 @@ pub struct DonorArgs {
 
     /// Choose the donor from a list of the cluster's nodes (cluster.toml)
     ///
-    /// It is a node in sync, if possible one that applications do not write to, and of those the
-    /// one with the fewest write-sets to apply. Segments are not considered. `refloat cluster
-    /// --help` shows such a list.
+    /// The list is that of `refloat cluster`. The donor is a node in sync, if possible one that
+    /// applications do not write to, and of those the one with the fewest write-sets to apply.
+    /// Segments are not considered.
     #[arg(long, value_name = "FILE", conflicts_with = "from")]
     pub cluster: Option<String>,
 

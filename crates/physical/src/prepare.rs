@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use refloat_host::Host;
+use refloat_run::machine::Machine;
 use refloat_run::{Cancel, Refusal};
 
 use crate::about::About;
@@ -145,8 +146,8 @@ fn is_its_own(path: &Path) -> Result<(), PhysicalError> {
     }
 }
 
-/// Half of the memory that is free here.
+/// Half of the memory that is free here, within the limits of a container.
 pub fn memory_here() -> u64 {
-    let free = Host::Local.memory_available().unwrap_or(0);
+    let free = Machine::here().map_or(0, |machine| machine.memory_available);
     (free / 2).clamp(MEMORY_MIN, MEMORY_MAX)
 }

@@ -26,7 +26,7 @@ use crate::outcome::RebuildOutcome;
 use crate::prepare::prepare;
 use crate::replica::{self, ReplicaAccount, replicate};
 use crate::serve::SendRequest;
-use crate::server::Server;
+use crate::server::{Server, volume};
 use crate::swap::Place;
 use crate::target::{TargetOptions, start};
 use crate::tool::{Tool, ToolKind};
@@ -233,6 +233,11 @@ fn look(options: &RebuildOptions) -> Result<Ready, PhysicalError> {
         Err(error) => return Err(error),
     };
     match tool {
+    // If the files cannot be seen by this account, the program at the other end says so.
+    let host = options.donor.host.as_ref().unwrap_or(&Host::Local);
+    if let Ok(volume) = volume(host, &server.facts.datadir) {
+        against.extend(place.lacks_room(volume.room));
+    }
         Some(tool) if against.is_empty() => Ok(Ready {
             server,
             cloned: None,

@@ -28,7 +28,7 @@ use crate::replica::{self, ReplicaAccount, replicate};
 use crate::serve::SendRequest;
 use crate::server::{Server, volume};
 use crate::swap::Place;
-use crate::target::{TargetOptions, start};
+use crate::target::{TargetOptions, dispose, start};
 use crate::tool::{Tool, ToolKind};
 use crate::transfer::{ChannelError, Receiver, Secret};
 
@@ -195,6 +195,7 @@ fn begin(
         replicate((account, donor, server), check, place.path(), run)?;
         outcome.replicates = true;
     }
+    dispose(&options.target, &mut outcome.aside, run);
     Ok(())
 }
 
@@ -232,12 +233,12 @@ fn look(options: &RebuildOptions) -> Result<Ready, PhysicalError> {
         }
         Err(error) => return Err(error),
     };
-    match tool {
     // If the files cannot be seen by this account, the program at the other end says so.
     let host = options.donor.host.as_ref().unwrap_or(&Host::Local);
     if let Ok(volume) = volume(host, &server.facts.datadir) {
         against.extend(place.lacks_room(volume.room));
     }
+    match tool {
         Some(tool) if against.is_empty() => Ok(Ready {
             server,
             cloned: None,

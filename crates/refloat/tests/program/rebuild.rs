@@ -82,9 +82,16 @@ fn a_server_is_backed_up_restored_and_rebuilt() {
     other.query("DROP DATABASE shop").unwrap();
     other.stop().unwrap();
     let rebuild = ["rebuild", "--from", &url, "--to", &datadir, "--replace"];
-    run(&[&rebuild[..], &["--start", "exit 7"]].concat())
+    run(&[&rebuild[..], &["--start", "true", "--remove-old"]].concat())
+        .says("--check")
+        .exits(2);
+    // The old data of the restore lie there already.
+    let before = old_data(&other.datadir());
+    let removes = ["--start", "exit 7", "--check", &url, "--remove-old"];
+    run(&[&rebuild[..], &removes].concat())
         .says("could not be started")
         .exits(1);
+    assert_eq!(old_data(&other.datadir()), before + 1);
     other.restart().unwrap();
     same(&other);
     other.stop().unwrap();
@@ -412,7 +419,7 @@ fn a_node_is_rebuilt_and_joins_by_ist() {
         rebuild.args(["--tool", &tool(donor, state.path())]);
         rebuild.args(["--donor-tool", &tool(donor, state.path())]);
         rebuild.args(["--start", &start, "--check", &node.socket_url()]);
-        rebuild.args(["--desync", "--gentle"]);
+        rebuild.args(["--desync", "--gentle", "--remove-old"]);
         let done = Run::of(&mut rebuild);
         over.store(true, Ordering::Relaxed);
         done
@@ -459,6 +466,15 @@ fn tool(server: &refloat_sandbox::Instance, folder: &Path) -> String {
         .map(|word| format!("'{}'", word.to_string_lossy()))
         .collect();
     let file = folder.join("mariadb-backup");
+/// How many directories of old data lie beside one.
+fn old_data(datadir: &Path) -> usize {
+    let name = path(Path::new(datadir.file_name().unwrap()));
+    let all = fs::read_dir(datadir.parent().unwrap()).unwrap();
+    let names = all.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
+    let of_it = names.filter(|found| found.starts_with(&format!("{name}.refloat-")));
+    of_it.count()
+}
+
     let script = format!("#!/bin/sh\nexec {} \"$@\"\n", words.join(" "));
     fs::write(&file, script).expect("a script can be written");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);

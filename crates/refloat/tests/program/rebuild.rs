@@ -443,6 +443,17 @@ fn a_node_is_rebuilt_and_joins_by_ist() {
     );
     let log = fs::read_to_string(node.error_log()).unwrap().split_off(log);
     assert!(log.contains("IST received"), "{log}");
+    assert_eq!(old_data(&node.datadir()), 0);
+
+    // A backup sets it, too, and puts it back.
+    let mut backup = command(state.path());
+    backup.args(["backup", "--no-defaults", "--from", &donor.socket_url()]);
+    backup.args(["--repo", &path(&state.path().join("repo")), "--desync"]);
+    backup.args(["--tool", &tool(donor, state.path())]);
+    let desync = || donor.query("SELECT @@wsrep_desync").unwrap().trim() == "1";
+    let mut was_desynced = false;
+    while_written(donor, backup, || was_desynced |= desync()).exits(0);
+    assert!(was_desynced && !desync());
 
     let rows = |node: &refloat_sandbox::GaleraNode| {
         node.query("SELECT COUNT(*), MAX(id), BIT_XOR(CRC32(text)) FROM shop.t")
@@ -453,6 +464,15 @@ fn a_node_is_rebuilt_and_joins_by_ist() {
         assert!(begun.elapsed() < LONG, "{} {}", rows(donor), rows(node));
         std::thread::sleep(Duration::from_millis(100));
     }
+}
+
+/// How many directories of old data lie beside one.
+fn old_data(datadir: &Path) -> usize {
+    let name = path(Path::new(datadir.file_name().unwrap()));
+    let all = fs::read_dir(datadir.parent().unwrap()).unwrap();
+    let names = all.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
+    let of_it = names.filter(|found| found.starts_with(&format!("{name}.refloat-")));
+    of_it.count()
 }
 
 /// The mariadb-backup of a server, as one program.
@@ -466,15 +486,6 @@ fn tool(server: &refloat_sandbox::Instance, folder: &Path) -> String {
         .map(|word| format!("'{}'", word.to_string_lossy()))
         .collect();
     let file = folder.join("mariadb-backup");
-/// How many directories of old data lie beside one.
-fn old_data(datadir: &Path) -> usize {
-    let name = path(Path::new(datadir.file_name().unwrap()));
-    let all = fs::read_dir(datadir.parent().unwrap()).unwrap();
-    let names = all.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
-    let of_it = names.filter(|found| found.starts_with(&format!("{name}.refloat-")));
-    of_it.count()
-}
-
     let script = format!("#!/bin/sh\nexec {} \"$@\"\n", words.join(" "));
     fs::write(&file, script).expect("a script can be written");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);

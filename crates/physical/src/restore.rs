@@ -230,6 +230,7 @@ fn look(
     }
     let tool = prepare::tool_for(&about, options.target.tool.as_deref());
     let tool = PhysicalError::gather(tool, &mut against)?;
+    against.extend(prepare::no_server_for(&about));
     let looked = options
         .until
         .as_ref()

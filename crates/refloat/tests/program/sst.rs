@@ -164,7 +164,8 @@ impl Place {
         });
     }
 
-    /// How many old binary logs of a node are kept beside its own. Its own is whole, and so are they.
+    /// How many old binary logs of a node are kept beside its own. Its own is whole, and so are
+    /// they.
     #[track_caller]
     fn logs_kept(&self, at: usize) -> usize {
         let folder = self.state.path().join(format!("logs-{}", at + 1));

@@ -170,8 +170,8 @@ impl Place {
     fn logs_kept(&self, at: usize) -> usize {
         let folder = self.state.path().join(format!("logs-{}", at + 1));
         let files = |index: &Path| {
-            let files =
-                fs::read_to_string(index).unwrap_or_else(|error| panic!("{error}: {index:?}"));
+            let files = fs::read_to_string(index)
+                .unwrap_or_else(|error| panic!("{}: {error}", index.display()));
             let files = files
                 .lines()
                 .map(|line| PathBuf::from(line).file_name().unwrap().to_owned());

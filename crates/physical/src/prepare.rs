@@ -4,13 +4,14 @@ use std::fs;
 use std::path::Path;
 
 use refloat_host::Host;
+use refloat_run::machine::Machine;
 use refloat_run::{Cancel, Refusal};
 
 use crate::about::About;
 use crate::broken;
 use crate::clone::changes;
 use crate::error::PhysicalError;
-use crate::find::find;
+use crate::find::{find, version_in, version_of};
 use crate::folder::Building;
 use crate::option_file::objection;
 use crate::producer::{Input, Producer};
@@ -53,6 +54,28 @@ pub fn tool_for(about: &About, program: Option<&Path>) -> Result<Tool, PhysicalE
     } else {
         Err(PhysicalError::Refused(against))
     }
+}
+
+/// Why the `MySQL` server that is found here cannot start on a backup of its kind that no tool
+/// prepares. `None`: it can, or there is none here, or the backup is another one.
+pub fn no_server_for(about: &About) -> Option<Refusal> {
+    if about.tool_kind() != ToolKind::Clone {
+        return None;
+    }
+    let (own, said) = version_of(&Host::Local, Path::new("mysqld"), "").ok()?;
+    let its = version_in(&about.server.version)?;
+    // The other vendor has a program of this name, too.
+    if said.contains("MariaDB") || (own.0, own.1) == (its.0, its.1) && own >= its {
+        return None;
+    }
+    let refusal = Refusal::new(format!(
+        "mysqld is {} here, and the backup is of MySQL {}",
+        text(own),
+        text(its)
+    ));
+    Some(refusal.hint(
+        "The server applies the redo log itself: it must be of the same series and not older. If another one will start on the files, put its folder first in PATH.",
+    ))
 }
 
 /// Prepares the files in a folder.
@@ -145,8 +168,8 @@ fn is_its_own(path: &Path) -> Result<(), PhysicalError> {
     }
 }
 
-/// Half of the memory that is free here.
+/// Half of the memory that is free here, within the limits of a container.
 pub fn memory_here() -> u64 {
-    let free = Host::Local.memory_available().unwrap_or(0);
+    let free = Machine::here().map_or(0, |machine| machine.memory_available);
     (free / 2).clamp(MEMORY_MIN, MEMORY_MAX)
 }

@@ -26,9 +26,9 @@ use crate::outcome::RebuildOutcome;
 use crate::prepare::prepare;
 use crate::replica::{self, ReplicaAccount, replicate};
 use crate::serve::SendRequest;
-use crate::server::Server;
+use crate::server::{Server, volume};
 use crate::swap::Place;
-use crate::target::{TargetOptions, start};
+use crate::target::{TargetOptions, dispose, start};
 use crate::tool::{Tool, ToolKind};
 use crate::transfer::{ChannelError, Receiver, Secret};
 
@@ -195,6 +195,7 @@ fn begin(
         replicate((account, donor, server), check, place.path(), run)?;
         outcome.replicates = true;
     }
+    dispose(&options.target, &mut outcome.aside, run);
     Ok(())
 }
 
@@ -232,6 +233,11 @@ fn look(options: &RebuildOptions) -> Result<Ready, PhysicalError> {
         }
         Err(error) => return Err(error),
     };
+    // If the files cannot be seen by this account, the program at the other end says so.
+    let host = options.donor.host.as_ref().unwrap_or(&Host::Local);
+    if let Ok(volume) = volume(host, &server.facts.datadir) {
+        against.extend(place.lacks_room(volume.room));
+    }
     match tool {
         Some(tool) if against.is_empty() => Ok(Ready {
             server,

@@ -19,7 +19,7 @@ use crate::folder::{Building, Step};
 use crate::outcome::RestoreOutcome;
 use crate::prepare;
 use crate::swap::Place;
-use crate::target::{TargetOptions, start};
+use crate::target::{TargetOptions, dispose, start};
 use crate::tool::Tool;
 
 /// What is to be restored, where to and how.
@@ -180,7 +180,9 @@ fn attempt(
         building.reach(Step::Prepared)?;
     }
     outcome.aside = ready.place.fill(building, run.dir.id().as_str())?;
-    start(&options.target, &ready.place, run, &mut outcome.started)
+    start(&options.target, &ready.place, run, &mut outcome.started)?;
+    dispose(&options.target, &mut outcome.aside, run);
+    Ok(())
 }
 
 /// If an earlier restore of this backup was ended right after it had put the files in place,
@@ -203,6 +205,7 @@ fn complete(
     outcome.label = manifest.label;
     outcome.aside = place.tidy(run.dir.id().as_str())?;
     start(&options.target, &place, run, &mut outcome.started)?;
+    dispose(&options.target, &mut outcome.aside, run);
     Ok(true)
 }
 
@@ -227,6 +230,7 @@ fn look(
     }
     let tool = prepare::tool_for(&about, options.target.tool.as_deref());
     let tool = PhysicalError::gather(tool, &mut against)?;
+    against.extend(prepare::no_server_for(&about));
     let looked = options
         .until
         .as_ref()

@@ -148,6 +148,8 @@ pub fn own_only(settings: &BTreeMap<String, String>) -> bool {
 pub struct Volume {
     /// Bytes of the files.
     pub bytes: u64,
+    /// Bytes that they take on a disk: those of page-compressed tables have holes.
+    pub room: u64,
     /// Number of tablespaces, which the tool keeps open at the same time.
     pub tablespaces: u64,
     /// Files that a process of the account may have open.
@@ -163,7 +165,7 @@ pub struct Volume {
 pub fn volume(host: &Host, folder: &str) -> Result<Volume, PhysicalError> {
     let word = Host::word(folder);
     let script = format!(
-        "cd -- {word} || exit 1; find -L . -type f \\( -name '*.ibd' -o -name 'ibdata*' -o -name 'undo*' -o -name '*.MA[DI]' -o -name '*.MY[DI]' -o -name '*.frm' -o -name '*.mrn*' \\) -printf '%s %P\\n' 2>/dev/null | awk '{{ bytes += $1 }} /[.]ibd$/ {{ spaces++ }} /[.]MAD$/ && ! /^[0-9]+ (mysql|sys)\\// {{ aria++ }} /[.]mrn[^\\/]*$/ {{ mroonga++ }} END {{ printf \"%.0f %d %d %d\\n\", bytes, spaces, aria, mroonga }}'; ulimit -Hn"
+        "cd -- {word} || exit 1; find -L . -type f \\( -name '*.ibd' -o -name 'ibdata*' -o -name 'undo*' -o -name '*.MA[DI]' -o -name '*.MY[DI]' -o -name '*.frm' -o -name '*.mrn*' \\) -printf '%s %b %P\\n' 2>/dev/null | awk '{{ bytes += $1; disk = $2 * 512; room += disk < $1 ? disk : $1 }} /[.]ibd$/ {{ spaces++ }} /[.]MAD$/ && ! /^[0-9]+ [0-9]+ (mysql|sys)\\// {{ aria++ }} /[.]mrn[^\\/]*$/ {{ mroonga++ }} END {{ printf \"%.0f %.0f %d %d %d\\n\", bytes, room, spaces, aria, mroonga }}'; ulimit -Hn"
     );
     let output = host.run(&script)?;
     if !output.status.success() {
@@ -182,9 +184,11 @@ pub fn volume(host: &Host, folder: &str) -> Result<Volume, PhysicalError> {
         let word = words.next();
         word.map_or(0, |word| word.parse().unwrap_or(u64::MAX))
     };
-    let (bytes, tablespaces, aria, mroonga) = (number(), number(), number(), number());
+    let (bytes, room) = (number(), number());
+    let (tablespaces, aria, mroonga) = (number(), number(), number());
     Ok(Volume {
         bytes,
+        room,
         tablespaces,
         open_files: number(),
         aria,
@@ -234,6 +238,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().to_str().unwrap();
         std::fs::write(folder.path().join("a.ibd"), [0; 77]).unwrap();
+        let holes = std::fs::File::create(folder.path().join("holes.ibd")).unwrap();
+        holes.set_len(1 << 20).unwrap();
         for name in [
             "mysql/db.MAD",
             "shop/a b.MAD",
@@ -245,7 +251,8 @@ mod tests {
             std::fs::write(file, [0; 1]).unwrap();
         }
         let found = volume(&Host::Local, path).unwrap();
-        assert_eq!((found.bytes, found.tablespaces), (81, 1));
+        assert_eq!((found.bytes, found.tablespaces), (81 + (1 << 20), 2));
+        assert_eq!(found.room, 81);
         assert_eq!((found.aria, found.mroonga), (2, 1));
         assert!(found.open_files > 0);
         let error = volume(&Host::Local, &format!("{path}/none")).unwrap_err();

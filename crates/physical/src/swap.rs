@@ -194,14 +194,7 @@ impl Place {
     pub fn lacks_room(&self, bytes: u64) -> Option<Refusal> {
         let building = self.building();
         let folder = building.parent().filter(|_| !building.exists())?;
-        let free = Host::Local.disk_free(folder).filter(|free| *free < bytes)?;
-        let folder = folder.display();
-        Some(
-            Refusal::new(format!(
-                "{free} bytes are free in {folder}, and the files have {bytes}"
-            ))
-            .hint("The old data stay until the new are in place: make room, or choose another file system."),
-        )
+        lacks_room(folder, bytes)
     }
 
     /// Gives the files the owner and the permissions that a server needs.
@@ -397,6 +390,18 @@ impl Place {
             .map_err(failed("removing the folder in which they were made"))?;
         Ok(aside)
     }
+}
+
+/// Whether there is too little room in a folder for the new files, which have so many bytes.
+pub fn lacks_room(folder: &Path, bytes: u64) -> Option<Refusal> {
+    let free = Host::Local.disk_free(folder).filter(|free| *free < bytes)?;
+    let folder = folder.display();
+    Some(
+        Refusal::new(format!(
+            "{free} bytes are free in {folder}, and the files have {bytes}"
+        ))
+        .hint("The old data stay until the new are in place: make room, or choose another file system."),
+    )
 }
 
 /// Moves entries from one folder into another one, or none of them.

@@ -1,6 +1,7 @@
 //! The data directory that a restore or a rebuild fills, and the server that works in it
 //! afterwards.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -27,12 +28,18 @@ const TELL: Duration = Duration::from_secs(10);
 const ACCESS_DENIED: u16 = 1045;
 
 /// The data directory that is to be filled, and what happens to it.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one thing that was asked for"
+)]
 #[derive(Debug, Clone, Default)]
 pub struct TargetOptions {
     /// The data directory.
     pub datadir: PathBuf,
     /// Whether what the data directory holds may be set aside.
     pub replace: bool,
+    /// Whether what was set aside is removed when the new server works. It needs `check`.
+    pub remove_old: bool,
     /// Whether blocks that the data directory holds already are taken from there.
     pub delta: bool,
     /// Whether files that the server kept in other directories may come into this one.
@@ -60,6 +67,14 @@ impl TargetOptions {
                     .hint("Give --start COMMAND as well."),
             );
         }
+        if self.remove_old && self.check.is_none() {
+            against.push(
+                Refusal::new(
+                    "old data are removed only when the new server works, and nothing asks it",
+                )
+                .hint("Give --start COMMAND and --check URL as well."),
+            );
+        }
         against
     }
 }
@@ -78,6 +93,25 @@ pub fn start(
     }
     run.progress.set_phase(Phase::Done);
     Ok(())
+}
+
+/// Removes the old data, if that is asked for and the new server works. Where they cannot be
+/// removed, or not all of them, they count as kept.
+pub fn dispose(target: &TargetOptions, aside: &mut Option<PathBuf>, run: &Run) {
+    let Some(old) = aside.take_if(|_| target.remove_old) else {
+        return;
+    };
+    let folder = old.display();
+    match fs::remove_dir_all(&old) {
+        Ok(()) => run
+            .events
+            .note(format!("the old data in {folder} are removed")),
+        Err(error) => {
+            let words = format!("{folder}: removing the old data failed: {error}");
+            run.events.warn(words);
+            *aside = Some(old);
+        }
+    }
 }
 
 fn run_and_ask(

@@ -19,13 +19,10 @@ impl Machine {
     /// `/proc/meminfo`.
     pub fn here() -> Option<Self> {
         let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
-        let (mut total, mut available) = parse_meminfo(&meminfo)?;
-        for group in groups() {
-            if let Some((limit, used)) = limit_of(&group).filter(|(limit, _)| *limit < total) {
-                total = limit;
-                available = available.min(limit.saturating_sub(used));
-            }
-        }
+        let (total, available) = parse_meminfo(&meminfo)?;
+        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let groups = groups(&own, Path::new("/sys/fs/cgroup"));
+        let (total, available) = within(&groups, (total, available));
         Some(Self {
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             memory_available: available,
@@ -55,25 +52,32 @@ fn parse_meminfo(text: &str) -> Option<(u64, u64)> {
     Some((field("MemTotal")?, field("MemAvailable")?))
 }
 
-/// The control groups that this process is in, from its own up to the root: each of them may set a
-/// limit.
-fn groups() -> Vec<PathBuf> {
-    let Ok(text) = fs::read_to_string("/proc/self/cgroup") else {
-        return Vec::new();
-    };
+/// Total and available memory, of which groups may leave less. Any of them may be the tightest: an
+/// outer one is used up by others as well.
+fn within(groups: &[PathBuf], (mut total, mut available): (u64, u64)) -> (u64, u64) {
+    for (limit, used) in groups.iter().filter_map(|group| limit_of(group)) {
+        total = total.min(limit);
+        available = available.min(limit.saturating_sub(used));
+    }
+    (total, available)
+}
+
+/// The control groups that a process is in, from its own up to the root: each of them may set a
+/// limit. `own` is what `/proc/self/cgroup` says, `mount` is `/sys/fs/cgroup`.
+fn groups(own: &str, mount: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for line in text.lines() {
+    for line in own.lines() {
         let mut parts = line.splitn(3, ':').skip(1);
         let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else {
             continue;
         };
         let root = match controllers {
-            "" => Path::new("/sys/fs/cgroup"),
-            c if c.split(',').any(|c| c == "memory") => Path::new("/sys/fs/cgroup/memory"),
+            "" => mount.to_owned(),
+            c if c.split(',').any(|c| c == "memory") => mount.join("memory"),
             _ => continue,
         };
         let mut group = root.join(path.trim_start_matches('/'));
-        while group.starts_with(root) {
+        while group.starts_with(&root) {
             found.push(group.clone());
             if !group.pop() {
                 break;
@@ -125,6 +129,29 @@ mod tests {
         put("memory.max", "1000\n");
         put("memory.stat", "anon 400\ninactive_file 200\n");
         assert_eq!(limit_of(dir.path()), Some((1000, 500)));
+        // The outer group has a higher limit, and others use most of it.
+        let own = dir.path().join("a/b");
+        fs::create_dir_all(&own).unwrap();
+        fs::write(own.join("memory.max"), "800\n").unwrap();
+        fs::write(own.join("memory.current"), "100\n").unwrap();
+        let all = groups("4:cpu:/x\n0::/a/b\n", dir.path());
+        assert_eq!(all.len(), 3);
+        assert_eq!(within(&all, (5000, 4000)), (800, 500));
+        assert_eq!(
+            within(&all, (5000, 300)),
+            (800, 300),
+            "the machine has less"
+        );
+        // Version 1, whose way of saying that there is no limit is a huge one.
+        let own = dir.path().join("memory/c");
+        fs::create_dir_all(&own).unwrap();
+        fs::write(own.join("memory.limit_in_bytes"), "600\n").unwrap();
+        fs::write(own.join("memory.usage_in_bytes"), "200\n").unwrap();
+        let above = dir.path().join("memory");
+        fs::write(above.join("memory.limit_in_bytes"), "9223372036854771712\n").unwrap();
+        fs::write(above.join("memory.usage_in_bytes"), "4000\n").unwrap();
+        let all = groups("4:cpu,memory:/c\n", dir.path());
+        assert_eq!(within(&all, (5000, 4500)), (600, 400));
         assert_eq!(
             parse_meminfo("MemTotal:  10 kB\nMemAvailable:   4 kB\n"),
             Some((10240, 4096))

@@ -78,10 +78,15 @@ impl Binlog {
 
     fn at(datadir: &Path, path: &Path, index: PathBuf) -> Self {
         let folder = path.parent().unwrap_or(datadir).to_owned();
+        // `..` and links: both may be written in other ways.
+        let inside = match (folder.canonicalize(), datadir.canonicalize()) {
+            (Ok(folder), Ok(datadir)) => folder.strip_prefix(datadir).ok().map(Path::to_owned),
+            _ => folder.strip_prefix(datadir).ok().map(Path::to_owned),
+        };
         Self {
             base: name(path),
             index,
-            inside: folder.strip_prefix(datadir).ok().map(Path::to_owned),
+            inside,
             folder,
         }
     }
@@ -226,6 +231,7 @@ mod tests {
         let above = tempfile::tempdir().unwrap();
         let (data, logs) = (above.path().join("data"), above.path().join("logs"));
         fs::create_dir_all(&logs).unwrap();
+        fs::create_dir(&data).unwrap();
         for name in [
             "bin.000001",
             "bin.index",
@@ -241,6 +247,9 @@ mod tests {
         assert!(aside.join("bin.000001").exists() && aside.join("bin.index").exists());
         assert!(logs.join("bin.txt").exists() && logs.join("other.000001").exists());
         assert_eq!(outside.set_aside("r2").unwrap(), None);
+        fs::write(logs.join("bin.000001"), "").unwrap();
+        let again = of("../logs/bin").unwrap().set_aside("r3").unwrap();
+        assert!(again.is_some(), "it is not among the data");
         // What lies among the data moves with them, and the folder is made again.
         let inside = of("sub/bin").unwrap();
         assert_eq!(inside.set_aside("r1").unwrap(), None);

@@ -64,6 +64,7 @@ pub fn donate(options: &DonateOptions, run: &Run) -> Result<Sent, PhysicalError>
         copy: donor.as_ref().map(|donor| Announced {
             host: donor.server.facts.hostname.clone(),
             bytes: donor.volume.bytes,
+            room: donor.volume.room,
             tool: donor.tool.version,
             server: Some(donor.server.info.version),
         }),

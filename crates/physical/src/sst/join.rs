@@ -18,7 +18,7 @@ use crate::error::PhysicalError;
 use crate::find::find;
 use crate::folder::{Building, Step, confined};
 use crate::prepare::prepare_node;
-use crate::swap::Place;
+use crate::swap::{Place, lacks_room};
 use crate::tool::{Tool, Version, text};
 use crate::transfer::{ChannelError, PATIENCE, Receiver, Secret};
 
@@ -134,7 +134,7 @@ struct Joiner<'j> {
 }
 
 impl<'j> Joiner<'j> {
-    /// Begins the folder for the new files.
+    /// Begins the folder for the new files, if there is room for them.
     fn begin(
         options: &'j JoinOptions,
         tool: Tool,
@@ -200,6 +200,11 @@ impl<'j> Joiner<'j> {
                 return Err(PhysicalError::Cancelled(reason));
             }
         };
+        // What an earlier transfer has brought is removed by now.
+        if let Some(refusal) = lacks_room(building.path(), announced.room) {
+            let _ = fs::remove_dir_all(building.path());
+            return Err(PhysicalError::refused(refusal));
+        }
         let joiner = Self {
             options,
             run,

@@ -10,6 +10,7 @@ use crate::context::Context;
 use crate::sizes::parse_bytes;
 
 /// The data directory, and the server that works in it afterwards.
+#[expect(clippy::struct_excessive_bools, reason = "each is one flag of its own")]
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Data directory")]
 pub struct DatadirArgs {
@@ -43,6 +44,13 @@ pub struct DatadirArgs {
     #[arg(long, value_name = "URL", requires = "start")]
     pub check: Option<String>,
 
+    /// Remove the old data as soon as the new server answers, and as a node is in step
+    ///
+    /// If it does not start or does not answer, they stay. Binary logs in the old data directory
+    /// go with it.
+    #[arg(long, requires = "replace", requires = "check")]
+    pub remove_old: bool,
+
     /// The tool's program here [default: mariadb-backup or xtrabackup in the search path]
     #[arg(long, value_name = "PATH", help_heading = "Speed and safety")]
     pub tool: Option<PathBuf>,
@@ -69,6 +77,7 @@ impl DatadirArgs {
         Ok(TargetOptions {
             datadir: self.to.clone(),
             replace: self.replace,
+            remove_old: self.remove_old,
             delta: self.delta,
             all_in_datadir: self.all_in_datadir,
             tool: self.tool.clone(),

@@ -82,9 +82,16 @@ fn a_server_is_backed_up_restored_and_rebuilt() {
     other.query("DROP DATABASE shop").unwrap();
     other.stop().unwrap();
     let rebuild = ["rebuild", "--from", &url, "--to", &datadir, "--replace"];
-    run(&[&rebuild[..], &["--start", "exit 7"]].concat())
+    run(&[&rebuild[..], &["--start", "true", "--remove-old"]].concat())
+        .says("--check")
+        .exits(2);
+    // The old data of the restore lie there already.
+    let before = old_data(&other.datadir());
+    let removes = ["--start", "exit 7", "--check", &url, "--remove-old"];
+    run(&[&rebuild[..], &removes].concat())
         .says("could not be started")
         .exits(1);
+    assert_eq!(old_data(&other.datadir()), before + 1);
     other.restart().unwrap();
     same(&other);
     other.stop().unwrap();
@@ -414,7 +421,7 @@ fn a_node_is_rebuilt_and_joins_by_ist() {
         rebuild.args(["--tool", &tool(donor, state.path())]);
         rebuild.args(["--donor-tool", &tool(donor, state.path())]);
         rebuild.args(["--start", &start, "--check", &node.socket_url()]);
-        rebuild.args(["--desync", "--gentle"]);
+        rebuild.args(["--desync", "--gentle", "--remove-old"]);
         let done = Run::of(&mut rebuild);
         over.store(true, Ordering::Relaxed);
         done
@@ -438,6 +445,17 @@ fn a_node_is_rebuilt_and_joins_by_ist() {
     );
     let log = fs::read_to_string(node.error_log()).unwrap().split_off(log);
     assert!(log.contains("IST received"), "{log}");
+    assert_eq!(old_data(&node.datadir()), 0);
+
+    // A backup sets it, too, and puts it back.
+    let mut backup = command(state.path());
+    backup.args(["backup", "--no-defaults", "--from", &donor.socket_url()]);
+    backup.args(["--repo", &path(&state.path().join("repo")), "--desync"]);
+    backup.args(["--tool", &tool(donor, state.path())]);
+    let desync = || donor.query("SELECT @@wsrep_desync").unwrap().trim() == "1";
+    let mut was_desynced = false;
+    while_written(donor, backup, || was_desynced |= desync()).exits(0);
+    assert!(was_desynced && !desync());
 
     let rows = |node: &refloat_sandbox::GaleraNode| {
         node.query("SELECT COUNT(*), MAX(id), BIT_XOR(CRC32(text)) FROM shop.t")
@@ -448,6 +466,15 @@ fn a_node_is_rebuilt_and_joins_by_ist() {
         assert!(begun.elapsed() < LONG, "{} {}", rows(donor), rows(node));
         std::thread::sleep(Duration::from_millis(100));
     }
+}
+
+/// How many directories of old data lie beside one.
+fn old_data(datadir: &Path) -> usize {
+    let name = path(Path::new(datadir.file_name().unwrap()));
+    let all = fs::read_dir(datadir.parent().unwrap()).unwrap();
+    let names = all.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned());
+    let of_it = names.filter(|found| found.starts_with(&format!("{name}.refloat-")));
+    of_it.count()
 }
 
 /// The mariadb-backup of a server, as one program.

@@ -1,6 +1,7 @@
 //! Single tables are taken out of a backup of files, into a running server.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -201,6 +202,9 @@ fn tables_come_back(kind: ServerKind) {
             "--no-defaults",
         ];
         place.run(&args, &[]).says("and the backup is of").exits(3);
+        if kind == ServerKind::MySql97 {
+            only_a_newer_server_of_the_series_will_do(&place);
+        }
     }
     place.assert_holds(&expected);
 
@@ -280,6 +284,30 @@ fn backups_are_tried(place: &Place) {
         .exits(0)
         .stdout;
     assert!(tried.contains("one: a server works with it"), "{tried}");
+}
+
+/// No tool prepares a backup of MySQL's: the server that is here has to, if there is one.
+fn only_a_newer_server_of_the_series_will_do(place: &Place) {
+    let folder = place.state.path().join("another");
+    fs::create_dir(&folder).unwrap();
+    let (to, mysqld) = (folder.join("data"), folder.join("mysqld"));
+    for (version, refused) in [("8.4.9", true), ("9.6.9", true), ("9.7.99", false)] {
+        fs::write(
+            &mysqld,
+            format!("#!/bin/sh\necho 'mysqld  Ver {version}'\n"),
+        )
+        .unwrap();
+        fs::set_permissions(&mysqld, fs::Permissions::from_mode(0o755)).unwrap();
+        let mut plan = place.command(&["restore", "one", "--plan"]);
+        plan.arg("--to").arg(&to);
+        plan.env("PATH", format!("{}:/usr/bin:/bin", folder.display()));
+        let run = Run::of(&mut plan);
+        if refused {
+            run.says(&format!("mysqld is {version} here")).exits(3);
+        } else {
+            run.exits(0);
+        }
+    }
 }
 
 /// The private server ends with the program, and the next run removes its files.

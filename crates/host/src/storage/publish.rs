@@ -230,7 +230,16 @@ fn make_folder<S: Read + Write>(session: &mut Session<S>, folder: &str) -> io::R
     }
     match session.look(kind::STAT, folder) {
         Ok(found) if found.is_folder() != Some(false) => Ok(()),
-        _ => Err(explained(session, above(folder).unwrap_or(folder), error)),
+        looked => {
+            let is_gone = looked.is_err_and(|error| error.kind() == ErrorKind::NotFound);
+            let error = explained(session, above(folder).unwrap_or(folder), error);
+            // It was there, and somebody has removed it since: the protocol has no other word for
+            // that.
+            if is_gone && error.kind() == ErrorKind::Other {
+                return Err(io::Error::new(ErrorKind::NotFound, error));
+            }
+            Err(error)
+        }
     }
 }
 

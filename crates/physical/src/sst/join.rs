@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use refloat_host::Host;
@@ -16,7 +16,7 @@ use crate::about::GaleraPosition;
 use crate::broken;
 use crate::error::PhysicalError;
 use crate::find::find;
-use crate::folder::{Building, Step, confined};
+use crate::folder::{Building, Step, confined, try_locked};
 use crate::prepare::prepare_node;
 use crate::swap::{Place, lacks_room};
 use crate::tool::{Tool, Version, text};
@@ -190,7 +190,7 @@ impl<'j> Joiner<'j> {
         let building = loop {
             match Building::begin(&folder, repository, label, folder.exists()) {
                 Err(PhysicalError::Refused(_))
-                    if begun.elapsed() < EARLIER && is_locked(&folder) =>
+                    if begun.elapsed() < EARLIER && matches!(try_locked(&folder), Ok(None)) =>
                 {
                     run.cancel.sleep(POLL);
                 }
@@ -292,17 +292,6 @@ impl<'j> Joiner<'j> {
 /// A size for people.
 fn bytes(count: u64) -> String {
     format!("{:.1} MiB", count as f64 / f64::from(1 << 20))
-}
-
-fn is_locked(folder: &Path) -> bool {
-    let folder = fs::File::open(folder);
-    folder.is_ok_and(|folder| {
-        rustix::fs::flock(
-            &folder,
-            rustix::fs::FlockOperation::NonBlockingLockExclusive,
-        )
-        .is_err()
-    })
 }
 
 fn damaged() -> PhysicalError {

@@ -63,9 +63,13 @@ pub fn is_change_of_table(kind: &ItemKind) -> bool {
 /// Whether a change of a table may bring it rows that are there already: in a partition, a
 /// tablespace, another server or a file.
 pub fn may_bring_rows(text: &[u8]) -> bool {
+    has_any(text, &MOVES) || has_any(text, &[b"ENGINE", b"UNION"])
+}
+
+fn has_any(text: &[u8], words: &[&[u8]]) -> bool {
     let text = text.to_ascii_uppercase();
     let has = |word: &&[u8]| memchr::memmem::find(&text, word).is_some();
-    MOVES.iter().any(has) || has(&b"ENGINE".as_slice()) || has(&b"UNION".as_slice())
+    words.iter().any(has)
 }
 
 /// Whether definitions may stay unflushed while this runs: it concerns only the session, or it is
@@ -278,9 +282,7 @@ impl Conductor<'_> {
         if !(young && direct && of_files && is_change_of_table(&item.kind)) {
             return None;
         }
-        let text = text.to_ascii_uppercase();
-        let moves = |word: &&[u8]| memchr::memmem::find(&text, word).is_some();
-        self.ctx.server_started.filter(|_| !MOVES.iter().any(moves))
+        self.ctx.server_started.filter(|_| !has_any(text, &MOVES))
     }
 
     /// Flushes the definitions of statements that are marked done.

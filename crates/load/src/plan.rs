@@ -138,6 +138,8 @@ pub fn plan_from(
     let (name, compression) = (source.name(), source.compression());
     let mut advice = source.notes();
     let earlier = Earlier::look(options, &mut source, &mut conn)?.without_forgotten(options);
+    // By the same number, the load decides what to change.
+    let dump_bytes = source.text_bytes();
     let mut survey = Survey::new(options, &name, cancel);
     match source {
         OpenSource::Stream(mut input) => survey.file(&mut input)?,
@@ -165,8 +167,8 @@ pub fn plan_from(
         advice.push(line);
     })?;
     let here = others.near() + 1;
-    let settings = super::tuning::plan(options, &facts, &preflight, Some(found.bytes), here);
-    others.plan(options, &preflight, Some(found.bytes), here);
+    let settings = super::tuning::plan(options, &facts, &preflight, dump_bytes, here);
+    others.plan(options, &preflight, dump_bytes, here);
     refusals.extend(preflight::path_refused(options, &facts, &settings));
     if !refusals.is_empty() {
         return Err(LoadError::Refused(refusals));
@@ -202,7 +204,7 @@ pub fn plan_from(
         alone: found.alone,
         refused: found.refused,
         left_out: found.left_out,
-        durability: super::tuning::durability(options, &preflight),
+        durability: super::tuning::durability(options, &facts, &preflight, dump_bytes),
         advice,
         settings,
         other_nodes: others

@@ -5,19 +5,38 @@ use refloat_run::settings::{
     Advice, AppliedSettings, Durability, Facts, Hints, JournalEntry, SettingsPlan,
 };
 use refloat_run::{Cancel, Run};
+use refloat_wire::Vendor;
 
 use super::options::{BinlogMode, LoadOptions, WritePath};
 use super::outcome::LoadOutcome;
 use super::preflight::Preflight;
 use super::{LoadError, connect};
 
-/// How far settings may be changed: as requested, or relaxed if nobody else's data is at stake.
-pub fn durability(options: &LoadOptions, preflight: &Preflight) -> Durability {
-    options.durability.unwrap_or(if preflight.empty_server {
+/// Fewer bytes of text are loaded sooner than settings are changed, journalled and put back.
+const SMALL: u64 = 1 << 20;
+
+/// How far settings may be changed: as requested, or relaxed if nobody else's data is at stake and
+/// the dump is worth it.
+pub fn durability(
+    options: &LoadOptions,
+    facts: &Facts,
+    preflight: &Preflight,
+    dump_bytes: Option<u64>,
+) -> Durability {
+    let is_relaxed = preflight.empty_server && !is_small(options, facts, dump_bytes);
+    options.durability.unwrap_or(if is_relaxed {
         Durability::Relaxed
     } else {
         Durability::Keep
     })
+}
+
+/// Whether settings make no difference to a dump. Of rows by `LOAD DATA` it may hang on one of them
+/// whether they can go that way at all; on `MySQL` that is the usual one.
+fn is_small(options: &LoadOptions, facts: &Facts, dump_bytes: Option<u64>) -> bool {
+    facts.vendor == Vendor::MariaDb
+        && options.write_path != WritePath::LoadData
+        && dump_bytes.is_some_and(|bytes| bytes < SMALL)
 }
 
 /// What a plan for a server is based on besides its own variables. `near` says that the server runs
@@ -44,7 +63,7 @@ pub fn plan(
     dump_bytes: Option<u64>,
     here: usize,
 ) -> SettingsPlan {
-    let level = durability(options, preflight);
+    let level = durability(options, facts, preflight, dump_bytes);
     let hints = Hints {
         allow_local_infile: match options.write_path {
             // The array-bound insert does not need it.
@@ -60,6 +79,9 @@ pub fn plan(
     let mut plan = refloat_run::settings::plan_for(facts, level, &hints);
     if options.binlog == BinlogMode::Keep {
         plan.session.retain(|change| change.name != "sql_log_bin");
+    }
+    if options.durability.is_none() && is_small(options, facts, dump_bytes) {
+        plan.advice.clear();
     }
     plan
 }

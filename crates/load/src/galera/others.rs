@@ -81,9 +81,10 @@ impl Others {
         dump_bytes: Option<u64>,
         here: usize,
     ) {
-        // At most relaxed, even if the server holds nothing else: a node belongs to a cluster.
-        let level = tuning::durability(options, preflight).min(Durability::Relaxed);
         for node in &mut self.nodes {
+            // At most relaxed, even if the server holds nothing else: a node belongs to a cluster.
+            let level = tuning::durability(options, &node.facts, preflight, dump_bytes);
+            let level = level.min(Durability::Relaxed);
             let hints = tuning::hints(&node.facts, node.near, dump_bytes, here);
             node.plan = refloat_run::settings::plan_for(&node.facts, level, &hints);
         }

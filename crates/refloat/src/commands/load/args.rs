@@ -273,10 +273,9 @@ pub struct HowArgs {
 
     /// How much the server may risk while the load runs
     ///
-    /// Default: `relaxed` on a server that holds nothing else, `keep` on any other. What `relaxed`
-    /// and `disposable` change
-    /// affects everybody on the server until the load ends; `refloat settings show` lists it for
-    /// one server.
+    /// Default: `relaxed` on a server that holds nothing else, `keep` on any other, and for less
+    /// than 1 MiB into MariaDB. What `relaxed` and `disposable` change affects everybody on the
+    /// server until the load ends; `refloat settings show` lists it for one server.
     #[arg(long, value_name = "LEVEL", value_enum)]
     pub durability: Option<Durability>,
 

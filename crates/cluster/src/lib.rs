@@ -61,6 +61,7 @@ pub use member::{Member, Observation, WantedTables};
 pub use node::{FlowControl, Gcache, Limits, LongDdl, NodeState, Queue, Role, Sst};
 pub use observe::observe;
 pub use proof::{CameBy, Proof};
+pub use refloat_host::Copying;
 pub use rejoin::{
     DonorChoice, Leave, OnlyCopy, RejoinError, RejoinPlan, Rejoined, Rejoining, copy_donors,
     plan_hold_for_start, plan_rejoin,

@@ -121,6 +121,8 @@ pub struct Observation {
     pub tables: WantedTables,
     /// Bytes per second that a full copy moves, for estimates. `None`: not measured.
     pub sst_bytes_per_second: Option<f64>,
+    /// Whether to look for rebuilds at nodes that show nothing of them.
+    pub rebuilds: bool,
 }
 
 impl Default for Observation {
@@ -129,6 +131,7 @@ impl Default for Observation {
             sample: Duration::from_secs(1),
             tables: WantedTables::default(),
             sst_bytes_per_second: None,
+            rebuilds: false,
         }
     }
 }

@@ -86,9 +86,12 @@ pub(crate) fn ask(member: &Member, how: &Observation) -> NodeView {
             Err(reason) => view.files_unreadable = Some(reason),
         }
     }
+    // A healthy node is not worth a login at each look.
+    let is_near = view.state.is_none() || member.host == Some(Host::Local);
+    let is_looked_for = how.rebuilds && is_near;
     let is_donor = (view.state.as_ref()).is_some_and(|state| state.state.starts_with("Donor"));
     if let Some(host) = &member.host
-        && (is_donor || view.receives.is_some())
+        && (is_donor || view.receives.is_some() || is_looked_for)
     {
         view.copying = Copying::look(host, &datadir).unwrap_or(None);
     }

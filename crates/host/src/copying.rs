@@ -1,19 +1,19 @@
-//! How far a state transfer by refloat is: it writes that into the data directory.
+//! How far a copy of files by refloat is, at one of its ends: it writes that down beside the data.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use crate::error::HostError;
 use crate::host::Host;
 
-/// A state transfer (SST) under way, at one of its ends.
+/// A state transfer (SST) or a rebuild under way, at one of its ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Copying {
     /// The process that does it.
     pub process: u32,
-    /// `joiner` or `donor`.
+    /// [`Self::JOINER`], [`Self::DONOR`], [`Self::REBUILT`] or [`Self::COPIED`].
     pub role: String,
     /// What is being done.
     pub step: String,
@@ -24,8 +24,30 @@ pub struct Copying {
 }
 
 impl Copying {
-    /// The file in the data directory.
-    pub const FILE: &'static str = ".refloat-sst";
+    /// It gets the files of a state transfer.
+    pub const JOINER: &'static str = "joiner";
+    /// It gives them.
+    pub const DONOR: &'static str = "donor";
+    /// It is rebuilt.
+    pub const REBUILT: &'static str = "rebuilt";
+    /// Another one is rebuilt from its files.
+    pub const COPIED: &'static str = "copied";
+
+    /// Where it is written down, the first place first. A data directory that is exchanged has it
+    /// beside it, if possible.
+    pub fn places(datadir: &Path, role: &str) -> [PathBuf; 2] {
+        const NAME: &str = ".refloat-sst";
+        // Without a slash at its end.
+        let datadir = datadir.components().as_path();
+        let mut beside = datadir.as_os_str().to_owned();
+        beside.push(NAME);
+        let places = [datadir.join(NAME), PathBuf::from(beside)];
+        if role == Self::REBUILT {
+            let [inside, beside] = places;
+            return [beside, inside];
+        }
+        places
+    }
 
     /// The text of the file.
     pub fn to_text(&self) -> String {
@@ -54,21 +76,23 @@ impl Copying {
         })
     }
 
-    /// The transfer into or out of a data directory. `None`: refloat does none there now.
+    /// The copy into or out of a data directory. `None`: refloat does none there now.
     ///
     /// # Errors
     /// [`HostError`]: the machine cannot be reached, or says why not.
     pub fn look(host: &Host, datadir: &Path) -> Result<Option<Self>, HostError> {
-        let Some(text) = host.read(&datadir.join(Self::FILE))? else {
-            return Ok(None);
-        };
-        let Some(found) = Self::parse(&text) else {
-            return Ok(None);
-        };
+        let places = Self::places(datadir, Self::DONOR);
+        let places = places.map(|path| Host::word(&path.to_string_lossy()));
         // One that was killed leaves its file behind.
-        let script = format!("grep -qa wsrep_sst_ /proc/{}/cmdline", found.process);
-        let runs = host.run(&script)?.status.success();
-        Ok(runs.then_some(found))
+        let script = format!(
+            "for file in {}; do [ -r \"$file\" ] || continue
+             process=$(sed -n 's/^process \\([0-9]*\\)$/\\1/p' \"$file\")
+             grep -qaE 'wsrep_sst_|refloat' \"/proc/${{process:-0}}/cmdline\" 2>/dev/null || continue
+             cat \"$file\"; break; done",
+            places.join(" ")
+        );
+        let said = host.run(&script)?.stdout;
+        Ok(Self::parse(&String::from_utf8_lossy(&said)))
     }
 }
 
@@ -89,14 +113,22 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let look = || Copying::look(&Host::Local, folder.path()).unwrap();
         assert_eq!(look(), None);
-        // This process is none of a server's.
+        let path = &Copying::places(folder.path(), Copying::DONOR)[0];
+        // There is no such process.
+        let gone = Copying {
+            process: u32::MAX,
+            ..copying.clone()
+        };
+        std::fs::write(path, gone.to_text()).unwrap();
+        assert_eq!(look(), None);
+        // The tests of refloat are run from a file that is called so.
         let own = Copying {
             process: std::process::id(),
             total: None,
             ..copying
         };
-        std::fs::write(folder.path().join(Copying::FILE), own.to_text()).unwrap();
-        assert_eq!(look(), None);
+        std::fs::write(path, own.to_text()).unwrap();
+        assert_eq!(look(), Some(own));
         assert_eq!(Copying::parse("half a fil"), None);
     }
 }

@@ -4,6 +4,7 @@
 
 pub mod backup;
 pub mod backups;
+pub mod beat;
 pub mod binlog;
 pub mod cluster;
 pub mod completions;

@@ -5,7 +5,7 @@ pub mod advise;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use refloat_cluster::{ClusterView, NodeState, NodeView, RejoinKind, Severity};
+use refloat_cluster::{ClusterView, Copying, NodeState, NodeView, RejoinKind, Severity};
 
 use crate::human;
 
@@ -56,6 +56,8 @@ fn nodes(page: &mut String, view: &ClusterView) {
         let Some(state) = &node.state else {
             let state = if node.receives.is_some() {
                 format!("receives a copy{}", so_far(node))
+            } else if (node.copying.as_ref()).is_some_and(|it| it.role == Copying::REBUILT) {
+                format!("is rebuilt{}", so_far(node))
             } else {
                 "no answer".to_owned()
             };
@@ -66,7 +68,7 @@ fn nodes(page: &mut String, view: &ClusterView) {
         };
         vec![
             node.name.clone(),
-            format!("{}{}", state_of(state), so_far(node)),
+            format!("{}{}", state_of(node, state), so_far(node)),
             state.seqno.map_or(UNKNOWN.to_owned(), human::count),
             node.behind.map_or(UNKNOWN.to_owned(), human::count),
             format!(
@@ -101,7 +103,7 @@ fn takes_writes(state: &NodeState) -> bool {
 }
 
 /// A node's state, with whatever sets it apart.
-fn state_of(state: &NodeState) -> String {
+fn state_of(node: &NodeView, state: &NodeState) -> String {
     let mut text = if state.primary {
         state.state.clone()
     } else {
@@ -109,6 +111,11 @@ fn state_of(state: &NodeState) -> String {
     };
     if state.desync {
         text.push_str(", desync");
+    }
+    match &node.copying {
+        Some(copying) if copying.role == Copying::REBUILT => text.push_str(", is rebuilt"),
+        Some(copying) if copying.role == Copying::COPIED => text.push_str(", is copied"),
+        _ => {}
     }
     text
 }

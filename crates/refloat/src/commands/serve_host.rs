@@ -5,9 +5,11 @@ use std::io::{BufRead as _, Read as _, Write as _};
 
 use anyhow::Context as _;
 use clap::Args;
+use refloat_host::Copying;
 use refloat_physical::{SendRequest, serve};
 use refloat_run::{Cancel, CancelReason, Events, Progress, Run, RunDir};
 
+use crate::commands::beat::Beat;
 use crate::context::Context;
 use crate::exit::Exit;
 
@@ -39,7 +41,9 @@ pub fn run(_: &ServeHostArgs, context: &Context) -> anyhow::Result<Exit> {
         events: Events::new(),
         progress: Progress::new(),
     };
+    let beat = Beat::start(request.datadir(), Copying::COPIED, &run, |_, _| {});
     let answer = serve(&request, &run);
+    beat.end();
     // What was done is in the answer, and in the record of the run that has asked.
     let _ = std::fs::remove_dir_all(run.dir.path());
     let text = serde_json::to_string(&answer).context("cannot write the answer")?;

@@ -26,7 +26,7 @@ use refloat_wire::{ConnectOptions, PeerTls};
 use crate::context::Context;
 use crate::sizes::parse_bytes;
 use call::{Call, Role, Secrets};
-use face::{Beat, LogFace, line};
+use face::{LogFace, beat, line};
 
 /// What the name begins with by which servers start this program.
 const NAME: &str = "wsrep_sst_refloat";
@@ -82,7 +82,7 @@ fn transfer(words: &[String], context: &Context) -> anyhow::Result<()> {
         events,
         progress,
     };
-    let beat = Beat::start(&call, &run);
+    let beat = beat(&call, &run);
     let done = match call.role {
         Role::Joiner => joiner(&call, &settings, &run),
         Role::Donor => donor(&call, &settings, &run, context),

@@ -86,6 +86,7 @@ pub fn run(args: &StatusArgs, context: &Context) -> anyhow::Result<Exit> {
             WantedTables::WhereCheap
         },
         sst_bytes_per_second: sst_rate(args.sst_rate, &nodes.name, context),
+        rebuilds: true,
     };
     if !args.watch {
         let view = look(&nodes, &how, args, context)?;

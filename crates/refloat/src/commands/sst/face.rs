@@ -1,8 +1,6 @@
 //! What the server's log, its status and `refloat cluster status` hear of a transfer.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use refloat_host::{Copying, plain};
@@ -13,9 +11,8 @@ use refloat_run::progress::Phase;
 use refloat_run::{Cancel, CancelReason, Event, Owner, Run};
 
 use super::call::{Call, Role};
+use crate::commands::beat::Beat;
 
-/// How often it is written down how far a transfer is.
-const BEAT: Duration = Duration::from_secs(1);
 /// How often the log hears of it.
 const TELL: Duration = Duration::from_secs(10);
 /// How often it is looked whether the server is still there.
@@ -103,64 +100,23 @@ fn caller() -> Option<u32> {
     }
 }
 
-/// Tells of the progress until it is ended.
-pub struct Beat {
-    over: Arc<AtomicBool>,
-    thread: JoinHandle<()>,
-}
-
-impl Beat {
-    /// Begins.
-    pub fn start(call: &Call, run: &Run) -> Self {
-        let over = Arc::new(AtomicBool::new(false));
-        let (ends, call, run) = (Arc::clone(&over), call.clone(), run.clone());
-        let thread = std::thread::spawn(move || {
-            let (mut told, mut total) = (Instant::now(), None);
-            while !ends.load(Ordering::Relaxed) {
-                let now = run.progress.snapshot();
-                if now.source_total.is_some() {
-                    let copying = Copying {
-                        process: std::process::id(),
-                        role: call.role.name().to_owned(),
-                        step: step(now.phase).to_owned(),
-                        bytes: now.source_done,
-                        total: now.source_total,
-                    };
-                    // A full disk is told of where it hurts.
-                    let _ = std::fs::write(call.datadir.join(Copying::FILE), copying.to_text());
-                    if told.elapsed() >= TELL && now.phase <= Phase::Data {
-                        told = Instant::now();
-                        line("INFO", &so_far(&call, &copying, now.source_rate));
-                    }
-                    if call.progress {
-                        if total != now.source_total {
-                            total = now.source_total;
-                            let _ = super::say(&format!("total {}", total.unwrap_or(0)));
-                        }
-                        let _ = super::say(&format!("complete {}", now.source_done));
-                    }
-                }
-                std::thread::park_timeout(BEAT);
+/// Tells the server and its log of the progress, until it is ended.
+pub fn beat(call: &Call, run: &Run) -> Beat {
+    let of = call.clone();
+    let (mut told, mut total) = (Instant::now(), None);
+    Beat::start(&call.datadir, call.role.name(), run, move |copying, now| {
+        if told.elapsed() >= TELL && now.phase <= Phase::Data {
+            told = Instant::now();
+            line("INFO", &so_far(&of, copying, now.source_rate));
+        }
+        if of.progress {
+            if total != now.source_total {
+                total = now.source_total;
+                let _ = super::say(&format!("total {}", total.unwrap_or(0)));
             }
-            let _ = std::fs::remove_file(call.datadir.join(Copying::FILE));
-        });
-        Self { over, thread }
-    }
-
-    /// Ends it.
-    pub fn end(self) {
-        self.over.store(true, Ordering::Relaxed);
-        self.thread.thread().unpark();
-        let _ = self.thread.join();
-    }
-}
-
-fn step(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Prepare => "applies the redo log",
-        phase if phase > Phase::Data => "ends",
-        _ => "copies",
-    }
+            let _ = super::say(&format!("complete {}", now.source_done));
+        }
+    })
 }
 
 fn so_far(call: &Call, copying: &Copying, rate: f64) -> String {

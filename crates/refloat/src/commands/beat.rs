@@ -1,0 +1,99 @@
+//! Writes down every second how far a copy of files is, for `refloat cluster status`.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use refloat_host::Copying;
+use refloat_run::Run;
+use refloat_run::progress::{Phase, Snapshot};
+
+/// How often.
+const BEAT: Duration = Duration::from_secs(1);
+
+/// Tells of the progress until it is ended.
+pub struct Beat {
+    over: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Beat {
+    /// Begins, with the part that the server of this data directory plays. `more` hears of it as
+    /// well.
+    pub fn start(
+        datadir: &Path,
+        role: &str,
+        run: &Run,
+        mut more: impl FnMut(&Copying, &Snapshot) + Send + 'static,
+    ) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let (ends, run) = (Arc::clone(&over), run.clone());
+        let (datadir, role) = (datadir.to_owned(), role.to_owned());
+        let thread = std::thread::spawn(move || {
+            let mut written = None;
+            while !ends.load(Ordering::Relaxed) {
+                let now = run.progress.snapshot();
+                if now.source_total.is_some() || now.source_done > 0 {
+                    let copying = Copying {
+                        process: std::process::id(),
+                        role: role.clone(),
+                        step: step(now.phase).to_owned(),
+                        bytes: now.source_done,
+                        total: now.source_total,
+                    };
+                    write(&datadir, &copying, &mut written);
+                    more(&copying, &now);
+                }
+                std::thread::park_timeout(BEAT);
+            }
+            if let Some(path) = written {
+                let _ = std::fs::remove_file(path);
+            }
+        });
+        Self { over, thread }
+    }
+
+    /// Ends it.
+    pub fn end(self) {
+        self.over.store(true, Ordering::Relaxed);
+        self.thread.thread().unpark();
+        let _ = self.thread.join();
+    }
+}
+
+/// Writes it where it was written before, or where that is possible. A full disk is told of where
+/// it hurts.
+fn write(datadir: &Path, copying: &Copying, written: &mut Option<PathBuf>) {
+    let text = copying.to_text();
+    let places = match written.take() {
+        Some(path) => vec![path],
+        None => Copying::places(datadir, &copying.role).to_vec(),
+    };
+    *written = places
+        .into_iter()
+        .find(|path| replace(path, text.as_bytes()).is_ok());
+}
+
+/// Puts a new file in the place of another one. It is of this account, whoever made the other one,
+/// and where that leads, as a link, does not matter.
+fn replace(path: &Path, text: &[u8]) -> std::io::Result<()> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let new = PathBuf::from(new);
+    let _ = std::fs::remove_file(&new);
+    let mut file = OpenOptions::new().write(true).create_new(true).open(&new)?;
+    file.write_all(text)?;
+    std::fs::rename(&new, path)
+}
+
+fn step(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Prepare => "applies the redo log",
+        phase if phase > Phase::Data => "ends",
+        _ => "copies",
+    }
+}

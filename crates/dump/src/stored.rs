@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use refloat_repository::{
-    BackupWriter, FolderWriter, LATEST, Manifest as Backup, Repository, RepositoryError,
+    BackupWriter, FolderWriter, LATEST, LEVEL, Manifest as Backup, Repository, RepositoryError,
     usual_label,
 };
 use refloat_run::Events;
@@ -106,7 +106,8 @@ impl Stored {
             events.warn(format!("{words}: {error}"));
             Vec::new()
         });
-        let writer = BackupWriter::begin(&into.repository, &label, &parents, into.threads)?;
+        let writer =
+            BackupWriter::begin(&into.repository, &label, &parents, (into.threads, LEVEL))?;
         for one in writer.unshared() {
             events.warn(format!("no blocks are shared with {one}"));
         }

@@ -37,7 +37,7 @@ mod sweep;
 mod writer;
 
 pub use age::{Identity, Recipient};
-pub use block::{BLOCK, Hash, is_hole};
+pub use block::{BLOCK, Hash, LEVEL, is_hole};
 pub use carry::{Imported, export, import};
 pub use catalogue::{LATEST, server_label, usual_label};
 pub use error::RepositoryError;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::SystemTime;
 
-use crate::block::{BLOCK, Encoder, Hash, LEVEL, is_hole};
+use crate::block::{BLOCK, Encoder, Hash, is_hole};
 use crate::error::RepositoryError;
 use crate::known::{Known, Place};
 use crate::manifest::{Extent, FileEntry, Manifest, PackInfo};
@@ -67,6 +67,8 @@ struct State {
 
 struct Shared {
     repository: Repository,
+    /// How hard blocks are compressed.
+    level: i32,
     /// Keeps sweeps from what it needs.
     presence: Presence,
     naming: Option<[u8; 32]>,
@@ -99,6 +101,7 @@ pub struct BackupWriter {
 
 impl BackupWriter {
     /// Begins a backup of this label. Blocks that one of the `parents` has are shared with it.
+    /// `level` is that of zstd; negative ones are faster.
     ///
     /// # Errors
     /// The label is taken, or the storage fails.
@@ -106,7 +109,7 @@ impl BackupWriter {
         repository: &Repository,
         label: &str,
         parents: &[Manifest],
-        threads: usize,
+        (threads, level): (usize, i32),
     ) -> Result<Self, RepositoryError> {
         match repository.backup(label) {
             Err(RepositoryError::NoBackup { .. }) => {}
@@ -150,6 +153,7 @@ impl BackupWriter {
         let shared = Arc::new(Shared {
             naming: repository.key().map(Key::naming),
             repository: repository.clone(),
+            level,
             presence,
             known,
             state: Mutex::new(state),
@@ -415,7 +419,7 @@ impl<'s> Writer<'s> {
     fn new(shared: &'s Arc<Shared>) -> Result<Self, RepositoryError> {
         Ok(Self {
             shared,
-            encoder: Encoder::new(LEVEL).map_err(RepositoryError::Compress)?,
+            encoder: Encoder::new(shared.level).map_err(RepositoryError::Compress)?,
             pack: None,
             stored: Vec::new(),
         })

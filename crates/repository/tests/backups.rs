@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use refloat_repository::{
-    Access, BLOCK, BackupWriter, FileEntry, FolderWriter, Key, Manifest, Repository,
+    Access, BLOCK, BackupWriter, FileEntry, FolderWriter, Key, LEVEL, Manifest, Repository,
     RepositoryError, Sink, Swept, fetch, mount, sweep,
 };
 use refloat_run::Cancel;
@@ -71,7 +71,7 @@ fn back_up(
     parents: &[Manifest],
     files: &Files,
 ) -> Result<Manifest, RepositoryError> {
-    let writer = BackupWriter::begin(repository, label, parents, 3)?;
+    let writer = BackupWriter::begin(repository, label, parents, (3, LEVEL))?;
     let mut written = Vec::new();
     for (path, content) in files {
         let id = writer.file();
@@ -178,7 +178,8 @@ fn a_label_is_used_once() {
     let repository = Repository::init(storage(folder.path()), None).unwrap();
     let files = Files::from([("x".to_owned(), b"x".to_vec())]);
     // Two begin at the same time; one of them completes.
-    let writers = [(); 2].map(|()| BackupWriter::begin(&repository, "one", &[], 1).unwrap());
+    let writers =
+        [(); 2].map(|()| BackupWriter::begin(&repository, "one", &[], (1, LEVEL)).unwrap());
     let [first, second] = writers.map(|writer| writer.finish(Vec::new(), BTreeMap::new()));
     first.unwrap();
     let error = second.unwrap_err();
@@ -202,7 +203,7 @@ fn files_are_written_as_a_folder_and_read_where_they_lie() {
     for (key, root) in keys().into_iter().zip(["test://plain", "test://sealed"]) {
         let place = tempfile::tempdir().unwrap();
         let repository = Repository::init(storage(place.path()), key).unwrap();
-        let writer = BackupWriter::begin(&repository, "one", &[], 3).unwrap();
+        let writer = BackupWriter::begin(&repository, "one", &[], (3, LEVEL)).unwrap();
         let writer = Arc::new(FolderWriter::new(writer));
         let root = Path::new(root);
         let folder = Folder::into_sink(root, Arc::clone(&writer) as Arc<dyn FolderSink>);
@@ -260,11 +261,33 @@ fn files_are_written_as_a_folder_and_read_where_they_lie() {
 }
 
 #[test]
+fn blocks_are_compressed_as_hard_as_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let text: Vec<u8> = (0..200_000)
+        .flat_map(|number: u32| format!("{},", number.wrapping_mul(2_654_435_761)).into_bytes())
+        .take(BLOCK)
+        .collect();
+    let sizes = [-7, LEVEL, 19].map(|level| {
+        let storage = storage(&folder.path().join(level.to_string()));
+        let repository = Repository::init(storage, None).unwrap();
+        let writer = BackupWriter::begin(&repository, "one", &[], (1, level)).unwrap();
+        let id = writer.file();
+        writer.put(id, 0, text.clone()).unwrap();
+        let file = (id, "t".to_owned(), text.len() as u64);
+        let manifest = writer.finish(vec![file], BTreeMap::new()).unwrap();
+        let found = restored(&repository, "one").unwrap();
+        assert!(found["t"] == text, "{level}");
+        manifest.packs[0].size
+    });
+    assert!(sizes.is_sorted_by(|one, next| one > next), "{sizes:?}");
+}
+
+#[test]
 fn the_newest_backup_is_asked_for_by_server_and_kind() {
     let folder = tempfile::tempdir().unwrap();
     let repository = Repository::init(storage(folder.path()), None).unwrap();
     let add = |label: &str, kind: &str, port: u16| {
-        let writer = BackupWriter::begin(&repository, label, &[], 1).unwrap();
+        let writer = BackupWriter::begin(&repository, label, &[], (1, LEVEL)).unwrap();
         let server = serde_json::json!({"hostname": "db1", "port": port, "datadir": "/d"});
         let about = [
             ("kind".to_owned(), kind.into()),
@@ -292,7 +315,7 @@ fn the_newest_backup_is_asked_for_by_server_and_kind() {
 fn a_backup_that_is_not_finished_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let repository = Repository::init(storage(folder.path()), None).unwrap();
-    let writer = BackupWriter::begin(&repository, "one", &[], 2).unwrap();
+    let writer = BackupWriter::begin(&repository, "one", &[], (2, LEVEL)).unwrap();
     let id = writer.file();
     for number in 0..10 {
         let bytes = noise(BLOCK, number);
@@ -310,7 +333,7 @@ fn a_backup_that_is_not_finished_leaves_nothing() {
         .collect();
     assert_eq!(left, ["repository.json"]);
     // Bytes of a file that were given twice are no backup either.
-    let writer = BackupWriter::begin(&repository, "one", &[], 2).unwrap();
+    let writer = BackupWriter::begin(&repository, "one", &[], (2, LEVEL)).unwrap();
     let id = writer.file();
     for seed in [1, 2] {
         writer.put(id, 0, noise(100, seed)).unwrap();
@@ -450,7 +473,7 @@ fn nothing_is_swept_that_a_running_backup_needs() {
     let left = count("packs/");
     let write = |label: &str| {
         let parents = std::slice::from_ref(&first);
-        let mut writer = BackupWriter::begin(&repository, label, parents, 1).unwrap();
+        let mut writer = BackupWriter::begin(&repository, label, parents, (1, LEVEL)).unwrap();
         let ids = [1, 2].map(|seed| {
             let id = writer.file();
             writer.put(id, 0, noise(BLOCK, seed)).unwrap();
@@ -508,7 +531,7 @@ fn a_backup_shares_nothing_that_is_gone() {
             }
         }
         let parents = std::slice::from_ref(&first);
-        let writer = BackupWriter::begin(&repository, "none", parents, 1).unwrap();
+        let writer = BackupWriter::begin(&repository, "none", parents, (1, LEVEL)).unwrap();
         assert!(writer.unshared()[0].starts_with("first: "));
         drop(writer);
         back_up(&repository, "second", parents, &files).unwrap();
@@ -536,7 +559,7 @@ fn a_backup_and_a_sweep_at_the_same_time_see_each_other() {
 
     // The sweep has looked for backups before this one is there.
     let parents = std::slice::from_ref(&first);
-    let writer = BackupWriter::begin(&repository, "second", parents, 1).unwrap();
+    let writer = BackupWriter::begin(&repository, "second", parents, (1, LEVEL)).unwrap();
     let id = writer.file();
     writer.put(id, 0, noise(BLOCK, 1)).unwrap();
     marks();

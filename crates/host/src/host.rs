@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -218,6 +219,26 @@ impl Host {
         self.shell_with(&PATIENT, script).1
     }
 
+    /// Like [`Self::long_shell`], and connections to a port at the other machine come to `here`
+    /// through ssh. It says which port, on standard error: see [`forwarded_port`]. `None`: this is
+    /// the machine.
+    pub fn forwarding_shell(&self, script: &str, here: SocketAddr) -> Option<Command> {
+        let forward = format!("127.0.0.1:0:{here}");
+        // Another ssh, whose connection this one would use, would say it.
+        let options = [
+            "-oControlPath=none",
+            "-oExitOnForwardFailure=yes",
+            "-oLogLevel=INFO",
+            "-R",
+            forward.as_str(),
+        ];
+        let options = [&PATIENT[..], &options].concat();
+        match self {
+            Self::Local => None,
+            Self::Ssh(_) => Some(self.shell_with(&options, script).1),
+        }
+    }
+
     fn shell_with(&self, options: &[&str], script: &str) -> (&'static str, Command) {
         match self {
             Self::Local => {
@@ -242,6 +263,12 @@ impl Host {
     pub fn word(text: &str) -> String {
         format!("'{}'", text.replace('\'', r"'\''"))
     }
+}
+
+/// The port that a line of ssh says is forwarded from the other machine (`client_loop.c`).
+pub fn forwarded_port(line: &str) -> Option<u16> {
+    let (_, rest) = line.split_once("Allocated port ")?;
+    rest.split_once(' ')?.0.parse().ok()
 }
 
 /// The last line of a failed program's output. What `ssh` says about an unknown key is a page that

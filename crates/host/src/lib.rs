@@ -27,6 +27,6 @@ pub use control::{Control, ControlConfig, StartAs, StartOption};
 pub use copying::Copying;
 pub use error::{ControlError, HostError, chain, plain};
 pub use grastate::GraState;
-pub use host::{Host, last_line};
+pub use host::{Host, forwarded_port, last_line};
 pub use log::LogMark;
 pub use position::Position;

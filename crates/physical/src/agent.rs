@@ -1,14 +1,15 @@
 //! Starts this program on the donor's machine, and hears what it says at its end.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::SocketAddr;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use refloat_host::{Host, last_line};
+use refloat_host::{Host, forwarded_port, last_line};
 use refloat_run::Refusal;
 
 use crate::error::PhysicalError;
@@ -17,6 +18,8 @@ use crate::serve::{SendAnswer, SendRequest};
 /// How long the program at the other end may take to end after its last word.
 const END: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(20);
+/// How long ssh may take to forward a port.
+const FORWARDED: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
 struct Heard {
@@ -39,11 +42,12 @@ fn lock(heard: &Mutex<Heard>) -> MutexGuard<'_, Heard> {
 }
 
 impl Agent {
-    /// Starts it.
+    /// Starts it. With `tunnel`, it sends to that address of this machine through ssh.
     pub fn start(
         host: &Host,
         program: &Path,
-        request: &SendRequest,
+        mut request: SendRequest,
+        tunnel: Option<SocketAddr>,
     ) -> Result<Self, PhysicalError> {
         let name = format!("{} serve-host on {}", program.display(), host.name());
         let failed = |reason: String| PhysicalError::Tool {
@@ -55,7 +59,9 @@ impl Agent {
             "PATH=$PATH:/usr/local/bin; exec {} serve-host",
             Host::word(&program.to_string_lossy())
         );
-        let mut command = host.long_shell(&script);
+        let forwarding = tunnel.and_then(|here| host.forwarding_shell(&script, here));
+        let is_forwarding = forwarding.is_some();
+        let mut command = forwarding.unwrap_or_else(|| host.long_shell(&script));
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -63,13 +69,6 @@ impl Agent {
             .process_group(0)
             .spawn()
             .map_err(|error| failed(error.to_string()))?;
-        let mut stdin = child.stdin.take();
-        if let Some(stdin) = &mut stdin {
-            let mut text = serde_json::to_vec(request).unwrap_or_default();
-            text.push(b'\n');
-            // A program that is gone already says why itself.
-            let _ = stdin.write_all(&text);
-        }
         let heard = Arc::new(Mutex::new(Heard::default()));
         let mut listeners = Vec::new();
         if let Some(stdout) = child.stdout.take() {
@@ -82,13 +81,35 @@ impl Agent {
                 }
             }));
         }
-        if let Some(mut stderr) = child.stderr.take() {
+        let (port, ports) = mpsc::channel();
+        if let Some(stderr) = child.stderr.take() {
             let heard = Arc::clone(&heard);
             listeners.push(std::thread::spawn(move || {
-                let mut text = Vec::new();
-                let _ = stderr.read_to_end(&mut text);
-                lock(&heard).complaint = text;
+                let port = port;
+                let mut lines = BufReader::new(stderr);
+                let mut line = Vec::new();
+                while lines
+                    .read_until(b'\n', &mut line)
+                    .is_ok_and(|count| count > 0)
+                {
+                    match forwarded_port(&String::from_utf8_lossy(&line)) {
+                        Some(number) if is_forwarding => drop(port.send(number)),
+                        _ => lock(&heard).complaint.extend_from_slice(&line),
+                    }
+                    line.clear();
+                }
             }));
+        }
+        // It is not known if ssh has ended, which says why.
+        if is_forwarding && let Ok(port) = ports.recv_timeout(FORWARDED) {
+            request = request.to(format!("127.0.0.1:{port}"));
+        }
+        let mut stdin = child.stdin.take();
+        if let Some(stdin) = &mut stdin {
+            let mut text = serde_json::to_vec(&request).unwrap_or_default();
+            text.push(b'\n');
+            // A program that is gone already says why itself.
+            let _ = stdin.write_all(&text);
         }
         Ok(Self {
             name,

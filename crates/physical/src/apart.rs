@@ -13,9 +13,10 @@ use std::path::{Component, Path, PathBuf};
 use refloat_run::Refusal;
 
 use crate::error::PhysicalError;
+use crate::server_options::ServerOptions;
 
 /// Variables that name a directory, relative to the data directory.
-pub const DIRECTORIES: [&str; 4] = [
+const DIRECTORIES: [&str; 4] = [
     "innodb_data_home_dir",
     "innodb_log_group_home_dir",
     "innodb_undo_directory",
@@ -74,34 +75,85 @@ pub fn remove_links(folder: &Path) -> Result<(), PhysicalError> {
     Ok(())
 }
 
-/// Why the files of a server may not come into `target` as they are. `settings` are the server's
-/// own, and `datadir` is its data directory.
-pub fn objections(
-    settings: &BTreeMap<String, String>,
-    datadir: &str,
-    target: &Path,
-) -> Vec<Refusal> {
-    let mut against = Vec::new();
+/// Why the files of a server may not come into a data directory as they are. `settings` are the
+/// server's own, and `datadir` is its data directory.
+pub fn settings(settings: &BTreeMap<String, String>, datadir: &str) -> Option<Refusal> {
     let found = named(settings, datadir).join(", ");
-    if !found.is_empty() {
-        against.push(
-            Refusal::new(format!(
-                "the server keeps files apart from its data directory: {found}"
-            ))
-            .hint(HINT),
-        );
+    (!found.is_empty()).then(|| {
+        Refusal::new(format!(
+            "the server keeps files apart from its data directory: {found}"
+        ))
+        .hint(HINT)
+    })
+}
+
+/// Settings of a new server by which it would look for its files elsewhere than in its data
+/// directory, where they come.
+pub fn of_new(options: &ServerOptions, file: &str, datadir: &Path) -> Option<Refusal> {
+    let found = elsewhere(options, datadir).join(", ");
+    (!found.is_empty()).then(|| {
+        Refusal::new(format!(
+            "{file} says {found}, and refloat puts all files into {}",
+            datadir.display()
+        ))
+        .hint("Take these settings out of it, or restore into another directory and bring the files there by hand, before the server is started.")
+    })
+}
+
+/// The settings of a server that name a folder other than its data directory, with their values.
+pub fn elsewhere(options: &ServerOptions, datadir: &Path) -> Vec<String> {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| plain(path));
+    let mut found = Vec::new();
+    for name in DIRECTORIES.map(|name| name.replace('_', "-")) {
+        // As the server does, from its data directory.
+        if let Some(folder) = options.get(&name)
+            && real(&datadir.join(folder)) != real(datadir)
+        {
+            found.push(format!("{name} = {folder}"));
+        }
     }
+    let files = options.get("innodb-data-file-path");
+    if let Some(files) = files.filter(|files| has_file_outside(datadir, files)) {
+        found.push(format!("innodb-data-file-path = {files}"));
+    }
+    found
+}
+
+/// The binary log of the old data, if it lies elsewhere: the new server would go on with it.
+pub fn old_log(options: &ServerOptions, datadir: &Path) -> Option<String> {
+    let log = datadir.join(options.get("log-bin")?);
+    if !is_outside(datadir, &log.to_string_lossy()) {
+        return None;
+    }
+    // Servers leave out what follows the first dot.
+    let name = log.file_name()?.to_string_lossy();
+    let base = name.split('.').next()?;
+    let is_one = |path: &Path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let end = name
+            .strip_prefix(base)
+            .and_then(|end| end.strip_prefix('.'));
+        end.is_some_and(|end| !end.is_empty() && end.bytes().all(|b| b.is_ascii_digit()))
+    };
+    let mut files = fs::read_dir(log.parent()?).ok()?.flatten();
+    files.any(|entry| is_one(&entry.path())).then(|| {
+        format!(
+            "the binary log in {} is of the old data, and the new server goes on with it: move it away before that is started",
+            log.parent().unwrap_or(datadir).display()
+        )
+    })
+}
+
+/// Why no files may come into `target`, by what lies there.
+pub fn redo(target: &Path) -> Option<Refusal> {
     let has = |name: &str| target.join(name).exists();
-    if has("ibdata1") && !REDO.iter().any(|name| has(name)) {
-        against.push(
-            Refusal::new(format!(
-                "{} holds a system tablespace and no redo log: its server keeps that elsewhere",
-                target.display()
-            ))
-            .hint(HINT),
-        );
-    }
-    against
+    (has("ibdata1") && !REDO.iter().any(|name| has(name))).then(|| {
+        Refusal::new(format!(
+            "{} holds a system tablespace and no redo log: its server keeps that elsewhere",
+            target.display()
+        ))
+        .hint(HINT)
+    })
 }
 
 /// Whether a place, relative to the data directory, is outside of it.
@@ -112,7 +164,7 @@ fn is_outside(datadir: &Path, place: &str) -> bool {
 
 /// Whether one of the files of `innodb_data_file_path`, such as
 /// `ibdata1:12M;/disk2/ibdata2:50M:autoextend`, is outside of the data directory.
-pub fn has_file_outside(datadir: &Path, files: &str) -> bool {
+fn has_file_outside(datadir: &Path, files: &str) -> bool {
     files
         .split(';')
         .filter_map(|file| file.split(':').next())
@@ -187,5 +239,32 @@ mod tests {
         assert!(!of(DATA_FILES, "ibdata1:12M:autoextend"));
         assert!(!of(DATA_FILES, "/var/lib/mysql/ibdata1:12M"));
         assert!(of(DATA_FILES, "ibdata1:12M;/disk/ibdata2:50M:autoextend"));
+    }
+
+    #[test]
+    fn a_new_server_looks_where_it_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let here = format!("--innodb-undo-directory={}/", folder.path().display());
+        for (option, count) in [
+            ("--innodb-data-home-dir=.", 0),
+            (here.as_str(), 0),
+            ("--innodb-data-home-dir=", 0),
+            ("--innodb_undo_directory=./undo", 1),
+            ("--aria_log_dir_path=/no/such", 1),
+            ("--innodb_data_file_path=ibdata1:12M:autoextend", 0),
+            ("--innodb_data_file_path=/no/such/ibdata1:12M", 1),
+        ] {
+            let options = ServerOptions::of(&[option]);
+            assert_eq!(elsewhere(&options, folder.path()).len(), count, "{option}");
+        }
+        let (data, logs) = (folder.path().join("data"), folder.path().join("logs"));
+        fs::create_dir(&logs).unwrap();
+        let option = format!("--log-bin={}/mysql-bin.log", logs.display());
+        let options = ServerOptions::of(&[&option]);
+        assert_eq!(old_log(&options, &data), None);
+        fs::write(logs.join("mysql-bin.000001"), "").unwrap();
+        let words = old_log(&options, &data).unwrap();
+        assert!(words.contains("goes on with it"), "{words}");
+        assert_eq!(old_log(&ServerOptions::of(&["--log-bin=bin"]), &data), None);
     }
 }

@@ -25,6 +25,8 @@ pub struct BackupOptions {
     pub label: Option<String>,
     /// Threads that hash and compress.
     pub threads: usize,
+    /// The level of zstd; negative ones are faster.
+    pub level: i32,
 }
 
 /// What a backup would do.
@@ -240,8 +242,12 @@ impl Ready {
         run: &Run,
         outcome: &mut BackupOutcome,
     ) -> Result<Manifest, PhysicalError> {
-        let mut writer =
-            BackupWriter::begin(repository, &self.label, &self.parents, options.threads)?;
+        let mut writer = BackupWriter::begin(
+            repository,
+            &self.label,
+            &self.parents,
+            (options.threads, options.level),
+        )?;
         for one in writer.unshared() {
             run.events.warn(format!("no blocks are shared with {one}"));
         }

@@ -5,6 +5,10 @@
 //! unencrypted repository can change it. So only what the tools write is let through. Source:
 //! `backup_mysql.cc` (`write_backup_config_file`) of mariadb-backup and XtraBackup.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
 /// Options besides those of InnoDB.
 const PLAIN: [&str; 4] = [
     "server_id",
@@ -36,6 +40,32 @@ const PLACES: [&str; 3] = [
     "innodb_log_group_home_dir",
 ];
 
+/// Names the folder from which libraries are loaded: that of the server, when it was copied.
+const LIBRARIES_LIE: &str = "plugin_dir";
+
+/// A value without the quotes around it.
+fn unquoted(value: &str) -> &str {
+    value.trim().trim_matches('"')
+}
+
+/// Whether libraries may be loaded from a folder: it is there, and nobody can put one into it, or
+/// another folder in its place, who is neither root nor this account.
+fn is_safe(value: &str) -> bool {
+    let folder = Path::new(value);
+    let own = rustix::process::geteuid().as_raw();
+    // As it stands there: what the tool makes of links and of `..` may be something else.
+    folder.canonicalize().is_ok_and(|real| {
+        real == folder.components().as_path()
+            && folder.is_absolute()
+            && real.ancestors().all(|path| {
+                fs::metadata(path).is_ok_and(|found| {
+                    let (uid, mode) = (found.uid(), found.mode());
+                    (uid == 0 || uid == own) && mode & 0o022 == 0
+                })
+            })
+    })
+}
+
 /// The first line of the file that no tool writes. `None`: there is none.
 pub fn objection(text: &str) -> Option<&str> {
     let mut plugins = Vec::new();
@@ -51,7 +81,11 @@ pub fn objection(text: &str) -> Option<&str> {
         };
         let name = name.trim().to_ascii_lowercase().replace('-', "_");
         let name = name.strip_prefix("loose_").unwrap_or(&name);
-        let good = if LOADS.contains(&name) {
+        // The tools cut a value there, and take others for what they stand for.
+        let is_plain = || !unquoted(value).contains(['#', '\\', '"', '\'']);
+        let good = if !is_plain() && (LOADS.contains(&name) || name == LIBRARIES_LIE) {
+            false
+        } else if LOADS.contains(&name) {
             // `name=library;…`, found in the tool's own directory of plugins.
             let last = |one: &str| one.rsplit('=').next().unwrap_or_default().to_owned();
             let mut libraries = value.split(';').map(last);
@@ -60,6 +94,8 @@ pub fn objection(text: &str) -> Option<&str> {
                 plugins.push(format!("{name}_"));
                 LIBRARIES.contains(&name)
             })
+        } else if name == LIBRARIES_LIE {
+            is_safe(unquoted(value))
         } else if PLACES.contains(&name) {
             !value.trim().trim_start_matches("./").contains('/')
         } else {
@@ -78,7 +114,9 @@ pub fn objection(text: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{LINE_MAX, objection};
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::{LINE_MAX, fs, objection};
 
     #[test]
     fn only_what_the_tools_write_is_let_through() {
@@ -86,11 +124,26 @@ mod tests {
             innodb_checksum_algorithm=crc32\ninnodb_data_file_path=ibdata1:12M:autoextend\n\
             innodb_undo_directory=./\nserver_id=7\n\
             plugin_load=file_key_management=file_key_management.so\n\
-            file_key_management_filename=/etc/mysql/keys\n";
+            file_key_management_filename=/etc/mysql/keys\n\
+            plugin_dir=\"/usr/lib/\"\n";
         assert_eq!(objection(usual), None);
         let long = format!("# {}", "x".repeat(LINE_MAX));
+        let folder = tempfile::tempdir().unwrap();
+        let theirs = folder.path().join("theirs");
+        fs::create_dir(&theirs).unwrap();
+        fs::set_permissions(&theirs, fs::Permissions::from_mode(0o777)).unwrap();
+        let below = format!("plugin_dir={}/below", theirs.display());
+        let cut = format!("plugin_dir=/usr/lib#{}", theirs.display());
+        let theirs = format!("plugin_dir={}", theirs.display());
         for line in [
             long.as_str(),
+            theirs.as_str(),
+            below.as_str(),
+            cut.as_str(),
+            "plugin_dir=/usr/lib/../lib",
+            "plugin_dir=/no/such",
+            "plugin_load=evil.so#=file_key_management.so",
+            "plugin_dir=lib",
             "plugin_load=plugin=evil.so",
             "plugin_load=file_key_management=evil.so",
             "plugin_dir=/tmp",

@@ -18,6 +18,7 @@ use crate::apart;
 use crate::broken;
 use crate::desync::while_desynced;
 use crate::donor::{Donor, DonorOptions};
+use crate::earlier::{self, begin_again};
 use crate::error::PhysicalError;
 use crate::find::find;
 use crate::folder::{Building, REBUILD, Step};
@@ -32,6 +33,9 @@ use crate::target::{TargetOptions, dispose, start};
 use crate::tool::{Tool, ToolKind};
 use crate::transfer::{ChannelError, Receiver, Secret};
 
+/// This machine.
+const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
 /// What is to be rebuilt from what.
 #[derive(Debug, Clone)]
 pub struct RebuildOptions {
@@ -43,13 +47,24 @@ pub struct RebuildOptions {
     pub target: TargetOptions,
     /// The account by which the new server replicates from the donor; `None`: it does not.
     pub replica: Option<ReplicaAccount>,
-    /// The address to listen at, with a port or 0; `None`: that of the network by which the donor
-    /// is reached, and any port.
-    pub listen: Option<String>,
+    /// Where the donor's machine connects to.
+    pub listen: Listen,
     /// Number of connections through which files are sent.
     pub streams: u16,
     /// The donor's name and why it was chosen; `None`: the user named it.
     pub chosen: Option<String>,
+}
+
+/// Where the donor's machine connects to.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Listen {
+    /// The address of this machine in the network by which the donor is reached, and any port.
+    #[default]
+    Near,
+    /// This address, with a port or 0.
+    At(String),
+    /// Through ssh, by which it is reached anyway: no port is opened to the network.
+    ThroughSsh,
 }
 
 /// What a rebuild would do.
@@ -84,6 +99,8 @@ struct Ready {
     cloned: Option<Donor>,
     tool: Tool,
     place: Place,
+    /// Bytes that the files take on the donor's disk; `None`: that cannot be seen from here.
+    room: Option<u64>,
 }
 
 /// Says what a rebuild would do. Changes nothing.
@@ -151,8 +168,15 @@ fn attempt(
         outcome.aside = ready.place.fill(building, run.dir.id().as_str())?;
         return begin(options, (&ready.server, &ready.place), run, outcome);
     }
-    let restart = Building::is_of(&plan.building, REBUILD, &label)?;
-    let mut building = Building::begin(&plan.building, REBUILD, &label, restart)?;
+    let mut building = if ready.cloned.is_some() {
+        let restart = Building::is_of(&plan.building, REBUILD, &label)?;
+        Building::begin(&plan.building, REBUILD, &label, restart)?
+    } else {
+        begin_again(&plan.building, (REBUILD, &label), false)?
+    };
+    if let Some(room) = ready.room {
+        earlier::make_room(&building, room, &run.events)?;
+    }
     run.progress.set_phase(Phase::Data);
     let begun = Instant::now();
     let mut left = Vec::new();
@@ -203,11 +227,16 @@ fn look(options: &RebuildOptions) -> Result<Ready, PhysicalError> {
     let mut conn = Connection::connect(&options.donor.source)
         .map_err(PhysicalError::server("connecting to the donor"))?;
     let server = Server::look(&mut conn)?;
+    let kind = ToolKind::of(server.info.vendor);
     let place = Place::look(&options.target.datadir)?;
     let label = Ready::label_of(&server);
     let is_filled = place.is_filled(REBUILD, &label)?;
     let mut against = place.objections(options.target.replace || is_filled)?;
-    against.extend(options.target.objections(&server.facts, place.path()));
+    against.extend(options.target.objections(&server.facts, place.path())?);
+    if options.listen == Listen::ThroughSsh && options.donor.host.is_none() {
+        let reason = "the donor is on this machine, to which no ssh leads";
+        against.push(Refusal::new(reason).hint("Leave --listen ssh out, or name --host."));
+    }
     if options.replica.is_some() {
         let is_checked = options.target.check.is_some();
         against.extend(replica::objections((&options.donor, &server), is_checked));
@@ -220,7 +249,6 @@ fn look(options: &RebuildOptions) -> Result<Ready, PhysicalError> {
     if options.donor.is_cloned(&server) {
         return look_at_sender(options, place, against);
     }
-    let kind = ToolKind::of(server.info.vendor);
     let tool = match find(&Host::Local, kind, options.target.tool.as_deref()) {
         Ok(tool) => {
             against.extend(tool.objections(&server.info));
@@ -235,15 +263,16 @@ fn look(options: &RebuildOptions) -> Result<Ready, PhysicalError> {
     };
     // If the files cannot be seen by this account, the program at the other end says so.
     let host = options.donor.host.as_ref().unwrap_or(&Host::Local);
-    if let Ok(volume) = volume(host, &server.facts.datadir) {
-        against.extend(place.lacks_room(volume.room));
-    }
+    let volume = volume(host, &server.facts.datadir).ok();
+    let room = volume.map(|volume| volume.room);
+    against.extend(room.and_then(|room| place.lacks_room(room)));
     match tool {
         Some(tool) if against.is_empty() => Ok(Ready {
             server,
             cloned: None,
             tool,
             place,
+            room,
         }),
         _ => Err(PhysicalError::Refused(against)),
     }
@@ -268,7 +297,7 @@ fn look_at_sender(
             "it always sends all of them",
         ),
         (
-            options.listen.is_some(),
+            options.listen != Listen::Near,
             "--listen",
             "it is asked for them, and nothing listens here",
         ),
@@ -284,6 +313,7 @@ fn look_at_sender(
     Ok(Ready {
         server: donor.server.clone(),
         tool: donor.tool.clone(),
+        room: Some(donor.volume.bytes),
         cloned: Some(donor),
         place,
     })
@@ -336,7 +366,11 @@ impl Ready {
             aside: self.place.aside(run),
             tool: self.tool.clone(),
             is_node: self.server.is_node,
-            warnings: cloned.map_or_else(Vec::new, |donor| donor.warnings.clone()),
+            warnings: cloned
+                .map_or_else(Vec::new, |donor| donor.warnings.clone())
+                .into_iter()
+                .chain(options.target.warning(self.place.path()))
+                .collect(),
         }
     }
 
@@ -349,11 +383,14 @@ impl Ready {
         outcome: &mut RebuildOutcome,
     ) -> Result<About, PhysicalError> {
         let host = options.donor.host.as_ref().unwrap_or(&Host::Local);
-        let listen = options.listen.clone().unwrap_or_else(|| {
-            let own = own_address(&options.donor.source);
-            SocketAddr::new(own, 0).to_string()
-        });
+        let listen = match &options.listen {
+            Listen::At(address) => address.clone(),
+            Listen::Near => SocketAddr::new(own_address(&options.donor.source), 0).to_string(),
+            Listen::ThroughSsh => SocketAddr::new(LOCAL, 0).to_string(),
+        };
         let receiver = Receiver::bind(&listen, Secret::random())?;
+        let tunnel = receiver.address();
+        let tunnel = tunnel.filter(|_| options.listen == Listen::ThroughSsh);
         let address = receiver.address().map(|mut address| {
             // It listens everywhere, which is no place that the donor could connect to.
             if address.ip().is_unspecified() {
@@ -369,7 +406,7 @@ impl Ready {
         );
         let old = options.target.delta.then(|| self.place.path());
         let old = old.filter(|old| old.exists());
-        let mut agent = Agent::start(host, &options.program, &request)?;
+        let mut agent = Agent::start(host, &options.program, request, tunnel)?;
         let files = receiver.receive(building.path(), old, run, || agent.is_alive());
         // Nobody is let in any more, and nobody must wait for that: the other end first of all,
         // which is waited for.
@@ -388,9 +425,8 @@ impl Ready {
 
 /// The address of this machine in the network by which the donor is reached.
 fn own_address(donor: &ConnectOptions) -> IpAddr {
-    let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let Target::Tcp(host, port) = donor.target() else {
-        return local;
+        return LOCAL;
     };
     // Connecting a datagram socket sends nothing, and chooses the address.
     let any = if host.contains(':') {
@@ -403,7 +439,7 @@ fn own_address(donor: &ConnectOptions) -> IpAddr {
         socket.connect((host.as_str(), port))?;
         Ok(socket.local_addr()?.ip())
     };
-    find().unwrap_or(local)
+    find().unwrap_or(LOCAL)
 }
 
 /// Writes down where in the cluster's history the files are, so that the node joins by IST.

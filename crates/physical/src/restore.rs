@@ -74,6 +74,8 @@ pub struct RestorePlan {
     pub about: About,
     /// The binary logs that are replayed.
     pub replay: Option<Replayed>,
+    /// What the user should know.
+    pub warnings: Vec<String>,
 }
 
 /// All that is known when a restore can begin.
@@ -95,7 +97,7 @@ pub fn plan(
     repository: &Repository,
 ) -> Result<RestorePlan, PhysicalError> {
     let ready = look(options, repository, &Cancel::new())?;
-    Ok(ready.plan(repository, "RUN"))
+    Ok(ready.plan(options, repository, "RUN"))
 }
 
 /// Restores a backup into a data directory.
@@ -135,7 +137,10 @@ fn attempt(
         return Ok(());
     }
     let ready = look(options, repository, &run.cancel)?;
-    let plan = ready.plan(repository, run.dir.id().as_str());
+    let plan = ready.plan(options, repository, run.dir.id().as_str());
+    for warning in &plan.warnings {
+        run.events.warn(warning.clone());
+    }
     outcome.label.clone_from(&plan.label);
     outcome.bytes = plan.bytes;
     outcome.files = ready.manifest.files;
@@ -222,7 +227,7 @@ fn look(
     })?;
     let place = Place::look(&options.target.datadir)?;
     let mut against = place.objections(options.target.replace)?;
-    against.extend(options.target.objections(&about.server, place.path()));
+    against.extend(options.target.objections(&about.server, place.path())?);
     let files = repository.files(&manifest)?;
     let mut links = files.iter().filter(|file| apart::is_link(&file.path));
     if let Some(one) = links.next().filter(|_| !options.target.all_in_datadir) {
@@ -258,7 +263,7 @@ fn look(
 }
 
 impl Ready {
-    fn plan(&self, repository: &Repository, run: &str) -> RestorePlan {
+    fn plan(&self, options: &RestoreOptions, repository: &Repository, run: &str) -> RestorePlan {
         RestorePlan {
             repository: repository.storage().url().to_owned(),
             label: self.manifest.label.clone(),
@@ -270,6 +275,11 @@ impl Ready {
             tool: self.tool.clone(),
             about: self.about.clone(),
             replay: self.replay.as_ref().map(Replay::plan),
+            warnings: options
+                .target
+                .warning(self.place.path())
+                .into_iter()
+                .collect(),
         }
     }
 

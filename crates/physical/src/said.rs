@@ -151,12 +151,15 @@ impl Said {
     /// The line that says best why it failed: its last complaint, or its last line.
     pub fn reason(&self) -> String {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let complaint = last.iter().rev().find(|line| {
-            let lower = line.to_ascii_lowercase();
-            ["error", "fail", "cannot", "can't"]
-                .iter()
-                .any(|word| lower.contains(word))
-        });
+        let found = |words: &[&str]| {
+            last.iter().rev().find(|line| {
+                let lower = line.to_ascii_lowercase();
+                words.iter().any(|word| lower.contains(word))
+            })
+        };
+        // What is damaged is said before the copy fails for it.
+        let complaint = found(&["corrupt"])
+            .or_else(|| found(&["error", "fail", "cannot", "can't", "only able"]));
         let line = complaint.or_else(|| last.back());
         line.map_or_else(|| "it says nothing".to_owned(), |line| without_clock(line))
     }

@@ -1,7 +1,7 @@
 //! The program at the donor's end: it is started on that machine, by ssh, and sends its server's
 //! files to whoever started it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use refloat_run::{Refusal, Run};
@@ -98,6 +98,16 @@ impl SendRequest {
             streams,
             server: server.clone(),
         }
+    }
+
+    /// The same, to be sent to another address.
+    pub(crate) fn to(self, address: String) -> Self {
+        Self { address, ..self }
+    }
+
+    /// The data directory of the server.
+    pub fn datadir(&self) -> &Path {
+        Path::new(&self.server.datadir)
     }
 
     fn donor(&self) -> DonorOptions {

@@ -1,16 +1,19 @@
 //! Puts a prepared folder in the place of a data directory. What was there is kept beside it.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, lchown};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use refloat_host::{Host, datadir};
 use refloat_run::Refusal;
-use rustix::fs::{AtFlags, CWD, RenameFlags, StatxAttributes, StatxFlags, renameat_with, statx};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::error::PhysicalError;
+use crate::files::{
+    FILE_MODE, FOLDER_MODE, adopt, is_mount_root, label_of, lacks_room, names, set_label, sync,
+};
 use crate::folder::{Building, STATE, Step};
 
 /// What every file system may have at its top, and no server minds.
@@ -27,10 +30,6 @@ const KEPT: [&str; 4] = [
 ];
 const KEPT_BEGINS: [&str; 2] = ["gcache.page.", "RPM_UPGRADE_"];
 const KEPT_ENDS: [&str; 5] = [".pem", ".err", ".log", ".pid", ".sock"];
-/// Permissions of a data directory and of folders in it: those that servers give.
-const FOLDER_MODE: u32 = 0o700;
-/// Permissions of files: those that servers give.
-const FILE_MODE: u32 = 0o660;
 /// Settings that a server keeps for itself.
 const PERSISTED: &str = "mysqld-auto.cnf";
 /// The account of servers.
@@ -204,6 +203,17 @@ impl Place {
             self.keep_own(folder)?;
         }
         let top = folder.to_owned();
+        // That of the old data. What is new has that of the folder above it.
+        let label = label_of(&self.path).filter(|_| !self.is_served);
+        let adopt = |path: &Path, mode: u32| -> Result<(), PhysicalError> {
+            let failed = |doing| PhysicalError::file(path, doing);
+            adopt(path, owner, mode).map_err(failed("giving it to the server's account"))?;
+            if let Some(label) = &label {
+                // Where nobody may, the one of the folder above is what there is.
+                let _ = set_label(path, label);
+            }
+            Ok(())
+        };
         let mut folders = vec![folder.to_owned()];
         while let Some(folder) = folders.pop() {
             let mode = if folder == top {
@@ -211,10 +221,7 @@ impl Place {
             } else {
                 FOLDER_MODE
             };
-            adopt(&folder, owner, mode).map_err(PhysicalError::file(
-                &folder,
-                "giving it to the server's account",
-            ))?;
+            adopt(&folder, mode)?;
             let listing = fs::read_dir(&folder)
                 .map_err(PhysicalError::file(&folder, "listing the folder"))?;
             for entry in listing {
@@ -226,10 +233,7 @@ impl Place {
                 if kind.is_dir() {
                     folders.push(path);
                 } else if kind.is_file() {
-                    adopt(&path, owner, FILE_MODE).map_err(PhysicalError::file(
-                        &path,
-                        "giving it to the server's account",
-                    ))?;
+                    adopt(&path, FILE_MODE)?;
                 }
             }
         }
@@ -392,18 +396,6 @@ impl Place {
     }
 }
 
-/// Whether there is too little room in a folder for the new files, which have so many bytes.
-pub fn lacks_room(folder: &Path, bytes: u64) -> Option<Refusal> {
-    let free = Host::Local.disk_free(folder).filter(|free| *free < bytes)?;
-    let folder = folder.display();
-    Some(
-        Refusal::new(format!(
-            "{free} bytes are free in {folder}, and the files have {bytes}"
-        ))
-        .hint("The old data stay until the new are in place: make room, or choose another file system."),
-    )
-}
-
 /// Moves entries from one folder into another one, or none of them.
 fn move_all(names: &[OsString], from: &Path, to: &Path) -> io::Result<()> {
     for (at, name) in names.iter().enumerate() {
@@ -419,32 +411,12 @@ fn move_all(names: &[OsString], from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a directory is a mount point, even one of the file system that its parent is on (`mount
-/// --bind`). Kernels before 5.8 do not say.
-fn is_mount_root(path: &Path) -> io::Result<bool> {
-    let found = statx(CWD, path, AtFlags::empty(), StatxFlags::TYPE)?;
-    let attributes = found.stx_attributes & found.stx_attributes_mask;
-    Ok(attributes.contains(StatxAttributes::MOUNT_ROOT))
-}
-
 /// Whether a file is of InnoDB's system: its tablespace, its redo log or an undo tablespace. These
 /// go first and come last: a server that is started between the two makes new ones, rather than
 /// working with files that do not belong together.
 fn is_of_system(name: &OsString) -> bool {
     let name = name.to_string_lossy();
     name.starts_with("ib") || name.starts_with("undo")
-}
-
-/// The wanted names in a folder.
-fn names(folder: &Path, wanted: impl Fn(&str) -> bool) -> io::Result<Vec<OsString>> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let name = entry?.file_name();
-        if wanted(&name.to_string_lossy()) {
-            names.push(name);
-        }
-    }
-    Ok(names)
 }
 
 /// Exchanges two directories at once, or one after the other where the file system cannot.
@@ -469,17 +441,6 @@ fn between(old: &Path) -> PathBuf {
     let mut between = old.as_os_str().to_owned();
     between.push(".refloat-between");
     PathBuf::from(between)
-}
-
-fn adopt(path: &Path, owner: Option<(u32, u32)>, mode: u32) -> io::Result<()> {
-    if let Some((uid, gid)) = owner {
-        lchown(path, Some(uid), Some(gid))?;
-    }
-    fs::set_permissions(path, fs::Permissions::from_mode(mode))
-}
-
-fn sync(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
 }
 
 /// User and group of the account that servers run under. `None`: there is none.
@@ -514,6 +475,23 @@ mod tests {
         assert_eq!((read(&data), read(&aside)), ("new".into(), "old".into()));
         assert_eq!(aside, above.path().join("data.refloat-r1"));
         assert!(!data.join(STATE).exists() && !place.building().exists());
+    }
+
+    // Hazard of files: P-15 the SELinux label of the old data
+    #[test]
+    fn new_files_have_the_label_of_the_old_ones() {
+        let above = tempfile::tempdir().unwrap();
+        let (data, new) = (above.path().join("data"), above.path().join("new"));
+        for folder in [&data, &new] {
+            fs::create_dir_all(folder.join("shop")).unwrap();
+        }
+        fs::write(new.join("shop/t.ibd"), "new").unwrap();
+        let label = b"system_u:object_r:mysqld_db_t:s0";
+        set_label(&data, label).unwrap();
+        Place::look(&data).unwrap().own(&new).unwrap();
+        for path in ["", "shop", "shop/t.ibd"] {
+            assert_eq!(label_of(&new.join(path)).unwrap(), label, "{path}");
+        }
     }
 
     #[test]
@@ -566,7 +544,7 @@ mod tests {
         drop(building);
         assert!(place.is_filled("r", "l").unwrap());
         // Long after the state was written.
-        let file = File::create(data.join("ibdata1")).unwrap();
+        let file = fs::File::create(data.join("ibdata1")).unwrap();
         let later = std::time::SystemTime::now() + std::time::Duration::from_secs(60);
         file.set_modified(later).unwrap();
         assert!(!place.is_filled("r", "l").unwrap());

@@ -14,6 +14,7 @@ use refloat_wire::{ConnectOptions, Connection};
 use crate::about::ServerFacts;
 use crate::apart;
 use crate::error::PhysicalError;
+use crate::server_options::ServerOptions;
 use crate::swap::Place;
 
 /// How long a start command may take: systemd's own units wait for as long as a node joins.
@@ -44,6 +45,9 @@ pub struct TargetOptions {
     pub delta: bool,
     /// Whether files that the server kept in other directories may come into this one.
     pub all_in_datadir: bool,
+    /// The option file of the new server; `None`: those of this machine, if they name the data
+    /// directory.
+    pub option_file: Option<PathBuf>,
     /// The program of the tool that prepares the files; `None`: as it is found here.
     pub tool: Option<PathBuf>,
     /// Bytes of memory for applying the redo log; `None`: half of what is free.
@@ -55,11 +59,54 @@ pub struct TargetOptions {
 }
 
 impl TargetOptions {
+    /// The options of the server that is to work in a folder, and what says so. `None`: nothing
+    /// does.
+    fn options_of(&self, folder: &Path) -> Result<Option<(ServerOptions, String)>, PhysicalError> {
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let is_here = |options: &ServerOptions| {
+            let said = options.get("datadir").map(Path::new);
+            said.map(|said| real(said) == folder)
+        };
+        let Some(path) = &self.option_file else {
+            // A machine without a server has no program that reads them.
+            let found = ServerOptions::of_server(&[]).ok();
+            let found = found.filter(|options| is_here(options) == Some(true));
+            return Ok(found.map(|options| (options, "this machine's option file".to_owned())));
+        };
+        let file = path.display().to_string();
+        let options = ServerOptions::of_server(&[format!("--defaults-file={file}")])?;
+        if is_here(&options) == Some(false) {
+            let said = options.get("datadir").unwrap_or_default();
+            let reason = format!(
+                "{file} says datadir = {said}, and the files go to {}",
+                folder.display()
+            );
+            return Err(PhysicalError::refused(
+                Refusal::new(reason)
+                    .hint("Name the option file of the server that is to work there."),
+            ));
+        }
+        Ok(Some((options, file)))
+    }
+
     /// What stands against filling `folder` with the files of a server.
-    pub(crate) fn objections(&self, server: &ServerFacts, folder: &Path) -> Vec<Refusal> {
+    ///
+    /// # Errors
+    /// The option file of the new server cannot be read, or is of another one.
+    pub(crate) fn objections(
+        &self,
+        server: &ServerFacts,
+        folder: &Path,
+    ) -> Result<Vec<Refusal>, PhysicalError> {
         let mut against = Vec::new();
+        match self.options_of(folder)? {
+            // What the new server is told counts, and not what the other one was.
+            Some((options, file)) => against.extend(apart::of_new(&options, &file, folder)),
+            None if self.all_in_datadir => {}
+            None => against.extend(apart::settings(&server.settings, &server.datadir)),
+        }
         if !self.all_in_datadir {
-            against.extend(apart::objections(&server.settings, &server.datadir, folder));
+            against.extend(apart::redo(folder));
         }
         if self.check.is_some() && self.start.is_none() {
             against.push(
@@ -75,7 +122,13 @@ impl TargetOptions {
                 .hint("Give --start COMMAND and --check URL as well."),
             );
         }
-        against
+        Ok(against)
+    }
+
+    /// What the new server will find besides its data directory. `None`: nothing.
+    pub(crate) fn warning(&self, folder: &Path) -> Option<String> {
+        let (options, _) = self.options_of(folder).ok()??;
+        apart::old_log(&options, folder)
     }
 }
 

@@ -14,11 +14,12 @@ use super::binlog::{self, Binlog};
 use super::{Address, Announced, Caller, Greeting, percona};
 use crate::about::GaleraPosition;
 use crate::broken;
+use crate::earlier::{self, begin_again};
 use crate::error::PhysicalError;
 use crate::find::find;
 use crate::folder::{Building, Step, confined, try_locked};
 use crate::prepare::prepare_node;
-use crate::swap::{Place, lacks_room};
+use crate::swap::Place;
 use crate::tool::{Tool, Version, text};
 use crate::transfer::{ChannelError, PATIENCE, Receiver, Secret};
 
@@ -188,7 +189,7 @@ impl<'j> Joiner<'j> {
         let _ = fs::remove_dir(&folder);
         let begun = Instant::now();
         let building = loop {
-            match Building::begin(&folder, repository, label, folder.exists()) {
+            match begin_again(&folder, SST, folder.exists()) {
                 Err(PhysicalError::Refused(_))
                     if begun.elapsed() < EARLIER && matches!(try_locked(&folder), Ok(None)) =>
                 {
@@ -200,11 +201,10 @@ impl<'j> Joiner<'j> {
                 return Err(PhysicalError::Cancelled(reason));
             }
         };
-        // What an earlier transfer has brought is removed by now.
-        if let Some(refusal) = lacks_room(building.path(), announced.room) {
+        let has_room = earlier::make_room(&building, announced.room, &run.events);
+        has_room.inspect_err(|_| {
             let _ = fs::remove_dir_all(building.path());
-            return Err(PhysicalError::refused(refusal));
-        }
+        })?;
         let joiner = Self {
             options,
             run,

@@ -1,36 +1,30 @@
 //! What the server's option files and its command line say of state transfers.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use refloat_run::Refusal;
 use refloat_wire::PeerTls;
 
 use super::Caller;
-use crate::apart::{DIRECTORIES, has_file_outside};
+use crate::apart;
 use crate::error::PhysicalError;
+use crate::server_options::{SERVER, ServerOptions};
 
-/// Prints the options in a server's files, as the server reads them.
-const PROGRAM: &str = "my_print_defaults";
 /// The groups of a state transfer, the first one first.
 const GROUPS: [&str; 3] = ["sst", "mariadb-backup", "mariabackup"];
 const GROUPS_OF_PERCONA: [&str; 2] = ["sst", "xtrabackup"];
-/// What the program calls the groups of a server.
-const SERVER: [&str; 1] = ["--mysqld"];
+/// Those of a server of Percona's.
 const SERVER_OF_PERCONA: [&str; 2] = ["mysqld", "server"];
 /// Files with which an end proves itself: authority, certificate, key.
 type Files = [Option<String>; 3];
-
-/// Options by name, with `-` for `_`; the last one of a name counts.
-type Options = Vec<(String, String)>;
 
 /// What a server's option files and its command line say.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Of the groups of state transfers.
-    sst: Vec<Options>,
+    sst: Vec<ServerOptions>,
     /// Of the server.
-    server: Options,
+    server: ServerOptions,
 }
 
 impl Settings {
@@ -44,46 +38,29 @@ impl Settings {
         defaults: &[String],
         words: &[String],
     ) -> Result<Self, PhysicalError> {
-        let print = |groups: &[&str]| -> Result<Options, PhysicalError> {
-            let failed = |reason: String| PhysicalError::Tool {
-                tool: PROGRAM.to_owned(),
-                what: "cannot read the server's option files".to_owned(),
-                reason,
-            };
-            let output = Command::new(PROGRAM)
-                .args(defaults)
-                .args(groups)
-                .output()
-                .map_err(|error| failed(error.to_string()))?;
-            if !output.status.success() {
-                return Err(failed(refloat_host::last_line(&output.stderr)));
-            }
-            let said = String::from_utf8_lossy(&output.stdout);
-            Ok(said.lines().filter_map(option).collect())
-        };
         let (of_server, groups) = match caller {
             Caller::MariaDb => (&SERVER[..], &GROUPS[..]),
             Caller::Percona => (&SERVER_OF_PERCONA[..], &GROUPS_OF_PERCONA[..]),
         };
-        let mut server = print(of_server)?;
-        server.extend(words.iter().filter_map(|word| option(word)));
+        let mut server = ServerOptions::read(defaults, of_server)?;
+        server.add(words);
+        let sst = groups
+            .iter()
+            .map(|group| ServerOptions::read(defaults, &[group]));
         Ok(Self {
-            sst: groups
-                .iter()
-                .map(|group| print(&[group]))
-                .collect::<Result<_, _>>()?,
+            sst: sst.collect::<Result<_, _>>()?,
             server,
         })
     }
 
     /// An option of the groups of state transfers.
     pub fn of_sst(&self, name: &str) -> Option<&str> {
-        self.sst.iter().find_map(|options| last(options, name))
+        self.sst.iter().find_map(|options| options.get(name))
     }
 
     /// An option of the server.
     pub fn of_server(&self, name: &str) -> Option<&str> {
-        last(&self.server, name)
+        self.server.get(name)
     }
 
     /// What this end proves itself with. `None`: nothing is asked for.
@@ -134,33 +111,16 @@ impl Settings {
     /// # Errors
     /// [`PhysicalError::Refused`].
     pub fn refuse_other_folders(&self, datadir: &Path) -> Result<(), PhysicalError> {
-        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let mut against = Vec::new();
-        for name in DIRECTORIES.map(|name| name.replace('_', "-")) {
-            let name = name.as_str();
-            // As the server does, from its data directory.
-            let folder = self.of_server(name).map(|folder| datadir.join(folder));
-            if let Some(folder) = folder.filter(|folder| real(folder) != real(datadir)) {
-                against.push(
-                    Refusal::new(format!(
-                        "{name} is {}, and refloat puts all files into the data directory",
-                        folder.display()
-                    ))
-                    .hint("Copy by the servers' own wsrep_sst_method on this node."),
-                );
-            }
-        }
-        if let Some(files) = self
-            .of_server("innodb-data-file-path")
-            .filter(|files| has_file_outside(datadir, files))
-        {
-            against.push(
+        let found = apart::elsewhere(&self.server, datadir);
+        let against: Vec<Refusal> = found
+            .into_iter()
+            .map(|setting| {
                 Refusal::new(format!(
-                    "innodb-data-file-path is {files}, and refloat puts all files into the data directory"
+                    "the server is told {setting}, and refloat puts all files into the data directory"
                 ))
-                .hint("Copy by the servers' own wsrep_sst_method on this node."),
-            );
-        }
+                .hint("Copy by the servers' own wsrep_sst_method on this node.")
+            })
+            .collect();
         if against.is_empty() {
             return Ok(());
         }
@@ -170,17 +130,16 @@ impl Settings {
     /// Of these options of the group `sst` and of the server.
     #[cfg(test)]
     pub fn of(sst: &[&str], server: &[&str]) -> Self {
-        let all = |words: &[&str]| words.iter().filter_map(|word| option(word)).collect();
         Self {
-            sst: vec![all(sst)],
-            server: all(server),
+            sst: vec![ServerOptions::of(sst)],
+            server: ServerOptions::of(server),
         }
     }
 
     fn of_group(&self, name: &str) -> Option<String> {
         self.sst
             .first()
-            .and_then(|options| last(options, name))
+            .and_then(|options| options.get(name))
             .map(str::to_owned)
     }
 
@@ -208,20 +167,6 @@ pub fn load([ca, cert, key]: &[PathBuf; 3]) -> Result<PeerTls, PhysicalError> {
             refloat_host::chain(&error)
         )))
     })
-}
-
-fn last<'o>(options: &'o Options, name: &str) -> Option<&'o str> {
-    let found = options.iter().rfind(|(key, _)| key == name)?;
-    Some(found.1.as_str()).filter(|value| !value.is_empty())
-}
-
-/// An option as `--name=value` or `--name`.
-fn option(word: &str) -> Option<(String, String)> {
-    let word = word.strip_prefix("--")?;
-    let (name, value) = word.split_once('=').unwrap_or((word, ""));
-    let name = name.replace('_', "-");
-    let name = name.strip_prefix("loose-").unwrap_or(&name).to_owned();
-    (!name.is_empty()).then(|| (name, value.to_owned()))
 }
 
 #[cfg(test)]

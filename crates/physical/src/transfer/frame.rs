@@ -38,7 +38,7 @@ pub enum Frame<'f> {
     },
     /// Sender: a block, compressed.
     Block { place: Place, bytes: &'f [u8] },
-    /// Sender: the receiver has this block in an older file.
+    /// Sender: the receiver has this block in an older file, or anywhere if the path is empty.
     Same { place: Place, path: &'f str },
     /// Either: it lives, and has nothing to say now.
     Alive,
@@ -51,6 +51,7 @@ pub enum Frame<'f> {
     /// Either: it has failed.
     Failed(&'f str),
     /// Receiver: hashes of the blocks of an older file, [`SHORT`] bytes each, from this block on.
+    /// Without a path: of blocks that are of use anywhere.
     Known {
         path: &'f str,
         first: u32,

@@ -1,10 +1,12 @@
 //! What the receiver has already: the hashes of the blocks of older files.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Mutex, PoisonError};
 
 use refloat_repository::BLOCK;
 
@@ -17,30 +19,113 @@ use crate::swap::INSIDE;
 /// there, the redo log and what Galera's provider keeps.
 const NEVER_SENT: [&str; 5] = [INSIDE, "ib_logfile", "galera.cache", "gcache.", "gvwstate"];
 
-/// Reads the files of a folder, and tells the hashes of their blocks. The other end hears every
-/// second that this is going on.
-pub fn tell(
-    old: &Path,
-    channel: &mut Channel,
-    is_over: impl Fn() -> bool + Sync,
-) -> Result<(), ChannelError> {
-    let paths = older_files(old);
-    let (next, lost) = (AtomicU64::new(0), AtomicBool::new(false));
-    let threads = std::thread::available_parallelism().map_or(2, usize::from);
-    let (found, hashed) = sync_channel(threads);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            let found = found.clone();
-            let is_over = || lost.load(Ordering::Relaxed) || is_over();
-            let (paths, next) = (paths.as_slice(), &next);
-            scope.spawn(move || hash_all((old, paths), next, &found, is_over));
+/// Blocks that are at hand, and at what place does not matter.
+#[derive(Default)]
+pub struct Anywhere {
+    files: Vec<PathBuf>,
+    /// Where each of these hashes is: which file, and which block of it.
+    blocks: HashMap<[u8; SHORT], (u32, u32)>,
+}
+
+impl Anywhere {
+    fn add(&mut self, file: PathBuf, hashes: &[[u8; SHORT]]) {
+        let index = self.files.len() as u32;
+        self.files.push(file);
+        let blocks = hashes.iter().zip(0_u32..);
+        self.blocks
+            .extend(blocks.map(|(hash, block)| (*hash, (index, block))));
+    }
+
+    /// The file that has a block with this hash, and where it begins there.
+    pub fn find(&self, hash: &[u8; SHORT]) -> Option<(PathBuf, u64)> {
+        let (file, block) = self.blocks.get(hash)?;
+        let begins = u64::from(*block) * BLOCK as u64;
+        Some((self.files.get(*file as usize)?.clone(), begins))
+    }
+}
+
+/// What the receiver has.
+pub struct Known<'k> {
+    /// A data directory. Its blocks are of use at the same place of a file with the same path.
+    pub old: Option<&'k Path>,
+    /// What an earlier transfer has brought: files without names, whose blocks are of use anywhere.
+    pub earlier: Option<PathBuf>,
+    /// Where they are, once they are told.
+    pub anywhere: Mutex<Anywhere>,
+}
+
+/// A file that is hashed.
+struct Older<'o> {
+    folder: &'o Path,
+    path: String,
+    is_earlier: bool,
+}
+
+impl Known<'_> {
+    /// Reads the files, and tells the hashes of their blocks. The other end hears every second that
+    /// this is going on.
+    pub fn tell(
+        &self,
+        channel: &mut Channel,
+        is_over: impl Fn() -> bool + Sync,
+    ) -> Result<(), ChannelError> {
+        let folders = [(self.old, false), (self.earlier.as_deref(), true)];
+        let older = folders.into_iter().filter_map(|(folder, is_earlier)| {
+            folder.map(|folder| files_in(folder).map(move |path| (folder, path, is_earlier)))
+        });
+        let older = older.flatten().map(|(folder, path, is_earlier)| Older {
+            folder,
+            path,
+            is_earlier,
+        });
+        let older: Vec<Older<'_>> = older.collect();
+        let (next, lost) = (AtomicU64::new(0), AtomicBool::new(false));
+        let threads = std::thread::available_parallelism().map_or(2, usize::from);
+        let (found, hashed) = sync_channel(threads);
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                let found = found.clone();
+                let is_over = || lost.load(Ordering::Relaxed) || is_over();
+                let (older, next) = (older.as_slice(), &next);
+                scope.spawn(move || self.hash_all(older, next, &found, is_over));
+            }
+            drop(found);
+            let told = pass_on(channel, || hashed.recv_timeout(PULSE));
+            lost.store(true, Ordering::Relaxed);
+            drop(hashed);
+            told
+        })
+    }
+
+    fn hash_all(
+        &self,
+        older: &[Older<'_>],
+        next: &AtomicU64,
+        found: &SyncSender<(String, Vec<u8>)>,
+        is_over: impl Fn() -> bool,
+    ) {
+        let mut block = vec![0; BLOCK];
+        while let Some(file) = older.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
+            let path = file.folder.join(&file.path);
+            let hashes = hashes_of(&path, &mut block, &is_over);
+            if is_over() {
+                return;
+            }
+            // A file that cannot be read is one that the sender has to send.
+            let Ok(hashes) = hashes else {
+                continue;
+            };
+            let mut name = file.path.clone();
+            if file.is_earlier {
+                name.clear();
+                let mut anywhere = self.anywhere.lock().unwrap_or_else(PoisonError::into_inner);
+                anywhere.add(path, hashes.as_chunks().0);
+            }
+            if found.send((name, hashes)).is_err() {
+                return;
+            }
         }
-        drop(found);
-        let told = pass_on(channel, || hashed.recv_timeout(PULSE));
-        lost.store(true, Ordering::Relaxed);
-        drop(hashed);
-        told
-    })
+    }
 }
 
 /// Passes on what the threads find, until they have ended.
@@ -72,12 +157,12 @@ fn pass_on(
     }
 }
 
-/// All files of a data directory that a copy may have. What cannot be read is sent again.
-fn older_files(old: &Path) -> Vec<String> {
+/// All files of a folder that a copy may have. What cannot be read is sent again.
+fn files_in(top: &Path) -> impl Iterator<Item = String> {
     let mut paths = Vec::new();
     let mut folders = vec![PathBuf::new()];
     while let Some(folder) = folders.pop() {
-        let listing = fs::read_dir(old.join(&folder)).into_iter().flatten();
+        let listing = fs::read_dir(top.join(&folder)).into_iter().flatten();
         for entry in listing.flatten() {
             let name = folder.join(entry.file_name());
             let (Ok(kind), Some(text)) = (entry.file_type(), name.to_str()) else {
@@ -93,28 +178,7 @@ fn older_files(old: &Path) -> Vec<String> {
             }
         }
     }
-    paths
-}
-
-fn hash_all(
-    (old, paths): (&Path, &[String]),
-    next: &AtomicU64,
-    found: &SyncSender<(String, Vec<u8>)>,
-    is_over: impl Fn() -> bool,
-) {
-    let mut block = vec![0; BLOCK];
-    while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
-        let hashes = hashes_of(&old.join(path), &mut block, &is_over);
-        if is_over() {
-            return;
-        }
-        // A file that cannot be read is one that the sender has to send.
-        if let Ok(hashes) = hashes
-            && found.send((path.clone(), hashes)).is_err()
-        {
-            return;
-        }
-    }
+    paths.into_iter()
 }
 
 fn hashes_of(

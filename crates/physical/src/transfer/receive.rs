@@ -14,10 +14,11 @@ use refloat_run::{Events, Run};
 use serde::{Deserialize, Serialize};
 
 use super::channel::{Channel, ChannelError, Secret};
-use super::frame::{Frame, Place};
-use super::known;
+use super::frame::{Frame, Place, SHORT};
+use super::known::Known;
 use super::{PATIENCE, PULSE};
 use crate::about::About;
+use crate::earlier;
 use crate::error::PhysicalError;
 use crate::folder::confined;
 use crate::incoming::Incoming;
@@ -67,8 +68,8 @@ struct Shared<'r> {
     secret: &'r Secret,
     folder: &'r Path,
     incoming: Incoming,
-    /// A folder whose files are older.
-    old: Option<&'r Path>,
+    /// Blocks that are here already.
+    known: Known<'r>,
     events: &'r Events,
     /// Who was turned away, and why.
     strangers: Mutex<BTreeSet<String>>,
@@ -204,8 +205,8 @@ impl Receiver {
     }
 
     /// Receives files into a folder. Blocks that a file of the folder `old` has at the same place
-    /// are taken from there: the sender waits while these files are read. `is_alive` says whether
-    /// there will be a sender.
+    /// are taken from there, as are those that an earlier transfer has brought: the sender waits
+    /// while these files are read. `is_alive` says whether there will be a sender.
     pub fn receive(
         &self,
         folder: &Path,
@@ -220,7 +221,11 @@ impl Receiver {
             secret: &self.secret,
             folder,
             incoming,
-            old,
+            known: Known {
+                old,
+                earlier: earlier::in_folder(folder),
+                anywhere: Mutex::default(),
+            },
             events: &run.events,
             strangers: Mutex::default(),
             busy: AtomicU64::new(0),
@@ -467,9 +472,8 @@ impl Shared<'_> {
         if !asks {
             return Ok(());
         }
-        if let Some(old) = self.old {
-            known::tell(old, channel, || self.over.load(Ordering::Relaxed))?;
-        }
+        self.known
+            .tell(channel, || self.over.load(Ordering::Relaxed))?;
         Frame::AllKnown.write(&mut frame);
         channel.send(&frame)
     }
@@ -507,6 +511,7 @@ impl Shared<'_> {
                     )));
                 }
                 self.incoming.finish(&received.files)?;
+                earlier::remove(self.folder)?;
                 return Ok(Some(received));
             }
             _ => return Err(failed(ChannelError::Foreign("it sends something else"))),
@@ -571,16 +576,22 @@ impl<'s> Taker<'s> {
         self.write(place)
     }
 
-    /// Takes a block from the older file.
+    /// Takes a block from the older file, or from what an earlier transfer has brought.
     fn same(&mut self, place: &Place, path: &str) -> Result<(), PhysicalError> {
-        let old = self
-            .shared
-            .old
-            .unwrap_or(self.shared.folder)
-            .join(confined(path)?);
+        let known = &self.shared.known;
+        let (old, begins) = if path.is_empty() {
+            let found = place.hash.first_chunk::<SHORT>();
+            let found = found.and_then(|hash| lock(&known.anywhere).find(hash));
+            found.ok_or_else(|| PhysicalError::Transfer {
+                peer: "the sender".to_owned(),
+                source: ChannelError::Foreign("it names a block that is not here"),
+            })?
+        } else {
+            let old = known.old.unwrap_or(self.shared.folder);
+            (old.join(confined(path)?), place.begins)
+        };
         self.block.resize(place.length as usize, 0);
-        let read =
-            File::open(&old).and_then(|file| file.read_exact_at(&mut self.block, place.begins));
+        let read = File::open(&old).and_then(|file| file.read_exact_at(&mut self.block, begins));
         read.map_err(PhysicalError::file(&old, "reading what was there before"))?;
         self.write(place)
     }

@@ -1,6 +1,6 @@
 //! The end that has the files.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::ErrorKind::UnexpectedEof;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -53,6 +53,8 @@ struct Shared {
     cancel: Cancel,
     /// Hashes of the receiver's older files.
     known: Mutex<HashMap<String, Vec<[u8; SHORT]>>>,
+    /// Hashes of blocks that the receiver has from an earlier transfer.
+    anywhere: Mutex<HashSet<[u8; SHORT]>>,
     paths: Mutex<HashMap<u32, PathBuf>>,
     files: AtomicU32,
     spare: Mutex<Vec<Vec<u8>>>,
@@ -103,6 +105,7 @@ impl Sender {
             streams,
             cancel: cancel.clone(),
             known: Mutex::default(),
+            anywhere: Mutex::default(),
             paths: Mutex::default(),
             files: AtomicU32::new(0),
             spare: Mutex::default(),
@@ -320,7 +323,13 @@ fn encode(
             .get(path)
             .and_then(|hashes| hashes.get(number))
             .is_some_and(|hash| *hash == place.hash[..SHORT]);
-    if is_same {
+    let is_anywhere = || lock(&shared.anywhere).contains(&place.hash[..SHORT]);
+    let path = if is_same {
+        Some(path)
+    } else {
+        is_anywhere().then_some("")
+    };
+    if let Some(path) = path {
         shared.same.fetch_add(count, Ordering::Relaxed);
         Frame::Same { place, path }.write(&mut frame);
     } else {
@@ -500,6 +509,9 @@ fn attempt(
             Some(Frame::Has(count)) if !asks => return Ok((channel, count)),
             Some(Frame::AllKnown) if asks => return Ok((channel, 0)),
             Some(Frame::Has(_) | Frame::Alive) => {}
+            Some(Frame::Known {
+                path: "", hashes, ..
+            }) if asks => lock(&shared.anywhere).extend(hashes.as_chunks::<SHORT>().0),
             Some(Frame::Known {
                 path,
                 first,

@@ -130,7 +130,7 @@ fn a_copy_is_of_one_moment_while_the_server_works() {
     place.sql("CREATE TABLE shop.sequence (id INT PRIMARY KEY); CREATE TABLE shop.copy (id INT PRIMARY KEY)");
     let (committed, over) = (AtomicU64::new(0), AtomicBool::new(false));
     let (before, after) = std::thread::scope(|scope| {
-        scope.spawn(|| place.write_sequence(&committed, &over));
+        scope.spawn(|| place.write_sequence(&[], &committed, &over));
         scope.spawn(|| {
             let mut conn = servers::connect(&place.server);
             let mut round = 0;

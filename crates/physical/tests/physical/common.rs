@@ -76,6 +76,7 @@ impl Place {
             },
             label: Some(label.to_owned()),
             threads: 2,
+            level: refloat_repository::LEVEL,
         }
     }
 
@@ -148,10 +149,15 @@ impl Place {
     }
 
     /// Commits one number after the other into `shop.sequence` and `shop.copy`, until it is `over`.
-    pub fn write_sequence(&self, committed: &AtomicU64, over: &AtomicBool) {
+    /// Before each, it goes into these tables without transactions.
+    pub fn write_sequence(&self, plain: &[&str], committed: &AtomicU64, over: &AtomicBool) {
         let mut conn = servers::connect(&self.server);
         while !over.load(Ordering::Relaxed) {
             let next = committed.load(Ordering::Relaxed) + 1;
+            for table in plain {
+                let sql = format!("INSERT INTO shop.{table} VALUES ({next})");
+                conn.exec(sql).unwrap();
+            }
             for sql in [
                 "BEGIN".to_owned(),
                 format!("INSERT INTO shop.sequence VALUES ({next})"),

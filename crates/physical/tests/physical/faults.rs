@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use refloat_physical::backup::{backup, plan};
 use refloat_physical::restore::restore;
@@ -289,4 +290,148 @@ fn files_that_lie_elsewhere_do_not_come_unasked() {
         "1"
     );
     assert!(elsewhere.join("shop/t.ibd").exists());
+}
+
+// Hazard of files: P-08 directories in the new server's option file
+#[test]
+fn files_do_not_come_where_the_new_server_does_not_look() {
+    let mut place = Place::new(ServerKind::MariaDb1011);
+    place.sql(TABLES);
+    place.back_up("one").unwrap();
+    place.server.stop().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (file, logs) = (folder.path().join("my.cnf"), folder.path().join("logs"));
+    fs::create_dir(&logs).unwrap();
+    fs::write(logs.join("bin.000007"), "old").unwrap();
+    let datadir = place.server.datadir().display().to_string();
+    let mut options = place.restoring("one");
+    options.target.option_file = Some(file.clone());
+    let write = |text: &str| fs::write(&file, format!("[mysqld]\n{text}\n")).unwrap();
+    for (text, expected) in [
+        ("datadir = /no/such", "says datadir = /no/such"),
+        (
+            "innodb_undo_directory = /undo",
+            "innodb-undo-directory = /undo",
+        ),
+        (
+            "innodb-log-group-home-dir = redo",
+            "innodb-log-group-home-dir = redo",
+        ),
+    ] {
+        for all_in_datadir in [false, true] {
+            write(text);
+            options.target.all_in_datadir = all_in_datadir;
+            let error = place.restore(&options).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+    options.target.all_in_datadir = false;
+    write(&format!(
+        "datadir = {datadir}\nlog_bin = {}/bin.log",
+        logs.display()
+    ));
+    let plan = refloat_physical::restore::plan(&options, &place.repository).unwrap();
+    let warned = plan.warnings.join(" ");
+    assert!(
+        warned.contains("the new server goes on with it"),
+        "{warned}"
+    );
+    place.restore(&options).unwrap();
+    place.server.restart().unwrap();
+}
+
+// Hazard of files: P-16 a page of the server that is damaged
+#[test]
+fn a_damaged_page_makes_no_backup() {
+    let mut place = Place::new(ServerKind::MariaDb1011);
+    place.sql(TABLES);
+    place.server.stop().unwrap();
+    let path = place.server.datadir().join("shop/inno.ibd");
+    let mut file = fs::read(&path).unwrap();
+    // In the middle of a page that nothing but its rows needs.
+    let page = 16 << 10;
+    let last = file.len() / page - 1;
+    let damaged = (4..=last)
+        .rev()
+        .find(|at| file[at * page + 4..][..34].iter().any(|byte| *byte != 0));
+    file[damaged.unwrap() * page + page / 2] ^= 1;
+    fs::write(&path, file).unwrap();
+    place.server.restart().unwrap();
+    let error = place.back_up("one").unwrap_err();
+    let words = refloat_host::chain(&error);
+    assert!(words.contains("inno.ibd"), "{words}");
+    assert_empty(&place);
+}
+
+/// A copy that is held to a rate is let go as soon as half of the redo log waits to be copied.
+// Hazard of files: P-02 a small redo log, a server that writes all the time, and a slow copy
+#[test]
+fn a_slow_copy_keeps_up_with_the_redo_log() {
+    const REDO: u64 = 8 << 20;
+    let options =
+        servers::quick(ServerKind::MariaDb1011).option("innodb_log_file_size", REDO.to_string());
+    let mut place = Place::with(&options);
+    place.sql(TABLES);
+    place.sql(
+        "CREATE TABLE shop.sequence (id INT PRIMARY KEY) ENGINE=InnoDB; CREATE TABLE shop.copy (id INT PRIMARY KEY) ENGINE=InnoDB;
+        CREATE TABLE shop.big (id INT PRIMARY KEY, text LONGTEXT) ENGINE=InnoDB; INSERT INTO shop.big SELECT seq, REPEAT(MD5(seq), 60000) FROM shop.seq_1_to_160",
+    );
+    let lsn = || {
+        let said = place
+            .server
+            .query("SHOW STATUS LIKE 'Innodb_lsn_current'")
+            .unwrap();
+        said.split_whitespace()
+            .last()
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
+    };
+    let (committed, over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let mut options = place.options("slow");
+    options.donor.max_rate = Some(8 << 20);
+    let run = place.run("backup");
+    let (written, sequence) = std::thread::scope(|scope| {
+        scope.spawn(|| place.write_sequence(&[], &committed, &over));
+        scope.spawn(|| {
+            let mut conn = servers::connect(&place.server);
+            // The tool reads the log once a second: more than it holds must not come meanwhile.
+            for id in (1..=160).cycle() {
+                if over.load(Ordering::Relaxed) {
+                    break;
+                }
+                conn.exec(format!(
+                    "UPDATE shop.big SET text = REVERSE(text) WHERE id = {id}"
+                ))
+                .unwrap();
+                std::thread::sleep(std::time::Duration::from_secs(1));
+            }
+        });
+        while committed.load(Ordering::Relaxed) < 20 {
+            std::thread::yield_now();
+        }
+        let before = lsn();
+        let done = backup(&options, &place.repository, &run);
+        let written = lsn() - before;
+        over.store(true, Ordering::Relaxed);
+        done.unwrap();
+        (written, committed.load(Ordering::Relaxed))
+    });
+    assert!(written > REDO / 2, "{written} bytes of redo log");
+    place.server.stop().unwrap();
+    place.restore(&place.restoring("slow")).unwrap();
+    place.server.restart().unwrap();
+    place.assert_sound();
+    let found = place
+        .server
+        .query("SELECT COUNT(*), MAX(id) FROM shop.sequence")
+        .unwrap();
+    let numbers: Vec<u64> = found
+        .split_whitespace()
+        .map(|word| word.parse().unwrap())
+        .collect();
+    assert!(
+        numbers[0] == numbers[1] && (20..=sequence + 1).contains(&numbers[0]),
+        "{found}"
+    );
 }

@@ -192,7 +192,7 @@ fn live(place: &Place, kind: ServerKind) -> Life {
     place.sql("CREATE TABLE shop.sequence (id INT PRIMARY KEY) ENGINE=InnoDB; CREATE TABLE shop.copy (id INT PRIMARY KEY) ENGINE=InnoDB");
     let (committed, over) = (AtomicU64::new(0), AtomicBool::new(false));
     let done = std::thread::scope(|scope| {
-        scope.spawn(|| place.write_sequence(&committed, &over));
+        scope.spawn(|| place.write_sequence(&[], &committed, &over));
         let done = place.back_up("one");
         over.store(true, Ordering::Relaxed);
         done

@@ -8,7 +8,7 @@ use refloat_host::Host;
 use refloat_physical::DonorOptions;
 use refloat_physical::backup::{BackupOptions, backup, plan};
 use refloat_report::summary;
-use refloat_repository::{Key, Repository, RepositoryError, StreamStorage};
+use refloat_repository::{Key, LEVEL, Repository, RepositoryError, StreamStorage};
 use refloat_run::Run;
 
 use crate::commands::load::OutputArgs;
@@ -89,6 +89,10 @@ pub struct BackupArgs {
     #[arg(long, short = 't', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512), help_heading = "Speed and safety")]
     pub threads: Option<u16>,
 
+    /// The level of zstd, -7 (fastest) to 19 (smallest)
+    #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = LEVEL, value_parser = clap::value_parser!(i32).range(-7..=19), help_heading = "Speed and safety")]
+    pub level: i32,
+
     /// Read at most this much per second, such as 50M; at least 8M for MariaDB
     ///
     /// The rate is given up while the redo log would otherwise be overwritten before it is copied,
@@ -139,6 +143,7 @@ pub fn run(args: &BackupArgs, context: &Context) -> anyhow::Result<Exit> {
         },
         label: args.label.clone(),
         threads: threads(args.threads),
+        level: args.level,
     };
     if args.repo.is_stream() {
         return stream(args, &options, context);

@@ -36,6 +36,14 @@ pub struct DatadirArgs {
     #[arg(long)]
     pub all_in_datadir: bool,
 
+    /// The option file of the new server, to see that it looks for its files in the data directory
+    /// [default: those of this machine, if they name the data directory]
+    ///
+    /// Refused are redo and undo logs, a system tablespace or a log of Aria in other directories.
+    /// An old binary log in another one is warned of.
+    #[arg(long, value_name = "FILE")]
+    pub option_file: Option<PathBuf>,
+
     /// A command that starts the server afterwards, such as 'systemctl start mariadb'
     #[arg(long, value_name = "COMMAND")]
     pub start: Option<String>,
@@ -80,6 +88,7 @@ impl DatadirArgs {
             remove_old: self.remove_old,
             delta: self.delta,
             all_in_datadir: self.all_in_datadir,
+            option_file: self.option_file.clone(),
             tool: self.tool.clone(),
             memory: self.memory,
             start: self.start.clone(),

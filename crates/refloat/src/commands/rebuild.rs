@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 use refloat_cluster::{Observation, WantedTables, copy_donors, observe};
-use refloat_host::Host;
-use refloat_physical::rebuild::{RebuildOptions, plan, rebuild};
+use refloat_host::{Copying, Host};
+use refloat_physical::rebuild::{Listen, RebuildOptions, plan, rebuild};
 use refloat_physical::{DonorOptions, ReplicaAccount};
 use refloat_report::summary;
 use refloat_wire::{ConnectOptions, Secret};
 
+use crate::commands::beat::Beat;
 use crate::commands::cluster::members::ClusterOf;
 use crate::commands::datadir::DatadirArgs;
 use crate::commands::load::OutputArgs;
@@ -134,9 +135,16 @@ pub struct RebuildArgs {
     #[arg(long, help_heading = "Speed and safety")]
     pub desync: bool,
 
-    /// The address at which this machine listens, with a port or 0 [default: that of the network
-    /// by which the donor is reached, and a free port]
-    #[arg(long, value_name = "ADDRESS:PORT", help_heading = "Speed and safety")]
+    /// The address at which this machine listens, with a port or 0; or `ssh` [default: that of the
+    /// network by which the donor is reached, and a free port]
+    ///
+    /// With `ssh`, files come through the ssh connection, and no port is opened to the network:
+    /// slower on a fast one, and all there is behind some firewalls.
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT|ssh",
+        help_heading = "Speed and safety"
+    )]
     pub listen: Option<String>,
 
     /// Check what can be checked from here, say what would be done, and touch nothing
@@ -189,7 +197,10 @@ pub fn run(args: &RebuildArgs, context: &Context) -> anyhow::Result<Exit> {
     if let Some(chosen) = &options.chosen {
         run.events.note(format!("the donor is {chosen}"));
     }
-    let (outcome, error) = match rebuild(&options, &run) {
+    let beat = Beat::start(&options.target.datadir, Copying::REBUILT, &run, |_, _| {});
+    let done = rebuild(&options, &run);
+    beat.end();
+    let (outcome, error) = match done {
         Ok(outcome) => (outcome, None),
         Err((error, outcome)) => (*outcome, Some(anyhow::Error::new(error))),
     };
@@ -311,7 +322,11 @@ impl RebuildArgs {
             program,
             target: self.datadir.options(&self.donor.options, context)?,
             replica: self.replica()?,
-            listen: self.listen.clone(),
+            listen: match self.listen.as_deref() {
+                None => Listen::Near,
+                Some("ssh") => Listen::ThroughSsh,
+                Some(address) => Listen::At(address.to_owned()),
+            },
             streams: self.streams,
             chosen: donor.chosen,
         })

@@ -104,7 +104,7 @@ pub struct RestoreArgs {
     /// and rows, definitions, foreign keys and triggers are copied from there, whatever version
     /// --to has. All of them take their places when all are whole; a table that is there stays
     /// unless --replace is given.
-    #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with_all = ["delta", "all_in_datadir", "start", "check", "remove_old", "restart", "until"], help_heading = "Single tables")]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with_all = ["delta", "all_in_datadir", "option_file", "start", "check", "remove_old", "restart", "until"], help_heading = "Single tables")]
     pub tables: Vec<String>,
 
     #[command(flatten)]

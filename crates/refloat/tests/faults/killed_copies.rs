@@ -421,12 +421,13 @@ fn killed_copies_of_mariadb_are_whole_or_not_there() {
     stage.ssh = Some(ssh);
     let program = env!("CARGO_BIN_EXE_refloat");
     let there = ["--host", "donor", "--program", program];
-    let from_far = |stage: &Stage| {
-        let mut command = stage.rebuild(&url, &there);
+    let from_far = |stage: &Stage, more: &[&str]| {
+        let mut command = stage.rebuild(&url, &[&there, more].concat());
         command.env("PATH", &path);
         command
     };
-    let (as_rebuilt, rebuild_time) = stage.filled_by(from_far(&stage));
+    let through_ssh = ["--listen", "ssh"];
+    let (as_rebuilt, rebuild_time) = stage.filled_by(from_far(&stage, &through_ssh));
 
     let total = number("REFLOAT_COPY_KILLS", USUAL) * (USUAL - CLONES) / USUAL;
     let (mut kills, mut round) = (0, 0);
@@ -463,7 +464,7 @@ fn killed_copies_of_mariadb_are_whole_or_not_there() {
             .run(left, &mut dice, &mut story),
             _ => Campaign {
                 name: "rebuild",
-                command: &|| from_far(&stage),
+                command: &|| from_far(&stage, &through_ssh[..round % 2 * 2]),
                 stage: &stage,
                 donor: None,
                 whole: &rebuild_time,

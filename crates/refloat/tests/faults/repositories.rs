@@ -230,6 +230,76 @@ fn a_repository_in_a_bucket_and_one_on_another_machine() {
     }
 }
 
+// Hazard of files: a backup of files from another machine into a bucket, and onto a third one
+#[test]
+fn files_go_from_another_machine_into_a_bucket_and_back() {
+    let server = shared(ServerKind::MariaDb1011);
+    let desk = Desk::new();
+    let bucket = Server::start(Kind::default());
+    let machine = SshServer::start();
+    fill(server, &desk);
+    let url = server.url();
+    let mut restored = Vec::new();
+    for (number, base) in ["s3://bucket", "ssh://store/~"].into_iter().enumerate() {
+        let repo = format!("{base}/files");
+        let run = |args: &[&str]| {
+            let mut command =
+                with_bucket(desk.refloat([args, &["--repo", &repo]].concat()), &bucket);
+            command.env(
+                "PATH",
+                format!("{}:/usr/sbin:/usr/bin:/bin", machine.bin().display()),
+            );
+            finish(command)
+        };
+        run(&[
+            "backup",
+            "--no-defaults",
+            "--from",
+            &url,
+            "--host",
+            "donor",
+            "--label",
+            "one",
+        ])
+        .exits(0);
+        run(&["backups", "verify"])
+            .exits(0)
+            .says("1 backup can be read");
+        let to = desk.path(&format!("restored-{number}"));
+        run(&["restore", "one", "--to", to.to_str().unwrap()]).exits(0);
+        restored.push(fs::read(to.join(&desk.db).join("many.ibd")).unwrap());
+        let scratch = desk.path("").display().to_string();
+        run(&["backups", "verify", "--restore", "--scratch", &scratch])
+            .exits(0)
+            .says("a server works with it");
+    }
+    assert!(restored[0] == restored[1], "one of them is another one");
+    let sessions = machine.log();
+    assert!(sessions.contains("Accepted publickey"), "{sessions}");
+    // What it may have open is less than there are tablespaces.
+    let repo = desk.path("few");
+    let mut few = Command::new("sh");
+    let own = desk.refloat([
+        "backup",
+        "--no-defaults",
+        "--from",
+        &url,
+        "--repo",
+        repo.to_str().unwrap(),
+    ]);
+    few.args(["-c", "ulimit -n 150 && exec \"$@\"", "sh"])
+        .arg(own.get_program())
+        .args(own.get_args());
+    few.envs(
+        own.get_envs()
+            .filter_map(|(name, value)| Some((name, value?))),
+    );
+    finish(few)
+        .exits(3)
+        .says("a process there may have 150 files open");
+    desk.ask(server, "DROP DATABASE @db");
+}
+
 #[test]
 fn a_dump_in_a_bucket_is_loaded_from_there() {
     let server = shared(ServerKind::MariaDb1011);

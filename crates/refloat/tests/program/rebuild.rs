@@ -1,6 +1,7 @@
 //! A server is backed up, restored and rebuilt from another one by the program.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +11,9 @@ use refloat_sandbox::{GaleraOptions, ServerKind};
 use refloat_testkit::oracle::{Scope, Snapshot, differences};
 use refloat_testkit::servers;
 
+use crate::maintenance::wait;
 use crate::support::{Run, command, sandbox_in, state_folder};
+use crate::time_limits::KillOnDrop;
 
 /// How long a cluster may take to be in step.
 const LONG: Duration = Duration::from_secs(120);
@@ -55,7 +58,10 @@ fn a_server_is_backed_up_restored_and_rebuilt() {
     with(&["backup", "--from", &url, "--desync"])
         .says("not a node of a Galera cluster")
         .exits(3);
-    let made = with(&["backup", "--from", &url, "--label", "one", "--gentle"]).exits(0);
+    let made = with(&[
+        "backup", "--from", &url, "--label", "one", "--gentle", "--level", "-5",
+    ])
+    .exits(0);
     assert!(made.stdout.contains("label       one"), "{}", made.stdout);
     with(&["backup", "--from", &url, "--label", "one"])
         .says("has a backup one already")
@@ -95,6 +101,7 @@ fn a_server_is_backed_up_restored_and_rebuilt() {
     other.restart().unwrap();
     same(&other);
     other.stop().unwrap();
+    killed_while_files_come(&state, &rebuild, &other.datadir());
     let again = run(&[&rebuild[..], &["--delta"]].concat()).exits(0);
     assert!(
         again.stdout.contains("were there already"),
@@ -103,11 +110,7 @@ fn a_server_is_backed_up_restored_and_rebuilt() {
     );
     other.restart().unwrap();
     same(&other);
-    for run in fs::read_dir(state.path().join("runs")).unwrap().flatten() {
-        let record = fs::read_to_string(run.path().join("run.json")).unwrap();
-        assert!(!record.contains("serve-host"), "{record}");
-    }
-
+    the_other_end_leaves_no_record(&state);
     as_streams(&state, &kept, &url);
     with(&["backups", "prune", "--keep", "1"]).exits(0);
     // What cannot be read hides nothing else, and can be removed.
@@ -130,6 +133,40 @@ fn a_server_is_backed_up_restored_and_rebuilt() {
     opened_by_age(&state, &kept);
     fs::remove_file(&key).unwrap();
     with(&["backups", "list"]).says("cannot read").exits(1);
+}
+
+fn the_other_end_leaves_no_record(state: &tempfile::TempDir) {
+    for run in fs::read_dir(state.path().join("runs")).unwrap().flatten() {
+        let record = fs::read_to_string(run.path().join("run.json")).unwrap();
+        assert!(!record.contains("serve-host"), "{record}");
+    }
+}
+
+/// A rebuild is killed. What it had got does not come again.
+fn killed_while_files_come(state: &tempfile::TempDir, rebuild: &[&str], datadir: &Path) {
+    let begin = |more: &[&str]| {
+        let mut command = command(state.path());
+        command.args(rebuild).arg("--no-defaults").args(more);
+        command
+    };
+    let mut building = datadir.as_os_str().to_owned();
+    building.push(".refloat-building");
+    let incoming = Path::new(&building).join(".refloat-incoming");
+    let arrived = || {
+        let all = fs::read_dir(&incoming).into_iter().flatten().flatten();
+        let sizes = all.filter_map(|entry| entry.metadata().ok());
+        sizes.map(|found| found.blocks() * 512).sum::<u64>()
+    };
+    let running = KillOnDrop::start(&mut begin(&["--max-rate", "8MiB"]));
+    wait("no files come", || arrived() > 3 << 20);
+    // It would take ten seconds more.
+    drop(running);
+    let again = Run::of(&mut begin(&[])).exits(0);
+    assert!(
+        again.stdout.contains("were there already"),
+        "{}",
+        again.stdout
+    );
 }
 
 /// A backup goes through a pipe, from the server and from the repository.
@@ -422,9 +459,19 @@ fn a_node_is_rebuilt_and_joins_by_ist() {
         rebuild.args(["--donor-tool", &tool(donor, state.path())]);
         rebuild.args(["--start", &start, "--check", &node.socket_url()]);
         rebuild.args(["--desync", "--gentle", "--remove-old"]);
-        let done = Run::of(&mut rebuild);
+        // Slow enough to be seen.
+        rebuild.args(["--max-rate", "8MiB"]);
+        let run = scope.spawn(move || Run::of(&mut rebuild));
+        let (mut said, mut seen) = (String::new(), [false; 2]);
+        while !run.is_finished() {
+            let mut status = command(state.path());
+            said = Run::of(status.args(["cluster", "status", "--cluster", &list])).stdout;
+            seen[0] |= said.contains("is rebuilt (");
+            seen[1] |= said.contains("desync, is copied (");
+        }
         over.store(true, Ordering::Relaxed);
-        done
+        assert!(seen == [true; 2], "{seen:?}: {said}");
+        run.join().unwrap()
     });
     let done = done
         .says("the donor is galera-1: applications write to it")

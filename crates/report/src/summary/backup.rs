@@ -291,6 +291,7 @@ pub fn restore_backup_plan(plan: &RestorePlan) -> String {
     if let Some(replay) = &plan.replay {
         logs(&mut page, replay);
     }
+    page.plain_list("warnings", &plan.warnings);
     page.text
 }
 

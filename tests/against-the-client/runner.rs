@@ -20,9 +20,9 @@ use crate::generator::{Combination, combination};
 /// The database for dumps that do not name one.
 const DATABASE: &str = "it";
 /// The default number of combinations, for one server of each vendor and for the second MariaDB:
-/// 375 in total, and more than 600 among the slow tests.
-const COMBINATIONS: u64 = 150;
-const COMBINATIONS_SECOND: u64 = 75;
+/// 500 in total, and more than 600 among the slow tests.
+const COMBINATIONS: u64 = 200;
+const COMBINATIONS_SECOND: u64 = 100;
 const COMBINATIONS_SLOW: u64 = 250;
 const COMBINATIONS_SLOW_SECOND: u64 = 125;
 /// How many combinations go into one dump.

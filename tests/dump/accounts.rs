@@ -283,7 +283,7 @@ fn accounts(server: &Ephemeral) -> Vec<(String, String)> {
 
 /// What the server reports about each account, root excepted: creating a role on MariaDB makes root
 /// its admin.
-fn told(server: &Ephemeral) -> Vec<String> {
+fn messages(server: &Ephemeral) -> Vec<String> {
     let mut told = Vec::new();
     for (user, host) in accounts(server) {
         let name = match (user.as_str(), host.as_str()) {
@@ -357,12 +357,12 @@ fn come_back(kind: ServerKind) {
     let outcome = loaded(&to, &out.join("users.sql"), folder.path());
     assert!(outcome.proven, "{kind}: {:?}", outcome.warnings);
     let text = fs::read_to_string(out.join("users.sql")).unwrap();
-    assert_eq!(told(&to), told(&from), "{kind}: {text}");
+    assert_eq!(messages(&to), messages(&from), "{kind}: {text}");
     assert_eq!(retained(&to), retained(&from), "{text}");
     // A second load finds the same accounts and leaves them unchanged.
     let outcome = loaded(&to, &out.join("users.sql"), folder.path());
     assert!(outcome.proven, "{kind}: {:?}", outcome.warnings);
-    assert_eq!(told(&to), told(&from), "{kind}: {text}");
+    assert_eq!(messages(&to), messages(&from), "{kind}: {text}");
     assert_eq!(retained(&to), retained(&from), "{text}");
     let (are, were) = (logins(&to), logins(&from));
     assert_eq!(are, were, "{kind}");

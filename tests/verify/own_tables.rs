@@ -317,11 +317,10 @@ fn a_server_with_a_database_called_like_ours_is_not_empty() {
         servers::start(&StartOptions::new(ServerKind::MariaDb118).option("local_infile", "1"));
     let state = tempfile::tempdir().unwrap();
     let dump = state.path().join("d.sql");
-    fs::write(
-        &dump,
-        "CREATE DATABASE d;\nUSE d;\nCREATE TABLE t (i INT PRIMARY KEY);\n",
-    )
-    .unwrap();
+    // Settings are left alone for less than 1 MiB.
+    let words = "-- Nothing to see here.\n".repeat(50_000);
+    let definitions = "CREATE DATABASE d;\nUSE d;\nCREATE TABLE t (i INT PRIMARY KEY);\n";
+    fs::write(&dump, format!("{definitions}{words}")).unwrap();
     let relaxed = |server: &Instance| {
         let outcome = loaded(server, &dump, None);
         script(server, "DROP DATABASE d");

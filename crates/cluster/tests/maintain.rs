@@ -97,16 +97,16 @@ impl Drop for EndOnPanic<'_> {
 
 /// Collects the events that a user would see.
 #[derive(Default)]
-struct Said(Mutex<Vec<String>>);
+struct Notes(Mutex<Vec<String>>);
 
-impl EventSink for Said {
+impl EventSink for Notes {
     fn event(&self, record: &Record) {
         self.0.lock().unwrap().push(format!("{record:?}"));
     }
 }
 
 struct Place<'a> {
-    said: Arc<Said>,
+    said: Arc<Notes>,
     cluster: &'a EphemeralCluster,
     members: Vec<Member>,
     state: &'a Path,
@@ -115,7 +115,7 @@ struct Place<'a> {
 
 impl<'a> Place<'a> {
     fn new(cluster: &'a EphemeralCluster, state: &'a Path) -> Self {
-        let (said, events) = (Arc::new(Said::default()), Events::new());
+        let (said, events) = (Arc::new(Notes::default()), Events::new());
         events.add(Arc::clone(&said) as Arc<dyn EventSink>);
         Self {
             said,

@@ -70,6 +70,14 @@ impl Open<'_> {
 /// What to do about it.
 pub const OPEN_HINT: &str = "Write COMMIT; behind the last row if the rows belong to the dump, or take them out of it and of the server; --on-error continue lists the transaction and goes on.";
 
+/// Whether a statement changes rows. One that is left out changes none.
+pub fn changes(kind: &StatementKind) -> bool {
+    matches!(
+        kind,
+        StatementKind::Insert | StatementKind::Update | StatementKind::Delete | StatementKind::Call
+    )
+}
+
 impl Transaction {
     /// Tracks a statement that is neither a `SET` nor rows.
     pub fn statement(&mut self, kind: &StatementKind, text: &[u8], line: u64, offset: u64) {
@@ -90,10 +98,7 @@ impl Transaction {
                 self.locked = true;
             }
             StatementKind::UnlockTables if std::mem::take(&mut self.locked) => self.commit(),
-            StatementKind::Insert
-            | StatementKind::Update
-            | StatementKind::Delete
-            | StatementKind::Call => self.changed = true,
+            kind if changes(kind) => self.changed = true,
             _ if commits(kind, text) => self.commit(),
             _ => {}
         }

@@ -175,7 +175,7 @@ impl Donor {
             self.options.parallel,
             &run.cancel,
         )?;
-        let said = producer.said();
+        let said = producer.log();
         let mut files = Demultiplexer::new(writer, producer.name(), run.dir.path());
         let late = is_late(self.redo_bytes(), Arc::clone(&said));
         let pacer = Pacer::start(self.options.max_rate, calm, source, &run.events, late);

@@ -32,8 +32,8 @@ pub fn begin_again(
     aside.push("-earlier");
     let aside = PathBuf::from(aside);
     let failed = || PhysicalError::file(path, "keeping what an earlier transfer has brought");
-    if !aside.exists() && Building::is_of(path, repository, label)? && !Building::is_filling(path)?
-    {
+    let is_ours = Building::is_of(path, repository, label)? && !Building::is_filling(path)?;
+    if is_ours && !aside.exists() {
         // Held until it is out of the way: a tool of an earlier run may still work in it.
         let old = Building::begin(path, repository, label, false)?;
         // Another run may have had it until now.
@@ -41,8 +41,8 @@ pub fn begin_again(
             fs::rename(path, &aside).map_err(failed())?;
         }
     }
-    let restart = restart || aside.exists();
-    let building = Building::begin(path, repository, label, restart)?;
+    // If it is ours, it was begun after that was set aside.
+    let building = Building::begin(path, repository, label, restart || is_ours)?;
     if aside.exists() {
         let earlier = path.join(EARLIER);
         DirBuilder::new()

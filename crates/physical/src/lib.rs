@@ -38,7 +38,6 @@ mod producer;
 pub mod rebuild;
 mod replica;
 pub mod restore;
-mod said;
 mod serve;
 mod server;
 mod server_options;
@@ -52,6 +51,7 @@ mod tables;
 mod target;
 mod throttle;
 mod tool;
+mod tool_log;
 mod transfer;
 mod verify;
 

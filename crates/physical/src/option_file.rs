@@ -41,7 +41,7 @@ const PLACES: [&str; 3] = [
 ];
 
 /// Names the folder from which libraries are loaded: that of the server, when it was copied.
-const LIBRARIES_LIE: &str = "plugin_dir";
+pub const LIBRARIES_LIE: &str = "plugin_dir";
 
 /// A value without the quotes around it.
 fn unquoted(value: &str) -> &str {

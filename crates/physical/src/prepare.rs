@@ -13,7 +13,7 @@ use crate::clone::changes;
 use crate::error::PhysicalError;
 use crate::find::{find, version_in, version_of};
 use crate::folder::Building;
-use crate::option_file::objection;
+use crate::option_file::{LIBRARIES_LIE, objection};
 use crate::producer::{Input, Producer};
 use crate::tool::{Tool, ToolKind, text};
 
@@ -161,6 +161,12 @@ fn is_its_own(path: &Path) -> Result<(), PhysicalError> {
     let text = fs::read(path).map_err(PhysicalError::file(path, "reading it"))?;
     match objection(&String::from_utf8_lossy(&text)) {
         None => Ok(()),
+        Some(line) if line.starts_with(LIBRARIES_LIE) => Err(PhysicalError::refused(
+            Refusal::new(format!(
+                "the backup's {line} names a folder that is not here, or that others can write to, and libraries would be loaded from it"
+            ))
+            .hint("Its server had tablespaces that a plugin encrypts or compresses: install the plugins of the same server there, owned by root."),
+        )),
         Some(line) => Err(PhysicalError::refused(
             Refusal::new(format!("{} says {line:?}, which no tool writes", path.display()))
                 .hint("Somebody has changed the backup: look who can write to the repository, and restore another one."),

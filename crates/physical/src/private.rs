@@ -175,7 +175,7 @@ impl Candidate {
         prepare::prepare(&self.tool, &building, options.memory, &run.cancel)?;
         let tmp = folder.path().join("tmp");
         fs::create_dir(&tmp).map_err(PhysicalError::file(&tmp, "making the folder"))?;
-        place.own(folder.path())?;
+        place.give_to_server(folder.path())?;
         let memory = options
             .memory
             .unwrap_or_else(prepare::memory_here)

@@ -17,9 +17,9 @@ use refloat_wire::{ConnectOptions, SslMode, Target};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::error::PhysicalError;
-use crate::said::{DONE, Said};
 use crate::server::Server;
 use crate::tool::{Tool, ToolKind};
+use crate::tool_log::{DONE, ToolLog};
 
 /// What `InnoDB` says when it cannot write because the disk is full (`ENOSPC`). It then tries again
 /// without an end.
@@ -59,7 +59,7 @@ impl Lifeline {
 pub struct Producer {
     child: Child,
     name: String,
-    said: Arc<Said>,
+    said: Arc<ToolLog>,
     listener: Option<JoinHandle<()>>,
     /// Its end says that this program has ended, or gives the tool up.
     lifeline: Lifeline,
@@ -128,7 +128,7 @@ impl Producer {
             .map_err(failed)?;
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let hook = cancel.on_cancel(move || end_group(group));
-        let said = Arc::new(Said::new());
+        let said = Arc::new(ToolLog::new());
         let listener = child.stderr.take().map(|stderr| {
             let said = Arc::clone(&said);
             std::thread::spawn(move || listen(stderr, &said, group))
@@ -164,7 +164,7 @@ impl Producer {
     }
 
     /// What it has said so far.
-    pub fn said(&self) -> Arc<Said> {
+    pub fn log(&self) -> Arc<ToolLog> {
         Arc::clone(&self.said)
     }
 
@@ -291,7 +291,7 @@ fn end_group(group: Option<Pid>) {
     });
 }
 
-fn listen(stderr: ChildStderr, said: &Said, group: Option<Pid>) {
+fn listen(stderr: ChildStderr, said: &ToolLog, group: Option<Pid>) {
     let mut lines = BufReader::new(stderr);
     let mut line = Vec::new();
     loop {

@@ -198,7 +198,7 @@ fn attempt(
     if let Some(position) = &about.galera {
         write_place(building.path(), position)?;
     }
-    ready.place.own(building.path())?;
+    ready.place.give_to_server(building.path())?;
     building.reach(Step::Prepared)?;
     outcome.prepare_seconds = begun.elapsed().as_secs_f64();
     outcome.about = Some(about);

@@ -170,7 +170,7 @@ fn attempt(
         building.reach(Step::Preparing)?;
         apart::remove_links(building.path())?;
         prepare::prepare(&ready.tool, &building, options.target.memory, &run.cancel)?;
-        ready.place.own(building.path())?;
+        ready.place.give_to_server(building.path())?;
         outcome.prepare_seconds = begun.elapsed().as_secs_f64();
         if let Some(replay) = ready.replay {
             if replay.is_unproven() {

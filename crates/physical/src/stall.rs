@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use refloat_run::Events;
 
 use crate::producer::Lifeline;
-use crate::said::Said;
+use crate::tool_log::ToolLog;
 
 /// For how long commits may wait while nothing is taken.
 pub const LIMIT: Duration = Duration::from_secs(60);
@@ -19,7 +19,7 @@ pub const LIMIT: Duration = Duration::from_secs(60);
 /// Does `work`, which takes what a tool sends and counts it in `taken`, and ends the tool if
 /// commits have waited for `limit` without anything being taken. Returns whether that was so.
 pub fn watched<T>(
-    (said, taken): (&Said, &AtomicU64),
+    (said, taken): (&ToolLog, &AtomicU64),
     (limit, lifeline): (Duration, &Lifeline),
     events: &Events,
     work: impl FnOnce() -> T,
@@ -71,7 +71,7 @@ mod tests {
         let cancel = Cancel::new();
         let (producer, mut stream) =
             Producer::start(&Host::Local, &tool, &script, &Input::Text(""), &cancel).unwrap();
-        let (said, taken) = (producer.said(), AtomicU64::new(0));
+        let (said, taken) = (producer.log(), AtomicU64::new(0));
         let (_, is_ended) = watched(
             (&said, &taken),
             (limit, &producer.lifeline()),

@@ -197,7 +197,7 @@ impl Place {
     }
 
     /// Gives the files the owner and the permissions that a server needs.
-    pub fn own(&self, folder: &Path) -> Result<(), PhysicalError> {
+    pub fn give_to_server(&self, folder: &Path) -> Result<(), PhysicalError> {
         let owner = self.owner();
         if !self.is_empty && !self.is_served {
             self.keep_own(folder)?;
@@ -488,7 +488,7 @@ mod tests {
         fs::write(new.join("shop/t.ibd"), "new").unwrap();
         let label = b"system_u:object_r:mysqld_db_t:s0";
         set_label(&data, label).unwrap();
-        Place::look(&data).unwrap().own(&new).unwrap();
+        Place::look(&data).unwrap().give_to_server(&new).unwrap();
         for path in ["", "shop", "shop/t.ibd"] {
             assert_eq!(label_of(&new.join(path)).unwrap(), label, "{path}");
         }

@@ -12,7 +12,7 @@ use refloat_run::Cancel;
 use refloat_wire::Connection;
 
 use crate::pace::Pacer;
-use crate::said::{Said, Stage};
+use crate::tool_log::{Stage, ToolLog};
 
 /// The longest wait at a time.
 const STEP: Duration = Duration::from_millis(50);
@@ -22,14 +22,14 @@ const BURST: Duration = Duration::from_secs(1);
 /// Holds a stream to a rate.
 pub struct Throttle {
     pacer: Pacer,
-    said: Arc<Said>,
+    said: Arc<ToolLog>,
     /// When the bytes so far would have passed at the rate.
     due: Instant,
 }
 
 impl Throttle {
     /// Holds the stream of the tool that has said this to the rate.
-    pub fn new(pacer: Pacer, said: Arc<Said>) -> Self {
+    pub fn new(pacer: Pacer, said: Arc<ToolLog>) -> Self {
         Self {
             pacer,
             said,
@@ -61,7 +61,7 @@ impl Throttle {
 /// chance to overwrite it.
 pub fn is_late(
     redo_bytes: Option<u64>,
-    said: Arc<Said>,
+    said: Arc<ToolLog>,
 ) -> impl FnMut(&mut Connection) -> bool + Send + 'static {
     let mut begun = None;
     move |conn| {

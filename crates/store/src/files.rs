@@ -163,14 +163,14 @@ pub fn mounted_entries(folder: &Path) -> Option<io::Result<Vec<(String, Stat)>>>
 }
 
 /// An open file.
-pub enum Opened {
+pub enum OpenFile {
     /// One of this machine.
     Here(File),
     /// One that is mounted, with its size in bytes.
     Mounted(Box<dyn Read + Send>, u64),
 }
 
-impl Read for Opened {
+impl Read for OpenFile {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Here(file) => file.read(buffer),
@@ -183,17 +183,17 @@ impl Read for Opened {
 ///
 /// # Errors
 /// It cannot be read.
-pub fn open(path: &Path, from: u64) -> io::Result<Opened> {
+pub fn open(path: &Path, from: u64) -> io::Result<OpenFile> {
     let Some((mounted, name)) = find(path) else {
         let mut file = File::open(path)?;
         if from > 0 {
             file.seek(SeekFrom::Start(from))?;
         }
-        return Ok(Opened::Here(file));
+        return Ok(OpenFile::Here(file));
     };
     let stat = mounted.stat(&name)?;
     match stat.kind {
-        Kind::File => Ok(Opened::Mounted(
+        Kind::File => Ok(OpenFile::Mounted(
             mounted.files.open(&name, from)?,
             stat.bytes,
         )),

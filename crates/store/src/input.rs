@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use twox_hash::XxHash3_128;
 
 use crate::decode::{Compression, DecodeFailure, Decoder};
-use crate::files::{self, Opened};
+use crate::files::{self, OpenFile};
 use crate::pump::{Block, Next, Pump};
 use crate::raw::RawReader;
 use crate::{InputError, LooksLike, looks_like};
@@ -121,19 +121,19 @@ impl Input {
             .as_fd()
             .try_clone_to_owned()
             .map_err(|e| InputError::from_io(&name, 0, e))?;
-        Self::from_file(name, None, Opened::Here(File::from(fd)), options)
+        Self::from_file(name, None, OpenFile::Here(File::from(fd)), options)
     }
 
     fn from_file(
         name: String,
         path: Option<&Path>,
-        file: Opened,
+        file: OpenFile,
         options: &OpenOptions,
     ) -> Result<Self, InputError> {
         let sort = |e| InputError::from_io(&name, 0, e);
         let total = match &file {
-            Opened::Mounted(_, bytes) => Some(*bytes),
-            Opened::Here(file) => {
+            OpenFile::Mounted(_, bytes) => Some(*bytes),
+            OpenFile::Here(file) => {
                 let meta = file.metadata().map_err(sort)?;
                 if meta.is_dir() {
                     return Err(InputError::IsDirectory { name });
@@ -145,7 +145,7 @@ impl Input {
             }
         };
         let regular = total.is_some();
-        let here = matches!(file, Opened::Here(_));
+        let here = matches!(file, OpenFile::Here(_));
         let mut raw = RawReader::new(file);
         let hash = options.checksum.then(Arc::default);
         if let Some(hash) = &hash {

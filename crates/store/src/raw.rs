@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use twox_hash::XxHash3_128;
 
-use crate::files::Opened;
+use crate::files::OpenFile;
 
 /// Size of one read from the operating system.
 const RAW_BUFFER: usize = 256 << 10;
 
 /// A buffered reader that counts consumed bytes and separates read errors from decoder errors.
 pub struct RawReader {
-    file: Opened,
+    file: OpenFile,
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
@@ -29,12 +29,12 @@ impl RawReader {
     /// machine.
     pub fn file(&self) -> Option<&File> {
         match &self.file {
-            Opened::Here(file) => Some(file),
-            Opened::Mounted(..) => None,
+            OpenFile::Here(file) => Some(file),
+            OpenFile::Mounted(..) => None,
         }
     }
 
-    pub fn new(file: Opened) -> Self {
+    pub fn new(file: OpenFile) -> Self {
         Self {
             file,
             buffer: vec![0; RAW_BUFFER].into_boxed_slice(),

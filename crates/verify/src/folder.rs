@@ -16,7 +16,7 @@ use refloat_source::manifest::{
 };
 use refloat_source::{folder, manifest};
 use refloat_store::Unpacked;
-use refloat_store::files::{self, Opened};
+use refloat_store::files::{self, OpenFile};
 use twox_hash::XxHash3_128;
 
 use super::error::VerifyError;
@@ -185,7 +185,7 @@ impl DumpFolder {
 
 /// Hashes and counts the bytes that pass through.
 struct Hashed {
-    file: Opened,
+    file: OpenFile,
     hash: XxHash3_128,
     bytes: u64,
 }

@@ -17,7 +17,7 @@ use crate::error::LoadError;
 use crate::options::{ExistingPolicy, OnError};
 use crate::outcome::{LoadWarning, StatementFailure};
 use crate::programs::Kind;
-use crate::transaction::OPEN_HINT;
+use crate::transaction::{OPEN_HINT, changes};
 use crate::verdict::{Facts, Fate, Reason, database_of, is_about_database, verdict};
 
 /// `ER_NO_DEFAULT_FOR_FIELD`.
@@ -58,9 +58,12 @@ impl Conductor<'_> {
             }
             _ => {}
         }
-        let transaction = &mut self.place.transaction;
-        transaction.statement(kind, text, item.line, item.offset);
-        match self.fate(kind, text)? {
+        let fate = self.fate(kind, text)?;
+        if fate == Fate::Runs || !changes(kind) {
+            let transaction = &mut self.place.transaction;
+            transaction.statement(kind, text, item.line, item.offset);
+        }
+        match fate {
             Fate::Runs => {}
             Fate::Silent => return Ok(()),
             Fate::LeftOut => {
@@ -309,10 +312,6 @@ impl Conductor<'_> {
         let Some(open) = self.place.transaction.open() else {
             return Ok(());
         };
-        if open.rows == 0 && !self.ctx.options.tables.is_empty() {
-            // With `--tables`, statements that change these tables in other ways are left out.
-            return Ok(());
-        }
         let (begun, reason) = (open.begun.clone(), open.reason());
         if self.place.script.is_cut_part() {
             // The file was cut, and the user accepts what there is of it.

@@ -16,7 +16,7 @@ use crate::error::LoadError;
 use crate::options::{LoadOptions, OnError, StatementClass};
 use crate::outline::{Gather, Outline};
 use crate::table::is_transactional;
-use crate::transaction::{Begun, OPEN_HINT, Transaction, autocommit_by};
+use crate::transaction::{Begun, OPEN_HINT, Transaction, autocommit_by, changes};
 use crate::verdict::{Fate, Reason};
 
 /// Bytes of rows that are cut at a time.
@@ -211,9 +211,11 @@ impl<'a> Survey<'a> {
                 }
                 ItemKind::Statement(StatementKind::Empty) | ItemKind::Blank => {}
                 ItemKind::Statement(kind) => {
-                    self.follow(kind, text, mode, &item);
                     let sql_mode = items.script().sql_mode();
-                    self.statement(kind, text, item.line, (mode, sql_mode));
+                    let runs = self.statement(kind, text, item.line, (mode, sql_mode));
+                    if runs || !changes(kind) {
+                        self.follow(kind, text, mode, &item);
+                    }
                 }
                 ItemKind::ClientCommand(command) => {
                     if let Some(reason) = Reason::of_command(command) {
@@ -305,18 +307,23 @@ impl<'a> Survey<'a> {
         self.places.insert(key, tables.len() - 1);
     }
 
+    /// Counts a statement, and says whether a load would run it.
     fn statement(
         &mut self,
         kind: &StatementKind,
         text: &[u8],
         line: u64,
         (mode, sql_mode): (LexMode, &SqlMode),
-    ) {
+    ) -> bool {
         let listed = || format!("line {line}: {}", head(text));
-        let word = match self.gather.statement(kind, text, mode, line) {
-            Fate::Silent => return,
+        let fate = self.gather.statement(kind, text, mode, line);
+        let runs = fate == Fate::Runs;
+        let word = match fate {
+            Fate::Silent => return false,
             Fate::Runs => {
-                let Some(word) = counted_as(kind) else { return };
+                let Some(word) = counted_as(kind) else {
+                    return true;
+                };
                 if word == ALONE {
                     self.found.alone.push(listed());
                 } else if let StatementKind::CreateTable { table, .. } = kind {
@@ -337,6 +344,7 @@ impl<'a> Survey<'a> {
             }
         };
         *self.found.statements.entry(word.to_owned()).or_insert(0) += 1;
+        runs
     }
 
     /// Keeps the definition of a table.

@@ -125,7 +125,7 @@ impl Replay {
     /// What would be replayed.
     pub fn plan(&self) -> Replayed {
         match &self.early {
-            Some((start, stretch)) => self.told(start, stretch),
+            Some((start, stretch)) => self.as_replayed(start, stretch),
             None => Replayed {
                 until: self.until.to_string(),
                 logs: self.logs.shown.clone(),
@@ -134,7 +134,7 @@ impl Replay {
         }
     }
 
-    fn told(&self, start: &BinlogPosition, stretch: &Stretch) -> Replayed {
+    fn as_replayed(&self, start: &BinlogPosition, stretch: &Stretch) -> Replayed {
         let (file, at) = &stretch.stop;
         Replayed {
             until: self.until.to_string(),
@@ -196,7 +196,7 @@ impl Replay {
         if identity.exists() {
             fs::remove_file(&identity).map_err(PhysicalError::file(&identity, "removing it"))?;
         }
-        let mut told = self.told(&start, &stretch);
+        let mut told = self.as_replayed(&start, &stretch);
         told.seconds = begun.elapsed().as_secs_f64();
         Ok(told)
     }

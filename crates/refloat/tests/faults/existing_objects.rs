@@ -186,6 +186,33 @@ fn what_reaches_beyond_a_choice_of_tables_is_refused_before_anything() {
     assert_eq!(desk.rows(server, "items"), None);
 }
 
+/// What a dump leaves uncommitted is refused for chosen tables too, by the plan and by the load.
+/// For others it does not matter.
+#[test]
+fn what_a_choice_of_tables_leaves_uncommitted_is_refused() {
+    let desk = Desk::new();
+    let server = shared(ServerKind::MariaDb1011);
+    let text = dump(&format!(
+        "{}{}SET autocommit=0;\nINSERT INTO items (id, name) SELECT 99, 'late';\n",
+        table("items", 3),
+        table("other", 3)
+    ));
+    let file = desk.file("dump.sql", &text);
+    for (args, code) in [
+        (&["--tables", "items", "--plan"][..], 3),
+        (&["--tables", "items"], 1),
+    ] {
+        desk.load(&file, server, args)
+            .exits(code)
+            .says("without a COMMIT");
+    }
+    desk.ask(server, "DROP DATABASE @db");
+    for args in [&["--tables", "other", "--plan"][..], &["--tables", "other"]] {
+        desk.load(&file, server, args).exits(0);
+    }
+    assert_eq!(desk.rows(server, "other"), Some(3));
+}
+
 /// With a selection of tables, nothing else is read, created or changed.
 #[test]
 fn a_choice_of_tables_leaves_other_databases_alone() {

@@ -8,7 +8,7 @@ use std::path::Path;
 use refloat_sandbox::{Instance, ServerKind, StartOptions};
 use refloat_testkit::servers;
 
-use crate::support::{BOTH, Desk, Run, ask, dump, finish, table};
+use crate::support::{BOTH, Desk, Run, ask, dump, finish, table, wide_table};
 
 /// The server's URL for another account.
 fn url_of(server: &Instance, user: &str) -> String {
@@ -270,7 +270,8 @@ fn a_server_that_the_account_does_not_see_all_of_is_not_empty() {
             ("names", "SHOW DATABASES ON *.*"),
             ("everything", "SELECT ON *.*"),
         ];
-        let file = desk.file("dump.sql", dump(&table("items", 600)));
+        // More than what settings are left alone for.
+        let file = desk.file("dump.sql", dump(&wide_table("items", 3000)));
         for (user, grant) in more {
             desk.next();
             let own = format!("{LOADER} ON {}.*", desk.db);

@@ -13,7 +13,7 @@ use refloat_sandbox::{Instance, ServerKind};
 use refloat_testkit::servers;
 
 use crate::support::{
-    BOTH, Desk, ask, assert_same_settings, dump, finish, settings, shared, table,
+    BOTH, Desk, ask, assert_same_settings, dump, finish, settings, shared, table, wide_table,
 };
 
 /// The server's URL for another account.
@@ -211,7 +211,7 @@ fn a_server_with_other_databases_keeps_its_durability_unless_asked() {
     for kind in BOTH {
         let server = servers::start(&refloat_sandbox::StartOptions::new(kind));
         let mut desk = Desk::new();
-        let file = desk.file("dump.sql", dump(&table("items", 3000)));
+        let file = desk.file("dump.sql", dump(&wide_table("items", 3000)));
         let before = settings(&server);
         desk.load(&file, &server, &["--durability", "keep"])
             .exits(0)

@@ -139,7 +139,7 @@ fn healthd_keeps_to_its_rules(state: &Path, file: &str, first: &str) {
     healthd.says("answering at http://127.0.0.1:");
     healthd.says("answering agent checks at ");
     healthd.says("synced: the node is synced");
-    let said = healthd.said();
+    let said = healthd.stderr();
     let (_, agent) = said
         .split_once("answering agent checks at ")
         .expect("an address");

@@ -83,7 +83,7 @@ fn log(path: &Path) -> String {
 fn a_joiner_is_killed_while_it_receives(place: &Place) {
     let (mut running, donor) = receives(place, 1);
     // The node that keeps the most is asked first.
-    let plan = running.said();
+    let plan = running.stderr();
     let holder = plan
         .lines()
         .find_map(|line| line.trim().strip_prefix("kept by "));

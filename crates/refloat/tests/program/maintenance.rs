@@ -260,7 +260,7 @@ impl Running {
         self.child.id()
     }
 
-    pub fn said(&self) -> String {
+    pub fn stderr(&self) -> String {
         self.said
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -270,12 +270,12 @@ impl Running {
     #[track_caller]
     pub fn says(&mut self, words: &str) {
         let begun = Instant::now();
-        while !self.said().contains(words) {
+        while !self.stderr().contains(words) {
             let ended = self.child.try_wait().expect("a state");
             assert!(
                 ended.is_none() && begun.elapsed() < LONG,
                 "not {words:?}, {ended:?}:\n{}",
-                self.said()
+                self.stderr()
             );
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -290,7 +290,7 @@ impl Running {
                 begun.elapsed() < LONG,
                 "not within {} s: {what}; it said:\n{}",
                 LONG.as_secs(),
-                self.said()
+                self.stderr()
             );
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -323,13 +323,13 @@ impl Running {
                 None => assert!(
                     begun.elapsed() < patience,
                     "it does not end:\n{}",
-                    self.said()
+                    self.stderr()
                 ),
             }
             std::thread::sleep(Duration::from_millis(20));
         };
         self.until_read();
-        let said = self.said();
+        let said = self.stderr();
         assert_eq!(status.code(), Some(code), "{said}");
         said
     }

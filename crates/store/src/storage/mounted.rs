@@ -152,7 +152,7 @@ mod tests {
         let storage: Arc<dyn Storage> = Arc::new(LocalFolder::new(folder.path()));
         let root = Path::new("test://changing/dump");
         mount_all(&storage, root).unwrap();
-        let read = |mut file: files::Opened| {
+        let read = |mut file: files::OpenFile| {
             let mut text = String::new();
             file.read_to_string(&mut text).map(|_| text)
         };

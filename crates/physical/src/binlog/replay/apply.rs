@@ -156,7 +156,7 @@ fn feed(
     (conn, scratch): (&mut Connection, &Path),
     cancel: &Cancel,
 ) -> Result<(), PhysicalError> {
-    let mut ahead = Ahead {
+    let mut ahead = Lookahead {
         conn,
         file: &part.file.name,
         sent: VecDeque::new(),
@@ -217,7 +217,7 @@ fn feed(
 
 /// Statements that were sent, and whose answers were not read yet. Those behind one that fails may
 /// be executed: what the server has then is thrown away as a whole.
-struct Ahead<'a> {
+struct Lookahead<'a> {
     conn: &'a mut Connection,
     file: &'a str,
     sent: VecDeque<Sent>,
@@ -236,7 +236,7 @@ struct Sent {
     size: usize,
 }
 
-impl Ahead<'_> {
+impl Lookahead<'_> {
     fn failed(&self, at: u64, statement: &[u8]) -> impl FnOnce(Error) -> PhysicalError + use<> {
         let (file, statement) = (self.file.to_owned(), shown(statement));
         move |source| PhysicalError::Replay {

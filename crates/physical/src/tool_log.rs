@@ -59,7 +59,7 @@ struct Blocked {
 
 /// What a tool has said so far.
 #[derive(Debug)]
-pub struct Said {
+pub struct ToolLog {
     stage: AtomicU8,
     scanned: AtomicU64,
     /// Whether its last word is that it has done its work.
@@ -72,7 +72,7 @@ pub struct Said {
     last: Mutex<VecDeque<String>>,
 }
 
-impl Said {
+impl ToolLog {
     /// Of one that has said nothing.
     pub fn new() -> Self {
         Self {
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn what_a_tool_says_is_understood() {
-        let said = Said::new();
+        let said = ToolLog::new();
         for (line, stage) in [
             (
                 "[00] 2026-11-28 06:50:25 Starting BACKUP STAGE START",

@@ -161,14 +161,8 @@ fn a_copy_is_of_one_moment_while_the_server_works() {
     place.server.stop().unwrap();
     place.restore(&place.restoring("busy")).unwrap();
     place.server.restart().unwrap();
-    let found = place
-        .server
-        .query("SELECT COUNT(*), MAX(id), (SELECT COUNT(*) FROM shop.copy) FROM shop.sequence")
-        .unwrap();
-    let numbers: Vec<u64> = found
-        .split_whitespace()
-        .map(|word| word.parse().unwrap())
-        .collect();
+    let (numbers, found) = place
+        .numbers("SELECT COUNT(*), MAX(id), (SELECT COUNT(*) FROM shop.copy) FROM shop.sequence");
     assert!(
         numbers.iter().all(|number| *number == numbers[0]),
         "{found}"

@@ -134,6 +134,13 @@ impl Place {
         outcome
     }
 
+    /// The numbers in the only row of a query, and the row as it was answered.
+    pub fn numbers(&self, sql: &str) -> (Vec<u64>, String) {
+        let found = self.server.query(sql).unwrap();
+        let words = found.split_whitespace();
+        (words.map(|word| word.parse().unwrap()).collect(), found)
+    }
+
     pub fn restore(&self, options: &RestoreOptions) -> Result<RestoreOutcome, PhysicalError> {
         restore(options, &self.repository, &self.run("restore")).map_err(|(error, _)| error)
     }

@@ -422,14 +422,7 @@ fn a_slow_copy_keeps_up_with_the_redo_log() {
     place.restore(&place.restoring("slow")).unwrap();
     place.server.restart().unwrap();
     place.assert_sound();
-    let found = place
-        .server
-        .query("SELECT COUNT(*), MAX(id) FROM shop.sequence")
-        .unwrap();
-    let numbers: Vec<u64> = found
-        .split_whitespace()
-        .map(|word| word.parse().unwrap())
-        .collect();
+    let (numbers, found) = place.numbers("SELECT COUNT(*), MAX(id) FROM shop.sequence");
     assert!(
         numbers[0] == numbers[1] && (20..=sequence + 1).contains(&numbers[0]),
         "{found}"

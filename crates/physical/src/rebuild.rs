@@ -101,6 +101,8 @@ struct Ready {
     place: Place,
     /// Bytes that the files take on the donor's disk; `None`: that cannot be seen from here.
     room: Option<u64>,
+    /// What the new server will find besides its data directory.
+    warning: Option<String>,
 }
 
 /// Says what a rebuild would do. Changes nothing.
@@ -232,7 +234,8 @@ fn look(options: &RebuildOptions) -> Result<Ready, PhysicalError> {
     let label = Ready::label_of(&server);
     let is_filled = place.is_filled(REBUILD, &label)?;
     let mut against = place.objections(options.target.replace || is_filled)?;
-    against.extend(options.target.objections(&server.facts, place.path())?);
+    let (more, warning) = options.target.objections(&server.facts, place.path())?;
+    against.extend(more);
     if options.listen == Listen::ThroughSsh && options.donor.host.is_none() {
         let reason = "the donor is on this machine, to which no ssh leads";
         against.push(Refusal::new(reason).hint("Leave --listen ssh out, or name --host."));
@@ -247,7 +250,7 @@ fn look(options: &RebuildOptions) -> Result<Ready, PhysicalError> {
         against.push(apart::tables(outside.len(), one));
     }
     if options.donor.is_cloned(&server) {
-        return look_at_sender(options, place, against);
+        return look_at_sender(options, (place, warning), against);
     }
     let tool = match find(&Host::Local, kind, options.target.tool.as_deref()) {
         Ok(tool) => {
@@ -273,6 +276,7 @@ fn look(options: &RebuildOptions) -> Result<Ready, PhysicalError> {
             tool,
             place,
             room,
+            warning,
         }),
         _ => Err(PhysicalError::Refused(against)),
     }
@@ -281,7 +285,7 @@ fn look(options: &RebuildOptions) -> Result<Ready, PhysicalError> {
 /// The rest of the look, at a donor that sends its files itself.
 fn look_at_sender(
     options: &RebuildOptions,
-    place: Place,
+    (place, warning): (Place, Option<String>),
     mut against: Vec<Refusal>,
 ) -> Result<Ready, PhysicalError> {
     let (donor, more) = Donor::look(&DonorOptions {
@@ -316,6 +320,7 @@ fn look_at_sender(
         room: Some(donor.volume.bytes),
         cloned: Some(donor),
         place,
+        warning,
     })
 }
 
@@ -369,7 +374,7 @@ impl Ready {
             warnings: cloned
                 .map_or_else(Vec::new, |donor| donor.warnings.clone())
                 .into_iter()
-                .chain(options.target.warning(self.place.path()))
+                .chain(self.warning.clone())
                 .collect(),
         }
     }

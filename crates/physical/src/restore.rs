@@ -86,6 +86,8 @@ struct Ready {
     tool: Tool,
     place: Place,
     replay: Option<Replay>,
+    /// What the new server will find besides its data directory.
+    warning: Option<String>,
 }
 
 /// Says what a restore would do. Changes nothing.
@@ -97,7 +99,7 @@ pub fn plan(
     repository: &Repository,
 ) -> Result<RestorePlan, PhysicalError> {
     let ready = look(options, repository, &Cancel::new())?;
-    Ok(ready.plan(options, repository, "RUN"))
+    Ok(ready.plan(repository, "RUN"))
 }
 
 /// Restores a backup into a data directory.
@@ -137,7 +139,7 @@ fn attempt(
         return Ok(());
     }
     let ready = look(options, repository, &run.cancel)?;
-    let plan = ready.plan(options, repository, run.dir.id().as_str());
+    let plan = ready.plan(repository, run.dir.id().as_str());
     for warning in &plan.warnings {
         run.events.warn(warning.clone());
     }
@@ -227,7 +229,8 @@ fn look(
     })?;
     let place = Place::look(&options.target.datadir)?;
     let mut against = place.objections(options.target.replace)?;
-    against.extend(options.target.objections(&about.server, place.path())?);
+    let (more, warning) = options.target.objections(&about.server, place.path())?;
+    against.extend(more);
     let files = repository.files(&manifest)?;
     let mut links = files.iter().filter(|file| apart::is_link(&file.path));
     if let Some(one) = links.next().filter(|_| !options.target.all_in_datadir) {
@@ -257,13 +260,14 @@ fn look(
             tool,
             place,
             replay,
+            warning,
         }),
         _ => Err(PhysicalError::Refused(against)),
     }
 }
 
 impl Ready {
-    fn plan(&self, options: &RestoreOptions, repository: &Repository, run: &str) -> RestorePlan {
+    fn plan(&self, repository: &Repository, run: &str) -> RestorePlan {
         RestorePlan {
             repository: repository.storage().url().to_owned(),
             label: self.manifest.label.clone(),
@@ -275,11 +279,7 @@ impl Ready {
             tool: self.tool.clone(),
             about: self.about.clone(),
             replay: self.replay.as_ref().map(Replay::plan),
-            warnings: options
-                .target
-                .warning(self.place.path())
-                .into_iter()
-                .collect(),
+            warnings: self.warning.iter().cloned().collect(),
         }
     }
 

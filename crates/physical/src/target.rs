@@ -89,7 +89,8 @@ impl TargetOptions {
         Ok(Some((options, file)))
     }
 
-    /// What stands against filling `folder` with the files of a server.
+    /// What stands against filling `folder` with the files of a server, and what the new server
+    /// will find besides, for the user to know.
     ///
     /// # Errors
     /// The option file of the new server cannot be read, or is of another one.
@@ -97,11 +98,14 @@ impl TargetOptions {
         &self,
         server: &ServerFacts,
         folder: &Path,
-    ) -> Result<Vec<Refusal>, PhysicalError> {
-        let mut against = Vec::new();
+    ) -> Result<(Vec<Refusal>, Option<String>), PhysicalError> {
+        let (mut against, mut warning) = (Vec::new(), None);
         match self.options_of(folder)? {
             // What the new server is told counts, and not what the other one was.
-            Some((options, file)) => against.extend(apart::of_new(&options, &file, folder)),
+            Some((options, file)) => {
+                against.extend(apart::of_new(&options, &file, folder));
+                warning = apart::old_log(&options, folder);
+            }
             None if self.all_in_datadir => {}
             None => against.extend(apart::settings(&server.settings, &server.datadir)),
         }
@@ -122,13 +126,7 @@ impl TargetOptions {
                 .hint("Give --start COMMAND and --check URL as well."),
             );
         }
-        Ok(against)
-    }
-
-    /// What the new server will find besides its data directory. `None`: nothing.
-    pub(crate) fn warning(&self, folder: &Path) -> Option<String> {
-        let (options, _) = self.options_of(folder).ok()??;
-        apart::old_log(&options, folder)
+        Ok((against, warning))
     }
 }
 

@@ -23,6 +23,7 @@ use refloat_run::{Cancel, CancelReason};
 use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, HaproxyOptions, NodeStart};
 use refloat_testkit::servers;
 use refloat_testkit::stop::StopOnDrop;
+use refloat_testkit::wait_until;
 use refloat_wire::{ConnectOptions, Connection};
 
 use slow::others_take_long;
@@ -62,14 +63,6 @@ fn http(healthd: &Healthd, path: &str) -> String {
 
 fn agent(healthd: &Healthd) -> String {
     talk(healthd.agent_address().unwrap(), "")
-}
-
-fn wait_until(what: &str, wanted: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !wanted() {
-        assert!(begun.elapsed() < LONG, "{what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 fn is_up(healthd: &Healthd) -> bool {

@@ -29,9 +29,10 @@ use refloat_run::events::{EventSink, Record};
 use refloat_run::{Cancel, CancelReason, Events, Progress, Run, RunDir, settings};
 use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, NodeStart};
 use refloat_testkit::servers;
+use refloat_testkit::wait_until;
 use refloat_wire::{ConnectOptions, Connection};
 
-use application::{Application, LONG, ROW, memory, option, wait};
+use application::{Application, LONG, ROW, memory, option};
 use nodes::{connect, members};
 use thaw::Thaw;
 
@@ -331,7 +332,7 @@ fn a_node_that_does_not_stop_is_given_up(cluster: &EphemeralCluster, state: &Pat
     };
     let name = &place.members[1].name;
     let says = |words: String| {
-        wait(&words, || {
+        wait_until(&words, || {
             let said = place.said.0.lock().unwrap();
             said.iter().any(|one| one.contains(&words))
         });
@@ -384,7 +385,7 @@ fn a_node_that_hangs_is_not_taken_for_down(cluster: &EphemeralCluster, state: &P
                 let _ended = EndOnPanic(cancel);
                 let stat = format!("/proc/{pid}/stat");
                 let stopped = || std::fs::read_to_string(&stat).unwrap().contains(") T ");
-                wait("it hangs", stopped);
+                wait_until("it hangs", stopped);
                 std::thread::sleep(Duration::from_secs(2));
                 cancel.cancel_hard(CancelReason::Signal(2));
             });
@@ -395,7 +396,7 @@ fn a_node_that_hangs_is_not_taken_for_down(cluster: &EphemeralCluster, state: &P
         assert!(matches!(error, MaintainError::Unseen { .. }), "{error}");
         // After the thaw the node still reports its old state until it notices; a causal read says
         // more.
-        wait("all are in step again", || {
+        wait_until("all are in step again", || {
             cluster.nodes().iter().all(|node| {
                 let options = ConnectOptions::from_url(&node.url()).unwrap();
                 let mut conn = Connection::connect(&options).unwrap();
@@ -506,7 +507,7 @@ fn a_node_does_not_start_until_it_is_mended(cluster: &EphemeralCluster, state: &
             let mend = scope.spawn(|| {
                 let _ended = EndOnPanic(&place.run.cancel);
                 let log = || std::fs::read_to_string(node.error_log()).unwrap();
-                wait("it fails", || log().contains("no-such-provider"));
+                wait_until("it fails", || log().contains("no-such-provider"));
                 // The failure is reported only after a while; write-sets are kept throughout.
                 application.writes(2 * RING);
                 std::thread::sleep(Duration::from_secs(11));
@@ -631,8 +632,8 @@ fn a_slow_start_takes_no_copy() {
             let away = AtomicBool::new(false);
             let result = std::thread::scope(|scope| {
                 scope.spawn(|| {
-                    wait("it leaves", || away.load(Ordering::SeqCst));
-                    wait("it starts", || {
+                    wait_until("it leaves", || away.load(Ordering::SeqCst));
+                    wait_until("it starts", || {
                         node.pid().unwrap().is_some_and(|pid| Some(pid) != before)
                     });
                     let _thawed = Thaw(node);
@@ -833,8 +834,8 @@ fn nobody_watches_any_more(place: &Place<'_>, others: [&GaleraNode; 2]) {
     let error = std::thread::scope(|scope| {
         scope.spawn(|| {
             let _ended = EndOnPanic(&place.run.cancel);
-            wait("it is frozen", || others.iter().all(|node| is_frozen(node)));
-            wait("it is down", || {
+            wait_until("it is frozen", || others.iter().all(|node| is_frozen(node)));
+            wait_until("it is down", || {
                 place.cluster.nodes()[1].pid().unwrap().is_none()
             });
             std::thread::sleep(Duration::from_secs(1));

@@ -26,8 +26,9 @@ use refloat_run::settings::{self, AppliedSettings, PlannedChange, SettingsPlan};
 use refloat_run::{Cancel, Events, Progress, Run, RunDir};
 use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions};
 use refloat_testkit::servers;
+use refloat_testkit::wait_until;
 
-use application::{Application, LONG, memory, wait};
+use application::{Application, LONG, memory};
 use nodes::{connect, members};
 use slow::others_take_long;
 use thaw::Thaw;
@@ -112,7 +113,7 @@ impl<'a> Place<'a> {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let starts = || node.pid().unwrap().is_some();
-                wait("it starts", || starts() || over.load(Ordering::SeqCst));
+                wait_until("it starts", || starts() || over.load(Ordering::SeqCst));
                 if starts() {
                     let _thawed = Thaw(node);
                     node.freeze().unwrap();
@@ -355,7 +356,7 @@ fn a_node_that_has_given_up_is_not_waited_for(
     let result = std::thread::scope(|scope| {
         scope.spawn(|| {
             let is_over = || over.load(Ordering::SeqCst);
-            wait("it asks for its place", || starts() > before || is_over());
+            wait_until("it asks for its place", || starts() > before || is_over());
             if is_over() {
                 return;
             }
@@ -364,7 +365,7 @@ fn a_node_that_has_given_up_is_not_waited_for(
             node.freeze().unwrap();
             let mut log = OpenOptions::new().append(true).open(&path).unwrap();
             writeln!(log, "{LINE}").unwrap();
-            wait("it is given up", is_over);
+            wait_until("it is given up", is_over);
         });
         let result = place.bring_back(&plan);
         over.store(true, Ordering::SeqCst);
@@ -400,7 +401,7 @@ fn a_node_that_has_left_is_not_waited_for(cluster: &EphemeralCluster, state: &Pa
     node.exec("SET SESSION wsrep_on = OFF").unwrap();
     node.exec("DROP TABLE left_behind.a").unwrap();
     first.exec("INSERT INTO left_behind.a VALUES (1)").unwrap();
-    wait("it leaves", || {
+    wait_until("it leaves", || {
         let connected = place.node().query("SHOW STATUS LIKE 'wsrep_connected'");
         connected.is_ok_and(|connected| connected.ends_with("OFF"))
     });

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use refloat_host::storage::{SshFolder, SshUrl};
 use refloat_store::storage::{
@@ -14,10 +14,9 @@ use refloat_store::storage::{
 use refloat_testkit::disk::SmallDisk;
 use refloat_testkit::ssh::SshServer;
 use refloat_testkit::storages::{QUICK, bytes, keeps_its_promises, names, read_range};
+use refloat_testkit::wait_until;
 use rustix::process::Signal;
 
-/// How long something may take that happens soon.
-const SOON: Duration = Duration::from_secs(60);
 /// A file that no buffer on its way holds: `ssh`, TCP and what is read ahead have some 10 MiB.
 const LARGE: usize = 96 << 20;
 /// The user id of [`SshServer::SFTP_ONLY`].
@@ -95,14 +94,6 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     }
     found.sort();
     found
-}
-
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < SOON, "{what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// What a first use of a place says that cannot be used.

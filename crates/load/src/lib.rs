@@ -218,7 +218,7 @@ fn run_load(
     let changed = others.apply(run, || applied.apply(&mut control, &settings, &run.events));
     drop(kill);
     outcome.settings_skipped = preflight::left_out(options, &settings, applied.skipped());
-    outcome.settings_changed = applied.changes().iter().map(tuning::change_line).collect();
+    outcome.settings_changed = applied.changes().map(tuning::change_line).collect();
     outcome.settings_changed.extend(others.changes());
     let result = match changed {
         _ if run.cancel.is_cancelled() => Err(LoadError::interrupted(&run.cancel)),

@@ -7,6 +7,7 @@
 //! Start with [`servers::server`], [`oracle::Snapshot`] and [`oracle::differences`].
 
 use std::fmt::Write as _;
+use std::time::{Duration, Instant};
 
 pub mod cluster;
 pub mod corpus;
@@ -20,6 +21,19 @@ pub mod ssh;
 pub mod stop;
 pub mod storages;
 pub mod systemd;
+
+/// How long a test waits for what must come: a slow machine is no failure.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Waits until a condition holds, and panics if it does not within two minutes.
+#[track_caller]
+pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !condition() {
+        assert!(begun.elapsed() < PATIENCE, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
 
 /// Formats an error and its causes on one line.
 pub fn chain(error: &dyn std::error::Error) -> String {

@@ -1,9 +1,10 @@
 //! An application that writes to a node all the time, and what the nodes keep in the meantime.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use refloat_sandbox::{EphemeralCluster, GaleraNode};
+use refloat_testkit::wait_until;
 use refloat_wire::{ConnectOptions, Connection, Error};
 
 use crate::nodes::connect;
@@ -27,16 +28,6 @@ pub fn option(node: &GaleraNode, name: &str) -> Option<String> {
         .unwrap();
     let (_, rest) = options.split_once(&format!("{name} = "))?;
     Some(rest.split(';').next().unwrap().to_owned())
-}
-
-/// Waits until the condition holds; panics after [`LONG`].
-#[track_caller]
-pub fn wait(what: &str, condition: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !condition() {
-        assert!(begun.elapsed() < LONG, "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 /// An application that writes a dense sequence to one node and knows what was acknowledged.
@@ -130,7 +121,7 @@ impl<'a> Application<'a> {
     /// Waits until `bytes` more have been written.
     pub fn writes(&self, bytes: u64) {
         let until = self.written.load(Ordering::SeqCst) + bytes / ROW;
-        wait("the application writes", || {
+        wait_until("the application writes", || {
             self.written.load(Ordering::SeqCst) >= until
         });
     }

@@ -119,8 +119,8 @@ impl Others {
     /// What was changed, as text.
     pub fn changes(&self) -> Vec<String> {
         let changed = |node: &Other| -> Vec<String> {
-            let changes = node.applied.as_ref().map_or(&[][..], |of| of.changes());
-            let lines = changes.iter().map(tuning::change_line);
+            let changes = node.applied.iter().flat_map(AppliedSettings::changes);
+            let lines = changes.map(tuning::change_line);
             lines.map(|line| format!("{}: {line}", node.name)).collect()
         };
         self.nodes.iter().flat_map(changed).collect()

@@ -12,11 +12,12 @@ use std::time::Duration;
 
 use refloat_sandbox::ServerKind;
 use refloat_testkit::disk::SmallDisk;
+use refloat_testkit::wait_until;
 
 use crate::folders::folder;
 use crate::large_dumps::peak_kib;
 use crate::support::{
-    BOTH, Desk, Running, ask, dump, fill_wide, finish, finish_with_input, shared, table, wait_until,
+    BOTH, Desk, Running, ask, dump, fill_wide, finish, finish_with_input, shared, table,
 };
 
 /// An archive of a folder, made by GNU tar.

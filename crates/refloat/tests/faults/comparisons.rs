@@ -5,8 +5,9 @@ use std::fs;
 
 use refloat_sandbox::ServerKind;
 use refloat_testkit::servers;
+use refloat_testkit::wait_until;
 
-use crate::support::{BOTH, Desk, Running, ask, dump, finish, shared, table, wait_until};
+use crate::support::{BOTH, Desk, Running, ask, dump, finish, shared, table};
 
 #[test]
 fn a_dump_and_its_server_and_what_was_changed_since() {

@@ -8,11 +8,10 @@ use std::time::{Duration, Instant};
 
 use refloat_sandbox::{Ephemeral, Instance, ServerKind};
 use refloat_testkit::servers;
+use refloat_testkit::wait_until;
 
 use crate::seeded::{Dice, number};
-use crate::support::{
-    BOTH, Desk, Running, ask, dump, finish, kinds, shared, slow, table, wait_until,
-};
+use crate::support::{BOTH, Desk, Running, ask, dump, finish, kinds, shared, slow, table};
 
 /// Default number of dumps for each kind of server, and of those among the slow tests.
 const DUMPS: u64 = 4;

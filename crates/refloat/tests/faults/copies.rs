@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use refloat_sandbox::{Ephemeral, Instance, ServerKind};
 use refloat_testkit::servers;
+use refloat_testkit::wait_until;
 
 use crate::large_dumps::peak_kib;
 use crate::midway_failures::Holder;
 use crate::support::{
     BOTH, Desk, Run, Running, ask, assert_same_settings, dump, finish, kill_sessions, settings,
-    table, wait_until,
+    table,
 };
 
 /// Rows of a source that is copied slowly enough to be interrupted midway.

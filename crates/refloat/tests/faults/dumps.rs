@@ -18,12 +18,13 @@ use refloat_source::manifest;
 use refloat_testkit::disk::SmallDisk;
 use refloat_testkit::servers;
 use refloat_testkit::stop::StopOnDrop;
+use refloat_testkit::wait_until;
 use serde_json::Value;
 
 use crate::large_dumps::peak_kib;
 use crate::support::{
     BOTH, Desk, Run, Running, ask, dump, edit_manifest, fill_wide, finish, kill_sessions, shared,
-    table, wait_until,
+    table,
 };
 
 /// Concurrent writers.

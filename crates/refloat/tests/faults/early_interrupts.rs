@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use refloat_sandbox::Instance;
 use refloat_testkit::servers;
+use refloat_testkit::wait_until;
 
 use crate::support::{
     BOTH, Desk, Running, ask, assert_same_settings, dump, finish, settings, shared, table,
-    wait_until,
 };
 
 /// Number of sessions running a statement that begins like this.

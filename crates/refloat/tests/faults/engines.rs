@@ -7,9 +7,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use refloat_sandbox::Instance;
+use refloat_testkit::wait_until;
 
 use crate::support::{
-    BOTH, Desk, Run, Running, ask, dump, finish_with_input, place, shared, table, wait_until,
+    BOTH, Desk, Run, Running, ask, dump, finish_with_input, place, shared, table,
 };
 
 /// A refused row stops the load, which says where and which rows may be in. With

@@ -6,9 +6,10 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use refloat_sandbox::ServerKind;
+use refloat_testkit::wait_until;
 
 use crate::midway_failures::Holder;
-use crate::support::{BOTH, Desk, Run, Running, ask, dump, finish, shared, table, wait_until};
+use crate::support::{BOTH, Desk, Run, Running, ask, dump, finish, shared, table};
 
 /// Average number of rows that the server stores per transaction.
 #[track_caller]

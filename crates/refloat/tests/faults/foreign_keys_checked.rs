@@ -10,10 +10,9 @@ use std::time::Duration;
 
 use refloat_sandbox::StartOptions;
 use refloat_testkit::servers;
+use refloat_testkit::wait_until;
 
-use crate::support::{
-    BOTH, Desk, Run, Running, dump, finish_with_input, shared, table, wait_until,
-};
+use crate::support::{BOTH, Desk, Run, Running, dump, finish_with_input, shared, table};
 
 /// Parents and children, children first; `stray` is added to the children.
 fn families(stray: &str) -> String {

@@ -13,13 +13,12 @@ use std::time::Duration;
 use refloat_sandbox::{GaleraOptions, Instance, ServerKind};
 use refloat_testkit::cluster::Cluster;
 use refloat_testkit::stop::StopOnDrop;
+use refloat_testkit::wait_until;
 use refloat_testkit::{oracle, servers};
 use serde_json::Value;
 
 use crate::rows_through_views;
-use crate::support::{
-    Desk, Running, ask, assert_same_settings, dump, finish, settings, shared, wait_until,
-};
+use crate::support::{Desk, Running, ask, assert_same_settings, dump, finish, settings, shared};
 
 /// Rows of each table: more than 8 MiB of text, from which size on keys are deferred.
 pub const ROWS: u64 = 60_000;

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use refloat_sandbox::Instance;
 use refloat_testkit::servers;
+use refloat_testkit::wait_until;
 use refloat_wire::Connection;
 
-use crate::support::{Desk, Run, Running, ask, dump, wait_until, wide_table};
+use crate::support::{Desk, Run, Running, ask, dump, wide_table};
 
 /// Rows of a chunk, for tests that count them.
 pub const CHUNK: u64 = 500;

@@ -14,11 +14,12 @@ use std::time::{Duration, Instant};
 
 use refloat_sandbox::{Ephemeral, Instance, ServerKind, StartOptions};
 use refloat_testkit::servers;
+use refloat_testkit::wait_until;
 
 use crate::held_load::{self, CHUNK, Held, ROWS};
 use crate::support::{
     BOTH, Desk, Run, Running, ask, assert_same_settings, dump, finish, finish_with_input,
-    kill_sessions, settings, table, wait_until,
+    kill_sessions, settings, table,
 };
 
 /// Asserts that the table holds whole chunks, as many as the summary says.

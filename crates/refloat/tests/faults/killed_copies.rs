@@ -20,9 +20,10 @@ use std::time::{Duration, Instant};
 use refloat_sandbox::{Ephemeral, Instance, ServerKind};
 use refloat_testkit::servers;
 use refloat_testkit::ssh::SshServer;
+use refloat_testkit::wait_until;
 
 use crate::seeded::{Dice, number};
-use crate::support::{Desk, Run, Running, ask, finish, wait_until};
+use crate::support::{Desk, Run, Running, ask, finish};
 
 /// Upper limit for one command.
 const LONG: Duration = Duration::from_secs(120);

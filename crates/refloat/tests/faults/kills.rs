@@ -19,10 +19,11 @@ use std::time::{Duration, Instant};
 use refloat_sandbox::{Ephemeral, Instance, ServerKind, StartOptions};
 use refloat_testkit::oracle::{Scope, Snapshot, differences};
 use refloat_testkit::servers;
+use refloat_testkit::wait_until;
 
 use crate::seeded::{Dice, number};
 use crate::source_forms::{Part, Sources, Way};
-use crate::support::{BOTH, Desk, Run, Running, ask, dump, finish, shared, table, wait_until};
+use crate::support::{BOTH, Desk, Run, Running, ask, dump, finish, shared, table};
 
 /// Default number of kills for each kind of server: MySQL takes several times as long to restart.
 fn usual_kills(kind: ServerKind) -> u64 {

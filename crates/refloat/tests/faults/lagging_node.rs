@@ -6,9 +6,10 @@
 
 use refloat_sandbox::ServerKind;
 use refloat_testkit::cluster::Cluster;
+use refloat_testkit::wait_until;
 use serde_json::Value;
 
-use crate::support::{Desk, Run, finish, wait_until};
+use crate::support::{Desk, Run, finish};
 
 /// Rows of a table without a key. To apply a change of all of them, a node reads half the table for
 /// each row, which takes a second or more; the node that made the change read the table once.

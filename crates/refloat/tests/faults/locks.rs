@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use refloat_sandbox::{Instance, ServerKind};
 use refloat_testkit::servers;
+use refloat_testkit::wait_until;
 use refloat_wire::KillHandle;
 
-use crate::support::{BOTH, Desk, Run, Running, ask, finish, wait_until};
+use crate::support::{BOTH, Desk, Run, Running, ask, finish};
 
 /// How long a dump with `--lock-wait 1` may take to give up: an attempt, a pause, another attempt.
 const GIVES_UP: Duration = Duration::from_secs(20);

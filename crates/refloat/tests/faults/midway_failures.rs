@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use crate::support::{
     BOTH, Desk, Running, ask, assert_same_settings, dump, finish_with_input, settings, shared,
-    table, wait_until,
+    table,
 };
 use refloat_sandbox::{Instance, ServerKind};
+use refloat_testkit::wait_until;
 
 /// How long a load may take once nothing holds it up.
 const SOON: Duration = Duration::from_secs(120);

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use refloat_sandbox::Instance;
 use refloat_testkit::servers;
+use refloat_testkit::wait_until;
 
 use crate::support::{
-    BOTH, Desk, Run, Running, ask, dump, finish, finish_with_input, shared, table, wait_until,
+    BOTH, Desk, Run, Running, ask, dump, finish, finish_with_input, shared, table,
 };
 
 /// Two seconds are promised; a machine that runs other tests as well takes longer to notice.

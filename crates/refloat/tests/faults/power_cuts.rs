@@ -21,11 +21,10 @@ use std::time::{Duration, Instant};
 
 use refloat_sandbox::{Ephemeral, ServerKind, StartOptions};
 use refloat_testkit::servers;
+use refloat_testkit::wait_until;
 
 use crate::seeded::{Dice, number};
-use crate::support::{
-    Desk, Gate, Running, ask, assert_same_settings, dump, settings, table, wait_until,
-};
+use crate::support::{Desk, Gate, Running, ask, assert_same_settings, dump, settings, table};
 
 /// Default number of power cuts for each kind of server while rows are loaded.
 const OUTAGES: u64 = 1;

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use refloat_sandbox::{Ephemeral, Instance, ServerKind, StartOptions};
 use refloat_testkit::servers;
+use refloat_testkit::wait_until;
 use serde_json::Value;
 
 use crate::replicas::{self, fill, port, while_written};
-use crate::support::{Desk, Run, ask, finish, wait_until};
+use crate::support::{Desk, Run, ask, finish};
 
 /// Transactions that write concurrently.
 const WRITERS: usize = 4;

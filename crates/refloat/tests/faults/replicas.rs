@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use refloat_sandbox::{Ephemeral, Instance, ServerKind};
+use refloat_testkit::wait_until;
 use refloat_testkit::{oracle, servers};
 use serde_json::Value;
 
-use crate::support::{BOTH, Desk, ask, finish, wait_until};
+use crate::support::{BOTH, Desk, ask, finish};
 
 /// Rows of which every transaction of the writer changes one.
 const ACCOUNTS: u64 = 200;

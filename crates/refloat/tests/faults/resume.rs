@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use refloat_sandbox::{Ephemeral, Instance, ServerKind, StartOptions};
 use refloat_testkit::servers;
+use refloat_testkit::wait_until;
 
 use crate::galera;
 use crate::held_load::{self, BUILDING, CHUNK, Held, ROWS, reader_of};
 use crate::support::{
     BOTH, Desk, Gate, Run, Running, ask, assert_same_settings, dump, finish, finish_with_input,
-    settings, shared, table, wait_until,
+    settings, shared, table,
 };
 
 fn server(kind: ServerKind) -> Ephemeral {

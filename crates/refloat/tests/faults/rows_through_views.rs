@@ -7,8 +7,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use refloat_sandbox::Instance;
+use refloat_testkit::wait_until;
 
-use crate::support::{BOTH, Desk, Gate, Running, ask, dump, finish, shared, table, wait_until};
+use crate::support::{BOTH, Desk, Gate, Running, ask, dump, finish, shared, table};
 
 /// What [`text`] leaves in `low`, as `id:n`.
 const LOW: &str = "1:1,2:2,3:3,11:1,12:2,13:3,21:1,22:2,23:3,31:1,32:2,33:3";

@@ -9,9 +9,10 @@ use std::time::Instant;
 use refloat_sandbox::{Ephemeral, Instance, ServerKind};
 use refloat_testkit::servers;
 use refloat_testkit::stop::StopOnDrop;
+use refloat_testkit::wait_until;
 use serde_json::Value;
 
-use crate::support::{BOTH, Desk, Run, ask, dump, finish, table, wait_until};
+use crate::support::{BOTH, Desk, Run, ask, dump, finish, table};
 
 /// A server with rows that a dump at `SLOW` reads for about six seconds.
 fn filled(kind: ServerKind, desk: &Desk) -> Ephemeral {

@@ -11,14 +11,13 @@ use std::time::{Duration, Instant};
 
 use refloat_sandbox::{Instance, ServerKind};
 use refloat_source::manifest;
+use refloat_testkit::wait_until;
 use refloat_testkit::{memory, servers};
 use refloat_wire::Connection;
 use tempfile::TempDir;
 
 /// One server of each vendor.
 pub const BOTH: [ServerKind; 2] = [ServerKind::MariaDb1011, ServerKind::MySql97];
-/// Limit for every wait.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a load may continue after Ctrl-C: two seconds are promised, and a machine that runs
 /// other tests as well may take longer to notice.
 const STOP: Duration = Duration::from_secs(5);
@@ -515,16 +514,6 @@ pub fn edit_manifest(out: &Path, change: impl FnOnce(&str) -> String) {
     let changed = change(body);
     assert_ne!(body, changed, "nothing was changed");
     std::fs::write(path, manifest::seal(changed.as_bytes())).unwrap();
-}
-
-/// Waits until a condition holds.
-#[track_caller]
-pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !condition() {
-        assert!(Instant::now() < deadline, "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// A named lock that statements of a dump wait for: `GET_LOCK('NAME', 60)`.

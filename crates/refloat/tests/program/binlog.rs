@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use refloat_sandbox::{Ephemeral, ServerKind};
 use refloat_testkit::servers;
+use refloat_testkit::wait_until;
 
-use crate::maintenance::{Running, wait};
+use crate::maintenance::Running;
 use crate::support::{Run, command, signal};
 
 struct Kept {
@@ -156,7 +157,7 @@ fn an_archive_goes_on_however_it_ended(kind: ServerKind) {
     let logs = conn.query("SHOW BINARY LOGS").expect("a list");
     let last = logs.str(logs.len() - 1, 0).expect("a name").to_owned();
     // A server keeps a log for as long as it needs it itself.
-    wait("the others are gone", || {
+    wait_until("the others are gone", || {
         kept.sql(&format!("PURGE BINARY LOGS TO '{last}'"));
         let mut conn = servers::connect(&kept.server);
         conn.query("SHOW BINARY LOGS").expect("a list").len() == 1
@@ -194,7 +195,7 @@ fn what_another_history_goes_on_with_is_not_kept(kept: &Kept, reset: &str) {
     kept.sql(reset);
     kept.sql("INSERT INTO shop.one (text) VALUES ('of the other history')");
     kept.sql("FLUSH BINARY LOGS");
-    wait("the first is gone", || {
+    wait_until("the first is gone", || {
         kept.sql("PURGE BINARY LOGS TO 'binlog.000002'");
         let mut conn = servers::connect(&kept.server);
         conn.query("SHOW BINARY LOGS").expect("a list").len() == 1

@@ -8,10 +8,11 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use refloat_sandbox::Sandbox;
+use refloat_testkit::wait_until;
 use refloat_wire::{ConnectOptions, Connection};
 use serde_json::Value;
 
-use crate::maintenance::{LONG, Running, goes_on_alone, wait};
+use crate::maintenance::{LONG, Running, goes_on_alone};
 use crate::support::{Run, command, refloat, signal};
 use crate::time_limits::{KillOnDrop, Lines};
 
@@ -164,14 +165,14 @@ fn healthd_keeps_to_its_rules(state: &Path, file: &str, first: &str) {
         other.exec(&sql).unwrap();
     }
     healthd.says("lagging: ");
-    wait("it drains", || agent().starts_with("up drain #"));
+    wait_until("it drains", || agent().starts_with("up drain #"));
     let answer = agent();
     assert!(
         answer.ends_with(" write-sets wait on the node, more than 3\n"),
         "{answer}"
     );
     locked.exec("UNLOCK TABLES").unwrap();
-    wait("it has caught up", || agent() == "ready up 100%\n");
+    wait_until("it has caught up", || agent() == "ready up 100%\n");
     other.exec("DROP DATABASE behind").unwrap();
     signal("-INT", healthd.id());
     healthd.ends(0);
@@ -631,7 +632,7 @@ fn a_rejoin_is_killed(state: &Path, file: &str) {
     first.says("starting c-2");
     // The server is frozen from its first moment, so it cannot be up when the program is killed.
     let node = Sandbox::new(state.join("sandbox")).node("c-2").unwrap();
-    wait("it has begun", || node.pid().unwrap().is_some());
+    wait_until("it has begun", || node.pid().unwrap().is_some());
     node.freeze().unwrap();
     beside_a_rejoin(state, file, first.id());
     first.kill();
@@ -665,9 +666,9 @@ fn a_rejoin_is_killed(state: &Path, file: &str) {
     refloat(&["sandbox", "node", "stop", "c-2"]).exits(0);
     let mut killed = begin(Stdio::null());
     killed.says("starting c-2");
-    wait("it has begun", || node.pid().unwrap().is_some());
+    wait_until("it has begun", || node.pid().unwrap().is_some());
     killed.kill();
-    wait("it is there", || {
+    wait_until("it is there", || {
         let ready = node.query("SHOW STATUS LIKE 'wsrep_ready'");
         ready.is_ok_and(|said| said.ends_with("ON"))
     });

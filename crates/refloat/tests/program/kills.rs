@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use refloat_sandbox::NodeStart;
 use refloat_testkit::servers;
+use refloat_testkit::wait_until;
 
-use crate::maintenance::{LONG, Place, Running, goes_on_alone, wait};
+use crate::maintenance::{LONG, Place, Running, goes_on_alone};
 use crate::restore::gone;
 use crate::support::{Run, command, with_control};
 
@@ -49,7 +50,7 @@ fn receives(place: &Place, at: usize) -> (Running, usize) {
         &["--sample", "0.2s", "--", "sh", "-c", &script],
     );
     let running = Running::start(command);
-    wait("the node is down", || here.exists());
+    wait_until("the node is down", || here.exists());
     for _ in 0..20 {
         place.ask(
             0,
@@ -200,7 +201,7 @@ fn the_program_is_killed_between_two_nodes(place: &Place, before: &[String]) {
         both.display()
     );
     let running = Running::start(rolling(&script));
-    wait("a second node is down", || both.exists());
+    wait_until("a second node is down", || both.exists());
     running.kill();
     let away = (0..3)
         .find(|&at| place.node(at).pid().is_ok_and(|pid| pid.is_none()))
@@ -239,7 +240,7 @@ fn a_node_is_out_of_step_before_its_turn(place: &Place) {
         ],
         &["--", "sh", "-c", &script],
     ));
-    wait("the first node is down", || here.exists());
+    wait_until("the first node is down", || here.exists());
     let down = |at: usize| place.node(at).pid().is_ok_and(|pid| pid.is_none());
     let away = (0..3).find(|&at| down(at)).expect("one of them is down");
     let next = 3 - away;

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions};
 use refloat_testkit::disk::SmallDisk;
 use refloat_testkit::stop::StopOnDrop;
+use refloat_testkit::wait_until;
 use refloat_testkit::{oracle, servers};
 use refloat_wire::{ConnectOptions, Connection};
 
@@ -77,7 +78,7 @@ impl Place {
 
     #[track_caller]
     pub fn all_are_in_step(&self) {
-        wait("all nodes are in step", || {
+        wait_until("all nodes are in step", || {
             (0..3).all(|at| self.in_step(at))
         });
     }
@@ -199,19 +200,6 @@ fn write(url: &str, acknowledged: &AtomicU64, end: &AtomicBool) {
     }
 }
 
-#[track_caller]
-pub fn wait(what: &str, condition: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !condition() {
-        assert!(
-            begun.elapsed() < LONG,
-            "not within {} s: {what}",
-            LONG.as_secs()
-        );
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
 /// Whether a node belongs to the primary component. `None`: it does not answer.
 fn is_primary(node: &GaleraNode) -> Option<bool> {
     let said = node.query("SHOW STATUS LIKE 'wsrep_cluster_status'").ok()?;
@@ -220,7 +208,7 @@ fn is_primary(node: &GaleraNode) -> Option<bool> {
 
 /// Waits until a node has lost its majority, then declares the others gone, as a person would.
 pub fn goes_on_alone(node: &GaleraNode) {
-    wait("it has no majority", || is_primary(node) == Some(false));
+    wait_until("it has no majority", || is_primary(node) == Some(false));
     servers::set_provider_option(node, "pc.bootstrap", "1");
 }
 
@@ -305,7 +293,7 @@ impl Running {
     /// Waits until all of its output is read. Its child processes may hold the pipe open.
     #[track_caller]
     fn until_read(&self) {
-        wait("its output ends", || self.reader.is_finished());
+        wait_until("its output ends", || self.reader.is_finished());
     }
 
     #[track_caller]
@@ -370,7 +358,7 @@ fn whatever_is_killed_during_a_maintenance_nothing_is_missing() {
 
 /// Ends a maintenance whose program was killed. Its command may run on for a moment.
 fn end_when_its_command_has(place: &Place, node: &str) {
-    wait("its command has ended", || {
+    wait_until("its command has ended", || {
         let run = place.run(&["maintain", node], &["--end"]);
         let waits = run.code == 3 && run.stderr.contains("still runs");
         if !waits {
@@ -393,7 +381,7 @@ fn its_command_goes_on(place: &Place, second: &str) {
         gate.display()
     );
     let running = Running::start(away(place, second, &["--", "sh", "-c", &script]));
-    wait("its command has begun", || begun.exists());
+    wait_until("its command has begun", || begun.exists());
     let status = |words: &str| {
         let said = place.run(&["status"], &["--sample", "0.2"]).stdout;
         assert!(said.contains(words), "not {words:?}: {said}");
@@ -434,7 +422,7 @@ fn away(place: &Place, node: &str, more: &[&str]) -> Command {
 fn killed_while_the_others_are_told(place: &Place, second: &str, before: &[String]) {
     let running = Running::start(away(place, second, &["--", "sleep", "1"]));
     let process = place.node(1).pid().expect("a state");
-    wait("one of the others is told", || place.kept() != before);
+    wait_until("one of the others is told", || place.kept() != before);
     running.kill();
     let ended = place.run(&["maintain", second], &["--end"]).exits(0);
     assert!(
@@ -452,11 +440,11 @@ fn killed_while_the_others_are_told(place: &Place, second: &str, before: &[Strin
 fn killed_while_the_others_are_told_to_let_go(place: &Place, second: &str, before: &[String]) {
     let mut running = Running::start(away(place, second, &["--", "true"]));
     running.says(&format!("starting {second}"));
-    wait("the node has begun", || {
+    wait_until("the node has begun", || {
         place.node(1).pid().is_ok_and(|pid| pid.is_some())
     });
     signal("-STOP", running.id());
-    wait("the node is back", || place.in_step(1));
+    wait_until("the node is back", || place.in_step(1));
     let mut keeper = servers::connect(place.node(2));
     let locked = keeper.exec("FLUSH TABLES WITH READ LOCK");
     locked.expect("it takes no writes");
@@ -476,7 +464,7 @@ fn killed_while_the_others_are_told_to_let_go(place: &Place, second: &str, befor
 fn a_joiner_is_killed(place: &Place, second: &str) {
     let mut running = Running::start(away(place, second, &["--", "true"]));
     running.says(&format!("starting {second}"));
-    wait("the node has begun", || {
+    wait_until("the node has begun", || {
         place.node(1).pid().is_ok_and(|pid| pid.is_some())
     });
     let _ = place.node(1).kill();
@@ -507,7 +495,7 @@ fn a_hold_runs_out(place: &Place, second: &str, before: &[String]) {
     running.says(&format!(
         "write-sets are not kept for {second} any more: the time for it is over (3 s). It will need a full copy (SST) unless"
     ));
-    wait("the others are as before", || {
+    wait_until("the others are as before", || {
         OTHERS.iter().all(|&at| place.kept_by(at) == before[at])
     });
     let left = place
@@ -521,7 +509,7 @@ fn a_hold_runs_out(place: &Place, second: &str, before: &[String]) {
         let (_, seqno) = said.split_once('\t').expect("a status");
         seqno.parse().expect("a number")
     };
-    wait("nobody has what it misses", || {
+    wait_until("nobody has what it misses", || {
         place.ask(
             0,
             "INSERT INTO app.large (v) VALUES (REPEAT(MD5(RAND()), 62500))",
@@ -562,7 +550,7 @@ fn nobody_begins_beside_it(place: &Place, second: &str) {
     let running = Running::start(place.cluster(&words, &["--", "true"]));
     let said = place.node(1).datadir().join("refloat-maintain.json");
     let process = running.id();
-    wait("it says what it does", || {
+    wait_until("it says what it does", || {
         let said = fs::read_to_string(&said).unwrap_or_default();
         said.contains(&format!("\"pid\":{process}"))
     });
@@ -592,7 +580,7 @@ fn a_partition_during_rolling_maintenance_is_waited_for() {
         let mut running = Running::start(
             place.cluster(&["rolling", "--for", "1m"], &["--", "sh", "-c", &script]),
         );
-        wait("a node is down", || here.exists());
+        wait_until("a node is down", || here.exists());
         let down = (0..3)
             .find(|&at| place.node(at).pid().is_ok_and(|pid| pid.is_none()))
             .expect("one of them is down");
@@ -602,7 +590,7 @@ fn a_partition_during_rolling_maintenance_is_waited_for() {
         place.node(other).cut().expect("it can be cut off");
         let primary = |at: usize| is_primary(place.node(at)) == Some(true);
         let left: Vec<usize> = (0..3).filter(|&at| at != down).collect();
-        wait("nobody has a majority", || {
+        wait_until("nobody has a majority", || {
             !left.iter().any(|&at| primary(at))
         });
         let stuck = acknowledged.load(Ordering::Relaxed);
@@ -698,7 +686,7 @@ fn a_donor_is_killed(place: &Place) {
         let text = fs::read_to_string(file).unwrap_or_default();
         text.trim().parse::<u32>().ok().map(|pid| pid.to_string())
     };
-    wait("the one that applications do not write to gives", || {
+    wait_until("the one that applications do not write to gives", || {
         let asked = "SHOW STATUS LIKE 'wsrep_local_state_comment'";
         let said = place.node(donor).query(asked).unwrap_or_default();
         said.contains("Donor") && script().is_some()

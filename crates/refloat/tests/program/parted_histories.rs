@@ -10,8 +10,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use refloat_sandbox::{GaleraNode, NodeStart};
+use refloat_testkit::wait_until;
 
-use crate::maintenance::{LONG, Place, Running, wait};
+use crate::maintenance::{LONG, Place, Running};
 use crate::support::{Run, command, with_control};
 
 /// Attempts at catching a node in the middle of its start.
@@ -149,7 +150,7 @@ fn until_it_asks_or_is_there(place: &Place) {
 fn nodes_that_have_parted_are_told_apart(place: &Place) {
     lasts(place);
     place.node(0).kill().expect("it can be killed");
-    wait("the others go on", || {
+    wait_until("the others go on", || {
         let said = place.node(1).query("SHOW STATUS LIKE 'wsrep_cluster_size'");
         said.is_ok_and(|said| said.ends_with("\t2"))
     });
@@ -373,7 +374,7 @@ fn a_cluster_begins_again_where_all_is_held(place: &Place) {
         said.is_ok_and(|said| said.ends_with("ON"))
     };
     let verified = loop {
-        wait("the node is there, or was not started", || {
+        wait_until("the node is there, or was not started", || {
             let runs = |at| place.node(at).pid().is_ok_and(|pid| pid.is_some());
             (0..3).all(|at| !runs(at) || serves(at))
         });

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use refloat_sandbox::{GaleraOptions, ServerKind};
 use refloat_testkit::oracle::{Scope, Snapshot, differences};
 use refloat_testkit::servers;
+use refloat_testkit::wait_until;
 
-use crate::maintenance::wait;
 use crate::support::{Run, command, sandbox_in, state_folder};
 use crate::time_limits::KillOnDrop;
 
@@ -158,7 +158,7 @@ fn killed_while_files_come(state: &tempfile::TempDir, rebuild: &[&str], datadir:
         sizes.map(|found| found.blocks() * 512).sum::<u64>()
     };
     let running = KillOnDrop::start(&mut begin(&["--max-rate", "8MiB"]));
-    wait("no files come", || arrived() > 3 << 20);
+    wait_until("no files come", || arrived() > 3 << 20);
     // It would take ten seconds more.
     drop(running);
     let again = Run::of(&mut begin(&[])).exits(0);

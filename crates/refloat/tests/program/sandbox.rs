@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use refloat_sandbox::Sandbox;
 use refloat_testkit::servers;
+use refloat_testkit::wait_until;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -231,7 +232,7 @@ fn is_removed(state: &State, one: &Value) {
     let removed = state.sandbox(&["remove", "one"]).exits(0);
     assert_eq!(removed.stdout, "one: removed\n");
     // The kernel frees a killed process's port a moment after its end.
-    crate::maintenance::wait("nobody listens at its port", || {
+    wait_until("nobody listens at its port", || {
         TcpStream::connect(("127.0.0.1", port as u16)).is_err()
     });
     assert_nothing_left(state);
@@ -507,7 +508,7 @@ fn a_node_of_a_cluster_is_cut_off_and_healed() {
     // Its Unix socket does not go through the cable.
     assert_eq!(state.answer("far-2", "SELECT 1"), "1");
     node("heal", "running");
-    crate::maintenance::wait("it is reached, and is one of two", || {
+    wait_until("it is reached, and is one of two", || {
         is_reached() && state.answer("far-2", SIZE) == "wsrep_cluster_size\t2"
     });
     state.json(&["remove", "far"]);

@@ -5,12 +5,13 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use refloat_host::GraState;
 use refloat_sandbox::{EphemeralCluster, GaleraNode, GaleraOptions, NodeStart, ServerKind};
 use refloat_testkit::disk::SmallDisk;
 use refloat_testkit::servers;
+use refloat_testkit::wait_until;
 
 use crate::support::{Run, command, sandbox_in, state_folder};
 
@@ -141,7 +142,7 @@ impl Place {
             let sql = "SELECT COUNT(*), BIT_XOR(CRC32(text)) FROM shop.t";
             self.node(at).query(sql).unwrap_or_default()
         };
-        wait("the same rows", || {
+        wait_until("the same rows", || {
             rows(at) == rows(0) && !rows(0).is_empty()
         });
         logs
@@ -156,7 +157,7 @@ impl Place {
 
     /// Waits until a copy into a node is on its way.
     fn copies(&self, at: usize) {
-        wait("a copy on its way", || {
+        wait_until("a copy on its way", || {
             let text = fs::read_to_string(self.node(at).datadir().join(".refloat-sst"));
             let text = text.unwrap_or_default();
             let bytes = text.lines().find_map(|line| line.strip_prefix("bytes "));
@@ -234,7 +235,7 @@ impl<'p> Logs<'p> {
     #[track_caller]
     fn fail(&self, at_joiner: &str, at_donor: &str) {
         let joiner = self.nodes[0];
-        wait("its end", || {
+        wait_until("its end", || {
             joiner.pid().unwrap().is_none() && joiner.helpers().is_empty()
         });
         let found = self.joiner();
@@ -242,21 +243,12 @@ impl<'p> Logs<'p> {
             found.contains(at_joiner),
             "not {at_joiner:?} at the joiner: {found}"
         );
-        wait("the donor's words", || self.donor().contains(at_donor));
+        wait_until("the donor's words", || self.donor().contains(at_donor));
     }
 }
 
 fn log(node: &GaleraNode) -> String {
     fs::read_to_string(node.error_log()).unwrap_or_default()
-}
-
-#[track_caller]
-fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < LONG, "waited in vain for {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 fn clear(folder: &Path) {
@@ -385,7 +377,7 @@ fn nodes_join_by_the_program_whatever_goes_wrong() {
         "has ended",
         "the server that asked for the transfer has ended",
     );
-    wait("the donor in step", || {
+    wait_until("the donor in step", || {
         let state = place
             .node(1)
             .query("SHOW STATUS LIKE 'wsrep_local_state_comment'");

@@ -170,10 +170,9 @@ impl AppliedSettings {
             self.dir.write(RunDir::SETTINGS, &journal)?;
         }
         let result = self.change_all(conn, &mut journal, events);
-        // Changes that were never made do not concern a later revert.
-        journal
-            .changes
-            .retain(|c| c.applied.is_some() || result.is_err());
+        // Changes that the server refused or did not show stay in the journal too: they may be
+        // late, or another one brings them along, as MariaDB raises `innodb_io_capacity_max` with
+        // `innodb_io_capacity`.
         // Changed settings must be put back even if the journal can no longer be written.
         let journal = &*self.journal.insert(journal);
         self.dir.write(RunDir::SETTINGS, journal)?;
@@ -208,10 +207,6 @@ impl AppliedSettings {
                     "the server took the new value and kept the old one",
                     events,
                 );
-                // The resize may merely be late. Keep the entry, so that it is put back.
-                if entry.name == POOL {
-                    entry.applied = Some(entry.new.clone());
-                }
                 continue;
             }
             if !value::accepted(&entry.name, &entry.new, &got) {
@@ -303,9 +298,10 @@ impl AppliedSettings {
         });
     }
 
-    /// Current changes, with the values read back.
-    pub fn changes(&self) -> &[JournalEntry] {
-        self.journal.as_ref().map_or(&[], |j| &j.changes)
+    /// Changes that the server showed when they were made, with the values read back.
+    pub fn changes(&self) -> impl Iterator<Item = &JournalEntry> {
+        let all = self.journal.iter().flat_map(|journal| &journal.changes);
+        all.filter(|change| change.applied.is_some())
     }
 
     /// Planned changes that were not made, and why.
@@ -351,8 +347,9 @@ impl AppliedSettings {
         // because the disk is full.
         let is_left = self.is_open() && !matches!(&result, Ok(Some(report)) if all_back(report));
         let left = self
-            .changes()
+            .journal
             .iter()
+            .flat_map(|journal| &journal.changes)
             .filter(|_| is_left)
             .map(|change| format!("{} (was {})", change.name, change.old))
             .collect();

@@ -196,6 +196,9 @@ pub(super) fn revert_journal(
         if matches!(setting.result, RevertResult::Failed { .. }) {
             report.complete = false;
         }
+        if entry.applied.is_none() && setting.result == RevertResult::AlreadyBack {
+            continue;
+        }
         events.emit(Event::SettingReverted {
             server: here.peer.clone(),
             name: entry.name.clone(),
@@ -261,13 +264,11 @@ fn revert_one(
     if value::same(&before, &entry.old) {
         return Ok((before.clone(), setting(before, RevertResult::AlreadyBack)));
     }
-    let ours = match &entry.applied {
-        Some(applied) => {
-            value::same(applied, &before) || value::accepted(&entry.name, applied, &before)
-        }
-        // Killed between the change and its confirmation.
-        None => value::accepted(&entry.name, &entry.new, &before),
-    };
+    // Also what was asked for: a run may be killed between the change and its confirmation.
+    let ours = [Some(&entry.new), entry.applied.as_ref()]
+        .iter()
+        .flatten()
+        .any(|value| value::accepted(&entry.name, value, &before));
     if !ours && !is_on_its_way_back(conn, entry, &before)? {
         let result = if restarted {
             RevertResult::GoneWithRestart

@@ -93,8 +93,7 @@ impl Conductor<'_> {
     /// The statement with words of `sql_mode` replaced as the user asked. `None` if nothing
     /// changes.
     fn map_sql_mode(&self, text: &[u8], assignments: &[SetAssignment]) -> Option<Vec<u8>> {
-        let map = &self.ctx.options.map_sql_mode;
-        if map.is_empty() {
+        if self.ctx.options.map_sql_mode.is_empty() {
             return None;
         }
         let mut out = text.to_vec();
@@ -109,12 +108,8 @@ impl Conductor<'_> {
             let literal = String::from_utf8_lossy(literal).into_owned();
             let words: Vec<&str> = literal
                 .split(',')
-                .filter_map(|word| {
-                    match map.iter().find(|(from, _)| from.eq_ignore_ascii_case(word)) {
-                        Some((_, to)) => (!to.is_empty()).then_some(to.as_str()),
-                        None => Some(word),
-                    }
-                })
+                .map(|word| self.ctx.options.mapped_sql_mode(word).unwrap_or(word))
+                .filter(|word| !word.is_empty())
                 .collect();
             let new = format!("'{}'", words.join(",").replace('\'', "''"));
             if let Some(at) = memchr::memmem::find(&out, &assignment.value) {

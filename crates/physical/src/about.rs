@@ -35,10 +35,10 @@ pub enum InfoError {
     /// Made by a later version of this program.
     #[error("it has format {found}, and this version reads up to {FORMAT}")]
     Format {
-        /// Its format.
+        /// The format that the backup was written in.
         found: u32,
     },
-    /// It cannot be understood.
+    /// Its description is no valid JSON, or lacks a field.
     #[error("what it says of itself cannot be understood: {0}")]
     Damaged(#[from] serde_json::Error),
 }
@@ -50,9 +50,9 @@ pub struct About {
     pub kind: String,
     /// The format of these fields.
     pub format: u32,
-    /// The server.
+    /// The server whose files were copied.
     pub server: ServerFacts,
-    /// What copied it.
+    /// The program that copied them, or the clone plugin.
     pub tool: Tool,
     /// Log sequence numbers of `InnoDB`.
     pub lsn: Lsn,
@@ -114,9 +114,9 @@ pub struct Lsn {
 /// A position in a binary log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BinlogPosition {
-    /// The file.
+    /// Name of the log file, without its folder.
     pub file: String,
-    /// Byte in it.
+    /// Offset in this file, in bytes.
     pub position: u64,
     /// GTIDs up to there, in the vendor's own form; empty: none.
     pub gtid: String,
@@ -125,9 +125,9 @@ pub struct BinlogPosition {
 /// A position in the history of a Galera cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GaleraPosition {
-    /// The history.
+    /// UUID of the history, as in `wsrep_cluster_state_uuid`.
     pub uuid: String,
-    /// The last write-set.
+    /// Number of the last write-set that the data include.
     pub seqno: u64,
 }
 

@@ -19,7 +19,7 @@ use crate::tool::Tool;
 /// What is to be backed up, where to and how.
 #[derive(Debug, Clone)]
 pub struct BackupOptions {
-    /// The server.
+    /// The server to copy, and how to copy it.
     pub donor: DonorOptions,
     /// Label of the backup; `None`: host and time.
     pub label: Option<String>,
@@ -38,11 +38,11 @@ pub struct BackupPlan {
     pub server: String,
     /// The machine on which the tool runs.
     pub machine: String,
-    /// The tool.
+    /// The tool that would copy, and its version.
     pub tool: Tool,
-    /// The repository.
+    /// URL or path of the repository.
     pub repository: String,
-    /// Label of the backup.
+    /// Label that the backup would get.
     pub label: String,
     /// Bytes that the tool reads, about.
     pub bytes: u64,

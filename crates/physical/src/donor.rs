@@ -31,7 +31,7 @@ const CONTROL: usize = 2;
 /// The server that is copied, and how.
 #[derive(Debug, Clone)]
 pub struct DonorOptions {
-    /// The server.
+    /// The server, and how to connect to it.
     pub source: ConnectOptions,
     /// The machine that it runs on; `None`: this one.
     pub host: Option<Host>,

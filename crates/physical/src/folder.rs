@@ -172,7 +172,6 @@ impl Building {
         Ok(state.is_some_and(|state| state.step >= Step::Prepared))
     }
 
-    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -196,7 +195,6 @@ impl Building {
         self.is_part
     }
 
-    /// How far it is.
     pub fn step(&self) -> Step {
         self.state.step
     }
@@ -453,7 +451,7 @@ fn unfinished(path: &Path, state: &State, repository: &str) -> PhysicalError {
 /// another program, a process that is being started has a copy of every open file.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Locks a folder.
+/// Locks a folder for as long as the file that it returns is open.
 pub fn locked(path: &Path) -> Result<File, PhysicalError> {
     let begun = Instant::now();
     loop {

@@ -58,7 +58,7 @@ pub struct PrivateOptions {
 /// A backup that a private server can be made of.
 #[derive(Debug)]
 pub struct Candidate {
-    /// The backup.
+    /// What the repository says of it.
     pub manifest: Manifest,
     /// What it says of its server.
     pub about: About,

@@ -33,7 +33,7 @@ const PIPE: usize = 1 << 20;
 
 /// Standard input of a tool.
 pub enum Input<'i> {
-    /// What it reads.
+    /// The text that it reads.
     Text(&'i str),
     /// A file that it only keeps open.
     Held(File),
@@ -44,7 +44,6 @@ pub enum Input<'i> {
 pub struct Lifeline(Arc<Mutex<Option<ChildStdin>>>);
 
 impl Lifeline {
-    /// That of a script.
     pub fn of(stdin: Option<ChildStdin>) -> Self {
         Self(Arc::new(Mutex::new(stdin)))
     }

@@ -33,7 +33,6 @@ use crate::target::{TargetOptions, dispose, start};
 use crate::tool::{Tool, ToolKind};
 use crate::transfer::{ChannelError, Receiver, Secret};
 
-/// This machine.
 const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// What is to be rebuilt from what.
@@ -79,7 +78,7 @@ pub struct RebuildPlan {
     pub server: String,
     /// The machine on which the donor's tool runs, or the donor if it sends its files itself.
     pub machine: String,
-    /// The data directory.
+    /// The data directory that would be filled.
     pub datadir: PathBuf,
     /// Where the files are made ready.
     pub building: PathBuf,

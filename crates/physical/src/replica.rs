@@ -19,9 +19,9 @@ const POLL: Duration = Duration::from_millis(200);
 /// The account by which a replica reads its source.
 #[derive(Debug, Clone)]
 pub struct ReplicaAccount {
-    /// Its name.
+    /// Name of the account, which exists on the source.
     pub user: String,
-    /// Its password.
+    /// Password of the account; the replica keeps it.
     pub password: Secret,
 }
 

@@ -27,7 +27,7 @@ use crate::tool::Tool;
 pub struct RestoreOptions {
     /// Label of the backup, or [`LATEST`](refloat_repository::LATEST).
     pub label: String,
-    /// The data directory.
+    /// The data directory to fill, and what happens to it.
     pub target: TargetOptions,
     /// Up to where binary logs are replayed; `None`: the backup itself is restored.
     pub until: Option<PointInTime>,
@@ -54,15 +54,15 @@ impl RestoreOptions {
 /// What a restore would do.
 #[derive(Debug, Clone, Serialize)]
 pub struct RestorePlan {
-    /// The repository.
+    /// URL or path of the repository.
     pub repository: String,
-    /// Label of the backup.
+    /// Label of the backup that would be restored.
     pub label: String,
     /// When it was made, in seconds since 1970.
     pub began: u64,
-    /// Bytes of its files.
+    /// Bytes of its files, uncompressed.
     pub bytes: u64,
-    /// The data directory.
+    /// The data directory that would be filled.
     pub datadir: PathBuf,
     /// Where the files are made ready.
     pub building: PathBuf,

@@ -124,12 +124,10 @@ impl Server {
         self.is_replica && own_only(&self.facts.settings)
     }
 
-    /// One of its variables.
     pub fn variable(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str)
     }
 
-    /// Its data directory.
     pub fn datadir(&self) -> PathBuf {
         PathBuf::from(&self.facts.datadir)
     }

@@ -31,10 +31,10 @@ use crate::tool::{ToolKind, Version};
 use crate::transfer::Secret;
 use refloat_run::Refusal;
 
-/// Whose servers call.
+/// The vendor whose server calls: each has a protocol of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Caller {
-    /// `MariaDB`.
+    /// MariaDB, with Galera.
     #[default]
     MariaDb,
     /// Percona `XtraDB` Cluster. Its protocol is read from its source, and was not run.
@@ -145,7 +145,7 @@ struct Greeting {
 /// A copy that will come.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Announced {
-    /// The donor.
+    /// The donor, as messages name it.
     host: String,
     /// Bytes of its files, roughly.
     bytes: u64,

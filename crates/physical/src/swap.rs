@@ -32,7 +32,7 @@ const KEPT_BEGINS: [&str; 2] = ["gcache.page.", "RPM_UPGRADE_"];
 const KEPT_ENDS: [&str; 5] = [".pem", ".err", ".log", ".pid", ".sock"];
 /// Settings that a server keeps for itself.
 const PERSISTED: &str = "mysqld-auto.cnf";
-/// The account of servers.
+/// The account that packages run servers as.
 pub const ACCOUNT: &str = "mysql";
 
 /// The directory that is to hold the restored data.
@@ -51,12 +51,10 @@ pub struct Place {
     /// A server runs in it that waits for its files.
     is_served: bool,
     owner: Option<(u32, u32)>,
-    /// Its permissions.
     mode: u32,
 }
 
 impl Place {
-    /// Looks at a directory.
     pub fn look(path: &Path) -> Result<Self, PhysicalError> {
         let absolute = std::path::absolute(path)
             .map_err(PhysicalError::file(path, "finding the directory"))?;

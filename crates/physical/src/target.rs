@@ -35,7 +35,7 @@ const ACCESS_DENIED: u16 = 1045;
 )]
 #[derive(Debug, Clone, Default)]
 pub struct TargetOptions {
-    /// The data directory.
+    /// Its path on this machine.
     pub datadir: PathBuf,
     /// Whether what the data directory holds may be set aside.
     pub replace: bool,

@@ -80,9 +80,9 @@ fn copy(
 /// What an import has done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Imported {
-    /// The backup.
+    /// The manifest of the imported backup.
     pub manifest: Manifest,
-    /// Bytes that were written.
+    /// Bytes that were written to the storage.
     pub added: u64,
     /// Bytes of packs that were there already.
     pub known: u64,
@@ -136,7 +136,6 @@ pub fn import(
 enum Open {
     /// One that is kept until the stream is known to be whole.
     Small(String, Vec<u8>),
-    /// A pack.
     Pack(String, u64, Box<dyn Upload>),
     /// A pack that is there already, and its size in the stream so far.
     There(String, u64),

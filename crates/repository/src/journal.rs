@@ -51,7 +51,7 @@ pub struct Piece {
 /// A file of a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JournalFile {
-    /// Its name.
+    /// Name of the file within the journal.
     pub name: String,
     /// What it consists of, in order. Neighbours may overlap.
     pub pieces: Vec<Piece>,
@@ -85,7 +85,7 @@ impl JournalFile {
         }
     }
 
-    /// Bytes that are there.
+    /// Bytes from its beginning to the end of its last piece.
     pub fn size(&self) -> u64 {
         self.pieces.last().map_or(0, |piece| piece.ends)
     }
@@ -131,12 +131,12 @@ impl Journal {
         })
     }
 
-    /// Its name.
+    /// Its name within the repository.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The repository.
+    /// The repository that it lies in.
     pub fn repository(&self) -> &Repository {
         &self.repository
     }
@@ -329,7 +329,6 @@ impl Journal {
 /// The bytes of a file, checked.
 pub struct JournalReader {
     journal: Journal,
-    /// The file.
     name: String,
     /// The byte up to which it is read.
     ends: u64,

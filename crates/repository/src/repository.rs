@@ -43,7 +43,7 @@ struct Format {
 /// Labels of backups whose manifest cannot be read, and what is wrong with each.
 pub type Damaged = Vec<(String, RepositoryError)>;
 
-/// Backups on a storage.
+/// Backups, dumps and journals that share blocks on one storage.
 #[derive(Clone)]
 pub struct Repository {
     storage: Arc<dyn Storage>,
@@ -136,7 +136,7 @@ impl Repository {
         &self.id
     }
 
-    /// Where it lies.
+    /// The storage that it lies on.
     pub fn storage(&self) -> &Arc<dyn Storage> {
         &self.storage
     }

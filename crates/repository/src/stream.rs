@@ -261,25 +261,16 @@ fn ending(size: u64, hash: &blake3::Hasher) -> [u8; 40] {
 /// What a stream brings next.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// An object begins.
     Begin {
-        /// Its number.
+        /// The number that its frames carry.
         number: u32,
         /// Its name, which fits every storage.
         name: &'a str,
     },
     /// Bytes of an object.
-    Data {
-        /// Its number.
-        number: u32,
-        /// The bytes.
-        bytes: &'a [u8],
-    },
+    Data { number: u32, bytes: &'a [u8] },
     /// An object has ended, and is as it was written.
-    End {
-        /// Its number.
-        number: u32,
-    },
+    End { number: u32 },
 }
 
 struct Open {
@@ -288,7 +279,6 @@ struct Open {
     hash: blake3::Hasher,
 }
 
-/// Reads a stream.
 pub struct StreamReader<R> {
     input: R,
     open: BTreeMap<u32, Open>,

@@ -38,7 +38,7 @@ impl FileId {
 /// What a writer has done so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Bytes of files.
+    /// Bytes of files, uncompressed.
     pub bytes: u64,
     /// Of these, bytes that the repository had already, and zeros.
     pub known: u64,

@@ -38,7 +38,7 @@ pub const UNFINISHED_FOR: Duration = Duration::from_secs(24 * 3600);
 /// An object that a storage holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object {
-    /// Its name.
+    /// Its name below the root of the storage, with `/` between parts.
     pub name: String,
     /// Its size in bytes.
     pub size: u64,

@@ -162,7 +162,6 @@ impl<S: Read + Write> Session<S> {
         id
     }
 
-    /// Sends a packet.
     pub fn put(&mut self, packet: &[u8]) -> io::Result<()> {
         if self.lost {
             return Err(io::ErrorKind::NotConnected.into());

@@ -20,7 +20,7 @@ pub struct SshUrl {
 }
 
 impl SshUrl {
-    /// As it was written.
+    /// The URL as the user wrote it.
     pub fn as_str(&self) -> &str {
         &self.written
     }

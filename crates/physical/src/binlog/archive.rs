@@ -37,7 +37,7 @@ const NO_LOGS: u16 = 1381;
 /// Whose logs are kept, and how.
 #[derive(Debug, Clone)]
 pub struct ArchiveOptions {
-    /// The server.
+    /// The server whose logs are kept, and how to connect to it.
     pub source: ConnectOptions,
     /// Name of the archive; `None`: that of the server.
     pub name: Option<String>,
@@ -47,16 +47,16 @@ pub struct ArchiveOptions {
     pub interval: Duration,
 }
 
-/// What was done.
+/// What a run has added to an archive, and what it has found there.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct ArchiveOutcome {
-    /// Id of the run.
+    /// Id of the run, which is the name of its folder.
     pub run: String,
     /// The server, as it was named, without secrets.
     pub source: String,
-    /// The repository.
+    /// URL or path of the repository.
     pub repository: String,
-    /// Name of the archive.
+    /// Name of the archive within the repository.
     pub name: String,
     /// Bytes of logs that were added.
     pub bytes: u64,
@@ -66,7 +66,7 @@ pub struct ArchiveOutcome {
     pub position: u64,
     /// Files of the archive that cannot be read back.
     pub damaged: Vec<String>,
-    /// Wall time.
+    /// Seconds that the whole run took.
     pub seconds: f64,
 }
 

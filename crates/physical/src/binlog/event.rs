@@ -287,7 +287,7 @@ impl<R: Read> Events<R> {
         &self.event
     }
 
-    /// What it holds.
+    /// The event without its header and checksum.
     pub fn body(&self) -> &[u8] {
         self.checks.body(&self.event)
     }

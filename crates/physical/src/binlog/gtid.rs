@@ -80,7 +80,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Adds one.
+    /// Adds a transaction. Those of one MariaDB server must come in order.
     pub fn add(&mut self, gtid: &Gtid) {
         match gtid {
             Gtid::MariaDb {

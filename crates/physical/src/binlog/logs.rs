@@ -44,14 +44,14 @@ pub struct Logs {
     archive: Option<(Journal, ArchiveAbout)>,
 }
 
-/// One file.
+/// A log file, in a folder or an archive.
 #[derive(Debug, Clone)]
 pub struct LogFile {
-    /// Its name.
+    /// Its name, without the folder.
     pub name: String,
     /// The number at its end.
     pub number: u64,
-    /// Its bytes.
+    /// Its size in bytes.
     pub size: u64,
     place: Place,
 }

@@ -38,7 +38,7 @@ const IDENTITY: &str = "auto.cnf";
 pub struct PointInTime {
     /// Up to where logs are replayed.
     pub until: Until,
-    /// Where the logs are.
+    /// Where the logs are read from.
     pub logs: LogsPlace,
     /// The folder with the programs of the server; `None`: the search path.
     pub programs: Option<PathBuf>,
@@ -49,7 +49,7 @@ pub struct PointInTime {
 pub struct Replayed {
     /// Up to where, as it was asked for.
     pub until: String,
-    /// Where the logs are.
+    /// Where the logs were read from, in words.
     pub logs: String,
     /// File and byte of the backup; empty: known once the restored server has started.
     pub begin: String,
@@ -57,11 +57,11 @@ pub struct Replayed {
     pub end: String,
     /// When the last transaction was committed, in seconds since 1970; `None`: there was none.
     pub last: Option<u64>,
-    /// Number of transactions.
+    /// Number of transactions that were replayed.
     pub transactions: u64,
     /// All transactions of the logs up to the end, by their GTIDs; empty: they have none.
     pub gtids: String,
-    /// Seconds that it took.
+    /// Seconds that the replay took.
     pub seconds: f64,
 }
 
@@ -122,7 +122,6 @@ impl Replay {
         })
     }
 
-    /// What would be replayed.
     pub fn plan(&self) -> Replayed {
         match &self.early {
             Some((start, stretch)) => self.as_replayed(start, stretch),

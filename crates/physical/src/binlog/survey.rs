@@ -16,7 +16,6 @@ use crate::error::PhysicalError;
 /// What of a file is replayed.
 #[derive(Debug, Clone)]
 pub struct Part {
-    /// The file.
     pub file: LogFile,
     /// From this byte on; 0: all of it.
     pub from: u64,
@@ -33,7 +32,7 @@ pub struct Stretch {
     pub stop: (String, u64),
     /// When the last transaction of it was committed, in seconds since 1970.
     pub last: Option<u64>,
-    /// Transactions in it.
+    /// Number of its transactions.
     pub transactions: u64,
     /// The transactions of the logs up to where it begins.
     pub before: Seen,
@@ -85,7 +84,6 @@ struct Survey<'a> {
     start: &'a BinlogPosition,
     until: &'a Until,
     cancel: &'a Cancel,
-    /// The start was reached.
     has_begun: bool,
     /// The latest time before it.
     time_before: u32,

@@ -149,7 +149,6 @@ impl<'w, W: Blocks> Arrivals<'w, W> {
         (state.stage, knows, state.progress.clone())
     }
 
-    /// Whether anything has begun.
     pub fn has_begun(&self) -> bool {
         self.state().stage > Stage::Init
     }

@@ -81,11 +81,11 @@ pub enum Answer<'p> {
     Patience(u64),
     /// It has done what it was asked for.
     Complete,
-    /// It has not.
+    /// It has failed.
     Failed {
         /// Number of the server's error.
         code: u32,
-        /// Its words.
+        /// Text of the server's error.
         message: String,
     },
     /// A plugin, a collation or a setting of the donor, which matter to servers only.
@@ -97,11 +97,8 @@ pub enum Answer<'p> {
 pub enum Descriptor {
     /// The number of this connection's task.
     Task,
-    /// A stage.
     Stage(StageInfo),
-    /// A file.
     File(FileInfo),
-    /// Bytes of a file.
     Data(DataInfo),
 }
 

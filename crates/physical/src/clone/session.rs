@@ -98,7 +98,6 @@ impl<'a, 'w, W: Blocks> Session<'a, 'w, W> {
         }
     }
 
-    /// Copies the server.
     pub fn copy(&mut self) -> Result<(), PhysicalError> {
         let mut opening = protocol::INIT;
         // When something has arrived last, as far as is known here.
@@ -268,7 +267,6 @@ impl<'a, 'w, W: Blocks> Session<'a, 'w, W> {
         )
     }
 
-    /// Leads the copy.
     fn lead(
         &self,
         master: &mut RawConnection,

@@ -15,7 +15,7 @@ use crate::transfer::{Received, Secret, Sender, Sent};
 /// What a donor gives to whom.
 #[derive(Debug, Clone)]
 pub struct DonateOptions {
-    /// Whose server it is.
+    /// The vendor of the donor's server.
     pub caller: Caller,
     /// The server, and how it is copied.
     pub donor: DonorOptions,
@@ -25,13 +25,13 @@ pub struct DonateOptions {
     pub secret: Secret,
     /// Where the server stood in the cluster's history when the joiner asked.
     pub position: GaleraPosition,
-    /// `wsrep_gtid_domain_id`.
+    /// `wsrep_gtid_domain_id` of the donor.
     pub domain: u32,
     /// Whether the joiner only has to hear that it gets write-sets.
     pub bypass: bool,
     /// Why nothing can be given. The joiner hears it.
     pub refused: Option<String>,
-    /// Number of TCP connections.
+    /// Number of TCP connections of the copy.
     pub streams: u16,
 }
 

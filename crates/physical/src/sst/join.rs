@@ -34,7 +34,7 @@ const POLL: Duration = Duration::from_millis(200);
 /// What a joiner gets where.
 #[derive(Debug, Clone)]
 pub struct JoinOptions {
-    /// Whose server it is.
+    /// The vendor of the joiner's server.
     pub caller: Caller,
     /// Its version; `None`: it could not be told.
     pub version: Option<Version>,
@@ -66,7 +66,7 @@ pub struct Joined {
     pub domain: u32,
     /// Where its old data are kept; `None`: they are in the new ones, or there were none.
     pub kept: Option<PathBuf>,
-    /// Whether it got files.
+    /// Whether it got files; if not, it gets write-sets.
     pub copied: bool,
 }
 

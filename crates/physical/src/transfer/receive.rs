@@ -50,7 +50,7 @@ pub struct Receiver {
     secret: Secret,
     /// How long nothing may come; `None`: as long as the sender may come.
     patience: Option<Duration>,
-    /// Bytes that are expected.
+    /// Bytes of files that are expected, roughly; `None`: not known.
     expected: Option<u64>,
 }
 

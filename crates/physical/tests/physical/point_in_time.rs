@@ -200,7 +200,6 @@ struct Life {
     /// Behind the accident.
     behind: (Snapshot, String),
     last: String,
-    /// Name of the archive.
     archive: String,
 }
 

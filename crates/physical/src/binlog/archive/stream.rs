@@ -17,7 +17,7 @@ use crate::error::PhysicalError;
 /// Bytes that are stored at once, however new they are.
 const PIECE: usize = 16 << 20;
 
-/// The events that come.
+/// Stores the events of a server in an archive as they arrive.
 pub struct Stream<'a> {
     journal: &'a Journal,
     source: BinlogStream,
@@ -27,7 +27,7 @@ pub struct Stream<'a> {
     checks: Checks,
     /// Bytes of the file that are stored, or wait to be.
     known: u64,
-    /// Those that wait.
+    /// Events that have arrived and are not stored yet.
     pending: Vec<u8>,
     /// Since when the oldest of them waits.
     since: Option<Instant>,
@@ -218,7 +218,7 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// Stores what waits.
+    /// Stores the pending events.
     pub fn flush(&mut self) -> Result<(), PhysicalError> {
         // The first four bytes alone are no event.
         if self.since.take().is_none() {

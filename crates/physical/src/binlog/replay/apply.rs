@@ -230,9 +230,9 @@ struct Sent {
     at: u64,
     /// The error with which the server had logged it; 0: none.
     code: u16,
-    /// Its first bytes.
+    /// Its first bytes, for messages.
     first: Vec<u8>,
-    /// How many it has.
+    /// Its length in bytes.
     size: usize,
 }
 

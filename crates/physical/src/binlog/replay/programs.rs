@@ -16,11 +16,10 @@ const PLACES: &str = "/usr/local/sbin:/usr/sbin:/usr/local/bin:/usr/bin:/usr/lib
 /// The programs of a server.
 #[derive(Debug, Clone, Serialize)]
 pub struct Programs {
-    /// The server.
+    /// `mariadbd` or `mysqld`.
     pub server: PathBuf,
     /// Its tool that prints binary logs as statements.
     pub tool: PathBuf,
-    /// Of `MariaDB`.
     pub is_mariadb: bool,
 }
 

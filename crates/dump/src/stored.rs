@@ -96,7 +96,7 @@ impl Stored {
         let label = into.label.clone().unwrap_or_else(usual);
         if label == LATEST {
             return Err(DumpError::refused(
-                format!("{LATEST} names the newest backup, whichever it is"),
+                format!("{LATEST} always means the newest backup"),
                 "Choose another label.",
             ));
         }

@@ -17,7 +17,7 @@ pub enum HostError {
         source: std::io::Error,
     },
     /// The machine did not answer in time.
-    #[error("what was asked of {host} did not end within {seconds} s")]
+    #[error("a command on {host} did not finish within {seconds} s")]
     Slow {
         /// Name of the machine in messages.
         host: String,
@@ -45,7 +45,7 @@ pub enum HostError {
         reason: String,
     },
     /// A data directory was left as it is, because a server works there.
-    #[error("a server works in {folder} on {host} (process {process})")]
+    #[error("a server is running in {folder} on {host} (process {process})")]
     ServerRuns {
         /// Path of the data directory on that machine.
         folder: PathBuf,

@@ -333,7 +333,10 @@ mod tests {
         let error = Host::Local
             .run_for("sleep 30 & wait", Duration::from_millis(200))
             .unwrap_err();
-        assert!(error.to_string().contains("did not end within"), "{error}");
+        assert!(
+            error.to_string().contains("did not finish within"),
+            "{error}"
+        );
         assert!(begun.elapsed() < Duration::from_secs(10));
     }
 

@@ -30,7 +30,7 @@ const GALERA: [&str; 1] = ["donor_galera_info"];
 #[non_exhaustive]
 pub enum InfoError {
     /// It is a dump, or something else.
-    #[error("it is no physical backup")]
+    #[error("it is not a physical backup")]
     AnotherKind,
     /// Made by a later version of this program.
     #[error("it has format {found}, and this version reads up to {FORMAT}")]
@@ -39,7 +39,7 @@ pub enum InfoError {
         found: u32,
     },
     /// Its description is no valid JSON, or lacks a field.
-    #[error("what it says of itself cannot be understood: {0}")]
+    #[error("its description cannot be read: {0}")]
     Damaged(#[from] serde_json::Error),
 }
 
@@ -151,7 +151,7 @@ impl About {
                 .find_map(|prefix| files.get(&format!("{prefix}{name}")));
             found.map(|bytes| String::from_utf8_lossy(bytes).into_owned())
         };
-        let checkpoints = text("checkpoints").ok_or("there is no xtrabackup_checkpoints in it")?;
+        let checkpoints = text("checkpoints").ok_or("it has no xtrabackup_checkpoints")?;
         let kind = value(&checkpoints, "backup_type").unwrap_or_default();
         // `full-prepared` and `log-applied` are those of a folder that was prepared already.
         if kind != "full-backuped" {
@@ -171,7 +171,7 @@ impl About {
                 lsn.end, lsn.checkpoint
             ));
         }
-        let info = text("info").ok_or("there is no xtrabackup_info in it")?;
+        let info = text("info").ok_or("it has no xtrabackup_info")?;
         if value(&info, "partial").is_some_and(|partial| partial != "N") {
             return Err("xtrabackup_info says that it is partial".to_owned());
         }

@@ -73,7 +73,7 @@ pub fn plan(
     let mut plan = look(options, url, repository)?.plan(options, url);
     if repository.is_none() {
         plan.warnings
-            .push(format!("{url} holds nothing: it becomes a new repository"));
+            .push(format!("{url} is empty: it becomes a new repository"));
     }
     Ok(plan)
 }
@@ -151,14 +151,14 @@ fn look(
         .unwrap_or_else(|| usual_label(&donor.server.facts.hostname, donor.server.facts.port));
     if label == LATEST {
         against.push(
-            Refusal::new(format!("{LATEST} names the newest backup, whichever it is"))
+            Refusal::new(format!("{LATEST} always means the newest backup"))
                 .hint("Choose another label."),
         );
     }
     let labels = repository.map_or_else(|| Ok(Vec::new()), Repository::labels)?;
     if labels.contains(&label) {
         against.push(
-            Refusal::new(format!("{url} has a backup {label} already"))
+            Refusal::new(format!("{url} already has a backup {label}"))
                 .hint("Choose another label, or leave it out."),
         );
     }

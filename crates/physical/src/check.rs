@@ -157,7 +157,7 @@ impl CheckedBackup {
         };
         let left = match self.left {
             0 => String::new(),
-            left => format!("; {left} were not checked any more"),
+            left => format!("; {left} were no longer checked"),
         };
         Some(format!("{count}: {}{left}", all.join(", ")))
     }

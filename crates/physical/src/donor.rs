@@ -120,7 +120,7 @@ impl Donor {
                     "the files of the server are not on {}: {why}",
                     host.name()
                 ))
-                .hint("Its files are copied where they lie: name the machine with --host, as ssh takes it, or run as an account that sees the server's process."),
+                .hint("The files are copied on the server's own machine: name it with --host, as ssh takes it, or run as an account that can see the server's process."),
             ));
         }
         let kind = ToolKind::of(server.info.vendor);

@@ -80,7 +80,7 @@ pub fn lacks_room(folder: &Path, bytes: u64) -> Option<Refusal> {
     let folder = folder.display();
     Some(
         Refusal::new(format!(
-            "{free} bytes are free in {folder}, and the files have {bytes}"
+            "{free} bytes are free in {folder}, but the files need {bytes}"
         ))
         .hint("The old data stay until the new are in place: make room, or choose another file system."),
     )

@@ -124,7 +124,7 @@ impl Building {
                         "an earlier restore of backup {} had begun to put its files in place",
                         state.label
                     ))
-                    .hint("Let it end first: the same command without --restart."),
+                    .hint("Let it finish first: run the same command without --restart."),
                 ));
             }
             Some(_) => fs::remove_dir_all(path)
@@ -134,8 +134,11 @@ impl Building {
                 .map_err(PhysicalError::file(path, "removing what is empty"))?,
             None if path.exists() => {
                 return Err(PhysicalError::refused(
-                    Refusal::new(format!("{} is there, and not of a restore", path.display()))
-                        .hint("Move it away: backups become data directories there."),
+                    Refusal::new(format!(
+                        "{} exists, and does not come from a restore",
+                        path.display()
+                    ))
+                    .hint("Move it away: restores build their data directories there."),
                 ));
             }
             None => {}
@@ -231,7 +234,7 @@ impl Building {
         };
         write().map_err(PhysicalError::file(
             &path,
-            "writing down how far the restore is",
+            "recording the progress of the restore",
         ))
     }
 
@@ -437,9 +440,9 @@ fn unfinished(path: &Path, state: &State, repository: &str) -> PhysicalError {
         _ => "restore of backup",
     };
     let hint = match repository {
-        REBUILD => "Begin that one again, or remove the folder: it holds nothing else.",
+        REBUILD => "Run that one again, or remove the folder: it holds nothing else.",
         _ => {
-            "Restore that one again to go on with it, or give --restart to begin anew: what it has fetched is then removed."
+            "Run that one again to resume it, or give --restart to start over: what it has fetched is then removed."
         }
     };
     let path = path.display();
@@ -460,8 +463,8 @@ pub fn locked(path: &Path) -> Result<File, PhysicalError> {
         }
         if begun.elapsed() > PATIENCE {
             return Err(PhysicalError::refused(
-                Refusal::new(format!("another run works in {}", path.display()))
-                    .hint("Wait until it has ended, and its tool as well."),
+                Refusal::new(format!("another run is working in {}", path.display()))
+                    .hint("Wait until it has ended, and its tool too."),
             ));
         }
         thread::sleep(Duration::from_millis(20));
@@ -501,7 +504,7 @@ pub fn confined(path: &str) -> Result<&Path, PhysicalError> {
         Ok(relative)
     } else {
         Err(PhysicalError::refused(Refusal::new(format!(
-            "the backup has a file {path:?}, which lies outside of a data directory"
+            "the backup has a file {path:?}, which lies outside the data directory"
         ))))
     }
 }
@@ -541,13 +544,18 @@ fn read_state(folder: &Path) -> Result<Option<State>, PhysicalError> {
     match fs::read(&path) {
         Ok(text) => {
             let state = serde_json::from_slice(&text).map_err(io::Error::from);
-            let state: State =
-                state.map_err(PhysicalError::file(&path, "reading how far the restore is"))?;
+            let state: State = state.map_err(PhysicalError::file(
+                &path,
+                "reading the progress of the restore",
+            ))?;
             let is_used = state.step == Step::Prepared && was_used(folder, &path);
             Ok((!is_used).then_some(state))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(PhysicalError::file(&path, "reading how far the restore is")(error)),
+        Err(error) => Err(PhysicalError::file(
+            &path,
+            "reading the progress of the restore",
+        )(error)),
     }
 }
 

@@ -80,14 +80,16 @@ impl Health {
     fn complaint(&self, before: &Self) -> Option<String> {
         if self.queue > CAUGHT_UP {
             let queue = self.queue;
-            return Some(format!("{queue} write-sets of the cluster wait at it"));
+            return Some(format!(
+                "{queue} write-sets of the cluster are waiting there"
+            ));
         }
         if self.answer > SLOW.max(before.answer * SLOWER) {
             let millis = self.answer.as_millis();
             return Some(format!("it takes {millis} ms to answer"));
         }
         (self.running > before.running * 2 + MORE_RUNNING)
-            .then(|| format!("{} statements run on it", self.running))
+            .then(|| format!("{} statements are running", self.running))
     }
 }
 
@@ -286,7 +288,7 @@ impl Watch {
     fn gives_up(&self, error: &refloat_wire::Error) {
         self.shared.hurries.store(true, Ordering::Relaxed);
         self.events.warn(format!(
-            "the server can be watched no more, and the copy goes on at full speed: {}",
+            "the server can no longer be watched; the copy continues at full speed: {}",
             refloat_host::chain(error)
         ));
     }
@@ -299,13 +301,13 @@ impl Watch {
         match (was_slowed, self.rule.is_slowed(), complaint) {
             (false, true, Some(complaint)) if is_due => {
                 self.events.note(format!(
-                    "the server has much to do ({complaint}): the copy slows down"
+                    "the server is busy ({complaint}): the copy slows down"
                 ));
                 self.noted = Some(Instant::now());
             }
             (true, false, _) if self.noted.is_some() => {
                 self.events
-                    .note("the server has less to do: the copy is as fast as before".to_owned());
+                    .note("the server is less busy: the copy is back at full speed".to_owned());
                 self.noted = None;
             }
             _ => {}

@@ -30,7 +30,7 @@ pub fn objections(
     if volume.tablespaces + OTHER_FILES > volume.open_files {
         against.push(
             Refusal::new(format!(
-                "there are {} tablespaces, and a process there may have {} files open",
+                "there are {} tablespaces, but a process there may open only {} files",
                 volume.tablespaces, volume.open_files
             ))
             .hint(
@@ -41,8 +41,8 @@ pub fn objections(
     // MDEV-37949: it cannot read an archived redo log.
     if server.variable("innodb_log_archive") == Some("ON") {
         against.push(
-            Refusal::new("innodb_log_archive is ON, which mariadb-backup does not read")
-                .hint("`SET GLOBAL innodb_log_archive = OFF` for the time of the backup."),
+            Refusal::new("innodb_log_archive is ON, and mariadb-backup cannot read such logs")
+                .hint("Run `SET GLOBAL innodb_log_archive = OFF` for the time of the backup."),
         );
     }
     against.extend(privileges(conn, server, tool));
@@ -113,7 +113,7 @@ fn missing(server: &Server, tool: &Tool, lacking: &[&str]) -> Refusal {
         .collect();
     let names = names.join(", ");
     Refusal::new(format!(
-        "{} needs privileges that the account has not on {}: {names}",
+        "{} needs privileges that the account lacks on {}: {names}",
         tool.kind.program(),
         server.info.peer
     ))

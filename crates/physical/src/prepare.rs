@@ -39,7 +39,7 @@ pub fn tool_for(about: &About, program: Option<&Path>) -> Result<Tool, PhysicalE
         let name = tool.kind.program();
         against.push(
             Refusal::new(format!(
-                "{name} is {} here, and the backup was made with {}",
+                "{name} is {} here, but the backup was made with {}",
                 text(own),
                 text(its)
             ))
@@ -69,7 +69,7 @@ pub fn no_server_for(about: &About) -> Option<Refusal> {
         return None;
     }
     let refusal = Refusal::new(format!(
-        "mysqld is {} here, and the backup is of MySQL {}",
+        "mysqld is {} here, but the backup is of MySQL {}",
         text(own),
         text(its)
     ));
@@ -169,7 +169,7 @@ fn is_its_own(path: &Path) -> Result<(), PhysicalError> {
         )),
         Some(line) => Err(PhysicalError::refused(
             Refusal::new(format!("{} says {line:?}, which no tool writes", path.display()))
-                .hint("Somebody has changed the backup: look who can write to the repository, and restore another one."),
+                .hint("Somebody has changed the backup: check who can write to the repository, and restore another one."),
         )),
     }
 }

@@ -178,14 +178,14 @@ impl Producer {
         match status {
             Err(error) => Err(self.failed(format!("could not be waited for: {error}"))),
             Ok(_) if self.said.full.load(Ordering::Relaxed) => {
-                Err(self.failed("was ended: there is no space left on the disk".to_owned()))
+                Err(self.failed("was stopped: there is no space left on the disk".to_owned()))
             }
             Ok(status) if !status.success() => Err(self.failed(match status.code() {
                 Some(code) => format!("failed with exit status {code}"),
                 None => format!("ended: {status}"),
             })),
             Ok(_) if self.said.torn.load(Ordering::Relaxed) => {
-                Err(self.failed("copied a redo log that may lack something".to_owned()))
+                Err(self.failed("copied a redo log that may be incomplete".to_owned()))
             }
             Ok(_) if !self.said.done.load(Ordering::Relaxed) => {
                 Err(self.failed(format!("ended without {DONE:?}")))

@@ -302,12 +302,12 @@ fn look_at_sender(
         (
             options.listen != Listen::Near,
             "--listen",
-            "it is asked for them, and nothing listens here",
+            "this machine asks for the files, and nothing listens here",
         ),
     ];
     for (_, flag, why) in of_no_use.into_iter().filter(|(is_given, ..)| *is_given) {
         let reason =
-            format!("{flag} is of no use with a MySQL server, which sends its files itself: {why}");
+            format!("{flag} does not apply to a MySQL server, which sends its files itself: {why}");
         against.push(Refusal::new(reason).hint(format!("Leave {flag} out.")));
     }
     if !against.is_empty() {

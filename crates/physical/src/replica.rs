@@ -30,26 +30,28 @@ pub fn objections((donor, server): (&DonorOptions, &Server), is_checked: bool) -
     let mut against = Vec::new();
     if !is_checked {
         against.push(
-            Refusal::new("a replica is set up on the running server, which is not asked")
-                .hint("Give --start COMMAND and --check URL as well."),
+            Refusal::new(
+                "a replica is set up on the running server, and no connection to it is given",
+            )
+            .hint("Give --start COMMAND and --check URL as well."),
         );
     }
     if server.info.vendor == Vendor::MySql && !donor.is_cloned(server) {
         against.push(
-            Refusal::new("a MySQL server whose files XtraBackup copied is not made a replica")
+            Refusal::new("setting up a replica from a copy by XtraBackup is not supported")
                 .hint("Set replication up by hand, or leave --tool and --donor-tool out: the donor then sends its files itself."),
         );
     }
     if server.info.vendor == Vendor::MySql && server.is_replica && !has_gtids(server) {
         against.push(
             Refusal::new("the donor is a replica itself, or the account may not ask whether it is, and it has no GTIDs (gtid_mode is not ON)")
-                .hint("GRANT REPLICATION CLIENT ON *.* to the account of --from if it is none. Otherwise the new server would begin with what the donor's source sends: set replication up by hand, and start it with skip_replica_start."),
+                .hint("If it is not a replica, GRANT REPLICATION CLIENT ON *.* to the account of --from. If it is, the new server would begin with what the donor's source sends: start it with skip_replica_start, and set replication up by hand."),
         );
     }
     if !server.has_binlog {
         against.push(
             Refusal::new("the donor has no binary log (log_bin is OFF)")
-                .hint("A server without one has no replicas."),
+                .hint("A server without one cannot have replicas."),
         );
     }
     if !matches!(donor.source.target(), Target::Tcp(..)) {

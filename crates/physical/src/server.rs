@@ -201,7 +201,7 @@ pub fn elsewhere(host: &Host, server: &Server) -> Result<Option<String>, Physica
     let Some(pid) = datadir::server_in(host, &folder)? else {
         let folder = folder.display();
         return Ok(Some(format!(
-            "no server works in {folder} on {}",
+            "no server is running in {folder} on {}",
             host.name()
         )));
     };
@@ -220,7 +220,7 @@ pub fn elsewhere(host: &Host, server: &Server) -> Result<Option<String>, Physica
     let written = written.and_then(|text| text.trim().parse::<u32>().ok());
     if let Some(own) = written.filter(|own| *own != pid) {
         return Ok(Some(format!(
-            "the server is process {own}, and another one, process {pid}, works in {}",
+            "the server is process {own}, but another one, process {pid}, is running in {}",
             folder.display()
         )));
     }

@@ -34,7 +34,7 @@ pub fn watched<T>(
                     (last, since) = (now, Instant::now());
                 } else if since.elapsed() > limit {
                     events.warn(format!(
-                        "commits of the server have waited for {} s, and nothing was stored or sent meanwhile: the copy is given up, so that they go on",
+                        "commits on the server have waited for {} s, and nothing was stored or sent meanwhile: the copy is aborted, so that they can continue",
                         limit.as_secs()
                     ));
                     lifeline.cut();

@@ -168,7 +168,7 @@ impl Place {
         {
             against.push(
                 Refusal::new(format!(
-                    "a server runs in {} (process {pid})",
+                    "a server is running in {} (process {pid})",
                     self.path.display()
                 ))
                 .hint("Stop it first."),
@@ -179,7 +179,7 @@ impl Place {
         if !self.is_empty && !replace && !is_ours {
             against.push(
                 Refusal::new(format!("{} is not empty", self.path.display())).hint(
-                    "With --replace the backup takes its place; what is there now is kept beside it.",
+                    "With --replace, the backup takes its place; what is there now is kept beside it.",
                 ),
             );
         }
@@ -278,7 +278,7 @@ impl Place {
                     "something has been put into {} meanwhile",
                     self.path.display()
                 ))
-                .hint("Look what it is: with --replace it is kept beside the restored data."),
+                .hint("Check what it is: with --replace, it is kept beside the restored data."),
             ));
         }
         if self.is_fixed {
@@ -501,7 +501,10 @@ mod tests {
         let place = Place::look(&data).unwrap();
         let mut building = Building::begin(&place.building(), "r", "l", false).unwrap();
         let error = Building::begin(&place.building(), "r", "l", false).unwrap_err();
-        assert!(error.to_string().contains("another run works"), "{error}");
+        assert!(
+            error.to_string().contains("another run is working"),
+            "{error}"
+        );
         fs::write(building.path().join("ibdata1"), "new").unwrap();
         building.reach(Step::Prepared).unwrap();
         assert!(!place.is_filled("r", "l").unwrap());
@@ -547,7 +550,10 @@ mod tests {
         file.set_modified(later).unwrap();
         assert!(!place.is_filled("r", "l").unwrap());
         let error = Building::begin(&data, "r", "l", true).unwrap_err();
-        assert!(error.to_string().contains("not of a restore"), "{error}");
+        assert!(
+            error.to_string().contains("does not come from a restore"),
+            "{error}"
+        );
         assert!(data.join("ibdata1").exists());
     }
 

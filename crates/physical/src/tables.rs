@@ -178,7 +178,7 @@ fn refuse_idle(
     let against: Vec<Refusal> = idle
         .map(|pattern| {
             let near = nearest(pattern, &candidate.names).join(", ");
-            let hint = format!("Nearest to that are {near}. Views are no tables. Names are `table` or `database.table`; * and ? stand for other characters.");
+            let hint = format!("The closest names are {near}. Views are not tables. Names are `table` or `database.table`; * and ? stand for other characters.");
             let label = &candidate.manifest.label;
             Refusal::new(format!("backup {label} has no table {pattern}")).hint(hint)
         })

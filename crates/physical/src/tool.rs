@@ -89,7 +89,7 @@ impl Tool {
         if !fits {
             against.push(
                 Refusal::new(format!(
-                    "{name} is {}, and the server is {}",
+                    "{name} is {}, but the server is {}",
                     text(own),
                     text(its)
                 ))
@@ -115,7 +115,7 @@ impl Tool {
         };
         if self.kind == ToolKind::MariadbBackup && is_old {
             vec![format!(
-                "mariadb-backup {} can make useless backups when definitions change meanwhile: update it",
+                "mariadb-backup {} can make unusable backups if definitions change meanwhile: update it",
                 text(own)
             )]
         } else {

@@ -28,7 +28,7 @@ fn stands(one: &Standing) -> String {
                 notes.push("recovered from its tables");
             }
             if one.forgotten {
-                notes.push("its grastate.dat has forgotten it");
+                notes.push("its grastate.dat no longer has it");
             }
             if one.last {
                 notes.push("the last one to leave");

@@ -14,7 +14,7 @@ const LOST: &str = "its old data are LOST: something had started it before they 
 
 fn time(seconds: Option<f64>) -> String {
     seconds.map_or_else(
-        || "nobody can tell how long".to_owned(),
+        || "it is not known how long".to_owned(),
         |seconds| human::seconds(Duration::from_secs_f64(seconds.clamp(0.0, 1e9))),
     )
 }
@@ -272,7 +272,7 @@ mod tests {
         for line in [
             "Plan for shop.sql, about 1.00 GiB of text:",
             "  way       rebuild: it takes less time",
-            "replicate nobody can tell how long",
+            "replicate it is not known how long",
             "  by rates  load 1.00 MiB/s (as given), through replication not measured, full copies not measured",
             "  into      n1",
             "  n2        is stopped, then takes a full copy, its old data go to /d.refloat-r",

@@ -277,8 +277,8 @@ impl Import<'_> {
         let url = self.storage.url();
         let detail = match (key_check(url, own)?, theirs) {
             (own, theirs) if own == theirs => return Ok(()),
-            (None, Some(_)) => "is not encrypted, and what comes is",
-            (Some(_), None) => "is encrypted, and what comes is not",
+            (None, Some(_)) => "is not encrypted, but what comes is",
+            (Some(_), None) => "is encrypted, but what comes is not",
             _ => "is encrypted with another key than what comes",
         };
         Err(RepositoryError::Foreign {

@@ -81,7 +81,7 @@ pub enum RepositoryError {
         labels: Vec<String>,
     },
     /// A backup of that label is there.
-    #[error("{url}: has a backup {label:?} already")]
+    #[error("{url}: already has a backup {label:?}")]
     LabelTaken {
         /// URL or path of the storage.
         url: String,
@@ -89,7 +89,7 @@ pub enum RepositoryError {
         label: String,
     },
     /// A label that no object can be named by.
-    #[error("{label:?} is no label: use letters, digits, dots, dashes and underscores")]
+    #[error("{label:?} is not a valid label: use letters, digits, dots, dashes and underscores")]
     Label {
         /// The label as it was given.
         label: String,
@@ -121,7 +121,7 @@ pub enum RepositoryError {
         detail: &'static str,
     },
     /// A stream was cut, or is damaged, or is something else.
-    #[error("what comes is not a whole backup: {detail}")]
+    #[error("the stream is not a whole backup: {detail}")]
     Stream {
         /// How that was noticed.
         detail: String,

@@ -138,7 +138,7 @@ impl Manifest {
     /// What is wrong, as words.
     pub(crate) fn check(&self) -> Result<(), String> {
         if let Some(pack) = self.packs.iter().find(|pack| !is_id(&pack.id)) {
-            return Err(format!("{:?} is the id of no pack", pack.id));
+            return Err(format!("{:?} is not the id of a pack", pack.id));
         }
         let covered: u64 = self.list.iter().map(|part| u64::from(part.length)).sum();
         if self.list_bytes != covered {

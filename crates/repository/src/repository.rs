@@ -119,8 +119,8 @@ impl Repository {
         };
         let key = match (&description.key, access) {
             (None, Access::Plain) => None,
-            (Some(_), Access::Plain) => return wrong("is encrypted, and no key was given"),
-            (None, _) => return wrong("is not encrypted, and a key was given"),
+            (Some(_), Access::Plain) => return wrong("is encrypted, but no key was given"),
+            (None, _) => return wrong("is not encrypted, but a key was given"),
             (Some(check), Access::Key(key)) if *check != key.check() => {
                 return wrong("is encrypted with another key than the one given");
             }
@@ -218,7 +218,7 @@ impl Repository {
         };
         let json = text.len().checked_sub(SUM).map(|at| text.split_at(at));
         if json.is_none_or(|(json, sum)| *sum != *self.sum(json).as_bytes()) {
-            let detail = "its checksum is another than the one in it";
+            let detail = "its checksum differs from the one in it";
             return Err(RepositoryError::damaged(self.url(), &name, detail));
         }
         unproven(self.url(), &name, &text)

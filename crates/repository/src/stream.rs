@@ -379,7 +379,7 @@ impl<R: Read> StreamReader<R> {
                 }
                 Ok(Some(Piece::End { number }))
             }
-            _ => Err(damaged("a frame is of no known kind")),
+            _ => Err(damaged("a frame is of an unknown kind")),
         }
     }
 

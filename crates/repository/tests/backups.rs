@@ -665,7 +665,7 @@ fn a_manifest_is_not_believed() {
     for id in ["../../etc", "ä", ""] {
         let mut other = manifest.clone();
         other.packs[0].id = id.to_owned();
-        tries(&other, "is the id of no pack");
+        tries(&other, "is not the id of a pack");
     }
     let mut large = manifest.clone();
     large.list_bytes = 1 << 50;

@@ -90,7 +90,7 @@ impl SshUrl {
     }
 }
 
-const NO_TEXT: &str = "what follows a % in it is no text";
+const NO_TEXT: &str = "what follows a % in it is not text";
 
 impl FromStr for SshUrl {
     type Err = StorageError;

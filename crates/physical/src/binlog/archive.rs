@@ -30,7 +30,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// `ER_SPECIFIC_ACCESS_DENIED_ERROR` and `ER_ACCESS_DENIED_ERROR`.
 const DENIED: [u16; 2] = [1227, 1045];
 /// What is said of a replica's logs.
-const OWN_ONLY: &str = "the server is a replica whose binary logs do not have what it receives (log_replica_updates or log_slave_updates is OFF): they bring none of its backups to another moment; keep the logs of its source, or set it ON";
+const OWN_ONLY: &str = "the server is a replica whose binary logs lack the changes that it receives (log_replica_updates or log_slave_updates is OFF): no backup of it can be restored to another moment with them; archive the logs of its source, or set it ON";
 /// `ER_NO_BINARY_LOGGING`.
 const NO_LOGS: u16 = 1381;
 
@@ -138,7 +138,7 @@ fn attempt(
             return Err(error);
         }
         run.events.warn(format!(
-            "the connection was lost and is made again: {}",
+            "the connection was lost; reconnecting: {}",
             refloat_host::chain(&error)
         ));
         if outcome.bytes > before {
@@ -185,7 +185,7 @@ fn is_readable(conn: &mut Connection) -> Result<(), PhysicalError> {
     }
     Err(PhysicalError::refused(
         Refusal::new("the server encrypts its binary logs (encrypt_binlog)")
-            .hint("Replicas get other bytes than the files have. A replica that does not encrypt its own (log_slave_updates) can be kept instead."),
+            .hint("Replicas receive other bytes than the files hold. Archive the logs of a replica that does not encrypt its own (with log_slave_updates) instead."),
     ))
 }
 
@@ -237,10 +237,10 @@ fn is_same(
     about.differs_from(&server).map_or(Ok(()), |why| {
         Err(PhysicalError::refused(
             Refusal::new(format!(
-                "archive {} is of another server than {identity}: {why}",
+                "archive {} belongs to another server, not to {identity}: {why}",
                 journal.name()
             ))
-            .hint("Begin an archive for this one: --name NAME."),
+            .hint("Start another archive for this one: --name NAME."),
         ))
     })
 }
@@ -266,7 +266,7 @@ fn follow(
         .min(Duration::from_secs(if options.once { 1 } else { 10 }));
     let asking = PhysicalError::server("asking for the binary log");
     conn.set_timeouts(Some(Duration::from_secs(60).max(heartbeat * 3)), None)
-        .map_err(PhysicalError::server("setting a limit of time"))?;
+        .map_err(PhysicalError::server("setting a time limit"))?;
     let stream = conn
         .into_binlog((&resume.file, resume.ask), about.replica, heartbeat)
         .map_err(asking)?;
@@ -334,7 +334,7 @@ fn asked(source: Error) -> PhysicalError {
         ),
         Some(NO_LOGS) => PhysicalError::refused(
             Refusal::new("the server writes no binary log (log_bin is OFF)")
-                .hint("Set log_bin in its option file and start it again."),
+                .hint("Set log_bin in its option file and restart it."),
         ),
         _ => PhysicalError::server("asking for the binary logs")(source),
     }

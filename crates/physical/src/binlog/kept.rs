@@ -177,10 +177,10 @@ pub fn prune(
         let Some(needed) = needed.min() else {
             against.push(
                 Refusal::new(format!(
-                    "no backup of the server of archive {} is in the repository",
+                    "the repository has no backup of the server of archive {}",
                     archive.journal.name()
                 ))
-                .hint("What is needed goes by the oldest backup. Nothing of this archive was removed."),
+                .hint("The oldest backup decides which logs are needed. Nothing was removed from this archive."),
             );
             continue;
         };

@@ -90,7 +90,7 @@ impl Replay {
         if late {
             against.push(
                 Refusal::new(format!(
-                    "backup {} was begun at {}, later than {}",
+                    "backup {} was started at {}, after {}",
                     manifest.label,
                     moment(manifest.began),
                     options.until
@@ -221,8 +221,8 @@ impl Replay {
         };
         if start.file.is_empty() {
             return Err(PhysicalError::refused(
-                Refusal::new("the backup does not say where the binary log stood").hint(
-                    "Its server wrote none. Without logs only the backup itself can be restored.",
+                Refusal::new("the backup has no position in the binary log").hint(
+                    "Its server wrote no binary log. Without logs, only the backup itself can be restored.",
                 ),
             ));
         }
@@ -246,26 +246,26 @@ fn objections(about: &About) -> Vec<Refusal> {
     let mut against = Vec::new();
     if about.galera.is_some() {
         against.push(
-            Refusal::new("the backup is of a node of a Galera cluster, into which no logs are replayed yet")
-                .hint("Its place in the cluster's history would no longer fit its rows. Restore without --until, and replay with mariadb-binlog on a server that starts a new cluster."),
+            Refusal::new("the backup is of a node of a Galera cluster, and replaying logs into one is not supported yet")
+                .hint("Its position in the cluster's history would no longer match its rows. Restore without --until, and replay with mariadb-binlog on a server that starts a new cluster."),
         );
     }
     if about.tool_kind() == ToolKind::MariadbBackup && about.binlog.is_none() {
         against.push(
-            Refusal::new("the backup does not say where the binary log stood")
-                .hint("Its server wrote none (log_bin is OFF). Without logs only the backup itself can be restored."),
+            Refusal::new("the backup has no position in the binary log")
+                .hint("Its server wrote no binary log (log_bin is OFF). Without logs, only the backup itself can be restored."),
         );
     }
     if about.tool_kind() == ToolKind::Xtrabackup {
         against.push(
-            Refusal::new("logs are not replayed after backups of XtraBackup")
-                .hint("Restore without --until, and replay with mysqlbinlog. Backups of MySQL by its clone plugin can have logs replayed."),
+            Refusal::new("replaying logs after a backup by XtraBackup is not supported")
+                .hint("Restore without --until, and replay with mysqlbinlog. After a backup of MySQL by its clone plugin, logs can be replayed."),
         );
     }
     if about.replica.is_some() && own_only(&about.server.settings) {
         against.push(
-            Refusal::new("the backup is of a replica whose binary logs do not have what it received (log_replica_updates or log_slave_updates is OFF)")
-                .hint("They would bring back its own changes only. Restore a backup of the source with the source's logs, or restore without --until and let the replica go on."),
+            Refusal::new("the backup is of a replica whose binary logs lack the changes that it received (log_replica_updates or log_slave_updates is OFF)")
+                .hint("They would only bring back its own changes. Restore a backup of the source with the source's logs, or restore without --until and let the replica catch up."),
         );
     }
     for name in ["innodb_encrypt_tables", "innodb_encrypt_log"] {
@@ -295,10 +295,10 @@ fn is_of_server(
     }
     Err(PhysicalError::refused(
         Refusal::new(format!(
-            "{}: at {}:{} they have {before}, and the backup has {own}",
+            "{}: at {}:{} they have {before}, but the backup has {own}",
             logs.shown, start.file, start.position
         ))
-        .hint("The logs are of another server, or of another history of it."),
+        .hint("The logs belong to another server, or to another history of this one."),
     ))
 }
 
@@ -330,7 +330,7 @@ fn has_all(conn: &mut Connection, seen: &Seen) -> Result<(), PhysicalError> {
     }
     Err(PhysicalError::Binlog {
         place: "the restored server".to_owned(),
-        reason: format!("it has {executed}, and the logs that were replayed have {seen}"),
+        reason: format!("it has {executed}, but the replayed logs have {seen}"),
     })
 }
 

@@ -126,7 +126,7 @@ impl<'w, W: Blocks> Arrivals<'w, W> {
             let timeout;
             (state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
             if timeout.timed_out() && state.pieces == before {
-                return Err(broken("it waits, and nothing comes"));
+                return Err(broken("it waits, and nothing arrives"));
             }
         }
     }
@@ -394,7 +394,7 @@ pub fn outside(path: &str) -> PhysicalError {
         Refusal::new(format!(
             "{path} is outside of the server's data directory, and a backup is one directory"
         ))
-        .hint("Move it in, or copy the server with Percona XtraBackup: name it with --tool."),
+        .hint("Move it into the data directory, or copy the server with Percona XtraBackup: name it with --tool."),
     )
 }
 

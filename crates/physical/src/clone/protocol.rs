@@ -296,7 +296,7 @@ impl Descriptor {
         let count = fields.u32()? as usize;
         let name = fields.bytes(count)?;
         let name = name.strip_suffix(&[0]).unwrap_or(name);
-        let name = std::str::from_utf8(name).map_err(|_| "a file's name is no text")?;
+        let name = std::str::from_utf8(name).map_err(|_| "a file's name is not text")?;
         Ok(Self::File(FileInfo {
             stage,
             index,

@@ -121,7 +121,7 @@ impl<'a, 'w, W: Blocks> Session<'a, 'w, W> {
             let why = refloat_host::chain(&error);
             self.run
                 .events
-                .warn(format!("a connection was lost; the copy goes on: {why}"));
+                .warn(format!("a connection was lost; the copy continues: {why}"));
             self.run.cancel.sleep(PAUSE);
             opening = protocol::REINIT;
         }
@@ -226,7 +226,7 @@ impl<'a, 'w, W: Blocks> Session<'a, 'w, W> {
                 Answer::Complete => return Ok(()),
                 Answer::Failed { code: TOO_MANY, .. } => return Err(self.another()),
                 Answer::Failed { message, .. } if !is_new => {
-                    let why = format!("the server does not go on with it: {message}");
+                    let why = format!("the server does not resume it: {message}");
                     return Err(broken(why));
                 }
                 Answer::Failed { code, message } => return Err(failed(code, message)),
@@ -250,19 +250,14 @@ impl<'a, 'w, W: Blocks> Session<'a, 'w, W> {
         let found = ask().ok().flatten();
         let (hint, by) = found.map_or_else(
             || (String::new(), String::new()),
-            |(id, by)| {
-                (
-                    format!(" If nobody makes it any more, `KILL {id}` ends it."),
-                    by,
-                )
-            },
+            |(id, by)| (format!(" If its client is gone, `KILL {id}` ends it."), by),
         );
         PhysicalError::refused(
             Refusal::new(format!(
                 "another copy of the server's files is being made{by}"
             ))
             .hint(format!(
-                "A server makes one at a time: wait until it has ended.{hint}"
+                "A server allows one at a time: wait until it has ended.{hint}"
             )),
         )
     }

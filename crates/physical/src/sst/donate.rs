@@ -100,7 +100,7 @@ fn look(options: &DonateOptions) -> Result<Option<Donor>, PhysicalError> {
     if options.caller == Caller::Percona && donor.server.is_replica {
         against.push(
             Refusal::new("the donor replicates from a server outside of the cluster").hint(
-                "Name another node in wsrep_sst_donor, or copy by wsrep_sst_method=xtrabackup-v2.",
+                "Name another node in wsrep_sst_donor, or use wsrep_sst_method=xtrabackup-v2.",
             ),
         );
     }
@@ -109,7 +109,7 @@ fn look(options: &DonateOptions) -> Result<Option<Donor>, PhysicalError> {
         let refusal = apart::tables(outside.len(), one);
         against.push(
             Refusal::new(refusal.reason)
-                .hint("Bring them into it, or use another method of state transfer: the joiner would find old files where they lie."),
+                .hint("Move them into it, or use another SST method: the joiner would find old files in these places."),
         );
     }
     if against.is_empty() {

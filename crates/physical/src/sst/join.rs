@@ -297,7 +297,7 @@ fn bytes(count: u64) -> String {
 fn damaged() -> PhysicalError {
     PhysicalError::Transfer {
         peer: "the donor".to_owned(),
-        source: ChannelError::Foreign("its words cannot be understood"),
+        source: ChannelError::Foreign("its message cannot be understood"),
     }
 }
 

@@ -91,7 +91,7 @@ impl Settings {
                 load(&[ca, cert, key].map(PathBuf::from)).map(Some)
             }
             _ if asked => Err(PhysicalError::refused(
-                Refusal::new("[sst] asks for certificates, and there are none").hint(
+                Refusal::new("[sst] requires certificates, but there are none").hint(
                     "Name ssl-ca, ssl-cert and ssl-key in the group sst or mysqld, or leave ssl-mode and encrypt out.",
                 ),
             )),
@@ -116,9 +116,9 @@ impl Settings {
             .into_iter()
             .map(|setting| {
                 Refusal::new(format!(
-                    "the server is told {setting}, and refloat puts all files into the data directory"
+                    "the server has {setting} set, but refloat puts all files into the data directory"
                 ))
-                .hint("Copy by the servers' own wsrep_sst_method on this node.")
+                .hint("Use the servers' own wsrep_sst_method on this node.")
             })
             .collect();
         if against.is_empty() {

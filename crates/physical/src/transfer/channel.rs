@@ -215,7 +215,7 @@ impl Channel {
         stream.read_exact(&mut hello)?;
         let (magic, other) = hello.split_at(MAGIC.len());
         if magic != MAGIC {
-            return Err(ChannelError::Foreign("it speaks something else"));
+            return Err(ChannelError::Foreign("it speaks another protocol"));
         }
         let own: [u8; RANDOM] = random();
         stream.write_all(&own)?;

@@ -286,7 +286,7 @@ impl Receiver {
         let result = lock(&shared.result).take().unwrap_or_else(|| {
             Err(PhysicalError::Transfer {
                 peer: "the sender".to_owned(),
-                source: ChannelError::Failed("it ended without a word".to_owned()),
+                source: ChannelError::Failed("it ended without a message".to_owned()),
             })
         });
         match result {
@@ -514,7 +514,11 @@ impl Shared<'_> {
                 earlier::remove(self.folder)?;
                 return Ok(Some(received));
             }
-            _ => return Err(failed(ChannelError::Foreign("it sends something else"))),
+            _ => {
+                return Err(failed(ChannelError::Foreign(
+                    "it sends something unexpected",
+                )));
+            }
         }
         Ok(None)
     }

@@ -117,7 +117,7 @@ fn logs_of_a_replica_that_lack_what_it_receives_are_not_replayed(place: &Place) 
         panic!("it is not refused");
     };
     let text = Refusal::reasons(&against);
-    assert!(text.contains("do not have what it received"), "{text}");
+    assert!(text.contains("lack the changes that it received"), "{text}");
     place.repository.forget("replica").unwrap();
 }
 

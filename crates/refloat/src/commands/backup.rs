@@ -162,7 +162,7 @@ pub fn run(args: &BackupArgs, context: &Context) -> anyhow::Result<Exit> {
     let (watch, run) = Watch::begin("backup", args.output.show(), context)?;
     if is_new {
         run.events.warn(format!(
-            "{} held nothing: it is a new repository, and the backup has to be copied whole",
+            "{} was empty: it is a new repository, and the backup has to be copied whole",
             repository.storage().url()
         ));
     }
@@ -173,7 +173,7 @@ pub fn run(args: &BackupArgs, context: &Context) -> anyhow::Result<Exit> {
 fn stream(args: &BackupArgs, options: &BackupOptions, context: &Context) -> anyhow::Result<Exit> {
     let usage = |what: &str| Err(ProgramError::usage(what).into());
     if args.repo.identity.is_some() {
-        return usage("--identity opens a repository that is there; a stream takes --recipient");
+        return usage("--identity opens an existing repository; a stream takes --recipient");
     }
     if args.output.json {
         return usage("--json and --repo - both want standard output");

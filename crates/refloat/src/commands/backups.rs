@@ -24,9 +24,9 @@ use crate::sizes::{parse_bytes, parse_time};
 use crate::watch::Watch;
 
 /// For backups with blocks that cannot be read.
-const BLOCKS_HINT: &str = "Remove what is damaged (`refloat backups remove`), then make a new backup: before, it would share blocks with it.";
+const BLOCKS_HINT: &str = "Remove what is damaged (`refloat backups remove`) before you make a new backup, which would otherwise share its blocks.";
 /// For backups with damaged tables.
-const TABLES_HINT: &str = "Their blocks are as they were written: CHECK TABLE says whether the server had the damage already. Other tables can be taken out with `refloat restore --tables`.";
+const TABLES_HINT: &str = "Their blocks are as they were written: CHECK TABLE says whether the server already had the damage. Other tables can be restored with `refloat restore --tables`.";
 /// For backups that no server works on.
 const UNTRIED_HINT: &str = "Their blocks are as they were written. See the reasons: the files were damaged when they were backed up, or the server cannot work on this machine. Try --server, --memory, or another machine.";
 /// Packs that are younger may belong to a backup that is being made.
@@ -230,7 +230,7 @@ pub fn run(args: &BackupsArgs, context: &Context) -> anyhow::Result<Exit> {
 fn init(args: &InitArgs, context: &Context) -> anyhow::Result<Exit> {
     if args.repo.identity.is_some() {
         return Err(ProgramError::usage(
-            "--identity opens a repository that is there; a new one takes --recipient",
+            "--identity opens an existing repository; a new one takes --recipient",
         )
         .into());
     }
@@ -248,14 +248,14 @@ fn init(args: &InitArgs, context: &Context) -> anyhow::Result<Exit> {
     match &args.repo.key_file {
         Some(path) if recipients.is_empty() => writeln!(
             out,
-            "Its key is in {}. Without that file nobody reads the backups: keep a copy of it elsewhere.",
+            "Its key is in {}. Without that file nobody can read the backups: keep a copy of it elsewhere.",
             path.display()
         )?,
         Some(path) => writeln!(out, "Its key is in {}", path.display())?,
         None if recipients.is_empty() => {}
         None => writeln!(
             out,
-            "Without the identity of one of them nobody reads the backups, nor makes new ones: keep copies elsewhere."
+            "Without one of their identities nobody can read the backups, or make new ones: keep copies elsewhere."
         )?,
     }
     Ok(Exit::Done)
@@ -369,7 +369,7 @@ fn check(args: &VerifyArgs, context: &Context) -> anyhow::Result<Exit> {
 fn untried(outcome: &VerifyOutcome) -> Option<anyhow::Error> {
     let labels: Vec<&str> = outcome.untried.keys().map(String::as_str).collect();
     (!labels.is_empty()).then(|| {
-        let what = format!("no server works on {}", labels.join(", "));
+        let what = format!("no server runs on {}", labels.join(", "));
         ProgramError::new(Exit::Failed, what)
             .hint(UNTRIED_HINT)
             .into()
@@ -473,7 +473,7 @@ fn prune(args: &PruneArgs, context: &Context) -> anyhow::Result<Exit> {
             )?;
         }
         for name in &swept.strangers {
-            writeln!(out, "left alone, because it is no pack: {name}")?;
+            writeln!(out, "left alone, because it is not a pack: {name}")?;
         }
     }
     Ok(Exit::Done)

@@ -176,7 +176,7 @@ fn keep(args: &ArchiveArgs, context: &Context) -> anyhow::Result<Exit> {
     if is_new {
         let url = repository.storage().url();
         run.events
-            .warn(format!("{url} held nothing: it is a new repository"));
+            .warn(format!("{url} was empty: it is a new repository"));
     }
     let (outcome, error) = match archive(&options, &repository, &run) {
         Ok(outcome) => (outcome, None),

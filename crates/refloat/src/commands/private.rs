@@ -36,7 +36,7 @@ impl PrivateArgs {
         match given.iter().find(|(given, _)| *given) {
             None => Ok(()),
             Some((_, flag)) => {
-                let error = ProgramError::usage(format!("{flag} is of no use without {what}"));
+                let error = ProgramError::usage(format!("{flag} has no effect without {what}"));
                 Err(error.into())
             }
         }

@@ -231,8 +231,8 @@ impl RebuildArgs {
         };
         if cluster.contains("://") {
             return Err(ProgramError::usage(
-                "--cluster names a file here, which says on which machines the nodes are; a single \
-                server is named with --from",
+                "--cluster takes a file here, which says which machines the nodes are on; name a single \
+                server with --from",
             )
             .into());
         }
@@ -274,7 +274,7 @@ impl RebuildArgs {
             return refused(
                 format!("no node of {cluster} is in sync, so there is none to copy"),
                 format!(
-                    "See `refloat cluster status {}`. --from names a server that is in sync with nobody.",
+                    "See `refloat cluster status {}`. --from takes any server, in sync or not.",
                     list.flags()
                 ),
             );
@@ -286,7 +286,7 @@ impl RebuildArgs {
             None => {
                 return refused(
                     format!(
-                        "{} is to be copied, and {cluster} does not say on which machine it is",
+                        "{} is to be copied, but {cluster} does not say which machine it is on",
                         first.name
                     ),
                     "Write `ssh = \"USER@HOST\"` into the list, or name it with --from and --host."

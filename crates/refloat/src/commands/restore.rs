@@ -153,9 +153,9 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
     }
     args.private.refuse_without("--tables")?;
     if args.datadir.to.to_string_lossy().contains("://") {
-        let error = ProgramError::usage("--to is a URL, and a restore fills a data directory");
+        let error = ProgramError::usage("--to is a URL, but a restore fills a data directory");
         return Err(error
-            .hint("Tables come to a running server with --tables.")
+            .hint("To restore tables into a running server, give --tables.")
             .into());
     }
     let options = RestoreOptions {

@@ -22,16 +22,16 @@ pub fn run(_: &ServeHostArgs, context: &Context) -> anyhow::Result<Exit> {
     std::io::stdin()
         .lock()
         .read_line(&mut line)
-        .context("cannot read what is asked for")?;
+        .context("cannot read the request")?;
     let request: SendRequest =
-        serde_json::from_str(&line).context("what is asked for cannot be understood")?;
+        serde_json::from_str(&line).context("the request cannot be understood")?;
     let cancel = Cancel::new();
     let asked = cancel.clone();
     // Standard input ends when the other refloat is gone, or the network.
     std::thread::spawn(move || {
         let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
         asked.cancel(CancelReason::Failed(
-            "the refloat that asked for the files is gone".to_owned(),
+            "the refloat that requested the files has ended".to_owned(),
         ));
     });
     let run = Run {

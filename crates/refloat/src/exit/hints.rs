@@ -258,7 +258,7 @@ pub fn of_verify(error: &VerifyError) -> (Exit, Vec<String>) {
 pub const SETTINGS_LEFT: &str = "Settings of the server are still changed. Put them back with `refloat settings revert --to URL`.";
 
 /// Hint about what a stopped dump leaves behind.
-pub const NO_DUMP: &str = "What was written is no dump: it has no manifest. Remove it, or name another place, and start again.";
+pub const NO_DUMP: &str = "What was written is not a dump: it has no manifest. Remove it, or name another place, and start again.";
 
 /// Exit code and hints for a server that could not be read.
 fn of_read(error: &ReadError) -> (Exit, Vec<String>) {
@@ -333,9 +333,9 @@ pub fn of_copy(error: &CopyError) -> (Exit, Vec<String>) {
             match source {
                 DumpError::Read(ReadError::Refused(_) | ReadError::NoLock { .. }) => {}
                 DumpError::Read(ReadError::Changed { .. }) => {
-                    hints = vec!["Copy again when nobody changes definitions; with --replace it begins afresh.".to_owned()];
+                    hints = vec!["Copy again when nobody changes definitions; with --replace, it starts over.".to_owned()];
                 }
-                _ => hints.push("What is on the target is not complete: copy again with --replace, which begins afresh.".to_owned()),
+                _ => hints.push("What is on the target is not complete: copy again with --replace, which starts over.".to_owned()),
             }
             (exit, hints)
         }

@@ -392,7 +392,7 @@ fn the_watching_process_is_killed(
     refloat(&["cluster", "rejoin", "c-2", "--cluster", file])
         .exits(3)
         .says("the maintenance of c-2, begun at");
-    let back = maintain(&["--end"]).exits(0).says("going on in its place");
+    let back = maintain(&["--end"]).exits(0).says("taking over from it");
     // A hold that was reverted while the node was away is set again until it is back.
     let again = "the others keep write-sets again until c-2 is back";
     assert_eq!(back.stderr.contains(again), revert, "{}", back.stderr);

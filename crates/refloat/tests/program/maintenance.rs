@@ -455,7 +455,7 @@ fn killed_while_the_others_are_told_to_let_go(place: &Place, second: &str, befor
     place
         .run(&["maintain", second], &["--end"])
         .exits(0)
-        .says("going on in its place");
+        .says("taking over from it");
     place.all_are_in_step();
     assert_eq!(place.kept(), before);
 }

@@ -82,7 +82,8 @@ fn a_joiner_that_dies_before_it_gets_anything_keeps_its_place(place: &Place) {
     dies_early(place, &|| node.stop().expect("it stops"));
     let plan = place.run(&["rejoin", name], &["--plan"]).exits(0).stdout;
     assert!(
-        plan.contains("comes     by IST: ") && plan.contains("  place     its grastate.dat has"),
+        plan.contains("comes     by IST: ")
+            && plan.contains("  position  its grastate.dat lost it"),
         "{plan}"
     );
     let back = place
@@ -304,7 +305,7 @@ fn gets_a_copy_all_the_same(place: &Place) {
     let back = place.run(&["rejoin", name], &copy).exits(0);
     assert!(
         back.stderr
-            .contains("place     is taken away, so that it takes a full copy")
+            .contains("position  is removed, so that it takes a full copy")
             && back.stdout.contains("is back by a FULL COPY (SST)"),
         "{}{}",
         back.stderr,

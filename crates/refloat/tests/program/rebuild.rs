@@ -51,7 +51,7 @@ fn a_server_is_backed_up_restored_and_rebuilt() {
         .exits(1);
     run(&["backups", "init", "--repo", &repo, "--key-file", &key]).exits(0);
     run(&["backup", "--from", &url, "--repo", &repo])
-        .says("is encrypted, and no key was given")
+        .says("is encrypted, but no key was given")
         .exits(2);
     let kept = ["--repo", repo.as_str(), "--key-file", key.as_str()];
     let with = |args: &[&str]| run(&[args, &kept[..]].concat());
@@ -72,7 +72,7 @@ fn a_server_is_backed_up_restored_and_rebuilt() {
     with(&["backups", "verify"]).exits(0);
 
     let restore = ["restore", "latest", "--to", &datadir, "--replace"];
-    with(&restore).says("a server runs in").exits(3);
+    with(&restore).says("a server is running in").exits(3);
     other.stop().unwrap();
     with(&restore[..4]).says("is not empty").exits(3);
     with(&restore).exits(0);
@@ -344,7 +344,7 @@ fn replicates(kind: ServerKind, place: &str) {
     let refused = Run::of(&mut rebuild(&donor.socket_url(), &["--delta"])).exits(3);
     let refused = refused.says("a replica cannot connect to");
     if is_mysql {
-        refused.says("--delta is of no use");
+        refused.says("--delta does not apply");
     }
     let more: &[&str] = if is_mysql { &[] } else { &["--delta"] };
     let arrives = |other: &refloat_sandbox::Instance| {

@@ -95,7 +95,7 @@ impl Resume {
                         "{here}, and that file of the server has {} bytes: it is another one, or has lost its end in a crash",
                         same.size
                     ))
-                    .hint("What comes does not continue the archive. Make a backup, and begin another archive: --name NAME."),
+                    .hint("Its logs do not continue the archive. Make a new backup and start another archive: --name NAME."),
                 ));
             }
             let history = match files.as_slice() {
@@ -123,13 +123,13 @@ impl Resume {
             }
             _ => Err(PhysicalError::refused(
                 Refusal::new(format!(
-                    "{here}, and the server has {} to {} only: what lies between is lost",
+                    "{here}, but the server has only {} to {}: the logs in between are lost",
                     oldest.name, newest.name
                 ))
                 .hint(
-                    "If the files are in a backup of the server's machine, keep them: restores read folders, too. \
-                     Make a backup, and begin another archive: --name NAME. \
-                     So that it does not happen again: binlog_expire_logs_seconds, and look that the archive runs.",
+                    "If a backup of the server's machine has these files, keep them: a restore reads logs from a folder, too. \
+                     Make a new backup and start another archive: --name NAME. \
+                     To prevent this, raise binlog_expire_logs_seconds, and see that the archive keeps running.",
                 ),
             )),
         }

@@ -120,7 +120,7 @@ impl<'a> Stream<'a> {
         };
         let event = event.to_vec();
         let Some(head) = Head::of(&event) else {
-            return Err(self.failed("what came is no event".to_owned()));
+            return Err(self.failed("what arrived is not an event".to_owned()));
         };
         if head.is_artificial() {
             match head.kind {
@@ -150,7 +150,7 @@ impl<'a> Stream<'a> {
     /// that.
     fn rotate(&mut self, event: &[u8]) -> Result<Option<String>, PhysicalError> {
         let Some(next) = next_file(event) else {
-            return Err(self.failed("the server names no file".to_owned()));
+            return Err(self.failed("the server did not name a file".to_owned()));
         };
         let is_first = !std::mem::replace(&mut self.is_named, true);
         if next == self.file {
@@ -190,11 +190,11 @@ impl<'a> Stream<'a> {
             if begins != *at || event != *expected {
                 return Err(PhysicalError::refused(
                     Refusal::new(format!(
-                        "{} of the server is another file than the one in archive {}: they differ at byte {begins}",
+                        "{} on the server is not the file in archive {}: they differ at byte {begins}",
                         self.file,
                         self.journal.name()
                     ))
-                    .hint("Its logs were reset, or it is another server. Make a backup, and begin another archive: --name NAME."),
+                    .hint("Its logs were reset, or it is another server. Make a new backup and start another archive: --name NAME."),
                 ));
             }
             self.expected = None;
@@ -203,7 +203,7 @@ impl<'a> Stream<'a> {
             return Ok(());
         }
         if begins != self.known {
-            return Err(self.failed("it does not go on where the archive ends".to_owned()));
+            return Err(self.failed("it does not continue where the archive ends".to_owned()));
         }
         if let Err(why) = self.history.take(&head, self.checks.body(&event)) {
             // What of the other history has come is not stored either, so that it is told again.

@@ -210,7 +210,7 @@ fn feed(
     }
     Err(PhysicalError::Tool {
         tool: tool.name.clone(),
-        what: "ends within a statement".to_owned(),
+        what: "ends in the middle of a statement".to_owned(),
         reason: shown(&statement),
     })
 }
@@ -263,7 +263,7 @@ impl Lookahead<'_> {
                     return Err(PhysicalError::Binlog {
                         place: format!("{} at byte {}", self.file, sent.at),
                         reason: format!(
-                            "the server had logged this statement with error {code}, and now it succeeds: {}",
+                            "the server logged this statement with error {code}, but now it succeeds: {}",
                             shown(&sent.first)
                         ),
                     });

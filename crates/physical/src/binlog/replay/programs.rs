@@ -40,7 +40,7 @@ impl Programs {
         });
         if !is_fit {
             return Err(Refusal::new(format!(
-                "{} is {}, and the backup is of {} {}",
+                "{} is {}, but the backup is of {} {}",
                 server.display(),
                 last_line(said.as_bytes()),
                 about.server.vendor,

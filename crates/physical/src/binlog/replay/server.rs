@@ -136,7 +136,9 @@ impl Private {
                     return Ok(conn);
                 }
                 // Its process is waited for at the end only, so it is there until then.
-                Err(_) if pid.is_none_or(is_over) => return Err(self.ended("ended as it began")),
+                Err(_) if pid.is_none_or(is_over) => {
+                    return Err(self.ended("ended during its start"));
+                }
                 Err(_) => std::thread::sleep(POLL),
             }
         }
@@ -174,7 +176,7 @@ impl Private {
         match status {
             Ok(status) if status.success() => fs::remove_dir_all(&self.scratch)
                 .map_err(PhysicalError::file(&self.scratch, "removing it")),
-            Ok(status) => Err(self.ended(&format!("did not stop well ({status})"))),
+            Ok(status) => Err(self.ended(&format!("did not stop cleanly ({status})"))),
             Err(error) => Err(self.ended(&format!("could not be waited for: {error}"))),
         }
     }

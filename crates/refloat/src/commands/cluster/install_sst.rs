@@ -53,11 +53,11 @@ pub fn run(args: &InstallSstArgs) -> anyhow::Result<Exit> {
     let program = fs::canonicalize(&program).context("cannot find this program")?;
     if let Some(closed) = closed_to_others(&program)? {
         return Err(refused(format!(
-            "{} can be run by some accounts only, because of {}",
+            "{} can be run only by some accounts, because of {}",
             program.display(),
             closed.display()
         ))
-        .hint("The server's account has to run it: copy it to /usr/local/bin, and run that one.")
+        .hint("The server's account must be able to run it: copy it to /usr/local/bin, and run that copy.")
         .into());
     }
     let folder = match &args.dir {
@@ -103,8 +103,8 @@ fn put(link: &Path, program: &Path) -> anyhow::Result<()> {
     match fs::symlink_metadata(link) {
         Ok(there) if !there.is_symlink() => {
             return Err(
-                refused(format!("{} is there, and is no link", link.display()))
-                    .hint("Look what it is, and move it away.")
+                refused(format!("{} exists, and is not a link", link.display()))
+                    .hint("Check what it is, and move it away.")
                     .into(),
             );
         }

@@ -354,7 +354,7 @@ fn finish(
     };
     watch.quiet();
     let seconds = run.events.elapsed().as_secs_f64();
-    let summary = serde_json::to_value(&outcome).context("the result is no JSON")?;
+    let summary = serde_json::to_value(&outcome).context("the result is not JSON")?;
     record(run, seconds, summary, result, error.as_ref());
     watch.stop();
     if let Some(outcome) = outcome.filter(|_| !json) {

@@ -565,7 +565,7 @@ fn finish(
     record(
         run,
         seconds,
-        summary.context("the result is no JSON")?,
+        summary.context("the result is not JSON")?,
         result,
         error.as_ref(),
     );

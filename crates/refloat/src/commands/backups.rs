@@ -60,10 +60,10 @@ enum BackupsCommand {
     Import(carry::ImportArgs),
 }
 
-/// Make a repository where nothing is
+/// Make a repository in an empty place
 ///
-/// `refloat backup` and `refloat dump` make one too; this one can make the key of an encrypted
-/// repository as well.
+/// `refloat backup` and `refloat dump` make one too; this command can also make the key of an
+/// encrypted repository.
 #[derive(Debug, Args)]
 #[command(mut_arg("identity", |arg| arg.hide(true)))]
 #[command(after_long_help = "\
@@ -71,7 +71,7 @@ EXAMPLES:
   An encrypted one; the key is made if the file is not there:
       refloat backups init --repo /backup/repo --key-file /etc/refloat.key
 
-  One whose key two people open, each with an age identity of their own:
+  One whose key two people can open, each with an age identity of their own:
       refloat backups init --repo /backup/repo --recipient-file team.txt")]
 pub struct InitArgs {
     #[command(flatten)]
@@ -97,7 +97,7 @@ pub struct ListArgs {
     json: bool,
 }
 
-/// Show what one backup is
+/// Show one backup
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES:
@@ -118,8 +118,8 @@ pub struct ShowArgs {
 
 /// Read backups back: every block of every file, checked by its hash
 ///
-/// With --restore, those of files are restored as well, one after the other: into a folder for a
-/// while, where a server of their series starts that nobody else reaches. It checks every table
+/// With --restore, backups of files are restored as well, one after the other: into a temporary
+/// folder, where a server of their series starts that nobody else can reach. It checks every table
 /// (`CHECK TABLE`), and is removed again.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
@@ -138,7 +138,7 @@ pub struct VerifyArgs {
     #[command(flatten)]
     repo: RepoArgs,
 
-    /// Restore them as well, start a server with each, and have it check every table
+    /// Restore them too, start a server on each, and have it check every table
     #[arg(long)]
     restore: bool,
 
@@ -166,14 +166,13 @@ pub struct VerifyArgs {
     output: OutputArgs,
 }
 
-/// Remove certain backups, whole or damaged
+/// Remove the named backups, whole or damaged
 ///
-/// The others stay whole. The space of blocks that no backup needs any more is freed by the next
-/// `prune`.
+/// The others stay whole. The next `prune` frees the space of blocks that no backup needs any more.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES:
-  One that cannot be read any more:
+  One that can no longer be read:
       refloat backups remove db1-20261128T020000Z --repo /backup/repo")]
 pub struct RemoveArgs {
     /// Labels of the backups
@@ -187,13 +186,13 @@ pub struct RemoveArgs {
 /// Remove old backups, and blocks that no backup needs
 ///
 /// A backup stays if it is among the newest --keep of its server and kind, or younger than
-/// --keep-for.
-/// Backups share blocks, and every backup is whole, so any of them may go. Blocks that no backup
-/// needs are removed once they are a week old, unless a backup is being made that may need them.
+/// --keep-for. Every backup is whole, although backups share blocks, so any of them may go. Blocks
+/// that no backup needs are removed once they are a week old, unless a running backup may need
+/// them.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES:
-  See what would go, and let it go:
+  See what would be removed, then remove it:
       refloat backups prune --repo /backup/repo --keep 7 --plan
       refloat backups prune --repo /backup/repo --keep 7")]
 pub struct PruneArgs {

@@ -13,7 +13,7 @@ use crate::commands::beat::Beat;
 use crate::context::Context;
 use crate::exit::Exit;
 
-/// Send this machine's files to the refloat that has started this one
+/// Send this machine's files to the refloat that started this one
 #[derive(Debug, Args)]
 pub struct ServeHostArgs {}
 

@@ -26,7 +26,7 @@ const EVERYBODY: u32 = 0o001;
 
 const AFTER_HELP: &str = "\
 EXAMPLES:
-  On each node, as root; then the servers copy by refloat:
+  On each node, as root:
       refloat cluster install-sst
 
   Where the server looks elsewhere for its scripts:
@@ -35,15 +35,15 @@ EXAMPLES:
 It makes a link to this program and prints the lines for the server's option files. Nothing else is changed; \
 remove the link to undo it.";
 
-/// Make refloat a way of full copies (SST) of this machine's server
+/// Make refloat an SST method of this machine's server, for full copies
 ///
-/// Servers then take `wsrep_sst_method=refloat`: a joiner gets another node's files through
-/// several connections, compressed and encrypted, keeps its old data until the new ones are
-/// prepared, and what it has already is not sent. Both the donor and the joiner need it.
+/// Servers then accept `wsrep_sst_method=refloat`: a joiner gets another node's files through
+/// several connections, compressed and encrypted. It keeps its old data until the new ones are
+/// prepared, and what it already has is not sent. Both the donor and the joiner need it.
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct InstallSstArgs {
-    /// The folder in which the server finds its scripts [default: that of the server's own]
+    /// The folder in which the server looks for its scripts [default: where its own scripts are]
     #[arg(long, value_name = "FOLDER")]
     dir: Option<PathBuf>,
 }

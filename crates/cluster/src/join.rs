@@ -253,7 +253,7 @@ pub(crate) fn late(limit: Duration, more: &str) -> Refusal {
         "it is not in sync after {} s (--start-limit){more}",
         limit.as_secs()
     ))
-    .hint("It goes on by itself; the same command waits again.")
+    .hint("It continues by itself; the same command waits again.")
 }
 
 /// How long a node may report with `wsrep_local_state_comment` that it has left its cluster before

@@ -211,7 +211,7 @@ impl<'a> Place<'a> {
     /// Asserts that a message said why write-sets are no longer kept for the node.
     fn was_told(&self, node: usize, reason: &str) {
         let words = format!(
-            "write-sets are not kept for {} any more: {reason}",
+            "write-sets are no longer kept for {}: {reason}",
             self.members[node].name
         );
         let said = self.said.0.lock().unwrap();

@@ -236,7 +236,7 @@ fn texts(result: &ResultSet, column: usize) -> Result<Vec<String>, ReadError> {
             .map_err(|_not_text| {
                 ReadError::Refused(Refusal {
                     reason: format!(
-                        "the server lists a name that is no UTF-8: {}",
+                        "the server lists a name that is not UTF-8: {}",
                         bytes.escape_ascii()
                     ),
                     hint: "Rename what has that name, or leave its database out with --databases."

@@ -118,9 +118,11 @@ pub fn given_up(state: &RestoreState, begun: RestoreStep) -> String {
     let mut page = format!("Given up before the step {}\n", begun.word());
     nodes(state, begun, &mut page);
     page += match (state.plan.way, &state.uuid) {
-        (RestoreWay::Replicate, _) => "The cluster goes on; what was loaded by then is in it.\n",
+        (RestoreWay::Replicate, _) => {
+            "The cluster keeps serving; what was loaded by then is in it.\n"
+        }
         (_, Some(_)) => {
-            "The cluster goes on with the nodes that have come back; bring the others back with `refloat cluster rejoin`.\n"
+            "The cluster continues with the nodes that have come back; bring the others back with `refloat cluster rejoin`.\n"
         }
         (_, None) if begun == RestoreStep::Stop => "No node was stopped by this command.\n",
         (_, None) => {
@@ -140,7 +142,7 @@ fn nodes(state: &RestoreState, step: RestoreStep, page: &mut String) {
                 (Some(_), None) => "loaded".to_owned(),
                 _ if step > RestoreStep::Standalone && state.plan.way == RestoreWay::Rebuild => {
                     if state.given_up {
-                        "stood alone, and may hold a part of what was to be loaded"
+                        "ran standalone, and may hold a part of what was to be loaded"
                     } else {
                         "stands alone"
                     }

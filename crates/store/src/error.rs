@@ -65,7 +65,7 @@ pub enum InputError {
         detail: String,
     },
     /// Other data follows a complete compressed stream.
-    #[error("{name}: the {} is complete at byte {at}, but something that is no {compression} follows", what(*.compression))]
+    #[error("{name}: the {} is complete at byte {at}, but something that is not {compression} follows", what(*.compression))]
     TrailingGarbage {
         /// Path as given, or `standard input`.
         name: String,

@@ -280,7 +280,7 @@ fn leave_out(
             let beyond = server.keep(options, &known)?;
             for name in beyond.iter().filter(|_| !options.more_in_second) {
                 outcome.not_compared.push(format!(
-                    "database {name}: it is on the server and not in the dump"
+                    "database {name}: it is on the server, but not in the dump"
                 ));
             }
         }

@@ -336,7 +336,7 @@ fn layout(root: &Path, options: &VerifyOptions) -> Result<Option<Layout>, Verify
     let content = input.content().map_err(SourceError::from)?;
     if !matches!(content, LooksLike::Sql | LooksLike::Text) {
         return Err(VerifyError::Refused(Refusal {
-            reason: format!("{} is no dump: it looks like {content}", root.display()),
+            reason: format!("{} is not a dump: it looks like {content}", root.display()),
             hint: "Name the file or folder of a dump, or the URL of a server (mysql://…)."
                 .to_owned(),
         }));
@@ -816,10 +816,10 @@ fn text_of(name: &[u8]) -> Result<&str, VerifyError> {
     std::str::from_utf8(name).map_err(|_| {
         VerifyError::Refused(Refusal {
             reason: format!(
-                "the dump has a name that is no UTF-8: {}",
+                "the dump has a name that is not UTF-8: {}",
                 String::from_utf8_lossy(name)
             ),
-            hint: "Such a dump can be loaded, and compared with nothing.".to_owned(),
+            hint: "Such a dump can be loaded, but not compared with anything.".to_owned(),
         })
     })
 }

@@ -55,7 +55,7 @@ fn ended(reason: &str, plan: &RejoinPlan, same: bool) -> Refusal {
         "says what it takes now"
     };
     Refusal::new(format!(
-        "{reason}; its server was ended, and its position is not recorded any more"
+        "{reason}; its server was ended, and its position is no longer recorded"
     ))
     .hint(format!(
         "`refloat cluster rejoin {}{begins}` {does}.",

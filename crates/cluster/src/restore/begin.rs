@@ -102,7 +102,7 @@ impl Restore<'_> {
         let old = state.nodes.iter().filter_map(|node| node.left.as_ref());
         if old.clone().any(|(uuid, _)| *uuid == now.cluster_uuid) {
             let wrong = Refusal::new(format!(
-                "it goes on with the old history {}, in which others would join by IST and differ",
+                "it continues the old history {}, in which others would join by IST and differ",
                 now.cluster_uuid
             ))
             .hint(format!("Stop {}, and let nobody join.", member.name));

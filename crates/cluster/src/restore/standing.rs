@@ -105,10 +105,10 @@ impl Restore<'_> {
             && Connection::connect(&impatient(&self.alone(state))).is_ok()
         {
             let wrong = Refusal::new(format!(
-                "another server answers where it would stand alone, at port {}",
+                "another server answers where it would run standalone, at port {}",
                 state.plan.port
             ))
-            .hint("End that one, or plan anew (--restart).");
+            .hint("Stop that one, or plan again (--restart).");
             return Err(self.wrong(STEP, at, wrong));
         }
         if state.before.is_empty() {
@@ -221,7 +221,7 @@ impl Restore<'_> {
                 Seen::Ended => true,
                 Seen::There(_) => {
                     let _ = control.stop();
-                    return Err(self.wrong(step, at, "it has started as a node of a cluster, without the options for standing alone; it was stopped again"));
+                    return Err(self.wrong(step, at, "it has started as a node of a cluster, without the options for a standalone server; it was stopped again"));
                 }
                 // It joins no cluster, so whatever it says about joining does not count.
                 Seen::Coming | Seen::Failed(_) => begun.elapsed() > self.start_limit,

@@ -646,7 +646,7 @@ fn a_rejoin_is_killed(state: &Path, file: &str) {
         .exits(1)
         .says("c-2 runs already: waiting for it")
         .says("it is not in sync after 1 s (--start-limit): ")
-        .says("hint: It goes on by itself; the same command waits again.");
+        .says("hint: It continues by itself; the same command waits again.");
     let result = state.join("result");
     let mut again = begin(std::fs::File::create(&result).unwrap().into());
     again.says("c-2 runs already: waiting for it");
@@ -843,7 +843,7 @@ fn what_only_tables_know_is_not_wiped(state: &Path, file: &str) {
         |args: &[&str]| refloat(&[&["cluster", "rejoin", "c-1", "--cluster", file], args].concat());
     rejoin(&["--allow-sst"])
         .exits(3)
-        .says("its grastate.dat has forgotten where it stands")
+        .says("its grastate.dat has lost its position")
         .says("it holds what nobody else does")
         .says(&format!("--discard {uuid}"));
     let tables = state.join("sandbox/instances/c-1/data/newest");

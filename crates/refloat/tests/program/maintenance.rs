@@ -449,7 +449,7 @@ fn killed_while_the_others_are_told_to_let_go(place: &Place, second: &str, befor
     let locked = keeper.exec("FLUSH TABLES WITH READ LOCK");
     locked.expect("it takes no writes");
     signal("-CONT", running.id());
-    running.says("the others need not keep write-sets any more");
+    running.says("the others no longer need to keep write-sets");
     running.kill();
     keeper.exec("UNLOCK TABLES").expect("it takes writes");
     place
@@ -493,7 +493,7 @@ fn a_hold_runs_out(place: &Place, second: &str, before: &[String]) {
     let mut running = Running::start_into(command, result.into());
     running.says("is given 64.0 MiB of memory");
     running.says(&format!(
-        "write-sets are not kept for {second} any more: the time for it is over (3 s). It will need a full copy (SST) unless"
+        "write-sets are no longer kept for {second}: the time for it is over (3 s). It will need a full copy (SST) unless"
     ));
     wait_until("the others are as before", || {
         OTHERS.iter().all(|&at| place.kept_by(at) == before[at])

@@ -190,7 +190,7 @@ fn nodes_that_have_parted_are_told_apart(place: &Place) {
     place
         .run(&["bootstrap"], &["--plan"])
         .exits(3)
-        .says("the cluster serves already (")
+        .says("the cluster already serves (")
         .says(&format!(
             "`refloat cluster rejoin {} --cluster ",
             place.name(1)
@@ -433,7 +433,7 @@ fn what_cannot_be_seen_is_left_out_by_name(place: &Place) {
     plan(&[])
         .exits(3)
         .says(&format!("the position of {name} is not known"))
-        .says(&format!("--without {name} goes on all the same"));
+        .says(&format!("--without {name} continues all the same"));
     let page = plan(&["--without", name]).exits(0).stdout;
     assert!(
         page.contains(&format!("  begins    {} at ", place.name(0))),

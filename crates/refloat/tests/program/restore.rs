@@ -451,7 +451,7 @@ fn what_was_loaded_is_not_loaded_again(place: &Place) {
     );
     elsewhere(&["bootstrap", "--plan"])
         .exits(3)
-        .says("a restore of the cluster that it belongs to has not ended, and process ");
+        .says("a restore of the cluster that it belongs to has not ended, but process ");
     let _ = fs::remove_dir_all(&runs);
     fs::rename(&away, &runs).expect("it can be renamed");
     // The open restore: earlier ones were given up.
@@ -840,7 +840,7 @@ fn one_that_is_given_up_leaves_nodes_that_start(place: &Place, run: &dyn Fn(&[&s
     let said = run(&["--give-up"]).exits(0).stdout;
     assert!(
         said.contains("Given up before the step load")
-            && said.contains("stood alone, and may hold a part")
+            && said.contains("ran standalone, and may hold a part")
             && said.matches("was at").count() == 3,
         "{said}"
     );
@@ -923,7 +923,7 @@ fn another_server_has_the_port(place: &Place, args: &[&str], run: &dyn Fn(&[&str
     let said = run(args);
     drop(way);
     said.exits(1).says(&format!(
-        "{first}: another server answers where it would stand alone, at port {port}"
+        "{first}: another server answers where it would run standalone, at port {port}"
     ));
     assert!(
         !other

@@ -35,7 +35,7 @@ use work::{Program, RUN_VARIABLE, UntilEnd};
 
 /// Hint when something would keep a node from coming back.
 const SEE_ADVISE: &str =
-    "`refloat cluster advise` says what to do; --ignore-advice goes on all the same.";
+    "`refloat cluster advise` says what to do; --ignore-advice continues all the same.";
 /// How long write-sets are held at most, as a multiple of the node's expected absence.
 const LIMIT_TIMES: u32 = 3;
 
@@ -319,7 +319,7 @@ fn plan(nodes: &Nodes, node: &str, hold: &HoldArgs, only_shown: bool) -> anyhow:
         return Err(ProgramError::new(Exit::Refused, plan.warnings.join("; "))
             .hint(
                 "Let the others hold more write-sets with --hold, shorten the absence with \
-                --for, choose a quieter hour, or go on with --allow-sst.",
+                --for, choose a quieter hour, or continue with --allow-sst.",
             )
             .into());
     }

@@ -275,7 +275,7 @@ fn print_open(dir: &RunDir, state: &RestoreState, json: bool) -> anyhow::Result<
     } else {
         write!(
             std::io::stdout(),
-            "Run {}, begun at {}, would go on. {}",
+            "Run {}, begun at {}, would be resumed. {}",
             dir.id(),
             dir.info().started,
             face::progress(state)
@@ -529,7 +529,7 @@ fn copies_work(
         Exit::Refused,
         format!("full copies to the others would fail: {}", fails.join("; ")),
     )
-    .hint("Nothing was touched. `refloat cluster advise` says what to do; --ignore-advice goes on all the same.")
+    .hint("Nothing was touched. `refloat cluster advise` says what to do; --ignore-advice continues all the same.")
     .into())
 }
 

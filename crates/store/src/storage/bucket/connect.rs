@@ -204,7 +204,7 @@ fn bucket_url(
     };
     let endpoint = endpoint.trim_end_matches('/');
     let Some((scheme @ ("http" | "https"), rest)) = endpoint.split_once("://") else {
-        return Err("the endpoint is no URL that begins with http:// or https://".to_owned());
+        return Err("the endpoint is not a URL that begins with http:// or https://".to_owned());
     };
     if rest.is_empty() || rest.contains(['@', '?', '#']) {
         return Err("the endpoint is a URL with a host, and without a password".to_owned());

@@ -159,7 +159,7 @@ pub fn end(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
         return Err(ProgramError::new(
             Exit::Refused,
             format!(
-                "it was begun on {} (process {}), and whether it still works cannot be seen from here",
+                "it was begun on {} (process {}), and whether it is still working cannot be seen from here",
                 owner.host, owner.pid
             ),
         )

@@ -8,11 +8,11 @@ use refloat_run::{Event, Refusal, Run};
 use serde::Serialize;
 
 use crate::about::About;
-use crate::apart;
 use crate::desync::while_desynced;
 use crate::donor::{Donor, DonorOptions};
 use crate::error::PhysicalError;
 use crate::outcome::BackupOutcome;
+use crate::outside_files;
 use crate::server::Server;
 use crate::tool::Tool;
 
@@ -132,7 +132,7 @@ fn attempt(
     });
     outcome.settings_left = left;
     let manifest = manifest?;
-    outcome.know(&manifest);
+    outcome.take_totals(&manifest);
     outcome.about = About::read(&manifest).ok();
     run.progress.set_phase(Phase::Done);
     Ok(())
@@ -223,7 +223,7 @@ impl Ready {
                 warnings.extend(self.warning.clone());
                 let outside = &self.donor.server.tables_outside;
                 if let Some(one) = outside.first() {
-                    let refusal = apart::tables(outside.len(), one);
+                    let refusal = outside_files::tables(outside.len(), one);
                     warnings.push(format!(
                         "{}. A restore needs --all-in-datadir.",
                         refusal.reason

@@ -44,7 +44,7 @@ impl BackupOutcome {
         (self.bytes, self.known, self.added) = (totals.bytes, totals.known, totals.added);
     }
 
-    pub(crate) fn know(&mut self, manifest: &Manifest) {
+    pub(crate) fn take_totals(&mut self, manifest: &Manifest) {
         self.files = manifest.files;
         self.bytes = manifest.bytes;
         self.added = manifest.added;

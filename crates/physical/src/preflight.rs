@@ -3,10 +3,10 @@
 use refloat_run::Refusal;
 use refloat_wire::Connection;
 
-use crate::broken;
 use crate::pace::RATE_MIN;
 use crate::server::{Server, Volume};
 use crate::tool::{Tool, ToolKind};
+use crate::tool_bugs;
 
 /// Files that the tool opens besides tablespaces.
 const OTHER_FILES: u64 = 200;
@@ -20,7 +20,7 @@ pub fn objections(
     max_rate: Option<u64>,
 ) -> Vec<Refusal> {
     let mut against = tool.objections(&server.info);
-    against.extend(broken::for_copy(tool, volume));
+    against.extend(tool_bugs::for_copy(tool, volume));
     if let Some(rate) = max_rate.filter(|rate| *rate < RATE_MIN) {
         against.push(
             Refusal::new(format!("a rate of {rate} bytes per second is too low"))

@@ -8,7 +8,6 @@ use refloat_run::machine::Machine;
 use refloat_run::{Cancel, Refusal};
 
 use crate::about::About;
-use crate::broken;
 use crate::clone::changes;
 use crate::error::PhysicalError;
 use crate::find::{find, version_in, version_of};
@@ -16,6 +15,7 @@ use crate::folder::Building;
 use crate::option_file::{LIBRARIES_LIE, objection};
 use crate::producer::{Input, Producer};
 use crate::tool::{Tool, ToolKind, text};
+use crate::tool_bugs;
 
 /// The tools' own default, in bytes.
 const MEMORY_MIN: u64 = 96 << 20;
@@ -34,7 +34,7 @@ pub fn tool_for(about: &About, program: Option<&Path>) -> Result<Tool, PhysicalE
     }
     let tool = find(&Host::Local, about.tool_kind(), program)?;
     let (own, its) = (tool.version, about.tool.version);
-    let mut against = broken::for_prepare(&tool);
+    let mut against = tool_bugs::for_prepare(&tool);
     if (own.0, own.1) != (its.0, its.1) || own < its {
         let name = tool.kind.program();
         against.push(

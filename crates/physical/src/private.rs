@@ -171,7 +171,7 @@ impl Candidate {
             &run.cancel,
         )?;
         run.progress.set_phase(Phase::Prepare);
-        crate::apart::remove_links(&data)?;
+        crate::outside_files::remove_links(&data)?;
         prepare::prepare(&self.tool, &building, options.memory, &run.cancel)?;
         let tmp = folder.path().join("tmp");
         fs::create_dir(&tmp).map_err(PhysicalError::file(&tmp, "making the folder"))?;

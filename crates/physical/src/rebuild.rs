@@ -14,16 +14,15 @@ use serde::Serialize;
 
 use crate::about::{About, GaleraPosition};
 use crate::agent::Agent;
-use crate::apart;
-use crate::broken;
 use crate::desync::while_desynced;
 use crate::donor::{Donor, DonorOptions};
-use crate::earlier::{self, begin_again};
 use crate::error::PhysicalError;
 use crate::find::find;
 use crate::folder::{Building, REBUILD, Step};
 use crate::incoming::Incoming;
 use crate::outcome::RebuildOutcome;
+use crate::outside_files;
+use crate::partial_copy::{self, begin_again};
 use crate::prepare::prepare;
 use crate::replica::{self, ReplicaAccount, replicate};
 use crate::serve::SendRequest;
@@ -31,6 +30,7 @@ use crate::server::{Server, volume};
 use crate::swap::Place;
 use crate::target::{TargetOptions, dispose, start};
 use crate::tool::{Tool, ToolKind};
+use crate::tool_bugs;
 use crate::transfer::{ChannelError, Receiver, Secret};
 
 const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -176,7 +176,7 @@ fn attempt(
         begin_again(&plan.building, (REBUILD, &label), false)?
     };
     if let Some(room) = ready.room {
-        earlier::make_room(&building, room, &run.events)?;
+        partial_copy::make_room(&building, room, &run.events)?;
     }
     run.progress.set_phase(Phase::Data);
     let begun = Instant::now();
@@ -194,7 +194,7 @@ fn attempt(
     run.progress.set_phase(Phase::Prepare);
     let begun = Instant::now();
     building.reach(Step::Preparing)?;
-    apart::remove_links(building.path())?;
+    outside_files::remove_links(building.path())?;
     prepare(&ready.tool, &building, options.target.memory, &run.cancel)?;
     if let Some(position) = &about.galera {
         write_place(building.path(), position)?;
@@ -246,7 +246,7 @@ fn look(options: &RebuildOptions) -> Result<Ready, PhysicalError> {
     against.extend(options.donor.no_desync(&server));
     let outside = &server.tables_outside;
     if let Some(one) = outside.first().filter(|_| !options.target.all_in_datadir) {
-        against.push(apart::tables(outside.len(), one));
+        against.push(outside_files::tables(outside.len(), one));
     }
     if options.donor.is_cloned(&server) {
         return look_at_sender(options, (place, warning), against);
@@ -254,7 +254,7 @@ fn look(options: &RebuildOptions) -> Result<Ready, PhysicalError> {
     let tool = match find(&Host::Local, kind, options.target.tool.as_deref()) {
         Ok(tool) => {
             against.extend(tool.objections(&server.info));
-            against.extend(broken::for_prepare(&tool));
+            against.extend(tool_bugs::for_prepare(&tool));
             Some(tool)
         }
         Err(PhysicalError::Refused(more)) => {

@@ -83,7 +83,7 @@ pub fn replicate(
         .map_err(PhysicalError::server("connecting to the new server"))?;
     let position = match server.info.vendor {
         Vendor::MariaDb => position(datadir)?,
-        Vendor::MySql => position_told(&mut conn, has_gtids(server))?,
+        Vendor::MySql => cloned_position(&mut conn, has_gtids(server))?,
     };
     let set = match server.info.vendor {
         Vendor::MariaDb => set_up(&mut conn, account, (&host, port), &position),
@@ -135,7 +135,10 @@ fn position(datadir: &Path) -> Result<BinlogPosition, PhysicalError> {
 }
 
 /// Where the donor's binary log stood, as a server says that has begun with its files.
-fn position_told(conn: &mut Connection, has_gtids: bool) -> Result<BinlogPosition, PhysicalError> {
+fn cloned_position(
+    conn: &mut Connection,
+    has_gtids: bool,
+) -> Result<BinlogPosition, PhysicalError> {
     let told = conn
         .query(
             "SELECT BINLOG_FILE, BINLOG_POSITION, GTID_EXECUTED FROM performance_schema.clone_status",

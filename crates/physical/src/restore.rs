@@ -11,12 +11,12 @@ use refloat_run::{Cancel, Event, Run};
 use serde::Serialize;
 
 use crate::about::{About, KIND};
-use crate::apart;
 use crate::binlog::replay::Replay;
 use crate::binlog::{PointInTime, Replayed};
 use crate::error::PhysicalError;
 use crate::folder::{Building, Step};
 use crate::outcome::RestoreOutcome;
+use crate::outside_files;
 use crate::prepare;
 use crate::swap::Place;
 use crate::target::{TargetOptions, dispose, start};
@@ -170,7 +170,7 @@ fn attempt(
         run.progress.set_phase(Phase::Prepare);
         let begun = Instant::now();
         building.reach(Step::Preparing)?;
-        apart::remove_links(building.path())?;
+        outside_files::remove_links(building.path())?;
         prepare::prepare(&ready.tool, &building, options.target.memory, &run.cancel)?;
         ready.place.give_to_server(building.path())?;
         outcome.prepare_seconds = begun.elapsed().as_secs_f64();
@@ -232,9 +232,11 @@ fn look(
     let (more, warning) = options.target.objections(&about.server, place.path())?;
     against.extend(more);
     let files = repository.files(&manifest)?;
-    let mut links = files.iter().filter(|file| apart::is_link(&file.path));
+    let mut links = files
+        .iter()
+        .filter(|file| outside_files::is_link(&file.path));
     if let Some(one) = links.next().filter(|_| !options.target.all_in_datadir) {
-        against.push(apart::tables(1 + links.count(), &one.path));
+        against.push(outside_files::tables(1 + links.count(), &one.path));
     }
     let tool = prepare::tool_for(&about, options.target.tool.as_deref());
     let tool = PhysicalError::gather(tool, &mut against)?;

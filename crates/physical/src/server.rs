@@ -121,7 +121,7 @@ impl Server {
 
     /// It replicates, and its binary logs do not have what it receives.
     pub fn logs_own_only(&self) -> bool {
-        self.is_replica && own_only(&self.facts.settings)
+        self.is_replica && logs_only_own_changes(&self.facts.settings)
     }
 
     pub fn variable(&self, name: &str) -> Option<&str> {
@@ -134,7 +134,7 @@ impl Server {
 }
 
 /// Whether the binary logs of a server do not have what it receives as a replica.
-pub fn own_only(settings: &BTreeMap<String, String>) -> bool {
+pub fn logs_only_own_changes(settings: &BTreeMap<String, String>) -> bool {
     ["log_slave_updates", "log_replica_updates"]
         .iter()
         .find_map(|name| settings.get(*name))
@@ -259,7 +259,9 @@ mod tests {
 
     #[test]
     fn a_replica_may_log_its_own_changes_only() {
-        let of = |name: &str, value: &str| own_only(&[(name.to_owned(), value.to_owned())].into());
+        let of = |name: &str, value: &str| {
+            logs_only_own_changes(&[(name.to_owned(), value.to_owned())].into())
+        };
         assert!(of("log_slave_updates", "OFF") && of("log_replica_updates", "0"));
         assert!(!of("log_slave_updates", "ON") && !of("log_bin_basename", "OFF"));
     }

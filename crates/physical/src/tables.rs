@@ -298,7 +298,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_tell_their_tables() {
+    fn file_names_give_table_names() {
         let of = |path| Name::of(path, ".ibd").map(|name| name.to_string());
         assert_eq!(of("shop/orders.ibd").as_deref(), Some("shop.orders"));
         assert_eq!(of("shop/parts#p#p0.ibd").as_deref(), Some("shop.parts"));

@@ -12,8 +12,8 @@ use refloat_run::{Refusal, Run};
 use refloat_wire::{ConnectOptions, Connection};
 
 use crate::about::ServerFacts;
-use crate::apart;
 use crate::error::PhysicalError;
+use crate::outside_files;
 use crate::server_options::ServerOptions;
 use crate::swap::Place;
 
@@ -103,14 +103,14 @@ impl TargetOptions {
         match self.options_of(folder)? {
             // What the new server is told counts, and not what the other one was.
             Some((options, file)) => {
-                against.extend(apart::of_new(&options, &file, folder));
-                warning = apart::old_log(&options, folder);
+                against.extend(outside_files::of_new(&options, &file, folder));
+                warning = outside_files::old_log(&options, folder);
             }
             None if self.all_in_datadir => {}
-            None => against.extend(apart::settings(&server.settings, &server.datadir)),
+            None => against.extend(outside_files::settings(&server.settings, &server.datadir)),
         }
         if !self.all_in_datadir {
-            against.extend(apart::redo(folder));
+            against.extend(outside_files::redo(folder));
         }
         if self.check.is_some() && self.start.is_none() {
             against.push(

@@ -191,7 +191,7 @@ pub fn asked_table(options: &ReadOptions, database: &str, name: &str) -> bool {
 }
 
 /// Notes on Refloat's own tables that are left out of databases which also hold user objects.
-pub fn own_left_out(
+pub fn notes_on_own_tables(
     conn: &mut Connection,
     databases: &[Database],
 ) -> Result<Vec<String>, ReadError> {

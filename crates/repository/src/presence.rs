@@ -41,7 +41,7 @@ impl Presence {
             needs: needs.collect::<Vec<_>>().join("\n"),
             renewed: AtomicU64::new(now()),
         };
-        new.tell(now())?;
+        new.announce(now())?;
         Ok(new)
     }
 
@@ -58,11 +58,11 @@ impl Presence {
         if now.saturating_sub(last) >= RENEWED.as_secs()
             && (self.renewed.compare_exchange(last, now, order, order)).is_ok()
         {
-            let _ = self.tell(now);
+            let _ = self.announce(now);
         }
     }
 
-    fn tell(&self, now: u64) -> Result<(), RepositoryError> {
+    fn announce(&self, now: u64) -> Result<(), RepositoryError> {
         if self.storage.is_alone() {
             return Ok(());
         }

@@ -187,7 +187,7 @@ fn refuse_one_server(options: &VerifyOptions, run: &Run) -> Result<(), VerifyErr
         return Ok(());
     };
     let identity = |source| -> Result<_, VerifyError> {
-        let conn = session::connect(&options::asked(options, source), &run.cancel)?;
+        let conn = session::connect(&options::read_options(options, source), &run.cancel)?;
         Ok(conn.identity().clone())
     };
     let (a, b) = (identity(a)?, identity(b)?);

@@ -318,7 +318,7 @@ impl OtherDump {
             flow
         };
         let mut collector = Collector::new(options, None, &mut sink);
-        collector.know(&self.tables);
+        collector.add_tables(&self.tables);
         self.dump.walk(cancel, &mut collector)
     }
 }
@@ -387,7 +387,7 @@ impl<'a> Collector<'a> {
     }
 
     /// Starts with tables whose columns are already decided.
-    fn know(&mut self, tables: &[OtherTable]) {
+    fn add_tables(&mut self, tables: &[OtherTable]) {
         for (place, table) in tables.iter().enumerate() {
             let name = (table.database.clone(), table.name.clone());
             self.read.places.insert(name, place);

@@ -36,7 +36,7 @@ impl Restore<'_> {
     }
 
     /// Whether the chosen node runs standalone. `None`: it does not answer there.
-    pub(super) fn stands_alone(&self, state: &RestoreState) -> Option<Result<(), String>> {
+    pub(super) fn is_standalone(&self, state: &RestoreState) -> Option<Result<(), String>> {
         let mut conn = Connection::connect(&impatient(&self.alone(state))).ok()?;
         let asked = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('wsrep_on', 'wsrep_provider', 'datadir', 'socket')";
         let values = match values(&mut conn, asked) {
@@ -98,7 +98,7 @@ impl Restore<'_> {
         const STEP: RestoreStep = RestoreStep::Standalone;
         let at = state.plan.at;
         self.others_are_down(state, STEP)?;
-        if self.stands_alone(state) == Some(Ok(())) {
+        if self.is_standalone(state) == Some(Ok(())) {
             return Ok(());
         }
         if look(&self.members[at]).is_ok()
@@ -160,7 +160,7 @@ impl Restore<'_> {
         ));
         let begun = Instant::now();
         while begun.elapsed() <= self.start_limit && !is_a_node() {
-            match self.stands_alone(state) {
+            match self.is_standalone(state) {
                 Some(stands) => return Ok(stands.is_ok()),
                 None if !self.works_in_its_folder(state, at)? => break,
                 None => self.pause(step)?,
@@ -209,7 +209,7 @@ impl Restore<'_> {
         let begun = Instant::now();
         let mut joining = Joining::new(member, control, log.as_ref());
         loop {
-            match self.stands_alone(state) {
+            match self.is_standalone(state) {
                 Some(Ok(())) => return Ok(()),
                 Some(Err(reason)) => {
                     let _ = control.stop();
@@ -248,7 +248,7 @@ impl Restore<'_> {
         self.stop(state, at, step)?;
         // `stop` watches the node's own address, but the standalone server answers at another one.
         let begun = Instant::now();
-        while self.stands_alone(state).is_some() {
+        while self.is_standalone(state).is_some() {
             if begun.elapsed() > DOWN_PATIENCE {
                 return Err(self.wrong(step, at, "it was told to stop and still answers"));
             }

@@ -125,7 +125,7 @@ impl Restore<'_> {
         if rebuild {
             self.others_are_down(state, STEP)?;
             // The machine may have rebooted, or the server crashed.
-            if self.stands_alone(state) != Some(Ok(())) {
+            if self.is_standalone(state) != Some(Ok(())) {
                 if self.has_server(state, at)? {
                     self.stop(state, at, STEP)?;
                 }

@@ -123,7 +123,7 @@ impl Conductor<'_> {
         for key in &gone {
             self.forget(key);
         }
-        if self.database_begun_behind(&name, item) {
+        if self.database_has_later_rows(&name, item) {
             return Ok(());
         }
         self.dialogue.session = None;

@@ -347,7 +347,7 @@ impl Conductor<'_> {
         text: &[u8],
         item: &Item,
     ) -> Result<bool, LoadError> {
-        let begun = |conductor: &Self, key: &TableKey| conductor.begun_behind(key, item);
+        let begun = |conductor: &Self, key: &TableKey| conductor.has_later_rows(key, item);
         if !keys.iter().any(|key| begun(self, key)) {
             return Ok(self.execute(text, item, keys.first())?.is_some());
         }

@@ -278,19 +278,19 @@ fn follow(
         let rotated = match stepped {
             Ok(step) if step.is_done => {
                 let flushed = stream.flush();
-                stream.tell(outcome);
+                stream.report(outcome);
                 return flushed;
             }
             Ok(step) => step.completed,
             Err(error) => {
                 // What has come is not asked for again.
                 let flushed = stream.flush();
-                stream.tell(outcome);
+                stream.report(outcome);
                 flushed?;
                 return Err(error);
             }
         };
-        stream.tell(outcome);
+        stream.report(outcome);
         if let Some(completed) = rotated {
             run.events.note(format!("{completed} is complete"));
             let files = journal.files()?;
@@ -325,7 +325,7 @@ fn merge(journal: &Journal, file: &JournalFile, run: &Run, outcome: &mut Archive
 }
 
 /// An error of a statement that needs a privilege.
-fn asked(source: Error) -> PhysicalError {
+fn denied(source: Error) -> PhysicalError {
     match source.server_code() {
         Some(code) if DENIED.contains(&code) => PhysicalError::refused(
             Refusal::new(format!("the account may not read the binary logs: {source}")).hint(

@@ -27,7 +27,7 @@ use crate::binlog::survey::{Stretch, survey};
 use crate::binlog::until::{Until, moment};
 use crate::error::PhysicalError;
 use crate::folder::Building;
-use crate::server::own_only;
+use crate::server::logs_only_own_changes;
 use crate::tool::ToolKind;
 
 /// A file of MySQL that names the server; each makes its own.
@@ -262,7 +262,7 @@ fn objections(about: &About) -> Vec<Refusal> {
                 .hint("Restore without --until, and replay with mysqlbinlog. After a backup of MySQL by its clone plugin, logs can be replayed."),
         );
     }
-    if about.replica.is_some() && own_only(&about.server.settings) {
+    if about.replica.is_some() && logs_only_own_changes(&about.server.settings) {
         against.push(
             Refusal::new("the backup is of a replica whose binary logs lack the changes that it received (log_replica_updates or log_slave_updates is OFF)")
                 .hint("They would only bring back its own changes. Restore a backup of the source with the source's logs, or restore without --until and let the replica catch up."),

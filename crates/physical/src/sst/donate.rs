@@ -6,9 +6,9 @@ use refloat_run::{Refusal, Run};
 
 use super::{Announced, Caller, Greeting};
 use crate::about::GaleraPosition;
-use crate::apart;
 use crate::donor::{Donor, DonorOptions};
 use crate::error::PhysicalError;
+use crate::outside_files;
 use crate::serve::send;
 use crate::transfer::{Received, Secret, Sender, Sent};
 
@@ -106,7 +106,7 @@ fn look(options: &DonateOptions) -> Result<Option<Donor>, PhysicalError> {
     }
     let outside = &donor.server.tables_outside;
     if let Some(one) = outside.first() {
-        let refusal = apart::tables(outside.len(), one);
+        let refusal = outside_files::tables(outside.len(), one);
         against.push(
             Refusal::new(refusal.reason)
                 .hint("Move them into it, or use another SST method: the joiner would find old files in these places."),

@@ -6,8 +6,8 @@ use refloat_run::Refusal;
 use refloat_wire::PeerTls;
 
 use super::Caller;
-use crate::apart;
 use crate::error::PhysicalError;
+use crate::outside_files;
 use crate::server_options::{SERVER, ServerOptions};
 
 /// The groups of a state transfer, the first one first.
@@ -111,7 +111,7 @@ impl Settings {
     /// # Errors
     /// [`PhysicalError::Refused`].
     pub fn refuse_other_folders(&self, datadir: &Path) -> Result<(), PhysicalError> {
-        let found = apart::elsewhere(&self.server, datadir);
+        let found = outside_files::elsewhere(&self.server, datadir);
         let against: Vec<Refusal> = found
             .into_iter()
             .map(|setting| {

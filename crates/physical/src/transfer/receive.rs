@@ -18,10 +18,10 @@ use super::frame::{Frame, Place, SHORT};
 use super::known::Known;
 use super::{PATIENCE, PULSE};
 use crate::about::About;
-use crate::earlier;
 use crate::error::PhysicalError;
 use crate::folder::confined;
 use crate::incoming::Incoming;
+use crate::partial_copy;
 
 /// Pause of the loop that waits for connections.
 const POLL: Duration = Duration::from_millis(20);
@@ -223,7 +223,7 @@ impl Receiver {
             incoming,
             known: Known {
                 old,
-                earlier: earlier::in_folder(folder),
+                earlier: partial_copy::in_folder(folder),
                 anywhere: Mutex::default(),
             },
             events: &run.events,
@@ -511,7 +511,7 @@ impl Shared<'_> {
                     )));
                 }
                 self.incoming.finish(&received.files)?;
-                earlier::remove(self.folder)?;
+                partial_copy::remove(self.folder)?;
                 return Ok(Some(received));
             }
             _ => {

@@ -12,8 +12,8 @@ use refloat_physical::{DonorOptions, ReplicaAccount};
 use refloat_report::summary;
 use refloat_wire::{ConnectOptions, Secret};
 
-use crate::commands::beat::Beat;
 use crate::commands::cluster::members::ClusterOf;
+use crate::commands::copy_status::CopyStatus;
 use crate::commands::datadir::DatadirArgs;
 use crate::commands::load::OutputArgs;
 use crate::connect::ConnectArgs;
@@ -198,9 +198,9 @@ pub fn run(args: &RebuildArgs, context: &Context) -> anyhow::Result<Exit> {
     if let Some(chosen) = &options.chosen {
         run.events.note(format!("the donor is {chosen}"));
     }
-    let beat = Beat::start(&options.target.datadir, Copying::REBUILT, &run, |_, _| {});
+    let status = CopyStatus::start(&options.target.datadir, Copying::REBUILT, &run, |_, _| {});
     let done = rebuild(&options, &run);
-    beat.end();
+    status.end();
     let (outcome, error) = match done {
         Ok(outcome) => (outcome, None),
         Err((error, outcome)) => (*outcome, Some(anyhow::Error::new(error))),

@@ -9,7 +9,7 @@ use refloat_host::Copying;
 use refloat_physical::{SendRequest, serve};
 use refloat_run::{Cancel, CancelReason, Events, Progress, Run, RunDir};
 
-use crate::commands::beat::Beat;
+use crate::commands::copy_status::CopyStatus;
 use crate::context::Context;
 use crate::exit::Exit;
 
@@ -41,9 +41,9 @@ pub fn run(_: &ServeHostArgs, context: &Context) -> anyhow::Result<Exit> {
         events: Events::new(),
         progress: Progress::new(),
     };
-    let beat = Beat::start(request.datadir(), Copying::COPIED, &run, |_, _| {});
+    let status = CopyStatus::start(request.datadir(), Copying::COPIED, &run, |_, _| {});
     let answer = serve(&request, &run);
-    beat.end();
+    status.end();
     // What was done is in the answer, and in the record of the run that has asked.
     let _ = std::fs::remove_dir_all(run.dir.path());
     let text = serde_json::to_string(&answer).context("cannot write the answer")?;

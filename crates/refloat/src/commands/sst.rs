@@ -26,7 +26,7 @@ use refloat_wire::{ConnectOptions, PeerTls};
 use crate::context::Context;
 use crate::sizes::parse_bytes;
 use call::{Call, Role, Secrets};
-use face::{LogFace, beat, line};
+use face::{LogFace, copy_status, line};
 
 /// What the name begins with by which servers start this program.
 const NAME: &str = "wsrep_sst_refloat";
@@ -82,12 +82,12 @@ fn transfer(words: &[String], context: &Context) -> anyhow::Result<()> {
         events,
         progress,
     };
-    let beat = beat(&call, &run);
+    let status = copy_status(&call, &run);
     let done = match call.role {
         Role::Joiner => joiner(&call, &settings, &run),
         Role::Donor => donor(&call, &settings, &run, context),
     };
-    beat.end();
+    status.end();
     done
 }
 

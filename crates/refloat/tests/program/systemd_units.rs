@@ -129,7 +129,7 @@ impl Units<'_> {
     }
 
     /// Whether the first node's unit is told to start it standalone.
-    fn stands_alone(&self) -> bool {
+    fn is_standalone(&self) -> bool {
         let name = self.place.name(0);
         self.exists(&format!(
             "/run/systemd/system/db-{name}.service.d/zz-refloat-standalone.conf"
@@ -203,9 +203,9 @@ fn a_restore_is_given_up(units: &Units<'_>, restore: &[&str]) {
     units
         .run(&[restore, &["--stop-before", "load"]].concat())
         .exits(5);
-    assert!(units.stands_alone(), "it would come up as a member");
+    assert!(units.is_standalone(), "it would come up as a member");
     units.run(&[restore, &["--give-up"]].concat()).exits(0);
-    assert!(!units.stands_alone(), "it would stand alone");
+    assert!(!units.is_standalone(), "it would stand alone");
 }
 
 /// Systemd restarts it, standalone again.
@@ -219,7 +219,7 @@ fn a_server_that_stands_alone_crashes(units: &Units<'_>, restore: &[&str]) {
         "{}",
         alone.stderr
     );
-    assert!(units.stands_alone(), "it would come up as a member");
+    assert!(units.is_standalone(), "it would come up as a member");
     assert!(units.place.node(0).query("SELECT 1").is_err());
     let unit = format!("db-{}.service", units.place.name(0));
     let pid = || units.property(&unit, "MainPID");
@@ -245,7 +245,7 @@ fn a_restore_ends(units: &Units<'_>, restore: &[&str]) {
         let all = format!("{ROWS}\t{}", ROWS * (ROWS + 1) / 2);
         assert_eq!(place.ask(at, rows), all);
     }
-    assert!(!units.stands_alone());
+    assert!(!units.is_standalone());
     let environment = units.systemd.systemctl(["show-environment"]);
     let environment = String::from_utf8_lossy(&environment.stdout).into_owned();
     assert!(!environment.contains("WSREP"), "{environment}");

@@ -50,7 +50,7 @@ impl AppliedSettings {
 
     /// Declares that a process has ended, although it ran where that cannot be seen from here: what
     /// it left is put back too.
-    pub fn know_ended(&mut self, owner: Owner) {
+    pub fn declare_ended(&mut self, owner: Owner) {
         self.ended = Some(owner);
     }
 

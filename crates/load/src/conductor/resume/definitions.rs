@@ -22,14 +22,18 @@ use crate::table::TableDetail;
 impl Conductor<'_> {
     /// Whether rows of a table that come after this statement are loaded: then it has run, and must
     /// not run again.
-    pub(in crate::conductor) fn begun_behind(&self, key: &TableKey, item: &Item) -> bool {
+    pub(in crate::conductor) fn has_later_rows(&self, key: &TableKey, item: &Item) -> bool {
         let file = self.file();
         let found = self.resume.found.tables.get(key);
         found.is_some_and(|table| table.has_rows_after(file, item.offset))
     }
 
     /// Whether rows of any table of a database that come after this statement are loaded.
-    pub(in crate::conductor) fn database_begun_behind(&self, database: &str, item: &Item) -> bool {
+    pub(in crate::conductor) fn database_has_later_rows(
+        &self,
+        database: &str,
+        item: &Item,
+    ) -> bool {
         let file = self.file();
         let mut tables = self.resume.found.tables.iter();
         tables.any(|(key, table)| key.0 == database && table.has_rows_after(file, item.offset))
@@ -115,7 +119,7 @@ impl Conductor<'_> {
         if self.in_past() {
             return Ok(true);
         }
-        let begun = self.begun_behind(key, item);
+        let begun = self.has_later_rows(key, item);
         let detail = self.resume.found.tables.get(key).map(|table| &table.detail);
         let redone = detail.is_some_and(|detail| !detail.transactional);
         if begun && !redone {

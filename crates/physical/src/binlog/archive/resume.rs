@@ -4,7 +4,7 @@ use refloat_repository::{Journal, JournalFile};
 use refloat_run::Refusal;
 use refloat_wire::Connection;
 
-use crate::binlog::archive::asked;
+use crate::binlog::archive::denied;
 use crate::binlog::archive::history::{History, is_of_head};
 use crate::binlog::event::{Events, Head, kind};
 use crate::binlog::until::number_of;
@@ -26,7 +26,7 @@ pub struct ServerLog {
 
 /// The logs that the server has, the oldest first.
 pub fn server_logs(conn: &mut Connection) -> Result<Vec<ServerLog>, PhysicalError> {
-    let rows = conn.query("SHOW BINARY LOGS").map_err(asked)?;
+    let rows = conn.query("SHOW BINARY LOGS").map_err(denied)?;
     let mut logs = Vec::new();
     for row in 0..rows.len() {
         let name = rows.str(row, 0).unwrap_or_default().to_owned();

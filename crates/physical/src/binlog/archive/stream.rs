@@ -84,7 +84,7 @@ impl<'a> Stream<'a> {
     }
 
     /// Writes down how far the archive is.
-    pub fn tell(&mut self, outcome: &mut ArchiveOutcome) {
+    pub fn report(&mut self, outcome: &mut ArchiveOutcome) {
         outcome.bytes += std::mem::take(&mut self.added);
         outcome.file.clone_from(&self.file);
         outcome.position = self.known - self.pending.len() as u64;

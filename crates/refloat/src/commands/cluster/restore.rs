@@ -504,7 +504,7 @@ fn planned(
             let _ = std::fs::remove_dir_all(dir.path());
         }
         if let Some(advice) = checked? {
-            plan.know(&advice);
+            plan.add_advice(&advice);
         }
     }
     Ok((plan, dir))

@@ -62,7 +62,7 @@ pub struct About {
     /// Where its binary log stood when a copy began whose own position is not known before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binlog_began: Option<BinlogPosition>,
-    /// Where its Galera cluster stood; `None`: it is no node of one.
+    /// Where its Galera cluster stood; `None`: it is not a node of one.
     pub galera: Option<GaleraPosition>,
     /// What the tool says of the server that this one replicates from, as `CHANGE MASTER` or
     /// `CHANGE REPLICATION SOURCE`; empty: it replicates, and its own files say from where.

@@ -36,7 +36,7 @@ enum Verdict {
 /// Restores a backup into a private server and has it check every table.
 ///
 /// # Errors
-/// It was cancelled, or there is no server on these files. Damaged tables are no error.
+/// It was cancelled, or there is no server on these files. Damaged tables are not an error.
 pub fn check(
     candidate: &Candidate,
     options: &PrivateOptions,

@@ -238,7 +238,7 @@ impl Building {
         ))
     }
 
-    /// Removes what is no file of the backup, such as what a tool has left that was killed, and
+    /// Removes what is not a file of the backup, such as leftovers of a tool that was killed, and
     /// folders without such files: to a server, each is a database.
     pub fn keep_only(&self, entries: &[FileEntry]) -> Result<(), PhysicalError> {
         let wanted: BTreeSet<PathBuf> = entries

@@ -371,8 +371,8 @@ mod tests {
 
     use super::*;
 
-    // Hazard of files: a connection of ssh that is lost while the tool waits for a lock: the tool
-    //   ends with it, and nothing of it is left
+    // Hazard of files: an ssh connection that is lost while the tool waits for a lock: the tool
+    //   ends with it, and leaves nothing behind
     #[test]
     fn a_tool_ends_with_who_has_asked_for_it() {
         let folder = tempfile::tempdir().unwrap();

@@ -82,8 +82,8 @@ mod tests {
         is_ended
     }
 
-    // Hazard of files: a storage or network that takes nothing while commits are held up: the tool
-    //   is ended and they go on
+    // Hazard of files: a storage or network that accepts nothing while commits are held up: the
+    //   tool is stopped, and commits continue
     #[test]
     fn commits_do_not_wait_for_what_takes_nothing() {
         let soon = Duration::from_millis(300);

@@ -151,7 +151,7 @@ impl<'w, W: Blocks> Demultiplexer<'w, W> {
     /// The files, and what the tool says in the small ones.
     ///
     /// # Errors
-    /// A path is no text: no server makes such files.
+    /// A path is not text: no server makes such files.
     pub fn finish(self) -> Result<(Files<W::File>, InfoFiles), PhysicalError> {
         let mut files = Files::new();
         for (path, sent) in self.files {

@@ -49,7 +49,7 @@ pub enum DesyncError {
     Cancelled(CancelReason),
 }
 
-/// The refusal for a server that is no node of a cluster.
+/// The refusal for a server that is not a node of a cluster.
 pub fn no_node() -> Refusal {
     Refusal::new("the server is not a node of a Galera cluster, so --desync has no meaning here")
         .hint("Leave --desync out.")

@@ -117,7 +117,7 @@ pub trait Storage: Send + Sync {
     /// [`StorageErrorKind::Exists`] at once where the storage knows it, and others.
     fn create(&self, name: &str, existing: Existing) -> Result<Box<dyn Upload>, StorageError>;
 
-    /// Deletes an object. One that is not there is no error.
+    /// Deletes an object. A missing object is not an error.
     ///
     /// # Errors
     /// Those of [`StorageErrorKind`] but `NotFound`.

@@ -114,7 +114,7 @@ pub fn refused(written: &str, why: &str) -> StorageError {
     StorageError::from_io(&shown, "", "reading this address", source)
 }
 
-/// A text of a URL without its `%XX`. `None`: it is no text then.
+/// A text of a URL without its `%XX`. `None`: the result is not text.
 pub fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut parts = text.split('%');

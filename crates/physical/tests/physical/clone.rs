@@ -257,7 +257,7 @@ fn refused(place: &Place, user: &str) -> Vec<Refusal> {
     }
 }
 
-// Hazard of files: P-08 files outside of the data directory, another copy under way, a full
+// Hazard of files: P-08 files outside the data directory, another copy in progress, a full
 //   repository: named, and the server waits for nobody
 #[test]
 fn what_stands_against_a_copy_is_named() {

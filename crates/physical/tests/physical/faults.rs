@@ -84,8 +84,8 @@ fn nothing_that_fails_looks_like_a_backup() {
     }
 }
 
-// Hazard of files: P-01 a tool of another series than the server, and than that of the backup, or
-//   of a version that is known to lose data
+// Hazard of files: P-01 a tool of another series than the server or the backup, or of a version
+//   that is known to lose data
 #[test]
 fn what_stands_against_a_backup_is_named_at_once() {
     let place = Place::new(ServerKind::MariaDb1011);
@@ -256,7 +256,7 @@ fn a_damaged_repository_is_noticed() {
     place.server.restart().unwrap();
 }
 
-// Hazard of files: P-08 files outside of the data directory
+// Hazard of files: P-08 files outside the data directory
 #[test]
 fn files_that_lie_elsewhere_do_not_come_unasked() {
     let folder = tempfile::tempdir().unwrap();

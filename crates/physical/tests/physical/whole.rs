@@ -32,7 +32,7 @@ fn kept(place: &Place) -> Vec<(u32, u32, u32)> {
 }
 
 // Hazard of files: P-15 owner and mode of files
-// Hazard of files: P-21 holes of page-compressed tables are holes again
+// Hazard of files: P-21 holes of page-compressed tables are restored as holes
 #[test]
 fn a_server_comes_back_as_it_was() {
     for kind in KINDS {

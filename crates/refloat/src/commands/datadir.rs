@@ -72,7 +72,7 @@ impl DatadirArgs {
     /// As the library takes them. `connect` are the options for `--check`.
     ///
     /// # Errors
-    /// `--check` is no URL of a server, or option files cannot be read.
+    /// `--check` is not the URL of a server, or option files cannot be read.
     pub fn options(
         &self,
         connect: &ConnectArgs,

@@ -711,8 +711,8 @@ fn beside_a_rejoin(state: &Path, file: &str, process: u32) {
 }
 
 /// A node told to bootstrap does so in the same history, beside the other cluster.
-// Hazard of clusters: G-05 a bootstrap beside a live cluster is noticed, and no part of a divided
-//   one goes on by itself | ; `program/maintenance.rs`: `a_partition_during_rolling_…`
+// Hazard of clusters: G-05 a bootstrap beside a live cluster is noticed, and no part of a split one
+//   continues by itself | ; `program/maintenance.rs`: `a_partition_during_rolling_…`
 fn a_cluster_beside_the_other_is_not_left(state: &Path, file: &str) {
     let refloat = |args: &[&str]| Run::of(command(state).args(args));
     // Only the last node to leave may bootstrap.

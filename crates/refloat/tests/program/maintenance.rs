@@ -477,7 +477,7 @@ fn a_joiner_is_killed(place: &Place, second: &str) {
 
 /// The node is away for longer than allowed: that is reported, nothing more is kept for it, and it
 /// comes back by a full copy. The application keeps running.
-// Hazard of clusters: A hold that runs out while an application writes all the time: told, put
+// Hazard of clusters: A hold that runs out while an application writes all the time: reported, put
 //   back, a full copy, no write missing
 fn a_hold_runs_out(place: &Place, second: &str, before: &[String]) {
     const OTHERS: [usize; 2] = [0, 2];
@@ -616,8 +616,8 @@ fn a_partition_during_rolling_maintenance_is_waited_for() {
     assert_eq!(place.kept(), before);
 }
 
-// Hazard of clusters: A donor that is killed while it gives, a joiner without room: told, and the
-//   next copy is whole; the script of an earlier copy that waits for ever
+// Hazard of clusters: A donor that is killed while it sends, a joiner without room: reported, and
+//   the next copy is whole; the script of an earlier copy that waits for ever
 #[test]
 fn a_copy_that_fails_is_told_and_the_next_one_is_whole() {
     let place = Place::new(false);

@@ -2,8 +2,8 @@
 //! the newest data, the history keeps its UUID and seqnos are assigned twice.
 
 // Hazard of clusters: G-03, G-04 positions after a total outage: recovered, compared, two
-//   candidates and what cannot be seen refused; a node whose history has parted from the cluster's
-//   is told so before it joins, and nodes that differ are named
+//   candidates and what cannot be seen refused; a node whose history has diverged from the
+//   cluster's is refused before it joins, and nodes that differ are named
 
 use std::fs;
 use std::process::Command;

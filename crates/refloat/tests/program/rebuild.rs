@@ -288,8 +288,8 @@ fn a_rebuilt_server_replicates_from_its_donor() {
 }
 
 /// The same by the clone plugin, with GTIDs and without: nothing runs at the donor's.
-// Hazard of files: P-11, P-23 a rebuilt replica has a `server_uuid` of its own, and begins where
-//   its files are of, while the donor is written to: by GTID and by file and position
+// Hazard of files: P-11, P-23 a rebuilt replica has a `server_uuid` of its own, and starts at the
+//   position of its files, while the donor is written to: by GTID and by file and position
 #[test]
 fn a_rebuilt_mysql_server_replicates_from_its_donor() {
     replicates(ServerKind::MySql97, ":1-");

@@ -1,8 +1,8 @@
 //! `refloat cluster restore` on real nodes: nothing starts that must not, and whatever ends the
 //! program, the same command resumes.
 
-// Hazard of clusters: G-06 nothing of a bootstrap stays in a configuration: the node that has
-//   begun the cluster joins it when it is started again | , `program/systemd_units.rs`
+// Hazard of clusters: G-06 nothing of a bootstrap stays in a configuration: the node that
+//   bootstrapped the cluster joins it at its next start | , `program/systemd_units.rs`
 // Hazard of clusters: G-30 comparisons wait for what was committed elsewhere | : the proof of each
 //   node
 
@@ -286,9 +286,9 @@ fn a_cluster_is_restored_whatever_ends_the_program() {
 }
 
 /// The program is killed at every step of a restore.
-// Hazard of clusters: `kill -9` of a restore at every step, Ctrl-C in its load; it is gone on with
-//   from another machine, and taken over from one that nobody can see | , `program/restore_after_crash.rs`:
-//   `on_two_machines`
+// Hazard of clusters: `kill -9` of a restore at every step, Ctrl-C in its load; it is resumed from
+//   another machine, and taken over from one that nobody can see | ,
+//   `program/restore_after_crash.rs`: `on_two_machines`
 fn restore_is_killed(place: &Place) {
     let cluster = &place.cluster;
     let (first, second, third) = (place.name(0), place.name(1), place.name(2));
@@ -408,8 +408,8 @@ fn a_load_is_stopped(place: &Place) {
 }
 
 /// The program is killed when everything is loaded but not yet recorded as such.
-// Hazard of clusters: The program ends when all is loaded and that is not written down: nothing is
-//   loaded twice
+// Hazard of clusters: The program ends when all is loaded but not yet recorded: nothing is loaded
+//   twice
 fn what_was_loaded_is_not_loaded_again(place: &Place) {
     place
         .restore(&["--stop-before", "bootstrap"])
@@ -470,7 +470,7 @@ fn what_was_loaded_is_not_loaded_again(place: &Place) {
 }
 
 /// The comparison finds a row that only one node has lost, and the restore does not end as done.
-// Hazard of clusters: Nodes that differ at the end are told, and nothing is called restored
+// Hazard of clusters: Nodes that differ at the end are named, and nothing is called restored
 fn nodes_that_differ_are_told(place: &Place) {
     place.restore(&["--stop-before", "verify"]).exits(5);
     let alone = |sql: &str| {

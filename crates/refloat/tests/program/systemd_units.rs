@@ -1,11 +1,11 @@
 //! Nodes that are units of a real systemd are restored, maintained and brought back by it.
 
 // Hazard of copies: A unit of systemd that does not wait as long as a copy takes, of a real
-//   systemd; what is said to be written helps; that servers ask for more time, and when first
-//   (slow) | , unit tests
-// Hazard of clusters: Units of a real systemd, on this machine and by ssh: stand alone, crash,
-//   begin the cluster, join; by which way a node came back is read in the journal; nothing of one
-//   start is there for the next
+//   systemd; the suggested lines help; servers ask for more time, and when they first do (slow) | ,
+//   unit tests
+// Hazard of clusters: Units of a real systemd, on this machine and by ssh: run standalone, crash,
+//   bootstrap, join; the journal shows how a node came back; nothing of one start is left for the
+//   next
 
 use std::fmt::Write as _;
 use std::fs;

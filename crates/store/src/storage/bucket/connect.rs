@@ -75,7 +75,7 @@ fn deepest_message(error: &object_store::Error) -> String {
     super::service::deepest(error).to_string()
 }
 
-/// Options of buckets of the S3 kind that are no keys of the crate.
+/// Options of S3 buckets that are not keys of the crate.
 const OURS: [&str; 3] = ["aws_ca_bundle", "aws_profile", "aws_ec2_metadata_disabled"];
 
 /// A bucket of the S3 kind.

@@ -18,14 +18,14 @@ use crate::tool::{Tool, ToolKind};
 pub const KIND: &str = "physical";
 /// The latest format that is known here.
 const FORMAT: u32 = 2;
-/// What the tools' backups have: files that one of them prepares.
+/// The format of backups whose files a tool must prepare, as the tools' own backups are.
 const FORMAT_OF_TOOLS: u32 = 1;
-/// What the names of these files begin with: in all tools of old, and in `MariaDB`'s of today.
+/// Prefixes of these files' names: those of all old tools, and MariaDB's current one.
 const PREFIXES: [&str; 2] = ["xtrabackup_", "mariadb_backup_"];
 /// Other names for the position of a Galera node.
 const GALERA: [&str; 1] = ["donor_galera_info"];
 
-/// What is wrong with what a backup says of itself.
+/// What can be wrong with a backup's description of itself.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InfoError {
@@ -56,20 +56,21 @@ pub struct About {
     pub tool: Tool,
     /// Log sequence numbers of `InnoDB`.
     pub lsn: Lsn,
-    /// Where its binary log stood; `None`: it has none, or a server that begins with the backup
-    /// tells it.
+    /// Its position in the binary log; `None`: it has none, or only a server that starts on the
+    /// backup can tell.
     pub binlog: Option<BinlogPosition>,
-    /// Where its binary log stood when a copy began whose own position is not known before.
+    /// Its position in the binary log when the copy began, where the position of the copy itself is
+    /// not known beforehand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binlog_began: Option<BinlogPosition>,
-    /// Where its Galera cluster stood; `None`: it is not a node of one.
+    /// Its position in the history of its Galera cluster; `None`: it is not a node of one.
     pub galera: Option<GaleraPosition>,
-    /// What the tool says of the server that this one replicates from, as `CHANGE MASTER` or
-    /// `CHANGE REPLICATION SOURCE`; empty: it replicates, and its own files say from where.
+    /// What the tool says about the source that this server replicates from, as `CHANGE MASTER` or
+    /// `CHANGE REPLICATION SOURCE`; empty: it replicates, and its own files have the source.
     pub replica: Option<String>,
 }
 
-/// What has to be known of a server to start its files again.
+/// What is needed to start a server on these files.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ServerFacts {
     /// `MariaDB` or `MySQL`.
@@ -90,7 +91,7 @@ pub struct ServerFacts {
 }
 
 impl ServerFacts {
-    /// What a connection tells the server by from others.
+    /// What distinguishes the server from others, as seen by a connection.
     pub(crate) fn identity(&self) -> Identity {
         Identity {
             uuid: self.uuid.clone(),
@@ -143,7 +144,7 @@ impl About {
     /// Reads the files that the tool left.
     ///
     /// # Errors
-    /// What is missing or contradicts itself, as words.
+    /// What is missing or contradictory, in words.
     pub(crate) fn of(files: &InfoFiles, server: ServerFacts, tool: Tool) -> Result<Self, String> {
         let text = |name: &str| {
             let found = PREFIXES

@@ -16,7 +16,7 @@ use crate::outside_files;
 use crate::server::Server;
 use crate::tool::Tool;
 
-/// What is to be backed up, where to and how.
+/// What to back up, and how.
 #[derive(Debug, Clone)]
 pub struct BackupOptions {
     /// The server to copy, and how to copy it.
@@ -60,7 +60,7 @@ struct Ready {
     warning: Option<String>,
 }
 
-/// Looks at everything and says what a backup would do. Changes nothing. `repository` is none where
+/// Checks everything and returns what a backup would do. Changes nothing. `repository` is `None` if
 /// the storage holds nothing yet.
 ///
 /// # Errors
@@ -138,7 +138,7 @@ fn attempt(
     Ok(())
 }
 
-/// Looks at the server, its machine and the repository, and names all that stands against it.
+/// Checks the server, its machine and the repository, and names every objection.
 fn look(
     options: &BackupOptions,
     url: &str,
@@ -165,7 +165,8 @@ fn look(
     if !against.is_empty() {
         return Err(PhysicalError::Refused(against));
     }
-    // One that cannot be read has nothing to share, and must not keep new ones from being made.
+    // A repository whose backups cannot be read has no blocks to share, but must not prevent new
+    // backups.
     let (parents, warning) = match repository.map(|it| parents(it, &donor.server)) {
         None => (Vec::new(), None),
         Some(Ok(parents)) => (parents, None),

@@ -1,4 +1,4 @@
-//! Has a private server check the tables of a backup.
+//! Lets a private server check the tables of a backup.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

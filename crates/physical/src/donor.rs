@@ -81,7 +81,7 @@ impl DonorOptions {
 }
 
 impl Donor {
-    /// Looks at the server and its machine. Returns what stands against copying it, too.
+    /// Checks the server and its machine. Also returns the objections to copying it.
     pub fn look(options: &DonorOptions) -> Result<(Self, Vec<Refusal>), PhysicalError> {
         Self::look_at(options, elsewhere)
     }
@@ -189,7 +189,7 @@ impl Donor {
         );
         *blocked = said.blocked();
         if is_stalled && run.cancel.reason().is_none() {
-            // What the tool says itself is that it was killed.
+            // The tool itself only says that it was killed.
             return Err(PhysicalError::Tool {
                 tool: producer.name().to_owned(),
                 what: format!(
@@ -202,8 +202,8 @@ impl Donor {
                 },
             });
         }
-        // The tool's own words say more than the stream that it cut. It must not end because nobody
-        // reads: the stream is closed after it was asked.
+        // The tool's own message says more than the stream that it cut. It must not end because
+        // nobody reads: the stream is closed only after the tool was asked to end.
         match read {
             Ok(()) => producer.finish(&run.cancel)?,
             Err(error) => return Err(producer.give_up(error, stream, &run.cancel)),
@@ -216,7 +216,7 @@ impl Donor {
             tool: self.tool.kind.program().to_owned(),
             reason,
         })?;
-        // Without it, whoever restores it does not know where to go on.
+        // Without it, a restored server does not know where to continue.
         let lacks = |what: &str| PhysicalError::Incomplete {
             tool: self.tool.kind.program().to_owned(),
             reason: format!("it does not say where {what} stood"),

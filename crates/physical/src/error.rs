@@ -1,4 +1,4 @@
-//! Why a backup or a restore did not come about.
+//! Why a backup or a restore failed.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use crate::transfer::ChannelError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PhysicalError {
-    /// Found before anything was begun; all of it at once.
+    /// Refused before anything was begun, with all reasons at once.
     #[error("{}", Refusal::reasons(.0))]
     Refused(Vec<Refusal>),
     /// The repository, or the storage that it lies on.
@@ -139,8 +139,8 @@ impl PhysicalError {
         Self::Refused(vec![refusal])
     }
 
-    /// What was found; `None`: refused, for what is added to `against`. So all that stands against
-    /// something is named at once.
+    /// The result; `None`: refused, and the refusals are added to `against`. So all objections are
+    /// named at once.
     pub(crate) fn gather<T>(
         result: Result<T, Self>,
         against: &mut Vec<Refusal>,

@@ -69,7 +69,7 @@ pub fn is_mount_root(path: &Path) -> io::Result<bool> {
     Ok(attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 
-/// Brings the names in a folder, or the content of a file, to the disk.
+/// Syncs the names in a folder, or the content of a file, to disk.
 pub fn sync(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }

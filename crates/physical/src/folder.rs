@@ -1,8 +1,9 @@
-//! The folder in which a backup becomes a data directory, and what of it is right already.
+//! The folder in which a backup becomes a data directory, and which of its blocks are already
+//! right.
 //!
-//! A file that says how far it is lies in it. So a restore that was ended goes on: blocks that are
-//! right already, by their hash, are not fetched again. The same comparison with an older data
-//! directory fetches only what has changed since.
+//! A file in it records the progress. So an interrupted restore is resumed: blocks that are already
+//! right, by their hash, are not fetched again. The same comparison with an older data directory
+//! fetches only what has changed since.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -77,7 +78,7 @@ fn is_unbegun(path: &Path) -> bool {
 }
 
 impl Building {
-    /// Begins a folder, or goes on with one of the same backup.
+    /// Begins a folder, or resumes one of the same backup.
     ///
     /// # Errors
     /// Something else is there.
@@ -215,7 +216,7 @@ impl Building {
         self.state.replayed = end;
     }
 
-    /// Writes down that it is so far. What was written to the folder before is on the disk then.
+    /// Records this step. What was written to the folder before is on disk then.
     pub fn reach(&mut self, step: Step) -> Result<(), PhysicalError> {
         self.state.step = step;
         let text = serde_json::to_vec(&self.state).unwrap_or_default();
@@ -277,9 +278,8 @@ impl Building {
         Ok(())
     }
 
-    /// Finds the blocks that are not right yet. Those that `old` has at the same place, a data
-    /// directory, are copied from there first. Returns the files with only the blocks that are
-    /// missing.
+    /// Finds the blocks that are not right yet. Those that `old`, a data directory, has at the same
+    /// place are copied from there first. Returns the files with only the blocks that are missing.
     pub fn missing(
         &self,
         repository: &Repository,

@@ -1,10 +1,10 @@
-//! Files that a server keeps apart from its data directory: redo and undo logs, the system
-//! tablespace, the log of Aria, tables with DATA DIRECTORY.
+//! Files that a server keeps outside its data directory: redo and undo logs, the system tablespace,
+//! the Aria log, tables with DATA DIRECTORY.
 //!
 //! A backup has them all side by side. A server whose option file still names the other directories
 //! finds old files there, and either does not start or mixes two histories. A table with DATA
-//! DIRECTORY has a file (`.isl`) that leads to where it was, where perhaps another server works on
-//! it. So nothing is put into a data directory before somebody has said that they come with it.
+//! DIRECTORY has a file (`.isl`) that leads to where it was, where another server may be using it.
+//! So nothing is put into a data directory before the user has said that these files go into it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -37,8 +37,8 @@ pub fn is_link(path: &str) -> bool {
     path.ends_with(LINK)
 }
 
-/// What stands against bringing these tables into a data directory. It is asked of `count` of them,
-/// of which `one` is the first.
+/// The objection to moving these tables into a data directory: `count` of them, of which `one` is
+/// the first.
 pub fn tables(count: usize, one: &str) -> Refusal {
     let counted = match count {
         1 => "1 table lies".to_owned(),
@@ -121,7 +121,7 @@ pub fn elsewhere(options: &ServerOptions, datadir: &Path) -> Vec<String> {
     found
 }
 
-/// The binary log of the old data, if it lies elsewhere: the new server would go on with it.
+/// The binary log of the old data, if it is elsewhere: the new server would continue it.
 pub fn old_log(options: &ServerOptions, datadir: &Path) -> Option<String> {
     let log = datadir.join(options.get("log-bin")?);
     if !is_outside(datadir, &log.to_string_lossy()) {

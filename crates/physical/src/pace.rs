@@ -1,10 +1,10 @@
-//! How fast a copy may go on: as fast as it is told, and more slowly while the server's own work
+//! How fast a copy may run: at the rate that is set, and more slowly while the server's own work
 //! suffers.
 //!
-//! A thread looks at the server twice a second, by a connection of its own. It suffers when write-
-//! sets of its cluster pile up, when a statement that does nothing takes long, or when statements
-//! pile up, all of it compared with how it was before the copy. The rate is then halved at each
-//! look, and grows by a quarter at each look at which nothing is wrong.
+//! A thread checks the server twice a second, by a connection of its own. The server suffers when
+//! write-sets of its cluster pile up, when a statement that does nothing takes long, or when
+//! statements pile up, all compared with how it was before the copy. The rate is then halved at
+//! each check, and grows by a quarter at each check at which nothing is wrong.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,8 +22,8 @@ use crate::error::PhysicalError;
 pub const RATE_MIN: u64 = 8 << 20;
 /// How often the server is looked at.
 const LOOK: Duration = Duration::from_millis(500);
-/// How often it is looked whether the copy must hurry. A server that writes 40 MiB of redo log per
-/// second has filled half of a log of 8 MiB, the smallest that there may be, in that time.
+/// How often to check whether the copy must hurry. A server that writes 40 MiB of redo log per
+/// second has filled half of a log of 8 MiB, the smallest possible, in that time.
 const HURRY: Duration = Duration::from_millis(100);
 /// Looks before a copy, and the time between them.
 const LOOKS_BEFORE: u32 = 5;

@@ -1,7 +1,7 @@
-//! What an earlier transfer into a folder has brought, when it was ended before all had come.
+//! The files that an interrupted transfer left in a folder.
 //!
-//! Its files have no names yet, or are prepared in part: their blocks are told to the next sender,
-//! which sends only what is not among them.
+//! They have no names yet, or are partly prepared. Their blocks are reported to the next sender,
+//! which sends only the others.
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt as _;

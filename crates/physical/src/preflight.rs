@@ -1,4 +1,4 @@
-//! What stands against a backup, found before it begins and told all at once.
+//! The objections to a backup, found before it begins and reported all at once.
 
 use refloat_run::Refusal;
 use refloat_wire::Connection;
@@ -11,7 +11,7 @@ use crate::tool_bugs;
 /// Files that the tool opens besides tablespaces.
 const OTHER_FILES: u64 = 200;
 
-/// All that stands against copying this server.
+/// All objections to copying this server.
 pub fn objections(
     conn: &mut Connection,
     server: &Server,

@@ -1,4 +1,4 @@
-//! Runs a tool that copies a server: its stream, and what it says meanwhile.
+//! Runs a tool that copies a server: its stream, and its messages.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -168,7 +168,7 @@ impl Producer {
     }
 
     /// Waits for its end, and checks that it has done its work: by its exit status **and** its own
-    /// words, because tools have reported either without the other.
+    /// last message, because tools have reported success by either one alone.
     pub fn finish(mut self, cancel: &Cancel) -> Result<(), PhysicalError> {
         let status = self.child.wait();
         self.hear_out();
@@ -194,7 +194,7 @@ impl Producer {
         }
     }
 
-    /// Ends it because its stream is of no use, and tells why it is.
+    /// Stops it because its stream cannot be used, and returns the reason.
     pub fn give_up(
         mut self,
         error: PhysicalError,

@@ -1,5 +1,5 @@
-//! Rebuilds a server from another one, in one step: its files come while they are copied, are
-//! prepared here, and take the place of the old ones.
+//! Rebuilds a server from another one, in one step: its files arrive while they are copied, are
+//! prepared here, and replace the old ones.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -160,7 +160,7 @@ fn attempt(
         target: plan.datadir.display().to_string(),
         plan: serde_json::to_value(&plan).unwrap_or_default(),
     });
-    // The tool at the other end cannot go on where an earlier one was.
+    // The tool at the other end cannot resume where an earlier one was.
     let label = ready.label();
     if Building::is_prepared(&plan.building, REBUILD, &label)? {
         let building = Building::begin(&plan.building, REBUILD, &label, false)?;
@@ -446,7 +446,7 @@ fn own_address(donor: &ConnectOptions) -> IpAddr {
     find().unwrap_or(LOCAL)
 }
 
-/// Writes down where in the cluster's history the files are, so that the node joins by IST.
+/// Records the files' position in the cluster's history, so that the node joins by IST.
 fn write_place(folder: &Path, position: &GaleraPosition) -> Result<(), PhysicalError> {
     let path = folder.join("grastate.dat");
     let text = format!(

@@ -1,4 +1,4 @@
-//! Makes a rebuilt server replicate from its donor, from the place that its files are of.
+//! Makes a rebuilt server replicate from its donor, starting at the position of the copied files.
 
 use std::fs;
 use std::path::Path;
@@ -121,7 +121,7 @@ pub fn replicate(
     }
 }
 
-/// Where the donor's binary log stood, as the tool left it beside the files.
+/// The donor's position in its binary log, as the tool left it beside the files.
 fn position(datadir: &Path) -> Result<BinlogPosition, PhysicalError> {
     let names = ["xtrabackup_binlog_info", "mariadb_backup_binlog_info"];
     let found = names
@@ -134,7 +134,7 @@ fn position(datadir: &Path) -> Result<BinlogPosition, PhysicalError> {
     })
 }
 
-/// Where the donor's binary log stood, as a server says that has begun with its files.
+/// The donor's position in its binary log, as shown by a server that has started on its files.
 fn cloned_position(
     conn: &mut Connection,
     has_gtids: bool,

@@ -37,7 +37,7 @@ pub struct RestoreOptions {
     pub threads: usize,
 }
 
-/// What is said of logs that nothing but their names ties to the backup.
+/// The warning about logs that only their names tie to the backup.
 const UNPROVEN: &str = "the logs have no GTIDs, and nothing but their names shows that they are of the server that was backed up";
 
 impl RestoreOptions {
@@ -216,7 +216,7 @@ fn complete(
     Ok(true)
 }
 
-/// Looks at the backup, the tool and the data directory, and names all that stands against it.
+/// Checks the backup, the tool and the data directory, and names every objection.
 fn look(
     options: &RestoreOptions,
     repository: &Repository,

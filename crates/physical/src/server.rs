@@ -1,4 +1,4 @@
-//! What has to be known of a server before its files are copied.
+//! What must be known about a server before its files are copied.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

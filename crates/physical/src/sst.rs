@@ -1,10 +1,10 @@
 //! State transfers of Galera: a server that joins a cluster gets the files of another node.
 //!
-//! The servers start a script of theirs for it, `wsrep_sst_METHOD`, at both ends. The joiner's
-//! tells where it listens, in words that the cluster takes to the donor; with them goes the secret
-//! of this one transfer. The donor's first says in a few words what comes: nothing, because the
-//! write-sets that the joiner lacks will do (IST), or a copy. A copy then goes as that of a
-//! [rebuild](crate::rebuild()) does. `docs/design/physical.md` has the reasons.
+//! The servers start a script for it, `wsrep_sst_METHOD`, at both ends. The joiner's script says
+//! where it listens, in an address that the cluster carries to the donor, together with the secret
+//! of this one transfer. The donor's script first announces what comes: nothing, because the
+//! write-sets that the joiner lacks are enough (IST), or a copy. A copy then works like that of a
+//! [rebuild](crate::rebuild()). `docs/design/physical.md` has the reasons.
 
 mod binlog;
 mod donate;

@@ -256,8 +256,8 @@ impl Place {
         Ok(())
     }
 
-    /// Puts the prepared files in place. Called again after it was interrupted, it goes on.
-    /// Returns where the old data lie.
+    /// Puts the prepared files in place. If it was interrupted, calling it again resumes. Returns
+    /// where the old data are.
     pub fn fill(
         &self,
         mut building: Building,
@@ -307,7 +307,7 @@ impl Place {
         let failed = |doing| PhysicalError::file(&self.path, doing);
         let old = self.building();
         let mut aside = None;
-        // An exchange was ended in its middle.
+        // An exchange was interrupted halfway.
         let between = between(&self.path);
         if between.exists() && !old.exists() {
             fs::rename(&between, &old)

@@ -1,7 +1,7 @@
-//! Released versions of the backup tools that lose data while they say that all is well.
+//! Released versions of the backup tools that lose data while they report success.
 //!
-//! Bugs that end with an error are not among them: these are told when they happen. The sources are
-//! the vendors' release notes and the threads of the changes that mend them.
+//! Bugs that end with an error are not listed: they are reported when they happen. The sources are
+//! the vendors' release notes and the discussions of the fixes.
 
 use refloat_run::Refusal;
 

@@ -1,9 +1,9 @@
-//! Keeps the binary logs of a server in a repository: reads them as a replica does, checks every
+//! Archives the binary logs of a server in a repository: reads them as a replica does, checks every
 //! event, and stores the bytes of the server's files.
 //!
-//! What is stored are pieces of files (`refloat_repository::Journal`), each of them whole events.
-//! So an archive goes on behind the last event that is stored, however it was ended. To be sure
-//! that it goes on in the same file, it asks for that last event again and compares it.
+//! Pieces of files are stored (`refloat_repository::Journal`), each of them whole events. So an
+//! archive resumes after the last event that is stored, however it ended. To be sure that it
+//! resumes in the same file, it asks for that last event again and compares it.
 
 mod history;
 mod resume;
@@ -29,7 +29,7 @@ use crate::server::Server;
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// `ER_SPECIFIC_ACCESS_DENIED_ERROR` and `ER_ACCESS_DENIED_ERROR`.
 const DENIED: [u16; 2] = [1227, 1045];
-/// What is said of a replica's logs.
+/// The warning about a replica's logs.
 const OWN_ONLY: &str = "the server is a replica whose binary logs lack the changes that it receives (log_replica_updates or log_slave_updates is OFF): no backup of it can be restored to another moment with them; archive the logs of its source, or set it ON";
 /// `ER_NO_BINARY_LOGGING`.
 const NO_LOGS: u16 = 1381;
@@ -43,7 +43,7 @@ pub struct ArchiveOptions {
     pub name: Option<String>,
     /// Whether to end when all is stored that was in the logs at the beginning.
     pub once: bool,
-    /// How long events may wait until they are stored.
+    /// How long events may wait before they are stored.
     pub interval: Duration,
 }
 
@@ -70,12 +70,12 @@ pub struct ArchiveOutcome {
     pub seconds: f64,
 }
 
-/// Keeps the logs of a server, until the run is cancelled or, with [`ArchiveOptions::once`], all of
-/// them are stored.
+/// Archives the logs of a server, until the run is cancelled or, with [`ArchiveOptions::once`], all
+/// of them are stored.
 ///
 /// # Errors
-/// [`PhysicalError`], with what was done until then. What is stored stays, and the next run goes on
-/// behind it.
+/// [`PhysicalError`], with what was done until then. What is stored stays, and the next run
+/// continues after it.
 pub fn archive(
     options: &ArchiveOptions,
     repository: &Repository,
@@ -108,7 +108,7 @@ fn attempt(
     journal.name().clone_into(&mut outcome.name);
     // Without the privilege for it, it is not said whether the server is a replica.
     let has_own_only = Server::look(&mut conn)?.logs_own_only();
-    // A connection that is lost from here on is made again.
+    // From here on, a lost connection is made again.
     run.events.emit(Event::RunStarted {
         run: run.dir.id().clone(),
         command: "binlog archive".to_owned(),
@@ -173,8 +173,8 @@ fn connect(options: &ArchiveOptions) -> Result<Connection, PhysicalError> {
     Connection::connect(&options.source).map_err(PhysicalError::server("connecting to the server"))
 }
 
-/// Refuses logs that the account may not read, or that a replica would get in another form than
-/// they lie there.
+/// Refuses logs that the account may not read, or that a replica receives in another form than they
+/// have on disk.
 fn is_readable(conn: &mut Connection) -> Result<(), PhysicalError> {
     resume::server_logs(conn)?;
     let rows = conn
@@ -196,7 +196,7 @@ fn is_lost(error: &PhysicalError) -> bool {
     source.retry() == refloat_wire::RetryStatus::Reconnect
 }
 
-/// The archive of the server, which is begun if it is not there.
+/// The archive of the server; it is started if it does not exist.
 fn journal(
     options: &ArchiveOptions,
     repository: &Repository,
@@ -214,13 +214,13 @@ fn journal(
     is_readable(conn)?;
     let id = blake3::hash(format!("{name} {}", refloat_run::RunId::new()).as_bytes());
     let id = u32::from_le_bytes(*id.as_bytes().first_chunk().unwrap_or(&[1; 4]));
-    // Servers that people number have small ones.
+    // People choose small numbers for servers.
     let about = ArchiveAbout::of(&identity, &vendor.to_string(), id | 1 << 31);
     journal.begin(&serde_json::to_vec_pretty(&about).unwrap_or_default())?;
     Ok((journal, about))
 }
 
-/// Whether the archive is of this server.
+/// Whether the archive belongs to this server.
 fn is_same(
     about: &ArchiveAbout,
     journal: &Journal,
@@ -260,7 +260,7 @@ fn follow(
         .last()
         .filter(|_| options.once)
         .map(|last| (last.number, last.size));
-    // Whether events have waited for long enough is looked at when something comes.
+    // Whether events have waited long enough is checked when something arrives.
     let heartbeat = (options.interval / 4)
         .max(Duration::from_millis(100))
         .min(Duration::from_secs(if options.once { 1 } else { 10 }));
@@ -283,7 +283,7 @@ fn follow(
             }
             Ok(step) => step.completed,
             Err(error) => {
-                // What has come is not asked for again.
+                // What has arrived is not asked for again.
                 let flushed = stream.flush();
                 stream.report(outcome);
                 flushed?;

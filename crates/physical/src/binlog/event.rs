@@ -29,7 +29,7 @@ pub mod kind {
     pub const STOP: u8 = 3;
     /// Another file follows.
     pub const ROTATE: u8 = 4;
-    /// How the events of the file are laid out; the first one.
+    /// The format of the file's events; always the first one.
     pub const FORMAT: u8 = 15;
     /// The end of a transaction.
     pub const XID: u8 = 16;
@@ -163,7 +163,7 @@ impl Checks {
         Ok(head)
     }
 
-    /// Looks at an event without taking it as the next one of the file.
+    /// Checks an event without taking it as the next one of the file.
     ///
     /// # Errors
     /// What is wrong with it, as words.

@@ -1,8 +1,8 @@
 //! Replays binary logs into the files of a restore, before these take their place.
 //!
-//! A server is started for it that nobody else reaches. What it has done is kept only if all of it
-//! succeeds: until then the folder counts as one that a tool works on, and a restore that was
-//! interrupted begins with the files of the backup again.
+//! This is done by a server that nobody else can reach. Its changes are kept only if everything
+//! succeeds. Until then, the folder counts as one that a tool is working on, and an interrupted
+//! restore starts over with the files of the backup.
 
 mod apply;
 mod programs;
@@ -65,7 +65,7 @@ pub struct Replayed {
     pub seconds: f64,
 }
 
-/// All that is known before the files are fetched.
+/// What is known before the files are fetched.
 pub struct Replay {
     programs: Programs,
     logs: Logs,
@@ -75,10 +75,10 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Looks at the logs and at the programs that replay them.
+    /// Checks the logs and the programs that replay them.
     ///
     /// # Errors
-    /// What stands against it.
+    /// The objections.
     pub fn look(
         options: &PointInTime,
         repository: &Repository,
@@ -241,7 +241,7 @@ impl Replay {
     }
 }
 
-/// What stands against replaying logs after this backup.
+/// The objections to replaying logs after this backup.
 fn objections(about: &About) -> Vec<Refusal> {
     let mut against = Vec::new();
     if about.galera.is_some() {
@@ -302,7 +302,7 @@ fn is_of_server(
     ))
 }
 
-/// MariaDB: makes the restored server go on behind the transactions that were replayed.
+/// MariaDB: makes the restored server continue after the transactions that were replayed.
 fn continue_gtids(conn: &mut Connection, seen: &Seen) -> Result<(), PhysicalError> {
     if seen.is_empty() {
         return Ok(());

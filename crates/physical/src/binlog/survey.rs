@@ -1,5 +1,6 @@
-//! Reads logs from the position of a backup up to where they are to be replayed, before anything
-//! is: whether they begin early enough, have no gap, reach far enough, and are of that server.
+//! Reads logs from the position of a backup up to the end of the replay, before anything is
+//! replayed: whether they begin early enough, have no gap, reach far enough, and belong to that
+//! server.
 
 use refloat_run::{Cancel, Refusal};
 
@@ -250,7 +251,7 @@ impl Survey<'_> {
         if self.open.as_ref().is_some_and(|group| group.is_complete) {
             self.close(file, end)?;
         } else if let Some(group) = self.open.take() {
-            // It was never committed, or is still being written.
+            // It was never committed, or is still
             end = group.begins;
         }
         if !self.has_begun {

@@ -52,7 +52,7 @@ struct State<F> {
     workers: BTreeMap<usize, Option<Stage>>,
     /// Number of pieces that have arrived.
     pieces: u64,
-    /// A connection has failed, and nobody must wait for it.
+    /// A connection has failed, and nobody must wait for it any longer.
     is_over: bool,
 }
 
@@ -68,7 +68,7 @@ pub struct Arrivals<'w, W: Blocks> {
     changed: Condvar,
 }
 
-/// The donor does not keep to the protocol.
+/// The donor violates the protocol.
 pub fn broken(reason: impl Into<String>) -> PhysicalError {
     PhysicalError::Incomplete {
         tool: "the clone plugin".to_owned(),
@@ -137,7 +137,7 @@ impl<'w, W: Blocks> Arrivals<'w, W> {
         self.changed.notify_all();
     }
 
-    /// Prepares to go on with new connections. Returns how far the copy is.
+    /// Prepares to resume with new connections. Returns how far the copy is.
     pub fn resume(&self) -> (Stage, bool, Progress) {
         let mut state = self.state();
         let state = &mut *state;
@@ -202,7 +202,7 @@ impl<'w, W: Blocks> Arrivals<'w, W> {
         self.wait(is_whole).map(drop)
     }
 
-    /// Learns of a file. Returns the first page of one that was made meanwhile, with its target.
+    /// Registers a file. Returns the first page of one that was made meanwhile, with its target.
     pub fn file(&self, info: &FileInfo) -> Result<Option<(u32, Vec<u8>)>, PhysicalError> {
         let mut state = self.state();
         let state = &mut *state;

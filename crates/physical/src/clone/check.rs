@@ -1,4 +1,4 @@
-//! What stands against copying a server by its clone plugin, and what such a copy lacks.
+//! The objections to copying a server by its clone plugin, and what such a copy lacks.
 
 use std::path::{Path, PathBuf};
 
@@ -65,7 +65,7 @@ fn others(conn: &mut Connection) -> Vec<String> {
     )]
 }
 
-/// All that stands against copying this server.
+/// All objections to copying this server.
 pub fn objections(conn: &mut Connection, server: &Server, tool: &Tool) -> Vec<Refusal> {
     if server.info.version < SINCE {
         return vec![

@@ -11,7 +11,7 @@ pub const COM_CLONE: u8 = 0x20;
 pub const INIT: u8 = 1;
 /// Adds a connection to a copy.
 pub const ATTACH: u8 = 2;
-/// Goes on with a copy whose connections were lost.
+/// Resumes a copy whose connections were lost.
 pub const REINIT: u8 = 3;
 /// Asks for the files.
 pub const EXECUTE: u8 = 4;
@@ -20,7 +20,7 @@ pub const ACK: u8 = 5;
 /// Ends it.
 pub const EXIT: u8 = 6;
 
-/// The version that is spoken here: settings of the donor come as well.
+/// The protocol version that is used here: settings of the donor are sent as well.
 const VERSION: u32 = 0x0102;
 /// Number of `InnoDB` among the storage engines.
 const INNODB: u8 = 12;

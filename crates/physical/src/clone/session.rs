@@ -17,7 +17,7 @@ use crate::stream::Blocks;
 /// How long either end may be silent. Donors send a sign of life every five seconds while they
 /// wait; a repository may be slow.
 const SILENCE: Duration = Duration::from_secs(600);
-/// How long the donor may take to hear of the end of a stage, or of the copy.
+/// How long the donor may take to learn of the end of a stage, or of the copy.
 const ACKNOWLEDGED: Duration = Duration::from_secs(60);
 /// Between two attempts to reach the donor again.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -127,7 +127,7 @@ impl<'a, 'w, W: Blocks> Session<'a, 'w, W> {
         }
     }
 
-    /// Begins, or goes on where the connections were lost, until they are lost again.
+    /// Begins, or resumes where the connections were lost, until they are lost again.
     fn attempt(&mut self, opening: u8) -> Result<(), PhysicalError> {
         let gate = Gate::default();
         let handles = Arc::clone(&gate.handles);
@@ -183,7 +183,7 @@ impl<'a, 'w, W: Blocks> Session<'a, 'w, W> {
             return Err(error);
         }
         for conn in [second, master] {
-            // All is here; how it takes leave is the donor's affair.
+            // Everything has arrived; how the donor closes the connection is its own affair.
             let _ = conn.send(protocol::EXIT, &[]);
             let _ = conn.receive();
         }
@@ -424,7 +424,7 @@ fn failed(code: u32, message: String) -> PhysicalError {
     }
 }
 
-/// Whether a copy can go on with new connections.
+/// Whether a copy can be resumed with new connections.
 fn is_lost(error: &PhysicalError) -> bool {
     let PhysicalError::Server { source, .. } = error else {
         return false;

@@ -1,5 +1,5 @@
-//! The binary log of a server that gets new files: it begins a new one, and the old one must not be
-//! gone on with.
+//! The binary log of a server that gets new files: it begins a new one, and must not continue the
+//! old one.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 //! Resuming where a load ended: what is kept, what is refused, and what the marks decide.
 
-// Hazard of faults: L-161 a server lost with its redo log off is told (MySQL)
+// Hazard of faults: L-161 a server lost with its redo log off is reported (MySQL)
 
 use std::io::Write as _;
 use std::path::Path;

@@ -3,7 +3,7 @@
 // Hazard of faults: L-68, S-04 client commands, files, plugins, accounts, replication, SET GLOBAL
 //   in a dump
 // Hazard of faults: L-130, L-131 rows that the server refuses: each is named by its place, none is
-//   missing in silence
+//   dropped silently
 
 use crate::support::{
     BOTH, Desk, Run, ask, assert_same_settings, dump, place, settings, shared, table,

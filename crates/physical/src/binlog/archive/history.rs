@@ -1,5 +1,5 @@
-//! Whether the files that come continue those that are kept: a server that was restored, or whose
-//! logs were reset, may go on with names that fit.
+//! Whether the server's files continue those in the archive: a server that was restored, or whose
+//! logs were reset, may continue with matching names.
 
 use refloat_repository::{Journal, JournalFile};
 use refloat_run::Refusal;
@@ -66,7 +66,7 @@ impl History {
             kind::GTID_TAGGED => self.seen = None,
             _ => {
                 if let (Some(gtid), Some(seen)) = (gtid_of(head, body), &mut self.seen) {
-                    // MariaDB does not promise it, and its lists tell.
+                    // MariaDB does not guarantee this, and its lists show it.
                     if matches!(gtid, Gtid::MySql { .. }) && seen.has(&gtid) {
                         return Err(format!("it has transaction {gtid} a second time"));
                     }

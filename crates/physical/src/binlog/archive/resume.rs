@@ -1,4 +1,4 @@
-//! Where an archive goes on, and whether the server still has what comes next.
+//! Where an archive resumes, and whether the server still has what comes next.
 
 use refloat_repository::{Journal, JournalFile};
 use refloat_run::Refusal;
@@ -52,7 +52,7 @@ pub struct Resume {
     pub ask: u32,
     /// Bytes of the file that are stored.
     pub stored: u64,
-    /// Where the last event that is stored begins, and what it is.
+    /// Where the last stored event begins, and its bytes.
     pub last: Option<(u64, Vec<u8>)>,
     /// The transactions that are stored, as far as they are needed to tell whether others continue
     /// them.
@@ -70,10 +70,10 @@ impl Resume {
         }
     }
 
-    /// Finds the place.
+    /// Finds where to resume.
     ///
     /// # Errors
-    /// The server does not have any more what comes next, or has less than was stored.
+    /// The server no longer has what comes next, or has less than was stored.
     pub fn find(journal: &Journal, logs: &[ServerLog]) -> Result<Self, PhysicalError> {
         let (Some(oldest), Some(newest)) = (logs.first(), logs.last()) else {
             return Err(PhysicalError::refused(Refusal::new(

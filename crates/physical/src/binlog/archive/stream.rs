@@ -1,4 +1,4 @@
-//! The events that come, and the pieces that they are stored in.
+//! The incoming events, and the pieces that they are stored in.
 
 use std::io::{self, Read};
 use std::time::{Duration, Instant};
@@ -83,7 +83,7 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// Writes down how far the archive is.
+    /// Records the progress of the archive.
     pub fn report(&mut self, outcome: &mut ArchiveOutcome) {
         outcome.bytes += std::mem::take(&mut self.added);
         outcome.file.clone_from(&self.file);
@@ -206,7 +206,8 @@ impl<'a> Stream<'a> {
             return Err(self.failed("it does not continue where the archive ends".to_owned()));
         }
         if let Err(why) = self.history.take(&head, self.checks.body(&event)) {
-            // What of the other history has come is not stored either, so that it is told again.
+            // Events of the other history that have arrived are not stored either, so that the next
+            // run reports them again.
             self.known -= self.pending.len() as u64;
             self.pending.clear();
             self.since = None;

@@ -1,4 +1,4 @@
-//! A server that works on the files of a restore and that nobody else reaches.
+//! A server that works on the files of a restore and that nobody else can reach.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
@@ -89,7 +89,7 @@ impl Private {
             .spawn()
             .map_err(failed)?;
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        // What it has done is worth nothing then.
+        // Its changes are worthless then.
         let hook = cancel.on_cancel(move || {
             if let Some(group) = group {
                 let _ = kill_process_group(group, Signal::KILL);
@@ -147,7 +147,7 @@ impl Private {
     fn ended(&self, what: &str) -> PhysicalError {
         let log = self.folder.path().join("log");
         let lines = File::open(&log).map(|file| BufReader::new(file).split(b'\n'));
-        // What follows the first one comes of it.
+        // Later errors follow from the first one.
         let first = lines.ok().and_then(|lines| {
             let lines = lines.map_while(Result::ok);
             lines

@@ -165,7 +165,7 @@ fn look(
     if !against.is_empty() {
         return Err(PhysicalError::Refused(against));
     }
-    // A repository whose backups cannot be read has no blocks to share, but must not prevent new
+    // Earlier backups that cannot be read have no blocks to share, but must not prevent new
     // backups.
     let (parents, warning) = match repository.map(|it| parents(it, &donor.server)) {
         None => (Vec::new(), None),

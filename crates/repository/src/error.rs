@@ -112,7 +112,7 @@ pub enum RepositoryError {
         /// Why it is still there.
         source: Box<RepositoryError>,
     },
-    /// What comes is encrypted otherwise than the repository.
+    /// The stream is encrypted otherwise than the repository.
     #[error("{url}: {detail}")]
     Foreign {
         /// URL or path of the storage.

@@ -1,9 +1,9 @@
 //! Files that grow, beside the backups of a repository: the binary logs of a server.
 //!
-//! A file lies there in pieces, each of them an object that is never changed and whose name says
-//! which bytes of the file it holds. So writing goes on where the last piece ends, whenever the
-//! writer was ended. Pieces are cut into blocks, which are compressed, encrypted and checked as
-//! those of backups are.
+//! A file is stored in pieces, each of them an object that never changes and whose name says which
+//! bytes of the file it holds. So writing resumes where the last piece ends, however the writer
+//! ended. Pieces are cut into blocks, which are compressed, encrypted and checked like those of
+//! backups.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Write as _};
@@ -55,7 +55,7 @@ pub struct JournalFile {
     pub name: String,
     /// What it consists of, in order. Neighbours may overlap.
     pub pieces: Vec<Piece>,
-    /// Pieces whose bytes others hold as well.
+    /// Pieces whose bytes are in others as well.
     pub spare: Vec<Piece>,
     /// Bytes that are missing, from the first up to, and not with, the second: it cannot be read.
     pub gap: Option<(u64, u64)>,
@@ -149,7 +149,7 @@ impl Journal {
         self.repository.url()
     }
 
-    /// What was said of it when it was begun. `None`: there is no such journal.
+    /// What was recorded when it was begun. `None`: there is no such journal.
     ///
     /// # Errors
     /// The storage fails.
@@ -314,7 +314,7 @@ impl Journal {
         })
     }
 
-    /// Removes pieces whose bytes others hold.
+    /// Removes pieces whose bytes are in others as well.
     ///
     /// # Errors
     /// The storage fails.

@@ -1,4 +1,4 @@
-//! The blocks that a repository has already.
+//! The blocks that a repository already has.
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};

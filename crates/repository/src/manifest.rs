@@ -131,7 +131,7 @@ fn is_id(text: &str) -> bool {
 }
 
 impl Manifest {
-    /// Checks what would otherwise be believed: names of objects, and sizes that memory is taken
+    /// Checks what would otherwise be trusted: names of objects, and sizes that memory is allocated
     /// for.
     ///
     /// # Errors

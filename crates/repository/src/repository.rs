@@ -90,7 +90,7 @@ impl Repository {
         };
         let text = to_json(&description);
         let id = description.id;
-        // First, so that there is no repository whose key nobody has.
+        // First, so that there is never a repository whose key nobody has.
         if let Some(key) = &key {
             for recipient in recipients {
                 // Two that begin at the same moment do not take each other's key away.
@@ -255,7 +255,7 @@ impl Repository {
         self.storage.url()
     }
 
-    /// What stands behind the JSON of a manifest.
+    /// The bytes that follow the JSON of a manifest.
     fn sum(&self, json: &[u8]) -> String {
         let naming = self.key.as_ref().map(Key::naming);
         format!("\n{}\n", Hash::of(json, naming.as_ref()).to_hex())
@@ -303,7 +303,7 @@ fn parse(url: &str, text: &[u8]) -> Result<Description, RepositoryError> {
     serde_json::from_slice(text).map_err(damaged)
 }
 
-/// Looks whether there is a repository, without a key.
+/// Checks whether there is a repository, without a key.
 pub(crate) fn look(storage: &dyn Storage) -> Result<(), RepositoryError> {
     match storage.stamp(DESCRIPTION) {
         Err(error) if error.kind() == StorageErrorKind::NotFound => Err(RepositoryError::Missing {

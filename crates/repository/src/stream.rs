@@ -43,7 +43,7 @@ struct State {
     begun: u32,
     /// Over what frames have said of objects.
     sum: blake3::Hasher,
-    /// Something was begun and not ended, or written and deleted: the stream is of no use.
+    /// Something was begun and not ended, or written and deleted: the stream cannot be used.
     spoiled: bool,
 }
 
@@ -58,7 +58,7 @@ impl State {
         head[5..].copy_from_slice(&(content.len() as u32).to_le_bytes());
         let written = out.write_all(&head).and_then(|()| out.write_all(content));
         if written.is_err() {
-            // What follows would stand in the middle of a frame.
+            // What follows would end up in the middle of a frame.
             self.out = None;
         }
         if kind != DATA {

@@ -17,6 +17,7 @@ use crate::error::PhysicalError;
 /// What of a file is replayed.
 #[derive(Debug, Clone)]
 pub struct Part {
+    /// The log file, which may be replayed in part only.
     pub file: LogFile,
     /// From this byte on; 0: all of it.
     pub from: u64,

@@ -40,7 +40,7 @@ use super::digest::{Digest, hash};
 use super::error::VerifyError;
 use super::options::VerifyOptions;
 use super::schema::{Definitions, Reader};
-use crate::options::asked;
+use crate::options::read_options;
 
 pub use self::cells::{Domain, OtherColumn};
 pub use self::described::Definition;
@@ -153,7 +153,7 @@ impl OtherDump {
         let database = database.or_else(|| other.and_then(|other| other.database.as_ref()));
         let layout = layout(root, options)?;
         let mut server = match other {
-            Some(other) => Some(connections::connect(&asked(options, other), &run.cancel)?),
+            Some(other) => Some(connections::connect(&read_options(options, other), &run.cancel)?),
             None => None,
         };
         let dump = Dump {
@@ -262,7 +262,7 @@ impl OtherDump {
                 }
             }
         }
-        let asked = asked(options, &ConnectOptions::default());
+        let asked = read_options(options, &ConnectOptions::default());
         let databases = databases.into_iter().map(|(name, mut of)| {
             of.name = name;
             of.tables.sort_unstable();
@@ -378,7 +378,7 @@ impl<'a> Collector<'a> {
         sink: &'a mut dyn FnMut(Piece) -> ControlFlow<()>,
     ) -> Self {
         Self {
-            asked: asked(options, &ConnectOptions::default()),
+            asked: read_options(options, &ConnectOptions::default()),
             server,
             sink,
             reader: Reader::new(options),

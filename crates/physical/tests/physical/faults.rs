@@ -101,7 +101,7 @@ fn what_stands_against_a_backup_is_named_at_once() {
     let all = [
         "1000 bytes per second",
         "PROCESS, LOCK TABLES",
-        "latest names",
+        "latest always means",
     ];
     for part in all {
         assert!(text.contains(part), "{part}: {text}");

@@ -16,6 +16,7 @@ mod entry;
 mod file_check;
 mod findings;
 mod foreign_keys;
+mod here;
 mod indexes;
 mod ledger;
 mod name;
@@ -58,6 +59,7 @@ use case_folding::CaseFolding;
 use catalog::CatalogSession;
 use dialogue::Dialogue;
 use findings::Findings;
+use here::Here;
 use ledger::Ledger;
 use place::{Place, SqlReader};
 use postponed::Postponed;
@@ -84,8 +86,6 @@ pub struct Conductor<'a> {
     pub(super) catalog_session: CatalogSession,
     /// Databases, tables and programs.
     pub(super) ledger: Ledger,
-    /// State of the file being read.
-    place: Place,
     /// Bytes of a plain file that are processed.
     done: Arc<AtomicU64>,
     /// Definitions that run after the rows.
@@ -103,11 +103,8 @@ impl<'a> Conductor<'a> {
         ctx: &Arc<Context>,
         queue: &'a Queue,
         control: Connection,
-        file: Option<Arc<PlainFile>>,
         found: Option<Found>,
     ) -> Result<Self, LoadError> {
-        let mut place = Place::new(&ctx.source);
-        place.file = file;
         let mut catalog = ctx.connect("for the catalogue")?;
         // Slot 0 is the control connection's; the writers' come next.
         ctx.hold(&mut catalog, ctx.options.threads.max(1) + 1)?;
@@ -127,7 +124,6 @@ impl<'a> Conductor<'a> {
             catalog,
             catalog_session: CatalogSession::Unknown,
             ledger: Ledger::new(folded),
-            place,
             done: Arc::clone(&ctx.done_bytes),
             postponed: Vec::new(),
             sort_budget_set: false,
@@ -137,20 +133,26 @@ impl<'a> Conductor<'a> {
     }
 
     /// Reads the dump to its end and finishes everything it asked for.
-    pub fn run(&mut self, input: Input) -> Result<(), LoadError> {
+    pub fn run(&mut self, input: Input, file: Option<Arc<PlainFile>>) -> Result<(), LoadError> {
+        let mut place = Place::new(&self.ctx.source);
+        place.file = file;
         let pool = Arc::new(BlockPool::default());
         let mut reader = SqlReader::new(input, Ends::Client, &pool);
-        while self.read_statements(&mut reader)? {}
-        self.check_whole(self.place.script.is_cut(), self.findings.bytes)?;
-        self.end()?;
-        self.check_committed()
+        while self.read_statements(&mut place, &mut reader)? {}
+        place.check_whole(
+            place.script.is_cut(),
+            self.findings.bytes,
+            &self.ctx.options,
+        )?;
+        self.end(&mut place)?;
+        place.check_committed(&self.ctx)
     }
 
     /// Finishes everything the dump asked for.
-    fn end(&mut self) -> Result<(), LoadError> {
+    fn end(&mut self, place: &mut Place) -> Result<(), LoadError> {
         self.settle_definitions()?;
         self.ensure_database()?;
-        self.settle()?;
+        self.settle(place)?;
         self.check_met()?;
         self.check_foreign_keys()?;
         self.check_patterns()
@@ -220,60 +222,38 @@ impl<'a> Conductor<'a> {
             .collect();
     }
 
-    fn item(&mut self, block: &Arc<Block>, at: usize, item: &Item) -> Result<(), LoadError> {
+    fn item(
+        &mut self,
+        place: &mut Place,
+        block: &Arc<Block>,
+        at: usize,
+        item: &Item,
+    ) -> Result<(), LoadError> {
         let text = at + item.text.start..at + item.text.end;
         if !may_stay_unsettled(&item.kind) {
             self.settle_definitions()?;
         }
-        self.place.script.item(item, &block[text.clone()]);
+        place.script.item(item, &block[text.clone()]);
+        let file = Arc::clone(&place.name);
+        let here = Here {
+            file: &file,
+            text: &block[text],
+            item,
+        };
         match &item.kind {
             ItemKind::Rows(rows) => {
                 if rows.last {
-                    self.check_terminated(item)?;
+                    place.check_terminated(item, &self.ctx.options)?;
                 }
-                self.rows(block, at, item, rows)
+                self.rows(place, block, at, item, rows)
             }
             ItemKind::Statement(kind) => {
-                self.check_terminated(item)?;
-                self.statement(kind, &block[text], item)
+                place.check_terminated(item, &self.ctx.options)?;
+                self.statement(place, kind, here)
             }
-            ItemKind::ClientCommand(command) => self.client_command(command, &block[text], item),
+            ItemKind::ClientCommand(command) => self.client_command(command, here),
             ItemKind::Comment(_) | ItemKind::Blank => Ok(()),
         }
-    }
-
-    /// A final statement without a delimiter may be truncated. With `accept_missing_trailer` it
-    /// runs, as it does in the stock client.
-    fn check_terminated(&self, item: &Item) -> Result<(), LoadError> {
-        if item.terminated || self.ctx.options.accept_missing_trailer {
-            return Ok(());
-        }
-        Err(LoadError::unterminated(&self.place.name, item))
-    }
-
-    /// A dump that begins as tools begin it must end as they end it.
-    fn check_whole(&self, cut: bool, offset: u64) -> Result<(), LoadError> {
-        if cut && !self.ctx.options.accept_missing_trailer {
-            return Err(LoadError::MissingTrailer {
-                file: self.place.name.to_string(),
-                offset,
-            });
-        }
-        Ok(())
-    }
-
-    fn text_error(&self, error: refloat_sqltext::ScanError) -> LoadError {
-        LoadError::Scan {
-            file: self.place.name.to_string(),
-            source: error,
-        }
-    }
-
-    pub(super) fn check_cancel(&self) -> Result<(), LoadError> {
-        if self.ctx.cancel.is_cancelled() {
-            return Err(self.ctx.interrupted());
-        }
-        Ok(())
     }
 
     /// The dump's current session state, read again after a statement that may have changed it.

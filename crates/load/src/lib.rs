@@ -287,7 +287,7 @@ fn with_settings(
     let resumption = begun.as_ref().filter(|begun| !begun.found.is_empty());
     let resumption = resumption.map(|begun| (begun.run.clone(), begun.about.begun.clone()));
     let found = begun.map(|begun| begun.found);
-    let mut conductor = Conductor::new(&ctx, &queue, control, reading.file.clone(), found)?;
+    let mut conductor = Conductor::new(&ctx, &queue, control, found)?;
     drop(kill);
     let kill = conductor.kill_on_cancel();
     let result = with_workers(&ctx, &queue, || {
@@ -502,7 +502,7 @@ fn read_and_prove(
     watch: &bound::Watch,
 ) -> Result<(Proof, Result<(), LoadError>), LoadError> {
     match reading.source {
-        OpenSource::Stream(input) => conductor.run(*input)?,
+        OpenSource::Stream(input) => conductor.run(*input, reading.file.clone())?,
         OpenSource::Layout(layout) => {
             conductor.run_layout(&layout, &reading.read, reading.open_max)?;
         }

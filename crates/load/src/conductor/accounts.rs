@@ -6,6 +6,7 @@ use refloat_sqltext::{Item, ItemKind, StatementKind};
 use refloat_wire::Vendor;
 
 use super::Conductor;
+use super::here::Here;
 use crate::error::LoadError;
 use crate::outcome::LoadWarning;
 
@@ -25,16 +26,12 @@ pub struct Met {
 impl Conductor<'_> {
     /// Looks up the account of a statement that creates it only if missing. The server's notes are
     /// not enough, because dumps switch them off.
-    pub(super) fn meets_account(
-        &mut self,
-        text: &[u8],
-        item: &Item,
-    ) -> Result<Option<Met>, LoadError> {
-        if !matches!(item.kind, ItemKind::Statement(StatementKind::Account)) {
+    pub(super) fn meets_account(&mut self, here: Here<'_>) -> Result<Option<Met>, LoadError> {
+        if !matches!(here.item.kind, ItemKind::Statement(StatementKind::Account)) {
             return Ok(None);
         }
         let mode = self.session()?.lex_mode();
-        let Some(creation) = created_if_not_there(text, mode) else {
+        let Some(creation) = created_if_not_there(here.text, mode) else {
             return Ok(None);
         };
         let failed = |error| LoadError::server("looking for an account", error);

@@ -8,7 +8,9 @@ use refloat_sqltext::{Item, ItemKind, StatementKind};
 
 use super::Conductor;
 use super::entry::Print;
+use super::here::Here;
 use super::name::TableKey;
+use super::place::Place;
 use super::proof::{count_rows, wrong_count};
 use super::resume::{Step, is_change_of_table, may_bring_rows};
 use super::statements::may_define;
@@ -50,47 +52,47 @@ impl Counted {
 impl Conductor<'_> {
     /// Runs a statement that may depend on anything before it, or that anything after it may depend
     /// on.
-    pub(super) fn barrier(&mut self, text: &[u8], item: &Item) -> Result<(), LoadError> {
-        self.settle()?;
-        let session_only = matches!(item.kind, ItemKind::Statement(StatementKind::Set))
-            && memchr::memmem::find(&text.to_ascii_uppercase(), b"STATEMENT").is_none();
+    pub(super) fn barrier(&mut self, place: &mut Place, here: Here<'_>) -> Result<(), LoadError> {
+        self.settle(place)?;
+        let session_only = matches!(here.item.kind, ItemKind::Statement(StatementKind::Set))
+            && memchr::memmem::find(&here.text.to_ascii_uppercase(), b"STATEMENT").is_none();
         if session_only {
-            self.run_statement(text, item, None, &[])?;
-            return self.after_alone(item);
+            self.run_statement(here, None, &[])?;
+            return self.after_alone(place, here.item);
         }
         // Statements that may run twice need no mark.
         let repeatable = matches!(
-            item.kind,
+            here.item.kind,
             ItemKind::Statement(
                 StatementKind::Select | StatementKind::Maintenance | StatementKind::SetGlobal
             )
         );
         if repeatable {
             self.dialogue.session = None;
-            self.execute(text, item, None)?;
-            return self.after_alone(item);
+            self.execute(here, None)?;
+            return self.after_alone(place, here.item);
         }
-        if let Some(step) = self.passed(text, item)? {
+        if let Some(step) = self.passed(here)? {
             if let Some(account) = step.left_account {
-                self.leave_account(account, None, item);
+                self.leave_account(account, None, here.item);
             }
-            return self.after_alone(item);
+            return self.after_alone(place, here.item);
         }
-        self.run_alone(text, item, None)
+        self.run_alone(place, here, None)
     }
 
     /// [`Conductor::barrier`] for a statement that may change rows of one table or of any, and
     /// definitions too. Rows are counted before and after it.
     pub(super) fn barrier_counted(
         &mut self,
+        place: &mut Place,
         only: Option<&TableKey>,
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<(), LoadError> {
-        self.settle()?;
-        let passed = self.passed(text, item)?;
+        self.settle(place)?;
+        let passed = self.passed(here)?;
         let begun = Instant::now();
-        let stays_empty = only.is_some_and(|table| self.stays_empty(table, text, item));
+        let stays_empty = only.is_some_and(|table| self.stays_empty(table, here));
         let counted = if passed.is_some() || self.in_past() {
             self.not_counted(only)
         } else if stays_empty {
@@ -102,9 +104,9 @@ impl Conductor<'_> {
             self.count_before(only)?
         };
         match &passed {
-            Some(_) => self.after_alone(item)?,
+            Some(_) => self.after_alone(place, here.item)?,
             // Marked done at once and again with the counts, unless counting takes only a moment.
-            None => self.run_alone(text, item, only.map(|_| begun))?,
+            None => self.run_alone(place, here, only.map(|_| begun))?,
         }
         if only.is_none() {
             // Its effects on views and programs are unknown.
@@ -121,11 +123,11 @@ impl Conductor<'_> {
         }
         self.note_unchecked(only);
         let step = self.counts_of(&counted);
-        self.finished(text, item, step)
+        self.finished(here, step)
     }
 
     /// Whether a statement changes a table of this load that has no rows yet, and brings none.
-    fn stays_empty(&self, table: &TableKey, text: &[u8], item: &Item) -> bool {
+    fn stays_empty(&self, table: &TableKey, here: Here<'_>) -> bool {
         let Some(index) = self.ledger.known(table) else {
             return false;
         };
@@ -134,7 +136,7 @@ impl Conductor<'_> {
             && entry.text_bytes == 0
             && entry.table.expected() == 0
             && !entry.table.is_uncounted();
-        has_none && is_change_of_table(&item.kind) && !may_bring_rows(text)
+        has_none && is_change_of_table(&here.item.kind) && !may_bring_rows(here.text)
     }
 
     /// Notes that `only`, or any table, may hold rows that no foreign key was checked for.
@@ -205,20 +207,20 @@ impl Conductor<'_> {
     /// the caller.
     fn run_alone(
         &mut self,
-        text: &[u8],
-        item: &Item,
+        place: &mut Place,
+        here: Here<'_>,
         begun: Option<Instant>,
     ) -> Result<(), LoadError> {
         self.ctx.phases.enter(Phase::Data);
         if self.in_past() {
             // It comes before a statement that is done: an earlier process ran it here, or it was
             // never run.
-            return self.after_alone(item);
+            return self.after_alone(place, here.item);
         }
-        self.about_to_run(text, item)?;
+        self.about_to_run(here)?;
         let left = self.findings.accounts_left.len();
-        self.execute(text, item, None)?;
-        if matches!(&item.kind, ItemKind::Statement(kind) if may_define(kind)) {
+        self.execute(here, None)?;
+        if matches!(&here.item.kind, ItemKind::Statement(kind) if may_define(kind)) {
             self.note_defined();
         }
         let step = Step {
@@ -226,13 +228,13 @@ impl Conductor<'_> {
             ..Step::default()
         };
         if begun.is_none_or(|begun| begun.elapsed() > A_MOMENT) {
-            self.finished(text, item, step)?;
+            self.finished(here, step)?;
         }
-        self.after_alone(item)
+        self.after_alone(place, here.item)
     }
 
     /// What must be done after a statement whose effects are not tracked.
-    fn after_alone(&mut self, item: &Item) -> Result<(), LoadError> {
+    fn after_alone(&mut self, place: &mut Place, item: &Item) -> Result<(), LoadError> {
         if !is_change_of_table(&item.kind) {
             self.dialogue.session = None;
         }
@@ -243,7 +245,7 @@ impl Conductor<'_> {
             entry.foreign_keys = None;
             entry.is_referred_to = None;
         }
-        self.place.last_header = None;
+        place.last_header = None;
         self.session().map(drop)
     }
 
@@ -279,8 +281,8 @@ impl Conductor<'_> {
 
     /// Finishes everything the dump has asked for so far: rows, indexes, foreign keys, triggers,
     /// events.
-    pub(super) fn settle(&mut self) -> Result<(), LoadError> {
-        self.finish_current()?;
+    pub(super) fn settle(&mut self, place: &mut Place) -> Result<(), LoadError> {
+        self.finish_current(place)?;
         self.queue.wait_rows()?;
         self.show_loaded();
         self.finish_builds()?;

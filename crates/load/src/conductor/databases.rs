@@ -5,6 +5,8 @@ use refloat_sqltext::{Item, TokenKind, literal, quote_ident, tokens};
 use refloat_wire::Connection;
 
 use super::Conductor;
+use super::here::Here;
+use super::place::Place;
 use super::registry::Touch;
 use crate::error::LoadError;
 use crate::options::ExistingPolicy;
@@ -23,23 +25,23 @@ impl Conductor<'_> {
 
     pub(super) fn create_database(
         &mut self,
+        place: &mut Place,
         database: &[u8],
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<(), LoadError> {
-        let name = self.own_database(database, item)?;
+        let name = self.own_database(database, here.item)?;
         self.note_name(&(name.clone(), String::new()))?;
         // An existing database stays, whether or not the dump says IF NOT EXISTS.
-        let keeps = self.place.keeps_databases
+        let keeps = place.keeps_databases
             || self.resumes()
             || self.ctx.options.existing != ExistingPolicy::Refuse
             || !self.ctx.options.tables.is_empty();
         let kept = keeps && default_collation(&mut self.catalog, &name)?.is_some();
         if kept && self.ledger.undropped.remove(&name) {
-            self.alter_undropped(&name, database, text, item)?;
+            self.alter_undropped(&name, database, here)?;
         }
-        let created = kept || self.execute(text, item, None)?.is_some();
-        if created && self.place.enters {
+        let created = kept || self.execute(here, None)?.is_some();
+        if created && place.enters {
             self.dialogue.session = None;
             self.dialogue
                 .control
@@ -54,23 +56,22 @@ impl Conductor<'_> {
     pub(super) fn alter_database(
         &mut self,
         database: Option<&[u8]>,
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<(), LoadError> {
         let name = match (database, &self.session()?.database) {
             (Some(name), _) => name.to_vec(),
             (None, Some(current)) => current.clone().into_bytes(),
             // Let the server report that no database is selected.
-            (None, None) => return self.execute(text, item, None).map(drop),
+            (None, None) => return self.execute(here, None).map(drop),
         };
-        let name = self.own_database(&name, item)?;
+        let name = self.own_database(&name, here.item)?;
         if self.ctx.options.existing == ExistingPolicy::Append && self.ledger.held_anything(&name) {
-            self.leave_out(text, item);
+            self.leave_out(here);
             return Ok(());
         }
         self.note_collation(&name)?;
         self.ledger.altered.insert(name);
-        self.execute(text, item, None).map(drop)
+        self.execute(here, None).map(drop)
     }
 
     /// Gives a database that the dump drops and recreates, but that was kept for the other things
@@ -79,13 +80,12 @@ impl Conductor<'_> {
         &mut self,
         name: &str,
         database: &[u8],
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<(), LoadError> {
         if self.in_past() || !self.ctx.options.tables.is_empty() {
             return Ok(());
         }
-        let text = self.map_collations(text)?.into_owned();
+        let text = self.map_collations(here.text)?.into_owned();
         let mode = self.session()?.lex_mode();
         let named = tokens(&text, mode).code().find(|token| {
             matches!(token.kind, TokenKind::Word | TokenKind::QuotedName)
@@ -98,36 +98,36 @@ impl Conductor<'_> {
         }
         let mut alter = format!("ALTER DATABASE {} ", quote_ident(name)).into_bytes();
         alter.extend_from_slice(options);
-        self.execute(&alter, item, None).map(drop)
+        self.execute(here.with(&alter), None).map(drop)
     }
 
     pub(super) fn drop_database(
         &mut self,
+        place: &mut Place,
         database: &[u8],
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<(), LoadError> {
-        let name = self.own_database(database, item)?;
+        let name = self.own_database(database, here.item)?;
         self.refuse_same_name(&(name.clone(), String::new()))?;
         // With --replace, only what the dump recreates is dropped.
         if self.ctx.options.existing == ExistingPolicy::Replace && self.ledger.held_anything(&name)
         {
             self.ledger.undropped.insert(name);
-            self.leave_out(text, item);
+            self.leave_out(here);
             return Ok(());
         }
-        self.settle()?;
+        self.settle(place)?;
         self.ledger.databases.remove(&name);
         self.ledger.created.retain(|one| one.database != name);
         let gone = self.ledger.tables_in(&name);
         for key in &gone {
             self.forget(key);
         }
-        if self.database_begun_behind(&name, item) {
+        if self.database_begun_behind(&name, here) {
             return Ok(());
         }
         self.dialogue.session = None;
-        self.execute(text, item, None).map(drop)
+        self.execute(here, None).map(drop)
     }
 
     /// The collation of a database at this place of the dump, if the dump changes it.

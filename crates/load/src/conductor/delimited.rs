@@ -11,6 +11,7 @@ use refloat_sqltext::{CharsetFamily, InsertHeader, InsertVerb, quote_ident};
 use refloat_store::Input;
 
 use super::name::TableKey;
+use super::place::Place;
 use super::registry::Touch;
 use super::{BLOCK_BYTES, Conductor, PIECE_BYTES};
 use crate::chunk::Head;
@@ -52,6 +53,17 @@ impl<'l> DelimitedReader<'l> {
         })
     }
 
+    /// The error for a file that ends in the middle of a row.
+    fn cut_short(&self, text: &[u8], name: &str) -> LoadError {
+        let last = memchr::memrchr(b'\n', text).map_or(0, |at| at + 1);
+        LoadError::Text {
+            file: name.to_owned(),
+            line: self.line + memchr::memchr_iter(b'\n', text).count() as u64,
+            offset: self.offset + last as u64,
+            message: "the file ends in the middle of a row: nothing ends it".to_owned(),
+        }
+    }
+
     pub fn new(input: Input, file: &'l DelimitedFile) -> Self {
         Self {
             input,
@@ -80,11 +92,12 @@ impl Conductor<'_> {
     /// Reads a block of delimited text. `false` at the end of the file.
     pub(super) fn read_delimited(
         &mut self,
+        place: &mut Place,
         reader: &mut DelimitedReader<'_>,
         key: &TableKey,
         pool: &Arc<BlockPool>,
     ) -> Result<bool, LoadError> {
-        self.check_cancel()?;
+        self.ctx.check_cancel()?;
         let mut rest = std::mem::take(&mut reader.rest);
         let want = fill_target(rest.len(), BLOCK_BYTES);
         while !reader.eof && rest.len() < want {
@@ -100,7 +113,7 @@ impl Conductor<'_> {
             reader.offset = at as u64;
         }
         while at < block.len() {
-            self.check_cancel()?;
+            self.ctx.check_cancel()?;
             let text = &block[at..];
             let head = reader.skip > 0 || (reader.file.header && reader.names.is_none());
             let target = if head { 1 } else { PIECE_BYTES };
@@ -113,7 +126,7 @@ impl Conductor<'_> {
                 && reader.file.closed
                 && format.is_open(text)
             {
-                return Err(self.cut_short(reader, text));
+                return Err(reader.cut_short(text, &place.name));
             }
             let (offset, line) = (reader.offset, reader.line);
             reader.offset += run.len as u64;
@@ -125,20 +138,20 @@ impl Conductor<'_> {
                     reader.names = Some(items::fields_of(format, text));
                 }
             } else {
-                let place = (offset, line);
+                let from = (offset, line);
                 let target = if let Some(target) = &reader.target {
                     target.clone()
                 } else {
                     let names = reader.names.as_deref();
-                    let target = self.target(reader.file, names, key, text, place)?;
+                    let target = self.target(place, reader.file, names, key, text, from)?;
                     reader.target.insert(target).clone()
                 };
-                self.delimited_rows(&target, &block, at..at + run.len, run.rows, place)?;
+                self.delimited_rows(place, &target, &block, at..at + run.len, run.rows, from)?;
             }
             at += run.len;
         }
         if block.len() - at > ITEM_MAX {
-            let file = self.place.name.to_string();
+            let file = place.name.to_string();
             return Err(LoadError::row_without_end(file, reader.line, reader.offset));
         }
         if reader.eof {
@@ -148,21 +161,11 @@ impl Conductor<'_> {
         Ok(true)
     }
 
-    /// The error for a file that ends in the middle of a row.
-    fn cut_short(&self, reader: &DelimitedReader<'_>, text: &[u8]) -> LoadError {
-        let last = memchr::memrchr(b'\n', text).map_or(0, |at| at + 1);
-        LoadError::Text {
-            file: self.place.name.to_string(),
-            line: reader.line + memchr::memchr_iter(b'\n', text).count() as u64,
-            offset: reader.offset + last as u64,
-            message: "the file ends in the middle of a row: nothing ends it".to_owned(),
-        }
-    }
-
     /// Decides where the fields of a file go, from its first row. `header` holds the names from its
     /// first line.
     pub(super) fn target(
         &mut self,
+        place: &mut Place,
         file: &DelimitedFile,
         header: Option<&[String]>,
         key: &TableKey,
@@ -177,16 +180,16 @@ impl Conductor<'_> {
             self.touch(&key.0, Touch::Rows)?;
         }
         let index = self.table_for_rows(&key)?;
-        if self.place.current != Some(index) {
-            self.finish_current()?;
+        if place.current != Some(index) {
+            self.finish_current(place)?;
             if self.ledger.entries[index].build_begun {
                 self.queue.wait_key(index)?;
             }
-            self.place.current = Some(index);
+            place.current = Some(index);
         }
         let table = Arc::clone(&self.ledger.entries[index].table);
         let wrong = |message: String| LoadError::Fields {
-            file: self.place.name.to_string(),
+            file: place.name.to_string(),
             line,
             offset,
             table: table.label(),
@@ -271,6 +274,7 @@ impl Conductor<'_> {
 
     pub(super) fn delimited_rows(
         &mut self,
+        place: &mut Place,
         target: &Target,
         block: &Arc<Block>,
         range: std::ops::Range<usize>,
@@ -295,15 +299,15 @@ impl Conductor<'_> {
             }
         }
         self.findings.touched = true;
-        self.place.rows += rows;
+        place.rows += rows;
         let entry = &mut self.ledger.entries[index];
         entry.session = Some(Arc::clone(&target.head.session));
         entry.note_session(&target.head.session, false);
         entry.text_bytes += text.len() as u64;
         entry.complete = false;
-        let piece = self.piece(block, range.clone(), rows, offset, line);
+        let piece = place.piece(block, range.clone(), rows, offset, line);
         let missing = self.missing_rows(index, &target.head, piece, text)?;
-        self.add_missing(index, &target.head, missing, text)
+        self.add_missing(place, index, &target.head, missing, text)
     }
 }
 

@@ -5,10 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use refloat_run::progress::{Phase, TableState};
 use refloat_sqltext::ddl::ForeignKey;
-use refloat_sqltext::{InsertVerb, Item, quote_ident};
+use refloat_sqltext::{InsertVerb, quote_ident};
 
 use super::Conductor;
 use super::entry::ForeignKeys;
+use super::here::Here;
+use super::place::Place;
 use super::resume::Step;
 use crate::error::LoadError;
 use crate::link::Link;
@@ -91,24 +93,28 @@ impl Conductor<'_> {
     /// Runs a `SET` of the dump. If it switches foreign key checks off, the rows before it are
     /// compared with their parents. That is noted as a step, because rows and statements after it
     /// may leave orphans.
-    pub(super) fn set_of_dump(&mut self, text: &[u8], item: &Item) -> Result<(), LoadError> {
+    pub(super) fn set_of_dump(
+        &mut self,
+        place: &mut Place,
+        here: Here<'_>,
+    ) -> Result<(), LoadError> {
         let checked = self.session()?.foreign_key_checks();
-        self.set(text, item)?;
+        self.set(place, here)?;
         // While several files are read at once, none of them knows whether the parents of its rows
         // have arrived. The end of the load checks them.
-        let alone = self.place.size_known.is_none();
+        let alone = place.size_known.is_none();
         if !checked || !alone || self.session()?.foreign_key_checks() {
             return Ok(());
         }
         let wanted = self.ledger.entries.iter().any(|entry| entry.wants_parents);
-        if self.passed(text, item)?.is_some() {
+        if self.passed(here)?.is_some() {
             for entry in &mut self.ledger.entries {
                 entry.wants_parents = false;
             }
         } else if wanted {
-            self.finish_current()?;
+            self.finish_current(place)?;
             self.finish_builds()?;
-            self.finished(text, item, Step::default())?;
+            self.finished(here, Step::default())?;
         }
         Ok(())
     }

@@ -141,7 +141,7 @@ impl Conductor<'_> {
         if deferral.foreign_keys.is_empty() {
             return Ok(());
         }
-        self.check_cancel()?;
+        self.ctx.check_cancel()?;
         let _shown = self
             .ctx
             .progress

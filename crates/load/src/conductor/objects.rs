@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use refloat_sqltext::{Item, ObjectName, head};
+use refloat_sqltext::{ObjectName, head};
 
 use super::Conductor;
+use super::here::Here;
 use super::name::{TableKey, quoted_name};
+use super::place::Place;
 use super::postponed::Postponed;
 use super::registry::Touch;
 use crate::error::LoadError;
@@ -14,10 +16,10 @@ use crate::programs::{Created, Kind, TriggerFor};
 
 impl Conductor<'_> {
     /// Lists a statement that is left out on purpose.
-    pub(super) fn leave_out(&mut self, text: &[u8], item: &Item) {
+    pub(super) fn leave_out(&mut self, here: Here<'_>) {
         self.findings
             .skipped
-            .push(format!("line {}: {}", item.line, head(text)));
+            .push(format!("line {}: {}", here.item.line, head(here.text)));
     }
 
     /// Whether a program stays as it is, because it existed before and `--append` only adds.
@@ -33,19 +35,18 @@ impl Conductor<'_> {
         kind: Option<Kind>,
         creates: bool,
         key: &TableKey,
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<bool, LoadError> {
         self.touch(&key.0, Touch::Define)?;
         if kind.is_some_and(|kind| self.keeps(kind, key)) {
-            self.leave_out(text, item);
+            self.leave_out(here);
             return Ok(false);
         }
         if let Some(kind) = kind.filter(|_| creates && !self.in_past()) {
             self.replace_program(kind, key)?;
             self.remove_leftover(kind, key)?;
         }
-        let ok = self.execute(text, item, Some(key))?;
+        let ok = self.execute(here, Some(key))?;
         Ok(ok.is_some())
     }
 
@@ -75,22 +76,22 @@ impl Conductor<'_> {
     /// Creates something that needs no rows. `kind` is `None` for what the catalogue does not list.
     pub(super) fn create(
         &mut self,
+        place: &mut Place,
         kind: Option<Kind>,
         name: &ObjectName,
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<(), LoadError> {
         let key = self.resolve(name)?;
-        if kind != Some(Kind::Sequence) && self.lacks_session(text, item)? {
+        if kind != Some(Kind::Sequence) && self.lacks_session(here)? {
             return Ok(());
         }
         if matches!(kind, Some(Kind::View | Kind::Sequence)) {
             self.note_name(&key)?;
         }
-        if self.define(kind, true, &key, text, item)?
+        if self.define(kind, true, &key, here)?
             && let Some(kind) = kind
         {
-            self.look_at_view_again(&key);
+            self.look_at_view_again(place, &key);
             self.ledger.created.push(created(kind, &key));
         }
         Ok(())
@@ -100,11 +101,10 @@ impl Conductor<'_> {
         &mut self,
         kind: Option<Kind>,
         name: &ObjectName,
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<(), LoadError> {
         let key = self.resolve(name)?;
-        if self.define(kind, false, &key, text, item)?
+        if self.define(kind, false, &key, here)?
             && let Some(kind) = kind
         {
             self.ledger.forget_program(kind, &key);
@@ -116,8 +116,7 @@ impl Conductor<'_> {
     pub(super) fn drop_views(
         &mut self,
         views: &[ObjectName],
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<(), LoadError> {
         let mut keys = Vec::with_capacity(views.len());
         for view in views {
@@ -128,13 +127,13 @@ impl Conductor<'_> {
             self.refuse_same_name(&key)?;
             self.touch(&key.0, Touch::Define)?;
             if self.keeps(Kind::View, &key) {
-                self.leave_out(text, item);
+                self.leave_out(here);
                 return Ok(());
             }
             keys.push(key);
         }
-        let statement = chosen_only("VIEW", views, &keys).unwrap_or_else(|| text.to_vec());
-        if keys.is_empty() || self.execute(&statement, item, keys.first())?.is_none() {
+        let statement = chosen_only("VIEW", views, &keys).unwrap_or_else(|| here.text.to_vec());
+        if keys.is_empty() || self.execute(here.with(&statement), keys.first())?.is_none() {
             return Ok(());
         }
         for key in &keys {
@@ -153,8 +152,7 @@ impl Conductor<'_> {
         (kind, name): (Kind, &ObjectName),
         table: Option<TableKey>,
         creates: bool,
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<(), LoadError> {
         // A dropped trigger goes with its table. Where that is not known, only the choice of the
         // whole database includes it.
@@ -173,20 +171,20 @@ impl Conductor<'_> {
         }
         let key = self.resolve(name)?;
         if self.keeps(kind, &key) {
-            self.leave_out(text, item);
-        } else if !creates || !self.lacks_session(text, item)? {
+            self.leave_out(here);
+        } else if !creates || !self.lacks_session(here)? {
             let collation = self.altered_collation(session.database.as_deref())?;
             let mut object = created(kind, &key);
             if creates && kind == Kind::Trigger {
-                object.trigger = TriggerFor::parse(text, session.lex_mode());
+                object.trigger = TriggerFor::parse(here.text, session.lex_mode());
             }
-            let text = self.map_collations(text)?;
+            let text = self.map_collations(here.text)?;
             self.postponed.push(Postponed {
-                file: Arc::clone(&self.place.name),
+                file: Arc::clone(here.file),
                 session,
                 text: text.into_owned(),
-                line: item.line,
-                offset: item.offset,
+                line: here.item.line,
+                offset: here.item.offset,
                 table,
                 creates,
                 object,

@@ -123,7 +123,7 @@ impl Conductor<'_> {
             |error| LoadError::server("preparing the session for triggers and events", error);
         let mut current = None;
         for one in std::mem::take(&mut self.postponed) {
-            self.check_cancel()?;
+            self.ctx.check_cancel()?;
             if current
                 .as_ref()
                 .is_none_or(|current| !Arc::ptr_eq(current, &one.session))
@@ -155,7 +155,7 @@ impl Conductor<'_> {
                     if error.server_code().is_some()
                         && (one.creates || !error.is_lost_connection()) =>
                 {
-                    self.fail(StatementFailure {
+                    self.ctx.fail(StatementFailure {
                         file: one.file.to_string(),
                         line: one.line,
                         offset: one.offset,

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use refloat_sqltext::{CharsetFamily, Item, LexMode, SetAssignment, SetScope};
+use refloat_sqltext::{CharsetFamily, LexMode, SetAssignment, SetScope};
 
 use super::Conductor;
+use super::here::Here;
 use super::name::TableKey;
 use crate::error::LoadError;
 use crate::outcome::StatementFailure;
@@ -85,7 +86,7 @@ impl Conductor<'_> {
         file: String,
     ) -> Result<(), LoadError> {
         let table = format!("{}.{}", key.0, key.1);
-        self.fail(StatementFailure {
+        self.ctx.fail(StatementFailure {
             file,
             line: 1,
             offset: 0,
@@ -99,7 +100,7 @@ impl Conductor<'_> {
 
     /// Whether a program or view is not created because the server refused the session that it
     /// belongs to. If so, it is reported.
-    pub(super) fn lacks_session(&mut self, text: &[u8], item: &Item) -> Result<bool, LoadError> {
+    pub(super) fn lacks_session(&mut self, here: Here<'_>) -> Result<bool, LoadError> {
         if self.dialogue.refused_settings.names.is_empty() {
             return Ok(false);
         }
@@ -114,7 +115,7 @@ impl Conductor<'_> {
             "not created: the server refused the {} that it was made with",
             names.join(", ")
         );
-        self.fail(self.failure(message, text, item))?;
+        self.ctx.fail(here.failure(message))?;
         Ok(true)
     }
 }

@@ -19,6 +19,7 @@ use super::Conductor;
 use crate::chunk::{Head, Piece};
 use crate::error::{LoadError, START_OVER};
 use crate::marks::{Counted, Cover, Found, Met, parsed};
+use crate::table::Table;
 use steps::MarkTables;
 pub use steps::{DatabaseStep, Step, is_change_of_table, may_bring_rows, may_stay_unsettled};
 
@@ -105,11 +106,9 @@ impl Conductor<'_> {
         self.resume.found.tables.contains_key(key)
     }
 
-    fn file(&self) -> u64 {
-        self.ctx
-            .marks
-            .as_ref()
-            .map_or(0, |marks| marks.file(&self.place.name))
+    fn file(&self, name: &str) -> u64 {
+        let marks = self.ctx.marks.as_ref();
+        marks.map_or(0, |marks| marks.file(name))
     }
 
     /// The rows of a piece that are not loaded yet. The others are counted.
@@ -130,7 +129,7 @@ impl Conductor<'_> {
         }
         let table = &self.ledger.entries[index].table;
         let key = (table.db.clone(), table.name.clone());
-        let file = self.file();
+        let file = self.file(&piece.source);
         let place = piece.offset..piece.offset + text.len() as u64;
         let bounds = LazyCell::new(|| {
             let bounds = head.form.bounds(text, head.session.lex_mode());
@@ -161,11 +160,19 @@ impl Conductor<'_> {
                     bytes.start,
                     bytes.end
                 );
-                return Err(self.unusable_text(&piece, message));
+                return Err(unusable_text(&piece, message));
             }
-            Cover::Differs => return Err(self.source_differs(index, piece.line, piece.offset)),
+            Cover::Differs => {
+                let (line, offset) = (piece.line, piece.offset);
+                return Err(LoadError::source_differs(
+                    &piece.source,
+                    line,
+                    offset,
+                    table.label(),
+                ));
+            }
         };
-        self.refuse_rows_changed_since(index, piece.line)?;
+        self.refuse_rows_changed_since(&head.table, &piece)?;
         self.count_found(index, counted);
         let covered: u64 = parts.iter().map(|part| part.end - part.start).sum();
         self.ctx.note_passed(covered);
@@ -176,7 +183,7 @@ impl Conductor<'_> {
         let Some(bounds) = bounds.as_deref() else {
             let message = "some of the rows here are already loaded, but the text does not show \
                 which; start over with --restart";
-            return Err(self.unusable_text(&piece, message.to_owned()));
+            return Err(unusable_text(&piece, message.to_owned()));
         };
         let (missing, gap) = rows_outside(&parts, piece.offset, bounds);
         if gap {
@@ -191,8 +198,7 @@ impl Conductor<'_> {
     }
 
     /// Refuses loaded rows of a table without transactions, unless a later statement is done.
-    fn refuse_rows_changed_since(&self, index: usize, line: u64) -> Result<(), LoadError> {
-        let table = &self.ledger.entries[index].table;
+    fn refuse_rows_changed_since(&self, table: &Table, piece: &Piece) -> Result<(), LoadError> {
         if self.in_past() || table.is_transactional() {
             return Ok(());
         }
@@ -200,33 +206,14 @@ impl Conductor<'_> {
         // statement that is done.
         Err(LoadError::Stopped(vec![Refusal {
             reason: format!(
-                "{}: line {line}: table {} has an engine without transactions: it is not known \
+                "{}: line {}: table {} has an engine without transactions: it is not known \
                 which of its rows from here on are loaded, and the rows before were changed since",
-                self.place.name,
+                piece.source,
+                piece.line,
                 table.label()
             ),
             hint: START_OVER.to_owned(),
         }]))
-    }
-
-    /// The error for a piece whose text does not tell what an earlier process did with it.
-    fn unusable_text(&self, piece: &Piece, message: String) -> LoadError {
-        LoadError::Text {
-            file: self.place.name.to_string(),
-            line: piece.line,
-            offset: piece.offset,
-            message,
-        }
-    }
-
-    /// The error for rows that do not stand where an earlier process found them.
-    pub(super) fn source_differs(&self, index: usize, line: u64, offset: u64) -> LoadError {
-        LoadError::SourceDiffers {
-            file: self.place.name.to_string(),
-            line,
-            offset,
-            table: self.ledger.entries[index].table.label(),
-        }
     }
 
     /// Adds rows of an earlier process to the counts of their table.
@@ -256,6 +243,16 @@ impl Conductor<'_> {
             }),
             None => Ok(()),
         }
+    }
+}
+
+/// The error for a piece whose text does not tell what an earlier process did with it.
+fn unusable_text(piece: &Piece, message: String) -> LoadError {
+    LoadError::Text {
+        file: piece.source.to_string(),
+        line: piece.line,
+        offset: piece.offset,
+        message,
     }
 }
 

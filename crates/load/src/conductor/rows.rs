@@ -13,7 +13,9 @@ use refloat_sqltext::{
 };
 
 use super::Conductor;
+use super::here::Here;
 use super::name::TableKey;
+use super::place::Place;
 use super::registry::Touch;
 use crate::chunk::{Head, Piece};
 use crate::error::LoadError;
@@ -24,6 +26,7 @@ use crate::options::WritePath;
 use crate::outcome::StatementFailure;
 use crate::rows::{leaves_to_server, may_leave_to_server};
 use crate::session::Session;
+use crate::table::Table;
 use crate::writer::Written;
 
 /// `ER_NO_SUCH_TABLE`, `ER_BAD_DB_ERROR`.
@@ -31,6 +34,7 @@ const GONE: [u16; 2] = [1146, 1049];
 
 /// Rows as they stand in the dump.
 struct RowsHere<'a> {
+    file: &'a Arc<str>,
     session: Arc<Session>,
     header: &'a Arc<InsertHeader>,
     text: &'a [u8],
@@ -41,6 +45,13 @@ struct RowsHere<'a> {
     /// Where the first of them starts.
     offset: u64,
     line: u64,
+}
+
+impl RowsHere<'_> {
+    /// The error for rows that do not stand where an earlier process found them.
+    fn differs(&self, table: &Table) -> LoadError {
+        LoadError::source_differs(self.file, self.line, self.offset, table.label())
+    }
 }
 
 /// The table that rows go into.
@@ -94,6 +105,7 @@ impl Conductor<'_> {
 
     pub(super) fn rows(
         &mut self,
+        place: &mut Place,
         block: &Arc<Block>,
         at: usize,
         item: &Item,
@@ -110,7 +122,9 @@ impl Conductor<'_> {
             return Ok(());
         }
         let range = at + rows.rows.start..at + rows.rows.end;
+        let file = Arc::clone(&place.name);
         let here = RowsHere {
+            file: &file,
             session: self.session()?,
             header,
             text: &block[range.clone()],
@@ -124,26 +138,26 @@ impl Conductor<'_> {
             return self.rows_of_system(&key, &here);
         }
         if self.ledger.temporary.contains(&key) {
-            self.finish_current()?;
+            self.finish_current(place)?;
             self.queue.wait_rows()?;
             return self.rows_on_control(None, &here);
         }
         let Some(Destination { index, gone }) = self.destination(&key, &here)? else {
             return Ok(());
         };
-        self.turn_to(index)?;
+        self.turn_to(place, index)?;
         if !gone {
-            self.meet_header(index, header)?;
+            self.meet_header(place, index, header)?;
         }
         self.refuse_other_never(index, here.text)?;
-        self.note_rows(index, &here);
+        self.note_rows(place, index, &here);
         let head = Head {
             table: Arc::clone(&self.ledger.entries[index].table),
             session: Arc::clone(&here.session),
             header: Arc::clone(header),
             form: Form::Tuples,
         };
-        let piece = self.piece(block, range, here.count, here.offset, here.line);
+        let piece = place.piece(block, range, here.count, here.offset, here.line);
         let checks = here.session.foreign_key_checks();
         let orphans = checks && !gone && self.leaves_parents_to_server(index, header.verb)?;
         self.ledger.entries[index].note_session(&here.session, orphans);
@@ -152,9 +166,9 @@ impl Conductor<'_> {
             return Ok(());
         }
         if gone {
-            return Err(self.source_differs(index, here.line, here.offset));
+            return Err(here.differs(&self.ledger.entries[index].table));
         }
-        self.meet_triggers(index, &key)?;
+        self.meet_triggers(place, index, &key)?;
         let effects = Effects {
             triggered: self.ledger.has_triggers(&key),
             through_view: self.ledger.entries[index].table.is_view(),
@@ -165,9 +179,9 @@ impl Conductor<'_> {
             || effects.any()
             || self.depend_on_others(index, &here)
         {
-            return self.rows_in_order(index, &here, &missing, &effects);
+            return self.rows_in_order(place, index, &here, &missing, &effects);
         }
-        self.add_missing(index, &head, missing, here.text)
+        self.add_missing(place, index, &head, missing, here.text)
     }
 
     /// Runs rows of a system schema.
@@ -204,8 +218,8 @@ impl Conductor<'_> {
             {
                 // Most likely the table does not exist, because its definition was refused in a
                 // load that continues.
-                self.fail(StatementFailure {
-                    file: self.place.name.to_string(),
+                self.ctx.fail(StatementFailure {
+                    file: here.file.to_string(),
                     line: here.line,
                     offset: here.offset,
                     head: head(&here.header.text),
@@ -221,40 +235,45 @@ impl Conductor<'_> {
     }
 
     /// Makes a table the current one.
-    fn turn_to(&mut self, index: usize) -> Result<(), LoadError> {
-        if self.place.current == Some(index) {
+    fn turn_to(&mut self, place: &mut Place, index: usize) -> Result<(), LoadError> {
+        if place.current == Some(index) {
             return Ok(());
         }
-        self.finish_current()?;
+        self.finish_current(place)?;
         if self.ledger.entries[index].build_begun {
             // The rows of this table seemed complete, and its indexes are being built.
             self.queue.wait_key(index)?;
         }
-        self.place.current = Some(index);
-        self.place.last_header = None;
+        place.current = Some(index);
+        place.last_header = None;
         Ok(())
     }
 
     /// [`Conductor::begin_rows`], if the header is another one than that of the rows before.
-    fn meet_header(&mut self, index: usize, header: &Arc<InsertHeader>) -> Result<(), LoadError> {
-        let last = self.place.last_header.as_ref();
+    fn meet_header(
+        &mut self,
+        place: &mut Place,
+        index: usize,
+        header: &Arc<InsertHeader>,
+    ) -> Result<(), LoadError> {
+        let last = place.last_header.as_ref();
         if last.is_none_or(|last| last.text != header.text) {
-            self.begin_rows(index, header)?;
-            self.place.last_header = Some(Arc::clone(header));
+            self.begin_rows(place, index, header)?;
+            place.last_header = Some(Arc::clone(header));
         }
         Ok(())
     }
 
     /// Notes that rows of a table were met, whether they are loaded already or not.
-    fn note_rows(&mut self, index: usize, here: &RowsHere) {
+    fn note_rows(&mut self, place: &mut Place, index: usize, here: &RowsHere) {
         let entry = &mut self.ledger.entries[index];
         entry.session = Some(Arc::clone(&here.session));
         entry.text_bytes += here.text.len() as u64;
         entry.complete = false;
         self.findings.touched = true;
-        self.place.rows += here.count;
+        place.rows += here.count;
         if entry.table.is_transactional() || entry.table.is_view() {
-            self.place.transaction.rows(here.count);
+            place.transaction.rows(here.count);
         }
     }
 
@@ -271,12 +290,13 @@ impl Conductor<'_> {
     /// statements may read the number that they take.
     fn rows_in_order(
         &mut self,
+        place: &mut Place,
         index: usize,
         here: &RowsHere,
         missing: &[(Piece, Range<usize>)],
         effects: &Effects,
     ) -> Result<(), LoadError> {
-        self.finish_current()?;
+        self.finish_current(place)?;
         self.queue.wait_rows()?;
         self.queue.wait_key(index)?;
         self.run_postponed_triggers()?;
@@ -287,7 +307,7 @@ impl Conductor<'_> {
             self.finish_builds()?;
         }
         if missing.len() > 1 || missing[0].1.len() < here.text.len() {
-            return Err(self.source_differs(index, here.line, here.offset));
+            return Err(here.differs(&self.ledger.entries[index].table));
         }
         let table = Some((index, &missing[0].0));
         if !effects.any() {
@@ -306,6 +326,7 @@ impl Conductor<'_> {
     /// Hands rows that are not loaded yet to the workers.
     pub(super) fn add_missing(
         &mut self,
+        place: &mut Place,
         index: usize,
         head: &Head,
         missing: Vec<(Piece, Range<usize>)>,
@@ -318,27 +339,11 @@ impl Conductor<'_> {
                 None => self.ctx.options.chunk_rows,
             };
             match limit {
-                Some(limit) => self.add_exactly(index, head, &piece, &text[range], limit)?,
-                None => self.add(index, head, piece)?,
+                Some(limit) => self.add_exactly(place, index, head, &piece, &text[range], limit)?,
+                None => self.add(place, index, head, piece)?,
             }
         }
         Ok(())
-    }
-
-    /// A piece of rows from the current file, starting at `offset` and `line`.
-    pub(super) fn piece(
-        &self,
-        block: &Arc<Block>,
-        range: Range<usize>,
-        rows: u64,
-        offset: u64,
-        line: u64,
-    ) -> Piece {
-        let name = &self.place.name;
-        match &self.place.file {
-            Some(file) => Piece::in_file(name, Arc::clone(file), range.len(), rows, offset, line),
-            None => Piece::in_memory(name, Arc::clone(block), range, rows, offset, line),
-        }
     }
 
     /// Whether rows omit a column that needs a value, which the dump's session accepts anyway.
@@ -408,14 +413,19 @@ impl Conductor<'_> {
     }
 
     /// Decides from the verb of a table's rows whether their order matters.
-    fn begin_rows(&mut self, index: usize, header: &InsertHeader) -> Result<(), LoadError> {
+    fn begin_rows(
+        &mut self,
+        place: &mut Place,
+        index: usize,
+        header: &InsertHeader,
+    ) -> Result<(), LoadError> {
         let entry = &self.ledger.entries[index];
         if header.verb == InsertVerb::Replace {
             entry.table.note_replaced();
         }
         if header.verb != InsertVerb::Insert && !entry.ordered {
             // Earlier rows may be written in any order, but not alongside these.
-            self.push_waiting(index)?;
+            self.push_waiting(place, index)?;
             self.queue.flush(index, None)?;
             self.queue.wait_key(index)?;
             self.ledger.entries[index].ordered = true;
@@ -429,28 +439,34 @@ impl Conductor<'_> {
     }
 
     /// Hands a piece to the workers, or keeps it until it is known whether the table is large.
-    pub(super) fn add(&mut self, index: usize, head: &Head, piece: Piece) -> Result<(), LoadError> {
+    pub(super) fn add(
+        &mut self,
+        place: &mut Place,
+        index: usize,
+        head: &Head,
+        piece: Piece,
+    ) -> Result<(), LoadError> {
         if self.ledger.entries[index].opened {
             return self.push(index, head, piece);
         }
-        if let Some(size) = self.place.size_known {
+        if let Some(size) = place.size_known {
             // Several tables are read at once, and none may hold rows in memory just to find out
             // whether it is large.
             self.open_table(index, size >= self.ctx.options.defer_min_bytes as u64)?;
             return self.push(index, head, piece);
         }
-        self.place.waiting_bytes += piece.len();
-        self.place.waiting.push((head.clone(), piece));
-        if self.place.waiting_bytes < self.ctx.options.defer_min_bytes {
+        place.waiting_bytes += piece.len();
+        place.waiting.push((head.clone(), piece));
+        if place.waiting_bytes < self.ctx.options.defer_min_bytes {
             return Ok(());
         }
         self.open_table(index, true)?;
-        self.push_waiting(index)
+        self.push_waiting(place, index)
     }
 
-    fn push_waiting(&mut self, index: usize) -> Result<(), LoadError> {
-        self.place.waiting_bytes = 0;
-        for (head, piece) in std::mem::take(&mut self.place.waiting) {
+    fn push_waiting(&mut self, place: &mut Place, index: usize) -> Result<(), LoadError> {
+        place.waiting_bytes = 0;
+        for (head, piece) in std::mem::take(&mut place.waiting) {
             self.push(index, &head, piece)?;
         }
         Ok(())
@@ -464,6 +480,7 @@ impl Conductor<'_> {
     /// [`Conductor::add`], with pieces cut so that they form chunks of exactly `limit` rows.
     pub(super) fn add_exactly(
         &mut self,
+        place: &mut Place,
         index: usize,
         head: &Head,
         piece: &Piece,
@@ -473,7 +490,7 @@ impl Conductor<'_> {
         let bounds = head.form.bounds(text, head.session.lex_mode());
         if bounds.len() as u64 != piece.rows {
             // If the rows cannot be told apart here, leave the whole piece to the server's parser.
-            return self.add(index, head, piece.clone());
+            return self.add(place, index, head, piece.clone());
         }
         let mut from = 0;
         while from < bounds.len() {
@@ -485,7 +502,7 @@ impl Conductor<'_> {
             let (mut part, _) = piece.part(text, &bounds, from..from + take);
             part.after_gap = piece.after_gap && from == 0;
             from += take;
-            self.add(index, head, part)?;
+            self.add(place, index, head, part)?;
         }
         Ok(())
     }
@@ -503,12 +520,12 @@ impl Conductor<'_> {
     }
 
     /// Ends the current table: no more rows of it are expected.
-    pub(super) fn finish_current(&mut self) -> Result<(), LoadError> {
-        let Some(index) = self.place.current.take() else {
+    pub(super) fn finish_current(&mut self, place: &mut Place) -> Result<(), LoadError> {
+        let Some(index) = place.current.take() else {
             return Ok(());
         };
         self.open_table(index, false)?;
-        self.push_waiting(index)?;
+        self.push_waiting(place, index)?;
         let then = self.finish_task(index)?;
         self.queue.flush(index, then)
     }
@@ -528,7 +545,12 @@ impl Conductor<'_> {
             Some((index, piece)) => self.begin_on_control(index, piece)?,
             None => Vec::new(),
         };
-        let ok = self.execute_rows(&statement, here.item, verb)?;
+        let whole = Here {
+            file: here.file,
+            text: &statement,
+            item: here.item,
+        };
+        let ok = self.execute_rows(whole, verb)?;
         let Some((index, piece)) = table else {
             return Ok(());
         };

@@ -10,8 +10,10 @@ use refloat_sqltext::{Item, ObjectName, head};
 
 use super::Conductor;
 use super::entry::ForeignKeys;
+use super::here::Here;
 use super::name::{TableKey, quoted_name};
 use super::objects::chosen_only;
+use super::place::Place;
 use super::registry::Touch;
 use crate::error::{LoadError, START_OVER};
 use crate::options::ExistingPolicy;
@@ -33,33 +35,33 @@ const OTHER_DEFAULTS_TOLD: u32 = 20;
 impl Conductor<'_> {
     pub(super) fn create_table(
         &mut self,
+        place: &mut Place,
         table: &ObjectName,
         if_not_exists: bool,
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<(), LoadError> {
         let key = self.resolve(table)?;
-        self.finish_current()?;
+        self.finish_current(place)?;
         self.note_name(&key)?;
         self.touch(&key.0, Touch::Define)?;
         if self.keeps(Kind::View, &key) {
             // Older dumps use a table as placeholder for a view.
-            self.leave_out(text, item);
+            self.leave_out(here);
             return Ok(());
         }
         let appends =
             self.ledger.existed(&key) && self.ctx.options.existing == ExistingPolicy::Append;
-        if self.resumes() && !appends && !Self::is_system(&key.0) && self.stays(&key, item)? {
+        if self.resumes() && !appends && !Self::is_system(&key.0) && self.stays(&key, here)? {
             if if_not_exists && self.ledger.known(&key).is_some() {
                 return Ok(());
             }
-            return self.take_up(&key, text, item);
+            return self.take_up(&key, here);
         }
         // A table may be the placeholder for a view that existed.
         self.replace_program(Kind::View, &key)?;
         if self.ledger.existed(&key) {
             match self.ctx.options.existing {
-                ExistingPolicy::Append => return self.check_same_definition(&key, text, item),
+                ExistingPolicy::Append => return self.check_same_definition(&key, here),
                 ExistingPolicy::Replace if !Self::is_system(&key.0) => self.drop_existing(&key)?,
                 _ => {}
             }
@@ -67,16 +69,19 @@ impl Conductor<'_> {
         let known = self.ledger.known(&key);
         if if_not_exists && known.is_none() && self.is_there(&key)? {
             // A statement whose effects are not tracked created it, and it stays as it is.
-            return self.execute(text, item, Some(&key)).map(drop);
+            return self.execute(here, Some(&key)).map(drop);
         }
         if let Some(index) = known.filter(|_| !if_not_exists) {
             // OR REPLACE deletes its rows: none of them may be written after that.
             self.queue.wait_key(index)?;
         }
-        self.wait_for_parents(text)?;
+        self.wait_for_parents(here.text)?;
         let session = self.session()?;
-        let written = written_for(text, session.lex_mode(), self.catalog.server().into());
-        if self.execute(&written.text, item, Some(&key))?.is_none() {
+        let written = written_for(here.text, session.lex_mode(), self.catalog.server().into());
+        if self
+            .execute(here.with(&written.text), Some(&key))?
+            .is_none()
+        {
             self.ledger.refused.insert(key);
             return Ok(());
         }
@@ -95,7 +100,7 @@ impl Conductor<'_> {
             return Ok(());
         };
         let label = self.ledger.entries[index].table.label();
-        self.warn_of_unread(&format!("table {label}"), &written.lost, item);
+        self.warn_of_unread(&format!("table {label}"), &written.lost, here.item);
         self.compare_definition(&label, &written.text, &session, &create)
     }
 
@@ -105,16 +110,20 @@ impl Conductor<'_> {
         &mut self,
         table: &ObjectName,
         temporary: bool,
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<(), LoadError> {
         let key = self.resolve(table)?;
         self.wanted(&key);
         let mode = self.session()?.lex_mode();
-        if !temporary && self.choice.has(&key.0, &key.1) && is_namesake(&key.0, &key.1, text, mode)
+        if !temporary
+            && self.choice.has(&key.0, &key.1)
+            && is_namesake(&key.0, &key.1, here.text, mode)
         {
             let label = format!("{}.{}", key.0, key.1);
-            return Err(LoadError::Refused(vec![refused_in_dump(&label, item.line)]));
+            return Err(LoadError::Refused(vec![refused_in_dump(
+                &label,
+                here.item.line,
+            )]));
         }
         Ok(())
     }
@@ -209,35 +218,26 @@ impl Conductor<'_> {
     }
 
     /// [`Conductor::warn_of_unread`] for a statement that changes a definition and runs unchanged.
-    pub(super) fn warn_of_unread_clauses(
-        &mut self,
-        text: &[u8],
-        item: &Item,
-    ) -> Result<(), LoadError> {
+    pub(super) fn warn_of_unread_clauses(&mut self, here: Here<'_>) -> Result<(), LoadError> {
         let mode = self.session()?.lex_mode();
-        let written = written_for(text, mode, self.catalog.server().into());
-        self.warn_of_unread(&head(text), &written.lost, item);
+        let written = written_for(here.text, mode, self.catalog.server().into());
+        self.warn_of_unread(&head(here.text), &written.lost, here.item);
         Ok(())
     }
 
     /// With `--append` the dump's definition is not run, but it must match the existing one.
-    fn check_same_definition(
-        &mut self,
-        key: &TableKey,
-        text: &[u8],
-        item: &Item,
-    ) -> Result<(), LoadError> {
+    fn check_same_definition(&mut self, key: &TableKey, here: Here<'_>) -> Result<(), LoadError> {
         let mode = self.session()?.lex_mode();
         let probe = crate::table::Table::new(usize::MAX, key.0.clone(), key.1.clone(), false, 0);
         let (create, _) = self.show_create(&probe)?;
-        let text = self.map_collations(text)?;
+        let text = self.map_collations(here.text)?;
         let server = self.catalog.server().into();
         let text = written_for(&text, mode, server).text;
         let found = differences(server, &probe.label(), &text, mode, &create);
         match found.into_iter().next() {
             None => {
                 self.findings.skipped.push(format!("line {}: CREATE TABLE {}.{}, which exists with \
-                    the same definition", item.line, key.0, key.1));
+                    the same definition", here.item.line, key.0, key.1));
                 Ok(())
             }
             Some(difference) => Err(LoadError::Refused(vec![Refusal {
@@ -285,12 +285,13 @@ impl Conductor<'_> {
 
     pub(super) fn drop_tables(
         &mut self,
+        place: &mut Place,
         tables: &[ObjectName],
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<(), LoadError> {
-        self.finish_current()?;
-        let temporary = memchr::memmem::find(&text.to_ascii_uppercase(), b"TEMPORARY").is_some();
+        self.finish_current(place)?;
+        let temporary =
+            memchr::memmem::find(&here.text.to_ascii_uppercase(), b"TEMPORARY").is_some();
         let mut temporaries = Vec::new();
         for table in tables {
             let key = self.resolve(table)?;
@@ -300,7 +301,7 @@ impl Conductor<'_> {
         }
         if temporary || !temporaries.is_empty() {
             // A permanent table of that name stays.
-            self.barrier(text, item)?;
+            self.barrier(place, here)?;
             for key in temporaries {
                 self.ledger.temporary.remove(&key);
             }
@@ -315,7 +316,7 @@ impl Conductor<'_> {
             self.refuse_same_name(&key)?;
             self.touch(&key.0, Touch::Define)?;
             if self.ledger.existed(&key) && self.ctx.options.existing == ExistingPolicy::Append {
-                self.leave_out(text, item);
+                self.leave_out(here);
                 return Ok(());
             }
             if let Some(index) = self.ledger.known(&key) {
@@ -330,7 +331,7 @@ impl Conductor<'_> {
             self.end_own_transactions()?;
         }
         let chosen = chosen_only("TABLE", tables, &keys);
-        if self.drop_unbegun(&keys, chosen.as_deref().unwrap_or(text), item)? {
+        if self.drop_unbegun(&keys, here.with(chosen.as_deref().unwrap_or(here.text)))? {
             for key in &keys {
                 self.forget(key);
                 self.ledger.forget_created(Kind::Sequence, key);
@@ -341,21 +342,16 @@ impl Conductor<'_> {
 
     /// Runs a `DROP TABLE`, except for tables with loaded rows that come after it: an earlier
     /// process dropped these and created them again.
-    fn drop_unbegun(
-        &mut self,
-        keys: &[TableKey],
-        text: &[u8],
-        item: &Item,
-    ) -> Result<bool, LoadError> {
-        let begun = |conductor: &Self, key: &TableKey| conductor.begun_behind(key, item);
+    fn drop_unbegun(&mut self, keys: &[TableKey], here: Here<'_>) -> Result<bool, LoadError> {
+        let begun = |conductor: &Self, key: &TableKey| conductor.begun_behind(key, here);
         if !keys.iter().any(|key| begun(self, key)) {
-            return Ok(self.execute(text, item, keys.first())?.is_some());
+            return Ok(self.execute(here, keys.first())?.is_some());
         }
         for key in keys {
             if !begun(self, key) {
                 let quoted = quoted_name(key);
                 let statement = format!("DROP TABLE IF EXISTS {quoted}");
-                self.execute(statement.as_bytes(), item, Some(key))?;
+                self.execute(here.with(statement.as_bytes()), Some(key))?;
             }
         }
         Ok(true)
@@ -363,14 +359,14 @@ impl Conductor<'_> {
 
     pub(super) fn alter_keys(
         &mut self,
+        place: &mut Place,
         table: &ObjectName,
         enable: bool,
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<(), LoadError> {
         let key = self.resolve(table)?;
         self.wanted(&key);
-        self.finish_current()?;
+        self.finish_current(place)?;
         let Some(index) = self.ledger.known(&key) else {
             return Ok(());
         };
@@ -384,28 +380,28 @@ impl Conductor<'_> {
         }
         self.queue.wait_key(index)?;
         self.ledger.entries[index].keys_disabled = !enable;
-        self.execute(text, item, Some(&key)).map(drop)
+        self.execute(here, Some(&key)).map(drop)
     }
 
     /// Creates a temporary table, which only the control connection sees.
     pub(super) fn create_temporary(
         &mut self,
+        place: &mut Place,
         table: &ObjectName,
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<(), LoadError> {
         let key = self.resolve(table)?;
-        if self.is_passed(item) {
+        if self.is_passed(here) {
             return Err(LoadError::Stopped(vec![Refusal {
                 reason: format!(
                     "{}: line {}: the dump uses a temporary table, which was lost with the \
                     connection of the interrupted load",
-                    self.place.name, item.line
+                    here.file, here.item.line
                 ),
                 hint: START_OVER.to_owned(),
             }]));
         }
-        self.barrier(text, item)?;
+        self.barrier(place, here)?;
         self.ledger.temporary.insert(key);
         Ok(())
     }

@@ -5,11 +5,13 @@
 //! if more rows of their table follow. A drop does not name the table of its trigger. For triggers
 //! of the dump it is known; for others the server is asked.
 
-use refloat_sqltext::{Item, LexMode, ObjectName};
+use refloat_sqltext::{LexMode, ObjectName};
 use refloat_wire::Vendor;
 
 use super::Conductor;
+use super::here::Here;
 use super::name::{TableKey, quoted_name};
+use super::place::Place;
 use super::postponed::Postponed;
 use crate::error::LoadError;
 use crate::programs::{Kind, TriggerFor};
@@ -31,9 +33,9 @@ impl Conductor<'_> {
     /// Postpones the drop of a trigger until rows of its table follow, or all rows are in.
     pub(super) fn drop_trigger(
         &mut self,
+        place: &mut Place,
         trigger: &ObjectName,
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<(), LoadError> {
         let key = self.resolve(trigger)?;
         let (table, at_once) = match self.whose(&key)? {
@@ -41,9 +43,9 @@ impl Conductor<'_> {
             Whose::Of(table) => (Some(table), false),
             Whose::Unknown => (None, true),
         };
-        self.postpone((Kind::Trigger, trigger), table, false, text, item)?;
+        self.postpone((Kind::Trigger, trigger), table, false, here)?;
         if at_once {
-            self.finish_current()?;
+            self.finish_current(place)?;
             self.queue.wait_rows()?;
             self.run_postponed_triggers()?;
         }
@@ -122,15 +124,20 @@ impl Conductor<'_> {
 
     /// Once all rows before are in, runs postponed triggers that decide what rows of this table
     /// fire.
-    pub(super) fn meet_triggers(&mut self, index: usize, key: &TableKey) -> Result<(), LoadError> {
+    pub(super) fn meet_triggers(
+        &mut self,
+        place: &mut Place,
+        index: usize,
+        key: &TableKey,
+    ) -> Result<(), LoadError> {
         if !self.has_postponed_trigger(key) {
             return Ok(());
         }
-        self.finish_current()?;
+        self.finish_current(place)?;
         self.queue.wait_rows()?;
         self.queue.wait_key(index)?;
         self.run_postponed_triggers()?;
-        self.place.current = Some(index);
+        place.current = Some(index);
         Ok(())
     }
 

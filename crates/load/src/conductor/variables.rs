@@ -7,40 +7,42 @@ use refloat_wire::Vendor;
 
 use super::Conductor;
 use super::databases::default_collation;
+use super::here::Here;
+use super::place::Place;
 use crate::error::{LoadError, START_OVER};
 use crate::refusals;
 use crate::session::VariableEffect;
 use crate::transaction::Begun;
 
 impl Conductor<'_> {
-    pub(super) fn set(&mut self, text: &[u8], item: &Item) -> Result<(), LoadError> {
+    pub(super) fn set(&mut self, place: &mut Place, here: Here<'_>) -> Result<(), LoadError> {
         let session = self.session()?;
         let mode = self.dialogue.refused_settings.mode_or(session.lex_mode());
-        let Some(assignments) = parse_set(text, mode) else {
+        let Some(assignments) = parse_set(here.text, mode) else {
             // SET ROLE, SET TRANSACTION, SET STATEMENT … FOR do more than set variables.
-            return self.barrier(text, item);
+            return self.barrier(place, here);
         };
-        if memchr::memmem::find(&text.to_ascii_uppercase(), b"SELECT").is_some() {
+        if memchr::memmem::find(&here.text.to_ascii_uppercase(), b"SELECT").is_some() {
             // A subquery reads rows.
             if self.resumes() {
                 return Err(LoadError::Stopped(vec![Refusal {
                     reason: format!(
                         "{}: line {}: a variable takes its value from rows, which have changed \
                         since the load first came here",
-                        self.place.name, item.line
+                        here.file, here.item.line
                     ),
                     hint: START_OVER.to_owned(),
                 }]));
             }
-            self.finish_current()?;
+            self.finish_current(place)?;
             self.queue.wait_rows()?;
         }
         if of_database(&assignments) {
             self.ensure_database()?;
         }
-        let mapped = self.map_sql_mode(text, &assignments);
-        let text = self.map_collations(mapped.as_deref().unwrap_or(text))?;
-        if self.run_statement(&text, item, None, &[])?.is_none() {
+        let mapped = self.map_sql_mode(here.text, &assignments);
+        let text = self.map_collations(mapped.as_deref().unwrap_or(here.text))?;
+        if self.run_statement(here.with(&text), None, &[])?.is_none() {
             self.dialogue.refused_settings.refused(&assignments, mode);
             return Ok(());
         }
@@ -76,9 +78,9 @@ impl Conductor<'_> {
                 .control
                 .query_value("SELECT @@SESSION.autocommit")
                 .map_err(|error| LoadError::server("reading a variable", error))?;
-            let begun = Begun::new(&text, item.line, item.offset);
+            let begun = Begun::new(&text, here.item.line, here.item.offset);
             let on = value.as_deref() != Some("0");
-            self.place.transaction.autocommit(on, begun);
+            place.transaction.autocommit(on, begun);
             // A transaction left open here would lock the tables that workers write to and build
             // indexes on.
             self.dialogue
@@ -127,18 +129,18 @@ impl Conductor<'_> {
 
     pub(super) fn use_database(
         &mut self,
+        place: &mut Place,
         database: &[u8],
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<(), LoadError> {
         let name = String::from_utf8_lossy(database).into_owned();
-        self.refuse_other_database(&name, item)?;
+        self.refuse_other_database(&name, here.item)?;
         self.ensure_database()?;
-        self.finish_current()?;
+        self.finish_current(place)?;
         if self.leaves_out(&name)? {
             self.findings.skipped.push(format!(
                 "line {}: everything about schema {name}",
-                item.line
+                here.item.line
             ));
         }
         self.dialogue.session = None;
@@ -157,10 +159,10 @@ impl Conductor<'_> {
             // MariaDB's client accepts the name unquoted, too.
             let text = format!("USE {}", quote_ident(&name));
             return self
-                .run_statement(text.as_bytes(), item, None, &[])
+                .run_statement(here.with(text.as_bytes()), None, &[])
                 .map(drop);
         }
-        self.run_statement(text, item, None, &[]).map(drop)
+        self.run_statement(here, None, &[]).map(drop)
     }
 
     /// Creates the database of `--database` when something is about to go into it, and not earlier:

@@ -11,6 +11,7 @@ use refloat_sqltext::literal;
 
 use super::Conductor;
 use super::name::TableKey;
+use super::place::Place;
 use crate::error::{LoadError, START_OVER};
 
 /// Takes the place of an engine, which a view does not have.
@@ -77,12 +78,12 @@ impl Conductor<'_> {
     }
 
     /// Forgets the columns of a view that was created again.
-    pub(super) fn look_at_view_again(&mut self, key: &TableKey) {
+    pub(super) fn look_at_view_again(&mut self, place: &mut Place, key: &TableKey) {
         if let Some(index) = self.ledger.known(key)
             && self.ledger.entries[index].table.is_view()
         {
             self.ledger.entries[index].table.set_layout(None);
-            self.place.last_header = None;
+            place.last_header = None;
         }
     }
 }

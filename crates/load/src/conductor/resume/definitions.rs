@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use refloat_run::Refusal;
 use refloat_schema::definition::{differences, written_for};
-use refloat_sqltext::Item;
 
 use super::super::Conductor;
 use super::super::catalog::CatalogSession;
 use super::super::databases::default_collation;
 use super::super::entry::Print;
+use super::super::here::Here;
 use super::super::name::{TableKey, quoted_name};
 use super::super::registry::{engine_of, is_versioned};
 use super::DatabaseStep;
@@ -22,17 +22,21 @@ use crate::table::TableDetail;
 impl Conductor<'_> {
     /// Whether rows of a table that come after this statement are loaded: then it has run, and must
     /// not run again.
-    pub(in crate::conductor) fn begun_behind(&self, key: &TableKey, item: &Item) -> bool {
-        let file = self.file();
+    pub(in crate::conductor) fn begun_behind(&self, key: &TableKey, here: Here<'_>) -> bool {
+        let file = self.file(here.file);
         let found = self.resume.found.tables.get(key);
-        found.is_some_and(|table| table.has_rows_after(file, item.offset))
+        found.is_some_and(|table| table.has_rows_after(file, here.item.offset))
     }
 
     /// Whether rows of any table of a database that come after this statement are loaded.
-    pub(in crate::conductor) fn database_begun_behind(&self, database: &str, item: &Item) -> bool {
-        let file = self.file();
+    pub(in crate::conductor) fn database_begun_behind(
+        &self,
+        database: &str,
+        here: Here<'_>,
+    ) -> bool {
+        let file = self.file(here.file);
         let mut tables = self.resume.found.tables.iter();
-        tables.any(|(key, table)| key.0 == database && table.has_rows_after(file, item.offset))
+        tables.any(|(key, table)| key.0 == database && table.has_rows_after(file, here.item.offset))
     }
 
     /// Registers a table whose definition has run and some of whose rows may be loaded: it stays as
@@ -40,8 +44,7 @@ impl Conductor<'_> {
     pub(in crate::conductor) fn take_up(
         &mut self,
         key: &TableKey,
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<(), LoadError> {
         let found = self.resume.found.tables.get(key);
         let detail = found.map_or_else(
@@ -96,8 +99,12 @@ impl Conductor<'_> {
         }
         let mode = self.session()?.lex_mode();
         let server = self.catalog.server().into();
-        let written = written_for(text, mode, server);
-        self.warn_of_unread(&format!("table {}", table.label()), &written.lost, item);
+        let written = written_for(here.text, mode, server);
+        self.warn_of_unread(
+            &format!("table {}", table.label()),
+            &written.lost,
+            here.item,
+        );
         let text = self.map_collations(&written.text)?.into_owned();
         for difference in differences(server, &table.label(), &text, mode, &original) {
             self.ctx.differ(difference);
@@ -110,12 +117,12 @@ impl Conductor<'_> {
     pub(in crate::conductor) fn stays(
         &mut self,
         key: &TableKey,
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<bool, LoadError> {
         if self.in_past() {
             return Ok(true);
         }
-        let begun = self.begun_behind(key, item);
+        let begun = self.begun_behind(key, here);
         let detail = self.resume.found.tables.get(key).map(|table| &table.detail);
         let redone = detail.is_some_and(|detail| !detail.transactional);
         if begun && !redone {

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use refloat_run::Refusal;
-use refloat_sqltext::{Item, ItemKind, StatementKind, head};
+use refloat_sqltext::{ItemKind, StatementKind, head};
 use refloat_wire::{Connection, Vendor};
 use serde::{Deserialize, Serialize};
 
 use super::super::Conductor;
 use super::super::catalog::CatalogSession;
+use super::super::here::Here;
 use crate::error::LoadError;
 use crate::marks::{LeftMarks, Marks, StepKind, parsed};
 use crate::programs::Contents;
@@ -87,8 +88,8 @@ pub fn may_stay_unsettled(kind: &ItemKind) -> bool {
 }
 
 impl Conductor<'_> {
-    fn step_name(&self, item: &Item) -> String {
-        format!("{:016x}:{}", self.file(), item.offset)
+    fn step_name(&self, here: Here<'_>) -> String {
+        format!("{:016x}:{}", self.file(here.file), here.item.offset)
     }
 
     /// What an earlier process found in a database.
@@ -184,10 +185,9 @@ impl Conductor<'_> {
     /// What an earlier process noted about a statement that runs alone, if that process ran it.
     pub(in crate::conductor) fn passed(
         &mut self,
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<Option<Step>, LoadError> {
-        let name = self.step_name(item);
+        let name = self.step_name(here);
         match self.resume.steps.remove(&name) {
             Some(step) if step.done => {
                 self.resume.frontiers -= 1;
@@ -199,9 +199,9 @@ impl Conductor<'_> {
                         reason: format!(
                             "{}: line {}: this statement was running when the load was \
                             interrupted, and it is not known whether it took effect: {}",
-                            self.place.name,
-                            item.line,
-                            head(text)
+                            here.file,
+                            here.item.line,
+                            head(here.text)
                         ),
                         hint: "Check whether its change is there; then run the same command with \
                             --uncertain-statement done (it took effect) or --uncertain-statement \
@@ -211,7 +211,7 @@ impl Conductor<'_> {
                 };
                 if done {
                     let step = Step::default();
-                    self.finished(text, item, step.clone())?;
+                    self.finished(here, step.clone())?;
                     return Ok(Some(step));
                 }
                 Ok(None)
@@ -221,44 +221,39 @@ impl Conductor<'_> {
     }
 
     /// Whether an earlier process ran this statement.
-    pub(in crate::conductor) fn is_passed(&self, item: &Item) -> bool {
-        let step = self.resume.steps.get(&self.step_name(item));
+    pub(in crate::conductor) fn is_passed(&self, here: Here<'_>) -> bool {
+        let step = self.resume.steps.get(&self.step_name(here));
         step.is_some_and(|step| step.done)
     }
 
     /// Marks a statement as about to run alone.
-    pub(in crate::conductor) fn about_to_run(
-        &mut self,
-        text: &[u8],
-        item: &Item,
-    ) -> Result<(), LoadError> {
+    pub(in crate::conductor) fn about_to_run(&mut self, here: Here<'_>) -> Result<(), LoadError> {
         let step = Step {
             done: false,
-            line: item.line,
-            head: head(text),
+            line: here.item.line,
+            head: head(here.text),
             ..Step::default()
         };
-        self.note_statement(text, item, &step)
+        self.note_statement(here, &step)
     }
 
     /// Marks a statement as done.
     pub(in crate::conductor) fn finished(
         &mut self,
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
         mut step: Step,
     ) -> Result<(), LoadError> {
-        (step.done, step.line, step.head) = (true, item.line, head(text));
-        self.note_statement(text, item, &step)
+        (step.done, step.line, step.head) = (true, here.item.line, head(here.text));
+        self.note_statement(here, &step)
     }
 
     /// Notes a statement that runs alone. What comes before it is never made again, so that must be
     /// on disk first. If the load is [`YOUNG`], several changes of tables in a row are flushed only
     /// after the last of them.
-    fn note_statement(&mut self, text: &[u8], item: &Item, step: &Step) -> Result<(), LoadError> {
-        let name = self.step_name(item);
+    fn note_statement(&mut self, here: Here<'_>, step: &Step) -> Result<(), LoadError> {
+        let name = self.step_name(here);
         let unsettled = self.resume.unsettled;
-        let waits = self.may_leave_unsettled(text, item);
+        let waits = self.may_leave_unsettled(here);
         match waits.filter(|_| step.done || unsettled) {
             None => self.bring_definitions_to_disk()?,
             Some(_) if unsettled => {}
@@ -273,16 +268,18 @@ impl Conductor<'_> {
     }
 
     /// When the server was started, if what this statement defines need not be on disk at once.
-    fn may_leave_unsettled(&self, text: &[u8], item: &Item) -> Option<i64> {
+    fn may_leave_unsettled(&self, here: Here<'_>) -> Option<i64> {
         // If the server refuses to flush, the mark would stay.
         let young = !self.resume.active && self.resume.syncs && self.resume.begun.elapsed() < YOUNG;
         // Behind a proxy, the server that answers may not be the one that is written to.
         let direct = self.ctx.first_connection != 0;
         let of_files = self.catalog.server().vendor == Vendor::MariaDb;
-        if !(young && direct && of_files && is_change_of_table(&item.kind)) {
+        if !(young && direct && of_files && is_change_of_table(&here.item.kind)) {
             return None;
         }
-        self.ctx.server_started.filter(|_| !has_any(text, &MOVES))
+        self.ctx
+            .server_started
+            .filter(|_| !has_any(here.text, &MOVES))
     }
 
     /// Flushes the definitions of statements that are marked done.

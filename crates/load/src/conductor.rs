@@ -54,7 +54,8 @@ use super::error::LoadError;
 use super::marks::{Counted, Found};
 use super::outcome::{LoadOutcome, TableOutcome};
 use super::queue::Queue;
-use super::session::{Session, Tracker};
+use super::session::Tracker;
+use crate::verdict::Reason;
 use case_folding::CaseFolding;
 use catalog::CatalogSession;
 use dialogue::Dialogue;
@@ -120,7 +121,7 @@ impl<'a> Conductor<'a> {
             ctx: Arc::clone(ctx),
             queue,
             choice: Choice::new(&ctx.options.tables),
-            dialogue: Dialogue::new(control, tracker, ctx.options.database.clone()),
+            dialogue: Dialogue::new(ctx, control, tracker),
             catalog,
             catalog_session: CatalogSession::Unknown,
             ledger: Ledger::new(folded),
@@ -151,11 +152,12 @@ impl<'a> Conductor<'a> {
     /// Finishes everything the dump asked for.
     fn end(&mut self, place: &mut Place) -> Result<(), LoadError> {
         self.settle_definitions()?;
-        self.ensure_database()?;
+        self.dialogue
+            .ensure_database(&mut self.catalog, &mut self.findings)?;
         self.settle(place)?;
         self.check_met()?;
         self.check_foreign_keys()?;
-        self.check_patterns()
+        self.choice.check_patterns()
     }
 
     /// Kills what the control and catalogue connections are running when the run is cancelled.
@@ -245,20 +247,18 @@ impl<'a> Conductor<'a> {
                 if rows.last {
                     place.check_terminated(item, &self.ctx.options)?;
                 }
-                self.rows(place, block, at, item, rows)
+                self.rows(place, here, block, at, rows)
             }
             ItemKind::Statement(kind) => {
                 place.check_terminated(item, &self.ctx.options)?;
                 self.statement(place, kind, here)
             }
-            ItemKind::ClientCommand(command) => self.client_command(command, here),
+            ItemKind::ClientCommand(command) => match Reason::of_command(command) {
+                Some(reason) => self.ctx.fail(here.refused(reason)),
+                None => Ok(()),
+            },
             ItemKind::Comment(_) | ItemKind::Blank => Ok(()),
         }
-    }
-
-    /// The dump's current session state, read again after a statement that may have changed it.
-    pub(super) fn session(&mut self) -> Result<Arc<Session>, LoadError> {
-        self.dialogue.session(self.ctx.binlog_off)
     }
 }
 

@@ -30,7 +30,7 @@ impl Conductor<'_> {
         if !matches!(here.item.kind, ItemKind::Statement(StatementKind::Account)) {
             return Ok(None);
         }
-        let mode = self.session()?.lex_mode();
+        let mode = self.dialogue.session()?.lex_mode();
         let Some(creation) = created_if_not_there(here.text, mode) else {
             return Ok(None);
         };
@@ -58,7 +58,7 @@ impl Conductor<'_> {
         if self.findings.accounts_left.is_empty() {
             return Ok(false);
         }
-        let mode = self.session()?.lex_mode();
+        let mode = self.dialogue.session()?.lex_mode();
         Ok(altered(text, mode).is_some_and(|name| self.findings.accounts_left.contains(&name)))
     }
 

@@ -7,8 +7,10 @@ use refloat_run::progress::Phase;
 use refloat_sqltext::{Item, ItemKind, StatementKind};
 
 use super::Conductor;
+use super::dialogue::Dialogue;
 use super::entry::Print;
 use super::here::Here;
+use super::ledger::Ledger;
 use super::name::TableKey;
 use super::place::Place;
 use super::proof::{count_rows, wrong_count};
@@ -246,7 +248,7 @@ impl Conductor<'_> {
             entry.is_referred_to = None;
         }
         place.last_header = None;
-        self.session().map(drop)
+        self.dialogue.session().map(drop)
     }
 
     /// Accepts current definitions after the dump itself changed that of `only`, or any. A table
@@ -286,7 +288,8 @@ impl Conductor<'_> {
         self.queue.wait_rows()?;
         self.show_loaded();
         self.finish_builds()?;
-        self.enable_keys()?;
+        let in_past = self.in_past();
+        self.dialogue.enable_keys(&mut self.ledger, in_past)?;
         self.run_postponed()
     }
 
@@ -303,18 +306,19 @@ impl Conductor<'_> {
             }
         }
     }
+}
 
+impl Dialogue {
     /// A dump that disabled keys and never enabled them (it may have been cut) must not leave them
     /// disabled.
-    fn enable_keys(&mut self) -> Result<(), LoadError> {
-        for index in 0..self.ledger.entries.len() {
-            if std::mem::take(&mut self.ledger.entries[index].keys_disabled)
-                && !self.ledger.entries[index].dropped
-                && !self.in_past()
+    pub fn enable_keys(&mut self, ledger: &mut Ledger, in_past: bool) -> Result<(), LoadError> {
+        for index in 0..ledger.entries.len() {
+            if std::mem::take(&mut ledger.entries[index].keys_disabled)
+                && !ledger.entries[index].dropped
+                && !in_past
             {
-                let table = Arc::clone(&self.ledger.entries[index].table);
-                self.dialogue
-                    .control
+                let table = Arc::clone(&ledger.entries[index].table);
+                self.control
                     .exec(format!("ALTER TABLE {} ENABLE KEYS", table.quoted()))
                     .map_err(|error| {
                         LoadError::server(

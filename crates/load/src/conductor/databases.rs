@@ -9,13 +9,14 @@ use super::here::Here;
 use super::place::Place;
 use super::registry::Touch;
 use crate::error::LoadError;
-use crate::options::ExistingPolicy;
+use crate::options::{ExistingPolicy, LoadOptions};
+use crate::refusals;
 
 impl Conductor<'_> {
     /// Checks the database that a statement creates, alters or drops.
     fn own_database(&mut self, database: &[u8], item: &Item) -> Result<String, LoadError> {
         let name = String::from_utf8_lossy(database).into_owned();
-        self.refuse_other_database(&name, item)?;
+        refuse_other_database(&self.ctx.options, &name, item.line)?;
         // With `--tables`, the tables' own definitions are checked against what exists.
         if self.ctx.options.tables.is_empty() {
             self.touch(&name, Touch::Define)?;
@@ -58,7 +59,7 @@ impl Conductor<'_> {
         database: Option<&[u8]>,
         here: Here<'_>,
     ) -> Result<(), LoadError> {
-        let name = match (database, &self.session()?.database) {
+        let name = match (database, &self.dialogue.session()?.database) {
             (Some(name), _) => name.to_vec(),
             (None, Some(current)) => current.clone().into_bytes(),
             // Let the server report that no database is selected.
@@ -85,8 +86,8 @@ impl Conductor<'_> {
         if self.in_past() || !self.ctx.options.tables.is_empty() {
             return Ok(());
         }
-        let text = self.map_collations(here.text)?.into_owned();
-        let mode = self.session()?.lex_mode();
+        let text = self.dialogue.map_collations(here.text)?.into_owned();
+        let mode = self.dialogue.session()?.lex_mode();
         let named = tokens(&text, mode).code().find(|token| {
             matches!(token.kind, TokenKind::Word | TokenKind::QuotedName)
                 && token.name(&text).is_some_and(|name| name == database)
@@ -157,4 +158,20 @@ pub(super) fn default_collation(
             error,
         )
     })
+}
+
+/// `--database` is for dumps that name no database. A dump that names one would silently go
+/// elsewhere.
+pub(super) fn refuse_other_database(
+    options: &LoadOptions,
+    name: &str,
+    line: u64,
+) -> Result<(), LoadError> {
+    match &options.database {
+        Some(wanted) if wanted != name => {
+            let refusal = refusals::other_database(name, Some(line), wanted);
+            Err(LoadError::Refused(vec![refusal]))
+        }
+        _ => Ok(()),
+    }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use refloat_schema::columns::Layout as Columns;
+use refloat_schema::pattern::is_system_database;
 use refloat_source::blocks::{Block, BlockPool};
 use refloat_source::cutter::{ITEM_MAX, fill_target};
 use refloat_source::delimited::{Decode, DelimitedFile, DelimitedRows};
@@ -176,7 +177,7 @@ impl Conductor<'_> {
             Some(table) => (key.0.clone(), table.clone()),
             None => key.clone(),
         };
-        if Self::is_system(&key.0) {
+        if is_system_database(&key.0) {
             self.touch(&key.0, Touch::Rows)?;
         }
         let index = self.table_for_rows(&key)?;
@@ -212,7 +213,7 @@ impl Conductor<'_> {
         {
             return Err(wrong(words));
         }
-        let session = self.session()?;
+        let session = self.dialogue.session()?;
         let names: Vec<&str> = fields
             .iter()
             .filter(|field| field.1 != Decode::Skip)

@@ -7,11 +7,13 @@ use refloat_sqltext::{LexMode, quote_ident};
 use refloat_wire::Connection;
 
 use super::refused_settings::RefusedSettings;
+use crate::context::Context;
 use crate::error::LoadError;
 use crate::session::{Session, Tracker};
 
 /// The dump's own session.
 pub struct Dialogue {
+    pub ctx: Arc<Context>,
     /// Runs the dump's statements as they stand.
     pub control: Connection,
     /// Follows the variables that the dump sets.
@@ -31,9 +33,10 @@ pub struct Dialogue {
 }
 
 impl Dialogue {
-    /// A session that has not begun. `database` is the one of `--database`.
-    pub fn new(control: Connection, tracker: Tracker, database: Option<String>) -> Self {
+    /// A session that has not begun.
+    pub fn new(ctx: &Arc<Context>, control: Connection, tracker: Tracker) -> Self {
         Self {
+            ctx: Arc::clone(ctx),
             control,
             tracker,
             session: None,
@@ -41,18 +44,18 @@ impl Dialogue {
             control_only: false,
             refused_settings: RefusedSettings::default(),
             unchosen: None,
-            pending_database: database,
+            pending_database: ctx.options.database.clone(),
         }
     }
 
     /// The current state, read again after a statement that may have changed it.
-    pub fn session(&mut self, binlog_off: bool) -> Result<Arc<Session>, LoadError> {
+    pub fn session(&mut self) -> Result<Arc<Session>, LoadError> {
         if let Some(session) = &self.session {
             return Ok(Arc::clone(session));
         }
         let mut read = self
             .tracker
-            .read(&mut self.control, binlog_off)
+            .read(&mut self.control, self.ctx.binlog_off)
             .map_err(|error| LoadError::server("reading the state of the session", error))?;
         if let Some(name) = &self.unchosen {
             read.database = Some(name.clone());
@@ -74,8 +77,13 @@ impl Dialogue {
         Some(self.refused_settings.mode_or(session.lex_mode()))
     }
 
-    /// Gives the session this state, and enters its database if it `enters` one.
-    pub fn resume(&mut self, wanted: &Arc<Session>, enters: bool) -> Result<(), LoadError> {
+    /// Gives the session this state.
+    pub fn resume(&mut self, wanted: &Arc<Session>) -> Result<(), LoadError> {
+        self.enter(wanted)?;
+        self.session().map(drop)
+    }
+
+    fn enter(&mut self, wanted: &Arc<Session>) -> Result<(), LoadError> {
         if self
             .session
             .as_ref()
@@ -89,7 +97,9 @@ impl Dialogue {
             let _ = self.control.exec(reset);
         }
         self.control.exec(wanted.exact_set()).map_err(failed)?;
-        if let Some(database) = wanted.database.as_ref().filter(|_| enters) {
+        if let Some(database) = wanted.database.as_ref()
+            && !self.ctx.options.leaves_out(database)
+        {
             self.control
                 .exec(format!("USE {}", quote_ident(database)))
                 .map_err(failed)?;

@@ -98,12 +98,12 @@ impl Conductor<'_> {
         place: &mut Place,
         here: Here<'_>,
     ) -> Result<(), LoadError> {
-        let checked = self.session()?.foreign_key_checks();
+        let checked = self.dialogue.session()?.foreign_key_checks();
         self.set(place, here)?;
         // While several files are read at once, none of them knows whether the parents of its rows
         // have arrived. The end of the load checks them.
         let alone = place.size_known.is_none();
-        if !checked || !alone || self.session()?.foreign_key_checks() {
+        if !checked || !alone || self.dialogue.session()?.foreign_key_checks() {
             return Ok(());
         }
         let wanted = self.ledger.entries.iter().any(|entry| entry.wants_parents);

@@ -35,7 +35,7 @@ impl Conductor<'_> {
 
     /// Gives the catalogue connection the parts of the dump's session that matter to definitions.
     pub(super) fn enter_catalog(&mut self) -> Result<(), LoadError> {
-        let session = self.session()?;
+        let session = self.dialogue.session()?;
         let is_there = matches!(&self.catalog_session,
             CatalogSession::Alters(current) if Arc::ptr_eq(current, &session));
         if !is_there {
@@ -172,7 +172,7 @@ impl Conductor<'_> {
         index: usize,
         verb: InsertVerb,
     ) -> Result<bool, LoadError> {
-        if verb != InsertVerb::Replace || !self.session()?.foreign_key_checks() {
+        if verb != InsertVerb::Replace || !self.dialogue.session()?.foreign_key_checks() {
             return Ok(false);
         }
         if self

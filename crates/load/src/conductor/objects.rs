@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use refloat_schema::pattern::is_system_database;
 use refloat_sqltext::{ObjectName, head};
 
 use super::Conductor;
@@ -54,7 +55,7 @@ impl Conductor<'_> {
     pub(super) fn replace_program(&mut self, kind: Kind, key: &TableKey) -> Result<(), LoadError> {
         let replaces = self.ctx.options.existing == ExistingPolicy::Replace
             && !matches!(kind, Kind::Sequence | Kind::Trigger)
-            && !Self::is_system(&key.0);
+            && !is_system_database(&key.0);
         if !replaces || !self.ledger.existed_program(kind, key) {
             return Ok(());
         }
@@ -81,8 +82,8 @@ impl Conductor<'_> {
         name: &ObjectName,
         here: Here<'_>,
     ) -> Result<(), LoadError> {
-        let key = self.resolve(name)?;
-        if kind != Some(Kind::Sequence) && self.lacks_session(here)? {
+        let key = self.dialogue.resolve(name)?;
+        if kind != Some(Kind::Sequence) && self.dialogue.refused_settings.lack(here, &self.ctx)? {
             return Ok(());
         }
         if matches!(kind, Some(Kind::View | Kind::Sequence)) {
@@ -103,7 +104,7 @@ impl Conductor<'_> {
         name: &ObjectName,
         here: Here<'_>,
     ) -> Result<(), LoadError> {
-        let key = self.resolve(name)?;
+        let key = self.dialogue.resolve(name)?;
         if self.define(kind, false, &key, here)?
             && let Some(kind) = kind
         {
@@ -120,8 +121,8 @@ impl Conductor<'_> {
     ) -> Result<(), LoadError> {
         let mut keys = Vec::with_capacity(views.len());
         for view in views {
-            let key = self.resolve(view)?;
-            if !self.wanted(&key) || self.leaves_out(&key.0)? {
+            let key = self.dialogue.resolve(view)?;
+            if !self.wanted(&key) || self.ctx.options.skips(&key.0)? {
                 continue;
             }
             self.refuse_same_name(&key)?;
@@ -159,26 +160,26 @@ impl Conductor<'_> {
         let wanted = if let Some(key) = &table {
             self.wanted(key)
         } else {
-            let key = self.resolve(name)?;
+            let key = self.dialogue.resolve(name)?;
             self.choice.has_all_of(&key.0)
         };
         if !wanted {
             return Ok(());
         }
-        let session = self.session()?;
+        let session = self.dialogue.session()?;
         if let Some(database) = &session.database {
             self.touch(database, Touch::Define)?;
         }
-        let key = self.resolve(name)?;
+        let key = self.dialogue.resolve(name)?;
         if self.keeps(kind, &key) {
             self.leave_out(here);
-        } else if !creates || !self.lacks_session(here)? {
+        } else if !creates || !self.dialogue.refused_settings.lack(here, &self.ctx)? {
             let collation = self.altered_collation(session.database.as_deref())?;
             let mut object = created(kind, &key);
             if creates && kind == Kind::Trigger {
                 object.trigger = TriggerFor::parse(here.text, session.lex_mode());
             }
-            let text = self.map_collations(here.text)?;
+            let text = self.dialogue.map_collations(here.text)?;
             self.postponed.push(Postponed {
                 file: Arc::clone(here.file),
                 session,

@@ -18,7 +18,7 @@ impl Conductor<'_> {
         if words == 0 {
             return Ok(());
         }
-        let mode = self.session()?.lex_mode();
+        let mode = self.dialogue.session()?.lex_mode();
         let parsed = parse_create_table(create, mode).ok();
         let keys: Vec<&ForeignKey> = parsed.iter().flat_map(CreateTable::foreign_keys).collect();
         for index in 0..self.ledger.entries.len() {

@@ -185,7 +185,7 @@ impl Conductor<'_> {
         place: &mut Place,
         reader: &mut SqlReader,
     ) -> Result<bool, LoadError> {
-        let session = self.session()?;
+        let session = self.dialogue.session()?;
         let mut mode = self.dialogue.refused_settings.mode_or(session.lex_mode());
         reader.cutter.set_mode(mode);
         // A row larger than a block doubles the next block, so that its start is not copied over

@@ -12,11 +12,12 @@ use refloat_sqltext::{ObjectName, literal, quote_ident};
 use refloat_wire::Error;
 
 use super::Conductor;
+use super::dialogue::Dialogue;
 use super::ledger::Database;
 use super::name::{TableKey, quoted_name};
 use super::resume::DatabaseStep;
 use crate::error::LoadError;
-use crate::options::{ExistingPolicy, SystemSchemaMode};
+use crate::options::{ExistingPolicy, LoadOptions, SystemSchemaMode};
 use crate::programs::Contents;
 use crate::refusals;
 use crate::table::{Table, TableDetail, is_transactional};
@@ -31,48 +32,12 @@ pub enum Touch {
 }
 
 impl Conductor<'_> {
-    /// The database and name that `name` refers to at this place of the dump.
-    pub(super) fn resolve(&mut self, name: &ObjectName) -> Result<TableKey, LoadError> {
-        let table = String::from_utf8_lossy(&name.name).into_owned();
-        if let Some(database) = &name.database {
-            return Ok((String::from_utf8_lossy(database).into_owned(), table));
-        }
-        match &self.session()?.database {
-            Some(database) => Ok((database.clone(), table)),
-            None => Err(LoadError::Refused(vec![Refusal {
-                reason: format!("the dump names no database for table {table}"),
-                hint: "Say where it goes with --database, or put the database into the URL."
-                    .to_owned(),
-            }])),
-        }
-    }
-
-    /// Whether statements about this database are left out (`--system-schema skip`). Refuses the
-    /// server's own schema if the user has not decided.
-    pub(super) fn leaves_out(&mut self, database: &str) -> Result<bool, LoadError> {
-        if !is_system_database(database) {
-            return Ok(false);
-        }
-        match self.ctx.options.system_schema {
-            SystemSchemaMode::Load => Ok(false),
-            SystemSchemaMode::Skip => Ok(true),
-            SystemSchemaMode::Refuse => {
-                Err(LoadError::Refused(vec![refusals::system_schema(database)]))
-            }
-        }
-    }
-
-    /// Whether this is the server's own schema, of which nothing is changed or deferred.
-    pub(super) fn is_system(database: &str) -> bool {
-        is_system_database(database)
-    }
-
     /// Looks at a database before the first change to it, and refuses a load that would destroy
     /// something.
     pub(super) fn touch(&mut self, database: &str, touch: Touch) -> Result<(), LoadError> {
         if let Some(wanted) = &self.ctx.options.database
             && !self.ledger.case_folding.same(wanted, database)
-            && !Self::is_system(database)
+            && !is_system_database(database)
         {
             let refusal = refusals::other_database(database, None, wanted);
             return Err(LoadError::Refused(vec![refusal]));
@@ -88,7 +53,7 @@ impl Conductor<'_> {
         if touch == Touch::Rows
             || found.judged
             || policy != ExistingPolicy::Refuse
-            || Self::is_system(database)
+            || is_system_database(database)
         {
             return Ok(());
         }
@@ -292,7 +257,7 @@ impl Conductor<'_> {
         }
         let transactional = is_transactional(&self.ledger.entries[index].engine);
         let versioned = self.ledger.entries[index].versioned;
-        let history = versioned && self.session()?.writes_history();
+        let history = versioned && self.dialogue.session()?.writes_history();
         let catalog = &mut self.catalog;
         let mut layout = match shown {
             Some(columns) => Layout::of(columns, transactional, versioned),
@@ -331,6 +296,41 @@ impl Conductor<'_> {
             self.ledger.entries[index].opened = true;
         }
         Ok(())
+    }
+}
+
+impl LoadOptions {
+    /// Whether statements about this database are left out (`--system-schema skip`). Refuses the
+    /// server's own schema if the user has not decided.
+    pub fn skips(&self, database: &str) -> Result<bool, LoadError> {
+        if !is_system_database(database) {
+            return Ok(false);
+        }
+        match self.system_schema {
+            SystemSchemaMode::Load => Ok(false),
+            SystemSchemaMode::Skip => Ok(true),
+            SystemSchemaMode::Refuse => {
+                Err(LoadError::Refused(vec![refusals::system_schema(database)]))
+            }
+        }
+    }
+}
+
+impl Dialogue {
+    /// The database and name that `name` refers to at this place of the dump.
+    pub fn resolve(&mut self, name: &ObjectName) -> Result<TableKey, LoadError> {
+        let table = String::from_utf8_lossy(&name.name).into_owned();
+        if let Some(database) = &name.database {
+            return Ok((String::from_utf8_lossy(database).into_owned(), table));
+        }
+        match &self.session()?.database {
+            Some(database) => Ok((database.clone(), table)),
+            None => Err(LoadError::Refused(vec![Refusal {
+                reason: format!("the dump names no database for table {table}"),
+                hint: "Say where it goes with --database, or put the database into the URL."
+                    .to_owned(),
+            }])),
+        }
     }
 }
 

@@ -76,9 +76,7 @@ impl Resume {
             begun: Instant::now(),
         }
     }
-}
 
-impl Resume {
     /// Whether the load has changed anything already.
     pub fn has_begun(&self) -> bool {
         self.active && (!self.found.tables.is_empty() || !self.steps.is_empty())

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use refloat_run::Refusal;
 use refloat_schema::columns::Column;
+use refloat_schema::pattern::is_system_database;
 use refloat_source::blocks::Block;
 use refloat_sqltext::token::{TokenKind, tokens};
 use refloat_sqltext::{
@@ -13,6 +14,7 @@ use refloat_sqltext::{
 };
 
 use super::Conductor;
+use super::dialogue::Dialogue;
 use super::here::Here;
 use super::name::TableKey;
 use super::place::Place;
@@ -34,11 +36,11 @@ const GONE: [u16; 2] = [1146, 1049];
 
 /// Rows as they stand in the dump.
 struct RowsHere<'a> {
-    file: &'a Arc<str>,
+    /// The statement that they are in.
+    statement: Here<'a>,
     session: Arc<Session>,
     header: &'a Arc<InsertHeader>,
     text: &'a [u8],
-    item: &'a Item,
     count: u64,
     /// Whether there is more than literals among the values.
     complex: bool,
@@ -50,7 +52,7 @@ struct RowsHere<'a> {
 impl RowsHere<'_> {
     /// The error for rows that do not stand where an earlier process found them.
     fn differs(&self, table: &Table) -> LoadError {
-        LoadError::source_differs(self.file, self.line, self.offset, table.label())
+        LoadError::source_differs(self.statement.file, self.line, self.offset, table.label())
     }
 }
 
@@ -106,35 +108,35 @@ impl Conductor<'_> {
     pub(super) fn rows(
         &mut self,
         place: &mut Place,
+        statement: Here<'_>,
         block: &Arc<Block>,
         at: usize,
-        item: &Item,
         rows: &RowsPiece,
     ) -> Result<(), LoadError> {
-        self.ensure_database()?;
+        self.dialogue
+            .ensure_database(&mut self.catalog, &mut self.findings)?;
         let header = &rows.header;
         let name = ObjectName {
             database: header.database.clone(),
             name: header.table.clone(),
         };
-        let key = self.resolve(&name)?;
-        if !self.wanted(&key) || self.leaves_out(&key.0)? {
+        let key = self.dialogue.resolve(&name)?;
+        if !self.wanted(&key) || self.ctx.options.skips(&key.0)? {
             return Ok(());
         }
         let range = at + rows.rows.start..at + rows.rows.end;
-        let file = Arc::clone(&place.name);
+        let item = statement.item;
         let here = RowsHere {
-            file: &file,
-            session: self.session()?,
+            statement,
+            session: self.dialogue.session()?,
             header,
             text: &block[range.clone()],
-            item,
             count: rows.row_count,
             complex: rows.complex,
-            offset: Self::offset_of(item, rows),
-            line: Self::line_of(&block[at..], item, rows),
+            offset: offset_of(item, rows),
+            line: line_of(&block[at..], item, rows),
         };
-        if Self::is_system(&key.0) {
+        if is_system_database(&key.0) {
             return self.rows_of_system(&key, &here);
         }
         if self.ledger.temporary.contains(&key) {
@@ -219,7 +221,7 @@ impl Conductor<'_> {
                 // Most likely the table does not exist, because its definition was refused in a
                 // load that continues.
                 self.ctx.fail(StatementFailure {
-                    file: here.file.to_string(),
+                    file: here.statement.file.to_string(),
                     line: here.line,
                     offset: here.offset,
                     head: head(&here.header.text),
@@ -398,20 +400,6 @@ impl Conductor<'_> {
         })
     }
 
-    /// The line of the first row: MariaDB's dump tool starts a new line between `VALUES` and the
-    /// rows.
-    fn line_of(text: &[u8], item: &Item, rows: &RowsPiece) -> u64 {
-        let head = text
-            .get(item.text.start..rows.rows.start)
-            .unwrap_or_default();
-        item.line + memchr::memchr_iter(b'\n', head).count() as u64
-    }
-
-    /// Where the rows of this piece start in the dump.
-    fn offset_of(item: &Item, rows: &RowsPiece) -> u64 {
-        item.offset + rows.rows.start.saturating_sub(item.text.start) as u64
-    }
-
     /// Decides from the verb of a table's rows whether their order matters.
     fn begin_rows(
         &mut self,
@@ -542,23 +530,21 @@ impl Conductor<'_> {
         statement.extend_from_slice(here.text);
         self.ctx.keep_pace(|| self.queue.has_failed());
         let stretches = match table {
-            Some((index, piece)) => self.begin_on_control(index, piece)?,
+            Some((index, piece)) => {
+                let table = &self.ledger.entries[index].table;
+                self.dialogue.begin_rows(table, piece)?
+            }
             None => Vec::new(),
         };
-        let whole = Here {
-            file: here.file,
-            text: &statement,
-            item: here.item,
-        };
-        let ok = self.execute_rows(whole, verb)?;
+        let ok = self.execute_rows(here.statement.with(&statement), verb)?;
         let Some((index, piece)) = table else {
             return Ok(());
         };
         let written = ok.map(|ok| Written::by(verb, piece.rows, ok.affected_rows));
-        self.end_on_control(index, &stretches, written)?;
+        let table = &self.ledger.entries[index].table;
+        self.dialogue.end_rows(table, &stretches, written)?;
         if let Some(written) = written {
             let bytes = here.text.len() as u64;
-            let table = &self.ledger.entries[index].table;
             table.note_sent(written.rows + written.ignored);
             table.committed(written.rows, bytes, written.ignored);
             table.note_described();
@@ -566,42 +552,44 @@ impl Conductor<'_> {
         }
         Ok(())
     }
+}
 
+impl Dialogue {
     /// Begins the transaction of rows on the control connection, with their mark.
-    fn begin_on_control(&mut self, index: usize, piece: &Piece) -> Result<Vec<Stretch>, LoadError> {
-        let table = Arc::clone(&self.ledger.entries[index].table);
+    pub fn begin_rows(&mut self, table: &Table, piece: &Piece) -> Result<Vec<Stretch>, LoadError> {
         let Some(marks) = &self.ctx.marks else {
             return Ok(Vec::new());
         };
         let stretches = marks.stretches(std::slice::from_ref(piece));
         marks
-            .open(&mut self.dialogue.control, &table, &stretches)
+            .open(&mut self.control, table, &stretches)
             .map_err(not_marked)?;
         Ok(stretches)
     }
 
     /// Ends that transaction. `written` is `None` if the server refused the rows and the load
     /// continues.
-    fn end_on_control(
+    pub fn end_rows(
         &mut self,
-        index: usize,
+        table: &Table,
         stretches: &[Stretch],
         written: Option<Written>,
     ) -> Result<(), LoadError> {
         let (Some(marks), Some(first)) = (&self.ctx.marks, stretches.first()) else {
             return Ok(());
         };
-        let label = self.ledger.entries[index].table.label();
         let refused = if written.is_some() { 0 } else { first.rows };
         let written = written.unwrap_or_default();
         marks
-            .correct(&mut self.dialogue.control, stretches, written, refused)
+            .correct(&mut self.control, stretches, written, refused)
             .map_err(not_marked)?;
-        self.dialogue.control.exec("COMMIT").map_err(not_marked)?;
+        self.control.exec("COMMIT").map_err(not_marked)?;
         // Workers check this too. Here nothing is written again, because later statements may need
         // these rows.
-        match marks.committed(&mut self.dialogue.control, stretches) {
-            Ok(None) => Err(LoadError::CommitLost { table: label }),
+        match marks.committed(&mut self.control, stretches) {
+            Ok(None) => Err(LoadError::CommitLost {
+                table: table.label(),
+            }),
             Err(error) if error.is_lost_connection() => Err(not_marked(error)),
             Ok(Some(_)) | Err(_) => Ok(()),
         }
@@ -637,4 +625,18 @@ fn only_converts(text: &[u8], mode: LexMode) -> bool {
         }
     }
     visit_rows(text, mode, &mut Converts(mode)).is_ok()
+}
+
+/// The line of the first row: MariaDB's dump tool starts a new line between `VALUES` and the
+/// rows.
+fn line_of(text: &[u8], item: &Item, rows: &RowsPiece) -> u64 {
+    let head = text
+        .get(item.text.start..rows.rows.start)
+        .unwrap_or_default();
+    item.line + memchr::memchr_iter(b'\n', head).count() as u64
+}
+
+/// Where the rows of this piece start in the dump.
+fn offset_of(item: &Item, rows: &RowsPiece) -> u64 {
+    item.offset + rows.rows.start.saturating_sub(item.text.start) as u64
 }

@@ -24,6 +24,7 @@ use super::file_check::FileCheck;
 use super::here::Here;
 use super::name::TableKey;
 use super::place::{Place, SqlReader};
+use super::refused_settings::list_rows_of_refused;
 use super::{Conductor, PIECE_BYTES};
 use crate::chunk::PlainFile;
 use crate::error::LoadError;
@@ -83,7 +84,7 @@ impl Conductor<'_> {
         for text in &layout.session {
             self.own_set(&mut place, text)?;
         }
-        let start = self.session()?;
+        let start = self.dialogue.session()?;
         let pool = Arc::new(BlockPool::default());
         for segment in &layout.segments {
             if !matches!(segment, Segment::Sql(_)) {
@@ -116,7 +117,7 @@ impl Conductor<'_> {
 
     /// Creates a database that no file of the source creates, unless it exists.
     fn own_create_database(&mut self, place: &mut Place, name: &str) -> Result<(), LoadError> {
-        if self.leaves_out(name)? || !may_choose_in(&self.ctx.options.tables, name) {
+        if self.ctx.options.skips(name)? || !may_choose_in(&self.ctx.options.tables, name) {
             return Ok(());
         }
         // An account that may fill a database may lack the right to create it.
@@ -141,7 +142,8 @@ impl Conductor<'_> {
         self.dialogue.control_only = false;
         place.transaction = Transaction::default();
         self.dialogue.refused_settings = super::refused_settings::RefusedSettings::default();
-        self.ensure_database()?;
+        self.dialogue
+            .ensure_database(&mut self.catalog, &mut self.findings)?;
         let mut wanted = (**start).clone();
         wanted.database = database
             .map(str::to_owned)
@@ -149,17 +151,11 @@ impl Conductor<'_> {
             .or_else(|| start.database.clone());
         if wanted.database.is_none() {
             // A session cannot leave its database, and the statements that follow name their own.
-            wanted.database.clone_from(&self.session()?.database);
+            wanted
+                .database
+                .clone_from(&self.dialogue.session()?.database);
         }
-        self.resume(&Arc::new(wanted))
-    }
-
-    /// Gives the control connection this state.
-    pub(super) fn resume(&mut self, wanted: &Arc<Session>) -> Result<(), LoadError> {
-        let database = wanted.database.as_deref();
-        let enters = database.is_some_and(|database| !self.ctx.options.leaves_out(database));
-        self.dialogue.resume(wanted, enters)?;
-        self.session().map(drop)
+        self.dialogue.resume(&Arc::new(wanted))
     }
 
     fn statements_of(
@@ -172,7 +168,7 @@ impl Conductor<'_> {
     ) -> Result<(), LoadError> {
         let name = file.path.display().to_string();
         if let Some(database) = &file.database
-            && self.leaves_out(database)?
+            && self.ctx.options.skips(database)?
         {
             return Ok(());
         }
@@ -243,13 +239,13 @@ impl Conductor<'_> {
             .or_else(|| self.ctx.options.database.clone())
             .unwrap_or_default();
         let key = (database, rows.table.clone());
-        if !self.wanted(&key) || self.leaves_out(&key.0)? {
+        if !self.wanted(&key) || self.ctx.options.skips(&key.0)? {
             return Ok(None);
         }
         if self.ledger.refused.contains(&key) {
             let file = rows.files.first();
             let file = file.map_or_else(|| rows.label(), |file| file.path.display().to_string());
-            self.list_rows_of_refused(&key, file)?;
+            list_rows_of_refused(&self.ctx, &key, file)?;
             return Ok(None);
         }
         let mut place = Place::new(&rows.label());
@@ -322,7 +318,7 @@ impl Conductor<'_> {
         };
         let place = &mut reader.place;
         if let Some(session) = place.session.clone() {
-            self.resume(&session)?;
+            self.dialogue.resume(&session)?;
         }
         let before = file.position();
         let more = match &mut file {

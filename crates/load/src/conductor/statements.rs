@@ -1,13 +1,13 @@
 //! Runs, postpones, leaves out or refuses the statements that are not rows.
 
 use refloat_run::own_tables::is_own_table;
-use refloat_schema::definition::as_seen_by;
-use refloat_sqltext::{
-    ClientCommand, InsertVerb, ItemKind, ObjectName, StatementKind, head, tokens,
-};
+use refloat_schema::definition::{ServerVersion, as_seen_by};
+use refloat_schema::pattern::is_system_database;
+use refloat_sqltext::{InsertVerb, ItemKind, ObjectName, StatementKind, head, tokens};
 use refloat_wire::{Connection, OkInfo};
 
 use super::Conductor;
+use super::dialogue::Dialogue;
 use super::here::Here;
 use super::name::TableKey;
 use super::place::Place;
@@ -20,7 +20,7 @@ use crate::options::ExistingPolicy;
 use crate::outcome::{LoadWarning, StatementFailure};
 use crate::programs::Kind;
 use crate::transaction::changes;
-use crate::verdict::{Facts, Fate, Reason, database_of, is_about_database, verdict};
+use crate::verdict::{Facts, Fate, database_of, is_about_database, verdict};
 
 /// `ER_NO_DEFAULT_FOR_FIELD`.
 const NO_DEFAULT: u16 = 1364;
@@ -42,11 +42,15 @@ impl Conductor<'_> {
         kind: &StatementKind,
         here: Here<'_>,
     ) -> Result<(), LoadError> {
-        if self.is_for_others(here.text)? {
+        if self
+            .dialogue
+            .is_for_others(here.text, self.catalog.server().into())?
+        {
             return Ok(());
         }
         if needs_database(kind) {
-            self.ensure_database()?;
+            self.dialogue
+                .ensure_database(&mut self.catalog, &mut self.findings)?;
         }
         match kind {
             _ if place.rows_only => {}
@@ -55,7 +59,7 @@ impl Conductor<'_> {
             } => self.meet_table(table, *temporary, here)?,
             StatementKind::CreateView { view: name }
             | StatementKind::CreateSequence { sequence: name } => {
-                let key = self.resolve(name)?;
+                let key = self.dialogue.resolve(name)?;
                 self.wanted(&key);
             }
             _ => {}
@@ -77,10 +81,11 @@ impl Conductor<'_> {
         if is_about_database(kind) {
             let named =
                 database_of(kind).or_else(|| self.dialogue.session.as_ref()?.database.clone());
-            named.map_or(Ok(false), |database| self.leaves_out(&database))?;
+            named.map_or(Ok(false), |database| self.ctx.options.skips(&database))?;
         }
         if defines_unchanged(kind) {
-            self.warn_of_unread_clauses(here)?;
+            self.dialogue
+                .warn_of_unread_clauses(here, self.catalog.server().into())?;
         }
         if may_define(kind) && !runs_alone(kind) {
             self.note_defined();
@@ -98,7 +103,7 @@ impl Conductor<'_> {
         if *kind == StatementKind::Account && self.alters_left_account(text)? {
             return Ok(Fate::LeftOut);
         }
-        let session = self.session()?;
+        let session = self.dialogue.session()?;
         let facts = Facts {
             options: &self.ctx.options,
             choice: &self.choice,
@@ -166,7 +171,7 @@ impl Conductor<'_> {
             }
             StatementKind::DropSequence { sequences } => self.drop_tables(place, sequences, here),
             StatementKind::CreateTrigger { trigger, table } => {
-                let table = self.resolve(table)?;
+                let table = self.dialogue.resolve(table)?;
                 self.postpone((Kind::Trigger, trigger), Some(table), true, here)
             }
             StatementKind::DropTrigger { trigger } => self.drop_trigger(place, trigger, here),
@@ -196,17 +201,6 @@ impl Conductor<'_> {
         }
     }
 
-    /// Whether a statement is in a conditional comment for another vendor or version, which this
-    /// server ignores.
-    fn is_for_others(&mut self, text: &[u8]) -> Result<bool, LoadError> {
-        if !text.starts_with(b"/*") {
-            return Ok(false);
-        }
-        let mode = self.session()?.lex_mode();
-        let seen = as_seen_by(text, mode, Some(self.catalog.server().into()));
-        Ok(tokens(&seen, mode).next().is_none())
-    }
-
     fn alter_table(
         &mut self,
         place: &mut Place,
@@ -223,7 +217,7 @@ impl Conductor<'_> {
 
     /// Runs a statement that creates or drops an index.
     fn change_index(&mut self, place: &mut Place, here: Here<'_>) -> Result<(), LoadError> {
-        let mode = self.session()?.lex_mode();
+        let mode = self.dialogue.session()?.lex_mode();
         match table_of_index(here.text, mode) {
             Some(table) => self.change_only(place, &table, here),
             None => self.change(place, None, here),
@@ -240,7 +234,7 @@ impl Conductor<'_> {
         if !self.may_change(Some(table), here)? {
             return Ok(());
         }
-        let key = self.resolve(table)?;
+        let key = self.dialogue.resolve(table)?;
         self.wanted(&key);
         self.barrier_counted(place, Some(&key), here)
     }
@@ -267,13 +261,13 @@ impl Conductor<'_> {
         here: Here<'_>,
     ) -> Result<bool, LoadError> {
         let database = match table {
-            Some(table) => Some(self.resolve(table)?.0),
-            None => self.session()?.database.clone(),
+            Some(table) => Some(self.dialogue.resolve(table)?.0),
+            None => self.dialogue.session()?.database.clone(),
         };
         let Some(database) = database else {
             return Ok(true);
         };
-        if Self::is_system(&database) {
+        if is_system_database(&database) {
             return Ok(true);
         }
         self.touch(&database, Touch::Define)?;
@@ -286,18 +280,6 @@ impl Conductor<'_> {
         Ok(true)
     }
 
-    /// Handles a command for the stock client. Apart from `DELIMITER`, none is executed.
-    pub(super) fn client_command(
-        &mut self,
-        command: &ClientCommand,
-        here: Here<'_>,
-    ) -> Result<(), LoadError> {
-        match Reason::of_command(command) {
-            Some(reason) => self.ctx.fail(here.refused(reason)),
-            None => Ok(()),
-        }
-    }
-
     /// [`Conductor::run_statement`] for a statement that may change the server.
     pub(super) fn execute(
         &mut self,
@@ -307,7 +289,7 @@ impl Conductor<'_> {
         if self.in_past() {
             return Ok(Some(OkInfo::default()));
         }
-        let text = self.map_collations(here.text)?;
+        let text = self.dialogue.map_collations(here.text)?;
         let ok = self.run_statement(here.with(&text), table, &[])?;
         self.findings.touched |= ok.is_some();
         Ok(ok)
@@ -399,17 +381,22 @@ impl Conductor<'_> {
         }
         self.choice.meet(&key.0, &key.1)
     }
+}
 
-    pub(super) fn check_patterns(&self) -> Result<(), LoadError> {
-        let patterns: Vec<String> = self.choice.unmatched().cloned().collect();
-        if patterns.is_empty() {
-            return Ok(());
+impl Dialogue {
+    /// Whether a statement is in a conditional comment for another vendor or version, which this
+    /// server ignores.
+    pub fn is_for_others(&mut self, text: &[u8], server: ServerVersion) -> Result<bool, LoadError> {
+        if !text.starts_with(b"/*") {
+            return Ok(false);
         }
-        Err(LoadError::NoSuchTable { patterns })
+        let mode = self.session()?.lex_mode();
+        let seen = as_seen_by(text, mode, Some(server));
+        Ok(tokens(&seen, mode).next().is_none())
     }
 
     /// The statement with collations replaced as the user asked.
-    pub(super) fn map_collations<'t>(
+    pub fn map_collations<'t>(
         &mut self,
         text: &'t [u8],
     ) -> Result<std::borrow::Cow<'t, [u8]>, LoadError> {

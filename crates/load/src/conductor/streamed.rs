@@ -14,6 +14,7 @@ use super::Conductor;
 use super::delimited::Target;
 use super::name::TableKey;
 use super::place::Place;
+use super::refused_settings::list_rows_of_refused;
 use crate::error::LoadError;
 use crate::session::Session;
 
@@ -52,7 +53,7 @@ impl Conductor<'_> {
                     let turn = turn_of(&mut turns, table)?;
                     if self.ledger.refused.contains(&turn.key) {
                         if !std::mem::replace(&mut turn.told, true) {
-                            self.list_rows_of_refused(&turn.key, stream_name(turn.of))?;
+                            list_rows_of_refused(&self.ctx, &turn.key, stream_name(turn.of))?;
                         }
                         continue;
                     }
@@ -136,7 +137,7 @@ impl Conductor<'_> {
             });
         }
         if let Some(session) = turn.place.session.clone() {
-            self.resume(&session)?;
+            self.dialogue.resume(&session)?;
         }
         self.finish_current(&mut turn.place)
     }

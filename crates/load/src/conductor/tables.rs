@@ -4,17 +4,22 @@ use std::sync::Arc;
 
 use refloat_run::Refusal;
 use refloat_schema::columns;
-use refloat_schema::definition::{Lost, OtherDefault, differences, other_defaults, written_for};
+use refloat_schema::definition::{
+    Lost, OtherDefault, ServerVersion, differences, other_defaults, written_for,
+};
+use refloat_schema::pattern::is_system_database;
 use refloat_source::namesake::is_namesake;
-use refloat_sqltext::{Item, ObjectName, head};
+use refloat_sqltext::{ObjectName, head};
 
 use super::Conductor;
+use super::dialogue::Dialogue;
 use super::entry::ForeignKeys;
 use super::here::Here;
 use super::name::{TableKey, quoted_name};
 use super::objects::chosen_only;
 use super::place::Place;
 use super::registry::Touch;
+use crate::context::Context;
 use crate::error::{LoadError, START_OVER};
 use crate::options::ExistingPolicy;
 use crate::outcome::LoadWarning;
@@ -40,7 +45,7 @@ impl Conductor<'_> {
         if_not_exists: bool,
         here: Here<'_>,
     ) -> Result<(), LoadError> {
-        let key = self.resolve(table)?;
+        let key = self.dialogue.resolve(table)?;
         self.finish_current(place)?;
         self.note_name(&key)?;
         self.touch(&key.0, Touch::Define)?;
@@ -51,7 +56,7 @@ impl Conductor<'_> {
         }
         let appends =
             self.ledger.existed(&key) && self.ctx.options.existing == ExistingPolicy::Append;
-        if self.resumes() && !appends && !Self::is_system(&key.0) && self.stays(&key, here)? {
+        if self.resumes() && !appends && !is_system_database(&key.0) && self.stays(&key, here)? {
             if if_not_exists && self.ledger.known(&key).is_some() {
                 return Ok(());
             }
@@ -62,7 +67,9 @@ impl Conductor<'_> {
         if self.ledger.existed(&key) {
             match self.ctx.options.existing {
                 ExistingPolicy::Append => return self.check_same_definition(&key, here),
-                ExistingPolicy::Replace if !Self::is_system(&key.0) => self.drop_existing(&key)?,
+                ExistingPolicy::Replace if !is_system_database(&key.0) => {
+                    self.drop_existing(&key)?;
+                }
                 _ => {}
             }
         }
@@ -76,7 +83,7 @@ impl Conductor<'_> {
             self.queue.wait_key(index)?;
         }
         self.wait_for_parents(here.text)?;
-        let session = self.session()?;
+        let session = self.dialogue.session()?;
         let written = written_for(here.text, session.lex_mode(), self.catalog.server().into());
         if self
             .execute(here.with(&written.text), Some(&key))?
@@ -85,7 +92,7 @@ impl Conductor<'_> {
             self.ledger.refused.insert(key);
             return Ok(());
         }
-        if Self::is_system(&key.0) {
+        if is_system_database(&key.0) {
             return Ok(());
         }
         if known.is_some() {
@@ -100,7 +107,12 @@ impl Conductor<'_> {
             return Ok(());
         };
         let label = self.ledger.entries[index].table.label();
-        self.warn_of_unread(&format!("table {label}"), &written.lost, here.item);
+        warn_of_unread(
+            &self.ctx,
+            &format!("table {label}"),
+            &written.lost,
+            here.item.line,
+        );
         self.compare_definition(&label, &written.text, &session, &create)
     }
 
@@ -112,9 +124,9 @@ impl Conductor<'_> {
         temporary: bool,
         here: Here<'_>,
     ) -> Result<(), LoadError> {
-        let key = self.resolve(table)?;
+        let key = self.dialogue.resolve(table)?;
         self.wanted(&key);
-        let mode = self.session()?.lex_mode();
+        let mode = self.dialogue.session()?.lex_mode();
         if !temporary
             && self.choice.has(&key.0, &key.1)
             && is_namesake(&key.0, &key.1, here.text, mode)
@@ -170,7 +182,7 @@ impl Conductor<'_> {
         // In this mode of MariaDB, `TIMESTAMP` means DATETIME.
         let timestamp_is_datetime = session.has_mode("MAXDB");
         let server = self.catalog.server().into();
-        let text = self.map_collations(written)?;
+        let text = self.dialogue.map_collations(written)?;
         for difference in differences(server, label, &text, mode, create) {
             let (wanted, found) = (&difference.expected, &difference.found);
             let rest = wanted.strip_prefix("timestamp");
@@ -206,31 +218,12 @@ impl Conductor<'_> {
         }
     }
 
-    /// Warns about what the dump specifies and this server does not read.
-    pub(super) fn warn_of_unread(&self, about: &str, lost: &[Lost], item: &Item) {
-        for one in lost {
-            self.ctx.warn(LoadWarning {
-                about: about.to_owned(),
-                code: 0,
-                message: format!("line {}: {one}", item.line),
-            });
-        }
-    }
-
-    /// [`Conductor::warn_of_unread`] for a statement that changes a definition and runs unchanged.
-    pub(super) fn warn_of_unread_clauses(&mut self, here: Here<'_>) -> Result<(), LoadError> {
-        let mode = self.session()?.lex_mode();
-        let written = written_for(here.text, mode, self.catalog.server().into());
-        self.warn_of_unread(&head(here.text), &written.lost, here.item);
-        Ok(())
-    }
-
     /// With `--append` the dump's definition is not run, but it must match the existing one.
     fn check_same_definition(&mut self, key: &TableKey, here: Here<'_>) -> Result<(), LoadError> {
-        let mode = self.session()?.lex_mode();
+        let mode = self.dialogue.session()?.lex_mode();
         let probe = crate::table::Table::new(usize::MAX, key.0.clone(), key.1.clone(), false, 0);
         let (create, _) = self.show_create(&probe)?;
-        let text = self.map_collations(here.text)?;
+        let text = self.dialogue.map_collations(here.text)?;
         let server = self.catalog.server().into();
         let text = written_for(&text, mode, server).text;
         let found = differences(server, &probe.label(), &text, mode, &create);
@@ -256,7 +249,7 @@ impl Conductor<'_> {
         let server =
             |error| LoadError::server(format!("dropping table {}.{}", key.0, key.1), error);
         // Child tables that will be replaced too may still exist, and the dump's session may check.
-        let checks = self.session()?.foreign_key_checks();
+        let checks = self.dialogue.session()?.foreign_key_checks();
         let set = |on: bool| format!("SET SESSION foreign_key_checks = {}", u8::from(on));
         if checks {
             self.dialogue.control.exec(set(false)).map_err(server)?;
@@ -294,7 +287,7 @@ impl Conductor<'_> {
             memchr::memmem::find(&here.text.to_ascii_uppercase(), b"TEMPORARY").is_some();
         let mut temporaries = Vec::new();
         for table in tables {
-            let key = self.resolve(table)?;
+            let key = self.dialogue.resolve(table)?;
             if self.ledger.temporary.contains(&key) {
                 temporaries.push(key);
             }
@@ -309,8 +302,8 @@ impl Conductor<'_> {
         }
         let mut keys = Vec::new();
         for table in tables {
-            let key = self.resolve(table)?;
-            if !self.wanted(&key) || self.leaves_out(&key.0)? {
+            let key = self.dialogue.resolve(table)?;
+            if !self.wanted(&key) || self.ctx.options.skips(&key.0)? {
                 continue;
             }
             self.refuse_same_name(&key)?;
@@ -364,7 +357,7 @@ impl Conductor<'_> {
         enable: bool,
         here: Here<'_>,
     ) -> Result<(), LoadError> {
-        let key = self.resolve(table)?;
+        let key = self.dialogue.resolve(table)?;
         self.wanted(&key);
         self.finish_current(place)?;
         let Some(index) = self.ledger.known(&key) else {
@@ -390,7 +383,7 @@ impl Conductor<'_> {
         table: &ObjectName,
         here: Here<'_>,
     ) -> Result<(), LoadError> {
-        let key = self.resolve(table)?;
+        let key = self.dialogue.resolve(table)?;
         if self.is_passed(here) {
             return Err(LoadError::Stopped(vec![Refusal {
                 reason: format!(
@@ -404,5 +397,30 @@ impl Conductor<'_> {
         self.barrier(place, here)?;
         self.ledger.temporary.insert(key);
         Ok(())
+    }
+}
+
+impl Dialogue {
+    /// [`Conductor::warn_of_unread`] for a statement that changes a definition and runs unchanged.
+    pub fn warn_of_unread_clauses(
+        &mut self,
+        here: Here<'_>,
+        server: ServerVersion,
+    ) -> Result<(), LoadError> {
+        let mode = self.session()?.lex_mode();
+        let written = written_for(here.text, mode, server);
+        warn_of_unread(&self.ctx, &head(here.text), &written.lost, here.item.line);
+        Ok(())
+    }
+}
+
+/// Warns about what the dump specifies and this server does not read.
+pub(super) fn warn_of_unread(ctx: &Context, about: &str, lost: &[Lost], line: u64) {
+    for one in lost {
+        ctx.warn(LoadWarning {
+            about: about.to_owned(),
+            code: 0,
+            message: format!("line {line}: {one}"),
+        });
     }
 }

@@ -37,7 +37,7 @@ impl Conductor<'_> {
         trigger: &ObjectName,
         here: Here<'_>,
     ) -> Result<(), LoadError> {
-        let key = self.resolve(trigger)?;
+        let key = self.dialogue.resolve(trigger)?;
         let (table, at_once) = match self.whose(&key)? {
             Whose::Nobodys => (None, false),
             Whose::Of(table) => (Some(table), false),

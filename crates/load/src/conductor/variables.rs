@@ -1,22 +1,25 @@
 //! `SET` and `USE`: the state of the dump's own session.
 
+use std::collections::BTreeMap;
+
 use refloat_run::Refusal;
 use refloat_schema::pattern::may_choose_in;
-use refloat_sqltext::{Item, SetAssignment, SetScope, parse_set, quote_ident};
-use refloat_wire::Vendor;
+use refloat_sqltext::{SetAssignment, SetScope, parse_set, quote_ident};
+use refloat_wire::{Connection, Vendor};
 
 use super::Conductor;
-use super::databases::default_collation;
+use super::databases::{default_collation, refuse_other_database};
+use super::dialogue::Dialogue;
+use super::findings::Findings;
 use super::here::Here;
 use super::place::Place;
 use crate::error::{LoadError, START_OVER};
-use crate::refusals;
 use crate::session::VariableEffect;
 use crate::transaction::Begun;
 
 impl Conductor<'_> {
     pub(super) fn set(&mut self, place: &mut Place, here: Here<'_>) -> Result<(), LoadError> {
-        let session = self.session()?;
+        let session = self.dialogue.session()?;
         let mode = self.dialogue.refused_settings.mode_or(session.lex_mode());
         let Some(assignments) = parse_set(here.text, mode) else {
             // SET ROLE, SET TRANSACTION, SET STATEMENT … FOR do more than set variables.
@@ -38,10 +41,13 @@ impl Conductor<'_> {
             self.queue.wait_rows()?;
         }
         if of_database(&assignments) {
-            self.ensure_database()?;
+            self.dialogue
+                .ensure_database(&mut self.catalog, &mut self.findings)?;
         }
-        let mapped = self.map_sql_mode(here.text, &assignments);
-        let text = self.map_collations(mapped.as_deref().unwrap_or(here.text))?;
+        let mapped = map_sql_mode(&self.ctx.options.map_sql_mode, here.text, &assignments);
+        let text = self
+            .dialogue
+            .map_collations(mapped.as_deref().unwrap_or(here.text))?;
         if self.run_statement(here.with(&text), None, &[])?.is_none() {
             self.dialogue.refused_settings.refused(&assignments, mode);
             return Ok(());
@@ -89,42 +95,7 @@ impl Conductor<'_> {
                 .map_err(|error| LoadError::server("setting autocommit", error))?;
         }
         // The new state may change how the following text must be read.
-        self.session().map(drop)
-    }
-
-    /// The statement with words of `sql_mode` replaced as the user asked. `None` if nothing
-    /// changes.
-    fn map_sql_mode(&self, text: &[u8], assignments: &[SetAssignment]) -> Option<Vec<u8>> {
-        let map = &self.ctx.options.map_sql_mode;
-        if map.is_empty() {
-            return None;
-        }
-        let mut out = text.to_vec();
-        let mut changed = false;
-        for assignment in assignments
-            .iter()
-            .filter(|one| one.name.eq_ignore_ascii_case(b"sql_mode"))
-        {
-            let Some(literal) = &assignment.literal else {
-                continue;
-            };
-            let literal = String::from_utf8_lossy(literal).into_owned();
-            let words: Vec<&str> = literal
-                .split(',')
-                .filter_map(|word| {
-                    match map.iter().find(|(from, _)| from.eq_ignore_ascii_case(word)) {
-                        Some((_, to)) => (!to.is_empty()).then_some(to.as_str()),
-                        None => Some(word),
-                    }
-                })
-                .collect();
-            let new = format!("'{}'", words.join(",").replace('\'', "''"));
-            if let Some(at) = memchr::memmem::find(&out, &assignment.value) {
-                out.splice(at..at + assignment.value.len(), new.into_bytes());
-                changed = true;
-            }
-        }
-        changed.then_some(out)
+        self.dialogue.session().map(drop)
     }
 
     pub(super) fn use_database(
@@ -134,10 +105,11 @@ impl Conductor<'_> {
         here: Here<'_>,
     ) -> Result<(), LoadError> {
         let name = String::from_utf8_lossy(database).into_owned();
-        self.refuse_other_database(&name, here.item)?;
-        self.ensure_database()?;
+        refuse_other_database(&self.ctx.options, &name, here.item.line)?;
+        self.dialogue
+            .ensure_database(&mut self.catalog, &mut self.findings)?;
         self.finish_current(place)?;
-        if self.leaves_out(&name)? {
+        if self.ctx.options.skips(&name)? {
             self.findings.skipped.push(format!(
                 "line {}: everything about schema {name}",
                 here.item.line
@@ -164,40 +136,30 @@ impl Conductor<'_> {
         }
         self.run_statement(here, None, &[]).map(drop)
     }
+}
 
+impl Dialogue {
     /// Creates the database of `--database` when something is about to go into it, and not earlier:
     /// a dump that names its own databases is refused and must not leave an empty database behind.
-    pub(super) fn ensure_database(&mut self) -> Result<(), LoadError> {
-        let Some(database) = self.dialogue.pending_database.take() else {
+    pub fn ensure_database(
+        &mut self,
+        catalog: &mut Connection,
+        findings: &mut Findings,
+    ) -> Result<(), LoadError> {
+        let Some(database) = self.pending_database.take() else {
             return Ok(());
         };
         let name = refloat_sqltext::quote_ident(&database);
         let failed = |error| LoadError::server(format!("creating database {database}"), error);
-        if default_collation(&mut self.catalog, &database)?.is_none() {
-            self.dialogue
-                .control
+        if default_collation(catalog, &database)?.is_none() {
+            self.control
                 .exec(format!("CREATE DATABASE IF NOT EXISTS {name}"))
                 .map_err(failed)?;
-            self.findings.touched = true;
+            findings.touched = true;
         }
-        self.dialogue
-            .control
-            .exec(format!("USE {name}"))
-            .map_err(failed)?;
-        self.dialogue.session = None;
+        self.control.exec(format!("USE {name}")).map_err(failed)?;
+        self.session = None;
         Ok(())
-    }
-
-    /// `--database` is for dumps that name no database. A dump that names one would silently go
-    /// elsewhere.
-    pub(super) fn refuse_other_database(&self, name: &str, item: &Item) -> Result<(), LoadError> {
-        match &self.ctx.options.database {
-            Some(wanted) if wanted != name => {
-                let refusal = refusals::other_database(name, Some(item.line), wanted);
-                Err(LoadError::Refused(vec![refusal]))
-            }
-            _ => Ok(()),
-        }
     }
 }
 
@@ -208,4 +170,42 @@ fn of_database(assignments: &[SetAssignment]) -> bool {
         let value = one.value.to_ascii_lowercase();
         one.scope == SetScope::CharacterSet || memchr::memmem::find(&value, b"database").is_some()
     })
+}
+
+/// The statement with words of `sql_mode` replaced as the user asked. `None` if nothing
+/// changes.
+fn map_sql_mode(
+    map: &BTreeMap<String, String>,
+    text: &[u8],
+    assignments: &[SetAssignment],
+) -> Option<Vec<u8>> {
+    if map.is_empty() {
+        return None;
+    }
+    let mut out = text.to_vec();
+    let mut changed = false;
+    for assignment in assignments
+        .iter()
+        .filter(|one| one.name.eq_ignore_ascii_case(b"sql_mode"))
+    {
+        let Some(literal) = &assignment.literal else {
+            continue;
+        };
+        let literal = String::from_utf8_lossy(literal).into_owned();
+        let words: Vec<&str> = literal
+            .split(',')
+            .filter_map(
+                |word| match map.iter().find(|(from, _)| from.eq_ignore_ascii_case(word)) {
+                    Some((_, to)) => (!to.is_empty()).then_some(to.as_str()),
+                    None => Some(word),
+                },
+            )
+            .collect();
+        let new = format!("'{}'", words.join(",").replace('\'', "''"));
+        if let Some(at) = memchr::memmem::find(&out, &assignment.value) {
+            out.splice(at..at + assignment.value.len(), new.into_bytes());
+            changed = true;
+        }
+    }
+    changed.then_some(out)
 }

@@ -12,6 +12,7 @@ use super::super::entry::Print;
 use super::super::here::Here;
 use super::super::name::{TableKey, quoted_name};
 use super::super::registry::{engine_of, is_versioned};
+use super::super::tables::warn_of_unread;
 use super::DatabaseStep;
 use crate::error::{LoadError, START_OVER};
 use crate::marks::{Found, TableFound};
@@ -97,15 +98,16 @@ impl Conductor<'_> {
         if self.in_past() {
             return Ok(());
         }
-        let mode = self.session()?.lex_mode();
+        let mode = self.dialogue.session()?.lex_mode();
         let server = self.catalog.server().into();
         let written = written_for(here.text, mode, server);
-        self.warn_of_unread(
+        warn_of_unread(
+            &self.ctx,
             &format!("table {}", table.label()),
             &written.lost,
-            here.item,
+            here.item.line,
         );
-        let text = self.map_collations(&written.text)?.into_owned();
+        let text = self.dialogue.map_collations(&written.text)?.into_owned();
         for difference in differences(server, &table.label(), &text, mode, &original) {
             self.ctx.differ(difference);
         }

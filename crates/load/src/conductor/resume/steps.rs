@@ -127,7 +127,7 @@ impl Conductor<'_> {
         if self.ctx.marks.is_none() {
             return Ok(());
         }
-        let logs = self.session()?.logs() && !self.ctx.binlog_off;
+        let logs = self.dialogue.session()?.logs() && !self.ctx.binlog_off;
         let tables = &mut self.resume.tables;
         if tables.logged && logs || tables.unlogged && !logs {
             return Ok(());

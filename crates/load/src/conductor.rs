@@ -57,7 +57,7 @@ use super::queue::Queue;
 use super::session::Tracker;
 use crate::verdict::Reason;
 use case_folding::CaseFolding;
-use catalog::CatalogSession;
+use catalog::Catalog;
 use dialogue::Dialogue;
 use findings::Findings;
 use here::Here;
@@ -83,8 +83,7 @@ pub struct Conductor<'a> {
     /// The dump's own session.
     dialogue: Dialogue,
     /// Queries the server and changes definitions without touching the dump's session.
-    pub(super) catalog: Connection,
-    pub(super) catalog_session: CatalogSession,
+    pub(super) catalog: Catalog,
     /// Databases, tables and programs.
     pub(super) ledger: Ledger,
     /// Bytes of a plain file that are processed.
@@ -122,8 +121,7 @@ impl<'a> Conductor<'a> {
             queue,
             choice: Choice::new(&ctx.options.tables),
             dialogue: Dialogue::new(ctx, control, tracker),
-            catalog,
-            catalog_session: CatalogSession::Unknown,
+            catalog: Catalog::new(ctx, catalog),
             ledger: Ledger::new(folded),
             done: Arc::clone(&ctx.done_bytes),
             postponed: Vec::new(),
@@ -153,7 +151,7 @@ impl<'a> Conductor<'a> {
     fn end(&mut self, place: &mut Place) -> Result<(), LoadError> {
         self.settle_definitions()?;
         self.dialogue
-            .ensure_database(&mut self.catalog, &mut self.findings)?;
+            .ensure_database(&mut self.catalog.conn, &mut self.findings)?;
         self.settle(place)?;
         self.check_met()?;
         self.check_foreign_keys()?;
@@ -164,7 +162,7 @@ impl<'a> Conductor<'a> {
     pub fn kill_on_cancel(&self) -> [HookGuard; 2] {
         [
             self.ctx.kill_on_cancel(&self.dialogue.control),
-            self.ctx.kill_on_cancel(&self.catalog),
+            self.ctx.kill_on_cancel(&self.catalog.conn),
         ]
     }
 

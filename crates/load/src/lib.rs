@@ -510,7 +510,7 @@ fn read_and_prove(
     if let Some(file) = reading.file {
         unchanged(&file, &outcome.source)?;
     }
-    outcome.bound_by = watch.verdict(&mut conductor.catalog);
+    outcome.bound_by = watch.verdict(&mut conductor.catalog.conn);
     prepared.clock.enter(Phase::Proof);
     let proof = conductor.prove()?;
     if prepared.options.leave_marks {

@@ -6,6 +6,8 @@ use refloat_sqltext::{Item, ItemKind, StatementKind};
 use refloat_wire::Vendor;
 
 use super::Conductor;
+use super::catalog::Catalog;
+use super::dialogue::Dialogue;
 use super::here::Here;
 use crate::error::LoadError;
 use crate::outcome::LoadWarning;
@@ -24,34 +26,6 @@ pub struct Met {
 }
 
 impl Conductor<'_> {
-    /// Looks up the account of a statement that creates it only if missing. The server's notes are
-    /// not enough, because dumps switch them off.
-    pub(super) fn meets_account(&mut self, here: Here<'_>) -> Result<Option<Met>, LoadError> {
-        if !matches!(here.item.kind, ItemKind::Statement(StatementKind::Account)) {
-            return Ok(None);
-        }
-        let mode = self.dialogue.session()?.lex_mode();
-        let Some(creation) = created_if_not_there(here.text, mode) else {
-            return Ok(None);
-        };
-        let failed = |error| LoadError::server("looking for an account", error);
-        if self.catalog.server().is_mysql_since(HEX_SINCE) {
-            self.catalog
-                .exec("SET SESSION print_identified_with_as_hex = ON")
-                .map_err(failed)?;
-        }
-        let there = match self
-            .catalog
-            .query_value(format!("SHOW CREATE USER {}", creation.name))
-        {
-            Ok(there) => there,
-            // Usually there is no such account. If ours may not see it, only the note can tell.
-            Err(error) if error.server_code().is_some() && !error.is_lost_connection() => None,
-            Err(error) => return Err(failed(error)),
-        };
-        Ok(Some(Met { creation, there }))
-    }
-
     /// Whether a statement changes an account that existed and was left unchanged: the second half
     /// of a definition that takes two statements.
     pub(super) fn alters_left_account(&mut self, text: &[u8]) -> Result<bool, LoadError> {
@@ -96,6 +70,40 @@ impl Conductor<'_> {
         if !self.findings.accounts_left.contains(&account) {
             self.findings.accounts_left.push(account);
         }
+    }
+}
+
+impl Catalog {
+    /// Looks up the account of a statement that creates it only if missing. The server's notes are
+    /// not enough, because dumps switch them off.
+    pub fn meets_account(
+        &mut self,
+        here: Here<'_>,
+        dialogue: &mut Dialogue,
+    ) -> Result<Option<Met>, LoadError> {
+        if !matches!(here.item.kind, ItemKind::Statement(StatementKind::Account)) {
+            return Ok(None);
+        }
+        let mode = dialogue.session()?.lex_mode();
+        let Some(creation) = created_if_not_there(here.text, mode) else {
+            return Ok(None);
+        };
+        let failed = |error| LoadError::server("looking for an account", error);
+        if self.server().is_mysql_since(HEX_SINCE) {
+            self.conn
+                .exec("SET SESSION print_identified_with_as_hex = ON")
+                .map_err(failed)?;
+        }
+        let there = match self
+            .conn
+            .query_value(format!("SHOW CREATE USER {}", creation.name))
+        {
+            Ok(there) => there,
+            // Usually there is no such account. If ours may not see it, only the note can tell.
+            Err(error) if error.server_code().is_some() && !error.is_lost_connection() => None,
+            Err(error) => return Err(failed(error)),
+        };
+        Ok(Some(Met { creation, there }))
     }
 }
 

@@ -7,6 +7,7 @@ use refloat_run::progress::Phase;
 use refloat_sqltext::{Item, ItemKind, StatementKind};
 
 use super::Conductor;
+use super::catalog::Catalog;
 use super::dialogue::Dialogue;
 use super::entry::Print;
 use super::here::Here;
@@ -103,7 +104,7 @@ impl Conductor<'_> {
                 countable: true,
             }
         } else {
-            self.count_before(only)?
+            self.catalog.count_before(&mut self.ledger, only)?
         };
         match &passed {
             Some(_) => self.after_alone(place, here.item)?,
@@ -121,7 +122,7 @@ impl Conductor<'_> {
             return Ok(());
         }
         if !stays_empty {
-            self.count_after(&counted)?;
+            self.catalog.count_after(&self.ledger, &counted)?;
         }
         self.note_unchecked(only);
         let step = self.counts_of(&counted);
@@ -169,40 +170,6 @@ impl Conductor<'_> {
                 .collect(),
             ..Step::default()
         }
-    }
-
-    /// Compares the rows of `only`, or of all tables, with what was sent, before a statement whose
-    /// effects are not tracked.
-    pub(super) fn count_before(&mut self, only: Option<&TableKey>) -> Result<Counted, LoadError> {
-        let tables = self.ledger.tables_of(only);
-        if only.is_none() {
-            self.ledger.recounted += tables.len();
-        }
-        let countable = only.is_some() || self.ledger.recounted <= RECOUNTS_MAX;
-        // What MERGE and the like show is of other tables, and perhaps not to be had.
-        for table in tables
-            .iter()
-            .filter(|table| countable && !table.is_elsewhere())
-        {
-            let count = count_rows(&mut self.catalog, table)?;
-            if !table.counts(count) {
-                self.ctx.differ(wrong_count(table, count));
-            }
-        }
-        Ok(Counted { tables, countable })
-    }
-
-    /// Accepts the current row counts as correct.
-    pub(super) fn count_after(&mut self, counted: &Counted) -> Result<(), LoadError> {
-        for table in counted.tables.iter().filter(|table| !table.is_elsewhere()) {
-            if !counted.countable {
-                table.note_uncounted();
-            } else if self.ledger.known(&(table.db.clone(), table.name.clone())) == Some(table.id) {
-                let count = count_rows(&mut self.catalog, table)?;
-                table.rebase(count);
-            }
-        }
-        Ok(())
     }
 
     /// Runs a statement by itself. If it was `begun` only a moment ago, marking it done is left to
@@ -264,7 +231,7 @@ impl Conductor<'_> {
             }
             let table = Arc::clone(&self.ledger.entries[index].table);
             self.ledger.entries[index].shown = None;
-            match self.show_as_is(&table) {
+            match self.catalog.show_as_is(&table) {
                 Ok(shown) if self.ledger.entries[index].definition.is_some() => {
                     self.ledger.entries[index].definition = Some(Print::shown(&shown));
                 }
@@ -305,6 +272,46 @@ impl Conductor<'_> {
                 });
             }
         }
+    }
+}
+
+impl Catalog {
+    /// Compares the rows of `only`, or of all tables, with what was sent, before a statement whose
+    /// effects are not tracked.
+    pub fn count_before(
+        &mut self,
+        ledger: &mut Ledger,
+        only: Option<&TableKey>,
+    ) -> Result<Counted, LoadError> {
+        let tables = ledger.tables_of(only);
+        if only.is_none() {
+            ledger.recounted += tables.len();
+        }
+        let countable = only.is_some() || ledger.recounted <= RECOUNTS_MAX;
+        // What MERGE and the like show is of other tables, and perhaps not to be had.
+        for table in tables
+            .iter()
+            .filter(|table| countable && !table.is_elsewhere())
+        {
+            let count = count_rows(&mut self.conn, table)?;
+            if !table.counts(count) {
+                self.ctx.differ(wrong_count(table, count));
+            }
+        }
+        Ok(Counted { tables, countable })
+    }
+
+    /// Accepts the current row counts as correct.
+    pub fn count_after(&mut self, ledger: &Ledger, counted: &Counted) -> Result<(), LoadError> {
+        for table in counted.tables.iter().filter(|table| !table.is_elsewhere()) {
+            if !counted.countable {
+                table.note_uncounted();
+            } else if ledger.known(&(table.db.clone(), table.name.clone())) == Some(table.id) {
+                let count = count_rows(&mut self.conn, table)?;
+                table.rebase(count);
+            }
+        }
+        Ok(())
     }
 }
 

@@ -5,7 +5,9 @@ use refloat_sqltext::{Item, TokenKind, literal, quote_ident, tokens};
 use refloat_wire::Connection;
 
 use super::Conductor;
+use super::catalog::Catalog;
 use super::here::Here;
+use super::ledger::Ledger;
 use super::place::Place;
 use super::registry::Touch;
 use crate::error::LoadError;
@@ -37,7 +39,7 @@ impl Conductor<'_> {
             || self.resumes()
             || self.ctx.options.existing != ExistingPolicy::Refuse
             || !self.ctx.options.tables.is_empty();
-        let kept = keeps && default_collation(&mut self.catalog, &name)?.is_some();
+        let kept = keeps && default_collation(&mut self.catalog.conn, &name)?.is_some();
         if kept && self.ledger.undropped.remove(&name) {
             self.alter_undropped(&name, database, here)?;
         }
@@ -130,14 +132,17 @@ impl Conductor<'_> {
         self.dialogue.session = None;
         self.execute(here, None).map(drop)
     }
+}
 
+impl Catalog {
     /// The collation of a database at this place of the dump, if the dump changes it.
-    pub(super) fn altered_collation(
+    pub fn altered_collation(
         &mut self,
+        ledger: &Ledger,
         database: Option<&str>,
     ) -> Result<Option<String>, LoadError> {
-        match database.filter(|database| self.ledger.altered.contains(*database)) {
-            Some(database) => default_collation(&mut self.catalog, database),
+        match database.filter(|database| ledger.altered.contains(*database)) {
+            Some(database) => default_collation(&mut self.conn, database),
             None => Ok(None),
         }
     }

@@ -8,7 +8,8 @@ use refloat_sqltext::ddl::ForeignKey;
 use refloat_sqltext::{InsertVerb, quote_ident};
 
 use super::Conductor;
-use super::entry::ForeignKeys;
+use super::catalog::Catalog;
+use super::entry::{Entry, ForeignKeys};
 use super::here::Here;
 use super::place::Place;
 use super::resume::Step;
@@ -28,42 +29,6 @@ const INCOMPARABLE: [u16; 3] = [1142, 1143, 1267];
 const EXAMPLES: usize = 5;
 
 impl Conductor<'_> {
-    /// Whether the server must compare rows with their parents as they arrive, in a session that
-    /// checks foreign keys. It skips the rows of an `INSERT IGNORE` that have no parent, and a
-    /// table may already hold orphans if its rows were never compared.
-    pub(super) fn leaves_parents_to_server(
-        &mut self,
-        index: usize,
-        verb: InsertVerb,
-    ) -> Result<bool, LoadError> {
-        let entry = &self.ledger.entries[index];
-        let always = verb == InsertVerb::InsertIgnore || !entry.table.created || entry.unchecked;
-        Ok(match self.foreign_keys(index)? {
-            ForeignKeys::Read(keys) => always && !keys.is_empty(),
-            ForeignKeys::Unreadable => true,
-        })
-    }
-
-    pub(super) fn has_no_foreign_keys(&mut self, index: usize) -> Result<bool, LoadError> {
-        Ok(match self.foreign_keys(index)? {
-            ForeignKeys::Read(keys) => keys.is_empty(),
-            ForeignKeys::Unreadable => false,
-        })
-    }
-
-    fn foreign_keys(&mut self, index: usize) -> Result<&ForeignKeys, LoadError> {
-        if self.ledger.entries[index].foreign_keys.is_none() {
-            let table = Arc::clone(&self.ledger.entries[index].table);
-            let (create, _) = self.show_create(&table)?;
-            // Deferred keys are not shown.
-            let put_off = table.deferral().foreign_keys.clone();
-            let found = ForeignKeys::of(&create).and(&put_off);
-            self.ledger.entries[index].foreign_keys = Some(found);
-        }
-        let found = self.ledger.entries[index].foreign_keys.as_ref();
-        Ok(found.unwrap_or(&ForeignKeys::Unreadable))
-    }
-
     /// Looks for the parents of rows whose session checks foreign keys. Writers do not check,
     /// because the parents of a row may be in flight beside it.
     pub(super) fn look_for_parents(&mut self) -> Result<(), LoadError> {
@@ -137,7 +102,7 @@ impl Conductor<'_> {
         let found: Arc<Mutex<Vec<OrphanRows>>> = Arc::default();
         for &index in tables {
             let table = Arc::clone(&self.ledger.entries[index].table);
-            let keys = match self.foreign_keys(index)? {
+            let keys = match self.catalog.foreign_keys(&mut self.ledger.entries[index])? {
                 ForeignKeys::Read(keys) => keys.clone(),
                 ForeignKeys::Unreadable => {
                     self.ctx.events.warn(format!(
@@ -171,6 +136,43 @@ impl Conductor<'_> {
         let mut list = std::mem::take(&mut *found.lock().unwrap_or_else(PoisonError::into_inner));
         list.sort_by(|a, b| (&a.table, &a.constraint).cmp(&(&b.table, &b.constraint)));
         Ok(list)
+    }
+}
+
+impl Catalog {
+    /// Whether the server must compare rows with their parents as they arrive, in a session that
+    /// checks foreign keys. It skips the rows of an `INSERT IGNORE` that have no parent, and a
+    /// table may already hold orphans if its rows were never compared.
+    pub fn leaves_parents_to_server(
+        &mut self,
+        entry: &mut Entry,
+        verb: InsertVerb,
+    ) -> Result<bool, LoadError> {
+        let always = verb == InsertVerb::InsertIgnore || !entry.table.created || entry.unchecked;
+        Ok(match self.foreign_keys(entry)? {
+            ForeignKeys::Read(keys) => always && !keys.is_empty(),
+            ForeignKeys::Unreadable => true,
+        })
+    }
+
+    pub fn has_no_foreign_keys(&mut self, entry: &mut Entry) -> Result<bool, LoadError> {
+        Ok(match self.foreign_keys(entry)? {
+            ForeignKeys::Read(keys) => keys.is_empty(),
+            ForeignKeys::Unreadable => false,
+        })
+    }
+
+    pub fn foreign_keys<'e>(&mut self, entry: &'e mut Entry) -> Result<&'e ForeignKeys, LoadError> {
+        if entry.foreign_keys.is_none() {
+            let table = Arc::clone(&entry.table);
+            let (create, _) = self.show_create(&table)?;
+            // Deferred keys are not shown.
+            let put_off = table.deferral().foreign_keys.clone();
+            let found = ForeignKeys::of(&create).and(&put_off);
+            entry.foreign_keys = Some(found);
+        }
+        let found = entry.foreign_keys.as_ref();
+        Ok(found.unwrap_or(&ForeignKeys::Unreadable))
     }
 }
 

@@ -62,6 +62,7 @@ impl Conductor<'_> {
         let quoted = quoted_name(key);
         // Use the catalogue connection: the dump's session may read names in another character set.
         self.catalog
+            .conn
             .exec(format!("DROP {kind} IF EXISTS {quoted}"))
             .map_err(|error| {
                 LoadError::server(format!("dropping {kind} {}.{}", key.0, key.1), error)
@@ -174,7 +175,9 @@ impl Conductor<'_> {
         if self.keeps(kind, &key) {
             self.leave_out(here);
         } else if !creates || !self.dialogue.refused_settings.lack(here, &self.ctx)? {
-            let collation = self.altered_collation(session.database.as_deref())?;
+            let collation = self
+                .catalog
+                .altered_collation(&self.ledger, session.database.as_deref())?;
             let mut object = created(kind, &key);
             if creates && kind == Kind::Trigger {
                 object.trigger = TriggerFor::parse(here.text, session.lex_mode());

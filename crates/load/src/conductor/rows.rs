@@ -114,7 +114,7 @@ impl Conductor<'_> {
         rows: &RowsPiece,
     ) -> Result<(), LoadError> {
         self.dialogue
-            .ensure_database(&mut self.catalog, &mut self.findings)?;
+            .ensure_database(&mut self.catalog.conn, &mut self.findings)?;
         let header = &rows.header;
         let name = ObjectName {
             database: header.database.clone(),
@@ -161,7 +161,11 @@ impl Conductor<'_> {
         };
         let piece = place.piece(block, range, here.count, here.offset, here.line);
         let checks = here.session.foreign_key_checks();
-        let orphans = checks && !gone && self.leaves_parents_to_server(index, header.verb)?;
+        let orphans = checks
+            && !gone
+            && self
+                .catalog
+                .leaves_parents_to_server(&mut self.ledger.entries[index], header.verb)?;
         self.ledger.entries[index].note_session(&here.session, orphans);
         let missing = self.missing_rows(index, &head, piece, here.text)?;
         if missing.is_empty() {
@@ -174,7 +178,12 @@ impl Conductor<'_> {
         let effects = Effects {
             triggered: self.ledger.has_triggers(&key),
             through_view: self.ledger.entries[index].table.is_view(),
-            children: self.takes_children_away(index, header.verb)?,
+            children: self.catalog.takes_children_away(
+                &mut self.ledger,
+                &mut self.dialogue,
+                index,
+                header.verb,
+            )?,
         };
         if self.dialogue.control_only
             || orphans
@@ -303,7 +312,11 @@ impl Conductor<'_> {
         self.queue.wait_key(index)?;
         self.run_postponed_triggers()?;
         let checks = here.session.foreign_key_checks();
-        let may_check = checks && (effects.triggered || !self.has_no_foreign_keys(index)?);
+        let may_check = checks
+            && (effects.triggered
+                || !self
+                    .catalog
+                    .has_no_foreign_keys(&mut self.ledger.entries[index])?);
         if effects.through_view || may_check || effects.children {
             // Keys of the underlying table, the parents or the children decide about these rows.
             self.finish_builds()?;
@@ -316,9 +329,9 @@ impl Conductor<'_> {
             return self.rows_on_control(table, here);
         }
         // The effects of a trigger, a view or a foreign key on other tables are not tracked.
-        let counted = self.count_before(None)?;
+        let counted = self.catalog.count_before(&mut self.ledger, None)?;
         self.rows_on_control(table, here)?;
-        self.count_after(&counted)?;
+        self.catalog.count_after(&self.ledger, &counted)?;
         if !checks {
             self.note_unchecked(None);
         }

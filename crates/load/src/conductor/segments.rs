@@ -143,7 +143,7 @@ impl Conductor<'_> {
         place.transaction = Transaction::default();
         self.dialogue.refused_settings = super::refused_settings::RefusedSettings::default();
         self.dialogue
-            .ensure_database(&mut self.catalog, &mut self.findings)?;
+            .ensure_database(&mut self.catalog.conn, &mut self.findings)?;
         let mut wanted = (**start).clone();
         wanted.database = database
             .map(str::to_owned)

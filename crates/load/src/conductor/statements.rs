@@ -50,7 +50,7 @@ impl Conductor<'_> {
         }
         if needs_database(kind) {
             self.dialogue
-                .ensure_database(&mut self.catalog, &mut self.findings)?;
+                .ensure_database(&mut self.catalog.conn, &mut self.findings)?;
         }
         match kind {
             _ if place.rows_only => {}
@@ -335,7 +335,7 @@ impl Conductor<'_> {
             .as_ref()
             .filter(|_| changes)
             .map(|cluster| cluster.stall(&words));
-        let met = self.meets_account(here)?;
+        let met = self.catalog.meets_account(here, &mut self.dialogue)?;
         match self.dialogue.control.exec(here.text) {
             Ok(ok) => {
                 let (ctx, conn) = (&self.ctx, &mut self.dialogue.control);

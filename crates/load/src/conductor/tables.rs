@@ -12,8 +12,9 @@ use refloat_source::namesake::is_namesake;
 use refloat_sqltext::{ObjectName, head};
 
 use super::Conductor;
+use super::catalog::Catalog;
 use super::dialogue::Dialogue;
-use super::entry::ForeignKeys;
+use super::entry::{Entry, ForeignKeys};
 use super::here::Here;
 use super::name::{TableKey, quoted_name};
 use super::objects::chosen_only;
@@ -74,7 +75,7 @@ impl Conductor<'_> {
             }
         }
         let known = self.ledger.known(&key);
-        if if_not_exists && known.is_none() && self.is_there(&key)? {
+        if if_not_exists && known.is_none() && self.catalog.is_there(&key)? {
             // A statement whose effects are not tracked created it, and it stays as it is.
             return self.execute(here, Some(&key)).map(drop);
         }
@@ -103,7 +104,7 @@ impl Conductor<'_> {
             self.forget(&key);
         }
         let index = self.ledger.register(key, true, 0);
-        let Some(create) = self.read_back(index)? else {
+        let Some(create) = self.catalog.read_back(&mut self.ledger.entries[index])? else {
             return Ok(());
         };
         let label = self.ledger.entries[index].table.label();
@@ -138,36 +139,6 @@ impl Conductor<'_> {
             )]));
         }
         Ok(())
-    }
-
-    /// Asks how the server understood the definition of a new table. `None` if it does not show
-    /// that yet.
-    fn read_back(&mut self, index: usize) -> Result<Option<String>, LoadError> {
-        let shown = Arc::clone(&self.ledger.entries[index].table);
-        let (create, print) = match self.show_create(&shown) {
-            // The definition is accepted. It can be shown once its underlying tables exist too.
-            Err(LoadError::Server { source, .. })
-                if source.server_code() == Some(MERGE_OF_NONE) =>
-            {
-                MERGE.clone_into(&mut self.ledger.entries[index].engine);
-                shown.note_elsewhere();
-                return Ok(None);
-            }
-            other => other?,
-        };
-        let entry = &mut self.ledger.entries[index];
-        entry.definition = Some(print);
-        entry.shown = columns::columns(&create);
-        entry.engine = super::registry::engine_of(&create);
-        entry.versioned = super::registry::is_versioned(&create);
-        entry.foreign_keys = Some(ForeignKeys::of(&create));
-        if ELSEWHERE
-            .iter()
-            .any(|engine| entry.engine.eq_ignore_ascii_case(engine))
-        {
-            shown.note_elsewhere();
-        }
-        Ok(Some(create))
     }
 
     /// Compares the definition that was run with the one that the server shows.
@@ -222,7 +193,7 @@ impl Conductor<'_> {
     fn check_same_definition(&mut self, key: &TableKey, here: Here<'_>) -> Result<(), LoadError> {
         let mode = self.dialogue.session()?.lex_mode();
         let probe = crate::table::Table::new(usize::MAX, key.0.clone(), key.1.clone(), false, 0);
-        let (create, _) = self.show_create(&probe)?;
+        let (create, _) = self.catalog.show_create(&probe)?;
         let text = self.dialogue.map_collations(here.text)?;
         let server = self.catalog.server().into();
         let text = written_for(&text, mode, server).text;
@@ -397,6 +368,37 @@ impl Conductor<'_> {
         self.barrier(place, here)?;
         self.ledger.temporary.insert(key);
         Ok(())
+    }
+}
+
+impl Catalog {
+    /// Asks how the server understood the definition of a new table. `None` if it does not show
+    /// that yet.
+    pub fn read_back(&mut self, entry: &mut Entry) -> Result<Option<String>, LoadError> {
+        let shown = Arc::clone(&entry.table);
+        let (create, print) = match self.show_create(&shown) {
+            // The definition is accepted. It can be shown once its underlying tables exist too.
+            Err(LoadError::Server { source, .. })
+                if source.server_code() == Some(MERGE_OF_NONE) =>
+            {
+                MERGE.clone_into(&mut entry.engine);
+                shown.note_elsewhere();
+                return Ok(None);
+            }
+            other => other?,
+        };
+        entry.definition = Some(print);
+        entry.shown = columns::columns(&create);
+        entry.engine = super::registry::engine_of(&create);
+        entry.versioned = super::registry::is_versioned(&create);
+        entry.foreign_keys = Some(ForeignKeys::of(&create));
+        if ELSEWHERE
+            .iter()
+            .any(|engine| entry.engine.eq_ignore_ascii_case(engine))
+        {
+            shown.note_elsewhere();
+        }
+        Ok(Some(create))
     }
 }
 

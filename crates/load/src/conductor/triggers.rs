@@ -9,6 +9,7 @@ use refloat_sqltext::{LexMode, ObjectName};
 use refloat_wire::Vendor;
 
 use super::Conductor;
+use super::catalog::Catalog;
 use super::here::Here;
 use super::name::{TableKey, quoted_name};
 use super::place::Place;
@@ -20,7 +21,7 @@ use crate::programs::{Kind, TriggerFor};
 const NO_TRIGGER: &[u16] = &[1360, 1049];
 
 /// Which table a dropped trigger belongs to.
-enum Whose {
+pub enum Whose {
     /// There is no such trigger: dump tools drop what they are about to create.
     Nobodys,
     /// It belongs to this table.
@@ -67,35 +68,7 @@ impl Conductor<'_> {
         if let Some(table) = self.ledger.table_of_trigger(key) {
             return Ok(Whose::Of(table.clone()));
         }
-        self.ask_whose(key)
-    }
-
-    fn ask_whose(&mut self, key: &TableKey) -> Result<Whose, LoadError> {
-        // Ask by name, which costs the server nothing if there is no such trigger. Its lists open
-        // every table.
-        let shown = self
-            .catalog
-            .query(format!("SHOW CREATE TRIGGER {}", quoted_name(key)));
-        let result = match shown {
-            Ok(result) => result,
-            Err(error) if error.is_lost_connection() || error.server_code().is_none() => {
-                return Err(LoadError::server(
-                    format!("looking for trigger {}.{}", key.0, key.1),
-                    error,
-                ));
-            }
-            Err(error) => {
-                let none = error
-                    .server_code()
-                    .is_some_and(|code| NO_TRIGGER.contains(&code));
-                return Ok(if none { Whose::Nobodys } else { Whose::Unknown });
-            }
-        };
-        let mode = LexMode::default().with_sql_mode(result.bytes(0, 1).unwrap_or_default());
-        let parsed = TriggerFor::parse(result.bytes(0, 2).unwrap_or_default(), mode);
-        Ok(parsed.map_or(Whose::Unknown, |found| {
-            Whose::Of((key.0.clone(), found.table))
-        }))
+        self.catalog.ask_whose(key)
     }
 
     /// Whether a trigger of this table was postponed that its rows must fire, or one whose drop was
@@ -146,5 +119,35 @@ impl Conductor<'_> {
         // MariaDB keeps each trigger in a file of its name.
         let exact = self.catalog.server().vendor == Vendor::MariaDb;
         self.ledger.forget_trigger(key, exact);
+    }
+}
+
+impl Catalog {
+    pub fn ask_whose(&mut self, key: &TableKey) -> Result<Whose, LoadError> {
+        // Ask by name, which costs the server nothing if there is no such trigger. Its lists open
+        // every table.
+        let shown = self
+            .conn
+            .query(format!("SHOW CREATE TRIGGER {}", quoted_name(key)));
+        let result = match shown {
+            Ok(result) => result,
+            Err(error) if error.is_lost_connection() || error.server_code().is_none() => {
+                return Err(LoadError::server(
+                    format!("looking for trigger {}.{}", key.0, key.1),
+                    error,
+                ));
+            }
+            Err(error) => {
+                let none = error
+                    .server_code()
+                    .is_some_and(|code| NO_TRIGGER.contains(&code));
+                return Ok(if none { Whose::Nobodys } else { Whose::Unknown });
+            }
+        };
+        let mode = LexMode::default().with_sql_mode(result.bytes(0, 1).unwrap_or_default());
+        let parsed = TriggerFor::parse(result.bytes(0, 2).unwrap_or_default(), mode);
+        Ok(parsed.map_or(Whose::Unknown, |found| {
+            Whose::Of((key.0.clone(), found.table))
+        }))
     }
 }

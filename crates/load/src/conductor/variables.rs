@@ -42,7 +42,7 @@ impl Conductor<'_> {
         }
         if of_database(&assignments) {
             self.dialogue
-                .ensure_database(&mut self.catalog, &mut self.findings)?;
+                .ensure_database(&mut self.catalog.conn, &mut self.findings)?;
         }
         let mapped = map_sql_mode(&self.ctx.options.map_sql_mode, here.text, &assignments);
         let text = self
@@ -107,7 +107,7 @@ impl Conductor<'_> {
         let name = String::from_utf8_lossy(database).into_owned();
         refuse_other_database(&self.ctx.options, &name, here.item.line)?;
         self.dialogue
-            .ensure_database(&mut self.catalog, &mut self.findings)?;
+            .ensure_database(&mut self.catalog.conn, &mut self.findings)?;
         self.finish_current(place)?;
         if self.ctx.options.skips(&name)? {
             self.findings.skipped.push(format!(
@@ -117,7 +117,7 @@ impl Conductor<'_> {
         }
         self.dialogue.session = None;
         let gone = !may_choose_in(&self.ctx.options.tables, &name)
-            && default_collation(&mut self.catalog, &name)?.is_none();
+            && default_collation(&mut self.catalog.conn, &name)?.is_none();
         if gone {
             // Nothing in this database is loaded, so it was not created. The statements that follow
             // must not go into the previous database.

@@ -6,11 +6,12 @@ use refloat_run::Refusal;
 use refloat_schema::definition::{differences, written_for};
 
 use super::super::Conductor;
-use super::super::catalog::CatalogSession;
+use super::super::catalog::Catalog;
 use super::super::databases::default_collation;
 use super::super::entry::Print;
 use super::super::here::Here;
 use super::super::name::{TableKey, quoted_name};
+use super::super::postponed::alter;
 use super::super::registry::{engine_of, is_versioned};
 use super::super::tables::warn_of_unread;
 use super::DatabaseStep;
@@ -63,7 +64,7 @@ impl Conductor<'_> {
             .ledger
             .register(key.clone(), detail.created, detail.rows_before);
         let table = Arc::clone(&self.ledger.entries[index].table);
-        let (create, _) = match self.show_create(&table) {
+        let (create, _) = match self.catalog.show_create(&table) {
             Ok(shown) => shown,
             // ER_NO_SUCH_TABLE.
             Err(LoadError::Server { source, .. }) if source.server_code() == Some(1146) => {
@@ -151,12 +152,13 @@ impl Conductor<'_> {
         }
         // The view that this table is a placeholder for may exist already.
         self.remove_leftover(Kind::View, key)?;
-        if !self.is_there(key)? {
+        if !self.catalog.is_there(key)? {
             return Ok(false);
         }
         let quoted = quoted_name(key);
         let any = self
             .catalog
+            .conn
             .query_value(format!("SELECT 1 FROM {quoted} LIMIT 1"))
             .map_err(failed)?;
         if any.is_some() && !redone {
@@ -170,8 +172,9 @@ impl Conductor<'_> {
                     .to_owned(),
             }]));
         }
-        self.enter_catalog()?;
+        self.catalog.enter(&self.dialogue.session()?)?;
         self.catalog
+            .conn
             .exec(format!("DROP TABLE IF EXISTS {quoted}"))
             .map_err(failed)?;
         Ok(false)
@@ -221,7 +224,7 @@ impl Conductor<'_> {
             ));
         }
         let quoted = quoted_name(key);
-        let rows = self.count(&quoted)?;
+        let rows = self.catalog.count(&quoted)?;
         // Marks are committed before their rows, so there cannot be more rows than marks.
         if rows > sent || (rows > 0 && self.ctx.options.existing == ExistingPolicy::Append) {
             return Err(stopped(
@@ -235,8 +238,9 @@ impl Conductor<'_> {
             ));
         }
         if rows > 0 {
-            self.enter_catalog()?;
+            self.catalog.enter(&self.dialogue.session()?)?;
             self.catalog
+                .conn
                 .exec(format!("TRUNCATE TABLE {quoted}"))
                 .map_err(|error| {
                     LoadError::server(
@@ -252,22 +256,6 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Restores the collation that a database had before the dump changed it for a while.
-    pub(in crate::conductor) fn restore_collation(
-        &mut self,
-        database: &str,
-        collation: Option<&str>,
-    ) -> Result<(), LoadError> {
-        let Some(wanted) = collation.filter(|_| !self.in_past()) else {
-            return Ok(());
-        };
-        let now = default_collation(&mut self.catalog, database)?;
-        if now.as_deref().is_none_or(|now| now == wanted) {
-            return Ok(());
-        }
-        super::super::postponed::alter(&mut self.catalog, database, wanted)
-    }
-
     /// Records the collation of a database before the dump changes it.
     pub(in crate::conductor) fn note_collation(&mut self, database: &str) -> Result<(), LoadError> {
         if self.ctx.marks.is_none() || self.in_past() || self.ledger.altered.contains(database) {
@@ -277,7 +265,7 @@ impl Conductor<'_> {
             return Ok(());
         };
         let contents = found.contents.clone();
-        let collation = default_collation(&mut self.catalog, database)?;
+        let collation = default_collation(&mut self.catalog.conn, database)?;
         let step = DatabaseStep {
             contents,
             collation,
@@ -294,14 +282,28 @@ impl Conductor<'_> {
         if !self.resumes() || self.in_past() || self.ledger.existed_program(kind, key) {
             return Ok(());
         }
-        self.enter_catalog()?;
+        self.catalog.enter(&self.dialogue.session()?)?;
         // The dump's session may read names in another character set.
-        self.catalog_session = CatalogSession::Unknown;
+        self.catalog.leave_session();
         let quoted = quoted_name(key);
         // Ignore errors: if something is in the way, the statement that follows will say so.
-        let _ = self.catalog.exec("SET NAMES utf8mb4");
-        let _ = self.catalog.exec(format!("DROP {kind} IF EXISTS {quoted}"));
+        let _ = self.catalog.conn.exec("SET NAMES utf8mb4");
+        let _ = self
+            .catalog
+            .conn
+            .exec(format!("DROP {kind} IF EXISTS {quoted}"));
         Ok(())
+    }
+}
+
+impl Catalog {
+    /// Restores the collation that a database had before the dump changed it for a while.
+    pub fn restore_collation(&mut self, database: &str, wanted: &str) -> Result<(), LoadError> {
+        let now = default_collation(&mut self.conn, database)?;
+        if now.as_deref().is_none_or(|now| now == wanted) {
+            return Ok(());
+        }
+        alter(&mut self.conn, database, wanted)
     }
 }
 

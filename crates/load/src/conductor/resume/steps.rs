@@ -8,7 +8,6 @@ use refloat_wire::{Connection, Vendor};
 use serde::{Deserialize, Serialize};
 
 use super::super::Conductor;
-use super::super::catalog::CatalogSession;
 use super::super::here::Here;
 use crate::error::LoadError;
 use crate::marks::{LeftMarks, Marks, StepKind, parsed};
@@ -142,7 +141,7 @@ impl Conductor<'_> {
             return Ok(());
         };
         marks
-            .begin(&mut self.catalog)
+            .begin(&mut self.catalog.conn)
             .map_err(|error| LoadError::server("preparing progress marks", error))
     }
 
@@ -164,7 +163,7 @@ impl Conductor<'_> {
         self.log_catalog(!self.resume.tables.unlogged)?;
         match &self.ctx.marks {
             Some(marks) => {
-                work(marks, &mut self.catalog).map_err(|error| LoadError::server(what, error))
+                work(marks, &mut self.catalog.conn).map_err(|error| LoadError::server(what, error))
             }
             None => Ok(()),
         }
@@ -175,8 +174,9 @@ impl Conductor<'_> {
         if logs && !self.resume.tables.unlogged {
             return Ok(());
         }
-        self.catalog_session = CatalogSession::Unknown;
+        self.catalog.leave_session();
         self.catalog
+            .conn
             .exec(format!("SET SESSION sql_log_bin = {}", u8::from(logs)))
             .map(drop)
             .map_err(|error| LoadError::server("preparing progress marks", error))
@@ -322,9 +322,9 @@ impl Conductor<'_> {
         let Some(marks) = self.made_marks() else {
             return Ok(());
         };
-        self.catalog_session = CatalogSession::Unknown;
+        self.catalog.leave_session();
         marks
-            .remove(&mut self.catalog)
+            .remove(&mut self.catalog.conn)
             .map_err(|error| LoadError::server("removing the progress marks", error))
     }
 

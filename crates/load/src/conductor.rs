@@ -51,7 +51,7 @@ use super::choice::Choice;
 use super::chunk::PlainFile;
 use super::context::Context;
 use super::error::LoadError;
-use super::marks::{Counted, Found};
+use super::marks::Found;
 use super::outcome::{LoadOutcome, TableOutcome};
 use super::queue::Queue;
 use super::session::Tracker;
@@ -93,7 +93,7 @@ pub struct Conductor<'a> {
     /// Whether the queue knows how much index builds may sort at the same time.
     pub(super) sort_budget_set: bool,
     /// What an earlier process of the same load did.
-    resume: Resume,
+    pub(super) resume: Resume,
     pub(super) findings: Findings,
 }
 
@@ -109,7 +109,7 @@ impl<'a> Conductor<'a> {
         // Slot 0 is the control connection's; the writers' come next.
         ctx.hold(&mut catalog, ctx.options.threads.max(1) + 1)?;
         let folded = CaseFolding::ask(&mut catalog)?;
-        let resume = Resume::of(found);
+        let resume = Resume::of(ctx, found);
         let tracker = Tracker::new(&mut catalog)
             .map_err(|error| LoadError::server("reading session variables", error))?;
         let findings = Findings {
@@ -149,11 +149,12 @@ impl<'a> Conductor<'a> {
 
     /// Finishes everything the dump asked for.
     fn end(&mut self, place: &mut Place) -> Result<(), LoadError> {
-        self.settle_definitions()?;
+        self.resume
+            .settle_definitions(&mut self.catalog, &mut self.dialogue)?;
         self.dialogue
             .ensure_database(&mut self.catalog.conn, &mut self.findings)?;
         self.settle(place)?;
-        self.check_met()?;
+        self.resume.check_met()?;
         self.check_foreign_keys()?;
         self.choice.check_patterns()
     }
@@ -164,11 +165,6 @@ impl<'a> Conductor<'a> {
             self.ctx.kill_on_cancel(&self.dialogue.control),
             self.ctx.kill_on_cancel(&self.catalog.conn),
         ]
-    }
-
-    /// Rows that an earlier process of this load committed, as far as the source has reached them.
-    pub fn counted(&self) -> Counted {
-        self.resume.counted
     }
 
     /// Adds what was and was not done to the outcome.
@@ -231,7 +227,8 @@ impl<'a> Conductor<'a> {
     ) -> Result<(), LoadError> {
         let text = at + item.text.start..at + item.text.end;
         if !may_stay_unsettled(&item.kind) {
-            self.settle_definitions()?;
+            self.resume
+                .settle_definitions(&mut self.catalog, &mut self.dialogue)?;
         }
         place.script.item(item, &block[text.clone()]);
         let file = Arc::clone(&place.name);

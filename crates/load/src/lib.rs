@@ -299,7 +299,7 @@ fn with_settings(
     outcome.resumed = resumption.map(|(run, begun)| Resumption {
         run,
         begun,
-        rows: conductor.counted().stored,
+        rows: conductor.resume.counted.stored,
     });
     if result.is_err() {
         outcome.resumable = conductor.keeps_marks();
@@ -514,10 +514,10 @@ fn read_and_prove(
     prepared.clock.enter(Phase::Proof);
     let proof = conductor.prove()?;
     if prepared.options.leave_marks {
-        outcome.marks = conductor.made_marks();
+        outcome.marks = conductor.resume.made_marks();
         return Ok((proof, Ok(())));
     }
-    Ok((proof, conductor.forget_marks()))
+    Ok((proof, conductor.resume.forget_marks(&mut conductor.catalog)))
 }
 
 /// Sets up the marks of this load, or tells the user that it keeps none.

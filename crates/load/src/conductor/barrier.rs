@@ -75,7 +75,10 @@ impl Conductor<'_> {
             self.execute(here, None)?;
             return self.after_alone(place, here.item);
         }
-        if let Some(step) = self.passed(here)? {
+        if let Some(step) = self
+            .resume
+            .passed(&mut self.catalog, &mut self.dialogue, here)?
+        {
             if let Some(account) = step.left_account {
                 self.leave_account(account, None, here.item);
             }
@@ -93,10 +96,12 @@ impl Conductor<'_> {
         here: Here<'_>,
     ) -> Result<(), LoadError> {
         self.settle(place)?;
-        let passed = self.passed(here)?;
+        let passed = self
+            .resume
+            .passed(&mut self.catalog, &mut self.dialogue, here)?;
         let begun = Instant::now();
         let stays_empty = only.is_some_and(|table| self.stays_empty(table, here));
-        let counted = if passed.is_some() || self.in_past() {
+        let counted = if passed.is_some() || self.resume.in_past() {
             self.not_counted(only)
         } else if stays_empty {
             Counted {
@@ -126,7 +131,8 @@ impl Conductor<'_> {
         }
         self.note_unchecked(only);
         let step = self.counts_of(&counted);
-        self.finished(here, step)
+        self.resume
+            .finished(&mut self.catalog, &mut self.dialogue, here, step)
     }
 
     /// Whether a statement changes a table of this load that has no rows yet, and brings none.
@@ -181,23 +187,25 @@ impl Conductor<'_> {
         begun: Option<Instant>,
     ) -> Result<(), LoadError> {
         self.ctx.phases.enter(Phase::Data);
-        if self.in_past() {
+        if self.resume.in_past() {
             // It comes before a statement that is done: an earlier process ran it here, or it was
             // never run.
             return self.after_alone(place, here.item);
         }
-        self.about_to_run(here)?;
+        self.resume
+            .about_to_run(&mut self.catalog, &mut self.dialogue, here)?;
         let left = self.findings.accounts_left.len();
         self.execute(here, None)?;
         if matches!(&here.item.kind, ItemKind::Statement(kind) if may_define(kind)) {
-            self.note_defined();
+            self.resume.note_defined();
         }
         let step = Step {
             left_account: self.findings.accounts_left.get(left).cloned(),
             ..Step::default()
         };
         if begun.is_none_or(|begun| begun.elapsed() > A_MOMENT) {
-            self.finished(here, step)?;
+            self.resume
+                .finished(&mut self.catalog, &mut self.dialogue, here, step)?;
         }
         self.after_alone(place, here.item)
     }
@@ -255,7 +263,7 @@ impl Conductor<'_> {
         self.queue.wait_rows()?;
         self.show_loaded();
         self.finish_builds()?;
-        let in_past = self.in_past();
+        let in_past = self.resume.in_past();
         self.dialogue.enable_keys(&mut self.ledger, in_past)?;
         self.run_postponed()
     }

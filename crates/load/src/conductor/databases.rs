@@ -36,7 +36,7 @@ impl Conductor<'_> {
         self.note_name(&(name.clone(), String::new()))?;
         // An existing database stays, whether or not the dump says IF NOT EXISTS.
         let keeps = place.keeps_databases
-            || self.resumes()
+            || self.resume.resumes()
             || self.ctx.options.existing != ExistingPolicy::Refuse
             || !self.ctx.options.tables.is_empty();
         let kept = keeps && default_collation(&mut self.catalog.conn, &name)?.is_some();
@@ -72,7 +72,8 @@ impl Conductor<'_> {
             self.leave_out(here);
             return Ok(());
         }
-        self.note_collation(&name)?;
+        self.resume
+            .note_collation(&self.ledger, &mut self.catalog, &mut self.dialogue, &name)?;
         self.ledger.altered.insert(name);
         self.execute(here, None).map(drop)
     }
@@ -85,7 +86,7 @@ impl Conductor<'_> {
         database: &[u8],
         here: Here<'_>,
     ) -> Result<(), LoadError> {
-        if self.in_past() || !self.ctx.options.tables.is_empty() {
+        if self.resume.in_past() || !self.ctx.options.tables.is_empty() {
             return Ok(());
         }
         let text = self.dialogue.map_collations(here.text)?.into_owned();
@@ -126,7 +127,7 @@ impl Conductor<'_> {
         for key in &gone {
             self.forget(key);
         }
-        if self.database_begun_behind(&name, here) {
+        if self.resume.database_begun_behind(&name, here) {
             return Ok(());
         }
         self.dialogue.session = None;

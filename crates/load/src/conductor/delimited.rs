@@ -307,7 +307,9 @@ impl Conductor<'_> {
         entry.text_bytes += text.len() as u64;
         entry.complete = false;
         let piece = place.piece(block, range.clone(), rows, offset, line);
-        let missing = self.missing_rows(index, &target.head, piece, text)?;
+        self.resume
+            .prepare_marks(&mut self.catalog, &mut self.dialogue)?;
+        let missing = self.resume.missing_rows(&target.head, piece, text)?;
         self.add_missing(place, index, &target.head, missing, text)
     }
 }

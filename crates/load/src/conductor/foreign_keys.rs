@@ -39,7 +39,7 @@ impl Conductor<'_> {
             })
             .collect();
         // An earlier process has looked here, and later statements may have changed the rows since.
-        if self.in_past() || self.ctx.options.foreign_keys == ForeignKeyMode::Checked {
+        if self.resume.in_past() || self.ctx.options.foreign_keys == ForeignKeyMode::Checked {
             return Ok(());
         }
         let found = self.orphans_of(&asked)?;
@@ -72,14 +72,19 @@ impl Conductor<'_> {
             return Ok(());
         }
         let wanted = self.ledger.entries.iter().any(|entry| entry.wants_parents);
-        if self.passed(here)?.is_some() {
+        if self
+            .resume
+            .passed(&mut self.catalog, &mut self.dialogue, here)?
+            .is_some()
+        {
             for entry in &mut self.ledger.entries {
                 entry.wants_parents = false;
             }
         } else if wanted {
             self.finish_current(place)?;
             self.finish_builds()?;
-            self.finished(here, Step::default())?;
+            self.resume
+                .finished(&mut self.catalog, &mut self.dialogue, here, Step::default())?;
         }
         Ok(())
     }
@@ -162,7 +167,7 @@ impl Catalog {
         })
     }
 
-    pub fn foreign_keys<'e>(&mut self, entry: &'e mut Entry) -> Result<&'e ForeignKeys, LoadError> {
+    fn foreign_keys<'e>(&mut self, entry: &'e mut Entry) -> Result<&'e ForeignKeys, LoadError> {
         if entry.foreign_keys.is_none() {
             let table = Arc::clone(&entry.table);
             let (create, _) = self.show_create(&table)?;

@@ -86,7 +86,7 @@ impl Conductor<'_> {
     pub(super) fn finish_builds(&mut self) -> Result<(), LoadError> {
         if self.ledger.entries.iter().any(|entry| entry.build_begun) {
             self.ctx.phases.enter(Phase::Indexes);
-            self.note_defined();
+            self.resume.note_defined();
         }
         self.queue.wait_all()?;
         self.add_foreign_keys()?;

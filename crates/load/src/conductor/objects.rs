@@ -43,7 +43,7 @@ impl Conductor<'_> {
             self.leave_out(here);
             return Ok(false);
         }
-        if let Some(kind) = kind.filter(|_| creates && !self.in_past()) {
+        if let Some(kind) = kind.filter(|_| creates && !self.resume.in_past()) {
             self.replace_program(kind, key)?;
             self.remove_leftover(kind, key)?;
         }

@@ -97,7 +97,7 @@ pub(super) fn alter(
 impl Conductor<'_> {
     /// Runs the postponed definitions, each in the session state of its place in the dump.
     pub(super) fn run_postponed(&mut self) -> Result<(), LoadError> {
-        if self.in_past() {
+        if self.resume.in_past() {
             for one in std::mem::take(&mut self.postponed) {
                 self.note_program(one, &[]);
             }

@@ -70,8 +70,8 @@ impl Conductor<'_> {
 
     /// A database as it was before the load: as an earlier process found it, or as it is now.
     fn first_look(&mut self, database: &str) -> Result<Database, LoadError> {
-        if let Some(step) = self.database_found(database) {
-            if let Some(collation) = step.collation.filter(|_| !self.in_past()) {
+        if let Some(step) = self.resume.database_found(database) {
+            if let Some(collation) = step.collation.filter(|_| !self.resume.in_past()) {
                 self.catalog.restore_collation(database, &collation)?;
             }
             return Ok(Database {
@@ -90,7 +90,8 @@ impl Conductor<'_> {
             contents,
             collation: None,
         };
-        self.note_database(database, &step)?;
+        self.resume
+            .note_database(&mut self.catalog, &mut self.dialogue, database, &step)?;
         Ok(found)
     }
 
@@ -114,7 +115,10 @@ impl Conductor<'_> {
             self.read_layout(index)?;
             return Ok(index);
         }
-        if let Some(detail) = self.appended_to(key)? {
+        if let Some(detail) = self
+            .resume
+            .appended_to(&mut self.catalog, &mut self.dialogue, key)?
+        {
             let index = self.ledger.register(key.clone(), false, detail.rows_before);
             self.read_layout(index)?;
             let table = &self.ledger.entries[index].table;

@@ -167,7 +167,9 @@ impl Conductor<'_> {
                 .catalog
                 .leaves_parents_to_server(&mut self.ledger.entries[index], header.verb)?;
         self.ledger.entries[index].note_session(&here.session, orphans);
-        let missing = self.missing_rows(index, &head, piece, here.text)?;
+        self.resume
+            .prepare_marks(&mut self.catalog, &mut self.dialogue)?;
+        let missing = self.resume.missing_rows(&head, piece, here.text)?;
         if missing.is_empty() {
             return Ok(());
         }
@@ -213,7 +215,7 @@ impl Conductor<'_> {
         match self.table_for_rows(key) {
             Ok(index) => Ok(Some(Destination { index, gone: false })),
             Err(LoadError::Server { source, .. })
-                if self.in_past()
+                if self.resume.in_past()
                     && source
                         .server_code()
                         .is_some_and(|code| GONE.contains(&code))

@@ -88,7 +88,8 @@ impl Conductor<'_> {
         let pool = Arc::new(BlockPool::default());
         for segment in &layout.segments {
             if !matches!(segment, Segment::Sql(_)) {
-                self.settle_definitions()?;
+                self.resume
+                    .settle_definitions(&mut self.catalog, &mut self.dialogue)?;
             }
             match segment {
                 Segment::Database(name) => self.own_create_database(&mut place, name)?,

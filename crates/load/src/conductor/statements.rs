@@ -88,7 +88,7 @@ impl Conductor<'_> {
                 .warn_of_unread_clauses(here, self.catalog.server().into())?;
         }
         if may_define(kind) && !runs_alone(kind) {
-            self.note_defined();
+            self.resume.note_defined();
         }
         self.by_kind(place, kind, here)
     }
@@ -286,7 +286,7 @@ impl Conductor<'_> {
         here: Here<'_>,
         table: Option<&TableKey>,
     ) -> Result<Option<OkInfo>, LoadError> {
-        if self.in_past() {
+        if self.resume.in_past() {
             return Ok(Some(OkInfo::default()));
         }
         let text = self.dialogue.map_collations(here.text)?;

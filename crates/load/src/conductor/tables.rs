@@ -57,7 +57,11 @@ impl Conductor<'_> {
         }
         let appends =
             self.ledger.existed(&key) && self.ctx.options.existing == ExistingPolicy::Append;
-        if self.resumes() && !appends && !is_system_database(&key.0) && self.stays(&key, here)? {
+        if self.resume.resumes()
+            && !appends
+            && !is_system_database(&key.0)
+            && self.stays(&key, here)?
+        {
             if if_not_exists && self.ledger.known(&key).is_some() {
                 return Ok(());
             }
@@ -307,7 +311,7 @@ impl Conductor<'_> {
     /// Runs a `DROP TABLE`, except for tables with loaded rows that come after it: an earlier
     /// process dropped these and created them again.
     fn drop_unbegun(&mut self, keys: &[TableKey], here: Here<'_>) -> Result<bool, LoadError> {
-        let begun = |conductor: &Self, key: &TableKey| conductor.begun_behind(key, here);
+        let begun = |conductor: &Self, key: &TableKey| conductor.resume.begun_behind(key, here);
         if !keys.iter().any(|key| begun(self, key)) {
             return Ok(self.execute(here, keys.first())?.is_some());
         }
@@ -355,7 +359,7 @@ impl Conductor<'_> {
         here: Here<'_>,
     ) -> Result<(), LoadError> {
         let key = self.dialogue.resolve(table)?;
-        if self.is_passed(here) {
+        if self.resume.is_passed(here) {
             return Err(LoadError::Stopped(vec![Refusal {
                 reason: format!(
                     "{}: line {}: the dump uses a temporary table, which was lost with the \

@@ -21,7 +21,7 @@ use crate::programs::{Kind, TriggerFor};
 const NO_TRIGGER: &[u16] = &[1360, 1049];
 
 /// Which table a dropped trigger belongs to.
-pub enum Whose {
+enum Whose {
     /// There is no such trigger: dump tools drop what they are about to create.
     Nobodys,
     /// It belongs to this table.
@@ -123,7 +123,7 @@ impl Conductor<'_> {
 }
 
 impl Catalog {
-    pub fn ask_whose(&mut self, key: &TableKey) -> Result<Whose, LoadError> {
+    fn ask_whose(&mut self, key: &TableKey) -> Result<Whose, LoadError> {
         // Ask by name, which costs the server nothing if there is no such trigger. Its lists open
         // every table.
         let shown = self

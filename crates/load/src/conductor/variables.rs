@@ -27,7 +27,7 @@ impl Conductor<'_> {
         };
         if memchr::memmem::find(&here.text.to_ascii_uppercase(), b"SELECT").is_some() {
             // A subquery reads rows.
-            if self.resumes() {
+            if self.resume.resumes() {
                 return Err(LoadError::Stopped(vec![Refusal {
                     reason: format!(
                         "{}: line {}: a variable takes its value from rows, which have changed \

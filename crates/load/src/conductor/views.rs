@@ -21,7 +21,7 @@ const NO_ENGINE: &str = "(view)";
 impl Conductor<'_> {
     /// Adds a view that rows arrive for.
     pub(super) fn register_view(&mut self, key: &TableKey) -> Result<usize, LoadError> {
-        if !self.in_past() && self.has_marks_of(key) {
+        if !self.resume.in_past() && self.resume.has_marks_of(key) {
             return Err(LoadError::Stopped(vec![Refusal {
                 reason: format!(
                     "rows of view {}.{} go into other tables, and it is not known which of them \

@@ -8,13 +8,15 @@ use refloat_schema::definition::{differences, written_for};
 use super::super::Conductor;
 use super::super::catalog::Catalog;
 use super::super::databases::default_collation;
+use super::super::dialogue::Dialogue;
 use super::super::entry::Print;
 use super::super::here::Here;
+use super::super::ledger::Ledger;
 use super::super::name::{TableKey, quoted_name};
 use super::super::postponed::alter;
 use super::super::registry::{engine_of, is_versioned};
 use super::super::tables::warn_of_unread;
-use super::DatabaseStep;
+use super::{DatabaseStep, Resume};
 use crate::error::{LoadError, START_OVER};
 use crate::marks::{Found, TableFound};
 use crate::options::ExistingPolicy;
@@ -22,25 +24,6 @@ use crate::programs::Kind;
 use crate::table::TableDetail;
 
 impl Conductor<'_> {
-    /// Whether rows of a table that come after this statement are loaded: then it has run, and must
-    /// not run again.
-    pub(in crate::conductor) fn begun_behind(&self, key: &TableKey, here: Here<'_>) -> bool {
-        let file = self.file(here.file);
-        let found = self.resume.found.tables.get(key);
-        found.is_some_and(|table| table.has_rows_after(file, here.item.offset))
-    }
-
-    /// Whether rows of any table of a database that come after this statement are loaded.
-    pub(in crate::conductor) fn database_begun_behind(
-        &self,
-        database: &str,
-        here: Here<'_>,
-    ) -> bool {
-        let file = self.file(here.file);
-        let mut tables = self.resume.found.tables.iter();
-        tables.any(|(key, table)| key.0 == database && table.has_rows_after(file, here.item.offset))
-    }
-
     /// Registers a table whose definition has run and some of whose rows may be loaded: it stays as
     /// it is.
     pub(in crate::conductor) fn take_up(
@@ -68,7 +51,7 @@ impl Conductor<'_> {
             Ok(shown) => shown,
             // ER_NO_SUCH_TABLE.
             Err(LoadError::Server { source, .. }) if source.server_code() == Some(1146) => {
-                if self.in_past() {
+                if self.resume.in_past() {
                     // A later statement has renamed or dropped it.
                     return Ok(());
                 }
@@ -96,7 +79,7 @@ impl Conductor<'_> {
             table.describe(detail);
             table.note_described();
         }
-        if self.in_past() {
+        if self.resume.in_past() {
             return Ok(());
         }
         let mode = self.dialogue.session()?.lex_mode();
@@ -122,10 +105,10 @@ impl Conductor<'_> {
         key: &TableKey,
         here: Here<'_>,
     ) -> Result<bool, LoadError> {
-        if self.in_past() {
+        if self.resume.in_past() {
             return Ok(true);
         }
-        let begun = self.begun_behind(key, here);
+        let begun = self.resume.begun_behind(key, here);
         let detail = self.resume.found.tables.get(key).map(|table| &table.detail);
         let redone = detail.is_some_and(|detail| !detail.transactional);
         if begun && !redone {
@@ -142,9 +125,12 @@ impl Conductor<'_> {
         };
         if redone {
             // Its engine cannot roll back, so no row is known to be there exactly once.
-            self.on_marks("removing progress marks", |marks, conn| {
-                marks.forget_table(conn, (&key.0, &key.1))
-            })?;
+            self.resume.on_marks(
+                &mut self.catalog,
+                &mut self.dialogue,
+                "removing progress marks",
+                |marks, conn| marks.forget_table(conn, (&key.0, &key.1)),
+            )?;
             self.resume.found.tables.remove(key);
         }
         if self.ledger.existed(key) {
@@ -180,13 +166,40 @@ impl Conductor<'_> {
         Ok(false)
     }
 
+    /// Removes a view or program that an earlier process created, before it is created again.
+    pub(in crate::conductor) fn remove_leftover(
+        &mut self,
+        kind: Kind,
+        key: &TableKey,
+    ) -> Result<(), LoadError> {
+        if !self.resume.resumes() || self.resume.in_past() || self.ledger.existed_program(kind, key)
+        {
+            return Ok(());
+        }
+        self.catalog.enter(&self.dialogue.session()?)?;
+        // The dump's session may read names in another character set.
+        self.catalog.leave_session();
+        let quoted = quoted_name(key);
+        // Ignore errors: if something is in the way, the statement that follows will say so.
+        let _ = self.catalog.conn.exec("SET NAMES utf8mb4");
+        let _ = self
+            .catalog
+            .conn
+            .exec(format!("DROP {kind} IF EXISTS {quoted}"));
+        Ok(())
+    }
+}
+
+impl Resume {
     /// What the marks say about a table that the dump does not create. `None`: look at it as if it
     /// were met for the first time.
-    pub(in crate::conductor) fn appended_to(
+    pub fn appended_to(
         &mut self,
+        catalog: &mut Catalog,
+        dialogue: &mut Dialogue,
         key: &TableKey,
     ) -> Result<Option<TableDetail>, LoadError> {
-        let Some(found) = self.resume.found.tables.get(key) else {
+        let Some(found) = self.found.tables.get(key) else {
             return Ok(None);
         };
         if self.in_past() {
@@ -194,7 +207,7 @@ impl Conductor<'_> {
         }
         if !found.detail.transactional {
             let (rows_before, sent) = (found.detail.rows_before, found.stored());
-            self.empty_again(key, rows_before, sent)?;
+            self.empty_again(catalog, dialogue, key, rows_before, sent)?;
             return Ok(None);
         }
         Ok(Some(found.detail.clone()))
@@ -204,6 +217,8 @@ impl Conductor<'_> {
     /// engine cannot roll back, so no row is known to be there exactly once.
     fn empty_again(
         &mut self,
+        catalog: &mut Catalog,
+        dialogue: &mut Dialogue,
         key: &TableKey,
         rows_before: u64,
         sent: u64,
@@ -224,7 +239,7 @@ impl Conductor<'_> {
             ));
         }
         let quoted = quoted_name(key);
-        let rows = self.catalog.count(&quoted)?;
+        let rows = catalog.count(&quoted)?;
         // Marks are committed before their rows, so there cannot be more rows than marks.
         if rows > sent || (rows > 0 && self.ctx.options.existing == ExistingPolicy::Append) {
             return Err(stopped(
@@ -238,8 +253,8 @@ impl Conductor<'_> {
             ));
         }
         if rows > 0 {
-            self.catalog.enter(&self.dialogue.session()?)?;
-            self.catalog
+            catalog.enter(&dialogue.session()?)?;
+            catalog
                 .conn
                 .exec(format!("TRUNCATE TABLE {quoted}"))
                 .map_err(|error| {
@@ -249,50 +264,54 @@ impl Conductor<'_> {
                     )
                 })?;
         }
-        self.on_marks("removing progress marks", |marks, conn| {
-            marks.forget_table(conn, (&key.0, &key.1))
-        })?;
-        self.resume.found.tables.remove(key);
+        self.on_marks(
+            catalog,
+            dialogue,
+            "removing progress marks",
+            |marks, conn| marks.forget_table(conn, (&key.0, &key.1)),
+        )?;
+        self.found.tables.remove(key);
         Ok(())
     }
 
     /// Records the collation of a database before the dump changes it.
-    pub(in crate::conductor) fn note_collation(&mut self, database: &str) -> Result<(), LoadError> {
-        if self.ctx.marks.is_none() || self.in_past() || self.ledger.altered.contains(database) {
+    pub fn note_collation(
+        &mut self,
+        ledger: &Ledger,
+        catalog: &mut Catalog,
+        dialogue: &mut Dialogue,
+        database: &str,
+    ) -> Result<(), LoadError> {
+        if self.ctx.marks.is_none() || self.in_past() || ledger.altered.contains(database) {
             return Ok(());
         }
-        let Some(found) = self.ledger.databases.get(database) else {
+        let Some(found) = ledger.databases.get(database) else {
             return Ok(());
         };
         let contents = found.contents.clone();
-        let collation = default_collation(&mut self.catalog.conn, database)?;
+        let collation = default_collation(&mut catalog.conn, database)?;
         let step = DatabaseStep {
             contents,
             collation,
         };
-        self.note_database(database, &step)
+        self.note_database(catalog, dialogue, database, &step)
+    }
+}
+
+impl Resume {
+    /// Whether rows of a table that come after this statement are loaded: then it has run, and must
+    /// not run again.
+    pub fn begun_behind(&self, key: &TableKey, here: Here<'_>) -> bool {
+        let file = self.file(here.file);
+        let found = self.found.tables.get(key);
+        found.is_some_and(|table| table.has_rows_after(file, here.item.offset))
     }
 
-    /// Removes a view or program that an earlier process created, before it is created again.
-    pub(in crate::conductor) fn remove_leftover(
-        &mut self,
-        kind: Kind,
-        key: &TableKey,
-    ) -> Result<(), LoadError> {
-        if !self.resumes() || self.in_past() || self.ledger.existed_program(kind, key) {
-            return Ok(());
-        }
-        self.catalog.enter(&self.dialogue.session()?)?;
-        // The dump's session may read names in another character set.
-        self.catalog.leave_session();
-        let quoted = quoted_name(key);
-        // Ignore errors: if something is in the way, the statement that follows will say so.
-        let _ = self.catalog.conn.exec("SET NAMES utf8mb4");
-        let _ = self
-            .catalog
-            .conn
-            .exec(format!("DROP {kind} IF EXISTS {quoted}"));
-        Ok(())
+    /// Whether rows of any table of a database that come after this statement are loaded.
+    pub fn database_begun_behind(&self, database: &str, here: Here<'_>) -> bool {
+        let file = self.file(here.file);
+        let mut tables = self.found.tables.iter();
+        tables.any(|(key, table)| key.0 == database && table.has_rows_after(file, here.item.offset))
     }
 }
 

@@ -10,6 +10,7 @@ mod barrier;
 mod case_folding;
 mod catalog;
 mod databases;
+mod deferred;
 mod delimited;
 mod dialogue;
 mod entry;
@@ -58,12 +59,12 @@ use super::session::Tracker;
 use crate::verdict::Reason;
 use case_folding::CaseFolding;
 use catalog::Catalog;
+use deferred::Deferred;
 use dialogue::Dialogue;
 use findings::Findings;
 use here::Here;
 use ledger::Ledger;
 use place::{Place, SqlReader};
-use postponed::Postponed;
 use resume::{Resume, may_stay_unsettled};
 
 /// Bytes of decompressed text to read at a time.
@@ -88,10 +89,8 @@ pub struct Conductor<'a> {
     pub(super) ledger: Ledger,
     /// Bytes of a plain file that are processed.
     done: Arc<AtomicU64>,
-    /// Definitions that run after the rows.
-    postponed: Vec<Postponed>,
-    /// Whether the queue knows how much index builds may sort at the same time.
-    pub(super) sort_budget_set: bool,
+    /// What waits for the rows.
+    deferred: Deferred<'a>,
     /// What an earlier process of the same load did.
     pub(super) resume: Resume,
     pub(super) findings: Findings,
@@ -124,8 +123,7 @@ impl<'a> Conductor<'a> {
             catalog: Catalog::new(ctx, catalog),
             ledger: Ledger::new(folded),
             done: Arc::clone(&ctx.done_bytes),
-            postponed: Vec::new(),
-            sort_budget_set: false,
+            deferred: Deferred::new(ctx, queue),
             resume,
             findings,
         })

@@ -9,8 +9,10 @@ use refloat_sqltext::{InsertVerb, quote_ident};
 
 use super::Conductor;
 use super::catalog::Catalog;
+use super::deferred::Deferred;
 use super::entry::{Entry, ForeignKeys};
 use super::here::Here;
+use super::ledger::Ledger;
 use super::place::Place;
 use super::resume::Step;
 use crate::error::LoadError;
@@ -42,7 +44,9 @@ impl Conductor<'_> {
         if self.resume.in_past() || self.ctx.options.foreign_keys == ForeignKeyMode::Checked {
             return Ok(());
         }
-        let found = self.orphans_of(&asked)?;
+        let found = self
+            .deferred
+            .orphans_of(&mut self.ledger, &mut self.catalog, &asked)?;
         if !found.is_empty() && self.ctx.options.on_error == OnError::Stop {
             return Err(LoadError::Orphans(found));
         }
@@ -98,16 +102,25 @@ impl Conductor<'_> {
         let all: Vec<usize> = entries
             .filter_map(|(index, entry)| (!entry.dropped).then_some(index))
             .collect();
-        self.findings.orphans = self.orphans_of(&all)?;
+        self.findings.orphans =
+            self.deferred
+                .orphans_of(&mut self.ledger, &mut self.catalog, &all)?;
         Ok(())
     }
+}
 
+impl Deferred<'_> {
     /// Rows of these tables without a parent, looked for in parallel over the foreign keys.
-    fn orphans_of(&mut self, tables: &[usize]) -> Result<Vec<OrphanRows>, LoadError> {
+    pub fn orphans_of(
+        &self,
+        ledger: &mut Ledger,
+        catalog: &mut Catalog,
+        tables: &[usize],
+    ) -> Result<Vec<OrphanRows>, LoadError> {
         let found: Arc<Mutex<Vec<OrphanRows>>> = Arc::default();
         for &index in tables {
-            let table = Arc::clone(&self.ledger.entries[index].table);
-            let keys = match self.catalog.foreign_keys(&mut self.ledger.entries[index])? {
+            let table = Arc::clone(&ledger.entries[index].table);
+            let keys = match catalog.foreign_keys(&mut ledger.entries[index])? {
                 ForeignKeys::Read(keys) => keys.clone(),
                 ForeignKeys::Unreadable => {
                     self.ctx.events.warn(format!(

@@ -183,7 +183,7 @@ impl Conductor<'_> {
                 object.trigger = TriggerFor::parse(here.text, session.lex_mode());
             }
             let text = self.dialogue.map_collations(here.text)?;
-            self.postponed.push(Postponed {
+            self.deferred.postponed.push(Postponed {
                 file: Arc::clone(here.file),
                 session,
                 text: text.into_owned(),

@@ -98,11 +98,11 @@ impl Conductor<'_> {
     /// Runs the postponed definitions, each in the session state of its place in the dump.
     pub(super) fn run_postponed(&mut self) -> Result<(), LoadError> {
         if self.resume.in_past() {
-            for one in std::mem::take(&mut self.postponed) {
+            for one in std::mem::take(&mut self.deferred.postponed) {
                 self.note_program(one, &[]);
             }
         }
-        if self.postponed.is_empty() {
+        if self.deferred.postponed.is_empty() {
             return Ok(());
         }
         self.ctx.phases.enter(Phase::Programs);
@@ -122,7 +122,7 @@ impl Conductor<'_> {
         let server =
             |error| LoadError::server("preparing the session for triggers and events", error);
         let mut current = None;
-        for one in std::mem::take(&mut self.postponed) {
+        for one in std::mem::take(&mut self.deferred.postponed) {
             self.ctx.check_cancel()?;
             if current
                 .as_ref()

@@ -98,7 +98,7 @@ impl Conductor<'_> {
     /// Forgets what had a name, after the dump dropped it, and its postponed triggers.
     pub(super) fn forget(&mut self, key: &TableKey) {
         self.ledger.forget(key);
-        self.postponed.retain(|one| one.table.as_ref() != Some(key));
+        self.deferred.forget(key);
     }
 
     /// The table that rows are for. It is examined before its first rows.

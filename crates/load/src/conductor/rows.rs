@@ -435,7 +435,9 @@ impl Conductor<'_> {
         }
         if header.verb != InsertVerb::Insert {
             // Every unique key decides which rows are duplicates, so none may be missing.
-            self.build_now(index)?;
+            let table = &self.ledger.entries[index].table;
+            self.deferred
+                .build_now(&mut self.catalog, &mut self.dialogue, table)?;
             self.ledger.entries[index].opened = true;
         }
         Ok(())
@@ -512,14 +514,12 @@ impl Conductor<'_> {
 
     /// Begins the rows of a table. Its writer prepares it only if it is known to be `large`.
     fn open_table(&mut self, index: usize, large: bool) -> Result<(), LoadError> {
-        if self.ledger.entries[index].opened {
+        let entry = &mut self.ledger.entries[index];
+        if std::mem::replace(&mut entry.opened, true) || !large || !self.ctx.defers_indexes() {
             return Ok(());
         }
-        self.ledger.entries[index].opened = true;
-        if large && self.ctx.defers_indexes() {
-            self.open_writer(index)?;
-        }
-        Ok(())
+        self.deferred
+            .open_writer(&mut self.catalog, &mut self.dialogue, entry)
     }
 
     /// Ends the current table: no more rows of it are expected.
@@ -529,7 +529,9 @@ impl Conductor<'_> {
         };
         self.open_table(index, false)?;
         self.push_waiting(place, index)?;
-        let then = self.finish_task(index)?;
+        let then = self
+            .deferred
+            .finish_task(&mut self.catalog, &mut self.ledger.entries[index])?;
         self.queue.flush(index, then)
     }
 

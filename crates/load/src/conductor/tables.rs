@@ -87,7 +87,8 @@ impl Conductor<'_> {
             // OR REPLACE deletes its rows: none of them may be written after that.
             self.queue.wait_key(index)?;
         }
-        self.wait_for_parents(here.text)?;
+        self.deferred
+            .wait_for_parents(&self.ledger, here.text, &mut self.dialogue)?;
         let session = self.dialogue.session()?;
         let written = written_for(here.text, session.lex_mode(), self.catalog.server().into());
         if self

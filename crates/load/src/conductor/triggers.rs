@@ -10,7 +10,9 @@ use refloat_wire::Vendor;
 
 use super::Conductor;
 use super::catalog::Catalog;
+use super::deferred::Deferred;
 use super::here::Here;
+use super::ledger::Ledger;
 use super::name::{TableKey, quoted_name};
 use super::place::Place;
 use super::postponed::Postponed;
@@ -21,7 +23,7 @@ use crate::programs::{Kind, TriggerFor};
 const NO_TRIGGER: &[u16] = &[1360, 1049];
 
 /// Which table a dropped trigger belongs to.
-enum Whose {
+pub enum Whose {
     /// There is no such trigger: dump tools drop what they are about to create.
     Nobodys,
     /// It belongs to this table.
@@ -39,7 +41,7 @@ impl Conductor<'_> {
         here: Here<'_>,
     ) -> Result<(), LoadError> {
         let key = self.dialogue.resolve(trigger)?;
-        let (table, at_once) = match self.whose(&key)? {
+        let (table, at_once) = match self.deferred.whose(&self.ledger, &mut self.catalog, &key)? {
             Whose::Nobodys => (None, false),
             Whose::Of(table) => (Some(table), false),
             Whose::Unknown => (None, true),
@@ -53,45 +55,19 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// The table of the trigger that is called `key` at this place of the dump.
-    fn whose(&mut self, key: &TableKey) -> Result<Whose, LoadError> {
-        // Trigger names may be case-insensitive. A false match only makes rows wait.
-        let same =
-            |database: &str, name: &str| database == key.0 && name.eq_ignore_ascii_case(&key.1);
-        let waits = |one: &&Postponed| {
-            let object = &one.object;
-            one.creates && object.kind == Kind::Trigger && same(&object.database, &object.name)
-        };
-        if let Some(table) = self.postponed.iter().rev().find(waits) {
-            return Ok(table.table.clone().map_or(Whose::Unknown, Whose::Of));
-        }
-        if let Some(table) = self.ledger.table_of_trigger(key) {
-            return Ok(Whose::Of(table.clone()));
-        }
-        self.catalog.ask_whose(key)
-    }
-
-    /// Whether a trigger of this table was postponed that its rows must fire, or one whose drop was
-    /// postponed that they must not.
-    pub(super) fn has_postponed_trigger(&self, key: &TableKey) -> bool {
-        self.postponed
-            .iter()
-            .any(|one| one.table.as_ref() == Some(key))
-    }
-
     /// Creates and drops the postponed triggers now, in order, because rows follow that must fire
     /// them or must not. This includes triggers of other tables, which see what a trigger writes
     /// there. Events stay postponed.
     pub(super) fn run_postponed_triggers(&mut self) -> Result<(), LoadError> {
         let of_trigger = |one: &Postponed| one.object.kind == Kind::Trigger;
-        if !self.postponed.iter().any(of_trigger) {
+        if !self.deferred.postponed.iter().any(of_trigger) {
             return Ok(());
         }
-        let all = std::mem::take(&mut self.postponed);
+        let all = std::mem::take(&mut self.deferred.postponed);
         let (triggers, rest) = all.into_iter().partition(of_trigger);
-        self.postponed = triggers;
+        self.deferred.postponed = triggers;
         self.run_postponed()?;
-        self.postponed = rest;
+        self.deferred.postponed = rest;
         Ok(())
     }
 
@@ -103,7 +79,7 @@ impl Conductor<'_> {
         index: usize,
         key: &TableKey,
     ) -> Result<(), LoadError> {
-        if !self.has_postponed_trigger(key) {
+        if !self.deferred.has_postponed_trigger(key) {
             return Ok(());
         }
         self.finish_current(place)?;
@@ -119,6 +95,39 @@ impl Conductor<'_> {
         // MariaDB keeps each trigger in a file of its name.
         let exact = self.catalog.server().vendor == Vendor::MariaDb;
         self.ledger.forget_trigger(key, exact);
+    }
+}
+
+impl Deferred<'_> {
+    /// The table of the trigger that is called `key` at this place of the dump.
+    pub fn whose(
+        &self,
+        ledger: &Ledger,
+        catalog: &mut Catalog,
+        key: &TableKey,
+    ) -> Result<Whose, LoadError> {
+        // Trigger names may be case-insensitive. A false match only makes rows wait.
+        let same =
+            |database: &str, name: &str| database == key.0 && name.eq_ignore_ascii_case(&key.1);
+        let waits = |one: &&Postponed| {
+            let object = &one.object;
+            one.creates && object.kind == Kind::Trigger && same(&object.database, &object.name)
+        };
+        if let Some(table) = self.postponed.iter().rev().find(waits) {
+            return Ok(table.table.clone().map_or(Whose::Unknown, Whose::Of));
+        }
+        if let Some(table) = ledger.table_of_trigger(key) {
+            return Ok(Whose::Of(table.clone()));
+        }
+        catalog.ask_whose(key)
+    }
+
+    /// Whether a trigger of this table was postponed that its rows must fire, or one whose drop was
+    /// postponed that they must not.
+    pub fn has_postponed_trigger(&self, key: &TableKey) -> bool {
+        self.postponed
+            .iter()
+            .any(|one| one.table.as_ref() == Some(key))
     }
 }
 

@@ -121,7 +121,7 @@ impl<'a> Conductor<'a> {
             choice: Choice::new(&ctx.options.tables),
             dialogue: Dialogue::new(ctx, control, tracker),
             catalog: Catalog::new(ctx, catalog),
-            ledger: Ledger::new(folded),
+            ledger: Ledger::new(folded, ctx.options.existing),
             done: Arc::clone(&ctx.done_bytes),
             deferred: Deferred::new(ctx, queue),
             resume,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use refloat_run::Events;
 use refloat_run::progress::Phase;
 use refloat_sqltext::{Item, ItemKind, StatementKind};
 
@@ -80,7 +81,8 @@ impl Conductor<'_> {
             .passed(&mut self.catalog, &mut self.dialogue, here)?
         {
             if let Some(account) = step.left_account {
-                self.leave_account(account, None, here.item);
+                self.findings
+                    .leave_account(&self.catalog, account, None, here.item.line);
             }
             return self.after_alone(place, here.item);
         }
@@ -100,9 +102,12 @@ impl Conductor<'_> {
             .resume
             .passed(&mut self.catalog, &mut self.dialogue, here)?;
         let begun = Instant::now();
-        let stays_empty = only.is_some_and(|table| self.stays_empty(table, here));
+        let stays_empty = only.is_some_and(|table| self.ledger.stays_empty(table, here));
         let counted = if passed.is_some() || self.resume.in_past() {
-            self.not_counted(only)
+            Counted {
+                tables: self.ledger.tables_of(only),
+                countable: false,
+            }
         } else if stays_empty {
             Counted {
                 tables: self.ledger.tables_of(only),
@@ -123,59 +128,16 @@ impl Conductor<'_> {
         self.look_again(only)?;
         if let Some(step) = passed {
             counted.take(&step);
-            self.note_unchecked(only);
+            self.ledger.note_unchecked(only);
             return Ok(());
         }
         if !stays_empty {
             self.catalog.count_after(&self.ledger, &counted)?;
         }
-        self.note_unchecked(only);
-        let step = self.counts_of(&counted);
+        self.ledger.note_unchecked(only);
+        let step = self.ledger.counts_of(&counted);
         self.resume
             .finished(&mut self.catalog, &mut self.dialogue, here, step)
-    }
-
-    /// Whether a statement changes a table of this load that has no rows yet, and brings none.
-    fn stays_empty(&self, table: &TableKey, here: Here<'_>) -> bool {
-        let Some(index) = self.ledger.known(table) else {
-            return false;
-        };
-        let entry = &self.ledger.entries[index];
-        let has_none = entry.table.created
-            && entry.text_bytes == 0
-            && entry.table.expected() == 0
-            && !entry.table.is_uncounted();
-        has_none && is_change_of_table(&here.item.kind) && !may_bring_rows(here.text)
-    }
-
-    /// Notes that `only`, or any table, may hold rows that no foreign key was checked for.
-    pub(super) fn note_unchecked(&mut self, only: Option<&TableKey>) {
-        for table in self.ledger.tables_of(only) {
-            let entry = &mut self.ledger.entries[table.id];
-            entry.unchecked |= entry.text_bytes > 0 || table.expected() > 0 || table.is_uncounted();
-        }
-    }
-
-    /// `only` or all tables, without counting them: an earlier process did.
-    fn not_counted(&self, only: Option<&TableKey>) -> Counted {
-        Counted {
-            tables: self.ledger.tables_of(only),
-            countable: false,
-        }
-    }
-
-    /// The counts to record in the mark.
-    fn counts_of(&self, counted: &Counted) -> Step {
-        let tables = counted.tables.iter().filter(|table| {
-            let key = (table.db.clone(), table.name.clone());
-            counted.countable && self.ledger.known(&key) == Some(table.id)
-        });
-        Step {
-            counts: tables
-                .map(|table| (table.db.clone(), table.name.clone(), table.expected()))
-                .collect(),
-            ..Step::default()
-        }
     }
 
     /// Runs a statement by itself. If it was `begun` only a moment ago, marking it done is left to
@@ -261,18 +223,55 @@ impl Conductor<'_> {
     pub(super) fn settle(&mut self, place: &mut Place) -> Result<(), LoadError> {
         self.finish_current(place)?;
         self.queue.wait_rows()?;
-        self.show_loaded();
+        self.ledger.show_loaded(&self.ctx.events);
         self.finish_builds()?;
         let in_past = self.resume.in_past();
         self.dialogue.enable_keys(&mut self.ledger, in_past)?;
         self.run_postponed()
     }
+}
+
+impl Ledger {
+    /// Whether a statement changes a table of this load that has no rows yet, and brings none.
+    pub fn stays_empty(&self, table: &TableKey, here: Here<'_>) -> bool {
+        let Some(index) = self.known(table) else {
+            return false;
+        };
+        let entry = &self.entries[index];
+        let has_none = entry.table.created
+            && entry.text_bytes == 0
+            && entry.table.expected() == 0
+            && !entry.table.is_uncounted();
+        has_none && is_change_of_table(&here.item.kind) && !may_bring_rows(here.text)
+    }
+
+    /// Notes that `only`, or any table, may hold rows that no foreign key was checked for.
+    pub fn note_unchecked(&mut self, only: Option<&TableKey>) {
+        for table in self.tables_of(only) {
+            let entry = &mut self.entries[table.id];
+            entry.unchecked |= entry.text_bytes > 0 || table.expected() > 0 || table.is_uncounted();
+        }
+    }
+
+    /// The counts to record in the mark.
+    pub fn counts_of(&self, counted: &Counted) -> Step {
+        let tables = counted.tables.iter().filter(|table| {
+            let key = (table.db.clone(), table.name.clone());
+            counted.countable && self.known(&key) == Some(table.id)
+        });
+        Step {
+            counts: tables
+                .map(|table| (table.db.clone(), table.name.clone(), table.expected()))
+                .collect(),
+            ..Step::default()
+        }
+    }
 
     /// Reports loaded tables as finished.
-    fn show_loaded(&self) {
-        for entry in &self.ledger.entries {
+    pub fn show_loaded(&self, events: &Events) {
+        for entry in &self.entries {
             if let Some(seconds) = entry.table.shown_loaded() {
-                self.ctx.events.emit(refloat_run::Event::TableFinished {
+                events.emit(refloat_run::Event::TableFinished {
                     table: entry.table.label(),
                     rows: entry.table.rows(),
                     bytes: entry.table.bytes(),

@@ -33,7 +33,9 @@ impl Conductor<'_> {
         here: Here<'_>,
     ) -> Result<(), LoadError> {
         let name = self.own_database(database, here.item)?;
-        self.note_name(&(name.clone(), String::new()))?;
+        self.ledger
+            .case_folding
+            .note_name(&(name.clone(), String::new()))?;
         // An existing database stays, whether or not the dump says IF NOT EXISTS.
         let keeps = place.keeps_databases
             || self.resume.resumes()
@@ -69,7 +71,7 @@ impl Conductor<'_> {
         };
         let name = self.own_database(&name, here.item)?;
         if self.ctx.options.existing == ExistingPolicy::Append && self.ledger.held_anything(&name) {
-            self.leave_out(here);
+            self.findings.leave_out(here);
             return Ok(());
         }
         self.resume
@@ -112,12 +114,14 @@ impl Conductor<'_> {
         here: Here<'_>,
     ) -> Result<(), LoadError> {
         let name = self.own_database(database, here.item)?;
-        self.refuse_same_name(&(name.clone(), String::new()))?;
+        self.ledger
+            .case_folding
+            .refuse_same_name(&(name.clone(), String::new()))?;
         // With --replace, only what the dump recreates is dropped.
         if self.ctx.options.existing == ExistingPolicy::Replace && self.ledger.held_anything(&name)
         {
             self.ledger.undropped.insert(name);
-            self.leave_out(here);
+            self.findings.leave_out(here);
             return Ok(());
         }
         self.settle(place)?;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::case_folding::CaseFolding;
 use super::entry::Entry;
 use super::name::TableKey;
+use crate::options::ExistingPolicy;
 use crate::programs::{Contents, Created, Kind};
 use crate::table::Table;
 
@@ -21,6 +22,8 @@ pub struct Database {
 
 /// What is known about the target, and about what the dump has brought so far.
 pub struct Ledger {
+    /// The policy for what existed before.
+    pub existing: ExistingPolicy,
     /// Tables, in the order of the dump.
     pub entries: Vec<Entry>,
     /// The table that has a name now.
@@ -49,8 +52,9 @@ pub struct Ledger {
 
 impl Ledger {
     /// An empty ledger for a server that compares names like this.
-    pub fn new(case_folding: CaseFolding) -> Self {
+    pub fn new(case_folding: CaseFolding, existing: ExistingPolicy) -> Self {
         Self {
+            existing,
             entries: Vec::new(),
             by_name: HashMap::new(),
             databases: HashMap::new(),
@@ -213,8 +217,8 @@ impl Ledger {
     }
 
     /// Notes that a trigger was dropped, if it existed: rows of its table no longer fire it.
-    /// `exact`: names of triggers are compared letter by letter.
-    pub fn forget_trigger(&mut self, key: &TableKey, exact: bool) {
+    pub fn forget_trigger(&mut self, key: &TableKey) {
+        let exact = self.case_folding.exact_triggers;
         let other = |name: &String| {
             if exact {
                 *name != key.1

@@ -6,7 +6,9 @@ use refloat_schema::pattern::is_system_database;
 use refloat_sqltext::{ObjectName, head};
 
 use super::Conductor;
+use super::findings::Findings;
 use super::here::Here;
+use super::ledger::Ledger;
 use super::name::{TableKey, quoted_name};
 use super::place::Place;
 use super::postponed::Postponed;
@@ -16,19 +18,6 @@ use crate::options::ExistingPolicy;
 use crate::programs::{Created, Kind, TriggerFor};
 
 impl Conductor<'_> {
-    /// Lists a statement that is left out on purpose.
-    pub(super) fn leave_out(&mut self, here: Here<'_>) {
-        self.findings
-            .skipped
-            .push(format!("line {}: {}", here.item.line, head(here.text)));
-    }
-
-    /// Whether a program stays as it is, because it existed before and `--append` only adds.
-    pub(super) fn keeps(&self, kind: Kind, key: &TableKey) -> bool {
-        self.ctx.options.existing == ExistingPolicy::Append
-            && self.ledger.existed_program(kind, key)
-    }
-
     /// Runs a statement about a view, routine or sequence. It needs the definitions before it, but
     /// not the rows. Returns whether it ran.
     fn define(
@@ -39,8 +28,8 @@ impl Conductor<'_> {
         here: Here<'_>,
     ) -> Result<bool, LoadError> {
         self.touch(&key.0, Touch::Define)?;
-        if kind.is_some_and(|kind| self.keeps(kind, key)) {
-            self.leave_out(here);
+        if kind.is_some_and(|kind| self.ledger.keeps(kind, key)) {
+            self.findings.leave_out(here);
             return Ok(false);
         }
         if let Some(kind) = kind.filter(|_| creates && !self.resume.in_past()) {
@@ -88,7 +77,7 @@ impl Conductor<'_> {
             return Ok(());
         }
         if matches!(kind, Some(Kind::View | Kind::Sequence)) {
-            self.note_name(&key)?;
+            self.ledger.case_folding.note_name(&key)?;
         }
         if self.define(kind, true, &key, here)?
             && let Some(kind) = kind
@@ -126,10 +115,10 @@ impl Conductor<'_> {
             if !self.wanted(&key) || self.ctx.options.skips(&key.0)? {
                 continue;
             }
-            self.refuse_same_name(&key)?;
+            self.ledger.case_folding.refuse_same_name(&key)?;
             self.touch(&key.0, Touch::Define)?;
-            if self.keeps(Kind::View, &key) {
-                self.leave_out(here);
+            if self.ledger.keeps(Kind::View, &key) {
+                self.findings.leave_out(here);
                 return Ok(());
             }
             keys.push(key);
@@ -172,8 +161,8 @@ impl Conductor<'_> {
             self.touch(database, Touch::Define)?;
         }
         let key = self.dialogue.resolve(name)?;
-        if self.keeps(kind, &key) {
-            self.leave_out(here);
+        if self.ledger.keeps(kind, &key) {
+            self.findings.leave_out(here);
         } else if !creates || !self.dialogue.refused_settings.lack(here, &self.ctx)? {
             let collation = self
                 .catalog
@@ -196,6 +185,21 @@ impl Conductor<'_> {
             });
         }
         Ok(())
+    }
+}
+
+impl Findings {
+    /// Lists a statement that is left out on purpose.
+    pub fn leave_out(&mut self, here: Here<'_>) {
+        self.skipped
+            .push(format!("line {}: {}", here.item.line, head(here.text)));
+    }
+}
+
+impl Ledger {
+    /// Whether a program stays as it is, because it existed before and `--append` only adds.
+    pub fn keeps(&self, kind: Kind, key: &TableKey) -> bool {
+        self.existing == ExistingPolicy::Append && self.existed_program(kind, key)
     }
 }
 

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use refloat_run::Events;
 use refloat_run::progress::Phase;
 use refloat_sqltext::head;
 use refloat_wire::Connection;
 
 use super::Conductor;
 use super::databases::default_collation;
+use super::ledger::Ledger;
 use super::name::TableKey;
 use super::statements::judge_definition;
 use crate::error::LoadError;
@@ -99,7 +101,7 @@ impl Conductor<'_> {
     pub(super) fn run_postponed(&mut self) -> Result<(), LoadError> {
         if self.resume.in_past() {
             for one in std::mem::take(&mut self.deferred.postponed) {
-                self.note_program(one, &[]);
+                self.ledger.note_program(one, &[], &self.ctx.events);
             }
         }
         if self.deferred.postponed.is_empty() {
@@ -148,7 +150,7 @@ impl Conductor<'_> {
                 Ok(ok) => {
                     self.findings.touched = true;
                     let codes = judge_definition(&self.ctx, conn, &ok, one.line, &one.text, &[])?;
-                    self.note_program(one, &codes);
+                    self.ledger.note_program(one, &codes, &self.ctx.events);
                 }
                 Err(_) if self.ctx.cancel.is_cancelled() => return Err(self.ctx.interrupted()),
                 Err(error)
@@ -176,24 +178,26 @@ impl Conductor<'_> {
         }
         Ok(())
     }
+}
 
+impl Ledger {
     /// Keeps track of a trigger or event that was created or dropped with these warnings.
-    fn note_program(&mut self, one: Postponed, warnings: &[u16]) {
+    pub fn note_program(&mut self, one: Postponed, warnings: &[u16], events: &Events) {
         let key = (one.object.database.clone(), one.object.name.clone());
         if !one.creates {
-            self.ledger.forget_created(one.object.kind, &key);
+            self.forget_created(one.object.kind, &key);
             if one.object.kind == Kind::Trigger {
                 self.forget_trigger(&key);
             }
         } else if warnings.iter().any(|code| EVENT_IS_OVER.contains(code)) {
-            self.ctx.events.note(format!(
+            events.note(format!(
                 "event {}.{} has expired, and the server does not keep expired events",
                 key.0, key.1
             ));
         } else {
-            self.ledger.created.push(one.object);
+            self.created.push(one.object);
             if let Some(table) = one.table {
-                self.ledger.note_trigger(table, key.1);
+                self.note_trigger(table, key.1);
             }
         }
     }

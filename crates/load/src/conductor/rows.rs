@@ -15,6 +15,7 @@ use refloat_sqltext::{
 
 use super::Conductor;
 use super::dialogue::Dialogue;
+use super::entry::Entry;
 use super::here::Here;
 use super::name::TableKey;
 use super::place::Place;
@@ -54,6 +55,15 @@ impl RowsHere<'_> {
     fn differs(&self, table: &Table) -> LoadError {
         LoadError::source_differs(self.statement.file, self.line, self.offset, table.label())
     }
+
+    /// Whether the values of rows depend on other rows or on the session, so that only the control
+    /// connection knows them.
+    fn depend_on_others(&self, entry: &Entry) -> bool {
+        let mode = self.session.lex_mode();
+        entry.leaves_number(&self.session, self.header, self.text)
+            || (self.complex && !only_converts(self.text, mode))
+            || entry.leaves_unset(&self.session, self.header)
+    }
 }
 
 /// The table that rows go into.
@@ -77,34 +87,6 @@ impl Effects {
 }
 
 impl Conductor<'_> {
-    /// Refuses current rows that carry another server's end of time. This server would store them
-    /// as history, and no row count would show it.
-    fn refuse_other_never(&self, index: usize, text: &[u8]) -> Result<(), LoadError> {
-        let table = &self.ledger.entries[index].table;
-        let layout = table.layout();
-        let end = layout
-            .as_ref()
-            .and_then(|layout| layout.period_end.as_ref());
-        match end {
-            Some(end) if memchr::memmem::find(text, end.never_elsewhere).is_some() => {
-                let shown = |time: &[u8]| String::from_utf8_lossy(time).into_owned();
-                Err(LoadError::Refused(vec![Refusal {
-                    reason: format!(
-                        "table {}: current rows in the dump end at {}, which this server takes for \
-                        historical rows: its own end of time is {}",
-                        table.label(),
-                        shown(end.never_elsewhere),
-                        shown(end.never)
-                    ),
-                    hint: "Dump the table with `refloat dump` into a folder, from which a load \
-                        writes rows as the target needs them, or without its history."
-                        .to_owned(),
-                }]))
-            }
-            _ => Ok(()),
-        }
-    }
-
     pub(super) fn rows(
         &mut self,
         place: &mut Place,
@@ -151,7 +133,7 @@ impl Conductor<'_> {
         if !gone {
             self.meet_header(place, index, header)?;
         }
-        self.refuse_other_never(index, here.text)?;
+        self.ledger.entries[index].refuse_other_never(here.text)?;
         self.note_rows(place, index, &here);
         let head = Head {
             table: Arc::clone(&self.ledger.entries[index].table),
@@ -190,7 +172,7 @@ impl Conductor<'_> {
         if self.dialogue.control_only
             || orphans
             || effects.any()
-            || self.depend_on_others(index, &here)
+            || here.depend_on_others(&self.ledger.entries[index])
         {
             return self.rows_in_order(place, index, &here, &missing, &effects);
         }
@@ -290,15 +272,6 @@ impl Conductor<'_> {
         }
     }
 
-    /// Whether the values of rows depend on other rows or on the session, so that only the control
-    /// connection knows them.
-    fn depend_on_others(&self, index: usize, here: &RowsHere) -> bool {
-        let mode = here.session.lex_mode();
-        self.leaves_number(index, &here.session, here.header, here.text)
-            || (here.complex && !only_converts(here.text, mode))
-            || self.leaves_unset(index, &here.session, here.header)
-    }
-
     /// Runs rows after everything before them is done: they may read any other row, and other
     /// statements may read the number that they take.
     fn rows_in_order(
@@ -335,7 +308,7 @@ impl Conductor<'_> {
         self.rows_on_control(table, here)?;
         self.catalog.count_after(&self.ledger, &counted)?;
         if !checks {
-            self.note_unchecked(None);
+            self.ledger.note_unchecked(None);
         }
         Ok(())
     }
@@ -361,58 +334,6 @@ impl Conductor<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Whether rows omit a column that needs a value, which the dump's session accepts anyway.
-    /// Writers are strict.
-    fn leaves_unset(&self, index: usize, session: &Session, header: &InsertHeader) -> bool {
-        let lenient = !session.is_strict() || header.verb == InsertVerb::InsertIgnore;
-        lenient
-            && self.ledger.entries[index]
-                .table
-                .layout()
-                .is_some_and(|layout| {
-                    let targets = layout.targets(header.columns.as_deref());
-                    targets.is_some_and(|targets| layout.lacks_value(&targets))
-                })
-    }
-
-    /// Whether a row of this piece leaves an `AUTO_INCREMENT` or sequence number to the server. The
-    /// rows before it decide the number, other tables may use the same sequence, and later
-    /// statements may ask for the number.
-    fn leaves_number(
-        &self,
-        index: usize,
-        session: &Session,
-        header: &InsertHeader,
-        text: &[u8],
-    ) -> bool {
-        let Some(layout) = self.ledger.entries[index].table.layout() else {
-            return false;
-        };
-        let numbered = |column: &Column| column.auto_increment || column.from_sequence;
-        if !layout.columns.iter().any(numbered) {
-            return false;
-        }
-        let Some(targets) = layout.targets(header.columns.as_deref()) else {
-            return false;
-        };
-        let mut columns = (0..layout.columns.len()).filter(|&at| numbered(&layout.columns[at]));
-        columns.any(|column| {
-            let Some(position) = targets.iter().position(|&target| target == column) else {
-                return true;
-            };
-            let zero_generates =
-                layout.columns[column].auto_increment && !session.has_mode("NO_AUTO_VALUE_ON_ZERO");
-            may_leave_to_server(text, position, zero_generates)
-                && leaves_to_server(
-                    &Form::Tuples,
-                    text,
-                    position,
-                    zero_generates,
-                    session.lex_mode(),
-                )
-        })
     }
 
     /// Decides from the verb of a table's rows whether their order matters.
@@ -568,6 +489,79 @@ impl Conductor<'_> {
             self.ctx.note_chunk(WritePath::Insert, written, bytes);
         }
         Ok(())
+    }
+}
+
+impl Entry {
+    /// Refuses current rows that carry another server's end of time. This server would store them
+    /// as history, and no row count would show it.
+    pub fn refuse_other_never(&self, text: &[u8]) -> Result<(), LoadError> {
+        let table = &self.table;
+        let layout = table.layout();
+        let end = layout
+            .as_ref()
+            .and_then(|layout| layout.period_end.as_ref());
+        match end {
+            Some(end) if memchr::memmem::find(text, end.never_elsewhere).is_some() => {
+                let shown = |time: &[u8]| String::from_utf8_lossy(time).into_owned();
+                Err(LoadError::Refused(vec![Refusal {
+                    reason: format!(
+                        "table {}: current rows in the dump end at {}, which this server takes for \
+                        historical rows: its own end of time is {}",
+                        table.label(),
+                        shown(end.never_elsewhere),
+                        shown(end.never)
+                    ),
+                    hint: "Dump the table with `refloat dump` into a folder, from which a load \
+                        writes rows as the target needs them, or without its history."
+                        .to_owned(),
+                }]))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether rows omit a column that needs a value, which the dump's session accepts anyway.
+    /// Writers are strict.
+    fn leaves_unset(&self, session: &Session, header: &InsertHeader) -> bool {
+        let lenient = !session.is_strict() || header.verb == InsertVerb::InsertIgnore;
+        lenient
+            && self.table.layout().is_some_and(|layout| {
+                let targets = layout.targets(header.columns.as_deref());
+                targets.is_some_and(|targets| layout.lacks_value(&targets))
+            })
+    }
+
+    /// Whether a row of this piece leaves an `AUTO_INCREMENT` or sequence number to the server. The
+    /// rows before it decide the number, other tables may use the same sequence, and later
+    /// statements may ask for the number.
+    fn leaves_number(&self, session: &Session, header: &InsertHeader, text: &[u8]) -> bool {
+        let Some(layout) = self.table.layout() else {
+            return false;
+        };
+        let numbered = |column: &Column| column.auto_increment || column.from_sequence;
+        if !layout.columns.iter().any(numbered) {
+            return false;
+        }
+        let Some(targets) = layout.targets(header.columns.as_deref()) else {
+            return false;
+        };
+        let mut columns = (0..layout.columns.len()).filter(|&at| numbered(&layout.columns[at]));
+        columns.any(|column| {
+            let Some(position) = targets.iter().position(|&target| target == column) else {
+                return true;
+            };
+            let zero_generates =
+                layout.columns[column].auto_increment && !session.has_mode("NO_AUTO_VALUE_ON_ZERO");
+            may_leave_to_server(text, position, zero_generates)
+                && leaves_to_server(
+                    &Form::Tuples,
+                    text,
+                    position,
+                    zero_generates,
+                    session.lex_mode(),
+                )
+        })
     }
 }
 

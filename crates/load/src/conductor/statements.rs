@@ -73,7 +73,7 @@ impl Conductor<'_> {
             Fate::Runs => {}
             Fate::Silent => return Ok(()),
             Fate::LeftOut => {
-                self.leave_out(here);
+                self.findings.leave_out(here);
                 return Ok(());
             }
             Fate::Refused(reason) => return self.ctx.fail(here.refused(reason)),
@@ -100,7 +100,11 @@ impl Conductor<'_> {
         kind: &StatementKind,
         text: &[u8],
     ) -> Result<Fate, LoadError> {
-        if *kind == StatementKind::Account && self.alters_left_account(text)? {
+        if *kind == StatementKind::Account
+            && self
+                .findings
+                .alters_left_account(text, &mut self.dialogue)?
+        {
             return Ok(Fate::LeftOut);
         }
         let session = self.dialogue.session()?;
@@ -341,7 +345,12 @@ impl Conductor<'_> {
                 let (ctx, conn) = (&self.ctx, &mut self.dialogue.control);
                 let notes = judge_definition(ctx, conn, &ok, here.item.line, here.text, expected)?;
                 if let Some(met) = met {
-                    self.warn_of_existing_account(&met, &notes, here.item);
+                    self.findings.warn_of_existing_account(
+                        &self.catalog,
+                        &met,
+                        &notes,
+                        here.item.line,
+                    );
                 }
                 Ok(Some(ok))
             }

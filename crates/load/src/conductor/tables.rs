@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use refloat_run::Refusal;
+use refloat_run::{Events, Refusal};
 use refloat_schema::columns;
 use refloat_schema::definition::{
     Lost, OtherDefault, ServerVersion, differences, other_defaults, written_for,
@@ -15,6 +15,7 @@ use super::Conductor;
 use super::catalog::Catalog;
 use super::dialogue::Dialogue;
 use super::entry::{Entry, ForeignKeys};
+use super::findings::Findings;
 use super::here::Here;
 use super::name::{TableKey, quoted_name};
 use super::objects::chosen_only;
@@ -48,11 +49,11 @@ impl Conductor<'_> {
     ) -> Result<(), LoadError> {
         let key = self.dialogue.resolve(table)?;
         self.finish_current(place)?;
-        self.note_name(&key)?;
+        self.ledger.case_folding.note_name(&key)?;
         self.touch(&key.0, Touch::Define)?;
-        if self.keeps(Kind::View, &key) {
+        if self.ledger.keeps(Kind::View, &key) {
             // Older dumps use a table as placeholder for a view.
-            self.leave_out(here);
+            self.findings.leave_out(here);
             return Ok(());
         }
         let appends =
@@ -169,29 +170,10 @@ impl Conductor<'_> {
             }
         }
         for other in other_defaults(server, &text, mode, create) {
-            self.note_other_collation(label, &other);
+            self.findings
+                .note_other_collation(&self.ctx.events, label, &other);
         }
         Ok(())
-    }
-
-    /// Reports a collation that the dump leaves to the server and that differs here. Text compares
-    /// and sorts differently, and a unique key may treat other values as equal. Nothing is lost by
-    /// it, so the load still counts as proven.
-    fn note_other_collation(&mut self, table: &str, other: &OtherDefault) {
-        self.findings.other_defaults += 1;
-        let column = other.column.as_ref();
-        let column = column.map_or(String::new(), |name| format!(" column {name}"));
-        let (old, new) = (&other.old, &other.new);
-        match self.findings.other_defaults.cmp(&OTHER_DEFAULTS_TOLD) {
-            std::cmp::Ordering::Less => self.ctx.events.note(format!(
-                "table {table}:{column} gets collation {new}; on the source server it was probably {old}"
-            )),
-            std::cmp::Ordering::Equal => self.ctx.events.note(format!(
-                "table {table}:{column} gets collation {new}; on the source server it was probably \
-                {old}. Further columns are counted, not listed"
-            )),
-            std::cmp::Ordering::Greater => {}
-        }
     }
 
     /// With `--append` the dump's definition is not run, but it must match the existing one.
@@ -282,10 +264,10 @@ impl Conductor<'_> {
             if !self.wanted(&key) || self.ctx.options.skips(&key.0)? {
                 continue;
             }
-            self.refuse_same_name(&key)?;
+            self.ledger.case_folding.refuse_same_name(&key)?;
             self.touch(&key.0, Touch::Define)?;
             if self.ledger.existed(&key) && self.ctx.options.existing == ExistingPolicy::Append {
-                self.leave_out(here);
+                self.findings.leave_out(here);
                 return Ok(());
             }
             if let Some(index) = self.ledger.known(&key) {
@@ -373,6 +355,28 @@ impl Conductor<'_> {
         self.barrier(place, here)?;
         self.ledger.temporary.insert(key);
         Ok(())
+    }
+}
+
+impl Findings {
+    /// Reports a collation that the dump leaves to the server and that differs here. Text compares
+    /// and sorts differently, and a unique key may treat other values as equal. Nothing is lost by
+    /// it, so the load still counts as proven.
+    pub fn note_other_collation(&mut self, events: &Events, table: &str, other: &OtherDefault) {
+        self.other_defaults += 1;
+        let column = other.column.as_ref();
+        let column = column.map_or(String::new(), |name| format!(" column {name}"));
+        let (old, new) = (&other.old, &other.new);
+        match self.other_defaults.cmp(&OTHER_DEFAULTS_TOLD) {
+            std::cmp::Ordering::Less => events.note(format!(
+                "table {table}:{column} gets collation {new}; on the source server it was probably {old}"
+            )),
+            std::cmp::Ordering::Equal => events.note(format!(
+                "table {table}:{column} gets collation {new}; on the source server it was probably \
+                {old}. Further columns are counted, not listed"
+            )),
+            std::cmp::Ordering::Greater => {}
+        }
     }
 }
 

@@ -6,7 +6,6 @@
 //! of the dump it is known; for others the server is asked.
 
 use refloat_sqltext::{LexMode, ObjectName};
-use refloat_wire::Vendor;
 
 use super::Conductor;
 use super::catalog::Catalog;
@@ -88,13 +87,6 @@ impl Conductor<'_> {
         self.run_postponed_triggers()?;
         place.current = Some(index);
         Ok(())
-    }
-
-    /// Notes that a trigger was dropped, if it existed: rows of its table no longer fire it.
-    pub(super) fn forget_trigger(&mut self, key: &TableKey) {
-        // MariaDB keeps each trigger in a file of its name.
-        let exact = self.catalog.server().vendor == Vendor::MariaDb;
-        self.ledger.forget_trigger(key, exact);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Reads files of delimited text as rows of a table.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use refloat_schema::columns::Layout as Columns;
@@ -89,6 +90,21 @@ pub struct Target {
     numbered: Option<usize>,
 }
 
+/// Rows of a block of delimited text, and where they stand.
+pub struct Lines<'b> {
+    pub block: &'b Arc<Block>,
+    pub range: Range<usize>,
+    pub rows: u64,
+    pub offset: u64,
+    pub line: u64,
+}
+
+impl Lines<'_> {
+    fn text(&self) -> &[u8] {
+        &self.block[self.range.clone()]
+    }
+}
+
 impl Conductor<'_> {
     /// Reads a block of delimited text. `false` at the end of the file.
     pub(super) fn read_delimited(
@@ -139,15 +155,21 @@ impl Conductor<'_> {
                     reader.names = Some(items::fields_of(format, text));
                 }
             } else {
-                let from = (offset, line);
+                let lines = Lines {
+                    block: &block,
+                    range: at..at + run.len,
+                    rows: run.rows,
+                    offset,
+                    line,
+                };
                 let target = if let Some(target) = &reader.target {
                     target.clone()
                 } else {
                     let names = reader.names.as_deref();
-                    let target = self.target(place, reader.file, names, key, text, from)?;
+                    let target = self.target(place, reader.file, names, key, &lines)?;
                     reader.target.insert(target).clone()
                 };
-                self.delimited_rows(place, &target, &block, at..at + run.len, run.rows, from)?;
+                self.delimited_rows(place, &target, &lines)?;
             }
             at += run.len;
         }
@@ -170,8 +192,7 @@ impl Conductor<'_> {
         file: &DelimitedFile,
         header: Option<&[String]>,
         key: &TableKey,
-        text: &[u8],
-        (offset, line): (u64, u64),
+        first: &Lines<'_>,
     ) -> Result<Target, LoadError> {
         let key = match &file.table {
             Some(table) => (key.0.clone(), table.clone()),
@@ -191,12 +212,12 @@ impl Conductor<'_> {
         let table = Arc::clone(&self.ledger.entries[index].table);
         let wrong = |message: String| LoadError::Fields {
             file: place.name.to_string(),
-            line,
-            offset,
+            line: first.line,
+            offset: first.offset,
             table: table.label(),
             message,
         };
-        let format = &file.format;
+        let (format, text) = (&file.format, first.text());
         let found = format
             .cut(text, 1, true)
             .map_or(0, |run| items::fields_of(format, &text[..run.len]).len());
@@ -277,13 +298,10 @@ impl Conductor<'_> {
         &mut self,
         place: &mut Place,
         target: &Target,
-        block: &Arc<Block>,
-        range: std::ops::Range<usize>,
-        rows: u64,
-        (offset, line): (u64, u64),
+        lines: &Lines<'_>,
     ) -> Result<(), LoadError> {
         let index = target.index;
-        let text = &block[range.clone()];
+        let text = lines.text();
         if let Some(position) = target.numbered
             && !self.ledger.entries[index].ordered
         {
@@ -300,17 +318,18 @@ impl Conductor<'_> {
             }
         }
         self.findings.touched = true;
-        place.rows += rows;
+        place.rows += lines.rows;
         let entry = &mut self.ledger.entries[index];
         entry.session = Some(Arc::clone(&target.head.session));
         entry.note_session(&target.head.session, false);
         entry.text_bytes += text.len() as u64;
         entry.complete = false;
-        let piece = place.piece(block, range.clone(), rows, offset, line);
+        let range = lines.range.clone();
+        let piece = place.piece(lines.block, range, lines.rows, lines.offset, lines.line);
         self.resume
             .prepare_marks(&mut self.catalog, &mut self.dialogue)?;
         let missing = self.resume.missing_rows(&target.head, piece, text)?;
-        self.add_missing(place, index, &target.head, missing, text)
+        self.add_missing(place, &target.head, missing, text)
     }
 }
 

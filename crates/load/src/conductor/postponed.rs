@@ -149,7 +149,7 @@ impl Conductor<'_> {
             match conn.exec(&one.text) {
                 Ok(ok) => {
                     self.findings.touched = true;
-                    let codes = judge_definition(&self.ctx, conn, &ok, one.line, &one.text, &[])?;
+                    let codes = judge_definition(&self.ctx, conn, &ok, (one.line, &one.text), &[])?;
                     self.ledger.note_program(one, &codes, &self.ctx.events);
                 }
                 Err(_) if self.ctx.cancel.is_cancelled() => return Err(self.ctx.interrupted()),

@@ -176,7 +176,7 @@ impl Conductor<'_> {
         {
             return self.rows_in_order(place, index, &here, &missing, &effects);
         }
-        self.add_missing(place, index, &head, missing, here.text)
+        self.add_missing(place, &head, missing, here.text)
     }
 
     /// Runs rows of a system schema.
@@ -317,7 +317,6 @@ impl Conductor<'_> {
     pub(super) fn add_missing(
         &mut self,
         place: &mut Place,
-        index: usize,
         head: &Head,
         missing: Vec<(Piece, Range<usize>)>,
         text: &[u8],
@@ -329,8 +328,8 @@ impl Conductor<'_> {
                 None => self.ctx.options.chunk_rows,
             };
             match limit {
-                Some(limit) => self.add_exactly(place, index, head, &piece, &text[range], limit)?,
-                None => self.add(place, index, head, piece)?,
+                Some(limit) => self.add_exactly(place, head, &piece, &text[range], limit)?,
+                None => self.add(place, head, piece)?,
             }
         }
         Ok(())
@@ -349,7 +348,7 @@ impl Conductor<'_> {
         }
         if header.verb != InsertVerb::Insert && !entry.ordered {
             // Earlier rows may be written in any order, but not alongside these.
-            self.push_waiting(place, index)?;
+            self.push_waiting(place)?;
             self.queue.flush(index, None)?;
             self.queue.wait_key(index)?;
             self.ledger.entries[index].ordered = true;
@@ -368,18 +367,18 @@ impl Conductor<'_> {
     pub(super) fn add(
         &mut self,
         place: &mut Place,
-        index: usize,
         head: &Head,
         piece: Piece,
     ) -> Result<(), LoadError> {
+        let index = head.table.id;
         if self.ledger.entries[index].opened {
-            return self.push(index, head, piece);
+            return self.push(head, piece);
         }
         if let Some(size) = place.size_known {
             // Several tables are read at once, and none may hold rows in memory just to find out
             // whether it is large.
             self.open_table(index, size >= self.ctx.options.defer_min_bytes as u64)?;
-            return self.push(index, head, piece);
+            return self.push(head, piece);
         }
         place.waiting_bytes += piece.len();
         place.waiting.push((head.clone(), piece));
@@ -387,19 +386,19 @@ impl Conductor<'_> {
             return Ok(());
         }
         self.open_table(index, true)?;
-        self.push_waiting(place, index)
+        self.push_waiting(place)
     }
 
-    fn push_waiting(&mut self, place: &mut Place, index: usize) -> Result<(), LoadError> {
+    fn push_waiting(&mut self, place: &mut Place) -> Result<(), LoadError> {
         place.waiting_bytes = 0;
         for (head, piece) in std::mem::take(&mut place.waiting) {
-            self.push(index, &head, piece)?;
+            self.push(&head, piece)?;
         }
         Ok(())
     }
 
-    fn push(&self, index: usize, head: &Head, piece: Piece) -> Result<(), LoadError> {
-        let entry = &self.ledger.entries[index];
+    fn push(&self, head: &Head, piece: Piece) -> Result<(), LoadError> {
+        let entry = &self.ledger.entries[head.table.id];
         self.queue.push(&entry.writer, head, piece, entry.ordered)
     }
 
@@ -407,7 +406,6 @@ impl Conductor<'_> {
     pub(super) fn add_exactly(
         &mut self,
         place: &mut Place,
-        index: usize,
         head: &Head,
         piece: &Piece,
         text: &[u8],
@@ -416,9 +414,10 @@ impl Conductor<'_> {
         let bounds = head.form.bounds(text, head.session.lex_mode());
         if bounds.len() as u64 != piece.rows {
             // If the rows cannot be told apart here, leave the whole piece to the server's parser.
-            return self.add(place, index, head, piece.clone());
+            return self.add(place, head, piece.clone());
         }
         let mut from = 0;
+        let index = head.table.id;
         while from < bounds.len() {
             let room = limit - self.ledger.entries[index].cut_rows % limit;
             let take = usize::try_from(room)
@@ -428,7 +427,7 @@ impl Conductor<'_> {
             let (mut part, _) = piece.part(text, &bounds, from..from + take);
             part.after_gap = piece.after_gap && from == 0;
             from += take;
-            self.add(place, index, head, part)?;
+            self.add(place, head, part)?;
         }
         Ok(())
     }
@@ -449,7 +448,7 @@ impl Conductor<'_> {
             return Ok(());
         };
         self.open_table(index, false)?;
-        self.push_waiting(place, index)?;
+        self.push_waiting(place)?;
         let then = self
             .deferred
             .finish_task(&mut self.catalog, &mut self.ledger.entries[index])?;

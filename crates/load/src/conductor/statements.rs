@@ -343,7 +343,8 @@ impl Conductor<'_> {
         match self.dialogue.control.exec(here.text) {
             Ok(ok) => {
                 let (ctx, conn) = (&self.ctx, &mut self.dialogue.control);
-                let notes = judge_definition(ctx, conn, &ok, here.item.line, here.text, expected)?;
+                let notes =
+                    judge_definition(ctx, conn, &ok, (here.item.line, here.text), expected)?;
                 if let Some(met) = met {
                     self.findings.warn_of_existing_account(
                         &self.catalog,
@@ -483,8 +484,7 @@ pub(super) fn judge_definition(
     ctx: &Context,
     conn: &mut Connection,
     ok: &OkInfo,
-    line: u64,
-    text: &[u8],
+    (line, text): (u64, &[u8]),
     expected: &[u16],
 ) -> Result<Vec<u16>, LoadError> {
     if ok.warnings == 0 {

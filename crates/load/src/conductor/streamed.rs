@@ -11,7 +11,7 @@ use refloat_source::blocks::Block;
 use refloat_source::stream::{Arrival, RowStream, StreamedTable};
 
 use super::Conductor;
-use super::delimited::Target;
+use super::delimited::{Lines, Target};
 use super::name::TableKey;
 use super::place::Place;
 use super::refused_settings::list_rows_of_refused;
@@ -97,7 +97,13 @@ impl Conductor<'_> {
             return Err(LoadError::Defect(what));
         }
         self.findings.bytes += block.len() as u64;
-        let (offset, line) = (turn.bytes, turn.place.rows + 1);
+        let lines = Lines {
+            block,
+            range: 0..block.len(),
+            rows,
+            offset: turn.bytes,
+            line: turn.place.rows + 1,
+        };
         let target = if let Some(target) = &turn.target {
             target.clone()
         } else {
@@ -105,26 +111,12 @@ impl Conductor<'_> {
             for text in &turn.of.form.session {
                 self.own_set(&mut turn.place, text)?;
             }
-            let target = self.target(
-                &mut turn.place,
-                &turn.of.form,
-                None,
-                &turn.key,
-                block,
-                (offset, line),
-            )?;
+            let target = self.target(&mut turn.place, &turn.of.form, None, &turn.key, &lines)?;
             turn.place.session.clone_from(&self.dialogue.session);
             turn.target.insert(target).clone()
         };
         turn.bytes += block.len() as u64;
-        self.delimited_rows(
-            &mut turn.place,
-            &target,
-            block,
-            0..block.len(),
-            rows,
-            (offset, line),
-        )
+        self.delimited_rows(&mut turn.place, &target, &lines)
     }
 
     /// Ends a table whose rows have all arrived, if they are as many as were read.

@@ -56,7 +56,7 @@ use super::marks::Found;
 use super::outcome::{LoadOutcome, TableOutcome};
 use super::queue::Queue;
 use super::session::Tracker;
-use crate::verdict::Reason;
+use super::verdict::Reason;
 use case_folding::CaseFolding;
 use catalog::Catalog;
 use deferred::Deferred;

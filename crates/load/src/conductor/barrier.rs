@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use refloat_run::Events;
 use refloat_run::progress::Phase;
 use refloat_sqltext::{Item, ItemKind, StatementKind};
 
@@ -245,14 +244,6 @@ impl Ledger {
         has_none && is_change_of_table(&here.item.kind) && !may_bring_rows(here.text)
     }
 
-    /// Notes that `only`, or any table, may hold rows that no foreign key was checked for.
-    pub fn note_unchecked(&mut self, only: Option<&TableKey>) {
-        for table in self.tables_of(only) {
-            let entry = &mut self.entries[table.id];
-            entry.unchecked |= entry.text_bytes > 0 || table.expected() > 0 || table.is_uncounted();
-        }
-    }
-
     /// The counts to record in the mark.
     pub fn counts_of(&self, counted: &Counted) -> Step {
         let tables = counted.tables.iter().filter(|table| {
@@ -264,20 +255,6 @@ impl Ledger {
                 .map(|table| (table.db.clone(), table.name.clone(), table.expected()))
                 .collect(),
             ..Step::default()
-        }
-    }
-
-    /// Reports loaded tables as finished.
-    pub fn show_loaded(&self, events: &Events) {
-        for entry in &self.entries {
-            if let Some(seconds) = entry.table.shown_loaded() {
-                events.emit(refloat_run::Event::TableFinished {
-                    table: entry.table.label(),
-                    rows: entry.table.rows(),
-                    bytes: entry.table.bytes(),
-                    seconds,
-                });
-            }
         }
     }
 }

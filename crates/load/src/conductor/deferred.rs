@@ -32,4 +32,12 @@ impl<'a> Deferred<'a> {
     pub fn forget(&mut self, key: &TableKey) {
         self.postponed.retain(|one| one.table.as_ref() != Some(key));
     }
+
+    /// Whether a trigger of this table was postponed that its rows must fire, or one whose drop was
+    /// postponed that they must not.
+    pub fn has_postponed_trigger(&self, key: &TableKey) -> bool {
+        self.postponed
+            .iter()
+            .any(|one| one.table.as_ref() == Some(key))
+    }
 }

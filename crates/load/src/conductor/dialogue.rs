@@ -3,10 +3,14 @@
 
 use std::sync::Arc;
 
-use refloat_sqltext::{LexMode, quote_ident};
+use refloat_run::Refusal;
+use refloat_schema::definition::{ServerVersion, as_seen_by};
+use refloat_sqltext::{LexMode, ObjectName, quote_ident, tokens};
 use refloat_wire::Connection;
 
+use super::name::TableKey;
 use super::refused_settings::RefusedSettings;
+use crate::collation::mapped;
 use crate::context::Context;
 use crate::error::LoadError;
 use crate::session::{Session, Tracker};
@@ -120,5 +124,44 @@ impl Dialogue {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The database and name that `name` refers to at this place of the dump.
+    pub fn resolve(&mut self, name: &ObjectName) -> Result<TableKey, LoadError> {
+        let table = String::from_utf8_lossy(&name.name).into_owned();
+        if let Some(database) = &name.database {
+            return Ok((String::from_utf8_lossy(database).into_owned(), table));
+        }
+        match &self.session()?.database {
+            Some(database) => Ok((database.clone(), table)),
+            None => Err(LoadError::Refused(vec![Refusal {
+                reason: format!("the dump names no database for table {table}"),
+                hint: "Say where it goes with --database, or put the database into the URL."
+                    .to_owned(),
+            }])),
+        }
+    }
+
+    /// The statement with collations replaced as the user asked.
+    pub fn map_collations<'t>(
+        &mut self,
+        text: &'t [u8],
+    ) -> Result<std::borrow::Cow<'t, [u8]>, LoadError> {
+        if self.ctx.options.map_collation.is_empty() {
+            return Ok(std::borrow::Cow::Borrowed(text));
+        }
+        let mode = self.session()?.lex_mode();
+        Ok(mapped(&self.ctx.options, text, mode))
+    }
+
+    /// Whether a statement is in a conditional comment for another vendor or version, which this
+    /// server ignores.
+    pub fn is_for_others(&mut self, text: &[u8], server: ServerVersion) -> Result<bool, LoadError> {
+        if !text.starts_with(b"/*") {
+            return Ok(false);
+        }
+        let mode = self.session()?.lex_mode();
+        let seen = as_seen_by(text, mode, Some(server));
+        Ok(tokens(&seen, mode).next().is_none())
     }
 }

@@ -5,6 +5,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use refloat_run::Events;
+
 use super::case_folding::CaseFolding;
 use super::entry::Entry;
 use super::name::TableKey;
@@ -232,5 +234,32 @@ impl Ledger {
             }
             !names.is_empty()
         });
+    }
+
+    /// Notes that `only`, or any table, may hold rows that no foreign key was checked for.
+    pub fn note_unchecked(&mut self, only: Option<&TableKey>) {
+        for table in self.tables_of(only) {
+            let entry = &mut self.entries[table.id];
+            entry.unchecked |= entry.text_bytes > 0 || table.expected() > 0 || table.is_uncounted();
+        }
+    }
+
+    /// Reports loaded tables as finished.
+    pub fn show_loaded(&self, events: &Events) {
+        for entry in &self.entries {
+            if let Some(seconds) = entry.table.shown_loaded() {
+                events.emit(refloat_run::Event::TableFinished {
+                    table: entry.table.label(),
+                    rows: entry.table.rows(),
+                    bytes: entry.table.bytes(),
+                    seconds,
+                });
+            }
+        }
+    }
+
+    /// Whether a program stays as it is, because it existed before and `--append` only adds.
+    pub fn keeps(&self, kind: Kind, key: &TableKey) -> bool {
+        self.existing == ExistingPolicy::Append && self.existed_program(kind, key)
     }
 }

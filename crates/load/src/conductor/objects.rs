@@ -3,12 +3,10 @@
 use std::sync::Arc;
 
 use refloat_schema::pattern::is_system_database;
-use refloat_sqltext::{ObjectName, head};
+use refloat_sqltext::ObjectName;
 
 use super::Conductor;
-use super::findings::Findings;
 use super::here::Here;
-use super::ledger::Ledger;
 use super::name::{TableKey, quoted_name};
 use super::place::Place;
 use super::postponed::Postponed;
@@ -185,21 +183,6 @@ impl Conductor<'_> {
             });
         }
         Ok(())
-    }
-}
-
-impl Findings {
-    /// Lists a statement that is left out on purpose.
-    pub fn leave_out(&mut self, here: Here<'_>) {
-        self.skipped
-            .push(format!("line {}: {}", here.item.line, head(here.text)));
-    }
-}
-
-impl Ledger {
-    /// Whether a program stays as it is, because it existed before and `--append` only adds.
-    pub fn keeps(&self, kind: Kind, key: &TableKey) -> bool {
-        self.existing == ExistingPolicy::Append && self.existed_program(kind, key)
     }
 }
 

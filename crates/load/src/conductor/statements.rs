@@ -1,19 +1,16 @@
 //! Runs, postpones, leaves out or refuses the statements that are not rows.
 
 use refloat_run::own_tables::is_own_table;
-use refloat_schema::definition::{ServerVersion, as_seen_by};
 use refloat_schema::pattern::is_system_database;
-use refloat_sqltext::{InsertVerb, ItemKind, ObjectName, StatementKind, head, tokens};
+use refloat_sqltext::{InsertVerb, ItemKind, ObjectName, StatementKind, head};
 use refloat_wire::{Connection, OkInfo};
 
 use super::Conductor;
-use super::dialogue::Dialogue;
 use super::here::Here;
 use super::name::TableKey;
 use super::place::Place;
 use super::registry::Touch;
 use crate::choice::table_of_index;
-use crate::collation::mapped;
 use crate::context::{Context, DEPRECATED, DUPLICATE_ENTRY};
 use crate::error::LoadError;
 use crate::options::ExistingPolicy;
@@ -390,31 +387,6 @@ impl Conductor<'_> {
             return false;
         }
         self.choice.meet(&key.0, &key.1)
-    }
-}
-
-impl Dialogue {
-    /// Whether a statement is in a conditional comment for another vendor or version, which this
-    /// server ignores.
-    pub fn is_for_others(&mut self, text: &[u8], server: ServerVersion) -> Result<bool, LoadError> {
-        if !text.starts_with(b"/*") {
-            return Ok(false);
-        }
-        let mode = self.session()?.lex_mode();
-        let seen = as_seen_by(text, mode, Some(server));
-        Ok(tokens(&seen, mode).next().is_none())
-    }
-
-    /// The statement with collations replaced as the user asked.
-    pub fn map_collations<'t>(
-        &mut self,
-        text: &'t [u8],
-    ) -> Result<std::borrow::Cow<'t, [u8]>, LoadError> {
-        if self.ctx.options.map_collation.is_empty() {
-            return Ok(std::borrow::Cow::Borrowed(text));
-        }
-        let mode = self.session()?.lex_mode();
-        Ok(mapped(&self.ctx.options, text, mode))
     }
 }
 

@@ -113,14 +113,6 @@ impl Deferred<'_> {
         }
         catalog.ask_whose(key)
     }
-
-    /// Whether a trigger of this table was postponed that its rows must fire, or one whose drop was
-    /// postponed that they must not.
-    pub fn has_postponed_trigger(&self, key: &TableKey) -> bool {
-        self.postponed
-            .iter()
-            .any(|one| one.table.as_ref() == Some(key))
-    }
 }
 
 impl Catalog {

@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use refloat_run::Refusal;
-use refloat_sqltext::literal;
 
 use super::Conductor;
 use super::catalog::Catalog;
@@ -51,21 +50,6 @@ impl Conductor<'_> {
 }
 
 impl Catalog {
-    /// Whether a name is that of a view now.
-    pub fn is_view(&mut self, key: &TableKey) -> Result<bool, LoadError> {
-        let kind = self
-            .conn
-            .query_value(format!(
-                "SELECT TABLE_TYPE FROM information_schema.TABLES WHERE TABLE_SCHEMA = {} AND TABLE_NAME = {}",
-                literal(&key.0),
-                literal(&key.1)
-            ))
-            .map_err(|error| {
-                LoadError::server(format!("looking at table {}.{}", key.0, key.1), error)
-            })?;
-        Ok(kind.is_some_and(|kind| kind.contains("VIEW")))
-    }
-
     /// Makes sure that a cluster replicates the rows of a view, whichever table they end in: only
     /// the server knows which tables a view leads to.
     pub fn admit_view(&mut self, key: &TableKey) -> Result<(), LoadError> {

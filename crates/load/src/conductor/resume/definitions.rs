@@ -296,9 +296,7 @@ impl Resume {
         };
         self.note_database(catalog, dialogue, database, &step)
     }
-}
 
-impl Resume {
     /// Whether rows of a table that come after this statement are loaded: then it has run, and must
     /// not run again.
     pub fn begun_behind(&self, key: &TableKey, here: Here<'_>) -> bool {

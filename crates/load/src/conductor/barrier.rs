@@ -224,8 +224,8 @@ impl Conductor<'_> {
         self.queue.wait_rows()?;
         self.ledger.show_loaded(&self.ctx.events);
         self.finish_builds()?;
-        let in_past = self.resume.in_past();
-        self.dialogue.enable_keys(&mut self.ledger, in_past)?;
+        self.dialogue
+            .enable_keys(&mut self.ledger, self.resume.in_past())?;
         self.run_postponed()
     }
 }

@@ -1,4 +1,4 @@
-//! The catalogue connection: in which session it is, and the definitions that it reads.
+//! The catalogue connection: in which session it is, and what the server is asked on it.
 
 use std::sync::Arc;
 

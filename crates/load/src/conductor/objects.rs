@@ -71,7 +71,9 @@ impl Conductor<'_> {
         here: Here<'_>,
     ) -> Result<(), LoadError> {
         let key = self.dialogue.resolve(name)?;
-        if kind != Some(Kind::Sequence) && self.dialogue.refused_settings.lack(here, &self.ctx)? {
+        if kind != Some(Kind::Sequence)
+            && self.dialogue.refused_settings.keep_out(here, &self.ctx)?
+        {
             return Ok(());
         }
         if matches!(kind, Some(Kind::View | Kind::Sequence)) {
@@ -161,7 +163,7 @@ impl Conductor<'_> {
         let key = self.dialogue.resolve(name)?;
         if self.ledger.keeps(kind, &key) {
             self.findings.leave_out(here);
-        } else if !creates || !self.dialogue.refused_settings.lack(here, &self.ctx)? {
+        } else if !creates || !self.dialogue.refused_settings.keep_out(here, &self.ctx)? {
             let collation = self
                 .catalog
                 .altered_collation(&self.ledger, session.database.as_deref())?;

@@ -79,7 +79,7 @@ impl RefusedSettings {
 
     /// Whether a program or view is not created because the server refused the session that it
     /// belongs to. If so, it is reported.
-    pub fn lack(&self, here: Here<'_>, ctx: &Context) -> Result<bool, LoadError> {
+    pub fn keep_out(&self, here: Here<'_>, ctx: &Context) -> Result<bool, LoadError> {
         if self.names.is_empty() {
             return Ok(false);
         }

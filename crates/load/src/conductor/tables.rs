@@ -412,7 +412,7 @@ impl Catalog {
 }
 
 impl Dialogue {
-    /// [`Conductor::warn_of_unread`] for a statement that changes a definition and runs unchanged.
+    /// [`warn_of_unread`] for a statement that changes a definition and runs unchanged.
     pub fn warn_of_unread_clauses(
         &mut self,
         here: Here<'_>,

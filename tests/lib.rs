@@ -6,6 +6,8 @@ pub mod built;
 pub mod by_hand;
 #[path = "common/case.rs"]
 pub mod case;
+#[path = "common/chosen.rs"]
+pub mod chosen;
 #[path = "common/lost.rs"]
 pub mod lost;
 #[path = "common/planned.rs"]

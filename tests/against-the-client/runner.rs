@@ -12,7 +12,7 @@ use refloat_sandbox::{Ephemeral, ServerKind};
 use refloat_testkit::oracle::{Difference, Scope, Snapshot, differences};
 use refloat_testkit::{chain, memory, servers};
 
-use refloat_tests::slow;
+use refloat_tests::{chosen, slow};
 
 use crate::corpus;
 use crate::generator::{Combination, combination};
@@ -43,10 +43,11 @@ INSERT INTO t VALUES (4,'again');
 CREATE TABLE u (id INT NOT NULL, name VARCHAR(20), PRIMARY KEY (id)) ENGINE=InnoDB;
 INSERT INTO u VALUES (1,'x');
 ";
+/// In the only dump that a choice of all tables refuses: it fills a table under a name that is gone
+/// in the end, and so was not chosen.
+const UNCLEAR: &[u8] = b"rename table Copy to Archive;";
 /// How many differences to show per load.
 const SHOWN: usize = 4;
-/// The error of a load that cannot attribute a statement to the selected tables.
-const UNCLEAR: &str = "it is not clear whether it changes only tables that are chosen";
 
 /// The part of a dump that is selected.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -286,7 +287,7 @@ impl Bench {
             options.tables = match choice {
                 Choice::None => Vec::new(),
                 Choice::Databases => databases_of(&wanted),
-                Choice::Tables => names_of(&wanted),
+                Choice::Tables => chosen::names(&wanted),
             };
             if choice != Choice::None && options.tables.is_empty() {
                 continue;
@@ -294,10 +295,15 @@ impl Bench {
             match (&stock, self.load(&options)) {
                 // A statement that cannot be attributed to a table is refused, never skipped
                 // silently.
-                (_, Err(error)) if choice == Choice::Tables && error.contains(UNCLEAR) => {}
+                (Ok(()), Err(error))
+                    if choice == Choice::Tables
+                        && chosen::is_unclear(&error)
+                        && memchr::memmem::find(text, UNCLEAR).is_some() => {}
+                (Err(_), Err(error)) if choice == Choice::Tables && chosen::is_unclear(&error) => {}
                 (Ok(()), Ok(outcome)) => {
                     let mut found = differences(&wanted, &self.snapshot());
                     found.retain(|one| !is_of_a_step(text, one));
+                    found.retain(|one| choice != Choice::Tables || !chosen::is_of_program(one));
                     if !found.is_empty() {
                         let mut text = format!(
                             "{label}: {} differences (left: stock client), proven: {}",
@@ -466,23 +472,6 @@ fn databases_of(snapshot: &Snapshot) -> Vec<String> {
         .filter_map(|table| table.split('.').next())
         .collect();
     databases.iter().map(|name| format!("{name}.*")).collect()
-}
-
-/// Selects every table and view in the snapshot by name. Empty if there are stored programs too,
-/// which cannot be selected by name here.
-fn names_of(snapshot: &Snapshot) -> Vec<String> {
-    let programs = ["procedure", "function", "package", "event"];
-    let mut names = Vec::new();
-    for (kind, name) in snapshot.definitions.keys() {
-        let kind = kind.to_lowercase();
-        if programs.iter().any(|program| kind.starts_with(program)) {
-            return Vec::new();
-        }
-        if kind == "kind of" {
-            names.push(name.clone());
-        }
-    }
-    names
 }
 
 fn together(all: &[Combination]) -> String {

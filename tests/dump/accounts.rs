@@ -397,7 +397,7 @@ fn accounts_of_mysql_9_7_come_back() {
 }
 
 // Hazard of dumps: L-86 an account that is on the target already with another password or lock:
-//   left as it is and told, also where the dump switches notes off
+//   left as it is and reported, even if the dump switches notes off
 #[test]
 fn an_account_that_is_there_is_left_and_told() {
     for kind in ServerKind::ALL {

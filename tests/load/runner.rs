@@ -21,6 +21,7 @@ use refloat_testkit::{chain, memory, servers};
 use refloat_wire::Connection;
 
 use refloat_tests::case::{Case, Expect};
+use refloat_tests::chosen;
 use refloat_tests::planned::disagreement;
 
 /// The database for dumps that do not name one.
@@ -29,6 +30,9 @@ const DATABASE: &str = "it";
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The extension of pipes.
 const PIPE: &str = "pipe";
+/// Cases that are refused with all tables named: `CALL`, which may change anything, a temporary
+/// table and one that was renamed, whose names are gone in the end.
+const NOT_BY_NAME: [&str; 3] = ["by-hand-changes", "by-hand-session", "mariadb-statements"];
 /// How many differences to show per load.
 const SHOWN: usize = 6;
 /// Global variables that change on their own.
@@ -210,6 +214,11 @@ impl Bench {
             options.durability = Some(Durability::Keep);
             adjust(&mut options);
             apply(&mut options, &case.load_args);
+            // Every table by its name means the same as all of them.
+            let by_name = !options.tables.is_empty() && matches!(expect, Expect::Same);
+            if by_name {
+                options.tables = chosen::names(&wanted);
+            }
             let settings = self.globals();
             // A pipe can be read once only.
             let pipe = options.source.extension().is_some_and(|end| end == PIPE);
@@ -221,6 +230,13 @@ impl Bench {
                 failures.push(format!("{label}: {found}"));
             }
             let result = result.map_err(|error| chain(&error));
+            if let Err(error) = &result
+                && by_name
+                && NOT_BY_NAME.contains(&case.name.as_str())
+                && (chosen::is_unclear(error) || error.contains("no table of the dump is called"))
+            {
+                continue;
+            }
             if let Some(failure) = judge(expect, &result) {
                 failures.push(format!("{label}: {failure}"));
                 continue;
@@ -236,7 +252,8 @@ impl Bench {
                 self.connect()
                     .exec(format!("CREATE DATABASE IF NOT EXISTS {DATABASE}"))
                     .unwrap();
-                let found = differences(&wanted, &self.snapshot(scope)?);
+                let mut found = differences(&wanted, &self.snapshot(scope)?);
+                found.retain(|one| !by_name || !chosen::is_of_program(one));
                 if !found.is_empty() {
                     let mut text =
                         format!("{label}: {} differences (left: stock client)", found.len());
@@ -420,9 +437,9 @@ fn variants(kind: ServerKind, first: bool) -> Vec<Variant> {
         options.threads = 4;
         options.defer_min_bytes = 0;
     });
-    // Selecting everything must have no effect.
+    // Selecting everything must have no effect. The names are put in for it, if the case loads.
     let insert: Variant = (
-        "INSERT, 3 rows per chunk, inline indexes, --tables '*'",
+        "INSERT, 3 rows per chunk, inline indexes, all tables by name",
         |options| {
             options.write_path = WritePath::Insert;
             options.indexes = IndexMode::Inline;

@@ -3,7 +3,7 @@
 // Hazard of sources: All objects of a folder; special bytes; several files of one table,
 //   compressed by gzip and by zstd | , `by_hand`
 // Hazard of sources: L-70, L-71 a dump that has not ended, files that are missing, cut, not of the
-//   dump or in the place of another; of mydumper 0.10, which counts no rows, [only what the
+//   dump or in the place of another; of mydumper 0.10, which does not count rows, [only what the
 //   numbers of files tell](load.md#mydumper) | , `tab`, `shell`, `shell_dumps`; `dumped`
 // Hazard of sources: S-04, S-07 Statements in files of rows; names that lead out of the folder
 //   (`folders` of the program's tests); expressions in metadata | , unit tests of

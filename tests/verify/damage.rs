@@ -246,7 +246,7 @@ fn a_manifest_that_says_other_digests_or_keys_is_named() {
         ),
         (
             "manifest.json",
-            "\"x\" is no digest",
+            "\"x\" is not a digest",
             Box::new(|table| table.digest = "x".to_owned()),
         ),
         (

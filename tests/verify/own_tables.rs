@@ -1,10 +1,10 @@
 //! Databases named `refloat` and `refloat_load` may hold a user's data. Those are data; Refloat's
 //! own tables in them are not.
 
-// Hazard of dumps: Databases called `refloat` and `refloat_load` that are somebody's: dumped,
-//   loaded, copied, compared, without Refloat's own tables in them; a server with one is not
-//   empty. Tables of somebody's that are called like Refloat's own: dumped and compared; a load
-//   that has no place for its own beside them is refused
+// Hazard of dumps: Users' own databases named `refloat` and `refloat_load`: dumped, loaded, copied,
+//   compared, without Refloat's own tables in them; a server with one is not empty. Users' own
+//   tables with the names of Refloat's: dumped and compared; a load that has no place for its own
+//   beside them is refused
 
 use std::fs;
 use std::path::Path;

@@ -102,7 +102,7 @@ pub enum BootstrapError {
     #[error(transparent)]
     Host(#[from] HostError),
     /// The user stopped it.
-    #[error("stopped on request; {node} goes on by itself if it was started")]
+    #[error("stopped on request; {node} continues by itself if it was started")]
     Interrupted {
         /// Name of the node.
         node: String,

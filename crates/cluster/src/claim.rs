@@ -98,7 +98,7 @@ fn elsewhere(members: &[Member], view: &ClusterView, doing: WorkKind) -> Vec<Ref
         let mut add = |reason: String| found.push(Refusal::new(reason).hint(hint));
         if left {
             add(format!(
-                "{}: {what} has not ended, and process {} on {} no longer drives it (run {}; {} on {} says so)",
+                "{}: {what} has not ended, but process {} on {} no longer drives it (run {}; {} on {} says so)",
                 member.name,
                 claim.driver.pid,
                 claim.driver.host,

@@ -253,7 +253,7 @@ pub(crate) fn late(limit: Duration, more: &str) -> Refusal {
         "it is not in sync after {} s (--start-limit){more}",
         limit.as_secs()
     ))
-    .hint("It goes on by itself; the same command waits again.")
+    .hint("It continues by itself; the same command waits again.")
 }
 
 /// How long a node may report with `wsrep_local_state_comment` that it has left its cluster before
@@ -316,10 +316,10 @@ pub(crate) fn stopped(
     node: &str,
     how: impl FnOnce() -> Result<(), ControlError>,
 ) -> Result<(), ControlError> {
-    stopped_telling(events, node, STOP_TELL, how)
+    stop_with_notes(events, node, STOP_TELL, how)
 }
 
-fn stopped_telling(
+fn stop_with_notes(
     events: &Events,
     node: &str,
     every: Duration,
@@ -433,7 +433,7 @@ mod tests {
         let events = Events::new();
         let (sender, heard) = mpsc::sync_channel(9);
         events.add(Arc::new(Heard(sender)));
-        let result = stopped_telling(&events, "galera-1", Duration::from_millis(5), || {
+        let result = stop_with_notes(&events, "galera-1", Duration::from_millis(5), || {
             for _ in 0..2 {
                 let told = heard.recv().unwrap();
                 assert!(told.contains("galera-1 has not stopped"), "{told}");

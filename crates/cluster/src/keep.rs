@@ -133,7 +133,7 @@ impl Keeper<'_> {
         if !holds.is_empty() {
             self.run
                 .events
-                .note("the others need not keep write-sets any more");
+                .note("the others no longer need to keep write-sets");
         }
         for (at, run) in std::mem::take(holds) {
             if let Err(reason) = self.release_one(at, &run) {

@@ -215,7 +215,7 @@ impl Maintenance<'_> {
         let now = look(self.member(state.plan.at)).map_err(|reason| MaintainError::NotBack {
             node: node.clone(),
             wrong: Refusal::new(format!(
-                "it was not stopped by this, but does not answer: {reason}. Nothing is kept for it any more"
+                "it was not stopped by this, but does not answer: {reason}. Nothing is kept for it any longer"
             ))
             .hint(format!("`refloat cluster rejoin {node}` brings it back.")),
         })?;

@@ -173,7 +173,7 @@ pub enum RejoinError {
         node: String,
     },
     /// The user stopped the wait.
-    #[error("{node} was still on its way, and goes on by itself")]
+    #[error("{node} was still starting, and continues by itself")]
     Interrupted {
         /// Name of the node.
         node: String,

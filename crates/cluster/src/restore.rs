@@ -177,7 +177,7 @@ fn before_anything_stops(
         refused(&options, plan.way == RestoreWay::Rebuild)
     } else {
         plan.warnings.push(format!(
-            "{} is down: whether the dump can go beside what it holds is not known before it stands alone",
+            "{} is down: whether the dump can go beside what it holds is not known until it runs standalone",
             plan.chosen()
         ));
         looks_whole(&options)

@@ -46,7 +46,7 @@ impl OpenWork {
             .map_or_else(String::new, |step| format!(", at the step {step}"));
         let what = match self.kind {
             WorkKind::Restore => {
-                "a restore of the cluster has not ended: this is the node that it goes on with, so let nobody start or begin another one by hand"
+                "a restore of the cluster has not ended: this is the node that it continues with, so let nobody start or bootstrap another one by hand"
             }
             WorkKind::Maintenance => "a maintenance of it has not ended",
         };

@@ -179,7 +179,7 @@ fn accounts(pair: &Pair) {
     pair.finds_nothing_that_fails();
 }
 
-// Hazard of copies: A port that a donor does not reach
+// Hazard of copies: A port that a donor cannot reach
 fn ports(pair: &Pair) {
     // Another process listens at the port.
     let listen = format!(
@@ -394,7 +394,7 @@ fn down(pair: &Pair) {
 
 /// The SST scripts understand the suggestions: a copy succeeds with them, compressed if both nodes
 /// have a compressor.
-// Hazard of copies: What is suggested works: a copy is made with it
+// Hazard of copies: The suggestions work: a copy is made with them
 fn a_copy_with_what_is_suggested_works(pair: &Pair) {
     let advice = pair.advise();
     let decided = |one: &&Suggestion| one.sure || one.option.ends_with("compressor");
@@ -436,7 +436,7 @@ fn a_copy_with_what_is_suggested_works(pair: &Pair) {
 
 /// Proves the finding: a copy with the mistake fails. (Without it one worked: the joiner joined its
 /// cluster by one.)
-// Hazard of copies: G-12 a donor that still sends what was meant for a copy that failed
+// Hazard of copies: G-12 a donor that is still sending for a copy that failed
 // Hazard of copies: A finding is true: the copy really fails
 fn a_copy_with_a_compressor_on_one_side_fails(pair: &Pair) {
     let folder = tempfile::tempdir().unwrap();

@@ -211,7 +211,7 @@ impl<'a> Place<'a> {
     /// Asserts that a message said why write-sets are no longer kept for the node.
     fn was_told(&self, node: usize, reason: &str) {
         let words = format!(
-            "write-sets are not kept for {} any more: {reason}",
+            "write-sets are no longer kept for {}: {reason}",
             self.members[node].name
         );
         let said = self.said.0.lock().unwrap();
@@ -524,7 +524,7 @@ fn a_node_does_not_start_until_it_is_mended(cluster: &EphemeralCluster, state: &
 
 /// Holders are told to stop when others need the memory. They still have what they had kept by
 /// then.
-// Hazard of clusters: A machine that keeps write-sets has little memory left
+// Hazard of clusters: A machine that keeps write-sets runs low on memory
 fn a_machine_has_little_left(cluster: &EphemeralCluster, state: &Path) {
     let place = Place::new(cluster, state);
     let plan = place.plan(1, Some(64 << 20));

@@ -47,7 +47,7 @@ pub enum DumpError {
         what: String,
     },
     /// The snapshot exceeded a cost limit.
-    #[error("the snapshot was given up: {reason}")]
+    #[error("the snapshot was abandoned: {reason}")]
     Given {
         /// The limit and the value that passed it.
         reason: String,

@@ -37,7 +37,7 @@ pub fn notes(reader: &mut Connection, table: &Table) -> Result<Vec<String>, Dump
             )
         };
         if !known {
-            notes.push(unknown("versions before 8.0.4 do not tell"));
+            notes.push(unknown("versions before 8.0.4 do not report them"));
             continue;
         }
         match reader.query(query(table, &column.name)) {

@@ -205,7 +205,7 @@ fn take(
                     |reason| {
                         DumpError::refused(
                             format!("table {}: {reason}", of.label),
-                            "This is a defect of refloat: please report it.",
+                            "This is a bug in refloat: please report it.",
                         )
                     },
                 )?;

@@ -68,7 +68,7 @@ pub struct ServerFacts {
 }
 
 impl About {
-    /// What the manifest of a backup says; `None`: it is no dump, or of a later version.
+    /// What the manifest of a backup says; `None`: it is not a dump, or of a later version.
     pub fn read(backup: &Backup) -> Option<Self> {
         let all = serde_json::Value::Object(backup.about.clone().into_iter().collect());
         let about: Self = serde_json::from_value(all).ok()?;
@@ -96,7 +96,7 @@ impl Stored {
         let label = into.label.clone().unwrap_or_else(usual);
         if label == LATEST {
             return Err(DumpError::refused(
-                format!("{LATEST} names the newest backup, whichever it is"),
+                format!("{LATEST} always means the newest backup"),
                 "Choose another label.",
             ));
         }

@@ -23,24 +23,24 @@ const COMMAND: &str = "by the command of the list";
 /// How a node is started and stopped.
 #[derive(Debug)]
 pub enum Control {
-    /// A systemd unit.
+    /// By `systemctl`, as a unit.
     Systemd {
         /// The machine that the unit is on.
         host: Host,
-        /// Name of the unit.
+        /// Name of the unit, as `systemctl` takes it.
         unit: String,
     },
-    /// Shell commands.
+    /// By shell commands that the user gave.
     Commands {
         /// The machine that they run on.
         host: Host,
         /// Starts the node so that it joins.
         start: String,
-        /// Stops it cleanly.
+        /// Stops it cleanly, and returns once it is down.
         stop: String,
         /// Starts it as the first node of a cluster.
         bootstrap: Option<String>,
-        /// Starts it standalone.
+        /// Starts it outside of the cluster.
         standalone: Option<String>,
         /// Tells by its exit code whether the node runs.
         running: Option<String>,

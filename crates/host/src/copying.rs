@@ -15,7 +15,7 @@ pub struct Copying {
     pub process: u32,
     /// [`Self::JOINER`], [`Self::DONOR`], [`Self::REBUILT`] or [`Self::COPIED`].
     pub role: String,
-    /// What is being done.
+    /// The step that is under way, in words.
     pub step: String,
     /// Bytes of files so far.
     pub bytes: u64,
@@ -26,9 +26,9 @@ pub struct Copying {
 impl Copying {
     /// It gets the files of a state transfer.
     pub const JOINER: &'static str = "joiner";
-    /// It gives them.
+    /// It gives the files of a state transfer.
     pub const DONOR: &'static str = "donor";
-    /// It is rebuilt.
+    /// It is rebuilt from another server's files.
     pub const REBUILT: &'static str = "rebuilt";
     /// Another one is rebuilt from its files.
     pub const COPIED: &'static str = "copied";

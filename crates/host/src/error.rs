@@ -11,25 +11,25 @@ pub enum HostError {
     /// A program could not be started on this machine.
     #[error("cannot run {program}")]
     Spawn {
-        /// Name of the program.
+        /// Name of the program: `ssh`, or the local shell.
         program: String,
-        /// The cause.
+        /// The system's error.
         source: std::io::Error,
     },
     /// The machine did not answer in time.
-    #[error("what was asked of {host} did not end within {seconds} s")]
+    #[error("a command on {host} did not finish within {seconds} s")]
     Slow {
-        /// Name of the machine.
+        /// Name of the machine in messages.
         host: String,
-        /// The time limit.
+        /// The time limit, in seconds.
         seconds: u64,
     },
     /// A file could not be read.
     #[error("cannot read {path} on {host}: {reason}")]
     Read {
-        /// Path of the file.
+        /// Path on that machine.
         path: PathBuf,
-        /// Name of the machine.
+        /// Name of the machine in messages.
         host: String,
         /// The system's error text.
         reason: String,
@@ -37,21 +37,21 @@ pub enum HostError {
     /// A file or folder could not be changed.
     #[error("cannot change {path} on {host}: {reason}")]
     Change {
-        /// Its path.
+        /// Path on that machine.
         path: PathBuf,
-        /// Name of the machine.
+        /// Name of the machine in messages.
         host: String,
         /// The system's error text.
         reason: String,
     },
     /// A data directory was left as it is, because a server works there.
-    #[error("a server works in {folder} on {host} (process {process})")]
+    #[error("a server is running in {folder} on {host} (process {process})")]
     ServerRuns {
-        /// The data directory.
+        /// Path of the data directory on that machine.
         folder: PathBuf,
-        /// Name of the machine.
+        /// Name of the machine in messages.
         host: String,
-        /// The server's process.
+        /// Number of the server's process.
         process: String,
     },
 }

@@ -32,17 +32,17 @@ const OPTION_FILES: &str = "the option files";
 /// Exit status that says that there is no such file; `cat` does not use it.
 const NO_FILE: i32 = 66;
 
-/// A machine.
+/// A machine that commands are run on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Host {
-    /// This machine.
+    /// This machine, without `ssh`.
     Local,
     /// Another machine, by the name that `ssh` takes.
     Ssh(String),
 }
 
 impl Host {
-    /// Its name in messages.
+    /// What messages call it.
     pub fn name(&self) -> &str {
         match self {
             Self::Local => "this machine",
@@ -333,7 +333,10 @@ mod tests {
         let error = Host::Local
             .run_for("sleep 30 & wait", Duration::from_millis(200))
             .unwrap_err();
-        assert!(error.to_string().contains("did not end within"), "{error}");
+        assert!(
+            error.to_string().contains("did not finish within"),
+            "{error}"
+        );
         assert!(begun.elapsed() < Duration::from_secs(10));
     }
 

@@ -18,14 +18,14 @@ const MOST: u64 = 16 << 20;
 pub enum LogMark {
     /// An offset in a file.
     File {
-        /// Path on its machine.
+        /// Path of the log on its machine.
         path: PathBuf,
         /// Length of the file at the mark, in bytes.
         length: u64,
     },
     /// A moment in a unit's journal.
     Unit {
-        /// Name of the unit.
+        /// Name of the systemd unit.
         unit: String,
         /// Seconds since 1970, by the clock of its machine.
         since: u64,

@@ -134,7 +134,7 @@ mod tests {
         drop(server.stdin.take());
         server.wait().unwrap();
         let text = format!(
-            "a server works in {} on this machine (process {pid})",
+            "a server is running in {} on this machine (process {pid})",
             data.display()
         );
         for error in refused {

@@ -9,12 +9,9 @@ use super::options::LoadOptions;
 
 /// The statement with its collations replaced as `--map-collation` asks.
 pub fn mapped<'t>(options: &LoadOptions, text: &'t [u8], mode: LexMode) -> Cow<'t, [u8]> {
-    let map = &options.map_collation;
     let mapped = replace_collations(text, mode, |name| {
-        let name = String::from_utf8_lossy(name);
-        map.iter()
-            .find(|(from, _)| from.eq_ignore_ascii_case(&name))
-            .map(|(_, to)| to.clone().into_bytes())
+        let to = options.mapped_collation(&String::from_utf8_lossy(name));
+        to.map(|to| to.as_bytes().to_vec())
     });
     mapped.map_or(Cow::Borrowed(text), Cow::Owned)
 }

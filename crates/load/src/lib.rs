@@ -181,7 +181,7 @@ fn run_load(
     galera::read_all_marks(options, &mut control, false)?;
     let mut applied = AppliedSettings::new(&run.dir);
     if let Some(begun) = &earlier.begun {
-        applied.know_ended(begun.about.owner.clone());
+        applied.declare_ended(begun.about.owner.clone());
     }
     // Do this before reading facts: settings that a dead run left are not the server's own.
     applied.clear(&mut control, &run.events)?;

@@ -359,4 +359,20 @@ impl LoadOptions {
     pub(super) fn leaves_out(&self, database: &str) -> bool {
         self.system_schema == SystemSchemaMode::Skip && is_system_database(database)
     }
+
+    /// What replaces a collation or character set of the dump, if anything does.
+    pub fn mapped_collation(&self, name: &str) -> Option<&str> {
+        replacement(&self.map_collation, name)
+    }
+
+    /// What replaces a word of the dump's `sql_mode`, if anything does; empty if it is left out.
+    pub fn mapped_sql_mode(&self, word: &str) -> Option<&str> {
+        replacement(&self.map_sql_mode, word)
+    }
+}
+
+fn replacement<'m>(map: &'m BTreeMap<String, String>, name: &str) -> Option<&'m str> {
+    map.iter()
+        .find(|(from, _)| from.eq_ignore_ascii_case(name))
+        .map(|(_, to)| to.as_str())
 }

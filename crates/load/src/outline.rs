@@ -5,8 +5,8 @@
 //! outline decides what is *checked beforehand*, never what is run: the conductor reads the dump
 //! for real.
 
-mod charsets;
 mod lines;
+mod names;
 mod program;
 mod spaces;
 
@@ -27,7 +27,7 @@ use super::error::LoadError;
 use super::options::LoadOptions;
 use super::verdict::{Facts, Fate, verdict};
 
-pub use charsets::Named;
+pub use names::Named;
 pub use program::Account;
 pub use spaces::Spaces;
 
@@ -64,17 +64,17 @@ pub struct Outline {
     /// Tables that have the name of one of Refloat's own but are not one, and the line of the
     /// definition.
     pub namesakes: Vec<(String, u64)>,
-    /// Collations and character sets named in its statements, and where first.
-    pub charsets: BTreeMap<(Named, String), CharsetPlace>,
+    /// Collations, character sets and SQL modes named in its statements, and where first.
+    pub names: BTreeMap<(Named, String), NamedPlace>,
     /// Whether there seems to be a statement that a load would stop at.
     pub suspect: bool,
     /// Whether some pattern of `--tables` matched nothing.
     pub unmatched: bool,
 }
 
-/// Where a collation or character set is first named.
+/// Where a collation, character set or SQL mode is first named.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CharsetPlace {
+pub struct NamedPlace {
     /// The line of the statement.
     pub line: u64,
     /// Its first characters.
@@ -359,14 +359,14 @@ impl<'a> Gather<'a> {
     }
 
     /// Records the collations and character sets that a statement names.
-    fn charsets(&mut self, kind: &StatementKind, text: &[u8], mode: LexMode, line: u64) {
-        for (named, name) in charsets::names(kind, text, mode) {
-            if self.outline.charsets.len() >= DEFINERS_MAX {
+    fn names(&mut self, kind: &StatementKind, text: &[u8], mode: LexMode, line: u64) {
+        for (named, name) in names::names(kind, text, mode) {
+            if self.outline.names.len() >= DEFINERS_MAX {
                 return;
             }
             let session = matches!(kind, StatementKind::Set);
-            let found = self.outline.charsets.entry((named, name));
-            let kept = found.or_insert_with(|| CharsetPlace {
+            let found = self.outline.names.entry((named, name));
+            let kept = found.or_insert_with(|| NamedPlace {
                 line,
                 head: refloat_sqltext::head(text),
                 session,
@@ -470,7 +470,7 @@ impl<'a> Gather<'a> {
         let fate = self.fate(kind, text, mode);
         self.outline.suspect |= matches!(fate, Fate::Refused(_));
         if fate == Fate::Runs {
-            self.charsets(kind, text, mode, line);
+            self.names(kind, text, mode, line);
             self.by_kind(kind, text, mode, line);
         }
         fate

@@ -345,7 +345,7 @@ pub fn begin_marks(
         source: source.name(),
         fingerprint: earlier.fingerprint.clone(),
         options: marks::deciding(options),
-        begun: begun_of(run),
+        begun: start_of(run),
         owner,
         slots,
         empty_server,
@@ -355,7 +355,7 @@ pub fn begin_marks(
 }
 
 /// The time in a run id, for display.
-fn begun_of(run: &str) -> String {
+fn start_of(run: &str) -> String {
     match run.as_bytes() {
         [date @ .., b'-', _, _, _, _, _, _] if date.len() == 15 => {
             let part = |range: std::ops::Range<usize>| run.get(range).unwrap_or_default();
@@ -380,9 +380,9 @@ mod tests {
     #[test]
     fn the_name_of_a_run_says_when_it_began() {
         assert_eq!(
-            begun_of("20261121-203001-abc123"),
+            start_of("20261121-203001-abc123"),
             "2026-11-21 20:30:01 UTC"
         );
-        assert_eq!(begun_of("something else"), "something else");
+        assert_eq!(start_of("something else"), "something else");
     }
 }

@@ -68,7 +68,7 @@ impl Open<'_> {
 }
 
 /// What to do about it.
-pub const OPEN_HINT: &str = "Write COMMIT; behind the last row if the rows belong to the dump, or take them out of it and of the server; --on-error continue lists the transaction and goes on.";
+pub const OPEN_HINT: &str = "Write COMMIT; behind the last row if the rows belong to the dump, or take them out of it and of the server; --on-error continue lists the transaction and continues.";
 
 /// Whether a statement changes rows. One that is left out changes none.
 pub fn changes(kind: &StatementKind) -> bool {

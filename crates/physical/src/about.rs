@@ -18,28 +18,28 @@ use crate::tool::{Tool, ToolKind};
 pub const KIND: &str = "physical";
 /// The latest format that is known here.
 const FORMAT: u32 = 2;
-/// What the tools' backups have: files that one of them prepares.
+/// The format of backups whose files a tool must prepare, as the tools' own backups are.
 const FORMAT_OF_TOOLS: u32 = 1;
-/// What the names of these files begin with: in all tools of old, and in `MariaDB`'s of today.
+/// Prefixes of these files' names: those of all old tools, and MariaDB's current one.
 const PREFIXES: [&str; 2] = ["xtrabackup_", "mariadb_backup_"];
 /// Other names for the position of a Galera node.
 const GALERA: [&str; 1] = ["donor_galera_info"];
 
-/// What is wrong with what a backup says of itself.
+/// What can be wrong with a backup's description of itself.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InfoError {
     /// It is a dump, or something else.
-    #[error("it is no physical backup")]
+    #[error("it is not a physical backup")]
     AnotherKind,
     /// Made by a later version of this program.
     #[error("it has format {found}, and this version reads up to {FORMAT}")]
     Format {
-        /// Its format.
+        /// The format that the backup was written in.
         found: u32,
     },
-    /// It cannot be understood.
-    #[error("what it says of itself cannot be understood: {0}")]
+    /// Its description is no valid JSON, or lacks a field.
+    #[error("its description cannot be read: {0}")]
     Damaged(#[from] serde_json::Error),
 }
 
@@ -50,26 +50,27 @@ pub struct About {
     pub kind: String,
     /// The format of these fields.
     pub format: u32,
-    /// The server.
+    /// The server whose files were copied.
     pub server: ServerFacts,
-    /// What copied it.
+    /// The program that copied them, or the clone plugin.
     pub tool: Tool,
     /// Log sequence numbers of `InnoDB`.
     pub lsn: Lsn,
-    /// Where its binary log stood; `None`: it has none, or a server that begins with the backup
-    /// tells it.
+    /// Its position in the binary log; `None`: it has none, or only a server that starts on the
+    /// backup can tell.
     pub binlog: Option<BinlogPosition>,
-    /// Where its binary log stood when a copy began whose own position is not known before.
+    /// Its position in the binary log when the copy began, where the position of the copy itself is
+    /// not known beforehand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub binlog_began: Option<BinlogPosition>,
-    /// Where its Galera cluster stood; `None`: it is no node of one.
+    /// Its position in the history of its Galera cluster; `None`: it is not a node of one.
     pub galera: Option<GaleraPosition>,
-    /// What the tool says of the server that this one replicates from, as `CHANGE MASTER` or
-    /// `CHANGE REPLICATION SOURCE`; empty: it replicates, and its own files say from where.
+    /// What the tool says about the source that this server replicates from, as `CHANGE MASTER` or
+    /// `CHANGE REPLICATION SOURCE`; empty: it replicates, and its own files have the source.
     pub replica: Option<String>,
 }
 
-/// What has to be known of a server to start its files again.
+/// What is needed to start a server on these files.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ServerFacts {
     /// `MariaDB` or `MySQL`.
@@ -90,7 +91,7 @@ pub struct ServerFacts {
 }
 
 impl ServerFacts {
-    /// What a connection tells the server by from others.
+    /// What distinguishes the server from others, as seen by a connection.
     pub(crate) fn identity(&self) -> Identity {
         Identity {
             uuid: self.uuid.clone(),
@@ -114,9 +115,9 @@ pub struct Lsn {
 /// A position in a binary log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BinlogPosition {
-    /// The file.
+    /// Name of the log file, without its folder.
     pub file: String,
-    /// Byte in it.
+    /// Offset in this file, in bytes.
     pub position: u64,
     /// GTIDs up to there, in the vendor's own form; empty: none.
     pub gtid: String,
@@ -125,9 +126,9 @@ pub struct BinlogPosition {
 /// A position in the history of a Galera cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GaleraPosition {
-    /// The history.
+    /// UUID of the history, as in `wsrep_cluster_state_uuid`.
     pub uuid: String,
-    /// The last write-set.
+    /// Number of the last write-set that the data include.
     pub seqno: u64,
 }
 
@@ -143,7 +144,7 @@ impl About {
     /// Reads the files that the tool left.
     ///
     /// # Errors
-    /// What is missing or contradicts itself, as words.
+    /// What is missing or contradictory, in words.
     pub(crate) fn of(files: &InfoFiles, server: ServerFacts, tool: Tool) -> Result<Self, String> {
         let text = |name: &str| {
             let found = PREFIXES
@@ -151,7 +152,7 @@ impl About {
                 .find_map(|prefix| files.get(&format!("{prefix}{name}")));
             found.map(|bytes| String::from_utf8_lossy(bytes).into_owned())
         };
-        let checkpoints = text("checkpoints").ok_or("there is no xtrabackup_checkpoints in it")?;
+        let checkpoints = text("checkpoints").ok_or("it has no xtrabackup_checkpoints")?;
         let kind = value(&checkpoints, "backup_type").unwrap_or_default();
         // `full-prepared` and `log-applied` are those of a folder that was prepared already.
         if kind != "full-backuped" {
@@ -171,7 +172,7 @@ impl About {
                 lsn.end, lsn.checkpoint
             ));
         }
-        let info = text("info").ok_or("there is no xtrabackup_info in it")?;
+        let info = text("info").ok_or("it has no xtrabackup_info")?;
         if value(&info, "partial").is_some_and(|partial| partial != "N") {
             return Err("xtrabackup_info says that it is partial".to_owned());
         }

@@ -1,4 +1,4 @@
-//! Starts this program on the donor's machine, and hears what it says at its end.
+//! Starts this program on the donor's machine, and reads its final answer.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use refloat_run::Refusal;
 use crate::error::PhysicalError;
 use crate::serve::{SendAnswer, SendRequest};
 
-/// How long the program at the other end may take to end after its last word.
+/// How long the program at the other end may take to exit after its final answer.
 const END: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(20);
 /// How long ssh may take to forward a port.
@@ -108,7 +108,7 @@ impl Agent {
         if let Some(stdin) = &mut stdin {
             let mut text = serde_json::to_vec(&request).unwrap_or_default();
             text.push(b'\n');
-            // A program that is gone already says why itself.
+            // A program that has already exited says why itself.
             let _ = stdin.write_all(&text);
         }
         Ok(Self {
@@ -138,7 +138,7 @@ impl Agent {
                     for listener in self.listeners.drain(..) {
                         let _ = listener.join();
                     }
-                    // Its last word may have come just now.
+                    // Its final answer may have arrived just now.
                     if lock(&self.heard).answer.is_some() {
                         return self.is_alive();
                     }
@@ -154,7 +154,7 @@ impl Agent {
         }
     }
 
-    /// Waits for its last word: bytes of files, bytes that were there, bytes that were sent, and
+    /// Waits for its final answer: bytes of files, bytes that were there, bytes that were sent, and
     /// seconds for which commits waited.
     pub fn finish(mut self) -> Result<(u64, u64, u64, f64), PhysicalError> {
         let begun = Instant::now();

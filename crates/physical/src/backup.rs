@@ -8,18 +8,18 @@ use refloat_run::{Event, Refusal, Run};
 use serde::Serialize;
 
 use crate::about::About;
-use crate::apart;
 use crate::desync::while_desynced;
 use crate::donor::{Donor, DonorOptions};
 use crate::error::PhysicalError;
 use crate::outcome::BackupOutcome;
+use crate::outside_files;
 use crate::server::Server;
 use crate::tool::Tool;
 
-/// What is to be backed up, where to and how.
+/// What to back up, and how.
 #[derive(Debug, Clone)]
 pub struct BackupOptions {
-    /// The server.
+    /// The server to copy, and how to copy it.
     pub donor: DonorOptions,
     /// Label of the backup; `None`: host and time.
     pub label: Option<String>,
@@ -38,11 +38,11 @@ pub struct BackupPlan {
     pub server: String,
     /// The machine on which the tool runs.
     pub machine: String,
-    /// The tool.
+    /// The tool that would copy, and its version.
     pub tool: Tool,
-    /// The repository.
+    /// URL or path of the repository.
     pub repository: String,
-    /// Label of the backup.
+    /// Label that the backup would get.
     pub label: String,
     /// Bytes that the tool reads, about.
     pub bytes: u64,
@@ -60,7 +60,7 @@ struct Ready {
     warning: Option<String>,
 }
 
-/// Looks at everything and says what a backup would do. Changes nothing. `repository` is none where
+/// Checks everything and returns what a backup would do. Changes nothing. `repository` is `None` if
 /// the storage holds nothing yet.
 ///
 /// # Errors
@@ -73,7 +73,7 @@ pub fn plan(
     let mut plan = look(options, url, repository)?.plan(options, url);
     if repository.is_none() {
         plan.warnings
-            .push(format!("{url} holds nothing: it becomes a new repository"));
+            .push(format!("{url} is empty: it becomes a new repository"));
     }
     Ok(plan)
 }
@@ -132,13 +132,13 @@ fn attempt(
     });
     outcome.settings_left = left;
     let manifest = manifest?;
-    outcome.know(&manifest);
+    outcome.take_totals(&manifest);
     outcome.about = About::read(&manifest).ok();
     run.progress.set_phase(Phase::Done);
     Ok(())
 }
 
-/// Looks at the server, its machine and the repository, and names all that stands against it.
+/// Checks the server, its machine and the repository, and names every objection.
 fn look(
     options: &BackupOptions,
     url: &str,
@@ -151,21 +151,22 @@ fn look(
         .unwrap_or_else(|| usual_label(&donor.server.facts.hostname, donor.server.facts.port));
     if label == LATEST {
         against.push(
-            Refusal::new(format!("{LATEST} names the newest backup, whichever it is"))
+            Refusal::new(format!("{LATEST} always means the newest backup"))
                 .hint("Choose another label."),
         );
     }
     let labels = repository.map_or_else(|| Ok(Vec::new()), Repository::labels)?;
     if labels.contains(&label) {
         against.push(
-            Refusal::new(format!("{url} has a backup {label} already"))
+            Refusal::new(format!("{url} already has a backup {label}"))
                 .hint("Choose another label, or leave it out."),
         );
     }
     if !against.is_empty() {
         return Err(PhysicalError::Refused(against));
     }
-    // One that cannot be read has nothing to share, and must not keep new ones from being made.
+    // Earlier backups that cannot be read have no blocks to share, but must not prevent new
+    // backups.
     let (parents, warning) = match repository.map(|it| parents(it, &donor.server)) {
         None => (Vec::new(), None),
         Some(Ok(parents)) => (parents, None),
@@ -223,7 +224,7 @@ impl Ready {
                 warnings.extend(self.warning.clone());
                 let outside = &self.donor.server.tables_outside;
                 if let Some(one) = outside.first() {
-                    let refusal = apart::tables(outside.len(), one);
+                    let refusal = outside_files::tables(outside.len(), one);
                     warnings.push(format!(
                         "{}. A restore needs --all-in-datadir.",
                         refusal.reason

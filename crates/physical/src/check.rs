@@ -1,4 +1,4 @@
-//! Has a private server check the tables of a backup.
+//! Lets a private server check the tables of a backup.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,7 +36,7 @@ enum Verdict {
 /// Restores a backup into a private server and has it check every table.
 ///
 /// # Errors
-/// It was cancelled, or there is no server on these files. Damaged tables are no error.
+/// It was cancelled, or there is no server on these files. Damaged tables are not an error.
 pub fn check(
     candidate: &Candidate,
     options: &PrivateOptions,
@@ -157,7 +157,7 @@ impl CheckedBackup {
         };
         let left = match self.left {
             0 => String::new(),
-            left => format!("; {left} were not checked any more"),
+            left => format!("; {left} were no longer checked"),
         };
         Some(format!("{count}: {}{left}", all.join(", ")))
     }

@@ -35,7 +35,6 @@ pub struct Copying<'a> {
     pub tool: &'a Tool,
     /// Connections that receive files.
     pub connections: usize,
-    /// How fast.
     pub pacer: Pacer,
 }
 

@@ -47,7 +47,7 @@ pub fn while_desynced<T>(
     match (back, &mut fresh) {
         (Ok(()), Some(conn)) => desync::await_synced(run, conn),
         (Ok(()), None) => {}
-        // The copy is still good. What is left to do is told.
+        // The copy is still good. What is left to do is reported.
         (Err(error), _) => run.events.warn(format!(
             "a setting of the server was not put back: {}",
             refloat_host::chain(&error)

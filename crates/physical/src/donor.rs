@@ -31,7 +31,7 @@ const CONTROL: usize = 2;
 /// The server that is copied, and how.
 #[derive(Debug, Clone)]
 pub struct DonorOptions {
-    /// The server.
+    /// The server, and how to connect to it.
     pub source: ConnectOptions,
     /// The machine that it runs on; `None`: this one.
     pub host: Option<Host>,
@@ -81,7 +81,7 @@ impl DonorOptions {
 }
 
 impl Donor {
-    /// Looks at the server and its machine. Returns what stands against copying it, too.
+    /// Checks the server and its machine. Also returns the objections to copying it.
     pub fn look(options: &DonorOptions) -> Result<(Self, Vec<Refusal>), PhysicalError> {
         Self::look_at(options, elsewhere)
     }
@@ -120,7 +120,7 @@ impl Donor {
                     "the files of the server are not on {}: {why}",
                     host.name()
                 ))
-                .hint("Its files are copied where they lie: name the machine with --host, as ssh takes it, or run as an account that sees the server's process."),
+                .hint("The files are copied on the server's own machine: name it with --host, as ssh takes it, or run as an account that can see the server's process."),
             ));
         }
         let kind = ToolKind::of(server.info.vendor);
@@ -189,7 +189,7 @@ impl Donor {
         );
         *blocked = said.blocked();
         if is_stalled && run.cancel.reason().is_none() {
-            // What the tool says itself is that it was killed.
+            // The tool itself only says that it was killed.
             return Err(PhysicalError::Tool {
                 tool: producer.name().to_owned(),
                 what: format!(
@@ -202,8 +202,8 @@ impl Donor {
                 },
             });
         }
-        // The tool's own words say more than the stream that it cut. It must not end because nobody
-        // reads: the stream is closed after it was asked.
+        // The tool's own message says more than the stream that it cut. It must not end because
+        // nobody reads: the stream is closed only after the tool was asked to end.
         match read {
             Ok(()) => producer.finish(&run.cancel)?,
             Err(error) => return Err(producer.give_up(error, stream, &run.cancel)),
@@ -216,7 +216,7 @@ impl Donor {
             tool: self.tool.kind.program().to_owned(),
             reason,
         })?;
-        // Without it, whoever restores it does not know where to go on.
+        // Without it, a restored server does not know where to continue.
         let lacks = |what: &str| PhysicalError::Incomplete {
             tool: self.tool.kind.program().to_owned(),
             reason: format!("it does not say where {what} stood"),

@@ -1,4 +1,4 @@
-//! Why a backup or a restore did not come about.
+//! Why a backup or a restore failed.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use crate::transfer::ChannelError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PhysicalError {
-    /// Found before anything was begun; all of it at once.
+    /// Refused before anything was begun, with all reasons at once.
     #[error("{}", Refusal::reasons(.0))]
     Refused(Vec<Refusal>),
     /// The repository, or the storage that it lies on.
@@ -26,7 +26,7 @@ pub enum PhysicalError {
     Server {
         /// What was asked of it.
         doing: &'static str,
-        /// The cause.
+        /// The error of the server or of the connection.
         source: refloat_wire::Error,
     },
     /// A machine could not be asked.
@@ -43,9 +43,9 @@ pub enum PhysicalError {
     Tool {
         /// Its name, with the machine if it is another one.
         tool: String,
-        /// How it ended.
+        /// How it failed, as the verb of the message.
         what: String,
-        /// What it said last.
+        /// What it said last, or what is known of the cause.
         reason: String,
     },
     /// The files are in place, and the server that is to work on them does not.
@@ -59,33 +59,33 @@ pub enum PhysicalError {
     /// The stream of the tool is damaged or ended early.
     #[error("the stream of {tool}: {source}")]
     Stream {
-        /// Name of the tool.
+        /// Name of the tool, with the machine if it is another one.
         tool: String,
-        /// The cause.
+        /// Where the stream is damaged, and how.
         source: refloat_xbstream::Error,
     },
     /// The stream ended well, but is not a backup.
     #[error("what {tool} sent is not a whole backup: {reason}")]
     Incomplete {
-        /// Name of the tool.
+        /// Name of the program, or `the clone plugin`.
         tool: String,
-        /// What is missing.
+        /// What is missing or does not fit.
         reason: String,
     },
     /// A transfer between two machines.
     #[error("transfer with {peer}")]
     Transfer {
-        /// The other end.
+        /// The other end: a machine's name, an address or a role.
         peer: String,
-        /// The cause.
+        /// Why the connection cannot be used.
         source: ChannelError,
     },
     /// A backup that this version cannot restore.
     #[error("backup {label}: {source}")]
     Info {
-        /// Its label.
+        /// Label of the backup.
         label: String,
-        /// What is wrong.
+        /// Why this version cannot use it.
         source: InfoError,
     },
     /// A binary log cannot be read, or is not what it should be.
@@ -93,32 +93,32 @@ pub enum PhysicalError {
     Binlog {
         /// The log, and where in it.
         place: String,
-        /// What is wrong.
+        /// Why the log cannot be used.
         reason: String,
     },
     /// A statement of a binary log failed on the restored server.
     #[error("replaying {file} at byte {at}: {statement}")]
     Replay {
-        /// The file.
+        /// Name of the log file.
         file: String,
         /// The byte at which the event begins.
         at: u64,
-        /// Beginning of the statement.
+        /// The first bytes of the statement.
         statement: String,
-        /// The cause.
+        /// The error of the restored server.
         source: refloat_wire::Error,
     },
     /// A file or folder of this machine.
     #[error("{path}: {doing}")]
     File {
-        /// Its path.
+        /// Path of the file or folder.
         path: PathBuf,
         /// What was tried.
         doing: &'static str,
-        /// The cause.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The run was cancelled.
+    /// A signal, or the failure of another worker, ended the run.
     #[error("{0}")]
     Cancelled(CancelReason),
 }
@@ -135,13 +135,12 @@ impl From<DesyncError> for PhysicalError {
 }
 
 impl PhysicalError {
-    /// One refusal.
     pub(crate) fn refused(refusal: Refusal) -> Self {
         Self::Refused(vec![refusal])
     }
 
-    /// What was found; `None`: refused, for what is added to `against`. So all that stands against
-    /// something is named at once.
+    /// The result; `None`: refused, and the refusals are added to `against`. So all objections are
+    /// named at once.
     pub(crate) fn gather<T>(
         result: Result<T, Self>,
         against: &mut Vec<Refusal>,

@@ -69,7 +69,7 @@ pub fn is_mount_root(path: &Path) -> io::Result<bool> {
     Ok(attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 
-/// Brings the names in a folder, or the content of a file, to the disk.
+/// Syncs the names in a folder, or the content of a file, to disk.
 pub fn sync(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
@@ -80,7 +80,7 @@ pub fn lacks_room(folder: &Path, bytes: u64) -> Option<Refusal> {
     let folder = folder.display();
     Some(
         Refusal::new(format!(
-            "{free} bytes are free in {folder}, and the files have {bytes}"
+            "{free} bytes are free in {folder}, but the files need {bytes}"
         ))
         .hint("The old data stay until the new are in place: make room, or choose another file system."),
     )

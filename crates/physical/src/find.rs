@@ -65,7 +65,7 @@ pub fn version_of(
     }
     match version_in(&said) {
         Some(version) => Ok((version, said)),
-        None => Err(refused("does not tell its version", "")),
+        None => Err(refused("does not report its version", "")),
     }
 }
 

@@ -1,8 +1,9 @@
-//! The folder in which a backup becomes a data directory, and what of it is right already.
+//! The folder in which a backup becomes a data directory, and which of its blocks are already
+//! right.
 //!
-//! A file that says how far it is lies in it. So a restore that was ended goes on: blocks that are
-//! right already, by their hash, are not fetched again. The same comparison with an older data
-//! directory fetches only what has changed since.
+//! A file in it records the progress. So an interrupted restore is resumed: blocks that are already
+//! right, by their hash, are not fetched again. The same comparison with an older data directory
+//! fetches only what has changed since.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -77,7 +78,7 @@ fn is_unbegun(path: &Path) -> bool {
 }
 
 impl Building {
-    /// Begins a folder, or goes on with one of the same backup.
+    /// Begins a folder, or resumes one of the same backup.
     ///
     /// # Errors
     /// Something else is there.
@@ -124,7 +125,7 @@ impl Building {
                         "an earlier restore of backup {} had begun to put its files in place",
                         state.label
                     ))
-                    .hint("Let it end first: the same command without --restart."),
+                    .hint("Let it finish first: run the same command without --restart."),
                 ));
             }
             Some(_) => fs::remove_dir_all(path)
@@ -134,8 +135,11 @@ impl Building {
                 .map_err(PhysicalError::file(path, "removing what is empty"))?,
             None if path.exists() => {
                 return Err(PhysicalError::refused(
-                    Refusal::new(format!("{} is there, and not of a restore", path.display()))
-                        .hint("Move it away: backups become data directories there."),
+                    Refusal::new(format!(
+                        "{} exists, and does not come from a restore",
+                        path.display()
+                    ))
+                    .hint("Move it away: restores build their data directories there."),
                 ));
             }
             None => {}
@@ -172,7 +176,6 @@ impl Building {
         Ok(state.is_some_and(|state| state.step >= Step::Prepared))
     }
 
-    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -196,7 +199,6 @@ impl Building {
         self.is_part
     }
 
-    /// How far it is.
     pub fn step(&self) -> Step {
         self.state.step
     }
@@ -214,7 +216,7 @@ impl Building {
         self.state.replayed = end;
     }
 
-    /// Writes down that it is so far. What was written to the folder before is on the disk then.
+    /// Records this step. What was written to the folder before is on disk then.
     pub fn reach(&mut self, step: Step) -> Result<(), PhysicalError> {
         self.state.step = step;
         let text = serde_json::to_vec(&self.state).unwrap_or_default();
@@ -233,11 +235,11 @@ impl Building {
         };
         write().map_err(PhysicalError::file(
             &path,
-            "writing down how far the restore is",
+            "recording the progress of the restore",
         ))
     }
 
-    /// Removes what is no file of the backup, such as what a tool has left that was killed, and
+    /// Removes what is not a file of the backup, such as leftovers of a tool that was killed, and
     /// folders without such files: to a server, each is a database.
     pub fn keep_only(&self, entries: &[FileEntry]) -> Result<(), PhysicalError> {
         let wanted: BTreeSet<PathBuf> = entries
@@ -276,9 +278,8 @@ impl Building {
         Ok(())
     }
 
-    /// Finds the blocks that are not right yet. Those that `old` has at the same place, a data
-    /// directory, are copied from there first. Returns the files with only the blocks that are
-    /// missing.
+    /// Finds the blocks that are not right yet. Those that `old`, a data directory, has at the same
+    /// place are copied from there first. Returns the files with only the blocks that are missing.
     pub fn missing(
         &self,
         repository: &Repository,
@@ -439,9 +440,9 @@ fn unfinished(path: &Path, state: &State, repository: &str) -> PhysicalError {
         _ => "restore of backup",
     };
     let hint = match repository {
-        REBUILD => "Begin that one again, or remove the folder: it holds nothing else.",
+        REBUILD => "Run that one again, or remove the folder: it holds nothing else.",
         _ => {
-            "Restore that one again to go on with it, or give --restart to begin anew: what it has fetched is then removed."
+            "Run that one again to resume it, or give --restart to start over: what it has fetched is then removed."
         }
     };
     let path = path.display();
@@ -453,7 +454,7 @@ fn unfinished(path: &Path, state: &State, repository: &str) -> PhysicalError {
 /// another program, a process that is being started has a copy of every open file.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Locks a folder.
+/// Locks a folder for as long as the file that it returns is open.
 pub fn locked(path: &Path) -> Result<File, PhysicalError> {
     let begun = Instant::now();
     loop {
@@ -462,8 +463,8 @@ pub fn locked(path: &Path) -> Result<File, PhysicalError> {
         }
         if begun.elapsed() > PATIENCE {
             return Err(PhysicalError::refused(
-                Refusal::new(format!("another run works in {}", path.display()))
-                    .hint("Wait until it has ended, and its tool as well."),
+                Refusal::new(format!("another run is working in {}", path.display()))
+                    .hint("Wait until it has ended, and its tool too."),
             ));
         }
         thread::sleep(Duration::from_millis(20));
@@ -503,7 +504,7 @@ pub fn confined(path: &str) -> Result<&Path, PhysicalError> {
         Ok(relative)
     } else {
         Err(PhysicalError::refused(Refusal::new(format!(
-            "the backup has a file {path:?}, which lies outside of a data directory"
+            "the backup has a file {path:?}, which lies outside the data directory"
         ))))
     }
 }
@@ -543,13 +544,18 @@ fn read_state(folder: &Path) -> Result<Option<State>, PhysicalError> {
     match fs::read(&path) {
         Ok(text) => {
             let state = serde_json::from_slice(&text).map_err(io::Error::from);
-            let state: State =
-                state.map_err(PhysicalError::file(&path, "reading how far the restore is"))?;
+            let state: State = state.map_err(PhysicalError::file(
+                &path,
+                "reading the progress of the restore",
+            ))?;
             let is_used = state.step == Step::Prepared && was_used(folder, &path);
             Ok((!is_used).then_some(state))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(PhysicalError::file(&path, "reading how far the restore is")(error)),
+        Err(error) => Err(PhysicalError::file(
+            &path,
+            "reading the progress of the restore",
+        )(error)),
     }
 }
 

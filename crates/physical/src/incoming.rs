@@ -1,5 +1,5 @@
-//! Files that arrive in a folder before it is known what they are called: each has a number until
-//! all is complete, because files are renamed, removed and made anew while they are copied.
+//! Files that arrive in a folder before their names are known: each has a number until everything
+//! is complete, because files are renamed, removed and recreated while they are copied.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;

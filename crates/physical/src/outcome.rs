@@ -12,17 +12,17 @@ use crate::binlog::Replayed;
 /// What a backup has done.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct BackupOutcome {
-    /// Id of the run.
+    /// Id of the run, which is the name of its folder.
     pub run: String,
     /// The server, as it was named, without secrets.
     pub source: String,
-    /// The repository.
+    /// URL or path of the repository.
     pub repository: String,
-    /// Label of the backup.
+    /// Label that the backup has in the repository.
     pub label: String,
-    /// Its files.
+    /// Number of its files.
     pub files: u64,
-    /// Bytes of its files.
+    /// Bytes of its files, uncompressed.
     pub bytes: u64,
     /// Of these, bytes that the repository had already, and zeros.
     pub known: u64,
@@ -32,7 +32,7 @@ pub struct BackupOutcome {
     pub about: Option<About>,
     /// Seconds for which commits were held up.
     pub blocked_seconds: f64,
-    /// Wall time.
+    /// Seconds that the whole run took.
     pub seconds: f64,
     /// Settings that could not be put back.
     pub settings_left: Vec<String>,
@@ -44,7 +44,7 @@ impl BackupOutcome {
         (self.bytes, self.known, self.added) = (totals.bytes, totals.known, totals.added);
     }
 
-    pub(crate) fn know(&mut self, manifest: &Manifest) {
+    pub(crate) fn take_totals(&mut self, manifest: &Manifest) {
         self.files = manifest.files;
         self.bytes = manifest.bytes;
         self.added = manifest.added;
@@ -54,25 +54,25 @@ impl BackupOutcome {
 /// What a restore has done.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct RestoreOutcome {
-    /// Id of the run.
+    /// Id of the run, which is the name of its folder.
     pub run: String,
-    /// The repository.
+    /// URL or path of the repository.
     pub repository: String,
-    /// Label of the backup.
+    /// Label of the backup that was restored.
     pub label: String,
-    /// The data directory.
+    /// The data directory that was to be filled.
     pub datadir: PathBuf,
     /// Where the data lie that were there before; `None`: there were none.
     pub aside: Option<PathBuf>,
-    /// Files of the backup.
+    /// Number of files in the backup.
     pub files: u64,
-    /// Bytes of its files.
+    /// Bytes of its files, uncompressed.
     pub bytes: u64,
     /// Of these, bytes that were fetched from the repository.
     pub fetched: u64,
     /// What the backup says of its server.
     pub about: Option<About>,
-    /// Seconds of the fetch.
+    /// Seconds in which files were fetched from the repository.
     pub fetch_seconds: f64,
     /// Seconds in which the tool applied the redo log.
     pub prepare_seconds: f64,
@@ -80,14 +80,14 @@ pub struct RestoreOutcome {
     pub replayed: Option<Replayed>,
     /// Whether the server was started.
     pub started: bool,
-    /// Wall time.
+    /// Seconds that the whole run took.
     pub seconds: f64,
 }
 
 /// What a check of a backup has found.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct VerifyOutcome {
-    /// The repository.
+    /// URL or path of the repository.
     pub repository: String,
     /// Labels of the backups that were read, and are whole.
     pub labels: Vec<String>,
@@ -98,16 +98,16 @@ pub struct VerifyOutcome {
     pub untried: BTreeMap<String, String>,
     /// What servers said of those that were restored.
     pub checked: Vec<CheckedBackup>,
-    /// Bytes of their files.
+    /// Bytes of the files that were read, uncompressed.
     pub bytes: u64,
-    /// Wall time.
+    /// Seconds that the whole check took.
     pub seconds: f64,
 }
 
 /// What a server said of the tables of a backup.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct CheckedBackup {
-    /// Label of the backup.
+    /// Label of the backup that the server was started with.
     pub label: String,
     /// Number of tables that are whole.
     pub tables: u64,
@@ -124,17 +124,17 @@ pub struct CheckedBackup {
 /// What a rebuild has done.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct RebuildOutcome {
-    /// Id of the run.
+    /// Id of the run, which is the name of its folder.
     pub run: String,
     /// The server whose files were copied, as it was named, without secrets.
     pub donor: String,
-    /// The data directory.
+    /// The data directory that was to be filled.
     pub datadir: PathBuf,
     /// Where the data lie that were there before; `None`: there were none.
     pub aside: Option<PathBuf>,
-    /// Number of files.
+    /// Number of files in the copy.
     pub files: u64,
-    /// Bytes of files.
+    /// Bytes of these files, uncompressed.
     pub bytes: u64,
     /// Of these, bytes that the data directory had already.
     pub same: u64,
@@ -142,7 +142,7 @@ pub struct RebuildOutcome {
     pub sent: u64,
     /// What the copy says of its server.
     pub about: Option<About>,
-    /// Seconds of the copy.
+    /// Seconds in which files were copied.
     pub copy_seconds: f64,
     /// Seconds for which commits waited on the donor.
     pub blocked_seconds: f64,
@@ -152,7 +152,7 @@ pub struct RebuildOutcome {
     pub started: bool,
     /// Whether it replicates from the donor.
     pub replicates: bool,
-    /// Wall time.
+    /// Seconds that the whole run took.
     pub seconds: f64,
     /// Settings of the donor that could not be put back.
     pub settings_left: Vec<String>,

@@ -1,10 +1,10 @@
-//! How fast a copy may go on: as fast as it is told, and more slowly while the server's own work
+//! How fast a copy may run: at the rate that is set, and more slowly while the server's own work
 //! suffers.
 //!
-//! A thread looks at the server twice a second, by a connection of its own. It suffers when write-
-//! sets of its cluster pile up, when a statement that does nothing takes long, or when statements
-//! pile up, all of it compared with how it was before the copy. The rate is then halved at each
-//! look, and grows by a quarter at each look at which nothing is wrong.
+//! A thread checks the server twice a second, by a connection of its own. The server suffers when
+//! write-sets of its cluster pile up, when a statement that does nothing takes long, or when
+//! statements pile up, all compared with how it was before the copy. The rate is then halved at
+//! each check, and grows by a quarter at each check at which nothing is wrong.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,8 +22,8 @@ use crate::error::PhysicalError;
 pub const RATE_MIN: u64 = 8 << 20;
 /// How often the server is looked at.
 const LOOK: Duration = Duration::from_millis(500);
-/// How often it is looked whether the copy must hurry. A server that writes 40 MiB of redo log per
-/// second has filled half of a log of 8 MiB, the smallest that there may be, in that time.
+/// How often to check whether the copy must hurry. A server that writes 40 MiB of redo log per
+/// second has filled half of a log of 8 MiB, the smallest possible, in that time.
 const HURRY: Duration = Duration::from_millis(100);
 /// Looks before a copy, and the time between them.
 const LOOKS_BEFORE: u32 = 5;
@@ -80,14 +80,16 @@ impl Health {
     fn complaint(&self, before: &Self) -> Option<String> {
         if self.queue > CAUGHT_UP {
             let queue = self.queue;
-            return Some(format!("{queue} write-sets of the cluster wait at it"));
+            return Some(format!(
+                "{queue} write-sets of the cluster are waiting there"
+            ));
         }
         if self.answer > SLOW.max(before.answer * SLOWER) {
             let millis = self.answer.as_millis();
             return Some(format!("it takes {millis} ms to answer"));
         }
         (self.running > before.running * 2 + MORE_RUNNING)
-            .then(|| format!("{} statements run on it", self.running))
+            .then(|| format!("{} statements are running", self.running))
     }
 }
 
@@ -286,7 +288,7 @@ impl Watch {
     fn gives_up(&self, error: &refloat_wire::Error) {
         self.shared.hurries.store(true, Ordering::Relaxed);
         self.events.warn(format!(
-            "the server can be watched no more, and the copy goes on at full speed: {}",
+            "the server can no longer be watched; the copy continues at full speed: {}",
             refloat_host::chain(error)
         ));
     }
@@ -299,13 +301,13 @@ impl Watch {
         match (was_slowed, self.rule.is_slowed(), complaint) {
             (false, true, Some(complaint)) if is_due => {
                 self.events.note(format!(
-                    "the server has much to do ({complaint}): the copy slows down"
+                    "the server is busy ({complaint}): the copy slows down"
                 ));
                 self.noted = Some(Instant::now());
             }
             (true, false, _) if self.noted.is_some() => {
                 self.events
-                    .note("the server has less to do: the copy is as fast as before".to_owned());
+                    .note("the server is less busy: the copy is back at full speed".to_owned());
                 self.noted = None;
             }
             _ => {}

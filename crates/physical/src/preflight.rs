@@ -1,17 +1,17 @@
-//! What stands against a backup, found before it begins and told all at once.
+//! The objections to a backup, found before it begins and reported all at once.
 
 use refloat_run::Refusal;
 use refloat_wire::Connection;
 
-use crate::broken;
 use crate::pace::RATE_MIN;
 use crate::server::{Server, Volume};
 use crate::tool::{Tool, ToolKind};
+use crate::tool_bugs;
 
 /// Files that the tool opens besides tablespaces.
 const OTHER_FILES: u64 = 200;
 
-/// All that stands against copying this server.
+/// All objections to copying this server.
 pub fn objections(
     conn: &mut Connection,
     server: &Server,
@@ -20,7 +20,7 @@ pub fn objections(
     max_rate: Option<u64>,
 ) -> Vec<Refusal> {
     let mut against = tool.objections(&server.info);
-    against.extend(broken::for_copy(tool, volume));
+    against.extend(tool_bugs::for_copy(tool, volume));
     if let Some(rate) = max_rate.filter(|rate| *rate < RATE_MIN) {
         against.push(
             Refusal::new(format!("a rate of {rate} bytes per second is too low"))
@@ -30,7 +30,7 @@ pub fn objections(
     if volume.tablespaces + OTHER_FILES > volume.open_files {
         against.push(
             Refusal::new(format!(
-                "there are {} tablespaces, and a process there may have {} files open",
+                "there are {} tablespaces, but a process there may open only {} files",
                 volume.tablespaces, volume.open_files
             ))
             .hint(
@@ -41,8 +41,8 @@ pub fn objections(
     // MDEV-37949: it cannot read an archived redo log.
     if server.variable("innodb_log_archive") == Some("ON") {
         against.push(
-            Refusal::new("innodb_log_archive is ON, which mariadb-backup does not read")
-                .hint("`SET GLOBAL innodb_log_archive = OFF` for the time of the backup."),
+            Refusal::new("innodb_log_archive is ON, and mariadb-backup cannot read such logs")
+                .hint("Run `SET GLOBAL innodb_log_archive = OFF` for the time of the backup."),
         );
     }
     against.extend(privileges(conn, server, tool));
@@ -113,7 +113,7 @@ fn missing(server: &Server, tool: &Tool, lacking: &[&str]) -> Refusal {
         .collect();
     let names = names.join(", ");
     Refusal::new(format!(
-        "{} needs privileges that the account has not on {}: {names}",
+        "{} needs privileges that the account lacks on {}: {names}",
         tool.kind.program(),
         server.info.peer
     ))

@@ -8,7 +8,6 @@ use refloat_run::machine::Machine;
 use refloat_run::{Cancel, Refusal};
 
 use crate::about::About;
-use crate::broken;
 use crate::clone::changes;
 use crate::error::PhysicalError;
 use crate::find::{find, version_in, version_of};
@@ -16,6 +15,7 @@ use crate::folder::Building;
 use crate::option_file::{LIBRARIES_LIE, objection};
 use crate::producer::{Input, Producer};
 use crate::tool::{Tool, ToolKind, text};
+use crate::tool_bugs;
 
 /// The tools' own default, in bytes.
 const MEMORY_MIN: u64 = 96 << 20;
@@ -34,12 +34,12 @@ pub fn tool_for(about: &About, program: Option<&Path>) -> Result<Tool, PhysicalE
     }
     let tool = find(&Host::Local, about.tool_kind(), program)?;
     let (own, its) = (tool.version, about.tool.version);
-    let mut against = broken::for_prepare(&tool);
+    let mut against = tool_bugs::for_prepare(&tool);
     if (own.0, own.1) != (its.0, its.1) || own < its {
         let name = tool.kind.program();
         against.push(
             Refusal::new(format!(
-                "{name} is {} here, and the backup was made with {}",
+                "{name} is {} here, but the backup was made with {}",
                 text(own),
                 text(its)
             ))
@@ -69,7 +69,7 @@ pub fn no_server_for(about: &About) -> Option<Refusal> {
         return None;
     }
     let refusal = Refusal::new(format!(
-        "mysqld is {} here, and the backup is of MySQL {}",
+        "mysqld is {} here, but the backup is of MySQL {}",
         text(own),
         text(its)
     ));
@@ -169,7 +169,7 @@ fn is_its_own(path: &Path) -> Result<(), PhysicalError> {
         )),
         Some(line) => Err(PhysicalError::refused(
             Refusal::new(format!("{} says {line:?}, which no tool writes", path.display()))
-                .hint("Somebody has changed the backup: look who can write to the repository, and restore another one."),
+                .hint("Somebody has changed the backup: check who can write to the repository, and restore another one."),
         )),
     }
 }

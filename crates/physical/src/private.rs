@@ -58,7 +58,7 @@ pub struct PrivateOptions {
 /// A backup that a private server can be made of.
 #[derive(Debug)]
 pub struct Candidate {
-    /// The backup.
+    /// What the repository says of it.
     pub manifest: Manifest,
     /// What it says of its server.
     pub about: About,
@@ -171,7 +171,7 @@ impl Candidate {
             &run.cancel,
         )?;
         run.progress.set_phase(Phase::Prepare);
-        crate::apart::remove_links(&data)?;
+        crate::outside_files::remove_links(&data)?;
         prepare::prepare(&self.tool, &building, options.memory, &run.cancel)?;
         let tmp = folder.path().join("tmp");
         fs::create_dir(&tmp).map_err(PhysicalError::file(&tmp, "making the folder"))?;
@@ -208,7 +208,7 @@ impl Candidate {
         let (free, needed) = (Host::Local.disk_free(folder)?, self.bytes());
         (free < needed).then(|| {
             Refusal::new(format!(
-                "{free} bytes are free in {}, and backup {} needs {needed}",
+                "{free} bytes are free in {}, but backup {} needs {needed}",
                 folder.display(),
                 self.manifest.label
             ))
@@ -223,7 +223,7 @@ impl Candidate {
                 "the account {ACCOUNT} cannot enter {}",
                 above.display()
             ))
-            .hint("The private server runs under it. Name another folder: --scratch.")
+            .hint("The private server runs as that account. Name another folder: --scratch.")
         });
         self.has_no_room(folder).into_iter().chain(closed).collect()
     }
@@ -367,7 +367,7 @@ fn server_for(about: &About, program: Option<&Path>) -> Result<PathBuf, Physical
     };
     Err(PhysicalError::refused(
         Refusal::new(format!(
-            "{} is {found} {}, and the backup is of {vendor} {}",
+            "{} is {found} {}, but the backup is of {vendor} {}",
             program.display(),
             text(own),
             text(its)

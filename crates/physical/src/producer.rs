@@ -1,4 +1,4 @@
-//! Runs a tool that copies a server: its stream, and what it says meanwhile.
+//! Runs a tool that copies a server: its stream, and its messages.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -33,7 +33,7 @@ const PIPE: usize = 1 << 20;
 
 /// Standard input of a tool.
 pub enum Input<'i> {
-    /// What it reads.
+    /// The text that it reads.
     Text(&'i str),
     /// A file that it only keeps open.
     Held(File),
@@ -44,7 +44,6 @@ pub enum Input<'i> {
 pub struct Lifeline(Arc<Mutex<Option<ChildStdin>>>);
 
 impl Lifeline {
-    /// That of a script.
     pub fn of(stdin: Option<ChildStdin>) -> Self {
         Self(Arc::new(Mutex::new(stdin)))
     }
@@ -169,7 +168,7 @@ impl Producer {
     }
 
     /// Waits for its end, and checks that it has done its work: by its exit status **and** its own
-    /// words, because tools have reported either without the other.
+    /// last message, because tools have reported success by either one alone.
     pub fn finish(mut self, cancel: &Cancel) -> Result<(), PhysicalError> {
         let status = self.child.wait();
         self.hear_out();
@@ -179,14 +178,14 @@ impl Producer {
         match status {
             Err(error) => Err(self.failed(format!("could not be waited for: {error}"))),
             Ok(_) if self.said.full.load(Ordering::Relaxed) => {
-                Err(self.failed("was ended: there is no space left on the disk".to_owned()))
+                Err(self.failed("was stopped: there is no space left on the disk".to_owned()))
             }
             Ok(status) if !status.success() => Err(self.failed(match status.code() {
                 Some(code) => format!("failed with exit status {code}"),
                 None => format!("ended: {status}"),
             })),
             Ok(_) if self.said.torn.load(Ordering::Relaxed) => {
-                Err(self.failed("copied a redo log that may lack something".to_owned()))
+                Err(self.failed("copied a redo log that may be incomplete".to_owned()))
             }
             Ok(_) if !self.said.done.load(Ordering::Relaxed) => {
                 Err(self.failed(format!("ended without {DONE:?}")))
@@ -195,7 +194,7 @@ impl Producer {
         }
     }
 
-    /// Ends it because its stream is of no use, and tells why it is.
+    /// Stops it because its stream cannot be used, and returns the reason.
     pub fn give_up(
         mut self,
         error: PhysicalError,
@@ -372,8 +371,8 @@ mod tests {
 
     use super::*;
 
-    // Hazard of files: a connection of ssh that is lost while the tool waits for a lock: the tool
-    //   ends with it, and nothing of it is left
+    // Hazard of files: an ssh connection that is lost while the tool waits for a lock: the tool
+    //   ends with it, and leaves nothing behind
     #[test]
     fn a_tool_ends_with_who_has_asked_for_it() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Rebuilds a server from another one, in one step: its files come while they are copied, are
-//! prepared here, and take the place of the old ones.
+//! Rebuilds a server from another one, in one step: its files arrive while they are copied, are
+//! prepared here, and replace the old ones.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -14,16 +14,15 @@ use serde::Serialize;
 
 use crate::about::{About, GaleraPosition};
 use crate::agent::Agent;
-use crate::apart;
-use crate::broken;
 use crate::desync::while_desynced;
 use crate::donor::{Donor, DonorOptions};
-use crate::earlier::{self, begin_again};
 use crate::error::PhysicalError;
 use crate::find::find;
 use crate::folder::{Building, REBUILD, Step};
 use crate::incoming::Incoming;
 use crate::outcome::RebuildOutcome;
+use crate::outside_files;
+use crate::partial_copy::{self, begin_again};
 use crate::prepare::prepare;
 use crate::replica::{self, ReplicaAccount, replicate};
 use crate::serve::SendRequest;
@@ -31,9 +30,9 @@ use crate::server::{Server, volume};
 use crate::swap::Place;
 use crate::target::{TargetOptions, dispose, start};
 use crate::tool::{Tool, ToolKind};
+use crate::tool_bugs;
 use crate::transfer::{ChannelError, Receiver, Secret};
 
-/// This machine.
 const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// What is to be rebuilt from what.
@@ -79,7 +78,7 @@ pub struct RebuildPlan {
     pub server: String,
     /// The machine on which the donor's tool runs, or the donor if it sends its files itself.
     pub machine: String,
-    /// The data directory.
+    /// The data directory that would be filled.
     pub datadir: PathBuf,
     /// Where the files are made ready.
     pub building: PathBuf,
@@ -161,7 +160,7 @@ fn attempt(
         target: plan.datadir.display().to_string(),
         plan: serde_json::to_value(&plan).unwrap_or_default(),
     });
-    // The tool at the other end cannot go on where an earlier one was.
+    // The tool at the other end cannot resume where an earlier one was.
     let label = ready.label();
     if Building::is_prepared(&plan.building, REBUILD, &label)? {
         let building = Building::begin(&plan.building, REBUILD, &label, false)?;
@@ -177,7 +176,7 @@ fn attempt(
         begin_again(&plan.building, (REBUILD, &label), false)?
     };
     if let Some(room) = ready.room {
-        earlier::make_room(&building, room, &run.events)?;
+        partial_copy::make_room(&building, room, &run.events)?;
     }
     run.progress.set_phase(Phase::Data);
     let begun = Instant::now();
@@ -195,7 +194,7 @@ fn attempt(
     run.progress.set_phase(Phase::Prepare);
     let begun = Instant::now();
     building.reach(Step::Preparing)?;
-    apart::remove_links(building.path())?;
+    outside_files::remove_links(building.path())?;
     prepare(&ready.tool, &building, options.target.memory, &run.cancel)?;
     if let Some(position) = &about.galera {
         write_place(building.path(), position)?;
@@ -247,7 +246,7 @@ fn look(options: &RebuildOptions) -> Result<Ready, PhysicalError> {
     against.extend(options.donor.no_desync(&server));
     let outside = &server.tables_outside;
     if let Some(one) = outside.first().filter(|_| !options.target.all_in_datadir) {
-        against.push(apart::tables(outside.len(), one));
+        against.push(outside_files::tables(outside.len(), one));
     }
     if options.donor.is_cloned(&server) {
         return look_at_sender(options, (place, warning), against);
@@ -255,7 +254,7 @@ fn look(options: &RebuildOptions) -> Result<Ready, PhysicalError> {
     let tool = match find(&Host::Local, kind, options.target.tool.as_deref()) {
         Ok(tool) => {
             against.extend(tool.objections(&server.info));
-            against.extend(broken::for_prepare(&tool));
+            against.extend(tool_bugs::for_prepare(&tool));
             Some(tool)
         }
         Err(PhysicalError::Refused(more)) => {
@@ -303,12 +302,12 @@ fn look_at_sender(
         (
             options.listen != Listen::Near,
             "--listen",
-            "it is asked for them, and nothing listens here",
+            "this machine asks for the files, and nothing listens here",
         ),
     ];
     for (_, flag, why) in of_no_use.into_iter().filter(|(is_given, ..)| *is_given) {
         let reason =
-            format!("{flag} is of no use with a MySQL server, which sends its files itself: {why}");
+            format!("{flag} does not apply to a MySQL server, which sends its files itself: {why}");
         against.push(Refusal::new(reason).hint(format!("Leave {flag} out.")));
     }
     if !against.is_empty() {
@@ -447,7 +446,7 @@ fn own_address(donor: &ConnectOptions) -> IpAddr {
     find().unwrap_or(LOCAL)
 }
 
-/// Writes down where in the cluster's history the files are, so that the node joins by IST.
+/// Records the files' position in the cluster's history, so that the node joins by IST.
 fn write_place(folder: &Path, position: &GaleraPosition) -> Result<(), PhysicalError> {
     let path = folder.join("grastate.dat");
     let text = format!(

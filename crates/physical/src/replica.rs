@@ -1,4 +1,4 @@
-//! Makes a rebuilt server replicate from its donor, from the place that its files are of.
+//! Makes a rebuilt server replicate from its donor, starting at the position of the copied files.
 
 use std::fs;
 use std::path::Path;
@@ -19,9 +19,9 @@ const POLL: Duration = Duration::from_millis(200);
 /// The account by which a replica reads its source.
 #[derive(Debug, Clone)]
 pub struct ReplicaAccount {
-    /// Its name.
+    /// Name of the account, which exists on the source.
     pub user: String,
-    /// Its password.
+    /// Password of the account; the replica keeps it.
     pub password: Secret,
 }
 
@@ -30,26 +30,28 @@ pub fn objections((donor, server): (&DonorOptions, &Server), is_checked: bool) -
     let mut against = Vec::new();
     if !is_checked {
         against.push(
-            Refusal::new("a replica is set up on the running server, which is not asked")
-                .hint("Give --start COMMAND and --check URL as well."),
+            Refusal::new(
+                "a replica is set up on the running server, and no connection to it is given",
+            )
+            .hint("Give --start COMMAND and --check URL as well."),
         );
     }
     if server.info.vendor == Vendor::MySql && !donor.is_cloned(server) {
         against.push(
-            Refusal::new("a MySQL server whose files XtraBackup copied is not made a replica")
+            Refusal::new("setting up a replica from a copy by XtraBackup is not supported")
                 .hint("Set replication up by hand, or leave --tool and --donor-tool out: the donor then sends its files itself."),
         );
     }
     if server.info.vendor == Vendor::MySql && server.is_replica && !has_gtids(server) {
         against.push(
             Refusal::new("the donor is a replica itself, or the account may not ask whether it is, and it has no GTIDs (gtid_mode is not ON)")
-                .hint("GRANT REPLICATION CLIENT ON *.* to the account of --from if it is none. Otherwise the new server would begin with what the donor's source sends: set replication up by hand, and start it with skip_replica_start."),
+                .hint("If it is not a replica, GRANT REPLICATION CLIENT ON *.* to the account of --from. If it is, the new server would begin with what the donor's source sends: start it with skip_replica_start, and set replication up by hand."),
         );
     }
     if !server.has_binlog {
         against.push(
             Refusal::new("the donor has no binary log (log_bin is OFF)")
-                .hint("A server without one has no replicas."),
+                .hint("A server without one cannot have replicas."),
         );
     }
     if !matches!(donor.source.target(), Target::Tcp(..)) {
@@ -81,7 +83,7 @@ pub fn replicate(
         .map_err(PhysicalError::server("connecting to the new server"))?;
     let position = match server.info.vendor {
         Vendor::MariaDb => position(datadir)?,
-        Vendor::MySql => position_told(&mut conn, has_gtids(server))?,
+        Vendor::MySql => cloned_position(&mut conn, has_gtids(server))?,
     };
     let set = match server.info.vendor {
         Vendor::MariaDb => set_up(&mut conn, account, (&host, port), &position),
@@ -119,7 +121,7 @@ pub fn replicate(
     }
 }
 
-/// Where the donor's binary log stood, as the tool left it beside the files.
+/// The donor's position in its binary log, as the tool left it beside the files.
 fn position(datadir: &Path) -> Result<BinlogPosition, PhysicalError> {
     let names = ["xtrabackup_binlog_info", "mariadb_backup_binlog_info"];
     let found = names
@@ -132,8 +134,11 @@ fn position(datadir: &Path) -> Result<BinlogPosition, PhysicalError> {
     })
 }
 
-/// Where the donor's binary log stood, as a server says that has begun with its files.
-fn position_told(conn: &mut Connection, has_gtids: bool) -> Result<BinlogPosition, PhysicalError> {
+/// The donor's position in its binary log, as shown by a server that has started on its files.
+fn cloned_position(
+    conn: &mut Connection,
+    has_gtids: bool,
+) -> Result<BinlogPosition, PhysicalError> {
     let told = conn
         .query(
             "SELECT BINLOG_FILE, BINLOG_POSITION, GTID_EXECUTED FROM performance_schema.clone_status",

@@ -11,12 +11,12 @@ use refloat_run::{Cancel, Event, Run};
 use serde::Serialize;
 
 use crate::about::{About, KIND};
-use crate::apart;
 use crate::binlog::replay::Replay;
 use crate::binlog::{PointInTime, Replayed};
 use crate::error::PhysicalError;
 use crate::folder::{Building, Step};
 use crate::outcome::RestoreOutcome;
+use crate::outside_files;
 use crate::prepare;
 use crate::swap::Place;
 use crate::target::{TargetOptions, dispose, start};
@@ -27,7 +27,7 @@ use crate::tool::Tool;
 pub struct RestoreOptions {
     /// Label of the backup, or [`LATEST`](refloat_repository::LATEST).
     pub label: String,
-    /// The data directory.
+    /// The data directory to fill, and what happens to it.
     pub target: TargetOptions,
     /// Up to where binary logs are replayed; `None`: the backup itself is restored.
     pub until: Option<PointInTime>,
@@ -37,7 +37,7 @@ pub struct RestoreOptions {
     pub threads: usize,
 }
 
-/// What is said of logs that nothing but their names ties to the backup.
+/// The warning about logs that only their names tie to the backup.
 const UNPROVEN: &str = "the logs have no GTIDs, and nothing but their names shows that they are of the server that was backed up";
 
 impl RestoreOptions {
@@ -54,15 +54,15 @@ impl RestoreOptions {
 /// What a restore would do.
 #[derive(Debug, Clone, Serialize)]
 pub struct RestorePlan {
-    /// The repository.
+    /// URL or path of the repository.
     pub repository: String,
-    /// Label of the backup.
+    /// Label of the backup that would be restored.
     pub label: String,
     /// When it was made, in seconds since 1970.
     pub began: u64,
-    /// Bytes of its files.
+    /// Bytes of its files, uncompressed.
     pub bytes: u64,
-    /// The data directory.
+    /// The data directory that would be filled.
     pub datadir: PathBuf,
     /// Where the files are made ready.
     pub building: PathBuf,
@@ -170,7 +170,7 @@ fn attempt(
         run.progress.set_phase(Phase::Prepare);
         let begun = Instant::now();
         building.reach(Step::Preparing)?;
-        apart::remove_links(building.path())?;
+        outside_files::remove_links(building.path())?;
         prepare::prepare(&ready.tool, &building, options.target.memory, &run.cancel)?;
         ready.place.give_to_server(building.path())?;
         outcome.prepare_seconds = begun.elapsed().as_secs_f64();
@@ -216,7 +216,7 @@ fn complete(
     Ok(true)
 }
 
-/// Looks at the backup, the tool and the data directory, and names all that stands against it.
+/// Checks the backup, the tool and the data directory, and names every objection.
 fn look(
     options: &RestoreOptions,
     repository: &Repository,
@@ -232,9 +232,11 @@ fn look(
     let (more, warning) = options.target.objections(&about.server, place.path())?;
     against.extend(more);
     let files = repository.files(&manifest)?;
-    let mut links = files.iter().filter(|file| apart::is_link(&file.path));
+    let mut links = files
+        .iter()
+        .filter(|file| outside_files::is_link(&file.path));
     if let Some(one) = links.next().filter(|_| !options.target.all_in_datadir) {
-        against.push(apart::tables(1 + links.count(), &one.path));
+        against.push(outside_files::tables(1 + links.count(), &one.path));
     }
     let tool = prepare::tool_for(&about, options.target.tool.as_deref());
     let tool = PhysicalError::gather(tool, &mut against)?;

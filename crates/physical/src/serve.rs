@@ -31,7 +31,7 @@ pub struct SendRequest {
     /// Absent in requests of earlier versions.
     #[serde(default)]
     gentle: bool,
-    /// Where the receiver listens.
+    /// `HOST:PORT` where the receiver listens.
     address: String,
     /// The secret of the transfer, as hexadecimal digits.
     secret: String,
@@ -47,7 +47,7 @@ pub struct SendRequest {
 pub enum SendAnswer {
     /// All was sent, and is in its place.
     Done {
-        /// Bytes of files.
+        /// Bytes of files, uncompressed.
         bytes: u64,
         /// Of these, bytes that the receiver had.
         same: u64,
@@ -56,11 +56,11 @@ pub enum SendAnswer {
         /// Seconds for which commits waited.
         blocked_seconds: f64,
     },
-    /// It was not.
+    /// Not all was sent.
     Failed {
-        /// Whether nothing was begun.
+        /// Whether it was refused before anything was begun.
         refused: bool,
-        /// Why.
+        /// The error, with its causes.
         reason: String,
         /// What can be done about it.
         hints: Vec<String>,

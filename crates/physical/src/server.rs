@@ -1,4 +1,4 @@
-//! What has to be known of a server before its files are copied.
+//! What must be known about a server before its files are copied.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -121,22 +121,20 @@ impl Server {
 
     /// It replicates, and its binary logs do not have what it receives.
     pub fn logs_own_only(&self) -> bool {
-        self.is_replica && own_only(&self.facts.settings)
+        self.is_replica && logs_only_own_changes(&self.facts.settings)
     }
 
-    /// One of its variables.
     pub fn variable(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str)
     }
 
-    /// Its data directory.
     pub fn datadir(&self) -> PathBuf {
         PathBuf::from(&self.facts.datadir)
     }
 }
 
 /// Whether the binary logs of a server do not have what it receives as a replica.
-pub fn own_only(settings: &BTreeMap<String, String>) -> bool {
+pub fn logs_only_own_changes(settings: &BTreeMap<String, String>) -> bool {
     ["log_slave_updates", "log_replica_updates"]
         .iter()
         .find_map(|name| settings.get(*name))
@@ -203,7 +201,7 @@ pub fn elsewhere(host: &Host, server: &Server) -> Result<Option<String>, Physica
     let Some(pid) = datadir::server_in(host, &folder)? else {
         let folder = folder.display();
         return Ok(Some(format!(
-            "no server works in {folder} on {}",
+            "no server is running in {folder} on {}",
             host.name()
         )));
     };
@@ -222,7 +220,7 @@ pub fn elsewhere(host: &Host, server: &Server) -> Result<Option<String>, Physica
     let written = written.and_then(|text| text.trim().parse::<u32>().ok());
     if let Some(own) = written.filter(|own| *own != pid) {
         return Ok(Some(format!(
-            "the server is process {own}, and another one, process {pid}, works in {}",
+            "the server is process {own}, but another one, process {pid}, is running in {}",
             folder.display()
         )));
     }
@@ -261,7 +259,9 @@ mod tests {
 
     #[test]
     fn a_replica_may_log_its_own_changes_only() {
-        let of = |name: &str, value: &str| own_only(&[(name.to_owned(), value.to_owned())].into());
+        let of = |name: &str, value: &str| {
+            logs_only_own_changes(&[(name.to_owned(), value.to_owned())].into())
+        };
         assert!(of("log_slave_updates", "OFF") && of("log_replica_updates", "0"));
         assert!(!of("log_slave_updates", "ON") && !of("log_bin_basename", "OFF"));
     }

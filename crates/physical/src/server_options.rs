@@ -57,7 +57,6 @@ impl ServerOptions {
         Some(found.1.as_str()).filter(|value| !value.is_empty())
     }
 
-    /// Of these words.
     #[cfg(test)]
     pub fn of(words: &[&str]) -> Self {
         Self(words.iter().filter_map(|word| option(word)).collect())

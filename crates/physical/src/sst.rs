@@ -1,10 +1,10 @@
 //! State transfers of Galera: a server that joins a cluster gets the files of another node.
 //!
-//! The servers start a script of theirs for it, `wsrep_sst_METHOD`, at both ends. The joiner's
-//! tells where it listens, in words that the cluster takes to the donor; with them goes the secret
-//! of this one transfer. The donor's first says in a few words what comes: nothing, because the
-//! write-sets that the joiner lacks will do (IST), or a copy. A copy then goes as that of a
-//! [rebuild](crate::rebuild()) does. `docs/design/physical.md` has the reasons.
+//! The servers start a script for it, `wsrep_sst_METHOD`, at both ends. The joiner's script says
+//! where it listens, in an address that the cluster carries to the donor, together with the secret
+//! of this one transfer. The donor's script first announces what comes: nothing, because the
+//! write-sets that the joiner lacks are enough (IST), or a copy. A copy then works like that of a
+//! [rebuild](crate::rebuild()). `docs/design/physical.md` has the reasons.
 
 mod binlog;
 mod donate;
@@ -31,10 +31,10 @@ use crate::tool::{ToolKind, Version};
 use crate::transfer::Secret;
 use refloat_run::Refusal;
 
-/// Whose servers call.
+/// The vendor whose server calls: each has a protocol of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Caller {
-    /// `MariaDB`.
+    /// MariaDB, with Galera.
     #[default]
     MariaDb,
     /// Percona `XtraDB` Cluster. Its protocol is read from its source, and was not run.
@@ -145,7 +145,7 @@ struct Greeting {
 /// A copy that will come.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Announced {
-    /// The donor.
+    /// The donor, as messages name it.
     host: String,
     /// Bytes of its files, roughly.
     bytes: u64,

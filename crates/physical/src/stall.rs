@@ -1,8 +1,8 @@
-//! Commits of a server do not wait for a storage or a network that takes nothing.
+//! Commits on a server do not wait for a storage or a network that accepts nothing.
 //!
 //! While mariadb-backup copies the end of the redo log, nothing can be committed, and a tool whose
-//! output is not read holds its locks for as long. It blocks the signals that ask it to end; what
-//! ends it is its lifeline (see [`Lifeline`]), and then the server releases the locks.
+//! output is not read holds its locks for just as long. It blocks the signals that ask it to end;
+//! what ends it is its lifeline (see [`Lifeline`]), and then the server releases the locks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -13,7 +13,7 @@ use refloat_run::Events;
 use crate::producer::Lifeline;
 use crate::tool_log::ToolLog;
 
-/// For how long commits may wait while nothing is taken.
+/// For how long commits may wait while nothing is accepted.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// Does `work`, which takes what a tool sends and counts it in `taken`, and ends the tool if
@@ -34,7 +34,7 @@ pub fn watched<T>(
                     (last, since) = (now, Instant::now());
                 } else if since.elapsed() > limit {
                     events.warn(format!(
-                        "commits of the server have waited for {} s, and nothing was stored or sent meanwhile: the copy is given up, so that they go on",
+                        "commits on the server have waited for {} s, and nothing was stored or sent meanwhile: the copy is aborted, so that they can continue",
                         limit.as_secs()
                     ));
                     lifeline.cut();
@@ -82,8 +82,8 @@ mod tests {
         is_ended
     }
 
-    // Hazard of files: a storage or network that takes nothing while commits are held up: the tool
-    //   is ended and they go on
+    // Hazard of files: a storage or network that accepts nothing while commits are held up: the
+    //   tool is stopped, and commits continue
     #[test]
     fn commits_do_not_wait_for_what_takes_nothing() {
         let soon = Duration::from_millis(300);

@@ -151,7 +151,7 @@ impl<'w, W: Blocks> Demultiplexer<'w, W> {
     /// The files, and what the tool says in the small ones.
     ///
     /// # Errors
-    /// A path is no text: no server makes such files.
+    /// A path is not text: no server makes such files.
     pub fn finish(self) -> Result<(Files<W::File>, InfoFiles), PhysicalError> {
         let mut files = Files::new();
         for (path, sent) in self.files {
@@ -160,7 +160,7 @@ impl<'w, W: Blocks> Demultiplexer<'w, W> {
                     .into_string()
                     .map_err(|path| PhysicalError::Incomplete {
                         tool: self.tool.clone(),
-                        reason: format!("the name of a file is no text: {}", path.display()),
+                        reason: format!("the name of a file is not text: {}", path.display()),
                     })?;
             files.push((sent.id, path, sent.size));
         }
@@ -274,7 +274,7 @@ impl<'w, W: Blocks> Demultiplexer<'w, W> {
                     return Err(PhysicalError::Incomplete {
                         tool: self.tool.clone(),
                         reason: format!(
-                            "{} is changed at byte {offset} after it was sent, which only logs of Aria are",
+                            "{} was changed at byte {offset} after it was sent, which may only happen to logs of Aria",
                             path.display()
                         ),
                     });

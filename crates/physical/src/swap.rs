@@ -32,7 +32,7 @@ const KEPT_BEGINS: [&str; 2] = ["gcache.page.", "RPM_UPGRADE_"];
 const KEPT_ENDS: [&str; 5] = [".pem", ".err", ".log", ".pid", ".sock"];
 /// Settings that a server keeps for itself.
 const PERSISTED: &str = "mysqld-auto.cnf";
-/// The account of servers.
+/// The account that packages run servers as.
 pub const ACCOUNT: &str = "mysql";
 
 /// The directory that is to hold the restored data.
@@ -51,12 +51,10 @@ pub struct Place {
     /// A server runs in it that waits for its files.
     is_served: bool,
     owner: Option<(u32, u32)>,
-    /// Its permissions.
     mode: u32,
 }
 
 impl Place {
-    /// Looks at a directory.
     pub fn look(path: &Path) -> Result<Self, PhysicalError> {
         let absolute = std::path::absolute(path)
             .map_err(PhysicalError::file(path, "finding the directory"))?;
@@ -170,7 +168,7 @@ impl Place {
         {
             against.push(
                 Refusal::new(format!(
-                    "a server runs in {} (process {pid})",
+                    "a server is running in {} (process {pid})",
                     self.path.display()
                 ))
                 .hint("Stop it first."),
@@ -181,7 +179,7 @@ impl Place {
         if !self.is_empty && !replace && !is_ours {
             against.push(
                 Refusal::new(format!("{} is not empty", self.path.display())).hint(
-                    "With --replace the backup takes its place; what is there now is kept beside it.",
+                    "With --replace, the backup takes its place; what is there now is kept beside it.",
                 ),
             );
         }
@@ -258,8 +256,8 @@ impl Place {
         Ok(())
     }
 
-    /// Puts the prepared files in place. Called again after it was interrupted, it goes on.
-    /// Returns where the old data lie.
+    /// Puts the prepared files in place. If it was interrupted, calling it again resumes. Returns
+    /// where the old data are.
     pub fn fill(
         &self,
         mut building: Building,
@@ -280,7 +278,7 @@ impl Place {
                     "something has been put into {} meanwhile",
                     self.path.display()
                 ))
-                .hint("Look what it is: with --replace it is kept beside the restored data."),
+                .hint("Check what it is: with --replace, it is kept beside the restored data."),
             ));
         }
         if self.is_fixed {
@@ -309,7 +307,7 @@ impl Place {
         let failed = |doing| PhysicalError::file(&self.path, doing);
         let old = self.building();
         let mut aside = None;
-        // An exchange was ended in its middle.
+        // An exchange was interrupted halfway.
         let between = between(&self.path);
         if between.exists() && !old.exists() {
             fs::rename(&between, &old)
@@ -503,7 +501,10 @@ mod tests {
         let place = Place::look(&data).unwrap();
         let mut building = Building::begin(&place.building(), "r", "l", false).unwrap();
         let error = Building::begin(&place.building(), "r", "l", false).unwrap_err();
-        assert!(error.to_string().contains("another run works"), "{error}");
+        assert!(
+            error.to_string().contains("another run is working"),
+            "{error}"
+        );
         fs::write(building.path().join("ibdata1"), "new").unwrap();
         building.reach(Step::Prepared).unwrap();
         assert!(!place.is_filled("r", "l").unwrap());
@@ -549,7 +550,10 @@ mod tests {
         file.set_modified(later).unwrap();
         assert!(!place.is_filled("r", "l").unwrap());
         let error = Building::begin(&data, "r", "l", true).unwrap_err();
-        assert!(error.to_string().contains("not of a restore"), "{error}");
+        assert!(
+            error.to_string().contains("does not come from a restore"),
+            "{error}"
+        );
         assert!(data.join("ibdata1").exists());
     }
 

@@ -178,7 +178,7 @@ fn refuse_idle(
     let against: Vec<Refusal> = idle
         .map(|pattern| {
             let near = nearest(pattern, &candidate.names).join(", ");
-            let hint = format!("Nearest to that are {near}. Views are no tables. Names are `table` or `database.table`; * and ? stand for other characters.");
+            let hint = format!("The closest names are {near}. Views are not tables. Names are `table` or `database.table`; * and ? stand for other characters.");
             let label = &candidate.manifest.label;
             Refusal::new(format!("backup {label} has no table {pattern}")).hint(hint)
         })
@@ -298,7 +298,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_tell_their_tables() {
+    fn file_names_give_table_names() {
         let of = |path| Name::of(path, ".ibd").map(|name| name.to_string());
         assert_eq!(of("shop/orders.ibd").as_deref(), Some("shop.orders"));
         assert_eq!(of("shop/parts#p#p0.ibd").as_deref(), Some("shop.parts"));

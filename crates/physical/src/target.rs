@@ -12,8 +12,8 @@ use refloat_run::{Refusal, Run};
 use refloat_wire::{ConnectOptions, Connection};
 
 use crate::about::ServerFacts;
-use crate::apart;
 use crate::error::PhysicalError;
+use crate::outside_files;
 use crate::server_options::ServerOptions;
 use crate::swap::Place;
 
@@ -35,7 +35,7 @@ const ACCESS_DENIED: u16 = 1045;
 )]
 #[derive(Debug, Clone, Default)]
 pub struct TargetOptions {
-    /// The data directory.
+    /// Its path on this machine.
     pub datadir: PathBuf,
     /// Whether what the data directory holds may be set aside.
     pub replace: bool,
@@ -78,12 +78,12 @@ impl TargetOptions {
         if is_here(&options) == Some(false) {
             let said = options.get("datadir").unwrap_or_default();
             let reason = format!(
-                "{file} says datadir = {said}, and the files go to {}",
+                "{file} says datadir = {said}, but the files go to {}",
                 folder.display()
             );
             return Err(PhysicalError::refused(
                 Refusal::new(reason)
-                    .hint("Name the option file of the server that is to work there."),
+                    .hint("Name the option file of the server that is to run there."),
             ));
         }
         Ok(Some((options, file)))
@@ -103,25 +103,25 @@ impl TargetOptions {
         match self.options_of(folder)? {
             // What the new server is told counts, and not what the other one was.
             Some((options, file)) => {
-                against.extend(apart::of_new(&options, &file, folder));
-                warning = apart::old_log(&options, folder);
+                against.extend(outside_files::of_new(&options, &file, folder));
+                warning = outside_files::old_log(&options, folder);
             }
             None if self.all_in_datadir => {}
-            None => against.extend(apart::settings(&server.settings, &server.datadir)),
+            None => against.extend(outside_files::settings(&server.settings, &server.datadir)),
         }
         if !self.all_in_datadir {
-            against.extend(apart::redo(folder));
+            against.extend(outside_files::redo(folder));
         }
         if self.check.is_some() && self.start.is_none() {
             against.push(
-                Refusal::new("the new server is to be asked, and nothing starts it")
+                Refusal::new("the new server is to be checked, but nothing starts it")
                     .hint("Give --start COMMAND as well."),
             );
         }
         if self.remove_old && self.check.is_none() {
             against.push(
                 Refusal::new(
-                    "old data are removed only when the new server works, and nothing asks it",
+                    "old data are removed only once the new server works, but nothing checks it",
                 )
                 .hint("Give --start COMMAND and --check URL as well."),
             );
@@ -182,10 +182,10 @@ fn run_and_ask(
     loop {
         let last = match look_at(check, folder) {
             Ok(Seen::Ready) => return Ok(()),
-            Ok(Seen::Joining) => "it is not in step yet".to_owned(),
+            Ok(Seen::Joining) => "it is not in sync yet".to_owned(),
             // An older server may end only now, or the address is that of another one.
             Ok(Seen::Another(place)) => {
-                let words = format!("the server that answers at --check works in {place}");
+                let words = format!("the server that answers at --check runs in {place}");
                 if begun.elapsed() > GONE {
                     return Err(failed("is not the one that answers", words));
                 }
@@ -202,7 +202,7 @@ fn run_and_ask(
         };
         if !told && begun.elapsed() > TELL {
             run.events
-                .note(format!("the new server is waited for: {last}"));
+                .note(format!("waiting for the new server: {last}"));
             told = true;
         }
         if begun.elapsed() > START {

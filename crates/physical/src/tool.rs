@@ -14,7 +14,7 @@ pub type Version = (u16, u16, u16);
 /// during a backup could make it useless without a word (MDEV-32932 and those that it lists).
 const LOCKS_SINCE: [Version; 5] = [(10, 11, 8), (11, 0, 6), (11, 1, 5), (11, 2, 4), (11, 4, 2)];
 
-/// Which tool.
+/// What copies a server's files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolKind {
@@ -35,7 +35,7 @@ impl ToolKind {
         }
     }
 
-    /// Name of the program.
+    /// The name that the program has in packages, and in messages.
     pub fn program(self) -> &'static str {
         match self {
             Self::MariadbBackup => "mariadb-backup",
@@ -61,16 +61,16 @@ impl ToolKind {
 /// A tool on a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tool {
-    /// Which tool.
+    /// Which vendor's tool it is.
     pub kind: ToolKind,
     /// The program, by its path or its name.
     pub program: PathBuf,
-    /// Its version.
+    /// The version that it tells of itself.
     pub version: Version,
 }
 
 impl Tool {
-    /// Its version as text.
+    /// Its version as text, such as `10.11.8`.
     pub fn version_text(&self) -> String {
         text(self.version)
     }
@@ -89,7 +89,7 @@ impl Tool {
         if !fits {
             against.push(
                 Refusal::new(format!(
-                    "{name} is {}, and the server is {}",
+                    "{name} is {}, but the server is {}",
                     text(own),
                     text(its)
                 ))
@@ -115,7 +115,7 @@ impl Tool {
         };
         if self.kind == ToolKind::MariadbBackup && is_old {
             vec![format!(
-                "mariadb-backup {} can make useless backups when definitions change meanwhile: update it",
+                "mariadb-backup {} can make unusable backups if definitions change meanwhile: update it",
                 text(own)
             )]
         } else {
@@ -124,7 +124,6 @@ impl Tool {
     }
 }
 
-/// A version as text.
 pub(crate) fn text((major, minor, patch): Version) -> String {
     format!("{major}.{minor}.{patch}")
 }

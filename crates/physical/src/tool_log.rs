@@ -40,7 +40,7 @@ impl Stage {
     ];
 
     /// The stage that a line says begins.
-    fn begun_by(line: &str) -> Option<Self> {
+    fn started_by(line: &str) -> Option<Self> {
         if line.contains("Finished") || line.contains("Finishing") {
             return None;
         }
@@ -116,7 +116,7 @@ impl ToolLog {
 
     /// Takes a line of it.
     pub fn hear(&self, line: &str) {
-        if let Some(stage) = Stage::begun_by(line) {
+        if let Some(stage) = Stage::started_by(line) {
             self.stage.store(stage as u8, Ordering::Relaxed);
             let mut blocked = self.blocked.lock().unwrap_or_else(PoisonError::into_inner);
             if stage == Stage::BlockCommit {

@@ -143,7 +143,7 @@ fn restore_all(
             Err(error) => {
                 let reason = refloat_host::chain(&error);
                 run.events
-                    .warn(format!("no server works on backup {label}: {reason}"));
+                    .warn(format!("no server runs on backup {label}: {reason}"));
                 outcome.labels.retain(|one| one != label);
                 outcome.untried.insert(label.clone(), reason);
                 continue;
@@ -151,7 +151,7 @@ fn restore_all(
         };
         match wrong {
             None => run.events.note(format!(
-                "a server works on backup {label}, and its tables are whole"
+                "a server runs on backup {label}, and its tables are whole"
             )),
             Some(wrong) => {
                 run.events.warn(format!("backup {label}: {wrong}"));

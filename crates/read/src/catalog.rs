@@ -191,7 +191,7 @@ pub fn asked_table(options: &ReadOptions, database: &str, name: &str) -> bool {
 }
 
 /// Notes on Refloat's own tables that are left out of databases which also hold user objects.
-pub fn own_left_out(
+pub fn notes_on_own_tables(
     conn: &mut Connection,
     databases: &[Database],
 ) -> Result<Vec<String>, ReadError> {
@@ -236,7 +236,7 @@ fn texts(result: &ResultSet, column: usize) -> Result<Vec<String>, ReadError> {
             .map_err(|_not_text| {
                 ReadError::Refused(Refusal {
                     reason: format!(
-                        "the server lists a name that is no UTF-8: {}",
+                        "the server lists a name that is not UTF-8: {}",
                         bytes.escape_ascii()
                     ),
                     hint: "Rename what has that name, or leave its database out with --databases."

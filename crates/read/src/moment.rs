@@ -168,7 +168,7 @@ pub fn look(
         }));
     }
     let mut notes = privileges::check(options, &facts, &databases)?;
-    notes.extend(catalog::own_left_out(control, &databases)?);
+    notes.extend(catalog::notes_on_own_tables(control, &databases)?);
     if complete {
         notes.extend(outside_dumps::notes(control, options, &facts)?);
     }

@@ -76,7 +76,7 @@ pub fn notes(
     }
     if !found.is_empty() {
         notes.push(format!(
-            "the server has more than databases, which is not in the dump: {}",
+            "the server has more than databases, and this is not in the dump: {}",
             found.join(", ")
         ));
     }

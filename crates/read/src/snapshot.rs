@@ -247,7 +247,7 @@ fn no_warning(reader: &mut Connection, ok: &OkInfo) -> Result<(), ReadError> {
             .first()
             .map_or_else(String::new, |warning| warning.message.clone());
         return Err(ReadError::Refused(Refusal {
-            reason: format!("the server gives no consistent snapshot: {words}"),
+            reason: format!("the server does not give a consistent snapshot: {words}"),
             hint: "A storage engine with transactions and the isolation level REPEATABLE READ are needed.".to_owned(),
         }));
     }

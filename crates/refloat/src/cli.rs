@@ -36,7 +36,7 @@ EXAMPLES:
   Compare that dump with the server:
       refloat verify /backup/db1 mysql://root@db1/
 
-  Back this machine's server up, and restore it:
+  Back up this machine's server, and restore it:
       refloat backup --from mysql://root@localhost/ --repo /backup/repo
       refloat restore latest --repo /backup/repo --to /var/lib/mysql --replace
 

@@ -4,11 +4,11 @@
 
 pub mod backup;
 pub mod backups;
-pub mod beat;
 pub mod binlog;
 pub mod cluster;
 pub mod completions;
 pub mod copy;
+pub mod copy_status;
 pub mod datadir;
 pub mod dump;
 pub mod inspect;

@@ -32,7 +32,7 @@ pub struct RepoArgs {
     /// The file with the key of an encrypted repository
     ///
     /// `refloat backups init --key-file FILE` makes both. Without this file, or an identity that
-    /// opens the key, nobody reads the backups: keep a copy of it elsewhere.
+    /// opens the key, nobody can read the backups: keep a copy of it elsewhere.
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
 

@@ -11,7 +11,7 @@ pub fn plan(plan: &BootstrapPlan) -> String {
         plan.cluster, plan.node, plan.uuid, plan.seqno
     );
     for one in &plan.nodes {
-        let _ = writeln!(page, "  {:<8}  {}", "stands", stands(one));
+        let _ = writeln!(page, "  {:<8}  {}", "stands", position(one));
     }
     for warning in &plan.warnings {
         let _ = writeln!(page, "  WARNING   {warning}");
@@ -19,7 +19,7 @@ pub fn plan(plan: &BootstrapPlan) -> String {
     page
 }
 
-fn stands(one: &Standing) -> String {
+fn position(one: &Standing) -> String {
     let name = &one.name;
     match (&one.place, &one.unknown) {
         (Some((uuid, seqno)), _) => {
@@ -28,7 +28,7 @@ fn stands(one: &Standing) -> String {
                 notes.push("recovered from its tables");
             }
             if one.forgotten {
-                notes.push("its grastate.dat has forgotten it");
+                notes.push("its grastate.dat no longer has it");
             }
             if one.last {
                 notes.push("the last one to leave");
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_all_stand_is_told() {
+    fn positions_of_all_nodes_are_shown() {
         let standing = |name: &str, place: Option<u64>, unknown: Option<&str>| Standing {
             name: name.to_owned(),
             place: place.map(|seqno| ("u".to_owned(), seqno)),

@@ -27,7 +27,7 @@ pub fn plan(plan: &RejoinPlan) -> String {
     }
     if plan.gives_up {
         page.push_str(
-            "  place     is taken away, so that it takes a full copy (its grastate.dat is kept beside it)\n",
+            "  position  is removed, so that it takes a full copy (its grastate.dat is kept beside it)\n",
         );
     }
     for reason in &plan.fails {
@@ -39,7 +39,7 @@ pub fn plan(plan: &RejoinPlan) -> String {
     if let Some(seqno) = plan.place {
         let _ = writeln!(
             page,
-            "  place     its grastate.dat has forgotten it since its last start, and gets it back: {seqno}"
+            "  position  its grastate.dat lost it at the last start, and gets it back: {seqno}"
         );
     }
     if plan.runs {
@@ -181,7 +181,7 @@ mod tests {
             "  then      n2: busy",
             "  LOSES     it holds data of another history, x: given up by --discard x",
             "  FAILS     n1: there is too little space",
-            "  place     is taken away, so that",
+            "  position  is removed, so that",
             "  kept by   n3: is given 1.00 GiB of memory for them",
         ] {
             assert!(text.contains(line), "{line:?}: {text}");

@@ -14,7 +14,7 @@ const LOST: &str = "its old data are LOST: something had started it before they 
 
 fn time(seconds: Option<f64>) -> String {
     seconds.map_or_else(
-        || "nobody can tell how long".to_owned(),
+        || "it is not known how long".to_owned(),
         |seconds| human::seconds(Duration::from_secs_f64(seconds.clamp(0.0, 1e9))),
     )
 }
@@ -118,9 +118,11 @@ pub fn given_up(state: &RestoreState, begun: RestoreStep) -> String {
     let mut page = format!("Given up before the step {}\n", begun.word());
     nodes(state, begun, &mut page);
     page += match (state.plan.way, &state.uuid) {
-        (RestoreWay::Replicate, _) => "The cluster goes on; what was loaded by then is in it.\n",
+        (RestoreWay::Replicate, _) => {
+            "The cluster keeps serving; what was loaded by then is in it.\n"
+        }
         (_, Some(_)) => {
-            "The cluster goes on with the nodes that have come back; bring the others back with `refloat cluster rejoin`.\n"
+            "The cluster continues with the nodes that have come back; bring the others back with `refloat cluster rejoin`.\n"
         }
         (_, None) if begun == RestoreStep::Stop => "No node was stopped by this command.\n",
         (_, None) => {
@@ -140,7 +142,7 @@ fn nodes(state: &RestoreState, step: RestoreStep, page: &mut String) {
                 (Some(_), None) => "loaded".to_owned(),
                 _ if step > RestoreStep::Standalone && state.plan.way == RestoreWay::Rebuild => {
                     if state.given_up {
-                        "stood alone, and may hold a part of what was to be loaded"
+                        "ran standalone, and may hold a part of what was to be loaded"
                     } else {
                         "stands alone"
                     }
@@ -272,7 +274,7 @@ mod tests {
         for line in [
             "Plan for shop.sql, about 1.00 GiB of text:",
             "  way       rebuild: it takes less time",
-            "replicate nobody can tell how long",
+            "replicate it is not known how long",
             "  by rates  load 1.00 MiB/s (as given), through replication not measured, full copies not measured",
             "  into      n1",
             "  n2        is stopped, then takes a full copy, its old data go to /d.refloat-r",

@@ -107,9 +107,9 @@ fn planned(page: &mut Page, plan: &LoadPlan) {
     }
     if let Some(resumed) = &plan.resumes {
         page.line(
-            "goes on",
+            "resumes",
             &format!(
-                "with the load begun at {} (run {}): {} are in",
+                "the load begun at {} (run {}): {} are already loaded",
                 resumed.begun,
                 resumed.run,
                 human::counted(resumed.rows, "row")
@@ -223,7 +223,7 @@ fn work(page: &mut Page, outcome: &LoadOutcome) {
         page.line(
             "",
             &format!(
-                "{} of them were already loaded, from the load begun at {} (run {})",
+                "{} of them were already loaded by the load begun at {} (run {})",
                 human::count(resumed.rows),
                 resumed.begun,
                 resumed.run

@@ -116,7 +116,7 @@ impl Identity {
         })
     }
 
-    /// Its public half.
+    /// The public half, for others to wrap keys for this identity.
     pub fn recipient(&self) -> &Recipient {
         &self.recipient
     }

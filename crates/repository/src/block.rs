@@ -100,19 +100,20 @@ impl Decoder {
         out: &mut Vec<u8>,
     ) -> Result<(), String> {
         if let Some(seal) = seal {
-            seal.open(at, stored)
-                .map_err(|_| "it does not decrypt: it was changed, or the key is another")?;
+            seal.open(at, stored).map_err(
+                |_| "it cannot be decrypted: it was changed, or the key is a different one",
+            )?;
         }
         out.clear();
         out.reserve(length);
         self.decompressor
             .decompress_to_buffer(stored.as_slice(), out)
-            .map_err(|error| format!("it does not decompress: {error}"))?;
+            .map_err(|error| format!("it cannot be decompressed: {error}"))?;
         if out.len() != length {
             return Err(format!("it has {} bytes instead of {length}", out.len()));
         }
         if Hash::of(out, self.naming.as_ref()) != hash {
-            return Err("its hash is another than that of what was written".to_owned());
+            return Err("its hash is not that of what was written".to_owned());
         }
         Ok(())
     }

@@ -1,9 +1,9 @@
-//! Backups that leave a repository as a stream, and come into one.
+//! Backups that leave a repository as a stream, and enter one.
 //!
-//! A stream holds what a repository holds that has one backup alone: its description and wrapped
-//! keys, the packs that the backup has blocks in, and its manifest. They are copied as they are, so
-//! neither end needs more than that both are encrypted alike, and packs that are there already are
-//! not written again.
+//! A stream holds what a repository with this one backup would hold: the description and the
+//! wrapped keys, the packs that the backup has blocks in, and its manifest. They are copied as they
+//! are, so the only condition is that both ends are encrypted alike, and packs that already exist
+//! are not written again.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{Read, Write};
@@ -80,9 +80,9 @@ fn copy(
 /// What an import has done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Imported {
-    /// The backup.
+    /// The manifest of the imported backup.
     pub manifest: Manifest,
-    /// Bytes that were written.
+    /// Bytes that were written to the storage.
     pub added: u64,
     /// Bytes of packs that were there already.
     pub known: u64,
@@ -90,13 +90,13 @@ pub struct Imported {
     pub is_new: bool,
 }
 
-/// Reads a stream into the repository of a storage, or makes one where nothing is: then it has the
-/// key of the stream. `passed` hears of bytes as they come.
+/// Reads a stream into the repository of a storage, or makes one in an empty place: then it has the
+/// key of the stream. `passed` is told of bytes as they arrive.
 ///
 /// # Errors
 /// The stream was cut or is damaged, the repository is encrypted otherwise, it has a backup of that
-/// label, or the storage fails. It then has no such backup. Packs that came whole stay: the same
-/// import goes on behind them, and otherwise [`sweep`](crate::sweep) removes them.
+/// label, or the storage fails. It then has no such backup. Packs that arrived whole stay: the same
+/// import resumes after them, and otherwise [`sweep`](crate::sweep) removes them.
 pub fn import(
     input: impl Read,
     storage: &Arc<dyn Storage>,
@@ -105,7 +105,7 @@ pub fn import(
 ) -> Result<Imported, RepositoryError> {
     let own = described(storage)?;
     let mut there = storage.list("")?.into_iter();
-    // Wrapped keys alone are what an import has left that was killed before it made the repository.
+    // An import that was killed before it made the repository leaves only wrapped keys.
     let foreign = there.find(|object| !object.name.starts_with(keys::PREFIX));
     if let (None, Some(object)) = (&own, foreign) {
         return Err(RepositoryError::Occupied {
@@ -134,9 +134,8 @@ pub fn import(
 
 /// An object that is on its way.
 enum Open {
-    /// One that is kept until the stream is known to be whole.
+    /// One that is held back until the stream is known to be whole.
     Small(String, Vec<u8>),
-    /// A pack.
     Pack(String, u64, Box<dyn Upload>),
     /// A pack that is there already, and its size in the stream so far.
     There(String, u64),
@@ -151,7 +150,7 @@ struct Import<'a> {
     is_new: bool,
     /// Packs that are there, with their sizes.
     there: HashMap<String, u64>,
-    /// What came and is not written yet.
+    /// Bytes that have arrived and are not written yet.
     small: BTreeMap<String, Vec<u8>>,
     small_bytes: u64,
     open: HashMap<u32, Open>,
@@ -271,15 +270,15 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Whether what comes can be read here: blocks are copied as they are.
+    /// Whether the stream can be read here: blocks are copied as they are.
     fn fits(&self, description: &[u8]) -> Result<(), RepositoryError> {
         let theirs = key_check("the stream", description)?;
         let Some(own) = &self.own else { return Ok(()) };
         let url = self.storage.url();
         let detail = match (key_check(url, own)?, theirs) {
             (own, theirs) if own == theirs => return Ok(()),
-            (None, Some(_)) => "is not encrypted, and what comes is",
-            (Some(_), None) => "is encrypted, and what comes is not",
+            (None, Some(_)) => "is not encrypted, but what comes is",
+            (Some(_), None) => "is encrypted, but what comes is not",
             _ => "is encrypted with another key than what comes",
         };
         Err(RepositoryError::Foreign {
@@ -289,7 +288,7 @@ impl Import<'_> {
     }
 
     /// Makes the repository, unless there is one. This comes before all packs: an import that is
-    /// killed leaves a repository, in which the next one goes on.
+    /// killed leaves a repository, in which the next one resumes.
     fn make(&mut self, description: &[u8]) -> Result<(), RepositoryError> {
         if self.own.is_some() {
             return Ok(());

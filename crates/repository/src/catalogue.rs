@@ -1,4 +1,4 @@
-//! What tells backups apart: their kind, their server, and the labels by which people name them.
+//! What distinguishes backups: their kind, their server, and the labels by which people name them.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -17,7 +17,8 @@ impl Manifest {
         kind.and_then(|kind| kind.as_str()).unwrap_or_default()
     }
 
-    /// What tells servers apart: host, port and data directory, as far as the maker says them.
+    /// What distinguishes servers: host, port and data directory, as far as the maker of the backup
+    /// recorded them.
     pub fn server(&self) -> String {
         let server = self.about.get("server");
         let words = ["hostname", "port", "datadir"].map(|key| {
@@ -86,7 +87,7 @@ pub fn usual_label(hostname: &str, port: u16) -> String {
     format!("{}-{time}", server_label(hostname, port))
 }
 
-/// What names a server in a repository: `db1`, or `db1-3307` at another port than the usual one.
+/// The name of a server in a repository: `db1`, or `db1-3307` at another port than the usual one.
 pub fn server_label(hostname: &str, port: u16) -> String {
     let host: String = hostname
         .chars()

@@ -7,29 +7,29 @@ use refloat_store::storage::{StorageError, StorageErrorKind};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RepositoryError {
-    /// The storage failed.
+    /// The storage below failed.
     #[error(transparent)]
     Storage(#[from] StorageError),
-    /// There is no repository.
+    /// The storage can be read, and holds no repository.
     #[error("{url}: holds no repository")]
     Missing {
-        /// The storage.
+        /// URL or path of the storage.
         url: String,
     },
     /// There is one already, or something else is there.
     #[error("{url}: is not empty: {found}")]
     Occupied {
-        /// The storage.
+        /// URL or path of the storage.
         url: String,
-        /// What is there.
+        /// The first thing that was found there.
         found: String,
     },
     /// Made by a later version of this program.
     #[error("{url}: has format {found}, and this version reads up to {known}")]
     Format {
-        /// The storage.
+        /// URL or path of the storage.
         url: String,
-        /// Its format.
+        /// The format that the repository has.
         found: u32,
         /// The latest format that is known here.
         known: u32,
@@ -37,25 +37,25 @@ pub enum RepositoryError {
     /// An object is not what was written.
     #[error("{url}: {object} is damaged: {detail}")]
     Damaged {
-        /// The storage.
+        /// URL or path of the storage.
         url: String,
         /// The object, with the place in it.
         object: String,
-        /// What is wrong.
+        /// How the damage shows.
         detail: String,
     },
     /// The repository is encrypted and no key was given, or one was given for a plain one.
     #[error("{url}: {detail}")]
     Key {
-        /// The storage.
+        /// URL or path of the storage.
         url: String,
-        /// What is wrong.
+        /// Why it cannot be opened.
         detail: String,
     },
-    /// No such backup.
+    /// The repository has no backup of that label.
     #[error("{url}: has no backup {label:?}")]
     NoBackup {
-        /// The storage.
+        /// URL or path of the storage.
         url: String,
         /// The label that was asked for.
         label: String,
@@ -63,11 +63,11 @@ pub enum RepositoryError {
     /// The backup is of another kind than the one that can be used here.
     #[error("{url}: backup {label:?} is {found}, not {wanted}")]
     AnotherKind {
-        /// The storage.
+        /// URL or path of the storage.
         url: String,
-        /// Its label.
+        /// Label of the backup.
         label: String,
-        /// Its kind.
+        /// What the backup is.
         found: String,
         /// The kind that was asked for.
         wanted: String,
@@ -75,58 +75,58 @@ pub enum RepositoryError {
     /// The newest backup was asked for, and each server has one.
     #[error("{url}: has backups of {} servers", labels.len())]
     SeveralServers {
-        /// The storage.
+        /// URL or path of the storage.
         url: String,
-        /// The newest of each.
+        /// The label of each server's newest backup.
         labels: Vec<String>,
     },
     /// A backup of that label is there.
-    #[error("{url}: has a backup {label:?} already")]
+    #[error("{url}: already has a backup {label:?}")]
     LabelTaken {
-        /// The storage.
+        /// URL or path of the storage.
         url: String,
-        /// The label.
+        /// The label that was to be used.
         label: String,
     },
     /// A label that no object can be named by.
-    #[error("{label:?} is no label: use letters, digits, dots, dashes and underscores")]
+    #[error("{label:?} is not a valid label: use letters, digits, dots, dashes and underscores")]
     Label {
-        /// The label.
+        /// The label as it was given.
         label: String,
     },
     /// Blocks that a backup shares with an earlier one are being removed.
     #[error("{url}: {pack} is being removed, although the backup has blocks in it")]
     Swept {
-        /// The storage.
+        /// URL or path of the storage.
         url: String,
-        /// The object.
+        /// Name of the pack's object.
         pack: String,
     },
     /// The manifest of a backup that is not whole could not be removed again.
     #[error("backup {label} is not whole ({why}), and could not be removed")]
     LeftBehind {
-        /// Its label.
+        /// Label of the backup.
         label: String,
         /// What is wrong with it.
         why: String,
         /// Why it is still there.
         source: Box<RepositoryError>,
     },
-    /// What comes is encrypted otherwise than the repository.
+    /// The stream is encrypted otherwise than the repository.
     #[error("{url}: {detail}")]
     Foreign {
-        /// The storage.
+        /// URL or path of the storage.
         url: String,
-        /// What is different.
+        /// How the two differ.
         detail: &'static str,
     },
     /// A stream was cut, or is damaged, or is something else.
-    #[error("what comes is not a whole backup: {detail}")]
+    #[error("the stream is not a whole backup: {detail}")]
     Stream {
-        /// What is wrong.
+        /// How that was noticed.
         detail: String,
     },
-    /// Compressing failed.
+    /// zstd could not compress a block.
     #[error("compressing a block failed: {0}")]
     Compress(#[source] std::io::Error),
     /// Whoever receives the blocks of a backup could not take them.
@@ -134,7 +134,7 @@ pub enum RepositoryError {
     Sink {
         /// The file within the backup.
         file: String,
-        /// What went wrong.
+        /// The receiver's error.
         #[source]
         source: std::io::Error,
     },

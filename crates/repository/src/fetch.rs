@@ -1,7 +1,7 @@
-//! Brings the blocks of files back, on all cores.
+//! Fetches the blocks of files, on all cores.
 //!
-//! Blocks are fetched in the order of the packs, not of the files: a run of blocks that lie side by
-//! side is one request, and a block that several files share is fetched once.
+//! Blocks are fetched in the order of the packs, not of the files: a run of adjacent blocks is one
+//! request, and a block that several files share is fetched once.
 
 use std::io::Read as _;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use crate::manifest::{Extent, FileEntry, Manifest, PackInfo};
 use crate::pack::name_of;
 use crate::repository::Repository;
 
-/// Bytes between two blocks that are read and thrown away rather than asked for anew.
+/// Bytes between two blocks that are read and discarded rather than avoided by another request.
 const GAP_MAX: u64 = 64 << 10;
 /// Bytes of one request: enough that its latency does not count, and few enough that all threads
 /// have work to the end.

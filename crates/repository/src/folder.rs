@@ -24,7 +24,7 @@ impl FolderWriter {
         }
     }
 
-    /// Parents that share nothing because they cannot be read, and why.
+    /// Earlier backups that share nothing because they cannot be read, and why.
     pub fn unshared(&self) -> &[String] {
         self.writer.unshared()
     }

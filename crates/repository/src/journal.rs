@@ -1,9 +1,9 @@
 //! Files that grow, beside the backups of a repository: the binary logs of a server.
 //!
-//! A file lies there in pieces, each of them an object that is never changed and whose name says
-//! which bytes of the file it holds. So writing goes on where the last piece ends, whenever the
-//! writer was ended. Pieces are cut into blocks, which are compressed, encrypted and checked as
-//! those of backups are.
+//! A file is stored in pieces, each of them an object that never changes and whose name says which
+//! bytes of the file it holds. So writing resumes where the last piece ends, however the writer
+//! ended. Pieces are cut into blocks, which are compressed, encrypted and checked like those of
+//! backups.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Write as _};
@@ -51,11 +51,11 @@ pub struct Piece {
 /// A file of a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JournalFile {
-    /// Its name.
+    /// Name of the file within the journal.
     pub name: String,
     /// What it consists of, in order. Neighbours may overlap.
     pub pieces: Vec<Piece>,
-    /// Pieces whose bytes others hold as well.
+    /// Pieces whose bytes are in others as well.
     pub spare: Vec<Piece>,
     /// Bytes that are missing, from the first up to, and not with, the second: it cannot be read.
     pub gap: Option<(u64, u64)>,
@@ -85,7 +85,7 @@ impl JournalFile {
         }
     }
 
-    /// Bytes that are there.
+    /// Bytes from its beginning to the end of its last piece.
     pub fn size(&self) -> u64 {
         self.pieces.last().map_or(0, |piece| piece.ends)
     }
@@ -131,12 +131,12 @@ impl Journal {
         })
     }
 
-    /// Its name.
+    /// Its name within the repository.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The repository.
+    /// The repository that it lies in.
     pub fn repository(&self) -> &Repository {
         &self.repository
     }
@@ -149,7 +149,7 @@ impl Journal {
         self.repository.url()
     }
 
-    /// What was said of it when it was begun. `None`: there is no such journal.
+    /// What was recorded when it was begun. `None`: there is no such journal.
     ///
     /// # Errors
     /// The storage fails.
@@ -314,7 +314,7 @@ impl Journal {
         })
     }
 
-    /// Removes pieces whose bytes others hold.
+    /// Removes pieces whose bytes are in others as well.
     ///
     /// # Errors
     /// The storage fails.
@@ -329,7 +329,6 @@ impl Journal {
 /// The bytes of a file, checked.
 pub struct JournalReader {
     journal: Journal,
-    /// The file.
     name: String,
     /// The byte up to which it is read.
     ends: u64,

@@ -25,7 +25,7 @@ pub enum Access {
     /// Nothing: it is not encrypted.
     #[default]
     Plain,
-    /// Its key.
+    /// The key of an encrypted repository.
     Key(Key),
     /// Identities, one of which opens a wrapped key.
     Identities(Vec<Identity>),

@@ -1,4 +1,4 @@
-//! The blocks that a repository has already.
+//! The blocks that a repository already has.
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
@@ -50,7 +50,6 @@ impl Known {
         }
     }
 
-    /// Adds one block.
     pub fn add(&self, hash: Hash, place: Place) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         known.entry(hash).or_insert(place);

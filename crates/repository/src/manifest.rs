@@ -20,13 +20,13 @@ pub struct PackInfo {
 pub struct Extent {
     /// First byte in the file.
     pub begins: u64,
-    /// Bytes of the file.
+    /// Bytes of the file that it covers.
     pub length: u32,
     /// Index into [`Manifest::packs`].
     pub pack: u32,
     /// First byte in the pack.
     pub at: u64,
-    /// Bytes in the pack.
+    /// Bytes in the pack, after compression and encryption.
     pub stored: u32,
     /// Hash of the bytes of the file.
     pub hash: Hash,
@@ -102,7 +102,7 @@ impl FileEntry {
 /// What a backup is. It is the last object of a backup to be written; without it there is none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
-    /// Names the backup.
+    /// Name of the backup within its repository.
     pub label: String,
     /// When it began, in seconds since 1970.
     pub began: u64,
@@ -112,7 +112,7 @@ pub struct Manifest {
     pub about: BTreeMap<String, serde_json::Value>,
     /// Number of its files.
     pub files: u64,
-    /// Bytes of its files.
+    /// Bytes of its files, uncompressed, holes included.
     pub bytes: u64,
     /// Bytes that were added to the repository for it.
     pub added: u64,
@@ -120,7 +120,7 @@ pub struct Manifest {
     pub packs: Vec<PackInfo>,
     /// Size of the list of files, which lies in blocks itself: a line of JSON for each file.
     pub list_bytes: u64,
-    /// Blocks of that list.
+    /// Blocks that the list of files lies in.
     pub list: Vec<Extent>,
 }
 
@@ -131,14 +131,14 @@ fn is_id(text: &str) -> bool {
 }
 
 impl Manifest {
-    /// Checks what would otherwise be believed: names of objects, and sizes that memory is taken
+    /// Checks what would otherwise be trusted: names of objects, and sizes that memory is allocated
     /// for.
     ///
     /// # Errors
     /// What is wrong, as words.
     pub(crate) fn check(&self) -> Result<(), String> {
         if let Some(pack) = self.packs.iter().find(|pack| !is_id(&pack.id)) {
-            return Err(format!("{:?} is the id of no pack", pack.id));
+            return Err(format!("{:?} is not the id of a pack", pack.id));
         }
         let covered: u64 = self.list.iter().map(|part| u64::from(part.length)).sum();
         if self.list_bytes != covered {

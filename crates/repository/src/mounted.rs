@@ -1,4 +1,4 @@
-//! Files of a backup that are read where they lie.
+//! Files of a backup that are read in place.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};

@@ -1,4 +1,4 @@
-//! Packs: objects with blocks, one behind the other.
+//! Packs: objects that hold blocks, one after the other.
 
 use std::io::Write as _;
 use std::time::{Duration, SystemTime};

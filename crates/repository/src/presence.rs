@@ -1,5 +1,5 @@
-//! Writers that are at work: an object of each names the packs that it may need, so that a sweep
-//! leaves them.
+//! Active writers: each has an object that names the packs that it may need, so that a sweep spares
+//! them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,12 +14,12 @@ use crate::pack::{PREFIX, begun, is_id, new_id};
 const WRITERS: &str = "writers/";
 /// A line of some 50 bytes for each pack of a gigabyte.
 const WRITER_MAX: u64 = 64 << 20;
-/// How often a writer says again that it is at work.
+/// How often a writer renews its object.
 const RENEWED: Duration = Duration::from_secs(3600);
-/// A writer that has said nothing for this long was killed.
+/// A writer that has not renewed its object for this long was killed.
 const SILENT: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Says that a writer is at work, until it is dropped.
+/// Announces an active writer, until it is dropped.
 pub struct Presence {
     storage: Arc<dyn Storage>,
     name: String,
@@ -41,7 +41,7 @@ impl Presence {
             needs: needs.collect::<Vec<_>>().join("\n"),
             renewed: AtomicU64::new(now()),
         };
-        new.tell(now())?;
+        new.announce(now())?;
         Ok(new)
     }
 
@@ -50,19 +50,19 @@ impl Presence {
         Self::begin(storage, std::iter::once(PREFIX.to_owned()))
     }
 
-    /// Says so again from time to time. Should it fail, the writer learns at its end whether
-    /// something is missing.
+    /// Renews the announcement from time to time. If that fails, the writer learns at its end
+    /// whether something is missing.
     pub fn renew(&self) {
         let (last, now) = (self.renewed.load(Ordering::Relaxed), now());
         let order = Ordering::Relaxed;
         if now.saturating_sub(last) >= RENEWED.as_secs()
             && (self.renewed.compare_exchange(last, now, order, order)).is_ok()
         {
-            let _ = self.tell(now);
+            let _ = self.announce(now);
         }
     }
 
-    fn tell(&self, now: u64) -> Result<(), RepositoryError> {
+    fn announce(&self, now: u64) -> Result<(), RepositoryError> {
         if self.storage.is_alone() {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! Recipients of an encrypted repository come and go.
+//! Adds and removes recipients of an encrypted repository.
 
 use std::sync::Arc;
 

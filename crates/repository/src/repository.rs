@@ -43,7 +43,7 @@ struct Format {
 /// Labels of backups whose manifest cannot be read, and what is wrong with each.
 pub type Damaged = Vec<(String, RepositoryError)>;
 
-/// Backups on a storage.
+/// Backups, dumps and journals that share blocks on one storage.
 #[derive(Clone)]
 pub struct Repository {
     storage: Arc<dyn Storage>,
@@ -90,7 +90,7 @@ impl Repository {
         };
         let text = to_json(&description);
         let id = description.id;
-        // First, so that there is no repository whose key nobody has.
+        // First, so that there is never a repository whose key nobody has.
         if let Some(key) = &key {
             for recipient in recipients {
                 // Two that begin at the same moment do not take each other's key away.
@@ -119,8 +119,8 @@ impl Repository {
         };
         let key = match (&description.key, access) {
             (None, Access::Plain) => None,
-            (Some(_), Access::Plain) => return wrong("is encrypted, and no key was given"),
-            (None, _) => return wrong("is not encrypted, and a key was given"),
+            (Some(_), Access::Plain) => return wrong("is encrypted, but no key was given"),
+            (None, _) => return wrong("is not encrypted, but a key was given"),
             (Some(check), Access::Key(key)) if *check != key.check() => {
                 return wrong("is encrypted with another key than the one given");
             }
@@ -136,7 +136,7 @@ impl Repository {
         &self.id
     }
 
-    /// Where it lies.
+    /// The storage that it lies on.
     pub fn storage(&self) -> &Arc<dyn Storage> {
         &self.storage
     }
@@ -218,7 +218,7 @@ impl Repository {
         };
         let json = text.len().checked_sub(SUM).map(|at| text.split_at(at));
         if json.is_none_or(|(json, sum)| *sum != *self.sum(json).as_bytes()) {
-            let detail = "its checksum is another than the one in it";
+            let detail = "its checksum differs from the one in it";
             return Err(RepositoryError::damaged(self.url(), &name, detail));
         }
         unproven(self.url(), &name, &text)
@@ -255,7 +255,7 @@ impl Repository {
         self.storage.url()
     }
 
-    /// What stands behind the JSON of a manifest.
+    /// The bytes that follow the JSON of a manifest.
     fn sum(&self, json: &[u8]) -> String {
         let naming = self.key.as_ref().map(Key::naming);
         format!("\n{}\n", Hash::of(json, naming.as_ref()).to_hex())
@@ -303,7 +303,7 @@ fn parse(url: &str, text: &[u8]) -> Result<Description, RepositoryError> {
     serde_json::from_slice(text).map_err(damaged)
 }
 
-/// Looks whether there is a repository, without a key.
+/// Checks whether there is a repository, without a key.
 pub(crate) fn look(storage: &dyn Storage) -> Result<(), RepositoryError> {
     match storage.stamp(DESCRIPTION) {
         Err(error) if error.kind() == StorageErrorKind::NotFound => Err(RepositoryError::Missing {

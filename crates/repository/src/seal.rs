@@ -26,7 +26,7 @@ impl Key {
         Self(bytes)
     }
 
-    /// A new key.
+    /// Makes a key of the system's randomness.
     pub fn random() -> Self {
         let mut bytes = [0; 32];
         #[expect(
@@ -43,7 +43,7 @@ impl Key {
         Some(Self(*hash.as_bytes()))
     }
 
-    /// What [`Key::from_hex`] reads.
+    /// The key as 64 hexadecimal digits, which [`Key::from_hex`] reads.
     pub fn to_hex(&self) -> String {
         blake3::Hash::from_bytes(self.0).to_hex().to_string()
     }

@@ -43,7 +43,7 @@ struct State {
     begun: u32,
     /// Over what frames have said of objects.
     sum: blake3::Hasher,
-    /// Something was begun and not ended, or written and deleted: the stream is of no use.
+    /// Something was begun and not ended, or written and deleted: the stream cannot be used.
     spoiled: bool,
 }
 
@@ -58,7 +58,7 @@ impl State {
         head[5..].copy_from_slice(&(content.len() as u32).to_le_bytes());
         let written = out.write_all(&head).and_then(|()| out.write_all(content));
         if written.is_err() {
-            // What follows would stand in the middle of a frame.
+            // What follows would end up in the middle of a frame.
             self.out = None;
         }
         if kind != DATA {
@@ -261,25 +261,16 @@ fn ending(size: u64, hash: &blake3::Hasher) -> [u8; 40] {
 /// What a stream brings next.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// An object begins.
     Begin {
-        /// Its number.
+        /// The number that its frames carry.
         number: u32,
         /// Its name, which fits every storage.
         name: &'a str,
     },
     /// Bytes of an object.
-    Data {
-        /// Its number.
-        number: u32,
-        /// The bytes.
-        bytes: &'a [u8],
-    },
+    Data { number: u32, bytes: &'a [u8] },
     /// An object has ended, and is as it was written.
-    End {
-        /// Its number.
-        number: u32,
-    },
+    End { number: u32 },
 }
 
 struct Open {
@@ -288,7 +279,6 @@ struct Open {
     hash: blake3::Hasher,
 }
 
-/// Reads a stream.
 pub struct StreamReader<R> {
     input: R,
     open: BTreeMap<u32, Open>,
@@ -389,7 +379,7 @@ impl<R: Read> StreamReader<R> {
                 }
                 Ok(Some(Piece::End { number }))
             }
-            _ => Err(damaged("a frame is of no known kind")),
+            _ => Err(damaged("a frame is of an unknown kind")),
         }
     }
 

@@ -1,9 +1,10 @@
-//! Removes what no backup needs, beside backups that are being written.
+//! Removes what no backup needs, while other backups may be written.
 //!
-//! A writer names the packs that it may need in an object of its own, and so does a sweep with
-//! those that it is going to remove; each then looks for the other's. Whoever comes later sees the
-//! other one: the sweep spares the packs, and the writer does not share their blocks. A writer
-//! looks again once its manifest is there, and takes it back if packs are gone or about to be.
+//! A writer names the packs that it may need in an object of its own, and a sweep names those that
+//! it is going to remove; each then looks for the other's object. Whoever comes later sees the
+//! other: the sweep spares the packs, or the writer does not share their blocks. A writer looks
+//! again once its manifest is written, and takes the manifest back if packs are gone or about to
+//! be.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -31,7 +32,7 @@ pub struct Swept {
     pub bytes: u64,
     /// Packs that no backup needs and that were left, because a backup is being written that may.
     pub spared: u64,
-    /// Objects among the packs that are none. They were left.
+    /// Objects among the packs that are not packs. They were left alone.
     pub strangers: Vec<String>,
 }
 

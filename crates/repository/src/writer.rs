@@ -1,5 +1,5 @@
-//! Writes a backup: blocks come in, are hashed, compressed and encrypted by several threads, and go
-//! into packs.
+//! Writes a backup: several threads hash, compress and encrypt the blocks, and write them into
+//! packs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -38,7 +38,7 @@ impl FileId {
 /// What a writer has done so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Bytes of files.
+    /// Bytes of files, uncompressed.
     pub bytes: u64,
     /// Of these, bytes that the repository had already, and zeros.
     pub known: u64,
@@ -130,7 +130,8 @@ impl BackupWriter {
         let there = sizes(repository.storage())?;
         let mut unshared = Vec::new();
         for parent in parents {
-            // What cannot be read has nothing to share, and keeps no new backup from being made.
+            // Backups that cannot be read have no blocks to share, but must not prevent new
+            // backups.
             let mut files = match repository.files(parent) {
                 Ok(files) => files,
                 Err(error) if error.is_loss() => {
@@ -189,7 +190,7 @@ impl BackupWriter {
         })
     }
 
-    /// Parents that share nothing because they cannot be read, and why.
+    /// Earlier backups that share nothing because they cannot be read, and why.
     pub fn unshared(&self) -> &[String] {
         &self.unshared
     }

@@ -332,7 +332,7 @@ fn a_backup_that_is_not_finished_leaves_nothing() {
         .map(|o| o.name)
         .collect();
     assert_eq!(left, ["repository.json"]);
-    // Bytes of a file that were given twice are no backup either.
+    // Bytes of a file that were given twice are not a backup either.
     let writer = BackupWriter::begin(&repository, "one", &[], (2, LEVEL)).unwrap();
     let id = writer.file();
     for seed in [1, 2] {
@@ -665,7 +665,7 @@ fn a_manifest_is_not_believed() {
     for id in ["../../etc", "ä", ""] {
         let mut other = manifest.clone();
         other.packs[0].id = id.to_owned();
-        tries(&other, "is the id of no pack");
+        tries(&other, "is not the id of a pack");
     }
     let mut large = manifest.clone();
     large.list_bytes = 1 << 50;

@@ -49,7 +49,7 @@ pub enum DesyncError {
     Cancelled(CancelReason),
 }
 
-/// The refusal for a server that is no node of a cluster.
+/// The refusal for a server that is not a node of a cluster.
 pub fn no_node() -> Refusal {
     Refusal::new("the server is not a node of a Galera cluster, so --desync has no meaning here")
         .hint("Leave --desync out.")
@@ -89,7 +89,7 @@ impl Desync {
         };
         if old == "ON" {
             run.events.note(format!(
-                "{WSREP_DESYNC} is ON already: somebody else lets the node fall behind, and may end that before this run ends"
+                "{WSREP_DESYNC} is already ON: somebody else lets the node fall behind, and may end that before this run ends"
             ));
             return Ok(());
         }
@@ -115,7 +115,7 @@ impl Desync {
         let hint = match self.applied.blocked_by() {
             Some(_) => "Wait until it has ended, or choose another node.",
             None => {
-                "The account needs SUPER for it; without --desync the cluster waits for the node where it falls behind."
+                "The account needs SUPER for it; without --desync, the cluster waits for the node if it falls behind."
             }
         };
         let reason = format!("{WSREP_DESYNC} cannot be changed: {}", skipped.reason);
@@ -188,7 +188,7 @@ fn await_queue(run: &Run, mut queue: impl FnMut() -> Option<u64>) {
     while let Some(queue) = queue() {
         if said.is_none_or(|said| said.elapsed() > NOTE) {
             run.events.note(format!(
-                "the node has {queue} write-sets of the cluster to apply until it has caught up"
+                "the node has to apply {queue} write-sets of the cluster before it has caught up"
             ));
             said = Some(Instant::now());
         }

@@ -29,7 +29,7 @@ pub enum RunDirError {
         source: io::Error,
     },
     /// A file of a run does not contain what it should.
-    #[error("{} is no file of a run: {source}", path.display())]
+    #[error("{} is not a file of a run: {source}", path.display())]
     Json {
         /// Path of the file.
         path: PathBuf,

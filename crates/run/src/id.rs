@@ -15,7 +15,7 @@ pub struct RunId(String);
 
 /// The error for a text that is not a run id.
 #[derive(Debug, thiserror::Error)]
-#[error("{text:?} is no run id: it would look like 20261121-203000-abc123")]
+#[error("{text:?} is not a run id: it would look like 20261121-203000-abc123")]
 pub struct NoRunId {
     /// The text that was parsed.
     pub text: String,

@@ -126,7 +126,7 @@ pub enum SettingsError {
         found: String,
     },
     /// The run that changed the settings is still running.
-    #[error("run {run} still works (process {pid} on {host}), so its settings stay")]
+    #[error("run {run} is still working (process {pid} on {host}), so its settings stay")]
     StillRunning {
         /// The run that is still running.
         run: RunId,
@@ -137,7 +137,7 @@ pub enum SettingsError {
     },
     /// Whether the run is still running cannot be seen from here: it ran on another host.
     #[error(
-        "run {run} was started on {host} (process {pid}), and whether it still works cannot be seen from here"
+        "run {run} was started on {host} (process {pid}), and whether it is still working cannot be seen from here"
     )]
     OwnerUnknown {
         /// The run that changed the settings.

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use refloat_wire::{ConnectOptions, Connection};
 
 const MIB: u64 = 1 << 20;
 /// How often settings are interrupted while they are changed.
-const INTERRUPTIONS: u64 = 40;
+const INTERRUPTIONS: usize = 30;
 
 /// A server whose values leave something to change, and a state folder.
 struct Lab {
@@ -424,17 +425,22 @@ fn killed_removing(lab: &mut Lab) {
 fn interrupted(lab: &mut Lab) {
     let before = variables(&mut lab.connect());
     let relaxed = plan(&mut lab.connect(), Durability::Relaxed, &hints()).unwrap();
-    let interrupted = (0..INTERRUPTIONS).filter(|round| {
+    let interrupted = (0..1000_u64).filter(|round| {
         let dir = lab.run();
-        let mut conn = lab.connect();
-        let killer = conn.killer();
+        let (mut conn, mut other) = (lab.connect(), lab.connect());
+        let kill = format!("KILL QUERY {}", conn.server().connection_id);
+        let over = AtomicBool::new(false);
         let mut applied = AppliedSettings::new(&dir);
         let result = std::thread::scope(|scope| {
             scope.spawn(|| {
-                std::thread::sleep(Duration::from_micros(round * 7919 % 30_000));
-                killer.kill_query().unwrap();
+                std::thread::sleep(Duration::from_micros(round * 791 % 10_000));
+                while !over.load(Ordering::Relaxed) {
+                    other.exec(&*kill).unwrap();
+                }
             });
-            applied.apply(&mut conn, &relaxed, &quiet())
+            let result = applied.apply(&mut conn, &relaxed, &quiet());
+            over.store(true, Ordering::Relaxed);
+            result
         });
         drop(conn);
         applied.revert(&mut lab.connect(), &quiet()).unwrap();
@@ -444,7 +450,7 @@ fn interrupted(lab: &mut Lab) {
         }
         result.is_err()
     });
-    assert!(interrupted.count() > 0);
+    assert_eq!(interrupted.take(INTERRUPTIONS).count(), INTERRUPTIONS);
 }
 
 /// A pool that shrinks in one go considers itself full in the meantime, and refuses changes by

@@ -133,7 +133,7 @@ pub enum Error {
         high: u16,
     },
     /// The server was told to shut down and is still running.
-    #[error("the server {name:?} (pid {pid}) still runs {seconds} s after it was asked to stop", seconds = .waited.as_secs())]
+    #[error("the server {name:?} (pid {pid}) is still running {seconds} s after it was asked to stop", seconds = .waited.as_secs())]
     StillRunning {
         /// The name of the instance.
         name: String,
@@ -167,7 +167,7 @@ pub enum Error {
         name: String,
     },
     /// The instance is a standalone server, not a cluster node.
-    #[error("the server {name:?} is no node of a cluster")]
+    #[error("the server {name:?} is not a node of a cluster")]
     NotANode {
         /// The name of the instance.
         name: String,
@@ -216,7 +216,7 @@ pub enum Error {
         cluster: String,
     },
     /// A server that was started to find its position did not log one.
-    #[error("the server {name:?} did not tell its position\n{log}")]
+    #[error("the server {name:?} did not report its position\n{log}")]
     NoPosition {
         /// The name of the instance.
         name: String,

@@ -138,7 +138,7 @@ impl Parser<'_> {
         self.expect("LOCAL")?;
         self.expect("INFILE")?;
         let file = String::from_utf8(self.string()?)
-            .map_err(|_| "the name of its file is no text".to_owned())?;
+            .map_err(|_| "the name of its file is not text".to_owned())?;
         if self.word("REPLACE") || self.word("IGNORE") {
             return Err(
                 "it would replace or skip existing rows, which is not supported".to_owned(),

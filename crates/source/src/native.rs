@@ -134,7 +134,7 @@ impl Files<'_> {
                 .any(|part| part.is_empty() || part == "." || part == "..");
         if outside {
             self.faults
-                .push(format!("{:?} is no file of the folder", file.path));
+                .push(format!("{:?} is not a file of the folder", file.path));
             return;
         }
         if !self.known.insert(file.path.clone()) {

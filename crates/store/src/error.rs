@@ -47,7 +47,7 @@ pub enum InputError {
     Truncated {
         /// Path as given, or `standard input`.
         name: String,
-        /// Detected compression.
+        /// Compression that the first bytes show.
         compression: Compression,
         /// Length of the raw source, in bytes.
         at: u64,
@@ -57,7 +57,7 @@ pub enum InputError {
     Corrupt {
         /// Path as given, or `standard input`.
         name: String,
-        /// Detected compression.
+        /// Compression that the first bytes show.
         compression: Compression,
         /// Read position in the raw source.
         at: u64,
@@ -65,11 +65,11 @@ pub enum InputError {
         detail: String,
     },
     /// Other data follows a complete compressed stream.
-    #[error("{name}: the {} is complete at byte {at}, but something that is no {compression} follows", what(*.compression))]
+    #[error("{name}: the {} is complete at byte {at}, but something that is not {compression} follows", what(*.compression))]
     TrailingGarbage {
         /// Path as given, or `standard input`.
         name: String,
-        /// Detected compression.
+        /// Compression that the first bytes show.
         compression: Compression,
         /// Start of the other data, in the raw source.
         at: u64,
@@ -79,9 +79,9 @@ pub enum InputError {
     TooMuchMemory {
         /// Path as given, or `standard input`.
         name: String,
-        /// Detected compression.
+        /// Compression that the first bytes show.
         compression: Compression,
-        /// The limit, in bytes.
+        /// The memory that is allowed, in bytes.
         limit: u64,
     },
     /// The file name implies compression, but the first bytes are neither that format nor text.

@@ -13,9 +13,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 /// What a path leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A regular file.
+    /// A regular file, or a link to one.
     File,
-    /// A folder.
+    /// A folder, or a link to one.
     Folder,
     /// A pipe, a device and the like.
     Other,

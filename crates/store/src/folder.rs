@@ -38,7 +38,7 @@ pub enum FolderError {
         source: io::Error,
     },
     /// A name that leads out of the folder.
-    #[error("{0:?} is no name within a folder")]
+    #[error("{0:?} is not a name within a folder")]
     Outside(String),
 }
 

@@ -38,7 +38,7 @@ pub const UNFINISHED_FOR: Duration = Duration::from_secs(24 * 3600);
 /// An object that a storage holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object {
-    /// Its name.
+    /// Its name below the root of the storage, with `/` between parts.
     pub name: String,
     /// Its size in bytes.
     pub size: u64,
@@ -117,7 +117,7 @@ pub trait Storage: Send + Sync {
     /// [`StorageErrorKind::Exists`] at once where the storage knows it, and others.
     fn create(&self, name: &str, existing: Existing) -> Result<Box<dyn Upload>, StorageError>;
 
-    /// Deletes an object. One that is not there is no error.
+    /// Deletes an object. A missing object is not an error.
     ///
     /// # Errors
     /// Those of [`StorageErrorKind`] but `NotFound`.

@@ -44,7 +44,7 @@ pub struct Kind {
 
 /// What a running server is told to do.
 #[derive(Default)]
-pub struct Told {
+pub struct Switches {
     /// Refuse to tell of an object without its content.
     pub deny_heads: AtomicBool,
     /// List each folder as an empty object whose key ends with a slash, as consoles make them.
@@ -58,7 +58,7 @@ pub struct Server {
     /// What it has seen.
     pub seen: Arc<Seen>,
     /// What it is told to do.
-    pub told: Arc<Told>,
+    pub switches: Arc<Switches>,
     folder: TempDir,
     /// `None` while it is dropped.
     runtime: Option<tokio::runtime::Runtime>,
@@ -92,13 +92,13 @@ impl Server {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join(BUCKET)).unwrap();
         let seen = Arc::new(Seen::default());
-        let told = Arc::new(Told::default());
+        let switches = Arc::new(Switches::default());
         let files = Files {
             inner: FileSystem::new(folder.path()).unwrap(),
             root: folder.path().to_owned(),
             kind,
             seen: Arc::clone(&seen),
-            told: Arc::clone(&told),
+            switches: Arc::clone(&switches),
         };
         let mut service = S3ServiceBuilder::new(files);
         service.set_auth(SimpleAuth::from_single(KEY, SECRET));
@@ -128,7 +128,7 @@ impl Server {
         Self {
             port,
             seen,
-            told,
+            switches,
             folder,
             runtime: Some(runtime),
         }
@@ -176,7 +176,7 @@ struct Files {
     root: PathBuf,
     kind: Kind,
     seen: Arc<Seen>,
-    told: Arc<Told>,
+    switches: Arc<Switches>,
 }
 
 type Answer<T> = S3Result<S3Response<T>>;
@@ -248,7 +248,7 @@ impl S3 for Files {
     }
 
     async fn head_object(&self, req: S3Request<HeadObjectInput>) -> Answer<HeadObjectOutput> {
-        if self.told.deny_heads.load(Ordering::SeqCst) {
+        if self.switches.deny_heads.load(Ordering::SeqCst) {
             return Err(s3_error!(AccessDenied));
         }
         self.is_object(&req.input.bucket, &req.input.key)?;
@@ -289,7 +289,7 @@ impl S3 for Files {
             let head = self.inner.head_object(request).await?;
             object.e_tag = head.output.e_tag;
         }
-        if self.told.show_folders.load(Ordering::SeqCst) {
+        if self.switches.show_folders.load(Ordering::SeqCst) {
             let folders = self.folders(&bucket, &prefix.unwrap_or_default());
             contents.extend(folders.into_iter().map(|key| s3s::dto::Object {
                 key: Some(key),

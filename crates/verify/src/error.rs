@@ -77,7 +77,7 @@ impl From<SourceError> for VerifyError {
     fn from(error: SourceError) -> Self {
         match error {
             SourceError::Unknown { path, reason } => Self::Refused(Refusal {
-                reason: format!("{path} is no dump that is known: {reason}"),
+                reason: format!("{path} is not a known kind of dump: {reason}"),
                 hint: "Name the file or folder of a dump, or the URL of a server (mysql://…)."
                     .to_owned(),
             }),

@@ -55,7 +55,7 @@ impl DumpFolder {
             )
         {
             return Err(VerifyError::Refused(Refusal {
-                reason: format!("{} is no finished dump: it has no {MANIFEST}", root.display()),
+                reason: format!("{} is not a finished dump: it has no {MANIFEST}", root.display()),
                 hint: "Name the folder of a dump that `refloat dump` has ended, or the URL of a server (mysql://…).".to_owned(),
             }));
         }
@@ -118,7 +118,7 @@ impl DumpFolder {
         }
         Err(VerifyError::damaged(
             &self.root.join(MANIFEST),
-            format!("{:?} is no name within the folder", file.path),
+            format!("{:?} is not a name within the folder", file.path),
         ))
     }
 
@@ -210,7 +210,7 @@ fn check(path: &Path, file: &FileEntry, bytes: u64, checksum: u128) -> Result<()
     Err(VerifyError::damaged(
         path,
         format!(
-            "the checksum is {found}, and the manifest says {}",
+            "the checksum is {found}, but the manifest says {}",
             file.checksum
         ),
     ))
@@ -220,7 +220,7 @@ fn wrong_size(path: &Path, file: &FileEntry, found: u64) -> VerifyError {
     VerifyError::damaged(
         path,
         format!(
-            "the file has {found} bytes, and the manifest says {}",
+            "the file has {found} bytes, but the manifest says {}",
             file.bytes
         ),
     )

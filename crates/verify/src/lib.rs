@@ -187,7 +187,7 @@ fn refuse_one_server(options: &VerifyOptions, run: &Run) -> Result<(), VerifyErr
         return Ok(());
     };
     let identity = |source| -> Result<_, VerifyError> {
-        let conn = session::connect(&options::asked(options, source), &run.cancel)?;
+        let conn = session::connect(&options::read_options(options, source), &run.cancel)?;
         Ok(conn.identity().clone())
     };
     let (a, b) = (identity(a)?, identity(b)?);
@@ -280,7 +280,7 @@ fn leave_out(
             let beyond = server.keep(options, &known)?;
             for name in beyond.iter().filter(|_| !options.more_in_second) {
                 outcome.not_compared.push(format!(
-                    "database {name}: it is on the server and not in the dump"
+                    "database {name}: it is on the server, but not in the dump"
                 ));
             }
         }

@@ -118,7 +118,7 @@ impl VerifyOptions {
 }
 
 /// The options for reading one server.
-pub fn asked(options: &VerifyOptions, source: &ConnectOptions) -> ReadOptions {
+pub fn read_options(options: &VerifyOptions, source: &ConnectOptions) -> ReadOptions {
     let mut asked = ReadOptions::new(source.clone());
     asked.threads = options.threads.max(1);
     asked.databases.clone_from(&options.databases);

@@ -40,7 +40,7 @@ use super::digest::{Digest, hash};
 use super::error::VerifyError;
 use super::options::VerifyOptions;
 use super::schema::{Definitions, Reader};
-use crate::options::asked;
+use crate::options::read_options;
 
 pub use self::cells::{Domain, OtherColumn};
 pub use self::described::Definition;
@@ -153,7 +153,7 @@ impl OtherDump {
         let database = database.or_else(|| other.and_then(|other| other.database.as_ref()));
         let layout = layout(root, options)?;
         let mut server = match other {
-            Some(other) => Some(connections::connect(&asked(options, other), &run.cancel)?),
+            Some(other) => Some(connections::connect(&read_options(options, other), &run.cancel)?),
             None => None,
         };
         let dump = Dump {
@@ -262,7 +262,7 @@ impl OtherDump {
                 }
             }
         }
-        let asked = asked(options, &ConnectOptions::default());
+        let asked = read_options(options, &ConnectOptions::default());
         let databases = databases.into_iter().map(|(name, mut of)| {
             of.name = name;
             of.tables.sort_unstable();
@@ -318,7 +318,7 @@ impl OtherDump {
             flow
         };
         let mut collector = Collector::new(options, None, &mut sink);
-        collector.know(&self.tables);
+        collector.add_tables(&self.tables);
         self.dump.walk(cancel, &mut collector)
     }
 }
@@ -336,7 +336,7 @@ fn layout(root: &Path, options: &VerifyOptions) -> Result<Option<Layout>, Verify
     let content = input.content().map_err(SourceError::from)?;
     if !matches!(content, LooksLike::Sql | LooksLike::Text) {
         return Err(VerifyError::Refused(Refusal {
-            reason: format!("{} is no dump: it looks like {content}", root.display()),
+            reason: format!("{} is not a dump: it looks like {content}", root.display()),
             hint: "Name the file or folder of a dump, or the URL of a server (mysql://…)."
                 .to_owned(),
         }));
@@ -378,7 +378,7 @@ impl<'a> Collector<'a> {
         sink: &'a mut dyn FnMut(Piece) -> ControlFlow<()>,
     ) -> Self {
         Self {
-            asked: asked(options, &ConnectOptions::default()),
+            asked: read_options(options, &ConnectOptions::default()),
             server,
             sink,
             reader: Reader::new(options),
@@ -387,7 +387,7 @@ impl<'a> Collector<'a> {
     }
 
     /// Starts with tables whose columns are already decided.
-    fn know(&mut self, tables: &[OtherTable]) {
+    fn add_tables(&mut self, tables: &[OtherTable]) {
         for (place, table) in tables.iter().enumerate() {
             let name = (table.database.clone(), table.name.clone());
             self.read.places.insert(name, place);
@@ -816,10 +816,10 @@ fn text_of(name: &[u8]) -> Result<&str, VerifyError> {
     std::str::from_utf8(name).map_err(|_| {
         VerifyError::Refused(Refusal {
             reason: format!(
-                "the dump has a name that is no UTF-8: {}",
+                "the dump has a name that is not UTF-8: {}",
                 String::from_utf8_lossy(name)
             ),
-            hint: "Such a dump can be loaded, and compared with nothing.".to_owned(),
+            hint: "Such a dump can be loaded, but not compared with anything.".to_owned(),
         })
     })
 }

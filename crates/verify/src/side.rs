@@ -16,7 +16,7 @@ use refloat_wire::{ConnectOptions, Connection};
 
 use super::error::VerifyError;
 use super::folder::DumpFolder;
-use super::options::{Endpoint, VerifyOptions, asked};
+use super::options::{Endpoint, VerifyOptions, read_options};
 use super::other::{OtherDump, OtherTable};
 use super::outcome::SideInfo;
 
@@ -78,7 +78,7 @@ impl Side {
                     return Ok(Self::Other(Box::new(dump)));
                 }
                 let mut folder = DumpFolder::open(path, unpacked)?;
-                let asked = asked(options, &ConnectOptions::default());
+                let asked = read_options(options, &ConnectOptions::default());
                 let databases = &mut folder.manifest.databases;
                 databases.retain(|database| wanted_database(&asked, &database.name));
                 for database in databases.iter_mut() {
@@ -95,7 +95,7 @@ impl Side {
                 Ok(Self::Dump(Box::new(folder)))
             }
             Endpoint::Server(source) => {
-                let mut options = asked(options, source);
+                let mut options = read_options(options, source);
                 options.databases = databases.to_vec();
                 let mut control = session::connect(&options, &run.cancel)?;
                 let kill = kill_on_cancel(&run.cancel, &control);
@@ -323,7 +323,7 @@ impl ServerSide {
             list.retain(|program| known.contains(&program.database));
         }
         programs.views.retain(|view| known.contains(&view.database));
-        let asked = asked(options, &self.options.source);
+        let asked = read_options(options, &self.options.source);
         let all = catalog::collations(&mut self.control)?;
         let names = all.into_iter().map(|(name, _)| name);
         let mut beyond: Vec<String> = names
@@ -356,5 +356,5 @@ fn is_own(database: &DatabaseEntry) -> bool {
 /// Patterns that match nothing on either side.
 pub fn unmatched(options: &VerifyOptions, sides: [&Side; 2]) -> Vec<String> {
     let all: Vec<Database> = sides.iter().flat_map(|side| side.databases()).collect();
-    catalog::unmatched(&asked(options, &ConnectOptions::default()), &all)
+    catalog::unmatched(&read_options(options, &ConnectOptions::default()), &all)
 }

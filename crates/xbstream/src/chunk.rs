@@ -44,7 +44,6 @@ pub(crate) enum Body {
     Unknown { kind: u8 },
 }
 
-/// Reads chunk after chunk.
 #[derive(Debug)]
 pub(crate) struct Chunks<R> {
     input: BufReader<R>,

@@ -13,7 +13,7 @@ pub struct Error {
     /// Path of the file that the chunk belongs to, with special bytes escaped. None if the chunk
     /// ends before it, or if the stream as a whole is meant.
     pub path: Option<String>,
-    /// What is wrong.
+    /// What is wrong there.
     pub problem: Problem,
 }
 
@@ -48,7 +48,7 @@ impl std::error::Error for Error {
     }
 }
 
-/// What is wrong.
+/// What can be wrong with a stream.
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
     /// Reading or writing failed. The cause is the source of the [`Error`].
@@ -63,7 +63,7 @@ pub enum Problem {
     /// The stream ends, and files in it have not. The path is the first one's.
     #[error("the stream ends, and {count} of its files did not")]
     NotEnded {
-        /// How many.
+        /// Number of files that did not end.
         count: usize,
     },
     /// No chunk begins here.
@@ -72,7 +72,7 @@ pub enum Problem {
     /// The type of the chunk is unknown and it may not be ignored.
     #[error("unknown type of chunk {kind:#04x}")]
     UnknownType {
-        /// The byte.
+        /// The type's byte.
         kind: u8,
     },
     /// The chunk has flags whose meaning is unknown.

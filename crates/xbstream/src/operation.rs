@@ -42,19 +42,19 @@ pub struct Run {
 /// about files that have ended, and their order among all operations matters.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Operation<'a> {
-    /// A new file begins.
+    /// A new file begins, whose path no other file of the stream has at this moment.
     Open {
         /// Where, below the folder of the backup.
         path: &'a Path,
     },
     /// A file begins that replaces an older copy of it, if there is one.
     Rewrite {
-        /// Its path.
+        /// Where, below the folder of the backup.
         path: &'a Path,
     },
     /// The next piece of the file.
     Data {
-        /// Its path.
+        /// Path of an open file.
         path: &'a Path,
         /// Where in the file, in bytes.
         offset: u64,
@@ -63,7 +63,7 @@ pub enum Operation<'a> {
     },
     /// The next pieces of the file, with holes between them. Percona's dialect only.
     Sparse {
-        /// Its path.
+        /// Path of an open file.
         path: &'a Path,
         /// Where in the file the first pair begins, in bytes.
         offset: u64,
@@ -74,38 +74,38 @@ pub enum Operation<'a> {
     },
     /// The next piece goes elsewhere in the file, as a rule over what was there.
     Seek {
-        /// Its path.
+        /// Path of an open file.
         path: &'a Path,
-        /// Where, in bytes.
+        /// Where the next piece goes, in bytes from the beginning of the file.
         offset: u64,
     },
     /// The file is complete.
     End {
-        /// Its path.
+        /// The path that it was opened with.
         path: &'a Path,
     },
     /// A file gets another name. What had that name goes.
     Rename {
-        /// Its path.
+        /// The path that it has so far.
         from: &'a Path,
-        /// Its new path.
+        /// The path that it gets.
         to: &'a Path,
     },
     /// A file goes. One for each file where the stream names a folder or the partitions of a table.
     Remove {
-        /// Its path.
+        /// Path of a file that has ended.
         path: &'a Path,
     },
     /// A folder goes, into which files were sent. All in it has gone before.
     RemoveFolder {
-        /// Its path.
+        /// Path of the folder, below that of the backup.
         path: &'a Path,
     },
     /// There is nothing to be done, but somebody may want to know.
     Ignored {
         /// The path in the chunk.
         path: &'a Path,
-        /// Why.
+        /// The reason.
         why: Ignored,
     },
 }
@@ -115,7 +115,7 @@ pub enum Operation<'a> {
 pub enum Ignored {
     /// The chunk's type is unknown, and it has the flag that allows to ignore it.
     UnknownType {
-        /// The byte.
+        /// The type's byte.
         kind: u8,
         /// Length of its contents, in bytes.
         length: u64,

@@ -60,7 +60,7 @@ impl<W: Write> Writer<W> {
         &self.catalogue
     }
 
-    /// Begins a new file.
+    /// Begins a new file. No file that is there already may have its path.
     pub fn create(&mut self, path: impl AsRef<Path>) -> Result<(), Error> {
         self.begin(as_bytes(path.as_ref()), false)
     }

@@ -122,7 +122,7 @@ fn alone(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts], found: &mut Found
                 "an earlier copy has left {} in its data directory: it did not end well",
                 machine.leftovers.join(" and ")
             ),
-            "look into its error log before the next one; the next copy removes them",
+            "check its error log before the next one; the next copy removes them",
         );
     }
 }
@@ -141,7 +141,7 @@ fn busy(from: &NodeFacts, to: &NodeFacts, found: &mut Found) {
             MistakeKind::Busy,
             Effect::Unsafe,
             &[&from.name],
-            "it gives a copy to somebody already; if that is what is left of a copy that failed, it spoils the next one",
+            "it is already giving a copy; if that is what is left of a copy that failed, it spoils the next one",
             "wait until it is synced again",
         );
     }

@@ -63,7 +63,7 @@ pub fn plan_bootstrap(
             let reason = format!(
                 "the position of {name} is not known ({why}): it may be the most advanced node"
             );
-            Some(Refusal::new(reason).hint(format!("--without {name} goes on all the same.")))
+            Some(Refusal::new(reason).hint(format!("--without {name} continues all the same.")))
         })
         .collect();
     if !unknown.is_empty() {
@@ -91,10 +91,13 @@ fn serving(view: &ClusterView) -> Option<Refusal> {
     let rejoin: Vec<String> = down
         .map(|node| format!("`refloat cluster rejoin {}`", node.name))
         .collect();
-    let refusal = || Refusal::new(format!("the cluster serves already ({})", names.join(", ")));
+    let refusal = || Refusal::new(format!("the cluster already serves ({})", names.join(", ")));
     (!names.is_empty()).then(|| match &rejoin[..] {
         [] => refusal(),
-        _ => refusal().hint(format!("{} brings back who is down.", rejoin.join(" and "))),
+        _ => refusal().hint(format!(
+            "{} brings back the nodes that are down.",
+            rejoin.join(" and ")
+        )),
     })
 }
 
@@ -110,7 +113,7 @@ fn alive(node: &NodeView, member: &Member, control: Option<&Control>) -> Option<
                 state.state
             );
             Some(Refusal::new(reason).hint(format!(
-                "Stop {name} first, or have it go on with `SET GLOBAL wsrep_provider_options = 'pc.bootstrap=1'` when you know that no other runs."
+                "Stop {name} first; or let it continue with `SET GLOBAL wsrep_provider_options = 'pc.bootstrap=1'` if you know that no other node runs."
             )))
         }
         None => match runs(control?, member) {

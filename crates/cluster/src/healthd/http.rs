@@ -15,7 +15,7 @@ const HEADERS_MAX: usize = 64;
 pub(super) fn answer(client: &mut TcpStream, health: &Health) -> io::Result<()> {
     let response = match request(client)? {
         Some(request) => respond(&request, health),
-        None => Response::text(400, "this is no HTTP request"),
+        None => Response::text(400, "this is not an HTTP request"),
     };
     client.write_all(response.head(&response.body).as_bytes())?;
     if !response.headless {

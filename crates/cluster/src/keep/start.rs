@@ -65,7 +65,7 @@ pub(crate) fn way_now(
         Some(file) if file.uuid == uuid => {
             file.seqno = file.seqno.or(left);
             if file.seqno.is_none() {
-                return StartWay::Copy("where it stands was not written down".to_owned());
+                return StartWay::Copy("its position was not written down".to_owned());
             }
         }
         Some(_) => {}
@@ -138,7 +138,7 @@ impl Unallowed<'_> {
             return None;
         }
         self.run.events.warn(format!(
-            "what {node} misses is not kept any more ({reason}), and it has not asked for it yet: stopping it before it takes a full copy (SST)"
+            "what {node} misses is no longer kept ({reason}), and it has not asked for it yet: stopping it before it takes a full copy (SST)"
         ));
         let how = self.stop()?;
         Some(format!(

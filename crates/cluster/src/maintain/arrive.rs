@@ -344,7 +344,7 @@ impl Maintenance<'_> {
         }
         if absence.given_up.is_none() {
             self.run.events.warn(format!(
-                "write-sets are not kept for {node} any more: {reason}. It will need a full copy (SST) unless it has asked for them"
+                "write-sets are no longer kept for {node}: {reason}. It will need a full copy (SST) unless it has asked for them"
             ));
             absence.given_up = Some(reason);
         }
@@ -369,7 +369,9 @@ impl Maintenance<'_> {
             Some(how) => {
                 Refusal::new(format!("{late}; {how}")).hint(format!("{again} starts it again."))
             }
-            None => late.hint(format!("It goes on by itself; {again} waits for it again.")),
+            None => late.hint(format!(
+                "It continues by itself; {again} waits for it again."
+            )),
         };
         self.not_back(state, wrong)
     }

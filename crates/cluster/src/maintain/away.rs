@@ -101,7 +101,7 @@ impl Maintenance<'_> {
             return;
         };
         self.run.events.warn(format!(
-            "write-sets are not kept for {node} any more: {reason}. It will need a full copy (SST) \
+            "write-sets are no longer kept for {node}: {reason}. It will need a full copy (SST) \
             unless it is back before they are discarded"
         ));
         absence.given_up = Some(reason);

@@ -296,7 +296,7 @@ fn only_copy(
         Some((ours, seqno)) if ours == uuid => head.filter(|head| seqno > head).and_then(|head| {
             lost(
                 format!(
-                    "its grastate.dat has forgotten where it stands, and its tables are at {seqno}; the newest that any other node has is {head}: it holds what nobody else does"
+                    "its grastate.dat has lost its position, and its tables are at {seqno}; the newest that any other node has is {head}: it holds what nobody else does"
                 ),
                 uuid,
             )
@@ -307,7 +307,7 @@ fn only_copy(
             uuid,
         ),
         _ if file.is_some() => lost(
-            "its grastate.dat has forgotten where it stands, which cannot be recovered from here either, and its data directory is not empty"
+            "its grastate.dat has lost its position, which cannot be recovered from here either, and its data directory is not empty"
                 .to_owned(),
             uuid,
         ),

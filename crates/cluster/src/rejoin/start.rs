@@ -55,7 +55,7 @@ fn ended(reason: &str, plan: &RejoinPlan, same: bool) -> Refusal {
         "says what it takes now"
     };
     Refusal::new(format!(
-        "{reason}; its server was ended, and its position is not recorded any more"
+        "{reason}; its server was ended, and its position is no longer recorded"
     ))
     .hint(format!(
         "`refloat cluster rejoin {}{begins}` {does}.",
@@ -320,7 +320,7 @@ impl Rejoining<'_> {
         }
         match self.control.end_at_once() {
             Ok(()) => {
-                let stands = self.still_stands(plan);
+                let stands = self.position_still_counts(plan);
                 let discards = leave.discard.is_some() || of_restore;
                 ended(reason, plan, stands || discards)
             }
@@ -332,7 +332,7 @@ impl Rejoining<'_> {
     }
 
     /// Whether a node whose start failed still has its position, or can get it back.
-    fn still_stands(&self, plan: &RejoinPlan) -> bool {
+    fn position_still_counts(&self, plan: &RejoinPlan) -> bool {
         let member = &self.members[plan.at];
         let file = ask(member, &brief()).grastate;
         // A position that was not written down is recovered from the tables, unless a copy has

@@ -67,7 +67,7 @@ pub(super) fn alone(
         Some(path) => options.push(StartOption::new("socket", path.to_string_lossy())),
         None if own.is_none() => {
             return Err(format!(
-                "the socket of a server that stands alone would be {}, which is too long or has odd characters: give the node a url with a host",
+                "the socket of the standalone server would be {}, which is too long or has odd characters: give the node a url with a host",
                 folder.join(SOCKET).display()
             ));
         }

@@ -25,7 +25,7 @@ impl Restore<'_> {
         if !is_member {
             self.others_are_down(state, STEP)?;
         }
-        let stands = self.stands_alone(state);
+        let stands = self.is_standalone(state);
         let alone = stands.is_some();
         // A process that is neither standalone nor a member yet may be on its way up or still on
         // its way out.
@@ -85,7 +85,7 @@ impl Restore<'_> {
                     return Err(self.wrong(STEP, at, reason));
                 }
                 // It crashed while standalone, and systemd has restarted it that way.
-                Seen::Coming if !started && self.stands_alone(state).is_some() => {
+                Seen::Coming if !started && self.is_standalone(state).is_some() => {
                     self.stop_alone(state, STEP)?;
                     started = start_first()?;
                     joining = Joining::new(member, control, log.as_ref());
@@ -102,7 +102,7 @@ impl Restore<'_> {
         let old = state.nodes.iter().filter_map(|node| node.left.as_ref());
         if old.clone().any(|(uuid, _)| *uuid == now.cluster_uuid) {
             let wrong = Refusal::new(format!(
-                "it goes on with the old history {}, in which others would join by IST and differ",
+                "it continues the old history {}, in which others would join by IST and differ",
                 now.cluster_uuid
             ))
             .hint(format!("Stop {}, and let nobody join.", member.name));

@@ -115,7 +115,7 @@ pub(super) fn whole(view: &ClusterView, seen: &[Seen]) -> Vec<Refusal> {
                     "{name} answers and belongs to no primary component (it says {:?})",
                     state.state
                 ))
-                .hint(format!("Find out why {name} does not, first.")),
+                .hint(format!("First find out why {name} does not.")),
             ),
             Some(state) if !view.serving().any(|(at, _)| view.nodes[at].name == *name) => {
                 against.push(format!("{name} is not in sync: it is {}", state.state).into());

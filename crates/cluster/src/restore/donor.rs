@@ -213,7 +213,7 @@ impl Restore<'_> {
                     Ok(_) => self.stop(state, other, step)?,
                     Err(reason) if self.has_joined(state, other)? => {
                         let wrong = Refusal::new(format!(
-                            "it is down, and {} runs, has been in the new history and does not answer ({reason}): whether that one goes on with the cluster is not known",
+                            "it is down, and {} runs, has been in the new history and does not answer ({reason}): whether that one continues the cluster is not known",
                             self.members[other].name
                         ))
                         .hint("Wait until that one answers or is down.");

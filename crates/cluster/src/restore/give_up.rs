@@ -17,7 +17,7 @@ impl Restore<'_> {
         let is_member = look(&self.members[at]).is_ok_and(|now| now.primary);
         if state.plan.way == RestoreWay::Rebuild && !is_member {
             let control = self.control(at)?;
-            if self.stands_alone(state).is_some() {
+            if self.is_standalone(state).is_some() {
                 self.stop_alone(state, state.step)?;
             } else if state.uuid.is_none()
                 && state.step > RestoreStep::Stop

@@ -132,7 +132,7 @@ fn node_to_load_into(
     against.extend(whole(view, seen));
     // By naming a node, the user has decided which one is newest.
     if wish.node.is_none() && view.quorum.primary == 0 {
-        against.extend(unknown.iter().map(|told| Refusal::new(told).hint("Recover where it stands first (mariadbd --wsrep-recover), or name the node to begin with (--node).")));
+        against.extend(unknown.iter().map(|told| Refusal::new(told).hint("Recover its position first (mariadbd --wsrep-recover), or name the node to begin with (--node).")));
     }
     match choose(view, seen, histories, wish) {
         Ok(at) if against.is_empty() => Ok(at),
@@ -173,18 +173,18 @@ fn choose_way(
         ),
         (None, Some((rebuild, replicate))) if replicate <= rebuild => (
             RestoreWay::Replicate,
-            "it takes less time, and the cluster goes on",
+            "it takes less time, and the cluster keeps serving",
         ),
         (None, Some(_)) if estimates.rebuild.is_some() => {
             (RestoreWay::Rebuild, "it takes less time")
         }
         (None, _) if text.is_some() => (
             RestoreWay::Replicate,
-            "which way takes less time is not known, because not all rates were measured, and the cluster goes on",
+            "which way takes less time is not known, because not all rates were measured, and the cluster keeps serving",
         ),
         (None, _) => (
             RestoreWay::Replicate,
-            "how much there is to load is not known, and the cluster goes on",
+            "how much there is to load is not known, and the cluster keeps serving",
         ),
     };
     (way, why.to_owned())
@@ -251,7 +251,7 @@ impl<'a> Rebuild<'a> {
         if !keeps && old.len() > 1 && !wish.discard_old {
             found.against.push(
                 Refusal::new(
-                    "no node can set its old data aside, so nobody would have them any more",
+                    "no node can set its old data aside, so nobody would have them any longer",
                 )
                 .hint("Make room, or give them up with --discard-old."),
             );
@@ -289,7 +289,7 @@ impl<'a> Rebuild<'a> {
             )
         } else {
             format!(
-                "{}: {read} its binary log, which is gone when it has taken a copy of {chosen}: set them up anew",
+                "{}: {read} its binary log, which is gone once it has taken a copy of {chosen}: set them up again",
                 node.name
             )
         }

@@ -119,7 +119,7 @@ pub struct RestorePlan {
 
 impl RestorePlan {
     /// Records what running servers show of themselves.
-    pub fn know(&mut self, advice: &Advice) {
+    pub fn add_advice(&mut self, advice: &Advice) {
         for node in &mut self.nodes {
             node.shown = advice.shown(&node.name);
         }

@@ -36,7 +36,7 @@ impl Restore<'_> {
     }
 
     /// Whether the chosen node runs standalone. `None`: it does not answer there.
-    pub(super) fn stands_alone(&self, state: &RestoreState) -> Option<Result<(), String>> {
+    pub(super) fn is_standalone(&self, state: &RestoreState) -> Option<Result<(), String>> {
         let mut conn = Connection::connect(&impatient(&self.alone(state))).ok()?;
         let asked = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('wsrep_on', 'wsrep_provider', 'datadir', 'socket')";
         let values = match values(&mut conn, asked) {
@@ -98,17 +98,17 @@ impl Restore<'_> {
         const STEP: RestoreStep = RestoreStep::Standalone;
         let at = state.plan.at;
         self.others_are_down(state, STEP)?;
-        if self.stands_alone(state) == Some(Ok(())) {
+        if self.is_standalone(state) == Some(Ok(())) {
             return Ok(());
         }
         if look(&self.members[at]).is_ok()
             && Connection::connect(&impatient(&self.alone(state))).is_ok()
         {
             let wrong = Refusal::new(format!(
-                "another server answers where it would stand alone, at port {}",
+                "another server answers where it would run standalone, at port {}",
                 state.plan.port
             ))
-            .hint("End that one, or plan anew (--restart).");
+            .hint("Stop that one, or plan again (--restart).");
             return Err(self.wrong(STEP, at, wrong));
         }
         if state.before.is_empty() {
@@ -160,7 +160,7 @@ impl Restore<'_> {
         ));
         let begun = Instant::now();
         while begun.elapsed() <= self.start_limit && !is_a_node() {
-            match self.stands_alone(state) {
+            match self.is_standalone(state) {
                 Some(stands) => return Ok(stands.is_ok()),
                 None if !self.works_in_its_folder(state, at)? => break,
                 None => self.pause(step)?,
@@ -209,7 +209,7 @@ impl Restore<'_> {
         let begun = Instant::now();
         let mut joining = Joining::new(member, control, log.as_ref());
         loop {
-            match self.stands_alone(state) {
+            match self.is_standalone(state) {
                 Some(Ok(())) => return Ok(()),
                 Some(Err(reason)) => {
                     let _ = control.stop();
@@ -221,7 +221,7 @@ impl Restore<'_> {
                 Seen::Ended => true,
                 Seen::There(_) => {
                     let _ = control.stop();
-                    return Err(self.wrong(step, at, "it has started as a node of a cluster, without the options for standing alone; it was stopped again"));
+                    return Err(self.wrong(step, at, "it has started as a node of a cluster, without the options for a standalone server; it was stopped again"));
                 }
                 // It joins no cluster, so whatever it says about joining does not count.
                 Seen::Coming | Seen::Failed(_) => begun.elapsed() > self.start_limit,
@@ -248,7 +248,7 @@ impl Restore<'_> {
         self.stop(state, at, step)?;
         // `stop` watches the node's own address, but the standalone server answers at another one.
         let begun = Instant::now();
-        while self.stands_alone(state).is_some() {
+        while self.is_standalone(state).is_some() {
             if begun.elapsed() > DOWN_PATIENCE {
                 return Err(self.wrong(step, at, "it was told to stop and still answers"));
             }

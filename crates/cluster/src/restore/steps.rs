@@ -79,7 +79,7 @@ impl Restore<'_> {
             "it sees {sees} members, and {most} of them are listed here: another node or arbitrator (garbd) has joined, and would go on alone"
         );
         let wrong = Refusal::new(reason)
-            .hint("Stop that one, or plan anew with a list that names it (--restart).");
+            .hint("Stop that one, or plan again with a list that names it (--restart).");
         Err(self.wrong(step, state.plan.at, wrong))
     }
 
@@ -125,7 +125,7 @@ impl Restore<'_> {
         if rebuild {
             self.others_are_down(state, STEP)?;
             // The machine may have rebooted, or the server crashed.
-            if self.stands_alone(state) != Some(Ok(())) {
+            if self.is_standalone(state) != Some(Ok(())) {
                 if self.has_server(state, at)? {
                     self.stop(state, at, STEP)?;
                 }

@@ -104,7 +104,7 @@ impl Verifying<'_> {
                     .map(|(sql, column)| value(conn, sql, *column))
                     .collect::<Result<Vec<_>, _>>()
             })?;
-            if !known_same(&here, &there) {
+            if !known_and_equal(&here, &there) {
                 looked.suspect(name);
             }
         }
@@ -139,7 +139,7 @@ fn value(conn: &mut Connection, sql: &str, column: usize) -> Result<Option<Strin
 }
 
 /// Whether both gave the same answer. If neither could answer, that proves nothing.
-fn known_same(here: &[Option<String>], there: &[Option<String>]) -> bool {
+fn known_and_equal(here: &[Option<String>], there: &[Option<String>]) -> bool {
     here == there && here.iter().all(Option::is_some)
 }
 
@@ -177,7 +177,7 @@ fn asking(member: &Member, error: Error) -> VerifyNodesError {
 
 #[cfg(test)]
 mod tests {
-    use super::known_same;
+    use super::known_and_equal;
 
     #[test]
     fn what_neither_node_can_say_is_not_the_same() {
@@ -185,9 +185,12 @@ mod tests {
             let value = |value: &&str| (*value != "NULL").then(|| (*value).to_owned());
             values.iter().map(value).collect()
         };
-        assert!(known_same(&said(&["2", "77"]), &said(&["2", "77"])));
-        assert!(!known_same(&said(&["2", "77"]), &said(&["2", "78"])));
-        assert!(!known_same(&said(&["2", "NULL"]), &said(&["2", "NULL"])));
-        assert!(!known_same(&said(&["NULL"]), &said(&["NULL"])));
+        assert!(known_and_equal(&said(&["2", "77"]), &said(&["2", "77"])));
+        assert!(!known_and_equal(&said(&["2", "77"]), &said(&["2", "78"])));
+        assert!(!known_and_equal(
+            &said(&["2", "NULL"]),
+            &said(&["2", "NULL"])
+        ));
+        assert!(!known_and_equal(&said(&["NULL"]), &said(&["NULL"])));
     }
 }

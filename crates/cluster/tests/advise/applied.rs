@@ -1,8 +1,7 @@
 //! Writes the advice into option files, as users do, and makes a copy with it.
 
-// Hazard of copies: All that is suggested, TLS too, written into the option files of a donor and
-//   an empty joiner: used, reported by the servers, and not asked for again; the way back of
-//   applier threads
+// Hazard of copies: All suggestions, TLS too, written into the option files of a donor and an empty
+//   joiner: used, reported by the servers, and not suggested again; the way back of applier threads
 // Hazard of copies: Encryption on one side only keeps a node from coming by IST too
 // Hazard of copies: G-11 a stage of a copy that is killed, on the donor (whose script does not
 //   notice) and on the joiner: the node does not come up, and its next start takes a copy again

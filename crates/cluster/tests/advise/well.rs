@@ -12,9 +12,9 @@ use refloat_cluster::advise::{
 use crate::pair::*;
 
 /// A healthy cluster: nothing fails, improvements are suggested, and looking changes nothing.
-// Hazard of copies: G-23 copies without TLS, or with certificates that nobody looks at, are named
-//   | , unit tests
-// Hazard of copies: G-24 the password for copies is in nothing that is told, kept or written
+// Hazard of copies: G-23 copies without TLS, or with certificates that nobody verifies, are named |
+//   , unit tests
+// Hazard of copies: G-24 the password for copies is in no message, record or file
 pub fn well(pair: &Pair) {
     let before = [pair.donor, pair.joiner].map(all_of);
     let advice = pair.advise();

@@ -124,7 +124,7 @@ mod tests {
         let begun = Instant::now();
         let error = control.recover_within(Duration::from_millis(200));
         let error = error.unwrap_err().to_string();
-        assert!(error.contains("did not end within"), "{error}");
+        assert!(error.contains("did not finish within"), "{error}");
         assert!(begun.elapsed() < Duration::from_secs(30));
     }
 

@@ -90,7 +90,7 @@ impl Storage for SshFolder {
             Some(other) => Err(StorageError::new(
                 &self.url,
                 other,
-                "reading a link, or another thing that is no file,",
+                "reading a link, or another thing that is not a file,",
                 StorageErrorKind::Name,
             )),
             None => Ok(objects(walked.files)),

@@ -174,7 +174,7 @@ impl Answer {
         let Self::Status { code, words } = self else {
             return io::Error::new(
                 io::ErrorKind::InvalidData,
-                "the server answers something else than it was asked",
+                "the server's answer does not fit the request",
             );
         };
         let kind = match code {

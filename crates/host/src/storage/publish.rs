@@ -18,7 +18,7 @@ pub struct Begun {
     pub put: Put,
     /// Path of its file until it is complete.
     unfinished: String,
-    /// Its path.
+    /// Path that its file gets once it is complete.
     path: String,
 }
 

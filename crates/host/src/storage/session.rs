@@ -81,7 +81,7 @@ impl<S: Read + Write> Session<S> {
             if error.kind() != io::ErrorKind::InvalidData {
                 return error;
             }
-            let hint = "does a start file of the account's shell print something?";
+            let hint = "does a startup file of the account's shell print something?";
             io::Error::new(error.kind(), format!("{error}; {hint}"))
         })?;
         session.offers = Self::greeted(&greeting)?;
@@ -162,7 +162,6 @@ impl<S: Read + Write> Session<S> {
         id
     }
 
-    /// Sends a packet.
     pub fn put(&mut self, packet: &[u8]) -> io::Result<()> {
         if self.lost {
             return Err(io::ErrorKind::NotConnected.into());

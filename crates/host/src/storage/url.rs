@@ -20,7 +20,7 @@ pub struct SshUrl {
 }
 
 impl SshUrl {
-    /// As it was written.
+    /// The URL as the user wrote it.
     pub fn as_str(&self) -> &str {
         &self.written
     }
@@ -90,7 +90,7 @@ impl SshUrl {
     }
 }
 
-const NO_TEXT: &str = "what follows a % in it is no text";
+const NO_TEXT: &str = "what follows a % in it is not text";
 
 impl FromStr for SshUrl {
     type Err = StorageError;
@@ -114,7 +114,7 @@ pub fn refused(written: &str, why: &str) -> StorageError {
     StorageError::from_io(&shown, "", "reading this address", source)
 }
 
-/// A text of a URL without its `%XX`. `None`: it is no text then.
+/// A text of a URL without its `%XX`. `None`: the result is not text.
 pub fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut parts = text.split('%');

@@ -158,7 +158,7 @@ impl Other {
         {
             let mut applied = AppliedSettings::new(&begin(state)?);
             if let Some(owner) = ended {
-                applied.know_ended(owner.clone());
+                applied.declare_ended(owner.clone());
             }
             applied.clear(&mut conn, &run.events)?;
         }

@@ -12,7 +12,7 @@ use crate::collation::{mapped, substitutes};
 use crate::error::LoadError;
 use crate::open_source::OpenSource;
 use crate::options::{LoadOptions, OnError};
-use crate::outline::{CharsetPlace, Named, Outline};
+use crate::outline::{Named, NamedPlace, Outline};
 
 /// Unknown collation, and unknown character set.
 const UNKNOWN: [u16; 2] = [1273, 1115];
@@ -113,7 +113,7 @@ fn read_each(
         if current != Some(sql_mode) {
             let set = format!("SET SESSION sql_mode = {}", hex(sql_mode));
             if refused(conn.exec(set))?.is_some() {
-                // The load will report this error when it gets there.
+                // An unknown word is reported where it is set.
                 continue;
             }
             current = Some(sql_mode);
@@ -211,7 +211,7 @@ fn hex(text: &[u8]) -> String {
     format!("_utf8mb4 x'{}'", refloat_source::manifest::hex(text))
 }
 
-/// Collations and character sets that the server does not have.
+/// Collations, character sets and SQL modes that the server does not have.
 fn unknown(
     options: &LoadOptions,
     conn: &mut Connection,
@@ -221,17 +221,19 @@ fn unknown(
     if options.on_error == OnError::Continue {
         return Ok(refusals);
     }
-    for ((named, name), place) in &outline.charsets {
-        let mapped = options
-            .map_collation
-            .iter()
-            .find(|(from, _)| from.eq_ignore_ascii_case(name))
-            .map(|(_, to)| to);
-        let words = lacks(conn, *named, mapped.unwrap_or(name))
-            .map_err(|error| LoadError::server("asking for a collation", error))?;
+    let failed = |error| LoadError::server("asking for a name of the dump", error);
+    for ((named, name), place) in &outline.names {
+        let mapped = match named {
+            Named::SqlMode => options.mapped_sql_mode(name),
+            _ => options.mapped_collation(name),
+        };
+        let words = lacks(conn, *named, mapped.unwrap_or(name)).map_err(failed)?;
         if let Some(words) = words {
             let place = (place, words.as_str());
-            refusals.push(refusal(conn, *named, name, mapped, place)?);
+            refusals.push(match named {
+                Named::SqlMode => refused_mode(name, mapped, place),
+                _ => refusal(conn, *named, name, mapped, place)?,
+            });
         }
     }
     Ok(refusals)
@@ -244,10 +246,10 @@ fn lacks(
     named: Named,
     name: &str,
 ) -> Result<Option<String>, refloat_wire::Error> {
-    let name = quote_ident(name);
     let asked = match named {
-        Named::Collation => format!("SELECT _utf8'' COLLATE {name}"),
-        Named::Charset => format!("SELECT CONVERT('' USING {name})"),
+        Named::Collation => format!("SELECT _utf8'' COLLATE {}", quote_ident(name)),
+        Named::Charset => format!("SELECT CONVERT('' USING {})", quote_ident(name)),
+        Named::SqlMode => return lacks_mode(conn, name),
     };
     match conn.query(asked) {
         Ok(_) => Ok(None),
@@ -262,12 +264,36 @@ fn lacks(
     }
 }
 
+/// The server's error for words of `sql_mode`, which is left as it was.
+fn lacks_mode(conn: &mut Connection, words: &str) -> Result<Option<String>, refloat_wire::Error> {
+    let own = conn.query_value("SELECT @@SESSION.sql_mode")?;
+    let set = |words: &str| format!("SET SESSION sql_mode = {}", hex(words.as_bytes()));
+    let found = refused(conn.exec(set(words)))?;
+    conn.exec(set(&own.unwrap_or_default()))?;
+    Ok(found.map(|error| error.to_string()))
+}
+
+fn refused_mode(name: &str, mapped: Option<&str>, (place, words): (&NamedPlace, &str)) -> Refusal {
+    let name = name.to_ascii_uppercase();
+    Refusal {
+        reason: format!("line {}: {words}: {}", place.line, place.head),
+        hint: match mapped {
+            None => format!(
+                "Leave the word out with --map-sql-mode {name}=, or write another after the =."
+            ),
+            Some(to) => {
+                format!("The server does not know what --map-sql-mode maps {name} to: {to}.")
+            }
+        },
+    }
+}
+
 fn refusal(
     conn: &mut Connection,
     named: Named,
     name: &str,
-    mapped: Option<&String>,
-    (place, words): (&CharsetPlace, &str),
+    mapped: Option<&str>,
+    (place, words): (&NamedPlace, &str),
 ) -> Result<Refusal, LoadError> {
     let (line, head) = (place.line, &place.head);
     if mapped.is_some() {
@@ -280,8 +306,8 @@ fn refusal(
     let list = match named {
         Named::Collation => substitutes(name),
         // A SET determines how the bytes of the dump are read: another name would change the rows.
-        Named::Charset if place.session => Vec::new(),
-        Named::Charset => vec!["utf8mb4".to_owned()],
+        _ if place.session => Vec::new(),
+        _ => vec!["utf8mb4".to_owned()],
     };
     let mut other = None;
     for candidate in list {
@@ -297,7 +323,7 @@ fn refusal(
         hint: match (other, named) {
             (Some(other), Named::Collation) => format!("Replace it with another collation: \
                 --map-collation {name}={other}. SHOW COLLATION lists those that the server has."),
-            (Some(other), Named::Charset) => format!("Replace it with another character set: \
+            (Some(other), _) => format!("Replace it with another character set: \
                 --map-collation {name}={other}, and likewise for each of its collations. SHOW \
                 CHARACTER SET lists those that the server has."),
             (None, _) => "Dump again with one that the server has (SHOW CHARACTER SET, SHOW COLLATION), or load into a server that has it.".to_owned(),

@@ -30,7 +30,7 @@ pub struct ArchiveAbout {
 }
 
 impl ArchiveAbout {
-    /// Of this server.
+    /// Describes a server, in the format that this version writes.
     pub fn of(identity: &Identity, vendor: &str, replica: u32) -> Self {
         Self {
             format: FORMAT,

@@ -1,9 +1,9 @@
-//! Keeps the binary logs of a server in a repository: reads them as a replica does, checks every
+//! Archives the binary logs of a server in a repository: reads them as a replica does, checks every
 //! event, and stores the bytes of the server's files.
 //!
-//! What is stored are pieces of files (`refloat_repository::Journal`), each of them whole events.
-//! So an archive goes on behind the last event that is stored, however it was ended. To be sure
-//! that it goes on in the same file, it asks for that last event again and compares it.
+//! Pieces of files are stored (`refloat_repository::Journal`), each of them whole events. So an
+//! archive resumes after the last event that is stored, however it ended. To be sure that it
+//! resumes in the same file, it asks for that last event again and compares it.
 
 mod history;
 mod resume;
@@ -29,34 +29,34 @@ use crate::server::Server;
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// `ER_SPECIFIC_ACCESS_DENIED_ERROR` and `ER_ACCESS_DENIED_ERROR`.
 const DENIED: [u16; 2] = [1227, 1045];
-/// What is said of a replica's logs.
-const OWN_ONLY: &str = "the server is a replica whose binary logs do not have what it receives (log_replica_updates or log_slave_updates is OFF): they bring none of its backups to another moment; keep the logs of its source, or set it ON";
+/// The warning about a replica's logs.
+const OWN_ONLY: &str = "the server is a replica whose binary logs lack the changes that it receives (log_replica_updates or log_slave_updates is OFF): no backup of it can be restored to another moment with them; archive the logs of its source, or set it ON";
 /// `ER_NO_BINARY_LOGGING`.
 const NO_LOGS: u16 = 1381;
 
 /// Whose logs are kept, and how.
 #[derive(Debug, Clone)]
 pub struct ArchiveOptions {
-    /// The server.
+    /// The server whose logs are kept, and how to connect to it.
     pub source: ConnectOptions,
     /// Name of the archive; `None`: that of the server.
     pub name: Option<String>,
     /// Whether to end when all is stored that was in the logs at the beginning.
     pub once: bool,
-    /// How long events may wait until they are stored.
+    /// How long events may wait before they are stored.
     pub interval: Duration,
 }
 
-/// What was done.
+/// What a run has added to an archive, and what it has found there.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct ArchiveOutcome {
-    /// Id of the run.
+    /// Id of the run, which is the name of its folder.
     pub run: String,
     /// The server, as it was named, without secrets.
     pub source: String,
-    /// The repository.
+    /// URL or path of the repository.
     pub repository: String,
-    /// Name of the archive.
+    /// Name of the archive within the repository.
     pub name: String,
     /// Bytes of logs that were added.
     pub bytes: u64,
@@ -66,16 +66,16 @@ pub struct ArchiveOutcome {
     pub position: u64,
     /// Files of the archive that cannot be read back.
     pub damaged: Vec<String>,
-    /// Wall time.
+    /// Seconds that the whole run took.
     pub seconds: f64,
 }
 
-/// Keeps the logs of a server, until the run is cancelled or, with [`ArchiveOptions::once`], all of
-/// them are stored.
+/// Archives the logs of a server, until the run is cancelled or, with [`ArchiveOptions::once`], all
+/// of them are stored.
 ///
 /// # Errors
-/// [`PhysicalError`], with what was done until then. What is stored stays, and the next run goes on
-/// behind it.
+/// [`PhysicalError`], with what was done until then. What is stored stays, and the next run
+/// continues after it.
 pub fn archive(
     options: &ArchiveOptions,
     repository: &Repository,
@@ -108,7 +108,7 @@ fn attempt(
     journal.name().clone_into(&mut outcome.name);
     // Without the privilege for it, it is not said whether the server is a replica.
     let has_own_only = Server::look(&mut conn)?.logs_own_only();
-    // A connection that is lost from here on is made again.
+    // From here on, a lost connection is made again.
     run.events.emit(Event::RunStarted {
         run: run.dir.id().clone(),
         command: "binlog archive".to_owned(),
@@ -138,7 +138,7 @@ fn attempt(
             return Err(error);
         }
         run.events.warn(format!(
-            "the connection was lost and is made again: {}",
+            "the connection was lost; reconnecting: {}",
             refloat_host::chain(&error)
         ));
         if outcome.bytes > before {
@@ -173,8 +173,8 @@ fn connect(options: &ArchiveOptions) -> Result<Connection, PhysicalError> {
     Connection::connect(&options.source).map_err(PhysicalError::server("connecting to the server"))
 }
 
-/// Refuses logs that the account may not read, or that a replica would get in another form than
-/// they lie there.
+/// Refuses logs that the account may not read, or that a replica receives in another form than they
+/// have on disk.
 fn is_readable(conn: &mut Connection) -> Result<(), PhysicalError> {
     resume::server_logs(conn)?;
     let rows = conn
@@ -185,7 +185,7 @@ fn is_readable(conn: &mut Connection) -> Result<(), PhysicalError> {
     }
     Err(PhysicalError::refused(
         Refusal::new("the server encrypts its binary logs (encrypt_binlog)")
-            .hint("Replicas get other bytes than the files have. A replica that does not encrypt its own (log_slave_updates) can be kept instead."),
+            .hint("Replicas receive other bytes than the files hold. Archive the logs of a replica that does not encrypt its own (with log_slave_updates) instead."),
     ))
 }
 
@@ -196,7 +196,7 @@ fn is_lost(error: &PhysicalError) -> bool {
     source.retry() == refloat_wire::RetryStatus::Reconnect
 }
 
-/// The archive of the server, which is begun if it is not there.
+/// The archive of the server; it is started if it does not exist.
 fn journal(
     options: &ArchiveOptions,
     repository: &Repository,
@@ -214,13 +214,13 @@ fn journal(
     is_readable(conn)?;
     let id = blake3::hash(format!("{name} {}", refloat_run::RunId::new()).as_bytes());
     let id = u32::from_le_bytes(*id.as_bytes().first_chunk().unwrap_or(&[1; 4]));
-    // Servers that people number have small ones.
+    // People choose small numbers for servers.
     let about = ArchiveAbout::of(&identity, &vendor.to_string(), id | 1 << 31);
     journal.begin(&serde_json::to_vec_pretty(&about).unwrap_or_default())?;
     Ok((journal, about))
 }
 
-/// Whether the archive is of this server.
+/// Whether the archive belongs to this server.
 fn is_same(
     about: &ArchiveAbout,
     journal: &Journal,
@@ -237,10 +237,10 @@ fn is_same(
     about.differs_from(&server).map_or(Ok(()), |why| {
         Err(PhysicalError::refused(
             Refusal::new(format!(
-                "archive {} is of another server than {identity}: {why}",
+                "archive {} belongs to another server, not to {identity}: {why}",
                 journal.name()
             ))
-            .hint("Begin an archive for this one: --name NAME."),
+            .hint("Start another archive for this one: --name NAME."),
         ))
     })
 }
@@ -260,13 +260,13 @@ fn follow(
         .last()
         .filter(|_| options.once)
         .map(|last| (last.number, last.size));
-    // Whether events have waited for long enough is looked at when something comes.
+    // Whether events have waited long enough is checked when something arrives.
     let heartbeat = (options.interval / 4)
         .max(Duration::from_millis(100))
         .min(Duration::from_secs(if options.once { 1 } else { 10 }));
     let asking = PhysicalError::server("asking for the binary log");
     conn.set_timeouts(Some(Duration::from_secs(60).max(heartbeat * 3)), None)
-        .map_err(PhysicalError::server("setting a limit of time"))?;
+        .map_err(PhysicalError::server("setting a time limit"))?;
     let stream = conn
         .into_binlog((&resume.file, resume.ask), about.replica, heartbeat)
         .map_err(asking)?;
@@ -278,19 +278,19 @@ fn follow(
         let rotated = match stepped {
             Ok(step) if step.is_done => {
                 let flushed = stream.flush();
-                stream.tell(outcome);
+                stream.report(outcome);
                 return flushed;
             }
             Ok(step) => step.completed,
             Err(error) => {
-                // What has come is not asked for again.
+                // What has arrived is not asked for again.
                 let flushed = stream.flush();
-                stream.tell(outcome);
+                stream.report(outcome);
                 flushed?;
                 return Err(error);
             }
         };
-        stream.tell(outcome);
+        stream.report(outcome);
         if let Some(completed) = rotated {
             run.events.note(format!("{completed} is complete"));
             let files = journal.files()?;
@@ -325,7 +325,7 @@ fn merge(journal: &Journal, file: &JournalFile, run: &Run, outcome: &mut Archive
 }
 
 /// An error of a statement that needs a privilege.
-fn asked(source: Error) -> PhysicalError {
+fn denied(source: Error) -> PhysicalError {
     match source.server_code() {
         Some(code) if DENIED.contains(&code) => PhysicalError::refused(
             Refusal::new(format!("the account may not read the binary logs: {source}")).hint(
@@ -334,7 +334,7 @@ fn asked(source: Error) -> PhysicalError {
         ),
         Some(NO_LOGS) => PhysicalError::refused(
             Refusal::new("the server writes no binary log (log_bin is OFF)")
-                .hint("Set log_bin in its option file and start it again."),
+                .hint("Set log_bin in its option file and restart it."),
         ),
         _ => PhysicalError::server("asking for the binary logs")(source),
     }

@@ -29,7 +29,7 @@ pub mod kind {
     pub const STOP: u8 = 3;
     /// Another file follows.
     pub const ROTATE: u8 = 4;
-    /// How the events of the file are laid out; the first one.
+    /// The format of the file's events; always the first one.
     pub const FORMAT: u8 = 15;
     /// The end of a transaction.
     pub const XID: u8 = 16;
@@ -155,7 +155,7 @@ impl Checks {
         let ends = self.at + u64::from(head.size);
         if head.next != 0 && head.next != ends as u32 {
             return Err(format!(
-                "the event says that it ends at byte {}, and it ends at {ends}",
+                "the event says that it ends at byte {}, but it ends at {ends}",
                 head.next
             ));
         }
@@ -163,7 +163,7 @@ impl Checks {
         Ok(head)
     }
 
-    /// Looks at an event without taking it as the next one of the file.
+    /// Checks an event without taking it as the next one of the file.
     ///
     /// # Errors
     /// What is wrong with it, as words.
@@ -177,12 +177,12 @@ impl Checks {
             self.has_sums = match algorithm {
                 Some(0) => false,
                 Some(1) => true,
-                _ => return Err("its checksums are of an unknown kind".to_owned()),
+                _ => return Err("its checksums are of an unknown type".to_owned()),
             };
             self.knows_format = true;
         }
         if !self.knows_format {
-            return Err("the first event does not say how the others are laid out".to_owned());
+            return Err("the first event does not describe the format of the others".to_owned());
         }
         if self.has_sums && (event.len() < HEAD + SUM || !has_right_sum(event)) {
             return Err("the checksum of the event is wrong".to_owned());
@@ -234,7 +234,7 @@ impl<R: Read> Events<R> {
                 Ok(events)
             }
             MAGIC_ENCRYPTED => Err(Failure::Damaged("it is encrypted by the server".to_owned())),
-            _ => Err(Failure::Damaged("it is no binary log".to_owned())),
+            _ => Err(Failure::Damaged("it is not a binary log".to_owned())),
         }
     }
 
@@ -287,7 +287,7 @@ impl<R: Read> Events<R> {
         &self.event
     }
 
-    /// What it holds.
+    /// The event without its header and checksum.
     pub fn body(&self) -> &[u8] {
         self.checks.body(&self.event)
     }

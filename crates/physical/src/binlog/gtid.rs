@@ -80,7 +80,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Adds one.
+    /// Adds a transaction. Those of one MariaDB server must come in order.
     pub fn add(&mut self, gtid: &Gtid) {
         match gtid {
             Gtid::MariaDb {
@@ -135,7 +135,7 @@ impl Seen {
         }
     }
 
-    /// Whether all that it has is in another one, too.
+    /// Whether another set has all transactions of this one.
     pub fn is_within(&self, other: &Self) -> bool {
         let maria = self
             .sequences
@@ -163,7 +163,7 @@ impl Seen {
         list.is_within(self) && both.all(|same| same)
     }
 
-    /// Goes on with a file that comes after `list`, as it says itself. `false`: it cannot follow.
+    /// Continues with a file that follows `list`, as it says itself. `false`: it cannot follow.
     pub fn go_on(&mut self, list: &Self) -> bool {
         let follows = self.ends_with(list);
         if follows {

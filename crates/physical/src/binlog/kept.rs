@@ -14,19 +14,19 @@ use crate::binlog::archive::Verified;
 use crate::binlog::until::number_of;
 use crate::error::PhysicalError;
 
-/// An archive.
+/// The archive of one server's binary logs, as `refloat binlog list` shows it.
 #[derive(Debug, Clone, Serialize)]
 pub struct Kept {
-    /// Its name.
+    /// Its name within the repository.
     pub name: String,
-    /// The server.
+    /// The server whose logs they are.
     #[serde(flatten)]
     pub about: ArchiveAbout,
-    /// Number of files.
+    /// Number of log files.
     pub files: u64,
     /// The first of them; empty: there is none.
     pub first: String,
-    /// The last of them.
+    /// The last of them; empty: there is none.
     pub last: String,
     /// Bytes of the last one.
     pub position: u64,
@@ -177,10 +177,10 @@ pub fn prune(
         let Some(needed) = needed.min() else {
             against.push(
                 Refusal::new(format!(
-                    "no backup of the server of archive {} is in the repository",
+                    "the repository has no backup of the server of archive {}",
                     archive.journal.name()
                 ))
-                .hint("What is needed goes by the oldest backup. Nothing of this archive was removed."),
+                .hint("The oldest backup decides which logs are needed. Nothing was removed from this archive."),
             );
             continue;
         };

@@ -44,14 +44,14 @@ pub struct Logs {
     archive: Option<(Journal, ArchiveAbout)>,
 }
 
-/// One file.
+/// A log file, in a folder or an archive.
 #[derive(Debug, Clone)]
 pub struct LogFile {
-    /// Its name.
+    /// Its name, without the folder.
     pub name: String,
     /// The number at its end.
     pub number: u64,
-    /// Its bytes.
+    /// Its size in bytes.
     pub size: u64,
     place: Place,
 }
@@ -79,7 +79,7 @@ impl Logs {
         if logs.files.is_empty() {
             return Err(PhysicalError::refused(
                 Refusal::new(format!("{} holds no binary logs", logs.shown)).hint(
-                    "They are the files that SHOW BINARY LOGS names on the server; \
+                    "They are the files that SHOW BINARY LOGS lists on the server; \
                      `refloat binlog archive` keeps them.",
                 ),
             ));
@@ -165,8 +165,8 @@ impl Logs {
             let about = ArchiveAbout::read(&journal)?.ok_or_else(|| none(repository, name))?;
             if let Some(why) = about.differs_from(server) {
                 return Err(PhysicalError::refused(
-                    Refusal::new(format!("archive {name} is of another server: {why}")).hint(
-                        "Only the logs of the server that was backed up continue its backup.",
+                    Refusal::new(format!("archive {name} belongs to another server: {why}")).hint(
+                        "Only the logs of the server that was backed up can be replayed after its backup.",
                     ),
                 ));
             }
@@ -189,11 +189,11 @@ impl Logs {
                     "{url} has no archive of the binary logs of {}:{}",
                     server.hostname, server.port
                 ))
-                .hint("`refloat binlog archive` keeps one. Logs that lie elsewhere: --binlogs FOLDER."),
+                .hint("`refloat binlog archive` makes one. If the logs are elsewhere, name their folder with --binlogs FOLDER."),
             )),
             Some(_) => Err(PhysicalError::refused(
                 Refusal::new(format!("{url} has {count} archives of this server's logs"))
-                    .hint("Give the one: --binlogs archive:NAME; `refloat binlog list` shows them."),
+                    .hint("Choose one with --binlogs archive:NAME; `refloat binlog list` shows them."),
             )),
         }
     }
@@ -246,7 +246,7 @@ impl Logs {
         let reason = match failure {
             Failure::Io(error) => refloat_host::chain(&error),
             Failure::Damaged(words) => words,
-            Failure::Torn => "it ends within an event".to_owned(),
+            Failure::Torn => "it ends in the middle of an event".to_owned(),
         };
         PhysicalError::Binlog {
             place: format!("{}, {} at byte {at}", self.shown, file.name),

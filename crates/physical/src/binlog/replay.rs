@@ -1,8 +1,8 @@
 //! Replays binary logs into the files of a restore, before these take their place.
 //!
-//! A server is started for it that nobody else reaches. What it has done is kept only if all of it
-//! succeeds: until then the folder counts as one that a tool works on, and a restore that was
-//! interrupted begins with the files of the backup again.
+//! This is done by a server that nobody else can reach. Its changes are kept only if everything
+//! succeeds. Until then, the folder counts as one that a tool is working on, and an interrupted
+//! restore starts over with the files of the backup.
 
 mod apply;
 mod programs;
@@ -27,7 +27,7 @@ use crate::binlog::survey::{Stretch, survey};
 use crate::binlog::until::{Until, moment};
 use crate::error::PhysicalError;
 use crate::folder::Building;
-use crate::server::own_only;
+use crate::server::logs_only_own_changes;
 use crate::tool::ToolKind;
 
 /// A file of MySQL that names the server; each makes its own.
@@ -38,7 +38,7 @@ const IDENTITY: &str = "auto.cnf";
 pub struct PointInTime {
     /// Up to where logs are replayed.
     pub until: Until,
-    /// Where the logs are.
+    /// Where the logs are read from.
     pub logs: LogsPlace,
     /// The folder with the programs of the server; `None`: the search path.
     pub programs: Option<PathBuf>,
@@ -49,7 +49,7 @@ pub struct PointInTime {
 pub struct Replayed {
     /// Up to where, as it was asked for.
     pub until: String,
-    /// Where the logs are.
+    /// Where the logs were read from, in words.
     pub logs: String,
     /// File and byte of the backup; empty: known once the restored server has started.
     pub begin: String,
@@ -57,15 +57,15 @@ pub struct Replayed {
     pub end: String,
     /// When the last transaction was committed, in seconds since 1970; `None`: there was none.
     pub last: Option<u64>,
-    /// Number of transactions.
+    /// Number of transactions that were replayed.
     pub transactions: u64,
     /// All transactions of the logs up to the end, by their GTIDs; empty: they have none.
     pub gtids: String,
-    /// Seconds that it took.
+    /// Seconds that the replay took.
     pub seconds: f64,
 }
 
-/// All that is known before the files are fetched.
+/// What is known before the files are fetched.
 pub struct Replay {
     programs: Programs,
     logs: Logs,
@@ -75,10 +75,10 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Looks at the logs and at the programs that replay them.
+    /// Checks the logs and the programs that replay them.
     ///
     /// # Errors
-    /// What stands against it.
+    /// The objections.
     pub fn look(
         options: &PointInTime,
         repository: &Repository,
@@ -90,7 +90,7 @@ impl Replay {
         if late {
             against.push(
                 Refusal::new(format!(
-                    "backup {} was begun at {}, later than {}",
+                    "backup {} was started at {}, after {}",
                     manifest.label,
                     moment(manifest.began),
                     options.until
@@ -122,7 +122,6 @@ impl Replay {
         })
     }
 
-    /// What would be replayed.
     pub fn plan(&self) -> Replayed {
         match &self.early {
             Some((start, stretch)) => self.as_replayed(start, stretch),
@@ -222,8 +221,8 @@ impl Replay {
         };
         if start.file.is_empty() {
             return Err(PhysicalError::refused(
-                Refusal::new("the backup does not say where the binary log stood").hint(
-                    "Its server wrote none. Without logs only the backup itself can be restored.",
+                Refusal::new("the backup has no position in the binary log").hint(
+                    "Its server wrote no binary log. Without logs, only the backup itself can be restored.",
                 ),
             ));
         }
@@ -242,31 +241,31 @@ impl Replay {
     }
 }
 
-/// What stands against replaying logs after this backup.
+/// The objections to replaying logs after this backup.
 fn objections(about: &About) -> Vec<Refusal> {
     let mut against = Vec::new();
     if about.galera.is_some() {
         against.push(
-            Refusal::new("the backup is of a node of a Galera cluster, into which no logs are replayed yet")
-                .hint("Its place in the cluster's history would no longer fit its rows. Restore without --until, and replay with mariadb-binlog on a server that starts a new cluster."),
+            Refusal::new("the backup is of a node of a Galera cluster, and replaying logs into one is not supported yet")
+                .hint("Its position in the cluster's history would no longer match its rows. Restore without --until, and replay with mariadb-binlog on a server that starts a new cluster."),
         );
     }
     if about.tool_kind() == ToolKind::MariadbBackup && about.binlog.is_none() {
         against.push(
-            Refusal::new("the backup does not say where the binary log stood")
-                .hint("Its server wrote none (log_bin is OFF). Without logs only the backup itself can be restored."),
+            Refusal::new("the backup has no position in the binary log")
+                .hint("Its server wrote no binary log (log_bin is OFF). Without logs, only the backup itself can be restored."),
         );
     }
     if about.tool_kind() == ToolKind::Xtrabackup {
         against.push(
-            Refusal::new("logs are not replayed after backups of XtraBackup")
-                .hint("Restore without --until, and replay with mysqlbinlog. Backups of MySQL by its clone plugin can have logs replayed."),
+            Refusal::new("replaying logs after a backup by XtraBackup is not supported")
+                .hint("Restore without --until, and replay with mysqlbinlog. After a backup of MySQL by its clone plugin, logs can be replayed."),
         );
     }
-    if about.replica.is_some() && own_only(&about.server.settings) {
+    if about.replica.is_some() && logs_only_own_changes(&about.server.settings) {
         against.push(
-            Refusal::new("the backup is of a replica whose binary logs do not have what it received (log_replica_updates or log_slave_updates is OFF)")
-                .hint("They would bring back its own changes only. Restore a backup of the source with the source's logs, or restore without --until and let the replica go on."),
+            Refusal::new("the backup is of a replica whose binary logs lack the changes that it received (log_replica_updates or log_slave_updates is OFF)")
+                .hint("They would only bring back its own changes. Restore a backup of the source with the source's logs, or restore without --until and let the replica catch up."),
         );
     }
     for name in ["innodb_encrypt_tables", "innodb_encrypt_log"] {
@@ -296,14 +295,14 @@ fn is_of_server(
     }
     Err(PhysicalError::refused(
         Refusal::new(format!(
-            "{}: at {}:{} they have {before}, and the backup has {own}",
+            "{}: at {}:{} they have {before}, but the backup has {own}",
             logs.shown, start.file, start.position
         ))
-        .hint("The logs are of another server, or of another history of it."),
+        .hint("The logs belong to another server, or to another history of this one."),
     ))
 }
 
-/// MariaDB: makes the restored server go on behind the transactions that were replayed.
+/// MariaDB: makes the restored server continue after the transactions that were replayed.
 fn continue_gtids(conn: &mut Connection, seen: &Seen) -> Result<(), PhysicalError> {
     if seen.is_empty() {
         return Ok(());
@@ -331,7 +330,7 @@ fn has_all(conn: &mut Connection, seen: &Seen) -> Result<(), PhysicalError> {
     }
     Err(PhysicalError::Binlog {
         place: "the restored server".to_owned(),
-        reason: format!("it has {executed}, and the logs that were replayed have {seen}"),
+        reason: format!("it has {executed}, but the replayed logs have {seen}"),
     })
 }
 

@@ -1,5 +1,6 @@
-//! Reads logs from the position of a backup up to where they are to be replayed, before anything
-//! is: whether they begin early enough, have no gap, reach far enough, and are of that server.
+//! Reads logs from the position of a backup up to the end of the replay, before anything is
+//! replayed: whether they begin early enough, have no gap, reach far enough, and belong to that
+//! server.
 
 use refloat_run::{Cancel, Refusal};
 
@@ -16,7 +17,7 @@ use crate::error::PhysicalError;
 /// What of a file is replayed.
 #[derive(Debug, Clone)]
 pub struct Part {
-    /// The file.
+    /// The log file, which may be replayed in part only.
     pub file: LogFile,
     /// From this byte on; 0: all of it.
     pub from: u64,
@@ -33,7 +34,7 @@ pub struct Stretch {
     pub stop: (String, u64),
     /// When the last transaction of it was committed, in seconds since 1970.
     pub last: Option<u64>,
-    /// Transactions in it.
+    /// Number of its transactions.
     pub transactions: u64,
     /// The transactions of the logs up to where it begins.
     pub before: Seen,
@@ -85,7 +86,6 @@ struct Survey<'a> {
     start: &'a BinlogPosition,
     until: &'a Until,
     cancel: &'a Cancel,
-    /// The start was reached.
     has_begun: bool,
     /// The latest time before it.
     time_before: u32,
@@ -137,7 +137,7 @@ impl Survey<'_> {
 
     fn too_early(&self) -> PhysicalError {
         self.refused(
-            &format!("the backup is of a later moment than {}", self.until),
+            &format!("the backup was made after {}", self.until),
             "Restore an older backup: `refloat backups list` shows them.",
         )
     }
@@ -150,13 +150,13 @@ impl Survey<'_> {
                 |file: Option<&LogFile>| file.map_or_else(String::new, |it| it.name.clone());
             return Err(self.refused(
                 &format!(
-                    "{} is missing, at byte {} of which the backup was made; the logs there are {} to {}",
+                    "{} is missing, and the backup was made at byte {} of it; the logs there are {} to {}",
                     self.start.file,
                     self.start.position,
                     names(files.first()),
                     names(files.last())
                 ),
-                "Logs continue a backup if they begin before it and are of its server. Get the missing ones (`refloat binlog archive` brings an archive up to now), or restore another backup.",
+                "The logs must begin before the backup and come from its server. Get the missing ones (`refloat binlog archive` brings an archive up to date), or restore another backup.",
             ));
         };
         if let Until::Position(file, at) = self.until {
@@ -175,7 +175,7 @@ impl Survey<'_> {
                         "files are missing between {} and {}",
                         before.name, file.name
                     ),
-                    "Without them the logs cannot be replayed further. Get them, or stop before.",
+                    "Without them, the logs cannot be replayed any further. Get them, or stop before them.",
                 ));
             }
             before = Some(file);
@@ -252,17 +252,17 @@ impl Survey<'_> {
         if self.open.as_ref().is_some_and(|group| group.is_complete) {
             self.close(file, end)?;
         } else if let Some(group) = self.open.take() {
-            // It was never committed, or is still being written.
+            // It was never committed, or is still
             end = group.begins;
         }
         if !self.has_begun {
             if end != self.start.position {
                 return Err(self.refused(
                     &format!(
-                        "{} ends at byte {end}, and the backup was made at byte {}",
+                        "{} ends at byte {end}, but the backup was made at byte {}",
                         file.name, self.start.position
                     ),
-                    "It is of an earlier moment, or of another server. Get the file again; `refloat binlog archive` brings an archive up to now.",
+                    "It was copied earlier, or comes from another server. Get the file again; `refloat binlog archive` brings an archive up to date.",
                 ));
             }
             self.begin()?;
@@ -314,7 +314,7 @@ impl Survey<'_> {
                         "no transaction begins at byte {} of {}, where the backup was made",
                         self.start.position, file.name
                     ),
-                    "The logs are of another server, or of another history of it.",
+                    "The logs belong to another server, or to another history of this one.",
                 ));
             }
             self.begin()?;
@@ -340,7 +340,7 @@ impl Survey<'_> {
             kind::PREVIOUS_GTIDS | kind::GTID_LIST => self.compare(file, head.kind, body),
             kind::INCIDENT if self.has_begun => Err(self.refused(
                 &format!("the server says at byte {begins} of {} that it has lost events", file.name),
-                "Nobody can replay the logs beyond that place. Stop before it, or restore a newer backup.",
+                "The logs cannot be replayed beyond that point. Stop before it, or restore a newer backup.",
             )),
             _ if begins_group(head.kind) => {
                 // Numbers with tags are not read.
@@ -401,10 +401,10 @@ impl Survey<'_> {
             if self.knows_seen && self.found.seen.has(gtid) {
                 return Err(self.refused(
                     &format!(
-                        "transaction {gtid} comes a second time, or behind a later one of its server, at byte {} of {}",
+                        "transaction {gtid} occurs a second time, or after a later one of its server, at byte {} of {}",
                         group.begins, file.name
                     ),
-                    "The server was restored or its logs were reset, and it went on with the old files: they are of two histories. Stop before that place.",
+                    "The server was restored or its logs were reset, and it continued the old files: they hold two histories. Stop before that point.",
                 ));
             }
             self.found.seen.add(gtid);
@@ -427,10 +427,10 @@ impl Survey<'_> {
         } else if !self.found.seen.go_on(&list) {
             return Err(self.refused(
                 &format!(
-                    "{} does not go on where the file before it ends: it comes after {list}, and that one ends at {}",
+                    "{} does not continue where the file before it ends: it follows {list}, but that file ends at {}",
                     file.name, self.found.seen
                 ),
-                "A file before it is cut short, or one of them is of another history.",
+                "A file before it is truncated, or one of the two belongs to another history.",
             ));
         }
         if !is_empty {
@@ -444,7 +444,7 @@ impl Survey<'_> {
         match &self.unended {
             Some(before) => Err(self.refused(
                 &format!("{before} does not say that {} follows", file.name),
-                "The server crashed there, or the file is a copy that is cut short. Without GTIDs nobody can tell: get the file again, or stop before its end.",
+                "The server crashed there, or the file is a truncated copy. Without GTIDs the two cannot be told apart: get the file again, or stop before its end.",
             )),
             None => Ok(()),
         }

@@ -46,7 +46,7 @@ impl FromStr for Until {
             return Ok(Self::Latest);
         }
         if let Some(gtid) = text.strip_prefix("after:") {
-            let bad = |()| UntilError(format!("{gtid:?} is no GTID of one transaction"));
+            let bad = |()| UntilError(format!("{gtid:?} is not the GTID of one transaction"));
             return gtid.parse().map(Self::After).map_err(bad);
         }
         if let Ok(gtid) = text.parse() {

@@ -52,7 +52,7 @@ struct State<F> {
     workers: BTreeMap<usize, Option<Stage>>,
     /// Number of pieces that have arrived.
     pieces: u64,
-    /// A connection has failed, and nobody must wait for it.
+    /// A connection has failed, and nobody must wait for it any longer.
     is_over: bool,
 }
 
@@ -68,7 +68,7 @@ pub struct Arrivals<'w, W: Blocks> {
     changed: Condvar,
 }
 
-/// The donor does not keep to the protocol.
+/// The donor violates the protocol.
 pub fn broken(reason: impl Into<String>) -> PhysicalError {
     PhysicalError::Incomplete {
         tool: "the clone plugin".to_owned(),
@@ -126,7 +126,7 @@ impl<'w, W: Blocks> Arrivals<'w, W> {
             let timeout;
             (state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
             if timeout.timed_out() && state.pieces == before {
-                return Err(broken("it waits, and nothing comes"));
+                return Err(broken("it waits, and nothing arrives"));
             }
         }
     }
@@ -137,7 +137,7 @@ impl<'w, W: Blocks> Arrivals<'w, W> {
         self.changed.notify_all();
     }
 
-    /// Prepares to go on with new connections. Returns how far the copy is.
+    /// Prepares to resume with new connections. Returns how far the copy is.
     pub fn resume(&self) -> (Stage, bool, Progress) {
         let mut state = self.state();
         let state = &mut *state;
@@ -149,7 +149,6 @@ impl<'w, W: Blocks> Arrivals<'w, W> {
         (state.stage, knows, state.progress.clone())
     }
 
-    /// Whether anything has begun.
     pub fn has_begun(&self) -> bool {
         self.state().stage > Stage::Init
     }
@@ -203,7 +202,7 @@ impl<'w, W: Blocks> Arrivals<'w, W> {
         self.wait(is_whole).map(drop)
     }
 
-    /// Learns of a file. Returns the first page of one that was made meanwhile, with its target.
+    /// Registers a file. Returns the first page of one that was made meanwhile, with its target.
     pub fn file(&self, info: &FileInfo) -> Result<Option<(u32, Vec<u8>)>, PhysicalError> {
         let mut state = self.state();
         let state = &mut *state;
@@ -395,7 +394,7 @@ pub fn outside(path: &str) -> PhysicalError {
         Refusal::new(format!(
             "{path} is outside of the server's data directory, and a backup is one directory"
         ))
-        .hint("Move it in, or copy the server with Percona XtraBackup: name it with --tool."),
+        .hint("Move it into the data directory, or copy the server with Percona XtraBackup: name it with --tool."),
     )
 }
 

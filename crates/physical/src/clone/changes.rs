@@ -35,7 +35,7 @@ const MARKS: [(&str, &str); 3] = [
 
 /// Bytes before those of a record.
 const HEADER: usize = 16;
-/// The longest record.
+/// The longest record, in bytes.
 pub const LONGEST: usize = BLOCK - HEADER;
 
 /// The number of a file: those of the redo log are counted apart.

@@ -1,4 +1,4 @@
-//! What stands against copying a server by its clone plugin, and what such a copy lacks.
+//! The objections to copying a server by its clone plugin, and what such a copy lacks.
 
 use std::path::{Path, PathBuf};
 
@@ -65,16 +65,16 @@ fn others(conn: &mut Connection) -> Vec<String> {
     )]
 }
 
-/// All that stands against copying this server.
+/// All objections to copying this server.
 pub fn objections(conn: &mut Connection, server: &Server, tool: &Tool) -> Vec<Refusal> {
     if server.info.version < SINCE {
         return vec![
             Refusal::new(format!(
-                "the clone plugin of MySQL {} lays the redo log out in another way",
+                "the clone plugin of MySQL {} uses another format of the redo log",
                 text(server.info.version)
             ))
             .hint(format!(
-                "Servers from {} on are copied by it. Copy this one with Percona XtraBackup: name it with --tool.",
+                "It can copy servers from {} on. Copy this one with Percona XtraBackup: name it with --tool.",
                 text(SINCE)
             )),
         ];
@@ -84,7 +84,7 @@ pub fn objections(conn: &mut Connection, server: &Server, tool: &Tool) -> Vec<Re
     if list(conn, plugin).iter().all(|status| status != "ACTIVE") {
         against.push(
             Refusal::new("the server does not have the clone plugin, which copies its files")
-                .hint("`INSTALL PLUGIN clone SONAME 'mysql_clone.so'` on the server."),
+                .hint("Run `INSTALL PLUGIN clone SONAME 'mysql_clone.so'` on the server."),
         );
     }
     against.extend(privileges(conn, server, tool));

@@ -1,6 +1,6 @@
 //! Sizes of pages and tablespaces, and the first page of one that nothing is known of yet.
 
-/// Flags of a file that is no tablespace.
+/// Flags of a file that is not a tablespace.
 pub const NO_SPACE: u32 = u32::MAX;
 
 /// Bytes of a header of a page before its checksum covers them, and of its trailer.

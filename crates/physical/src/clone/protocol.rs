@@ -11,7 +11,7 @@ pub const COM_CLONE: u8 = 0x20;
 pub const INIT: u8 = 1;
 /// Adds a connection to a copy.
 pub const ATTACH: u8 = 2;
-/// Goes on with a copy whose connections were lost.
+/// Resumes a copy whose connections were lost.
 pub const REINIT: u8 = 3;
 /// Asks for the files.
 pub const EXECUTE: u8 = 4;
@@ -20,7 +20,7 @@ pub const ACK: u8 = 5;
 /// Ends it.
 pub const EXIT: u8 = 6;
 
-/// The version that is spoken here: settings of the donor come as well.
+/// The protocol version that is used here: settings of the donor are sent as well.
 const VERSION: u32 = 0x0102;
 /// Number of `InnoDB` among the storage engines.
 const INNODB: u8 = 12;
@@ -81,11 +81,11 @@ pub enum Answer<'p> {
     Patience(u64),
     /// It has done what it was asked for.
     Complete,
-    /// It has not.
+    /// It has failed.
     Failed {
         /// Number of the server's error.
         code: u32,
-        /// Its words.
+        /// Text of the server's error.
         message: String,
     },
     /// A plugin, a collation or a setting of the donor, which matter to servers only.
@@ -97,11 +97,8 @@ pub enum Answer<'p> {
 pub enum Descriptor {
     /// The number of this connection's task.
     Task,
-    /// A stage.
     Stage(StageInfo),
-    /// A file.
     File(FileInfo),
-    /// Bytes of a file.
     Data(DataInfo),
 }
 
@@ -299,7 +296,7 @@ impl Descriptor {
         let count = fields.u32()? as usize;
         let name = fields.bytes(count)?;
         let name = name.strip_suffix(&[0]).unwrap_or(name);
-        let name = std::str::from_utf8(name).map_err(|_| "a file's name is no text")?;
+        let name = std::str::from_utf8(name).map_err(|_| "a file's name is not text")?;
         Ok(Self::File(FileInfo {
             stage,
             index,

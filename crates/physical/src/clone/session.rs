@@ -17,7 +17,7 @@ use crate::stream::Blocks;
 /// How long either end may be silent. Donors send a sign of life every five seconds while they
 /// wait; a repository may be slow.
 const SILENCE: Duration = Duration::from_secs(600);
-/// How long the donor may take to hear of the end of a stage, or of the copy.
+/// How long the donor may take to learn of the end of a stage, or of the copy.
 const ACKNOWLEDGED: Duration = Duration::from_secs(60);
 /// Between two attempts to reach the donor again.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -98,7 +98,6 @@ impl<'a, 'w, W: Blocks> Session<'a, 'w, W> {
         }
     }
 
-    /// Copies the server.
     pub fn copy(&mut self) -> Result<(), PhysicalError> {
         let mut opening = protocol::INIT;
         // When something has arrived last, as far as is known here.
@@ -122,13 +121,13 @@ impl<'a, 'w, W: Blocks> Session<'a, 'w, W> {
             let why = refloat_host::chain(&error);
             self.run
                 .events
-                .warn(format!("a connection was lost; the copy goes on: {why}"));
+                .warn(format!("a connection was lost; the copy continues: {why}"));
             self.run.cancel.sleep(PAUSE);
             opening = protocol::REINIT;
         }
     }
 
-    /// Begins, or goes on where the connections were lost, until they are lost again.
+    /// Begins, or resumes where the connections were lost, until they are lost again.
     fn attempt(&mut self, opening: u8) -> Result<(), PhysicalError> {
         let gate = Gate::default();
         let handles = Arc::clone(&gate.handles);
@@ -184,7 +183,7 @@ impl<'a, 'w, W: Blocks> Session<'a, 'w, W> {
             return Err(error);
         }
         for conn in [second, master] {
-            // All is here; how it takes leave is the donor's affair.
+            // Everything has arrived; how the donor closes the connection is its own affair.
             let _ = conn.send(protocol::EXIT, &[]);
             let _ = conn.receive();
         }
@@ -227,7 +226,7 @@ impl<'a, 'w, W: Blocks> Session<'a, 'w, W> {
                 Answer::Complete => return Ok(()),
                 Answer::Failed { code: TOO_MANY, .. } => return Err(self.another()),
                 Answer::Failed { message, .. } if !is_new => {
-                    let why = format!("the server does not go on with it: {message}");
+                    let why = format!("the server does not resume it: {message}");
                     return Err(broken(why));
                 }
                 Answer::Failed { code, message } => return Err(failed(code, message)),
@@ -251,24 +250,18 @@ impl<'a, 'w, W: Blocks> Session<'a, 'w, W> {
         let found = ask().ok().flatten();
         let (hint, by) = found.map_or_else(
             || (String::new(), String::new()),
-            |(id, by)| {
-                (
-                    format!(" If nobody makes it any more, `KILL {id}` ends it."),
-                    by,
-                )
-            },
+            |(id, by)| (format!(" If its client is gone, `KILL {id}` ends it."), by),
         );
         PhysicalError::refused(
             Refusal::new(format!(
                 "another copy of the server's files is being made{by}"
             ))
             .hint(format!(
-                "A server makes one at a time: wait until it has ended.{hint}"
+                "A server allows one at a time: wait until it has ended.{hint}"
             )),
         )
     }
 
-    /// Leads the copy.
     fn lead(
         &self,
         master: &mut RawConnection,
@@ -431,7 +424,7 @@ fn failed(code: u32, message: String) -> PhysicalError {
     }
 }
 
-/// Whether a copy can go on with new connections.
+/// Whether a copy can be resumed with new connections.
 fn is_lost(error: &PhysicalError) -> bool {
     let PhysicalError::Server { source, .. } = error else {
         return false;

@@ -37,7 +37,6 @@ impl<'a, 'w, W: Blocks> Task<'a, 'w, W> {
         }
     }
 
-    /// Its number.
     pub fn number(&self) -> usize {
         self.number
     }

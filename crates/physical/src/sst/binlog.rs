@@ -1,5 +1,5 @@
-//! The binary log of a server that gets new files: it begins a new one, and the old one must not be
-//! gone on with.
+//! The binary log of a server that gets new files: it begins a new one, and must not continue the
+//! old one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,8 +42,8 @@ impl Binlog {
         };
         let Some(version) = version else {
             return Err(PhysicalError::refused(
-                Refusal::new("the version of this server, which writes a binary log, cannot be told")
-                    .hint("Its program has to answer --version to the account of the server, or copy by wsrep_sst_method=mariabackup."),
+                Refusal::new("this server writes a binary log, and its version cannot be determined")
+                    .hint("Its program must answer --version when the server's account runs it; or use wsrep_sst_method=mariabackup."),
             ));
         };
         let series = (version.0, version.1);
@@ -54,10 +54,10 @@ impl Binlog {
         if !is_able {
             return Err(PhysicalError::refused(
                 Refusal::new(format!(
-                    "a server of version {} that writes a binary log does not know where it goes on after a copy",
+                    "a server of version {} that writes a binary log does not know where to continue after a copy",
                     text(version)
                 ))
-                .hint("Known to do so are 10.11.19, 11.8.9 and later ones of these series: update it, or copy by wsrep_sst_method=mariabackup."),
+                .hint("10.11.19, 11.8.9 and later ones of these series do: update it, or use wsrep_sst_method=mariabackup."),
             ));
         }
         // Paths are relative to the data directory.

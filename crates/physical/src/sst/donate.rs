@@ -6,16 +6,16 @@ use refloat_run::{Refusal, Run};
 
 use super::{Announced, Caller, Greeting};
 use crate::about::GaleraPosition;
-use crate::apart;
 use crate::donor::{Donor, DonorOptions};
 use crate::error::PhysicalError;
+use crate::outside_files;
 use crate::serve::send;
 use crate::transfer::{Received, Secret, Sender, Sent};
 
 /// What a donor gives to whom.
 #[derive(Debug, Clone)]
 pub struct DonateOptions {
-    /// Whose server it is.
+    /// The vendor of the donor's server.
     pub caller: Caller,
     /// The server, and how it is copied.
     pub donor: DonorOptions,
@@ -25,13 +25,13 @@ pub struct DonateOptions {
     pub secret: Secret,
     /// Where the server stood in the cluster's history when the joiner asked.
     pub position: GaleraPosition,
-    /// `wsrep_gtid_domain_id`.
+    /// `wsrep_gtid_domain_id` of the donor.
     pub domain: u32,
     /// Whether the joiner only has to hear that it gets write-sets.
     pub bypass: bool,
     /// Why nothing can be given. The joiner hears it.
     pub refused: Option<String>,
-    /// Number of TCP connections.
+    /// Number of TCP connections of the copy.
     pub streams: u16,
 }
 
@@ -100,16 +100,16 @@ fn look(options: &DonateOptions) -> Result<Option<Donor>, PhysicalError> {
     if options.caller == Caller::Percona && donor.server.is_replica {
         against.push(
             Refusal::new("the donor replicates from a server outside of the cluster").hint(
-                "Name another node in wsrep_sst_donor, or copy by wsrep_sst_method=xtrabackup-v2.",
+                "Name another node in wsrep_sst_donor, or use wsrep_sst_method=xtrabackup-v2.",
             ),
         );
     }
     let outside = &donor.server.tables_outside;
     if let Some(one) = outside.first() {
-        let refusal = apart::tables(outside.len(), one);
+        let refusal = outside_files::tables(outside.len(), one);
         against.push(
             Refusal::new(refusal.reason)
-                .hint("Bring them into it, or use another method of state transfer: the joiner would find old files where they lie."),
+                .hint("Move them into it, or use another SST method: the joiner would find old files in these places."),
         );
     }
     if against.is_empty() {

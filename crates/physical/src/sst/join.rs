@@ -13,14 +13,14 @@ use refloat_wire::PeerTls;
 use super::binlog::{self, Binlog};
 use super::{Address, Announced, Caller, Greeting, percona};
 use crate::about::GaleraPosition;
-use crate::broken;
-use crate::earlier::{self, begin_again};
 use crate::error::PhysicalError;
 use crate::find::find;
 use crate::folder::{Building, Step, confined, try_locked};
+use crate::partial_copy::{self, begin_again};
 use crate::prepare::prepare_node;
 use crate::swap::Place;
 use crate::tool::{Tool, Version, text};
+use crate::tool_bugs;
 use crate::transfer::{ChannelError, PATIENCE, Receiver, Secret};
 
 /// What marks a folder of a state transfer, in the place of a repository's id and of a label.
@@ -34,7 +34,7 @@ const POLL: Duration = Duration::from_millis(200);
 /// What a joiner gets where.
 #[derive(Debug, Clone)]
 pub struct JoinOptions {
-    /// Whose server it is.
+    /// The vendor of the joiner's server.
     pub caller: Caller,
     /// Its version; `None`: it could not be told.
     pub version: Option<Version>,
@@ -66,7 +66,7 @@ pub struct Joined {
     pub domain: u32,
     /// Where its old data are kept; `None`: they are in the new ones, or there were none.
     pub kept: Option<PathBuf>,
-    /// Whether it got files.
+    /// Whether it got files; if not, it gets write-sets.
     pub copied: bool,
 }
 
@@ -143,7 +143,7 @@ impl<'j> Joiner<'j> {
         run: &'j Run,
     ) -> Result<(Self, Building), PhysicalError> {
         let (own, its) = (tool.version, announced.tool);
-        let mut against = broken::for_prepare(&tool);
+        let mut against = tool_bugs::for_prepare(&tool);
         if (own.0, own.1) != (its.0, its.1) || own < its {
             against.push(
                 Refusal::new(format!(
@@ -201,7 +201,7 @@ impl<'j> Joiner<'j> {
                 return Err(PhysicalError::Cancelled(reason));
             }
         };
-        let has_room = earlier::make_room(&building, announced.room, &run.events);
+        let has_room = partial_copy::make_room(&building, announced.room, &run.events);
         has_room.inspect_err(|_| {
             let _ = fs::remove_dir_all(building.path());
         })?;
@@ -297,7 +297,7 @@ fn bytes(count: u64) -> String {
 fn damaged() -> PhysicalError {
     PhysicalError::Transfer {
         peer: "the donor".to_owned(),
-        source: ChannelError::Foreign("its words cannot be understood"),
+        source: ChannelError::Foreign("its message cannot be understood"),
     }
 }
 

@@ -92,9 +92,9 @@ impl Settings {
         };
         Err(PhysicalError::refused(
             Refusal::new(format!(
-                "this server has a keyring ({found}), and refloat does not take its keys along"
+                "this server has a keyring ({found}), and refloat does not copy its keys"
             ))
-            .hint("Copy by wsrep_sst_method=xtrabackup-v2 on all nodes."),
+            .hint("Use wsrep_sst_method=xtrabackup-v2 on all nodes."),
         ))
     }
 }

@@ -6,8 +6,8 @@ use refloat_run::Refusal;
 use refloat_wire::PeerTls;
 
 use super::Caller;
-use crate::apart;
 use crate::error::PhysicalError;
+use crate::outside_files;
 use crate::server_options::{SERVER, ServerOptions};
 
 /// The groups of a state transfer, the first one first.
@@ -91,7 +91,7 @@ impl Settings {
                 load(&[ca, cert, key].map(PathBuf::from)).map(Some)
             }
             _ if asked => Err(PhysicalError::refused(
-                Refusal::new("[sst] asks for certificates, and there are none").hint(
+                Refusal::new("[sst] requires certificates, but there are none").hint(
                     "Name ssl-ca, ssl-cert and ssl-key in the group sst or mysqld, or leave ssl-mode and encrypt out.",
                 ),
             )),
@@ -111,14 +111,14 @@ impl Settings {
     /// # Errors
     /// [`PhysicalError::Refused`].
     pub fn refuse_other_folders(&self, datadir: &Path) -> Result<(), PhysicalError> {
-        let found = apart::elsewhere(&self.server, datadir);
+        let found = outside_files::elsewhere(&self.server, datadir);
         let against: Vec<Refusal> = found
             .into_iter()
             .map(|setting| {
                 Refusal::new(format!(
-                    "the server is told {setting}, and refloat puts all files into the data directory"
+                    "the server has {setting} set, but refloat puts all files into the data directory"
                 ))
-                .hint("Copy by the servers' own wsrep_sst_method on this node.")
+                .hint("Use the servers' own wsrep_sst_method on this node.")
             })
             .collect();
         if against.is_empty() {

@@ -70,7 +70,7 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// A new one.
+    /// A secret that nobody has had before.
     pub fn random() -> Self {
         Self {
             bytes: random(),
@@ -151,7 +151,6 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// Connects to the receiver.
     pub fn connect(address: &str, secret: &Secret) -> Result<Self, ChannelError> {
         let addresses: Vec<SocketAddr> = address.to_socket_addrs()?.collect();
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
@@ -216,7 +215,7 @@ impl Channel {
         stream.read_exact(&mut hello)?;
         let (magic, other) = hello.split_at(MAGIC.len());
         if magic != MAGIC {
-            return Err(ChannelError::Foreign("it speaks something else"));
+            return Err(ChannelError::Foreign("it speaks another protocol"));
         }
         let own: [u8; RANDOM] = random();
         stream.write_all(&own)?;
@@ -234,7 +233,6 @@ impl Channel {
         })
     }
 
-    /// Sends a frame.
     pub fn send(&mut self, frame: &[u8]) -> Result<(), ChannelError> {
         let length = u32::try_from(frame.len() + TAG).unwrap_or(u32::MAX);
         self.sealed.clear();
@@ -252,7 +250,6 @@ impl Channel {
         Ok(())
     }
 
-    /// Receives a frame.
     pub fn receive(&mut self, frame: &mut Vec<u8>) -> Result<(), ChannelError> {
         let mut length = [0; 4];
         self.stream.read_exact(&mut length)?;

@@ -26,7 +26,7 @@ pub struct Place {
     pub hash: [u8; 32],
 }
 
-/// A frame.
+/// What the two ends send each other.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Frame<'f> {
     /// Sender, first on each connection: which of how many it is, and whether the blocks that the

@@ -18,10 +18,10 @@ use super::frame::{Frame, Place, SHORT};
 use super::known::Known;
 use super::{PATIENCE, PULSE};
 use crate::about::About;
-use crate::earlier;
 use crate::error::PhysicalError;
 use crate::folder::confined;
 use crate::incoming::Incoming;
+use crate::partial_copy;
 
 /// Pause of the loop that waits for connections.
 const POLL: Duration = Duration::from_millis(20);
@@ -50,7 +50,7 @@ pub struct Receiver {
     secret: Secret,
     /// How long nothing may come; `None`: as long as the sender may come.
     patience: Option<Duration>,
-    /// Bytes that are expected.
+    /// Bytes of files that are expected, roughly; `None`: not known.
     expected: Option<u64>,
 }
 
@@ -223,7 +223,7 @@ impl Receiver {
             incoming,
             known: Known {
                 old,
-                earlier: earlier::in_folder(folder),
+                earlier: partial_copy::in_folder(folder),
                 anywhere: Mutex::default(),
             },
             events: &run.events,
@@ -286,7 +286,7 @@ impl Receiver {
         let result = lock(&shared.result).take().unwrap_or_else(|| {
             Err(PhysicalError::Transfer {
                 peer: "the sender".to_owned(),
-                source: ChannelError::Failed("it ended without a word".to_owned()),
+                source: ChannelError::Failed("it ended without a message".to_owned()),
             })
         });
         match result {
@@ -511,10 +511,14 @@ impl Shared<'_> {
                     )));
                 }
                 self.incoming.finish(&received.files)?;
-                earlier::remove(self.folder)?;
+                partial_copy::remove(self.folder)?;
                 return Ok(Some(received));
             }
-            _ => return Err(failed(ChannelError::Foreign("it sends something else"))),
+            _ => {
+                return Err(failed(ChannelError::Foreign(
+                    "it sends something unexpected",
+                )));
+            }
         }
         Ok(None)
     }

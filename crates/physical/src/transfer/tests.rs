@@ -192,7 +192,7 @@ fn what_the_receiver_has_is_not_sent() {
     assert_are(folder.path(), &files);
 }
 
-// Hazard of streams: a transfer that was killed before all had come
+// Hazard of streams: a transfer that was killed before everything had arrived
 #[test]
 fn what_an_earlier_transfer_has_brought_is_not_sent_again() {
     let files = files();

@@ -117,7 +117,7 @@ fn logs_of_a_replica_that_lack_what_it_receives_are_not_replayed(place: &Place) 
         panic!("it is not refused");
     };
     let text = Refusal::reasons(&against);
-    assert!(text.contains("do not have what it received"), "{text}");
+    assert!(text.contains("lack the changes that it received"), "{text}");
     place.repository.forget("replica").unwrap();
 }
 
@@ -257,7 +257,7 @@ fn refused(place: &Place, user: &str) -> Vec<Refusal> {
     }
 }
 
-// Hazard of files: P-08 files outside of the data directory, another copy under way, a full
+// Hazard of files: P-08 files outside the data directory, another copy in progress, a full
 //   repository: named, and the server waits for nobody
 #[test]
 fn what_stands_against_a_copy_is_named() {

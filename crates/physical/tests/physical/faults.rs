@@ -84,8 +84,8 @@ fn nothing_that_fails_looks_like_a_backup() {
     }
 }
 
-// Hazard of files: P-01 a tool of another series than the server, and than that of the backup, or
-//   of a version that is known to lose data
+// Hazard of files: P-01 a tool of another series than the server or the backup, or of a version
+//   that is known to lose data
 #[test]
 fn what_stands_against_a_backup_is_named_at_once() {
     let place = Place::new(ServerKind::MariaDb1011);
@@ -134,7 +134,7 @@ fn what_stands_against_a_backup_is_named_at_once() {
     let (error, _) = backup(&options, &place.repository, &run).unwrap_err();
     let text = error.to_string();
     assert!(
-        text.contains("is 11.8.2, and the server is 10.11"),
+        text.contains("is 11.8.2, but the server is 10.11"),
         "{text}"
     );
     assert_empty(&place);
@@ -143,7 +143,7 @@ fn what_stands_against_a_backup_is_named_at_once() {
     restoring.target.tool = Some(other);
     let text = place.restore(&restoring).unwrap_err().to_string();
     assert!(
-        text.contains("is 11.8.2 here, and the backup was made with 10.11"),
+        text.contains("is 11.8.2 here, but the backup was made with 10.11"),
         "{text}"
     );
 }
@@ -178,7 +178,10 @@ fn a_restore_never_touches_what_serves_or_holds_data() {
     let expected = place.snapshot();
     place.back_up("one").unwrap();
     let error = place.restore(&place.restoring("one")).unwrap_err();
-    assert!(error.to_string().contains("a server runs in"), "{error}");
+    assert!(
+        error.to_string().contains("a server is running in"),
+        "{error}"
+    );
     place.server.stop().unwrap();
     let mut options = place.restoring("one");
     options.target.replace = false;
@@ -253,7 +256,7 @@ fn a_damaged_repository_is_noticed() {
     place.server.restart().unwrap();
 }
 
-// Hazard of files: P-08 files outside of the data directory
+// Hazard of files: P-08 files outside the data directory
 #[test]
 fn files_that_lie_elsewhere_do_not_come_unasked() {
     let folder = tempfile::tempdir().unwrap();
@@ -333,7 +336,7 @@ fn files_do_not_come_where_the_new_server_does_not_look() {
     let plan = refloat_physical::restore::plan(&options, &place.repository).unwrap();
     let warned = plan.warnings.join(" ");
     assert!(
-        warned.contains("the new server goes on with it"),
+        warned.contains("the new server would continue it"),
         "{warned}"
     );
     place.restore(&options).unwrap();

@@ -200,7 +200,6 @@ struct Life {
     /// Behind the accident.
     behind: (Snapshot, String),
     last: String,
-    /// Name of the archive.
     archive: String,
 }
 
@@ -286,7 +285,7 @@ fn what_does_not_fit_is_refused(place: &Place, restores: &Restores, life: &Life,
     let refused = |until: &str, logs: &LogsPlace| restores.refused(place, until, logs);
     assert!(refused("2100-01-01 00:00:00Z", &kept).contains("do not reach up to"));
     let text = refused("2001-01-01 00:00:00Z", &files);
-    assert!(text.contains("later than"), "{text}");
+    assert!(text.contains("was started at"), "{text}");
     let text = refused("binlog.000099:4", &files);
     assert!(text.contains("not in them"), "{text}");
     let (name, at) = life.position.split_once(':').unwrap();
@@ -307,7 +306,10 @@ fn what_does_not_fit_is_refused(place: &Place, restores: &Restores, life: &Life,
     let failed = || plan(&restores.until("latest", &logs), &place.repository).unwrap_err();
     fs::write(numbered(backed + 1), &next[..next.len() - 100]).unwrap();
     let error = failed();
-    assert!(error.to_string().contains("within an event"), "{error}");
+    assert!(
+        error.to_string().contains("in the middle of an event"),
+        "{error}"
+    );
     let mut flipped = next.clone();
     flipped[next.len() / 2] ^= 1;
     fs::write(numbered(backed + 1), &flipped).unwrap();
@@ -319,7 +321,10 @@ fn what_does_not_fit_is_refused(place: &Place, restores: &Restores, life: &Life,
     fs::remove_file(numbered(backed)).unwrap();
     fs::remove_file(numbered(backed + 1)).unwrap();
     let text = refused("latest", &logs);
-    assert!(text.contains("is missing, at byte"), "{text}");
+    assert!(
+        text.contains("is missing, and the backup was made at byte"),
+        "{text}"
+    );
 }
 
 /// Restores up to a moment, and compares all that the server holds, and its transactions.

@@ -32,7 +32,7 @@ fn kept(place: &Place) -> Vec<(u32, u32, u32)> {
 }
 
 // Hazard of files: P-15 owner and mode of files
-// Hazard of files: P-21 holes of page-compressed tables are holes again
+// Hazard of files: P-21 holes of page-compressed tables are restored as holes
 #[test]
 fn a_server_comes_back_as_it_was() {
     for kind in KINDS {
@@ -252,14 +252,14 @@ fn a_gentle_backup_makes_room() {
             let mut conn = servers::connect(&place.server);
             scope.spawn(move || drop(conn.query("SELECT SLEEP(60)")));
         }
-        waits_for("statements run on it): the copy slows down", &is_over);
+        waits_for("statements are running): the copy slows down", &is_over);
         let mut conn = servers::connect(&place.server);
         let end = conn.exec(
             "BEGIN NOT ATOMIC FOR one IN (SELECT id FROM information_schema.processlist \
              WHERE info LIKE 'SELECT SLEEP%') DO KILL one.id; END FOR; END",
         );
         end.unwrap();
-        waits_for("as fast as before", &is_over);
+        waits_for("back at full speed", &is_over);
         run.cancel.cancel(CancelReason::Failed("enough".to_owned()));
         copy.join().unwrap().unwrap_err();
     });

@@ -81,7 +81,7 @@ pub fn block_ddl(control: &mut Connection, events: &Events) -> Result<bool, Read
         Err(error) if error.server_code() == Some(LOCK_WAIT_TIMEOUT) => {
             let in_the_way = longest_query(control, ATTEMPT_SECONDS - 1).map_err(failed)?;
             events.warn(format!(
-                "definitions are not locked: {}; a definition that is changed meanwhile is noticed, and fails the dump",
+                "definitions are not locked: {}; a definition that changes meanwhile is noticed, and fails the dump",
                 in_the_way.unwrap_or_else(|| UNSEEN.to_owned())
             ));
             Ok(false)
@@ -126,7 +126,8 @@ pub fn acquire(
     }
     if options.consistency == Consistency::Require {
         return Err(ReadError::Refused(Refusal {
-            reason: "the account may take no lock that makes the snapshot consistent".to_owned(),
+            reason: "the account may not take any lock that makes the snapshot consistent"
+                .to_owned(),
             hint:
                 "Grant it RELOAD (MySQL: RELOAD or FLUSH_TABLES), or LOCK TABLES on the databases."
                     .to_owned(),

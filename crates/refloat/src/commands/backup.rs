@@ -22,7 +22,7 @@ use crate::watch::Watch;
 
 const AFTER_HELP: &str = "\
 EXAMPLES:
-  This machine's server, into a repository that is made if nothing is there:
+  This machine's server, into a repository that is made if the place is empty:
       refloat backup --from mysql://root@localhost/ --repo /backup/repo
 
   A server on another machine, from here:
@@ -32,11 +32,11 @@ EXAMPLES:
   A MySQL server, from anywhere:
       refloat backup --from mysql://backup@db1/ --repo /backup/repo
 
-  Gently, under a name of its own:
+  Gently, with a label of your own:
       refloat backup --from mysql://root@localhost/ --repo /backup/repo \\
           --max-rate 50M --label before-upgrade
 
-  Onto another machine, through a pipe, readable there alone:
+  Onto another machine, through a pipe, and only readable there:
       refloat backup --from mysql://root@localhost/ --repo - \\
           --recipient-file team.txt | ssh host 'cat > db1.stream'
 
@@ -44,19 +44,19 @@ EXAMPLES:
       refloat backups list --repo /backup/repo
       refloat backups verify --repo /backup/repo
 
-Every backup is whole: there are no increments and no chains. A second backup costs what has changed, because \
-blocks that the repository has already are not stored again.";
+Every backup is whole: there are no increments and no chains. A second backup costs only what has changed, \
+because blocks that the repository already has are not stored again.";
 
-/// Back a server up into a repository: its files, while it runs
+/// Back up the files of a running server into a repository
 ///
 /// A MariaDB server's own tool (mariadb-backup) copies the files on the server's machine. A MySQL
-/// server sends them itself, by its clone plugin, with no tool and from anywhere; with --tool,
+/// server sends them itself, by its clone plugin, from anywhere and without a tool; with --tool,
 /// xtrabackup copies them.
 ///
-/// What comes is taken apart file by file, hashed, compressed, encrypted if the repository is, and
-/// written in blocks of 1 MiB. The backup exists when all of it is on the disk and checked: the
-/// tool or the server has ended well and said so, what it sent was whole, and its last files are
-/// there. Otherwise there is no backup of that label.
+/// Each file is hashed, compressed, encrypted if the repository is, and stored in blocks of 1 MiB.
+/// The backup exists once all of it is on disk and checked: the tool or the server has ended well
+/// and said so, what it sent was whole, and its last files are there. Otherwise there is no backup
+/// of that label.
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct BackupArgs {
@@ -69,11 +69,11 @@ pub struct BackupArgs {
     #[command(flatten)]
     pub recipients: RecipientArgs,
 
-    /// Name of the backup: letters, digits, dots, dashes and underscores [default: host and time]
+    /// Label of the backup: letters, digits, dots, dashes and underscores [default: host and time]
     #[arg(long, value_name = "LABEL", help_heading = "Repository")]
     pub label: Option<String>,
 
-    /// The machine that the server runs on, as ssh takes it [default: this one]
+    /// The server's machine, as ssh takes it [default: this one]
     #[arg(long, value_name = "[USER@]HOST", help_heading = "Server's machine")]
     pub host: Option<String>,
 
@@ -95,16 +95,16 @@ pub struct BackupArgs {
 
     /// Read at most this much per second, such as 50M; at least 8M for MariaDB
     ///
-    /// The rate is given up while the redo log would otherwise be overwritten before it is copied,
+    /// The limit is lifted while the redo log would otherwise be overwritten before it is copied,
     /// and at the end, when definitions and commits wait for the backup.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, help_heading = "Speed and safety")]
     pub max_rate: Option<u64>,
 
-    /// Copy more slowly while the server has much else to do
+    /// Slow the copy down while the server is busy
     ///
-    /// Twice a second it is compared with how it was before the copy: write-sets of a cluster that
-    /// wait, how long a statement takes that does nothing, how many statements run. While it is
-    /// worse, the rate is halved, down to 8 MiB per second; then it grows again.
+    /// Twice a second, the server is compared with how it was before the copy: write-sets that wait
+    /// (on a cluster node), how long a statement takes that does nothing, how many statements run.
+    /// While it is worse, the rate is halved, down to 8 MiB per second; then it grows again.
     #[arg(long, help_heading = "Speed and safety")]
     pub gentle: bool,
 
@@ -162,7 +162,7 @@ pub fn run(args: &BackupArgs, context: &Context) -> anyhow::Result<Exit> {
     let (watch, run) = Watch::begin("backup", args.output.show(), context)?;
     if is_new {
         run.events.warn(format!(
-            "{} held nothing: it is a new repository, and the backup has to be copied whole",
+            "{} was empty: it is a new repository, and the backup has to be copied whole",
             repository.storage().url()
         ));
     }
@@ -173,7 +173,7 @@ pub fn run(args: &BackupArgs, context: &Context) -> anyhow::Result<Exit> {
 fn stream(args: &BackupArgs, options: &BackupOptions, context: &Context) -> anyhow::Result<Exit> {
     let usage = |what: &str| Err(ProgramError::usage(what).into());
     if args.repo.identity.is_some() {
-        return usage("--identity opens a repository that is there; a stream takes --recipient");
+        return usage("--identity opens an existing repository; a stream takes --recipient");
     }
     if args.output.json {
         return usage("--json and --repo - both want standard output");

@@ -24,9 +24,9 @@ use crate::sizes::{parse_bytes, parse_time};
 use crate::watch::Watch;
 
 /// For backups with blocks that cannot be read.
-const BLOCKS_HINT: &str = "Remove what is damaged (`refloat backups remove`), then make a new backup: before, it would share blocks with it.";
+const BLOCKS_HINT: &str = "Remove what is damaged (`refloat backups remove`) before you make a new backup, which would otherwise share its blocks.";
 /// For backups with damaged tables.
-const TABLES_HINT: &str = "Their blocks are as they were written: CHECK TABLE says whether the server had the damage already. Other tables can be taken out with `refloat restore --tables`.";
+const TABLES_HINT: &str = "Their blocks are as they were written: CHECK TABLE says whether the server already had the damage. Other tables can be restored with `refloat restore --tables`.";
 /// For backups that no server works on.
 const UNTRIED_HINT: &str = "Their blocks are as they were written. See the reasons: the files were damaged when they were backed up, or the server cannot work on this machine. Try --server, --memory, or another machine.";
 /// Packs that are younger may belong to a backup that is being made.
@@ -60,10 +60,10 @@ enum BackupsCommand {
     Import(carry::ImportArgs),
 }
 
-/// Make a repository where nothing is
+/// Make a repository in an empty place
 ///
-/// `refloat backup` and `refloat dump` make one too; this one can make the key of an encrypted
-/// repository as well.
+/// `refloat backup` and `refloat dump` make one too; this command can also make the key of an
+/// encrypted repository.
 #[derive(Debug, Args)]
 #[command(mut_arg("identity", |arg| arg.hide(true)))]
 #[command(after_long_help = "\
@@ -71,7 +71,7 @@ EXAMPLES:
   An encrypted one; the key is made if the file is not there:
       refloat backups init --repo /backup/repo --key-file /etc/refloat.key
 
-  One whose key two people open, each with an age identity of their own:
+  One whose key two people can open, each with an age identity of their own:
       refloat backups init --repo /backup/repo --recipient-file team.txt")]
 pub struct InitArgs {
     #[command(flatten)]
@@ -97,7 +97,7 @@ pub struct ListArgs {
     json: bool,
 }
 
-/// Show what one backup is
+/// Show one backup
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES:
@@ -118,8 +118,8 @@ pub struct ShowArgs {
 
 /// Read backups back: every block of every file, checked by its hash
 ///
-/// With --restore, those of files are restored as well, one after the other: into a folder for a
-/// while, where a server of their series starts that nobody else reaches. It checks every table
+/// With --restore, backups of files are restored as well, one after the other: into a temporary
+/// folder, where a server of their series starts that nobody else can reach. It checks every table
 /// (`CHECK TABLE`), and is removed again.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
@@ -138,7 +138,7 @@ pub struct VerifyArgs {
     #[command(flatten)]
     repo: RepoArgs,
 
-    /// Restore them as well, start a server with each, and have it check every table
+    /// Restore them too, start a server on each, and have it check every table
     #[arg(long)]
     restore: bool,
 
@@ -166,14 +166,13 @@ pub struct VerifyArgs {
     output: OutputArgs,
 }
 
-/// Remove certain backups, whole or damaged
+/// Remove the named backups, whole or damaged
 ///
-/// The others stay whole. The space of blocks that no backup needs any more is freed by the next
-/// `prune`.
+/// The others stay whole. The next `prune` frees the space of blocks that no backup needs any more.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES:
-  One that cannot be read any more:
+  One that can no longer be read:
       refloat backups remove db1-20261128T020000Z --repo /backup/repo")]
 pub struct RemoveArgs {
     /// Labels of the backups
@@ -187,13 +186,13 @@ pub struct RemoveArgs {
 /// Remove old backups, and blocks that no backup needs
 ///
 /// A backup stays if it is among the newest --keep of its server and kind, or younger than
-/// --keep-for.
-/// Backups share blocks, and every backup is whole, so any of them may go. Blocks that no backup
-/// needs are removed once they are a week old, unless a backup is being made that may need them.
+/// --keep-for. Every backup is whole, although backups share blocks, so any of them may go. Blocks
+/// that no backup needs are removed once they are a week old, unless a running backup may need
+/// them.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES:
-  See what would go, and let it go:
+  See what would be removed, then remove it:
       refloat backups prune --repo /backup/repo --keep 7 --plan
       refloat backups prune --repo /backup/repo --keep 7")]
 pub struct PruneArgs {
@@ -230,7 +229,7 @@ pub fn run(args: &BackupsArgs, context: &Context) -> anyhow::Result<Exit> {
 fn init(args: &InitArgs, context: &Context) -> anyhow::Result<Exit> {
     if args.repo.identity.is_some() {
         return Err(ProgramError::usage(
-            "--identity opens a repository that is there; a new one takes --recipient",
+            "--identity opens an existing repository; a new one takes --recipient",
         )
         .into());
     }
@@ -248,14 +247,14 @@ fn init(args: &InitArgs, context: &Context) -> anyhow::Result<Exit> {
     match &args.repo.key_file {
         Some(path) if recipients.is_empty() => writeln!(
             out,
-            "Its key is in {}. Without that file nobody reads the backups: keep a copy of it elsewhere.",
+            "Its key is in {}. Without that file nobody can read the backups: keep a copy of it elsewhere.",
             path.display()
         )?,
         Some(path) => writeln!(out, "Its key is in {}", path.display())?,
         None if recipients.is_empty() => {}
         None => writeln!(
             out,
-            "Without the identity of one of them nobody reads the backups, nor makes new ones: keep copies elsewhere."
+            "Without one of their identities nobody can read the backups, or make new ones: keep copies elsewhere."
         )?,
     }
     Ok(Exit::Done)
@@ -369,7 +368,7 @@ fn check(args: &VerifyArgs, context: &Context) -> anyhow::Result<Exit> {
 fn untried(outcome: &VerifyOutcome) -> Option<anyhow::Error> {
     let labels: Vec<&str> = outcome.untried.keys().map(String::as_str).collect();
     (!labels.is_empty()).then(|| {
-        let what = format!("no server works on {}", labels.join(", "));
+        let what = format!("no server runs on {}", labels.join(", "));
         ProgramError::new(Exit::Failed, what)
             .hint(UNTRIED_HINT)
             .into()
@@ -473,7 +472,7 @@ fn prune(args: &PruneArgs, context: &Context) -> anyhow::Result<Exit> {
             )?;
         }
         for name in &swept.strangers {
-            writeln!(out, "left alone, because it is no pack: {name}")?;
+            writeln!(out, "left alone, because it is not a pack: {name}")?;
         }
     }
     Ok(Exit::Done)

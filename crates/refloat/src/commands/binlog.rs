@@ -20,7 +20,7 @@ use crate::repo::RepoArgs;
 use crate::sizes::parse_time;
 use crate::watch::{Show, Watch};
 
-/// Keep the binary logs of servers, for restores to a point in time
+/// Archive the binary logs of servers, for restores to a point in time
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES:
@@ -43,22 +43,22 @@ enum BinlogCommand {
     Prune(PruneArgs),
 }
 
-/// Keep the binary logs of a server in a repository, continuously
+/// Archive the binary logs of a server in a repository, continuously
 ///
-/// Reads them as a replica does, from the oldest log that the server has; checks every event and
-/// that none is missing; and stores the bytes of the server's files, compressed, and encrypted if
-/// the repository is. After it was ended in any way, the same command goes on behind the last event
-/// that is stored. If the server has removed meanwhile what comes next, or is another one, it says
-/// so and ends.
+/// Reads them as a replica does, from the oldest log that the server has. Checks every event, and
+/// that none is missing. Stores the bytes of the server's files, compressed, and encrypted if the
+/// repository is. However it ended, the same command continues after the last event that is stored.
+/// If the server has removed the logs that come next, or is a different server, it says so and
+/// ends.
 ///
-/// It runs until it is ended (Ctrl-C, SIGTERM): start it as a service that is restarted.
+/// It runs until it is stopped (Ctrl-C, SIGTERM): run it as a service that is restarted.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES:
   From now on:
       refloat binlog archive --from mysql://repl@db1/ --repo /backup/repo
 
-  What is there now, as a job of cron:
+  What is there now, as a cron job:
       refloat binlog archive --from mysql://repl@db1/ --once \\
           --repo s3://bucket/repo")]
 pub struct ArchiveArgs {
@@ -72,14 +72,14 @@ pub struct ArchiveArgs {
     #[arg(long, value_name = "NAME", help_heading = "Repository")]
     name: Option<String>,
 
-    /// End when all is stored that is in the logs now
+    /// End once everything is stored that is in the logs now
     #[arg(long)]
     once: bool,
 
-    /// How long events may wait until they are stored, such as 2s
+    /// How long events may wait before they are stored, such as 2s
     ///
-    /// That, and up to a quarter more, is what is lost if the server and this machine die at the
-    /// same time. Each time some are stored, an object is written.
+    /// This, and up to a quarter more, is what you lose if the server and this machine die at the
+    /// same time. Each time events are stored, an object is written.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_time)]
     every: Duration,
 
@@ -105,7 +105,7 @@ pub struct ListArgs {
 
 /// Write the logs of an archive to a folder, as the server had them
 ///
-/// Every event is checked. Files that are there already with their size are left.
+/// Every event is checked. Files that already exist with the right size are left alone.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES:
@@ -120,19 +120,20 @@ pub struct FetchArgs {
     #[command(flatten)]
     repo: RepoArgs,
 
-    /// The folder
+    /// The folder to write the logs into
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
 }
 
 /// Remove logs that no backup in the repository needs
 ///
-/// Those before the one in which the oldest backup of files of their server begins: `refloat
-/// backups prune` decides which that is. An archive of a server that has no backup there is left.
+/// These are the logs before the one in which the oldest backup of files of their server begins;
+/// which backup that is, `refloat backups prune` decides. An archive of a server that has no backup
+/// there is left alone.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES:
-  See what would go, and let it go:
+  See what would be removed, then remove it:
       refloat binlog prune --repo /backup/repo --plan
       refloat binlog prune --repo /backup/repo")]
 pub struct PruneArgs {
@@ -176,7 +177,7 @@ fn keep(args: &ArchiveArgs, context: &Context) -> anyhow::Result<Exit> {
     if is_new {
         let url = repository.storage().url();
         run.events
-            .warn(format!("{url} held nothing: it is a new repository"));
+            .warn(format!("{url} was empty: it is a new repository"));
     }
     let (outcome, error) = match archive(&options, &repository, &run) {
         Ok(outcome) => (outcome, None),

@@ -18,44 +18,44 @@ pub struct DatadirArgs {
     #[arg(long = "to", value_name = "DATADIR")]
     pub to: PathBuf,
 
-    /// Take the place of what the data directory holds, which is kept beside it
+    /// Replace what the data directory holds, which is kept beside it
     #[arg(long)]
     pub replace: bool,
 
-    /// Do not bring what the data directory holds already
+    /// Reuse blocks that the data directory already holds
     ///
     /// Its files are read and compared block by block.
     #[arg(long, requires = "replace")]
     pub delta: bool,
 
-    /// Files that the server kept in other directories come into the data directory too
+    /// Put files that the server kept in other directories into the data directory too
     ///
-    /// Without this, a server with such settings is refused: redo and undo logs, the system
-    /// tablespace or the log of Aria would lie where nobody looks for them, and old ones where the
-    /// server does.
+    /// Without this, a server with such settings is refused: its redo and undo logs, system
+    /// tablespace or Aria log would end up where the new server does not look for them, and it
+    /// would find old ones.
     #[arg(long)]
     pub all_in_datadir: bool,
 
-    /// The option file of the new server, to see that it looks for its files in the data directory
-    /// [default: those of this machine, if they name the data directory]
+    /// The option file of the new server, to check that it looks for its files in the data
+    /// directory [default: those of this machine, if they name the data directory]
     ///
-    /// Refused are redo and undo logs, a system tablespace or a log of Aria in other directories.
-    /// An old binary log in another one is warned of.
+    /// Redo and undo logs, a system tablespace or an Aria log in other directories are refused. An
+    /// old binary log in another directory causes a warning.
     #[arg(long, value_name = "FILE")]
     pub option_file: Option<PathBuf>,
 
-    /// A command that starts the server afterwards, such as 'systemctl start mariadb'
+    /// A command that then starts the server, such as 'systemctl start mariadb'
     #[arg(long, value_name = "COMMAND")]
     pub start: Option<String>,
 
-    /// The new server: wait until it answers, and as a node until it is in step
+    /// The new server: wait until it answers, and until a cluster node is in sync
     #[arg(long, value_name = "URL", requires = "start")]
     pub check: Option<String>,
 
-    /// Remove the old data as soon as the new server answers, and as a node is in step
+    /// Remove the old data as soon as the new server answers, and a cluster node is in sync
     ///
     /// If it does not start or does not answer, they stay. Binary logs in the old data directory
-    /// go with it.
+    /// are removed with it.
     #[arg(long, requires = "replace", requires = "check")]
     pub remove_old: bool,
 
@@ -72,7 +72,7 @@ impl DatadirArgs {
     /// As the library takes them. `connect` are the options for `--check`.
     ///
     /// # Errors
-    /// `--check` is no URL of a server, or option files cannot be read.
+    /// `--check` is not the URL of a server, or option files cannot be read.
     pub fn options(
         &self,
         connect: &ConnectArgs,

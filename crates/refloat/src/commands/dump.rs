@@ -48,7 +48,7 @@ pub fn run(args: &DumpArgs, context: &Context) -> anyhow::Result<Exit> {
         if is_new {
             let url = repository.storage().url();
             run.events
-                .warn(format!("{url} held nothing: it is a new repository"));
+                .warn(format!("{url} was empty: it is a new repository"));
         }
         options.repository = Some(IntoRepository {
             // A thread writes a pack, and rows are compressed already.

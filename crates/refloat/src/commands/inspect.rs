@@ -33,7 +33,7 @@ EXAMPLES:
 
 The exit code is 0 when the source is whole, and 3 when something is missing.";
 
-/// Look at a dump: what it is, what is in it, and whether it is whole
+/// Show what a dump is, what is in it, and whether it is whole
 ///
 /// No server is needed, and nothing is changed. A folder is listed and its definitions are read; an
 /// archive is first unpacked into --scratch; a single file is read to its end.

@@ -11,7 +11,7 @@ use crate::exit::ProgramError;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Private server")]
 pub struct PrivateArgs {
-    /// The folder for its files, with room for them [default: that of temporary files]
+    /// A folder with room for its files [default: that of temporary files]
     ///
     /// They are removed at the end. An account that servers run under must be able to reach the
     /// folder, and its path must be short.
@@ -36,7 +36,7 @@ impl PrivateArgs {
         match given.iter().find(|(given, _)| *given) {
             None => Ok(()),
             Some((_, flag)) => {
-                let error = ProgramError::usage(format!("{flag} is of no use without {what}"));
+                let error = ProgramError::usage(format!("{flag} has no effect without {what}"));
                 Err(error.into())
             }
         }

@@ -12,8 +12,8 @@ use refloat_physical::{DonorOptions, ReplicaAccount};
 use refloat_report::summary;
 use refloat_wire::{ConnectOptions, Secret};
 
-use crate::commands::beat::Beat;
 use crate::commands::cluster::members::ClusterOf;
+use crate::commands::copy_status::CopyStatus;
 use crate::commands::datadir::DatadirArgs;
 use crate::commands::load::OutputArgs;
 use crate::connect::ConnectArgs;
@@ -48,19 +48,20 @@ EXAMPLES:
   A MySQL server, from another one that has the clone plugin:
       refloat rebuild --from mysql://backup@db1/ --to /var/lib/mysql
 
-The donor's machine needs refloat as well. It connects to this one, at a free port or the one of --listen; what \
-is sent is encrypted with a key that is made for this one transfer and that goes through ssh. A MySQL server sends \
-its files itself: nothing is needed on its machine, and they are encrypted if the connection to it is.";
+The donor's machine needs refloat as well. It connects to this one, on a free port or the one of --listen; what \
+is sent is encrypted with a key that is made for this one transfer and passed through ssh. A MySQL server sends its \
+files itself: nothing is needed on its machine, and the files are encrypted if the connection to it is.";
 
 /// Rebuild a server from another one, in one step
 ///
 /// The donor's own tool copies its files while it runs. They are cut into blocks, compressed,
-/// encrypted and sent through several connections, checked and written beside the data directory
-/// here; the redo log is applied; and then the two are exchanged. What the data directory held is
-/// kept. A lost connection is made again and goes on where it was. Of a Galera node, the place in
-/// the cluster's history is written down, so that the new node joins by IST and not by SST. A MySQL
-/// server sends its files itself, by its clone plugin, to whoever asks. Runs on the machine of the
-/// data directory.
+/// encrypted, sent through several connections, and checked and written beside the data directory
+/// here. Then the redo log is applied, and the two are exchanged. What the data directory held is
+/// kept. A lost connection is made again, and the copy resumes where it was.
+///
+/// The position of a Galera node in the cluster's history is recorded, so that the new node joins
+/// by IST and not by SST. A MySQL server sends its files itself, by its clone plugin. Run this on
+/// the machine of the data directory.
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct RebuildArgs {
@@ -80,7 +81,7 @@ pub struct RebuildArgs {
     #[arg(long, value_name = "PATH", help_heading = "Donor's machine")]
     pub program: Option<PathBuf>,
 
-    /// The tool's program on the donor's machine [default: as it is found there]
+    /// The tool's program on the donor's machine [default: the one found there]
     #[arg(long, value_name = "PATH", help_heading = "Donor's machine")]
     pub donor_tool: Option<PathBuf>,
 
@@ -89,8 +90,8 @@ pub struct RebuildArgs {
 
     /// Make the new server a replica of the donor, by this account of the donor
     ///
-    /// From the place in the donor's binary log that the files are of. It is set up on the server
-    /// that --check names, and has to run before the rebuild counts as done.
+    /// It starts at the position in the donor's binary log that the copied files have. Replication
+    /// is set up on the server that --check names, and must run before the rebuild counts as done.
     #[arg(
         long,
         value_name = "USER",
@@ -120,11 +121,11 @@ pub struct RebuildArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, help_heading = "Speed and safety")]
     pub max_rate: Option<u64>,
 
-    /// Copy more slowly while the server has much else to do
+    /// Slow the copy down while the server is busy
     ///
-    /// Twice a second it is compared with how it was before the copy: write-sets of a cluster that
-    /// wait, how long a statement takes that does nothing, how many statements run. While it is
-    /// worse, the rate is halved, down to 8 MiB per second; then it grows again.
+    /// Twice a second, the server is compared with how it was before the copy: write-sets that wait
+    /// (on a cluster node), how long a statement takes that does nothing, how many statements run.
+    /// While it is worse, the rate is halved, down to 8 MiB per second; then it grows again.
     #[arg(long, help_heading = "Speed and safety")]
     pub gentle: bool,
 
@@ -138,8 +139,8 @@ pub struct RebuildArgs {
     /// The address at which this machine listens, with a port or 0; or `ssh` [default: that of the
     /// network by which the donor is reached, and a free port]
     ///
-    /// With `ssh`, files come through the ssh connection, and no port is opened to the network:
-    /// slower on a fast one, and all there is behind some firewalls.
+    /// With `ssh`, files come through the ssh connection, and no port is opened to the network.
+    /// That is slower on a fast network, but the only way through some firewalls.
     #[arg(
         long,
         value_name = "ADDRESS:PORT|ssh",
@@ -197,9 +198,9 @@ pub fn run(args: &RebuildArgs, context: &Context) -> anyhow::Result<Exit> {
     if let Some(chosen) = &options.chosen {
         run.events.note(format!("the donor is {chosen}"));
     }
-    let beat = Beat::start(&options.target.datadir, Copying::REBUILT, &run, |_, _| {});
+    let status = CopyStatus::start(&options.target.datadir, Copying::REBUILT, &run, |_, _| {});
     let done = rebuild(&options, &run);
-    beat.end();
+    status.end();
     let (outcome, error) = match done {
         Ok(outcome) => (outcome, None),
         Err((error, outcome)) => (*outcome, Some(anyhow::Error::new(error))),
@@ -231,8 +232,8 @@ impl RebuildArgs {
         };
         if cluster.contains("://") {
             return Err(ProgramError::usage(
-                "--cluster names a file here, which says on which machines the nodes are; a single \
-                server is named with --from",
+                "--cluster takes a file here, which says which machines the nodes are on; name a single \
+                server with --from",
             )
             .into());
         }
@@ -274,7 +275,7 @@ impl RebuildArgs {
             return refused(
                 format!("no node of {cluster} is in sync, so there is none to copy"),
                 format!(
-                    "See `refloat cluster status {}`. --from names a server that is in sync with nobody.",
+                    "See `refloat cluster status {}`. --from takes any server, in sync or not.",
                     list.flags()
                 ),
             );
@@ -286,7 +287,7 @@ impl RebuildArgs {
             None => {
                 return refused(
                     format!(
-                        "{} is to be copied, and {cluster} does not say on which machine it is",
+                        "{} is to be copied, but {cluster} does not say which machine it is on",
                         first.name
                     ),
                     "Write `ssh = \"USER@HOST\"` into the list, or name it with --from and --host."

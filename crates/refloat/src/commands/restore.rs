@@ -26,12 +26,12 @@ EXAMPLES:
   The newest backup, into an empty directory:
       refloat restore latest --repo /backup/repo --to /var/lib/mysql
 
-  A certain one, in place of what is there:
+  A particular one, in place of what is there:
       systemctl stop mariadb
       refloat restore db1-20261128T020000Z --repo /backup/repo \\
           --to /var/lib/mysql --replace --start 'systemctl start mariadb'
 
-  Most of the data are right already, and the repository is far away:
+  When most of the data are right already, and the repository is far away:
       refloat restore latest --repo /backup/repo --to /var/lib/mysql \\
           --replace --delta
 
@@ -40,20 +40,20 @@ EXAMPLES:
       refloat restore latest --repo /backup/repo --to /var/lib/mysql \\
           --replace --until '2026-11-28 14:00:00+01:00'
 
-  Two tables, into a server that runs:
+  Two tables, into a running server:
       refloat restore latest --repo /backup/repo \\
           --tables shop.orders,shop.items --to mysql://root@db1/
 
-An interrupted restore goes on with the same command: what was fetched is checked and not fetched again. The old \
+The same command resumes an interrupted restore: what was fetched is checked, and not fetched again. The old \
 data stay beside the directory until you remove them.";
 
 /// Restore a backup into a data directory
 ///
 /// The files are fetched into a folder beside the data directory, decrypted, decompressed and
-/// checked block by block; the tool applies the redo log there, or a MySQL server does it when it
-/// starts; owner and permissions are set; and only then the two are exchanged. Until that moment
-/// nothing in the data directory is touched, and what it held is kept. Runs on the machine of the
-/// data directory.
+/// checked block by block. There, the tool applies the redo log (a MySQL server does that when it
+/// starts), and owner and permissions are set. Only then are the two exchanged. Until that moment
+/// nothing in the data directory is touched, and what it held is kept. Run this on the machine of
+/// the data directory.
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct RestoreArgs {
@@ -67,14 +67,14 @@ pub struct RestoreArgs {
     #[command(flatten)]
     pub datadir: DatadirArgs,
 
-    /// Replay binary logs behind the backup, up to here
+    /// Replay binary logs after the backup, up to here
     ///
     /// A time with its zone (`2026-11-28 14:00:00Z`, `2026-11-28 14:00:00+01:00`): what was
-    /// committed before that second, by the times in the logs: each is when the statement or its
-    /// COMMIT began, unless a session has set another. A GTID of one transaction: what comes
-    /// before it in the logs, or with `after:GTID`, that one too. `FILE:POSITION`: what comes
-    /// before that byte. `latest`: all there is. It is checked first that the logs begin early
-    /// enough, reach so far and have no gap.
+    /// committed before that second, by the times in the logs. Each is the time at which the
+    /// statement or its COMMIT began, unless a session has set another. A GTID of one transaction:
+    /// what comes before it in the logs; with `after:GTID`, that transaction too. `FILE:POSITION`:
+    /// what comes before that byte. `latest`: all there is. Before anything else, refloat checks
+    /// that the logs begin early enough, reach far enough and have no gap.
     #[arg(long, value_name = "WHEN", help_heading = "Point in time")]
     pub until: Option<Until>,
 
@@ -97,12 +97,12 @@ pub struct RestoreArgs {
     )]
     pub programs: Option<PathBuf>,
 
-    /// Take only these tables out of the backup, into a running server: --to is its URL
+    /// Restore only these tables, into a running server: --to is its URL
     ///
     /// Comma-separated: `table` or `database.table`; * matches any text and ? any one character.
-    /// Only the files that they need are fetched; a private server of this machine starts on them,
-    /// and rows, definitions, foreign keys and triggers are copied from there, whatever version
-    /// --to has. All of them take their places when all are whole; a table that is there stays
+    /// Only the files that they need are fetched. A private server on this machine starts on them,
+    /// and rows, definitions, foreign keys and triggers are copied from there, whatever version the
+    /// server of --to has. All tables take their places once all are whole; an existing table stays
     /// unless --replace is given.
     #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with_all = ["delta", "all_in_datadir", "option_file", "start", "check", "remove_old", "restart", "until"], help_heading = "Single tables")]
     pub tables: Vec<String>,
@@ -110,7 +110,7 @@ pub struct RestoreArgs {
     #[command(flatten)]
     pub private: PrivateArgs,
 
-    /// Begin anew, and remove what an unfinished restore of another backup has fetched
+    /// Start over, and remove what an unfinished restore of another backup has fetched
     #[arg(long, help_heading = "Data directory")]
     pub restart: bool,
 
@@ -153,9 +153,9 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
     }
     args.private.refuse_without("--tables")?;
     if args.datadir.to.to_string_lossy().contains("://") {
-        let error = ProgramError::usage("--to is a URL, and a restore fills a data directory");
+        let error = ProgramError::usage("--to is a URL, but a restore fills a data directory");
         return Err(error
-            .hint("Tables come to a running server with --tables.")
+            .hint("To restore tables into a running server, give --tables.")
             .into());
     }
     let options = RestoreOptions {

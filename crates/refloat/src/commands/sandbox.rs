@@ -284,7 +284,7 @@ fn find_running(sandbox: &Sandbox, name: &str) -> anyhow::Result<Instance> {
         Status::Running | Status::Cut => return Ok(instance),
         Status::Frozen => (
             "frozen",
-            format!("Let it go on with: refloat sandbox node thaw {name}"),
+            format!("Resume it with: refloat sandbox node thaw {name}"),
         ),
         Status::Starting => (
             "starting",

@@ -9,11 +9,11 @@ use refloat_host::Copying;
 use refloat_physical::{SendRequest, serve};
 use refloat_run::{Cancel, CancelReason, Events, Progress, Run, RunDir};
 
-use crate::commands::beat::Beat;
+use crate::commands::copy_status::CopyStatus;
 use crate::context::Context;
 use crate::exit::Exit;
 
-/// Send this machine's files to the refloat that has started this one
+/// Send this machine's files to the refloat that started this one
 #[derive(Debug, Args)]
 pub struct ServeHostArgs {}
 
@@ -22,16 +22,16 @@ pub fn run(_: &ServeHostArgs, context: &Context) -> anyhow::Result<Exit> {
     std::io::stdin()
         .lock()
         .read_line(&mut line)
-        .context("cannot read what is asked for")?;
+        .context("cannot read the request")?;
     let request: SendRequest =
-        serde_json::from_str(&line).context("what is asked for cannot be understood")?;
+        serde_json::from_str(&line).context("the request cannot be understood")?;
     let cancel = Cancel::new();
     let asked = cancel.clone();
     // Standard input ends when the other refloat is gone, or the network.
     std::thread::spawn(move || {
         let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
         asked.cancel(CancelReason::Failed(
-            "the refloat that asked for the files is gone".to_owned(),
+            "the refloat that requested the files has ended".to_owned(),
         ));
     });
     let run = Run {
@@ -41,9 +41,9 @@ pub fn run(_: &ServeHostArgs, context: &Context) -> anyhow::Result<Exit> {
         events: Events::new(),
         progress: Progress::new(),
     };
-    let beat = Beat::start(request.datadir(), Copying::COPIED, &run, |_, _| {});
+    let status = CopyStatus::start(request.datadir(), Copying::COPIED, &run, |_, _| {});
     let answer = serve(&request, &run);
-    beat.end();
+    status.end();
     // What was done is in the answer, and in the record of the run that has asked.
     let _ = std::fs::remove_dir_all(run.dir.path());
     let text = serde_json::to_string(&answer).context("cannot write the answer")?;

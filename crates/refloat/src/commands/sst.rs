@@ -26,7 +26,7 @@ use refloat_wire::{ConnectOptions, PeerTls};
 use crate::context::Context;
 use crate::sizes::parse_bytes;
 use call::{Call, Role, Secrets};
-use face::{LogFace, beat, line};
+use face::{LogFace, copy_status, line};
 
 /// What the name begins with by which servers start this program.
 const NAME: &str = "wsrep_sst_refloat";
@@ -82,12 +82,12 @@ fn transfer(words: &[String], context: &Context) -> anyhow::Result<()> {
         events,
         progress,
     };
-    let beat = beat(&call, &run);
+    let status = copy_status(&call, &run);
     let done = match call.role {
         Role::Joiner => joiner(&call, &settings, &run),
         Role::Donor => donor(&call, &settings, &run, context),
     };
-    beat.end();
+    status.end();
     done
 }
 
@@ -125,7 +125,7 @@ fn joiner(call: &Call, settings: &Settings, run: &Run) -> anyhow::Result<()> {
     let joined = join(&options, run, ready)?;
     if let Some(kept) = &joined.kept {
         run.events.warn(format!(
-            "the old data may hold what the cluster does not: they are kept in {}, until you remove them",
+            "the old data may hold what the cluster does not: they are kept in {} until you remove them",
             kept.display()
         ));
     }
@@ -165,7 +165,7 @@ fn donor(call: &Call, settings: &Settings, run: &Run, context: &Context) -> anyh
     let secret = TransferSecret::from_hex(secret);
     let secret = secret.ok_or_else(|| {
         PhysicalError::Refused(vec![Refusal::new(
-            "the joiner has sent no secret for the transfer",
+            "the joiner has not sent a secret for the transfer",
         )])
     })?;
     let own = certificates(call, settings)?;
@@ -175,11 +175,11 @@ fn donor(call: &Call, settings: &Settings, run: &Run, context: &Context) -> anyh
         (None, false) => (None, None),
         (Some(_), false) => (
             None,
-            Some("the donor has certificates for state transfers, and the joiner has none"),
+            Some("the donor has certificates for state transfers, but the joiner has none"),
         ),
         (None, true) => (
             None,
-            Some("the joiner has certificates for state transfers, and the donor has none"),
+            Some("the joiner has certificates for state transfers, but the donor has none"),
         ),
     };
     let rate = settings.of_sst("rlimit").map(size).transpose()?;

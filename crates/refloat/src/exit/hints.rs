@@ -133,7 +133,7 @@ pub fn of_restore(error: &RestoreError) -> Option<(Exit, Vec<String>)> {
         ),
         RestoreError::NotProven { .. } => (
             Exit::ProofFailed,
-            "The node stands alone with what was loaded, and the others are down with their old data. Look at it there; --give-up ends the restore and says where every node is, and then the same command with --replace starts over.",
+            "The node runs standalone with what was loaded, and the others are down with their old data. Look at it there; --give-up ends the restore and says where every node is, and then the same command with --replace starts over.",
         ),
         RestoreError::Differs {
             node, uuid, dump, ..
@@ -146,7 +146,7 @@ pub fn of_restore(error: &RestoreError) -> Option<(Exit, Vec<String>)> {
         }
         RestoreError::Unsettled { .. } => (
             Exit::ProofFailed,
-            "Applications write there all the time: the same command again compares once more, best while they rest for a moment.",
+            "Applications write there all the time: run the same command again, best while they pause for a moment.",
         ),
         RestoreError::Interrupted { .. } => (Exit::Interrupted, AGAIN),
         RestoreError::Node { wrong, .. } => {
@@ -160,7 +160,7 @@ pub fn of_restore(error: &RestoreError) -> Option<(Exit, Vec<String>)> {
 
 /// Exit code and hints for a bootstrap that did not start the cluster.
 pub fn of_bootstrap(error: &BootstrapError) -> (Exit, Vec<String>) {
-    const LOG_AND_AGAIN: &str = "Its log says more; the same command resumes.";
+    const LOG_AND_AGAIN: &str = "Its log says more; run the same command again to resume.";
     match error {
         BootstrapError::Refused(against) => refused(against, "Nothing was started."),
         BootstrapError::Unclear(_) => (
@@ -210,7 +210,7 @@ pub fn of_rejoin(error: &RejoinError) -> (Exit, Vec<String>) {
         ),
         RejoinError::CopyFails { .. } | RejoinError::WouldFail { .. } => (
             Exit::Refused,
-            vec!["Nothing was started. `refloat cluster advise` says what to do; --ignore-advice goes on all the same.".to_owned()],
+            vec!["Nothing was started. `refloat cluster advise` says what to do; --ignore-advice continues all the same.".to_owned()],
         ),
         RejoinError::Interrupted { .. } | RejoinError::NotStarted { .. } => (Exit::Interrupted, Vec::new()),
         RejoinError::NeedsCopy { .. } => (
@@ -258,7 +258,7 @@ pub fn of_verify(error: &VerifyError) -> (Exit, Vec<String>) {
 pub const SETTINGS_LEFT: &str = "Settings of the server are still changed. Put them back with `refloat settings revert --to URL`.";
 
 /// Hint about what a stopped dump leaves behind.
-pub const NO_DUMP: &str = "What was written is no dump: it has no manifest. Remove it, or name another place, and start again.";
+pub const NO_DUMP: &str = "What was written is not a dump: it has no manifest. Remove it, or name another place, and start again.";
 
 /// Exit code and hints for a server that could not be read.
 fn of_read(error: &ReadError) -> (Exit, Vec<String>) {
@@ -267,7 +267,7 @@ fn of_read(error: &ReadError) -> (Exit, Vec<String>) {
         ReadError::NoLock { .. } => {
             return (
                 Exit::Refused,
-                vec!["Wait until that is done, or end it; --lock-wait gives it longer; --threads 1 needs no lock on MariaDB with its binary log on; --consistency none takes no lock at all.".to_owned()],
+                vec!["Wait until that is done, or end it; --lock-wait waits longer; --threads 1 needs no lock on MariaDB with its binary log on; --consistency none takes no lock at all.".to_owned()],
             );
         }
         ReadError::Interrupted(_) => return (Exit::Interrupted, Vec::new()),
@@ -333,9 +333,9 @@ pub fn of_copy(error: &CopyError) -> (Exit, Vec<String>) {
             match source {
                 DumpError::Read(ReadError::Refused(_) | ReadError::NoLock { .. }) => {}
                 DumpError::Read(ReadError::Changed { .. }) => {
-                    hints = vec!["Copy again when nobody changes definitions; with --replace it begins afresh.".to_owned()];
+                    hints = vec!["Copy again when nobody changes definitions; with --replace, it starts over.".to_owned()];
                 }
-                _ => hints.push("What is on the target is not complete: copy again with --replace, which begins afresh.".to_owned()),
+                _ => hints.push("What is on the target is not complete: copy again with --replace, which starts over.".to_owned()),
             }
             (exit, hints)
         }
@@ -376,7 +376,7 @@ pub fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
         LoadError::MarksLeft(_) => (
             Exit::Failed,
             vec![
-                "The same command again removes what is left of them, in the database refloat_load. If it is refused because the tables are there, they are gone."
+                "Run the same command again to remove what is left of them, in the database refloat_load. If it is refused because the tables are there, they are gone."
                     .to_owned(),
             ],
         ),
@@ -397,7 +397,7 @@ pub fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
                 // Skipping is a choice, too.
                 return (Exit::Failed, hints);
             }
-            hints.push("With --on-error continue the load goes on after a refused statement, lists all of them and exits with 1.".to_owned());
+            hints.push("With --on-error continue, the load continues after a refused statement, lists all of them and exits with 1.".to_owned());
             (Exit::Failed, hints)
         }
         LoadError::Scan {
@@ -418,7 +418,7 @@ pub fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
         }
         LoadError::StoredOtherwise(_) => (
             Exit::ProofFailed,
-            vec!["With --write-path insert the dump's own statements are sent: the same command with it goes on from here. Please report this.".to_owned()],
+            vec!["With --write-path insert, the dump's own statements are sent: the same command with it resumes from here. Please report this.".to_owned()],
         ),
         LoadError::CommitLost { .. } => (
             Exit::Failed,
@@ -426,7 +426,7 @@ pub fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
         ),
         LoadError::Orphans(_) => (
             Exit::Failed,
-            vec!["The rows are in. The stock client would have stopped at the first of these. With --foreign-keys checked the load goes on, lists all of them and exits with 4.".to_owned()],
+            vec!["The rows are in. The stock client would have stopped at the first of these. With --foreign-keys checked, the load continues, lists all of them and exits with 4.".to_owned()],
         ),
         LoadError::Index { source, .. } if source.server_code() == Some(DUPLICATE) => (
             Exit::Failed,

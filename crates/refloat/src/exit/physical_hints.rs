@@ -13,22 +13,22 @@ pub fn of_physical(error: &PhysicalError) -> Option<(Exit, Vec<String>)> {
         PhysicalError::Refused(against) => Some((Exit::Refused, Refusal::hints(against))),
         PhysicalError::Cancelled(_) => Some((
             Exit::Interrupted,
-            vec!["The same command begins again, or goes on with what was fetched.".to_owned()],
+            vec!["Run the same command again: it keeps what was fetched, or starts over.".to_owned()],
         )),
         PhysicalError::Repository(error) => Some(of_repository(error)),
         PhysicalError::Start { .. } => Some((
             Exit::Failed,
-            vec!["See the server's log, and start it by hand: its files are complete, and what was there before is kept.".to_owned()],
+            vec!["See the server's log, and start it by hand: its files are complete, and the old ones are kept.".to_owned()],
         )),
         PhysicalError::Replay { .. } => Some((
             Exit::Failed,
             vec![
-                "The data directory is as it was. The same command begins the replay anew; with --until FILE:POSITION it stops before that statement.".to_owned(),
+                "The data directory is as it was. The same command starts the replay over; with --until FILE:POSITION it stops before that statement.".to_owned(),
             ],
         )),
         PhysicalError::Binlog { .. } => Some((
             Exit::ProofFailed,
-            vec!["Nothing beyond that place can be believed. Get the file again, or stop before it.".to_owned()],
+            vec!["Nothing beyond that point can be trusted. Get the file again, or stop before it.".to_owned()],
         )),
         _ => None,
     }
@@ -43,12 +43,12 @@ pub fn of_storage(error: &StorageError) -> (Exit, Vec<String>) {
         ),
         StorageErrorKind::Denied => (
             Exit::Failed,
-            "The account or key may not do that there: see who it is, and what it may.",
+            "The account or key may not do that there: check which one is used, and its permissions.",
         ),
         StorageErrorKind::Full => (Exit::Failed, "Make room there."),
         StorageErrorKind::Lost => (
             Exit::Failed,
-            "The same command again goes on, or begins again.",
+            "Run the same command again: it resumes, or starts over.",
         ),
         _ => (Exit::Failed, ""),
     };
@@ -62,20 +62,20 @@ pub fn of_repository(error: &RepositoryError) -> (Exit, Vec<String>) {
         RepositoryError::Storage(error) => return of_storage(error),
         RepositoryError::Missing { .. } => (
             Exit::Failed,
-            "Is the path right? `refloat backups init` makes a repository where nothing is.",
+            "Is the path right? `refloat backups init` makes a repository in an empty place.",
         ),
-        RepositoryError::Occupied { .. } => (Exit::Refused, "Give a path where nothing is."),
+        RepositoryError::Occupied { .. } => (Exit::Refused, "Give the path of an empty place."),
         RepositoryError::Damaged { .. } => (
             Exit::ProofFailed,
             "Restore another backup; `refloat backups verify` says which can be read.",
         ),
         RepositoryError::Foreign { .. } => (
             Exit::Refused,
-            "Import it where nothing is: blocks are copied as they are.",
+            "Import it into an empty place: blocks are copied as they are.",
         ),
         RepositoryError::Stream { .. } => (
             Exit::Failed,
-            "Nothing of it stays in the repository. Make the stream again.",
+            "The repository does not keep any backup of it. Make the stream again.",
         ),
         RepositoryError::Swept { .. } => (
             Exit::Failed,

@@ -145,7 +145,7 @@ fn port(url: &str) -> String {
 }
 
 /// Prepared transactions, and files in a database's folder that are not tables.
-// Hazard of dumps: L-53 files that are no tables, tables whose names look like such files
+// Hazard of dumps: L-53 files that are not tables, tables whose names look like such files
 // Hazard of dumps: L-88, L-118 what a dump of a server does not hold: loadable functions, servers,
 //   plugins, components, resource groups, reference systems, histograms, prepared XA transactions
 #[test]

@@ -240,5 +240,5 @@ fn a_dump_that_is_cut_is_compared_with_nothing() {
     let file = desk.file("none.bin", "\0\u{1}\u{2}\0");
     finish(desk.refloat(["verify", file.to_str().unwrap(), &url]))
         .exits(3)
-        .says("is no dump");
+        .says("is not a dump");
 }

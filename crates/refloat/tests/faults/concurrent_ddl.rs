@@ -267,7 +267,7 @@ fn exchanged(
 }
 
 // Hazard of dumps: L-110 a table or partition exchanged, or altered, between snapshot and reading:
-//   of a dump, a copy, a comparison; what an account without `PROCESS` does not notice is said
+//   of a dump, a copy, a comparison; what an account without `PROCESS` cannot notice is reported
 #[test]
 fn a_table_that_is_exchanged_for_another_of_the_same_definition_is_noticed() {
     for &kind in kinds() {

@@ -1,7 +1,7 @@
 //! Sources that are truncated, damaged, or not dumps at all.
 
 // Hazard of faults: L-70 cut anywhere, flipped bytes, bytes behind the end, plain and in each
-//   compression; no dump at all
+//   compression; something that is not a dump at all
 
 use std::path::Path;
 

@@ -936,7 +936,7 @@ fn damages(desk: &Desk) -> Vec<Damage<'_>> {
         (
             "a path that leads out",
             3,
-            "is no file of the folder",
+            "is not a file of the folder",
             Box::new(|out| {
                 let schema = format!("\"{}/schema.sql\"", desk.db);
                 edit_manifest(out, |text| text.replacen(&schema, "\"../schema.sql\"", 1));

@@ -125,6 +125,6 @@ fn a_log_that_the_account_may_not_bring_to_the_disk_is_told() {
     let file = desk.file("dump.sql", dump(&table("items", 100)));
     let command = desk.load_command(&file, &url, &["--durability", "relaxed"]);
     crate::support::finish(command)
-        .says("the server's binary log was not brought to the disk")
+        .says("the server's binary log was not flushed to disk")
         .never_says("redo log was not");
 }

@@ -273,7 +273,7 @@ fn backed_up(node: &Instance, desk: &Desk) {
     ask(node, "SET GLOBAL wsrep_desync = ON");
     finish(backup(&[]))
         .exits(0)
-        .says("wsrep_desync is ON already");
+        .says("wsrep_desync is already ON");
     assert!(is("ON"));
     ask(node, "SET GLOBAL wsrep_desync = OFF");
 }

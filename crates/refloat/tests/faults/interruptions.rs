@@ -1,7 +1,7 @@
 //! Interruptions midway: Ctrl-C, and kill -9 of the program, of the server or of a connection.
 
-// Hazard of faults: L-95, L-143 an index that was not built is named, and can be built from what
-//   is said | , `disk`
+// Hazard of faults: L-95, L-143 an index that was not built is named, and can be built from the
+//   message | , `disk`
 // Hazard of faults: L-133, L-134 a connection or the server killed in the middle (all three
 //   servers)
 // Hazard of faults: L-136 Ctrl-C and SIGTERM: whole chunks, and the summary says how many (all

@@ -1,8 +1,8 @@
 //! Dumps of a cluster node that lags behind: such a dump has what the others had committed when it
 //! began, or says why not.
 
-// Hazard of dumps: G-30 a dump of a node that lags has what the cluster had confirmed, or says
-//   that it waited in vain
+// Hazard of dumps: G-30 a dump of a node that lags has what the cluster had confirmed, or says that
+//   its wait failed
 
 use refloat_sandbox::ServerKind;
 use refloat_testkit::cluster::Cluster;

@@ -7,13 +7,13 @@
 //! `REFLOAT_OUTAGE_SEED` the seed of the moments.
 
 // Hazard of faults: L-163 the disk below a server is cut off, at the moment a load is done and
-//   while rows come, and the server started on what the disk has: nothing that was done is
-//   missing, and the load goes on to the same rows (all three servers)
+//   while rows come, and the server started on what the disk has: nothing that was done is missing,
+//   and the resumed load ends with the same rows (all three servers)
 // Hazard of faults: What a load altered, renamed and indexed has its files before marks say so, or
 //   are gone (all three servers)
 // Hazard of faults: A file of rows whose table was dropped, and that a power cut brought back:
-//   those of refloat's own tables are in nobody's way or named, and those of others are named (all
-//   three servers)
+//   those of refloat's own tables are harmless or named, and those of others are named (all three
+//   servers)
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -271,7 +271,7 @@ fn files_go_from_another_machine_into_a_bucket_and_back() {
         let scratch = desk.path("").display().to_string();
         run(&["backups", "verify", "--restore", "--scratch", &scratch])
             .exits(0)
-            .says("a server works with it");
+            .says("a server runs on it");
     }
     assert!(restored[0] == restored[1], "one of them is another one");
     let sessions = machine.log();
@@ -296,7 +296,7 @@ fn files_go_from_another_machine_into_a_bucket_and_back() {
     );
     finish(few)
         .exits(3)
-        .says("a process there may have 150 files open");
+        .says("a process there may open only 150 files");
     desk.ask(server, "DROP DATABASE @db");
 }
 

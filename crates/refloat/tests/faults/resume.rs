@@ -1,6 +1,6 @@
 //! Resuming where a load ended: what is kept, what is refused, and what the marks decide.
 
-// Hazard of faults: L-161 a server lost with its redo log off is told (MySQL)
+// Hazard of faults: L-161 a server lost with its redo log off is reported (MySQL)
 
 use std::io::Write as _;
 use std::path::Path;
@@ -70,8 +70,8 @@ fn after_kill_9_another_machine_goes_on() {
             let _ = pipe.write_all(text.as_bytes());
         })
         .exits(0)
-        .says("goes on")
-        .says("rows are in");
+        .says("resumes   ")
+        .says("rows are already loaded");
         let run = again(&desk, &server, &["--durability", "relaxed"])
             .exits(0)
             .says("resuming the load that began at")

@@ -1,7 +1,7 @@
 //! Rows that are inserted through a view.
 
-// Hazard of faults: Rows through a view: kept apart from what can be compared, by a load that goes
-//   on, on a node of a cluster | ; `galera`
+// Hazard of faults: Rows through a view: kept apart from what can be compared, by a load that is
+//   resumed, on a node of a cluster | ; `galera`
 
 use std::path::Path;
 use std::time::Duration;

@@ -89,7 +89,7 @@ fn what_a_snapshot_costs_is_shown_and_limited() {
             let started = Instant::now();
             slow(&desk, &server, "long", &["--max-history", "300"])
                 .exits(1)
-                .says("the snapshot was given up: the server's history list has ")
+                .says("the snapshot was abandoned: the server's history list has ")
                 .says("entries, and the limit is 300")
                 .says("--max-history")
                 .never_says("interrupted");
@@ -97,7 +97,7 @@ fn what_a_snapshot_costs_is_shown_and_limited() {
             assert!(!desk.path("long").join("manifest.json").exists(), "{kind}");
             slow(&desk, &server, "old", &["--max-age", "2"])
                 .exits(1)
-                .says("the snapshot was given up: it has been open for ")
+                .says("the snapshot was abandoned: it has been open for ")
                 .says("and the limit is 2 s");
             slow(
                 &desk,

@@ -1,7 +1,7 @@
 //! Unique keys under concurrent writers: no row is there twice, none is lost, and no check of the
 //! server is switched off for it.
 
-// Hazard of faults: L-96, L-140, L-165 unique keys under 16 writers, a value twice, checks that
+// Hazard of faults: L-96, L-140, L-165 unique keys under 16 writers, a duplicate value, checks that
 //   stay on for all (by the general log)
 
 use std::fmt::Write as _;

@@ -1,7 +1,7 @@
 //! Servers that keep a load from starting: privileges, existing objects, read-only mode, the wrong
 //! server.
 
-// Hazard of faults: L-139 a target that is not empty; statements that would take its rows away | ,
+// Hazard of faults: L-139 a target that is not empty; statements that would remove its rows | ,
 //   `midway`
 // Hazard of faults: L-142 read-only servers; missing privileges, all named at once
 

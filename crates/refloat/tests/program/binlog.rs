@@ -147,7 +147,7 @@ fn an_archive_goes_on_however_it_ended(kind: ServerKind) {
     ];
     Run::of(&mut kept.refloat(&words))
         .exits(3)
-        .says("is of another server");
+        .says("belongs to another server");
 
     // What comes next was removed.
     kept.sql("FLUSH BINARY LOGS");
@@ -163,7 +163,7 @@ fn an_archive_goes_on_however_it_ended(kind: ServerKind) {
         conn.query("SHOW BINARY LOGS").expect("a list").len() == 1
     });
     kept.once().exits(3).says(&format!(
-        "the server has {last} to {last} only: what lies between is lost"
+        "the server has only {last} to {last}: the logs in between are lost"
     ));
 
     // They begin anew, under the same names.
@@ -202,7 +202,7 @@ fn what_another_history_goes_on_with_is_not_kept(kept: &Kept, reset: &str) {
     });
     kept.sql("INSERT INTO shop.one (text) VALUES ('of the other history')");
     for _ in 0..2 {
-        let said = "binlog.000002 of the server is of another history than archive db1";
+        let said = "binlog.000002 on the server belongs to another history than archive db1";
         kept.once().exits(3).says(said);
     }
     assert!(!archive.join("files/binlog.000002").exists());

@@ -392,7 +392,7 @@ fn the_watching_process_is_killed(
     refloat(&["cluster", "rejoin", "c-2", "--cluster", file])
         .exits(3)
         .says("the maintenance of c-2, begun at");
-    let back = maintain(&["--end"]).exits(0).says("going on in its place");
+    let back = maintain(&["--end"]).exits(0).says("taking over from it");
     // A hold that was reverted while the node was away is set again until it is back.
     let again = "the others keep write-sets again until c-2 is back";
     assert_eq!(back.stderr.contains(again), revert, "{}", back.stderr);
@@ -646,7 +646,7 @@ fn a_rejoin_is_killed(state: &Path, file: &str) {
         .exits(1)
         .says("c-2 runs already: waiting for it")
         .says("it is not in sync after 1 s (--start-limit): ")
-        .says("hint: It goes on by itself; the same command waits again.");
+        .says("hint: It continues by itself; the same command waits again.");
     let result = state.join("result");
     let mut again = begin(std::fs::File::create(&result).unwrap().into());
     again.says("c-2 runs already: waiting for it");
@@ -711,8 +711,8 @@ fn beside_a_rejoin(state: &Path, file: &str, process: u32) {
 }
 
 /// A node told to bootstrap does so in the same history, beside the other cluster.
-// Hazard of clusters: G-05 a bootstrap beside a live cluster is noticed, and no part of a divided
-//   one goes on by itself | ; `program/maintenance.rs`: `a_partition_during_rolling_…`
+// Hazard of clusters: G-05 a bootstrap beside a live cluster is noticed, and no part of a split one
+//   continues by itself | ; `program/maintenance.rs`: `a_partition_during_rolling_…`
 fn a_cluster_beside_the_other_is_not_left(state: &Path, file: &str) {
     let refloat = |args: &[&str]| Run::of(command(state).args(args));
     // Only the last node to leave may bootstrap.
@@ -843,7 +843,7 @@ fn what_only_tables_know_is_not_wiped(state: &Path, file: &str) {
         |args: &[&str]| refloat(&[&["cluster", "rejoin", "c-1", "--cluster", file], args].concat());
     rejoin(&["--allow-sst"])
         .exits(3)
-        .says("its grastate.dat has forgotten where it stands")
+        .says("its grastate.dat has lost its position")
         .says("it holds what nobody else does")
         .says(&format!("--discard {uuid}"));
     let tables = state.join("sandbox/instances/c-1/data/newest");

@@ -139,7 +139,7 @@ fn words(text: &str) -> Vec<String> {
 
 /// The same words, with every server replaced by one that does not answer, and every storage by a
 /// folder that is not there.
-fn led_nowhere(words: &[String]) -> Vec<String> {
+fn with_unreachable_servers(words: &[String]) -> Vec<String> {
     let address = |word: &String| word.contains("://") || word == "URL";
     let storages = [
         "s3://", "az://", "azure://", "gs://", "ssh://", "sftp://", "file://",
@@ -194,7 +194,7 @@ fn check(example: &Example) {
         }
         return;
     }
-    let run = run(&led_nowhere(words));
+    let run = run(&with_unreachable_servers(words));
     assert_ne!(run.code, 2, "{place}: refloat {line}\n{}", run.stderr);
 }
 

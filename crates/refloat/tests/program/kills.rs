@@ -105,8 +105,8 @@ fn a_joiner_is_killed_while_it_receives(place: &Place) {
 /// the last node has no majority and rightly serves nobody until a person says that the others are
 /// gone. The joiner is restarted automatically as soon as a node serves, and takes no full copy.
 // Hazard of clusters: A joiner that is killed while it receives an IST, and its donor while it
-//   sends that: two of three are gone, the last one serves nobody until a person says so; no full
-//   copy is taken
+//   sends that: two of three are gone, the last one serves nobody until an operator says so; no
+//   full copy is taken
 fn a_donor_is_killed_while_it_sends(place: &Place) {
     let (mut running, donor) = receives(place, 1);
     let third = (0..3).find(|&at| at != 1 && at != donor).expect("another");
@@ -133,8 +133,8 @@ fn a_donor_is_killed_while_it_sends(place: &Place) {
 /// The stop command kills the node, so it does not record its position: its tables know it, and the
 /// node comes back by IST. A node that has lost its position altogether stays down, because it
 /// would take a full copy.
-// Hazard of clusters: What is to stop a node kills it: its place is recovered, or it is left down
-//   where it has forgotten that
+// Hazard of clusters: The command that should stop a node kills it: its position is recovered, or
+//   it stays down if that is lost
 fn a_node_is_killed_by_what_is_to_stop_it(place: &Place) {
     let (node, name) = (place.node(1), place.name(1));
     let maintain = |more: &str| {

@@ -449,13 +449,13 @@ fn killed_while_the_others_are_told_to_let_go(place: &Place, second: &str, befor
     let locked = keeper.exec("FLUSH TABLES WITH READ LOCK");
     locked.expect("it takes no writes");
     signal("-CONT", running.id());
-    running.says("the others need not keep write-sets any more");
+    running.says("the others no longer need to keep write-sets");
     running.kill();
     keeper.exec("UNLOCK TABLES").expect("it takes writes");
     place
         .run(&["maintain", second], &["--end"])
         .exits(0)
-        .says("going on in its place");
+        .says("taking over from it");
     place.all_are_in_step();
     assert_eq!(place.kept(), before);
 }
@@ -477,7 +477,7 @@ fn a_joiner_is_killed(place: &Place, second: &str) {
 
 /// The node is away for longer than allowed: that is reported, nothing more is kept for it, and it
 /// comes back by a full copy. The application keeps running.
-// Hazard of clusters: A hold that runs out while an application writes all the time: told, put
+// Hazard of clusters: A hold that runs out while an application writes all the time: reported, put
 //   back, a full copy, no write missing
 fn a_hold_runs_out(place: &Place, second: &str, before: &[String]) {
     const OTHERS: [usize; 2] = [0, 2];
@@ -493,7 +493,7 @@ fn a_hold_runs_out(place: &Place, second: &str, before: &[String]) {
     let mut running = Running::start_into(command, result.into());
     running.says("is given 64.0 MiB of memory");
     running.says(&format!(
-        "write-sets are not kept for {second} any more: the time for it is over (3 s). It will need a full copy (SST) unless"
+        "write-sets are no longer kept for {second}: the time for it is over (3 s). It will need a full copy (SST) unless"
     ));
     wait_until("the others are as before", || {
         OTHERS.iter().all(|&at| place.kept_by(at) == before[at])
@@ -616,8 +616,8 @@ fn a_partition_during_rolling_maintenance_is_waited_for() {
     assert_eq!(place.kept(), before);
 }
 
-// Hazard of clusters: A donor that is killed while it gives, a joiner without room: told, and the
-//   next copy is whole; the script of an earlier copy that waits for ever
+// Hazard of clusters: A donor that is killed while it sends, a joiner without room: reported, and
+//   the next copy is whole; the script of an earlier copy that waits for ever
 #[test]
 fn a_copy_that_fails_is_told_and_the_next_one_is_whole() {
     let place = Place::new(false);

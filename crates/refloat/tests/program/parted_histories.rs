@@ -2,8 +2,8 @@
 //! the newest data, the history keeps its UUID and seqnos are assigned twice.
 
 // Hazard of clusters: G-03, G-04 positions after a total outage: recovered, compared, two
-//   candidates and what cannot be seen refused; a node whose history has parted from the cluster's
-//   is told so before it joins, and nodes that differ are named
+//   candidates and what cannot be seen refused; a node whose history has diverged from the
+//   cluster's is refused before it joins, and nodes that differ are named
 
 use std::fs;
 use std::process::Command;
@@ -82,7 +82,8 @@ fn a_joiner_that_dies_before_it_gets_anything_keeps_its_place(place: &Place) {
     dies_early(place, &|| node.stop().expect("it stops"));
     let plan = place.run(&["rejoin", name], &["--plan"]).exits(0).stdout;
     assert!(
-        plan.contains("comes     by IST: ") && plan.contains("  place     its grastate.dat has"),
+        plan.contains("comes     by IST: ")
+            && plan.contains("  position  its grastate.dat lost it"),
         "{plan}"
     );
     let back = place
@@ -189,7 +190,7 @@ fn nodes_that_have_parted_are_told_apart(place: &Place) {
     place
         .run(&["bootstrap"], &["--plan"])
         .exits(3)
-        .says("the cluster serves already (")
+        .says("the cluster already serves (")
         .says(&format!(
             "`refloat cluster rejoin {} --cluster ",
             place.name(1)
@@ -304,7 +305,7 @@ fn gets_a_copy_all_the_same(place: &Place) {
     let back = place.run(&["rejoin", name], &copy).exits(0);
     assert!(
         back.stderr
-            .contains("place     is taken away, so that it takes a full copy")
+            .contains("position  is removed, so that it takes a full copy")
             && back.stdout.contains("is back by a FULL COPY (SST)"),
         "{}{}",
         back.stderr,
@@ -432,7 +433,7 @@ fn what_cannot_be_seen_is_left_out_by_name(place: &Place) {
     plan(&[])
         .exits(3)
         .says(&format!("the position of {name} is not known"))
-        .says(&format!("--without {name} goes on all the same"));
+        .says(&format!("--without {name} continues all the same"));
     let page = plan(&["--without", name]).exits(0).stdout;
     assert!(
         page.contains(&format!("  begins    {} at ", place.name(0))),

@@ -51,7 +51,7 @@ fn a_server_is_backed_up_restored_and_rebuilt() {
         .exits(1);
     run(&["backups", "init", "--repo", &repo, "--key-file", &key]).exits(0);
     run(&["backup", "--from", &url, "--repo", &repo])
-        .says("is encrypted, and no key was given")
+        .says("is encrypted, but no key was given")
         .exits(2);
     let kept = ["--repo", repo.as_str(), "--key-file", key.as_str()];
     let with = |args: &[&str]| run(&[args, &kept[..]].concat());
@@ -64,7 +64,7 @@ fn a_server_is_backed_up_restored_and_rebuilt() {
     .exits(0);
     assert!(made.stdout.contains("label       one"), "{}", made.stdout);
     with(&["backup", "--from", &url, "--label", "one"])
-        .says("has a backup one already")
+        .says("already has a backup one")
         .exits(3);
     let listed = with(&["backups", "list", "--json"]).exits(0).stdout;
     let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
@@ -72,7 +72,7 @@ fn a_server_is_backed_up_restored_and_rebuilt() {
     with(&["backups", "verify"]).exits(0);
 
     let restore = ["restore", "latest", "--to", &datadir, "--replace"];
-    with(&restore).says("a server runs in").exits(3);
+    with(&restore).says("a server is running in").exits(3);
     other.stop().unwrap();
     with(&restore[..4]).says("is not empty").exits(3);
     with(&restore).exits(0);
@@ -288,8 +288,8 @@ fn a_rebuilt_server_replicates_from_its_donor() {
 }
 
 /// The same by the clone plugin, with GTIDs and without: nothing runs at the donor's.
-// Hazard of files: P-11, P-23 a rebuilt replica has a `server_uuid` of its own, and begins where
-//   its files are of, while the donor is written to: by GTID and by file and position
+// Hazard of files: P-11, P-23 a rebuilt replica has a `server_uuid` of its own, and starts at the
+//   position of its files, while the donor is written to: by GTID and by file and position
 #[test]
 fn a_rebuilt_mysql_server_replicates_from_its_donor() {
     replicates(ServerKind::MySql97, ":1-");
@@ -344,7 +344,7 @@ fn replicates(kind: ServerKind, place: &str) {
     let refused = Run::of(&mut rebuild(&donor.socket_url(), &["--delta"])).exits(3);
     let refused = refused.says("a replica cannot connect to");
     if is_mysql {
-        refused.says("--delta is of no use");
+        refused.says("--delta does not apply");
     }
     let more: &[&str] = if is_mysql { &[] } else { &["--delta"] };
     let arrives = |other: &refloat_sandbox::Instance| {

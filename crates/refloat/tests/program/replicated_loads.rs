@@ -272,8 +272,8 @@ impl Place {
     }
 }
 
-// Hazard of clusters: G-18, G-19 definitions and flow control stop applications for no more than
-//   is allowed
+// Hazard of clusters: G-18, G-19 definitions and flow control stop applications for no longer than
+//   allowed
 #[test]
 fn applications_go_on_beside_a_load() {
     let place = Place::new();
@@ -838,11 +838,11 @@ fn without_a_key(place: &Place) {
 
 /// Parallel appliers, and other writers to the load's tables.
 // Hazard of clusters: G-14, G-15, G-22 commits that are refused, by every write path, beside
-//   writers on two other nodes; a chunk that fails in its middle: no row is lost or comes twice
+//   writers on two other nodes; a chunk that fails in its middle: no row is lost or duplicated
 // Hazard of clusters: G-21 foreign keys over text of several bytes a character, appliers in
 //   parallel: all nodes are equal
-// Hazard of clusters: G-31 two of three nodes changed alike without write-sets: comparing each
-//   with each shows it, with the rows, before a statement has them vote
+// Hazard of clusters: G-31 two of three nodes changed alike without write-sets: comparing each with
+//   each shows it, with the rows, before a statement makes them vote
 #[test]
 fn no_row_is_lost_or_twice_when_commits_fail() {
     let place = Place::with(|options| options.option("wsrep_slave_threads", "8"));

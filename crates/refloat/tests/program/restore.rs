@@ -1,8 +1,8 @@
 //! `refloat cluster restore` on real nodes: nothing starts that must not, and whatever ends the
 //! program, the same command resumes.
 
-// Hazard of clusters: G-06 nothing of a bootstrap stays in a configuration: the node that has
-//   begun the cluster joins it when it is started again | , `program/systemd_units.rs`
+// Hazard of clusters: G-06 nothing of a bootstrap stays in a configuration: the node that
+//   bootstrapped the cluster joins it at its next start | , `program/systemd_units.rs`
 // Hazard of clusters: G-30 comparisons wait for what was committed elsewhere | : the proof of each
 //   node
 
@@ -286,9 +286,9 @@ fn a_cluster_is_restored_whatever_ends_the_program() {
 }
 
 /// The program is killed at every step of a restore.
-// Hazard of clusters: `kill -9` of a restore at every step, Ctrl-C in its load; it is gone on with
-//   from another machine, and taken over from one that nobody can see | , `program/restore_after_crash.rs`:
-//   `on_two_machines`
+// Hazard of clusters: `kill -9` of a restore at every step, Ctrl-C in its load; it is resumed from
+//   another machine, and taken over from one that nobody can see | ,
+//   `program/restore_after_crash.rs`: `on_two_machines`
 fn restore_is_killed(place: &Place) {
     let cluster = &place.cluster;
     let (first, second, third) = (place.name(0), place.name(1), place.name(2));
@@ -408,8 +408,8 @@ fn a_load_is_stopped(place: &Place) {
 }
 
 /// The program is killed when everything is loaded but not yet recorded as such.
-// Hazard of clusters: The program ends when all is loaded and that is not written down: nothing is
-//   loaded twice
+// Hazard of clusters: The program ends when all is loaded but not yet recorded: nothing is loaded
+//   twice
 fn what_was_loaded_is_not_loaded_again(place: &Place) {
     place
         .restore(&["--stop-before", "bootstrap"])
@@ -451,7 +451,7 @@ fn what_was_loaded_is_not_loaded_again(place: &Place) {
     );
     elsewhere(&["bootstrap", "--plan"])
         .exits(3)
-        .says("a restore of the cluster that it belongs to has not ended, and process ");
+        .says("a restore of the cluster that it belongs to has not ended, but process ");
     let _ = fs::remove_dir_all(&runs);
     fs::rename(&away, &runs).expect("it can be renamed");
     // The open restore: earlier ones were given up.
@@ -470,7 +470,7 @@ fn what_was_loaded_is_not_loaded_again(place: &Place) {
 }
 
 /// The comparison finds a row that only one node has lost, and the restore does not end as done.
-// Hazard of clusters: Nodes that differ at the end are told, and nothing is called restored
+// Hazard of clusters: Nodes that differ at the end are named, and nothing is called restored
 fn nodes_that_differ_are_told(place: &Place) {
     place.restore(&["--stop-before", "verify"]).exits(5);
     let alone = |sql: &str| {
@@ -840,7 +840,7 @@ fn one_that_is_given_up_leaves_nodes_that_start(place: &Place, run: &dyn Fn(&[&s
     let said = run(&["--give-up"]).exits(0).stdout;
     assert!(
         said.contains("Given up before the step load")
-            && said.contains("stood alone, and may hold a part")
+            && said.contains("ran standalone, and may hold a part")
             && said.matches("was at").count() == 3,
         "{said}"
     );
@@ -923,7 +923,7 @@ fn another_server_has_the_port(place: &Place, args: &[&str], run: &dyn Fn(&[&str
     let said = run(args);
     drop(way);
     said.exits(1).says(&format!(
-        "{first}: another server answers where it would stand alone, at port {port}"
+        "{first}: another server answers where it would run standalone, at port {port}"
     ));
     assert!(
         !other
@@ -1023,7 +1023,7 @@ fn rates_are_measured_before_a_way_is_chosen(place: &Place) {
     place.ask(1, "DROP TABLE refloat_rates.theirs");
     let plan = run(&large, &stop).exits(5).stderr;
     assert_eq!(plan.matches("(as measured just now)").count(), 3, "{plan}");
-    assert!(!plan.contains("nobody can tell how long"), "{plan}");
+    assert!(!plan.contains("it is not known how long"), "{plan}");
     run(&large, &["--give-up"]).exits(0);
     for at in 0..3 {
         assert_eq!(place.ask(at, "SHOW DATABASES LIKE 'refloat%'"), "");

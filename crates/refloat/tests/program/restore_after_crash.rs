@@ -214,8 +214,8 @@ pub fn some_rows_are_in(place: &Place) {
 }
 
 /// The donor is gone, and a node that has taken a copy is silent: it may serve alone.
-// Hazard of clusters: A node of the new history that does not answer is not taken for none, nor
-//   the history begun again beside it
+// Hazard of clusters: A silent node of the new history is not taken for an absent one, and the
+//   history is not begun again beside it
 fn a_node_that_is_silent_is_not_taken_for_none(place: &Place) {
     let (first, second) = (place.name(0), place.node(1));
     let pid = second.pid().expect("a node");
@@ -455,8 +455,8 @@ fn one_dies_while_it_is_stopped(place: &Place) {
 /// The file system that a node takes its copy on is full. That is reported before the start, and by
 /// the node itself if a user insists. Its old data are set aside and stay. With more room the same
 /// command resumes.
-// Hazard of clusters: A joiner's disk that fills up with the copy of a restore: told before, and
-//   with its donor's words; half of a copy is no reason to give up
+// Hazard of clusters: A joiner's disk that fills up with the copy of a restore: reported
+//   beforehand, and with its donor's message; half a copy is no reason to give up
 fn one_has_no_room_for_its_copy(place: &Place) -> SmallDisk {
     let second = place.name(1);
     let small = SmallDisk::mount_over(&place.node(1).datadir(), 60).expect("a small disk");

@@ -46,7 +46,7 @@ fn the_faster_way_is_taken(place: &Place) {
     };
     let replicate = way(&["--load-rate", "1M", "--replicate-rate", "100M"]);
     assert!(
-        replicate.ends_with("replicate: it takes less time, and the cluster goes on"),
+        replicate.ends_with("replicate: it takes less time, and the cluster keeps serving"),
         "{replicate}"
     );
     // A rate that was not measured decides nothing.
@@ -362,7 +362,7 @@ fn old_data_that_cannot_be_set_aside_are_given_up(place: &Place) {
     let args = ["--way", "rebuild", "--replace", "--node", place.name(0)];
     let refused = on_mount_points(place, &restore(&args)).exits(3);
     for words in [
-        "error: no node can set its old data aside, so nobody would have them any more\n",
+        "error: no node can set its old data aside, so nobody would have them any longer\n",
         "hint: Make room, or give them up with --discard-old.\n",
     ] {
         assert!(refused.stderr.contains(words), "{}", refused.stderr);

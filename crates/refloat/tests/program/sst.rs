@@ -86,7 +86,7 @@ impl Place {
             .arg(folder);
         let closed = Permissions::from_mode(0o700);
         fs::set_permissions(&program, closed).unwrap();
-        Run::of(&mut install).says("by some accounts only").exits(3);
+        Run::of(&mut install).says("only by some accounts").exits(3);
         fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
         let run = Run::of(&mut install).exits(0);
         assert!(
@@ -442,7 +442,7 @@ fn only_certificates_of_the_cluster_will_do(place: &Place) {
 
     node.stop().unwrap();
     place.configure(&[1], "[sst]\nssl-ca=\nssl-cert=\nssl-key=");
-    let lacking = "and the donor has none";
+    let lacking = "but the donor has none";
     place.begin(2, 1).fail(lacking, lacking);
     place.configure(&[1], &lines("ours"));
     place.configure(&[2], &lines("theirs"));

@@ -1,11 +1,11 @@
 //! Nodes that are units of a real systemd are restored, maintained and brought back by it.
 
 // Hazard of copies: A unit of systemd that does not wait as long as a copy takes, of a real
-//   systemd; what is said to be written helps; that servers ask for more time, and when first
-//   (slow) | , unit tests
-// Hazard of clusters: Units of a real systemd, on this machine and by ssh: stand alone, crash,
-//   begin the cluster, join; by which way a node came back is read in the journal; nothing of one
-//   start is there for the next
+//   systemd; the suggested lines help; servers ask for more time, and when they first do (slow) | ,
+//   unit tests
+// Hazard of clusters: Units of a real systemd, on this machine and by ssh: run standalone, crash,
+//   bootstrap, join; the journal shows how a node came back; nothing of one start is left for the
+//   next
 
 use std::fmt::Write as _;
 use std::fs;
@@ -129,7 +129,7 @@ impl Units<'_> {
     }
 
     /// Whether the first node's unit is told to start it standalone.
-    fn stands_alone(&self) -> bool {
+    fn is_standalone(&self) -> bool {
         let name = self.place.name(0);
         self.exists(&format!(
             "/run/systemd/system/db-{name}.service.d/zz-refloat-standalone.conf"
@@ -203,9 +203,9 @@ fn a_restore_is_given_up(units: &Units<'_>, restore: &[&str]) {
     units
         .run(&[restore, &["--stop-before", "load"]].concat())
         .exits(5);
-    assert!(units.stands_alone(), "it would come up as a member");
+    assert!(units.is_standalone(), "it would come up as a member");
     units.run(&[restore, &["--give-up"]].concat()).exits(0);
-    assert!(!units.stands_alone(), "it would stand alone");
+    assert!(!units.is_standalone(), "it would stand alone");
 }
 
 /// Systemd restarts it, standalone again.
@@ -219,7 +219,7 @@ fn a_server_that_stands_alone_crashes(units: &Units<'_>, restore: &[&str]) {
         "{}",
         alone.stderr
     );
-    assert!(units.stands_alone(), "it would come up as a member");
+    assert!(units.is_standalone(), "it would come up as a member");
     assert!(units.place.node(0).query("SELECT 1").is_err());
     let unit = format!("db-{}.service", units.place.name(0));
     let pid = || units.property(&unit, "MainPID");
@@ -245,7 +245,7 @@ fn a_restore_ends(units: &Units<'_>, restore: &[&str]) {
         let all = format!("{ROWS}\t{}", ROWS * (ROWS + 1) / 2);
         assert_eq!(place.ask(at, rows), all);
     }
-    assert!(!units.stands_alone());
+    assert!(!units.is_standalone());
     let environment = units.systemd.systemctl(["show-environment"]);
     let environment = String::from_utf8_lossy(&environment.stdout).into_owned();
     assert!(!environment.contains("WSREP"), "{environment}");

@@ -180,7 +180,7 @@ fn tables_come_back(kind: ServerKind) {
         place
             .restore("shop.order", &[])
             .says("backup one has no table shop.order")
-            .says("Nearest to that are shop.orders")
+            .says("The closest names are shop.orders")
             .exits(3);
         // Only a server tells that it is a view. The target's own is in nobody's way.
         place
@@ -201,7 +201,7 @@ fn tables_come_back(kind: ServerKind) {
             "--replace",
             "--no-defaults",
         ];
-        place.run(&args, &[]).says("and the backup is of").exits(3);
+        place.run(&args, &[]).says("but the backup is of").exits(3);
         if kind == ServerKind::MySql97 {
             only_a_newer_server_of_the_series_will_do(&place);
         }
@@ -283,7 +283,7 @@ fn backups_are_tried(place: &Place) {
         .says("two is a dump: it was read, and not restored")
         .exits(0)
         .stdout;
-    assert!(tried.contains("one: a server works with it"), "{tried}");
+    assert!(tried.contains("one: a server runs on it"), "{tried}");
 }
 
 /// No tool prepares a backup of MySQL's: the server that is here has to, if there is one.

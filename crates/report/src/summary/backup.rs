@@ -385,10 +385,7 @@ pub fn verified(outcome: &VerifyOutcome) -> String {
         let took = human::seconds(duration(one.seconds));
         page.line(
             "restored",
-            &format!(
-                "{}: a server works with it, {count} whole, {took}",
-                one.label
-            ),
+            &format!("{}: a server runs on it, {count} whole, {took}", one.label),
         );
         for (name, why) in &one.unchecked {
             page.line("", &format!("not checked: {name} ({why})"));

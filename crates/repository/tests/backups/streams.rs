@@ -187,7 +187,7 @@ fn an_encrypted_stream_is_read_by_its_recipients_alone() {
 
     // Blocks are copied as they are, so the key has to be the same.
     for (own, words) in [
-        (None, "is not encrypted, and what comes is"),
+        (None, "is not encrypted, but what comes is"),
         (Some(Key::random()), "with another key"),
         (key, ""),
     ] {

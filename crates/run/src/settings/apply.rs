@@ -50,7 +50,7 @@ impl AppliedSettings {
 
     /// Declares that a process has ended, although it ran where that cannot be seen from here: what
     /// it left is put back too.
-    pub fn know_ended(&mut self, owner: Owner) {
+    pub fn declare_ended(&mut self, owner: Owner) {
         self.ended = Some(owner);
     }
 
@@ -117,9 +117,9 @@ impl AppliedSettings {
         if let Some(other) = in_the_way {
             let run = &other.journal.run;
             let why = if self.is_dead(&other) {
-                format!("what run {run} has changed on this server could not all be put back")
+                format!("not everything that run {run} changed on this server could be put back")
             } else {
-                format!("run {run} has changed settings on this server and may still work")
+                format!("run {run} has changed settings on this server and may still be working")
             };
             self.left_to = Some(other.journal.run);
             self.leave(plan, &why, events);
@@ -163,7 +163,7 @@ impl AppliedSettings {
                 return Err(e);
             }
             events.note(format!(
-                "the journal of settings stands in {} only: {e}",
+                "the journal of settings is only in {}: {e}",
                 self.dir.path().display()
             ));
             journal.row = false;
@@ -204,7 +204,7 @@ impl AppliedSettings {
             if value::same(&got, &entry.old) {
                 self.skip(
                     &entry.name,
-                    "the server took the new value and kept the old one",
+                    "the server accepted the new value, but kept the old one",
                     events,
                 );
                 continue;

@@ -36,7 +36,7 @@ pub(super) fn bring_to_disk(conn: &mut Connection, journal: &Journal, events: &E
             && !follows
         {
             events.warn(format!(
-                "the server's {what} was not brought to the disk ({error}): a crash of its machine in the next seconds may lose what was loaded"
+                "the server's {what} was not flushed to disk ({error}): a crash of its machine in the next seconds may lose what was loaded"
             ));
         }
     }

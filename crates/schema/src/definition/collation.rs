@@ -48,7 +48,7 @@ impl Collated {
     }
 
     /// Whether neither is given.
-    pub fn is_unsaid(&self) -> bool {
+    pub fn is_unspecified(&self) -> bool {
         self.charset.is_none() && self.collation.is_none()
     }
 

@@ -278,7 +278,7 @@ pub fn other_defaults(dump: &Side<'_>, server: &Side<'_>) -> Vec<(String, String
 fn text_of(side: &Side<'_>, facts: &Facts<'_>) -> Collated {
     let column = facts.column;
     let own = Collated::new(column.charset.as_deref(), column.collation.as_deref());
-    if !own.is_unsaid() {
+    if !own.is_unspecified() {
         return own;
     }
     let option = |name| side.table.option(name);

@@ -30,7 +30,7 @@ pub enum ManifestError {
     #[error("its format is {0}, and this version reads up to {FORMAT}: use a newer one")]
     Later(u64),
     /// It has no format version.
-    #[error("it names no format of refloat")]
+    #[error("it does not name a format of refloat")]
     NoFormat,
 }
 

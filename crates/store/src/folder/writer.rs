@@ -173,7 +173,6 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Starts the threads.
     pub fn start() -> Self {
         let queue: Arc<Queue> = Arc::default();
         let (back, spare) = channel();

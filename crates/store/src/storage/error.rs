@@ -92,7 +92,7 @@ impl StorageError {
         io::Error::new(kind, self)
     }
 
-    /// What went wrong.
+    /// The class of the error, which decides what can be done about it.
     pub fn kind(&self) -> StorageErrorKind {
         self.kind
     }

@@ -62,7 +62,7 @@ fn a_list_has_more_than_a_page() {
 #[test]
 fn folders_that_consoles_show_are_no_objects() {
     let server = Server::start(Kind::default());
-    server.told.show_folders.store(true, Ordering::SeqCst);
+    server.switches.show_folders.store(true, Ordering::SeqCst);
     let storage = bucket_at(server.port);
     for name in ["dump/shop/t.sql", "dump/empty"] {
         write_whole(&*storage, name, b"", Existing::Keep).unwrap();
@@ -71,7 +71,7 @@ fn folders_that_consoles_show_are_no_objects() {
     assert_eq!(names(&storage, ""), ["dump/empty", "dump/shop/t.sql"]);
     assert_eq!(names(&storage, "made"), Vec::<String>::new());
     // What cannot be told apart is not passed over.
-    server.told.deny_heads.store(true, Ordering::SeqCst);
+    server.switches.deny_heads.store(true, Ordering::SeqCst);
     let error = storage.list("").unwrap_err();
     assert_eq!(error.kind(), StorageErrorKind::Denied, "{error}");
 }
@@ -138,7 +138,7 @@ fn a_writer_that_does_not_know_whose_the_object_is_does_not_say_that_it_is_anoth
     let storage = bucket_at(proxy.port);
     // Whether the service keeps conditions is known then, and is not asked for again.
     write_whole(&*storage, "y", b"", Existing::Keep).unwrap();
-    server.told.deny_heads.store(true, Ordering::SeqCst);
+    server.switches.deny_heads.store(true, Ordering::SeqCst);
     let error = write_whole(&*storage, "x", b"mine", Existing::Keep).unwrap_err();
     assert_eq!(proxy.left(), 0);
     assert_eq!(error.kind(), StorageErrorKind::Denied, "{error}");

@@ -23,7 +23,7 @@ pub fn adds_up(table: &TableEntry) -> Result<(), String> {
         let number = good
             .then(|| u128::from_str_radix(digits, 16).ok())
             .flatten();
-        number.ok_or_else(|| format!("{digits:?} is no digest"))
+        number.ok_or_else(|| format!("{digits:?} is not a digest"))
     };
     let (mut sum, mut rows) = (0_u128, 0_u64);
     for chunk in &table.chunks {
@@ -32,7 +32,7 @@ pub fn adds_up(table: &TableEntry) -> Result<(), String> {
     }
     if rows != table.rows {
         return Err(format!(
-            "the manifest says {} rows, and {rows} in its files",
+            "the manifest says {} rows, but {rows} in its files",
             table.rows
         ));
     }
@@ -90,7 +90,7 @@ impl Counted {
         let digest = format!("{:032x}", self.digest);
         if !digest.eq_ignore_ascii_case(&chunk.digest) {
             return Err(format!(
-                "the digest of its rows is {digest}, and the manifest says {}",
+                "the digest of its rows is {digest}, but the manifest says {}",
                 chunk.digest
             ));
         }
@@ -169,7 +169,7 @@ impl Counted {
                 return Err(VerifyError::damaged(
                     path,
                     format!(
-                        "row {} has {} fields, and the table has {}",
+                        "row {} has {} fields, but the table has {}",
                         self.rows,
                         fields.len(),
                         table.columns.len()

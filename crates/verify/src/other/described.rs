@@ -83,7 +83,7 @@ pub fn compared(
     // The name comes from a file and becomes part of a statement.
     for name in [charset, own] {
         if !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-            return Err(format!("{name:?} is no character set"));
+            return Err(format!("{name:?} is not a character set"));
         }
     }
     let (domain, kind) = match column.data_type.as_str() {

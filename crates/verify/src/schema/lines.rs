@@ -14,7 +14,7 @@ pub fn compare(a: &str, b: &str, differ: &mut dyn FnMut(&str, String, String)) {
         return;
     }
     let (parts_a, parts_b) = (parts(&a), parts(&b));
-    let mut told = false;
+    let mut any = false;
     let line = |parts: &[(String, &str)], label: &str| -> Option<String> {
         let found = parts.iter().find(|(own, _)| own == label);
         found.map(|(_, line)| (*line).to_owned())
@@ -23,23 +23,23 @@ pub fn compare(a: &str, b: &str, differ: &mut dyn FnMut(&str, String, String)) {
         match line(&parts_b, label) {
             Some(of_b) if of_b == *of_a => {}
             Some(of_b) => {
-                told = true;
+                any = true;
                 let (of_a, of_b) = from_difference(of_a, &of_b, SHOWN);
                 differ(label, of_a, of_b);
             }
             None => {
-                told = true;
+                any = true;
                 differ(label, shown(of_a, SHOWN), "missing".to_owned());
             }
         }
     }
     for (label, of_b) in &parts_b {
         if line(&parts_a, label).is_none() {
-            told = true;
+            any = true;
             differ(label, "missing".to_owned(), shown(of_b, SHOWN));
         }
     }
-    if !told {
+    if !any {
         let order = |parts: &[(String, &str)]| -> String {
             let labels: Vec<&str> = parts.iter().map(|(label, _)| label.as_str()).collect();
             labels.join(", ")
@@ -155,35 +155,40 @@ mod tests {
 
     const TABLE: &str = "CREATE TABLE `t` (\n  `a` varchar(100) NOT NULL DEFAULT 'x',\n  `b` int(11) DEFAULT NULL,\n  PRIMARY KEY (`a`),\n  KEY `k` (`b`)\n) ENGINE=InnoDB AUTO_INCREMENT=7 DEFAULT CHARSET=utf8mb4";
 
-    fn told(other: &str) -> Vec<String> {
-        let mut told = Vec::new();
+    fn differences(other: &str) -> Vec<String> {
+        let mut found = Vec::new();
         compare(TABLE, other, &mut |part, a, b| {
-            told.push(format!("{part}: {a} / {b}"));
+            found.push(format!("{part}: {a} / {b}"));
         });
-        told
+        found
     }
 
     #[test]
     fn each_part_is_named() {
-        assert!(told(&TABLE.replace("=7", "=9")).is_empty());
+        assert!(differences(&TABLE.replace("=7", "=9")).is_empty());
         assert_eq!(
-            told(&TABLE.replace("varchar(100)", "varchar(50)")),
+            differences(&TABLE.replace("varchar(100)", "varchar(50)")),
             [
                 "column a: `a` varchar(100) NOT NULL DEFAULT 'x' / `a` varchar(50) NOT NULL DEFAULT 'x'"
             ]
         );
-        assert_eq!(told(&TABLE.replace("'x'", "'y'")).len(), 1);
+        assert_eq!(differences(&TABLE.replace("'x'", "'y'")).len(), 1);
         assert_eq!(
-            told(&TABLE.replace("`b` int(11) DEFAULT NULL", "`b` int(11) NOT NULL")).len(),
+            differences(&TABLE.replace("`b` int(11) DEFAULT NULL", "`b` int(11) NOT NULL")).len(),
             1
         );
         let without = TABLE.replace(",\n  KEY `k` (`b`)", "");
-        assert_eq!(told(&without), ["key k: KEY `k` (`b`) / missing"]);
-        assert_eq!(told(&TABLE.replace("InnoDB", "MyISAM")).len(), 1);
+        assert_eq!(differences(&without), ["key k: KEY `k` (`b`) / missing"]);
+        assert_eq!(differences(&TABLE.replace("InnoDB", "MyISAM")).len(), 1);
         let swapped = TABLE
             .replace("  `b` int(11) DEFAULT NULL,\n", "")
             .replace("(\n  `a`", "(\n  `b` int(11) DEFAULT NULL,\n  `a`");
-        assert_eq!(told(&swapped).len(), 1, "{:?}", told(&swapped));
+        assert_eq!(
+            differences(&swapped).len(),
+            1,
+            "{:?}",
+            differences(&swapped)
+        );
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::Definitions;
 use super::definitions::kind;
 use crate::error::VerifyError;
 use crate::folder::DumpFolder;
-use crate::options::{VerifyOptions, asked};
+use crate::options::{VerifyOptions, read_options};
 use crate::other::Definition;
 
 /// Session variables that are stored with a program.
@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
             StatementKind::Do => self.value(text),
             StatementKind::CreateView { view } => self.object("view", view, text),
             StatementKind::CreateTrigger { trigger, table } => {
-                let asked = asked(self.options, &refloat_wire::ConnectOptions::default());
+                let asked = read_options(self.options, &refloat_wire::ConnectOptions::default());
                 if !asked_table(&asked, &self.database, &words(&table.name)) {
                     return;
                 }
@@ -164,7 +164,7 @@ impl<'a> Reader<'a> {
     fn object(&mut self, kind: &'static str, name: &ObjectName, text: &[u8]) {
         let own = String::from_utf8_lossy(&name.name);
         let database = self.database_of(name);
-        let asked = asked(self.options, &refloat_wire::ConnectOptions::default());
+        let asked = read_options(self.options, &refloat_wire::ConnectOptions::default());
         let ours = is_own_table(&database, &own) && !is_namesake(&database, &own, text, self.mode);
         if !ours && asked_table(&asked, &database, &own) {
             let label = format!("{database}.{own}");
@@ -181,7 +181,7 @@ impl<'a> Reader<'a> {
 
     /// Adds a definition, if its database is selected.
     fn add(&mut self, kind: &'static str, (database, name): (&str, String), text: &[u8]) {
-        let asked = asked(self.options, &refloat_wire::ConnectOptions::default());
+        let asked = read_options(self.options, &refloat_wire::ConnectOptions::default());
         if !wanted_database(&asked, database) {
             return;
         }

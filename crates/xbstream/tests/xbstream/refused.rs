@@ -55,7 +55,7 @@ fn a_file_without_end() {
     );
 }
 
-// Hazard of streams: a file that comes a second time ends the extraction, and it reports success
+// Hazard of streams: a file that occurs a second time ends the extraction, and it reports success
 #[test]
 fn a_file_twice() {
     let first = file("a", b"aa");

@@ -1,5 +1,5 @@
-//! Whether the files that come continue those that are kept: a server that was restored, or whose
-//! logs were reset, may go on with names that fit.
+//! Whether the server's files continue those in the archive: a server that was restored, or whose
+//! logs were reset, may continue with matching names.
 
 use refloat_repository::{Journal, JournalFile};
 use refloat_run::Refusal;
@@ -55,7 +55,7 @@ impl History {
                     (Some(list), Some(seen)) => {
                         if !seen.go_on(&list) {
                             return Err(format!(
-                                "it comes after transactions {list}, and the archive has {seen} before it"
+                                "it follows transactions {list}, but the archive has {seen} before it"
                             ));
                         }
                     }
@@ -66,9 +66,9 @@ impl History {
             kind::GTID_TAGGED => self.seen = None,
             _ => {
                 if let (Some(gtid), Some(seen)) = (gtid_of(head, body), &mut self.seen) {
-                    // MariaDB does not promise it, and its lists tell.
+                    // MariaDB does not guarantee this, and its lists show it.
                     if matches!(gtid, Gtid::MySql { .. }) && seen.has(&gtid) {
-                        return Err(format!("transaction {gtid} comes a second time in it"));
+                        return Err(format!("it has transaction {gtid} a second time"));
                     }
                     seen.add(&gtid);
                 }
@@ -92,9 +92,9 @@ pub fn is_of_head(event: &[u8]) -> bool {
 pub fn another(journal: &Journal, file: &str, why: &str) -> PhysicalError {
     PhysicalError::refused(
         Refusal::new(format!(
-            "{file} of the server is of another history than archive {}: {why}",
+            "{file} on the server belongs to another history than archive {}: {why}",
             journal.name()
         ))
-        .hint("The server was restored, or its logs were reset. Make a backup, and begin another archive: --name NAME."),
+        .hint("The server was restored, or its logs were reset. Make a new backup and start another archive: --name NAME."),
     )
 }

@@ -1,10 +1,10 @@
-//! Where an archive goes on, and whether the server still has what comes next.
+//! Where an archive resumes, and whether the server still has what comes next.
 
 use refloat_repository::{Journal, JournalFile};
 use refloat_run::Refusal;
 use refloat_wire::Connection;
 
-use crate::binlog::archive::asked;
+use crate::binlog::archive::denied;
 use crate::binlog::archive::history::{History, is_of_head};
 use crate::binlog::event::{Events, Head, kind};
 use crate::binlog::until::number_of;
@@ -26,7 +26,7 @@ pub struct ServerLog {
 
 /// The logs that the server has, the oldest first.
 pub fn server_logs(conn: &mut Connection) -> Result<Vec<ServerLog>, PhysicalError> {
-    let rows = conn.query("SHOW BINARY LOGS").map_err(asked)?;
+    let rows = conn.query("SHOW BINARY LOGS").map_err(denied)?;
     let mut logs = Vec::new();
     for row in 0..rows.len() {
         let name = rows.str(row, 0).unwrap_or_default().to_owned();
@@ -52,7 +52,7 @@ pub struct Resume {
     pub ask: u32,
     /// Bytes of the file that are stored.
     pub stored: u64,
-    /// Where the last event that is stored begins, and what it is.
+    /// Where the last stored event begins, and its bytes.
     pub last: Option<(u64, Vec<u8>)>,
     /// The transactions that are stored, as far as they are needed to tell whether others continue
     /// them.
@@ -70,10 +70,10 @@ impl Resume {
         }
     }
 
-    /// Finds the place.
+    /// Finds where to resume.
     ///
     /// # Errors
-    /// The server does not have any more what comes next, or has less than was stored.
+    /// The server no longer has what comes next, or has less than was stored.
     pub fn find(journal: &Journal, logs: &[ServerLog]) -> Result<Self, PhysicalError> {
         let (Some(oldest), Some(newest)) = (logs.first(), logs.last()) else {
             return Err(PhysicalError::refused(Refusal::new(
@@ -95,7 +95,7 @@ impl Resume {
                         "{here}, and that file of the server has {} bytes: it is another one, or has lost its end in a crash",
                         same.size
                     ))
-                    .hint("What comes does not continue the archive. Make a backup, and begin another archive: --name NAME."),
+                    .hint("Its logs do not continue the archive. Make a new backup and start another archive: --name NAME."),
                 ));
             }
             let history = match files.as_slice() {
@@ -123,13 +123,13 @@ impl Resume {
             }
             _ => Err(PhysicalError::refused(
                 Refusal::new(format!(
-                    "{here}, and the server has {} to {} only: what lies between is lost",
+                    "{here}, but the server has only {} to {}: the logs in between are lost",
                     oldest.name, newest.name
                 ))
                 .hint(
-                    "If the files are in a backup of the server's machine, keep them: restores read folders, too. \
-                     Make a backup, and begin another archive: --name NAME. \
-                     So that it does not happen again: binlog_expire_logs_seconds, and look that the archive runs.",
+                    "If a backup of the server's machine has these files, keep them: a restore reads logs from a folder, too. \
+                     Make a new backup and start another archive: --name NAME. \
+                     To prevent this, raise binlog_expire_logs_seconds, and see that the archive keeps running.",
                 ),
             )),
         }

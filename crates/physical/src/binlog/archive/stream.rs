@@ -1,4 +1,4 @@
-//! The events that come, and the pieces that they are stored in.
+//! The incoming events, and the pieces that they are stored in.
 
 use std::io::{self, Read};
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::error::PhysicalError;
 /// Bytes that are stored at once, however new they are.
 const PIECE: usize = 16 << 20;
 
-/// The events that come.
+/// Stores the events of a server in an archive as they arrive.
 pub struct Stream<'a> {
     journal: &'a Journal,
     source: BinlogStream,
@@ -27,7 +27,7 @@ pub struct Stream<'a> {
     checks: Checks,
     /// Bytes of the file that are stored, or wait to be.
     known: u64,
-    /// Those that wait.
+    /// Events that have arrived and are not stored yet.
     pending: Vec<u8>,
     /// Since when the oldest of them waits.
     since: Option<Instant>,
@@ -83,8 +83,8 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// Writes down how far the archive is.
-    pub fn tell(&mut self, outcome: &mut ArchiveOutcome) {
+    /// Records the progress of the archive.
+    pub fn report(&mut self, outcome: &mut ArchiveOutcome) {
         outcome.bytes += std::mem::take(&mut self.added);
         outcome.file.clone_from(&self.file);
         outcome.position = self.known - self.pending.len() as u64;
@@ -120,7 +120,7 @@ impl<'a> Stream<'a> {
         };
         let event = event.to_vec();
         let Some(head) = Head::of(&event) else {
-            return Err(self.failed("what came is no event".to_owned()));
+            return Err(self.failed("what arrived is not an event".to_owned()));
         };
         if head.is_artificial() {
             match head.kind {
@@ -150,7 +150,7 @@ impl<'a> Stream<'a> {
     /// that.
     fn rotate(&mut self, event: &[u8]) -> Result<Option<String>, PhysicalError> {
         let Some(next) = next_file(event) else {
-            return Err(self.failed("the server names no file".to_owned()));
+            return Err(self.failed("the server did not name a file".to_owned()));
         };
         let is_first = !std::mem::replace(&mut self.is_named, true);
         if next == self.file {
@@ -190,11 +190,11 @@ impl<'a> Stream<'a> {
             if begins != *at || event != *expected {
                 return Err(PhysicalError::refused(
                     Refusal::new(format!(
-                        "{} of the server is another file than the one in archive {}: they differ at byte {begins}",
+                        "{} on the server is not the file in archive {}: they differ at byte {begins}",
                         self.file,
                         self.journal.name()
                     ))
-                    .hint("Its logs were reset, or it is another server. Make a backup, and begin another archive: --name NAME."),
+                    .hint("Its logs were reset, or it is another server. Make a new backup and start another archive: --name NAME."),
                 ));
             }
             self.expected = None;
@@ -203,10 +203,11 @@ impl<'a> Stream<'a> {
             return Ok(());
         }
         if begins != self.known {
-            return Err(self.failed("it does not go on where the archive ends".to_owned()));
+            return Err(self.failed("it does not continue where the archive ends".to_owned()));
         }
         if let Err(why) = self.history.take(&head, self.checks.body(&event)) {
-            // What of the other history has come is not stored either, so that it is told again.
+            // Events of the other history that have arrived are not stored either, so that the next
+            // run reports them again.
             self.known -= self.pending.len() as u64;
             self.pending.clear();
             self.since = None;
@@ -218,7 +219,7 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    /// Stores what waits.
+    /// Stores the pending events.
     pub fn flush(&mut self) -> Result<(), PhysicalError> {
         // The first four bytes alone are no event.
         if self.since.take().is_none() {

@@ -1,4 +1,4 @@
-//! Has the server's tool print logs as statements, and runs these.
+//! Lets the server's tool print logs as statements, and runs these.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -52,7 +52,7 @@ pub fn apply(
         if let Some(reason) = run.cancel.reason() {
             return Err(PhysicalError::Cancelled(reason));
         }
-        // A tool whose output nobody takes any more fails, too.
+        // A tool whose output is no longer read fails, too.
         fed?;
         ended?;
         if path.starts_with(scratch) {
@@ -147,9 +147,9 @@ impl Tool {
 
 /// Runs what the tool prints.
 ///
-/// It ends a statement with a delimiter of its own at the end of a line. Should a statement hold
-/// such a line itself, its first half is none that the server takes: an error, and not another
-/// statement.
+/// The tool ends a statement with a delimiter of its own at the end of a line. If a statement
+/// itself holds such a line, its first half is not a statement that the server accepts: an error,
+/// and not another statement.
 fn feed(
     tool: &mut Tool,
     part: &Part,
@@ -210,13 +210,13 @@ fn feed(
     }
     Err(PhysicalError::Tool {
         tool: tool.name.clone(),
-        what: "ends within a statement".to_owned(),
+        what: "ends in the middle of a statement".to_owned(),
         reason: shown(&statement),
     })
 }
 
-/// Statements that were sent, and whose answers were not read yet. Those behind one that fails may
-/// be executed: what the server has then is thrown away as a whole.
+/// Statements that were sent, and whose answers were not read yet. Those after a failed one may
+/// have run: what the server has then is discarded as a whole.
 struct Lookahead<'a> {
     conn: &'a mut Connection,
     file: &'a str,
@@ -230,9 +230,9 @@ struct Sent {
     at: u64,
     /// The error with which the server had logged it; 0: none.
     code: u16,
-    /// Its first bytes.
+    /// Its first bytes, for messages.
     first: Vec<u8>,
-    /// How many it has.
+    /// Its length in bytes.
     size: usize,
 }
 
@@ -263,7 +263,7 @@ impl Lookahead<'_> {
                     return Err(PhysicalError::Binlog {
                         place: format!("{} at byte {}", self.file, sent.at),
                         reason: format!(
-                            "the server had logged this statement with error {code}, and now it succeeds: {}",
+                            "the server logged this statement with error {code}, but now it succeeds: {}",
                             shown(&sent.first)
                         ),
                     });

@@ -16,11 +16,10 @@ const PLACES: &str = "/usr/local/sbin:/usr/sbin:/usr/local/bin:/usr/bin:/usr/lib
 /// The programs of a server.
 #[derive(Debug, Clone, Serialize)]
 pub struct Programs {
-    /// The server.
+    /// `mariadbd` or `mysqld`.
     pub server: PathBuf,
     /// Its tool that prints binary logs as statements.
     pub tool: PathBuf,
-    /// Of `MariaDB`.
     pub is_mariadb: bool,
 }
 
@@ -41,7 +40,7 @@ impl Programs {
         });
         if !is_fit {
             return Err(Refusal::new(format!(
-                "{} is {}, and the backup is of {} {}",
+                "{} is {}, but the backup is of {} {}",
                 server.display(),
                 last_line(said.as_bytes()),
                 about.server.vendor,

@@ -1,4 +1,4 @@
-//! A server that works on the files of a restore and that nobody else reaches.
+//! A server that works on the files of a restore and that nobody else can reach.
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader};
@@ -89,7 +89,7 @@ impl Private {
             .spawn()
             .map_err(failed)?;
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        // What it has done is worth nothing then.
+        // Its changes are worthless then.
         let hook = cancel.on_cancel(move || {
             if let Some(group) = group {
                 let _ = kill_process_group(group, Signal::KILL);
@@ -136,7 +136,9 @@ impl Private {
                     return Ok(conn);
                 }
                 // Its process is waited for at the end only, so it is there until then.
-                Err(_) if pid.is_none_or(is_over) => return Err(self.ended("ended as it began")),
+                Err(_) if pid.is_none_or(is_over) => {
+                    return Err(self.ended("ended during its start"));
+                }
                 Err(_) => std::thread::sleep(POLL),
             }
         }
@@ -145,7 +147,7 @@ impl Private {
     fn ended(&self, what: &str) -> PhysicalError {
         let log = self.folder.path().join("log");
         let lines = File::open(&log).map(|file| BufReader::new(file).split(b'\n'));
-        // What follows the first one comes of it.
+        // Later errors follow from the first one.
         let first = lines.ok().and_then(|lines| {
             let lines = lines.map_while(Result::ok);
             lines
@@ -174,7 +176,7 @@ impl Private {
         match status {
             Ok(status) if status.success() => fs::remove_dir_all(&self.scratch)
                 .map_err(PhysicalError::file(&self.scratch, "removing it")),
-            Ok(status) => Err(self.ended(&format!("did not stop well ({status})"))),
+            Ok(status) => Err(self.ended(&format!("did not stop cleanly ({status})"))),
             Err(error) => Err(self.ended(&format!("could not be waited for: {error}"))),
         }
     }

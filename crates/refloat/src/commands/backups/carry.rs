@@ -18,9 +18,9 @@ use crate::watch::Watch;
 
 /// Write a backup to stdout, as one stream
 ///
-/// For a pipe, or a file that is carried elsewhere; `refloat backups import` reads it. It is
-/// encrypted as the repository is. Whole packs are written, also where other backups have blocks in
-/// them; blocks are not looked at, which `refloat backups verify` does before or afterwards.
+/// For a pipe, or for a file that you carry elsewhere; `refloat backups import` reads it. It is
+/// encrypted as the repository is. Packs are written whole, even if other backups have blocks in
+/// them. The blocks are not checked: run `refloat backups verify` before or afterwards.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES:
@@ -40,10 +40,10 @@ pub struct ExportArgs {
 
 /// Read a stream from stdin into a repository
 ///
-/// It is one of `refloat backup --repo -` or `refloat backups export`. Where nothing is, a
-/// repository is made, with the key of the stream; one that is there has to have the same key, or
-/// neither has one. No key is needed. A stream that was cut or is damaged is refused, and there is
-/// no backup of it; packs that came whole stay, so that the same import goes on behind them.
+/// The stream comes from `refloat backup --repo -` or `refloat backups export`. In an empty place,
+/// a repository is made, with the key of the stream. An existing one must have the same key, or
+/// neither may have one. No key has to be given. A stream that was cut or is damaged is refused,
+/// and leaves no backup; packs that arrived whole stay, so that the same import resumes after them.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES:

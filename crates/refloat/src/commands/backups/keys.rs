@@ -11,17 +11,18 @@ use crate::context::Context;
 use crate::exit::{Exit, ProgramError};
 use crate::repo::{RecipientArgs, RepoArgs, write_key};
 
-/// See and change who opens an encrypted repository
+/// See and change who can open an encrypted repository
 ///
 /// The key of a repository is in a key file, or wrapped for age recipients in the repository
-/// itself, or both. All of them open the same key: it is not changed by adding and removing.
+/// itself, or both. All of them open the same key, which does not change when recipients come and
+/// go.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES:
-  Who may?
+  Who can open it?
       refloat backups keys list --repo /backup/repo
 
-  Somebody else may as well:
+  Let somebody else open it too:
       refloat backups keys add --repo /backup/repo --identity me.txt \\
           --recipient-file colleague.txt")]
 pub struct KeysArgs {
@@ -39,7 +40,7 @@ enum KeysCommand {
 
 /// List the age recipients that the key is wrapped for
 ///
-/// Needs no key. Key files are not in the repository, and not listed.
+/// Needs no key. Key files are not in the repository, so they are not listed.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES:
@@ -66,9 +67,9 @@ struct AddArgs {
 
 /// Remove the key that is wrapped for a recipient
 ///
-/// The key file or identity that is given must open the repository without that recipient, so that
-/// nobody locks everyone out. The key stays the same: a recipient that has kept it, or a copy of
-/// the repository, still reads backups. Where that matters, make a new repository.
+/// The given key file or identity must open the repository without that recipient, so that nobody
+/// locks everyone out. The key stays the same: a recipient who has kept it, or has a copy of the
+/// repository, can still read backups. Where that matters, make a new repository.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES:
@@ -92,7 +93,7 @@ EXAMPLES:
       refloat backups keys save /safe/refloat.key --repo /backup/repo \\
           --identity me.txt")]
 struct SaveArgs {
-    /// The file, which must not be there
+    /// The file, which must not exist
     #[arg(value_name = "FILE")]
     to: PathBuf,
 

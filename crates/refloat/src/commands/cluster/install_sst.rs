@@ -26,7 +26,7 @@ const EVERYBODY: u32 = 0o001;
 
 const AFTER_HELP: &str = "\
 EXAMPLES:
-  On each node, as root; then the servers copy by refloat:
+  On each node, as root:
       refloat cluster install-sst
 
   Where the server looks elsewhere for its scripts:
@@ -35,15 +35,15 @@ EXAMPLES:
 It makes a link to this program and prints the lines for the server's option files. Nothing else is changed; \
 remove the link to undo it.";
 
-/// Make refloat a way of full copies (SST) of this machine's server
+/// Make refloat an SST method of this machine's server, for full copies
 ///
-/// Servers then take `wsrep_sst_method=refloat`: a joiner gets another node's files through
-/// several connections, compressed and encrypted, keeps its old data until the new ones are
-/// prepared, and what it has already is not sent. Both the donor and the joiner need it.
+/// Servers then accept `wsrep_sst_method=refloat`: a joiner gets another node's files through
+/// several connections, compressed and encrypted. It keeps its old data until the new ones are
+/// prepared, and what it already has is not sent. Both the donor and the joiner need it.
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct InstallSstArgs {
-    /// The folder in which the server finds its scripts [default: that of the server's own]
+    /// The folder in which the server looks for its scripts [default: where its own scripts are]
     #[arg(long, value_name = "FOLDER")]
     dir: Option<PathBuf>,
 }
@@ -53,11 +53,11 @@ pub fn run(args: &InstallSstArgs) -> anyhow::Result<Exit> {
     let program = fs::canonicalize(&program).context("cannot find this program")?;
     if let Some(closed) = closed_to_others(&program)? {
         return Err(refused(format!(
-            "{} can be run by some accounts only, because of {}",
+            "{} can be run only by some accounts, because of {}",
             program.display(),
             closed.display()
         ))
-        .hint("The server's account has to run it: copy it to /usr/local/bin, and run that one.")
+        .hint("The server's account must be able to run it: copy it to /usr/local/bin, and run that copy.")
         .into());
     }
     let folder = match &args.dir {
@@ -103,8 +103,8 @@ fn put(link: &Path, program: &Path) -> anyhow::Result<()> {
     match fs::symlink_metadata(link) {
         Ok(there) if !there.is_symlink() => {
             return Err(
-                refused(format!("{} is there, and is no link", link.display()))
-                    .hint("Look what it is, and move it away.")
+                refused(format!("{} exists, and is not a link", link.display()))
+                    .hint("Check what it is, and move it away.")
                     .into(),
             );
         }

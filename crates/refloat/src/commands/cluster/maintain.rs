@@ -35,7 +35,7 @@ use work::{Program, RUN_VARIABLE, UntilEnd};
 
 /// Hint when something would keep a node from coming back.
 const SEE_ADVISE: &str =
-    "`refloat cluster advise` says what to do; --ignore-advice goes on all the same.";
+    "`refloat cluster advise` says what to do; --ignore-advice continues all the same.";
 /// How long write-sets are held at most, as a multiple of the node's expected absence.
 const LIMIT_TIMES: u32 = 3;
 
@@ -319,7 +319,7 @@ fn plan(nodes: &Nodes, node: &str, hold: &HoldArgs, only_shown: bool) -> anyhow:
         return Err(ProgramError::new(Exit::Refused, plan.warnings.join("; "))
             .hint(
                 "Let the others hold more write-sets with --hold, shorten the absence with \
-                --for, choose a quieter hour, or go on with --allow-sst.",
+                --for, choose a quieter hour, or continue with --allow-sst.",
             )
             .into());
     }
@@ -354,7 +354,7 @@ fn finish(
     };
     watch.quiet();
     let seconds = run.events.elapsed().as_secs_f64();
-    let summary = serde_json::to_value(&outcome).context("the result is no JSON")?;
+    let summary = serde_json::to_value(&outcome).context("the result is not JSON")?;
     record(run, seconds, summary, result, error.as_ref());
     watch.stop();
     if let Some(outcome) = outcome.filter(|_| !json) {

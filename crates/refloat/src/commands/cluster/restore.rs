@@ -275,7 +275,7 @@ fn print_open(dir: &RunDir, state: &RestoreState, json: bool) -> anyhow::Result<
     } else {
         write!(
             std::io::stdout(),
-            "Run {}, begun at {}, would go on. {}",
+            "Run {}, begun at {}, would be resumed. {}",
             dir.id(),
             dir.info().started,
             face::progress(state)
@@ -504,7 +504,7 @@ fn planned(
             let _ = std::fs::remove_dir_all(dir.path());
         }
         if let Some(advice) = checked? {
-            plan.know(&advice);
+            plan.add_advice(&advice);
         }
     }
     Ok((plan, dir))
@@ -529,7 +529,7 @@ fn copies_work(
         Exit::Refused,
         format!("full copies to the others would fail: {}", fails.join("; ")),
     )
-    .hint("Nothing was touched. `refloat cluster advise` says what to do; --ignore-advice goes on all the same.")
+    .hint("Nothing was touched. `refloat cluster advise` says what to do; --ignore-advice continues all the same.")
     .into())
 }
 
@@ -565,7 +565,7 @@ fn finish(
     record(
         run,
         seconds,
-        summary.context("the result is no JSON")?,
+        summary.context("the result is not JSON")?,
         result,
         error.as_ref(),
     );

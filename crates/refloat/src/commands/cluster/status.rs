@@ -144,7 +144,7 @@ fn look(
             severity: Severity::Note,
             nodes: Vec::new(),
             text: format!(
-                "{} is a load balancer: each node was asked at the address that the cluster tells",
+                "{} is a load balancer: each node was asked at the address that the cluster reports",
                 args.cluster.cluster
             ),
         });

@@ -39,7 +39,7 @@ EXAMPLES:
       refloat dump --from mysql://root@db1/ --databases shop --format sql \\
           --out shop.sql.zst
 
-  Into a repository, which is made if nothing is there; a second dump costs what has changed:
+  Into a repository, which is made if the place is empty; a second dump costs what has changed:
       refloat dump --from mysql://root@db1/ --repo s3://bucket/repo
       refloat load latest --repo s3://bucket/repo --to mysql://root@db2/
 

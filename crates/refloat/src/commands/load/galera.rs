@@ -88,7 +88,7 @@ impl GaleraArgs {
             )
         } else {
             format!(
-                "{address} is not the own address of node {} of Galera cluster {}: something stands between",
+                "{address} is not node {}'s own address in Galera cluster {}: something stands in between",
                 way.node.name, way.cluster
             )
         };
@@ -110,7 +110,7 @@ impl GaleraArgs {
                 say(
                     false,
                     format!(
-                        "{what}{slow}. The load goes to node {} directly, at {} (--through-proxy insists)",
+                        "{what}{slow}. The load goes to node {} directly, at {} (--through-proxy prevents that)",
                         way.node.name,
                         direct.target()
                     ),

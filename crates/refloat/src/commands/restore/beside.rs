@@ -134,14 +134,14 @@ impl Beside {
                 conn.exec(&place)
             });
             return placed.map(drop).with_context(|| {
-                format!("{own} was dropped, and what replaces it has no place yet: {place}")
+                format!("{own} was dropped, and its replacement is not in place yet: {place}")
             });
         }
         let exchange = format!("RENAME TABLE {own} TO {old}, {new} TO {own}");
         conn.exec(&exchange).with_context(|| exchange.clone())?;
         let gone = format!("DROP TABLE {old}");
         conn.exec(&gone).map(drop).with_context(|| {
-            format!("{own} is in its place, and what it has replaced is still there: {gone}")
+            format!("{own} is in its place, but what it replaced is still there: {gone}")
         })
     }
 
@@ -355,7 +355,7 @@ pub fn settle(
             failed.join("\n  ")
         ),
     );
-    Err(error.hint("Run them when their cause is mended.").into())
+    Err(error.hint("Run them once their cause is fixed.").into())
 }
 
 /// Which tables are not in their places.

@@ -127,14 +127,14 @@ impl<'a> Work<'a> {
         let url = args.datadir.to.to_string_lossy();
         if !url.contains("://") {
             let error = ProgramError::usage(
-                "--tables brings tables to a running server, and --to is no URL",
+                "--tables restores into a running server, but --to is not a URL",
             );
             return Err(error.hint("Write it as mysql://USER@HOST:PORT/").into());
         }
         let target = args.connect.resolve_flag("--to", &url, context)?;
         if let Some(database) = &target.database {
             let error = ProgramError::usage(format!(
-                "--to names the database {database}, and tables keep the names of their databases"
+                "--to names the database {database}, but tables keep the names of their databases"
             ));
             return Err(error.hint("Leave the name out of --to.").into());
         }
@@ -167,7 +167,7 @@ impl<'a> Work<'a> {
         if !grants.reads_everything() {
             let error = ProgramError::new(
                 Exit::Refused,
-                "the account does not see all tables, and those that it does not see may refer to what is replaced",
+                "the account cannot see all tables, and those that it cannot see may refer to what is replaced",
             );
             return Err(error
                 .hint("GRANT SELECT ON *.* to the account of --to.")
@@ -191,7 +191,9 @@ impl<'a> Work<'a> {
                         self.target.describe()
                     ),
                 );
-                return Err(error.hint("Look at both, and drop or rename it.").into());
+                return Err(error
+                    .hint("Compare the two, and drop or rename the old one.")
+                    .into());
             }
         }
         Ok(())
@@ -233,7 +235,7 @@ impl<'a> Work<'a> {
             Exit::Refused,
             format!("{} has {} already", self.target.describe(), present.join(", ")),
         )
-        .hint("With --replace the backup's take their places, once they are whole there. To keep both, rename those that are there first.")
+        .hint("With --replace, the tables of the backup take their places once they are whole. To keep both, rename the existing ones first.")
         .into())
     }
 
@@ -263,7 +265,7 @@ impl<'a> Work<'a> {
         if arrived.len() < tables.len() {
             let error = ProgramError::new(
                 Exit::Refused,
-                "two tables have names that begin alike for 52 characters",
+                "two tables have names with the same first 52 characters",
             );
             return Err(error.hint("Restore them one after the other.").into());
         }
@@ -277,11 +279,11 @@ impl<'a> Work<'a> {
         if !outcome.copy.load.proven {
             let names: Vec<String> = tables.iter().map(Beside::full_name).collect();
             let error = format!(
-                "what has arrived does not prove to be what the backup holds: nothing was replaced, and it stays as {}",
+                "what has arrived is not proven to be what the backup holds: nothing was replaced, and it stays as {}",
                 names.join(", ")
             );
             let error = ProgramError::new(Exit::ProofFailed, error);
-            return Err(error.hint("See the list above. Drop these tables, or rename them if you know better; they lack foreign keys and triggers. The same command begins again.").into());
+            return Err(error.hint("See the list above. Drop these tables, or rename them if you know better; they lack foreign keys and triggers. The same command starts over.").into());
         }
         if let Err(error) = fits(&mut target, &tables, &replaced) {
             remove(&mut target, &tables, &run.events);

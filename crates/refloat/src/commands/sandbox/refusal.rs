@@ -44,7 +44,7 @@ pub fn refusal(error: Error) -> anyhow::Error {
                 .to_owned(),
         ),
         Error::Frozen { name } => Some(format!(
-            "Let it go on with: refloat sandbox node thaw {name}"
+            "Resume it with: refloat sandbox node thaw {name}"
         )),
         Error::Running { name } => {
             Some(format!("Stop it with: refloat sandbox stop {name}"))

@@ -11,7 +11,7 @@ use refloat_run::progress::Phase;
 use refloat_run::{Cancel, CancelReason, Event, Owner, Run};
 
 use super::call::{Call, Role};
-use crate::commands::beat::Beat;
+use crate::commands::copy_status::CopyStatus;
 
 /// How often the log hears of it.
 const TELL: Duration = Duration::from_secs(10);
@@ -101,10 +101,10 @@ fn caller() -> Option<u32> {
 }
 
 /// Tells the server and its log of the progress, until it is ended.
-pub fn beat(call: &Call, run: &Run) -> Beat {
+pub fn copy_status(call: &Call, run: &Run) -> CopyStatus {
     let of = call.clone();
     let (mut told, mut total) = (Instant::now(), None);
-    Beat::start(&call.datadir, call.role.name(), run, move |copying, now| {
+    CopyStatus::start(&call.datadir, call.role.name(), run, move |copying, now| {
         if told.elapsed() >= TELL && now.phase <= Phase::Data {
             told = Instant::now();
             line("INFO", &so_far(&of, copying, now.source_rate));

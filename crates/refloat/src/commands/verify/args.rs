@@ -56,13 +56,14 @@ Nothing is written to either side.";
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct VerifyArgs {
-    /// The first: URL of a server, or file, folder or tar archive of a dump, or its URL
+    /// The first side: URL of a server, or file, folder or tar archive of a dump, or its URL
     ///
-    /// With --repo, what is no URL is the label of a dump in the repository, or `latest`.
+    /// With --repo, anything that is not a URL is the label of a dump in the repository, or
+    /// `latest`.
     #[arg(value_name = "A")]
     pub a: String,
 
-    /// The second: URL of a server, or file, folder or tar archive of a dump, or its URL
+    /// The second side: URL of a server, or file, folder or tar archive of a dump, or its URL
     #[arg(value_name = "B")]
     pub b: String,
 

@@ -71,11 +71,11 @@ pub fn authority(url: &str) -> &str {
     rest.split('/').next().unwrap_or_default()
 }
 
-fn says(error: &object_store::Error) -> String {
+fn deepest_message(error: &object_store::Error) -> String {
     super::service::deepest(error).to_string()
 }
 
-/// Options of buckets of the S3 kind that are no keys of the crate.
+/// Options of S3 buckets that are not keys of the crate.
 const OURS: [&str; 3] = ["aws_ca_bundle", "aws_profile", "aws_ec2_metadata_disabled"];
 
 /// A bucket of the S3 kind.
@@ -145,7 +145,7 @@ pub fn s3(bucket: &str, options: &BucketOptions) -> Result<Connected, String> {
         // One object is deleted at a time, and not every service knows the other request.
         .with_disable_bulk_delete(true);
     let plain = builder.clone().with_http_connector(connector(false));
-    let plain = plain.build().map_err(|error| says(&error))?;
+    let plain = plain.build().map_err(|error| deepest_message(&error))?;
     let keeping = builder
         .with_credentials(Arc::clone(plain.credentials()))
         .with_http_connector(connector(true));
@@ -153,7 +153,7 @@ pub fn s3(bucket: &str, options: &BucketOptions) -> Result<Connected, String> {
         store: plain.clone(),
         client: connector(false)
             .connect(&client)
-            .map_err(|error| says(&error))?,
+            .map_err(|error| deepest_message(&error))?,
         endpoint,
         region,
         requester_pays,
@@ -161,7 +161,7 @@ pub fn s3(bucket: &str, options: &BucketOptions) -> Result<Connected, String> {
     Ok(Connected {
         service,
         store: Arc::new(plain),
-        keeping: Arc::new(keeping.build().map_err(|error| says(&error))?),
+        keeping: Arc::new(keeping.build().map_err(|error| deepest_message(&error))?),
         s3: Some(s3),
     })
 }
@@ -204,7 +204,7 @@ fn bucket_url(
     };
     let endpoint = endpoint.trim_end_matches('/');
     let Some((scheme @ ("http" | "https"), rest)) = endpoint.split_once("://") else {
-        return Err("the endpoint is no URL that begins with http:// or https://".to_owned());
+        return Err("the endpoint is not a URL that begins with http:// or https://".to_owned());
     };
     if rest.is_empty() || rest.contains(['@', '?', '#']) {
         return Err("the endpoint is a URL with a host, and without a password".to_owned());
@@ -266,7 +266,7 @@ pub fn azure(container: &str, options: &BucketOptions) -> Result<Connected, Stri
         });
     Ok(alike(
         service,
-        Arc::new(store.build().map_err(|error| says(&error))?),
+        Arc::new(store.build().map_err(|error| deepest_message(&error))?),
     ))
 }
 
@@ -297,7 +297,7 @@ pub fn gcs(bucket: &str, options: &BucketOptions) -> Result<Connected, String> {
         });
     Ok(alike(
         service,
-        Arc::new(store.build().map_err(|error| says(&error))?),
+        Arc::new(store.build().map_err(|error| deepest_message(&error))?),
     ))
 }
 

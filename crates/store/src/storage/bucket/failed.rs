@@ -13,7 +13,6 @@ use super::service::{NoCredentials, Refusal, deepest};
 pub struct Names {
     /// The URL as the user wrote it.
     pub url: String,
-    /// Name of the bucket.
     pub bucket: String,
     /// Host and port of the service.
     pub authority: String,

@@ -59,7 +59,7 @@ impl BucketOptions {
     /// Those of one kind of bucket with their keys.
     ///
     /// # Errors
-    /// The name that is no key, if it was meant as one.
+    /// The name that is not a key, if it was meant as one.
     pub(super) fn of<K: std::str::FromStr>(
         &self,
         family: &str,

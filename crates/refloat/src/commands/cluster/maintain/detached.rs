@@ -78,10 +78,10 @@ pub fn begin(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
             let node = &args.node;
             return Err(ProgramError::new(
                 Exit::Interrupted,
-                format!("process {} goes on in the background", child.id()),
+                format!("process {} continues in the background", child.id()),
             )
             .hint(format!(
-                "It says what it does in {}. `refloat cluster maintain {node} {} --end` ends it, and brings the node back.",
+                "Its log is {}. `refloat cluster maintain {node} {} --end` ends it, and brings the node back.",
                 log.display(),
                 args.cluster.flags()
             ))
@@ -159,7 +159,7 @@ pub fn end(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
         return Err(ProgramError::new(
             Exit::Refused,
             format!(
-                "it was begun on {} (process {}), and whether it still works cannot be seen from here",
+                "it was begun on {} (process {}), and whether it is still working cannot be seen from here",
                 owner.host, owner.pid
             ),
         )
@@ -205,7 +205,7 @@ pub fn end(args: &MaintainArgs, context: &Context) -> anyhow::Result<Exit> {
         progress: watch.progress.clone(),
     };
     run.events
-        .note("the process that watched it is gone: going on in its place".to_owned());
+        .note("the process that watched it is gone: taking over from it".to_owned());
     let maintenance = Maintenance {
         members: &nodes.members,
         control,
@@ -231,7 +231,7 @@ fn follow(dir: &RunDir, tail: &mut Tail) -> anyhow::Result<Exit> {
                 Exit::Failed,
                 "the process that watched it has ended without saying how",
             )
-            .hint("The same command again goes on in its place.")
+            .hint("Run the same command again to take over from it.")
             .into());
         }
         thread::sleep(POLL);

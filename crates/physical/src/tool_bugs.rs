@@ -1,7 +1,7 @@
-//! Released versions of the backup tools that lose data while they say that all is well.
+//! Released versions of the backup tools that lose data while they report success.
 //!
-//! Bugs that end with an error are not among them: these are told when they happen. The sources are
-//! the vendors' release notes and the threads of the changes that mend them.
+//! Bugs that end with an error are not listed: they are reported when they happen. The sources are
+//! the vendors' release notes and the discussions of the fixes.
 
 use refloat_run::Refusal;
 
@@ -62,7 +62,7 @@ const BUGS: [Bug; 6] = [
     Bug {
         tool: ToolKind::MariadbBackup,
         number: "MDEV-37520",
-        breaks: "damaged pages of Aria tables are copied without a word",
+        breaks: "damaged pages of Aria tables are copied silently",
         work: Work::CopyOfAria,
         versions: &[
             ((10, 11, 8), (10, 11, 15)),
@@ -163,16 +163,16 @@ impl Bug {
             .find(|version| version.0 == own.0 && version.1 == own.1);
         let hint = match (same, mended.next_back()) {
             (Some(version), _) => format!(
-                "Install {name} {} or later of its series; the server may stay as it is.",
+                "Install {name} {} or later of its series; the server need not be updated.",
                 text(version)
             ),
             (None, last) => format!(
-                "No release of its series mends it: update server and tool to {} or later, or make a dump.",
+                "No release of its series fixes it: update server and tool to {} or later, or make a dump.",
                 last.map(text).unwrap_or_default()
             ),
         };
         Refusal::new(format!(
-            "{name} {} must not be used here, by {}: {}",
+            "{name} {} must not be used here, because of {}: {}",
             text(own),
             self.number,
             self.breaks

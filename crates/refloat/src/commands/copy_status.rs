@@ -13,15 +13,15 @@ use refloat_run::Run;
 use refloat_run::progress::{Phase, Snapshot};
 
 /// How often.
-const BEAT: Duration = Duration::from_secs(1);
+const EVERY: Duration = Duration::from_secs(1);
 
 /// Tells of the progress until it is ended.
-pub struct Beat {
+pub struct CopyStatus {
     over: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
 
-impl Beat {
+impl CopyStatus {
     /// Begins, with the part that the server of this data directory plays. `more` hears of it as
     /// well.
     pub fn start(
@@ -48,7 +48,7 @@ impl Beat {
                     write(&datadir, &copying, &mut written);
                     more(&copying, &now);
                 }
-                std::thread::park_timeout(BEAT);
+                std::thread::park_timeout(EVERY);
             }
             if let Some(path) = written {
                 let _ = std::fs::remove_file(path);

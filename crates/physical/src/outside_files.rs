@@ -1,10 +1,10 @@
-//! Files that a server keeps apart from its data directory: redo and undo logs, the system
-//! tablespace, the log of Aria, tables with DATA DIRECTORY.
+//! Files that a server keeps outside its data directory: redo and undo logs, the system tablespace,
+//! the Aria log, tables with DATA DIRECTORY.
 //!
 //! A backup has them all side by side. A server whose option file still names the other directories
 //! finds old files there, and either does not start or mixes two histories. A table with DATA
-//! DIRECTORY has a file (`.isl`) that leads to where it was, where perhaps another server works on
-//! it. So nothing is put into a data directory before somebody has said that they come with it.
+//! DIRECTORY has a file (`.isl`) that leads to where it was, where another server may be using it.
+//! So nothing is put into a data directory before the user has said that these files go into it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,7 +27,7 @@ const DATA_FILES: &str = "innodb_data_file_path";
 /// What a data directory with a system tablespace holds unless its redo log lies elsewhere:
 /// `MariaDB`'s file, and `MySQL`'s folder from 8.0.30 on.
 const REDO: [&str; 2] = ["ib_logfile0", "#innodb_redo"];
-const HINT: &str = "Take these settings out of the option file of the server, and say --all-in-datadir: its files come into the data directory, all of them.";
+const HINT: &str = "Remove these settings from the server's option file and give --all-in-datadir: then all its files go into the data directory.";
 
 /// End of the name of a file that leads to a table elsewhere.
 const LINK: &str = ".isl";
@@ -37,8 +37,8 @@ pub fn is_link(path: &str) -> bool {
     path.ends_with(LINK)
 }
 
-/// What stands against bringing these tables into a data directory. It is asked of `count` of them,
-/// of which `one` is the first.
+/// The objection to moving these tables into a data directory: `count` of them, of which `one` is
+/// the first.
 pub fn tables(count: usize, one: &str) -> Refusal {
     let counted = match count {
         1 => "1 table lies".to_owned(),
@@ -47,7 +47,9 @@ pub fn tables(count: usize, one: &str) -> Refusal {
     Refusal::new(format!(
         "{counted} outside of the data directory, by DATA DIRECTORY: {one}"
     ))
-    .hint("--all-in-datadir brings them into the data directory; they have no DATA DIRECTORY then.")
+    .hint(
+        "--all-in-datadir moves them into the data directory; they then lose their DATA DIRECTORY.",
+    )
 }
 
 /// Removes what leads to tables elsewhere: the server finds them in the data directory then.
@@ -81,7 +83,7 @@ pub fn settings(settings: &BTreeMap<String, String>, datadir: &str) -> Option<Re
     let found = named(settings, datadir).join(", ");
     (!found.is_empty()).then(|| {
         Refusal::new(format!(
-            "the server keeps files apart from its data directory: {found}"
+            "the server keeps files outside its data directory: {found}"
         ))
         .hint(HINT)
     })
@@ -93,10 +95,10 @@ pub fn of_new(options: &ServerOptions, file: &str, datadir: &Path) -> Option<Ref
     let found = elsewhere(options, datadir).join(", ");
     (!found.is_empty()).then(|| {
         Refusal::new(format!(
-            "{file} says {found}, and refloat puts all files into {}",
+            "{file} says {found}, but refloat puts all files into {}",
             datadir.display()
         ))
-        .hint("Take these settings out of it, or restore into another directory and bring the files there by hand, before the server is started.")
+        .hint("Remove these settings from it; or restore into another directory, and move the files to these places by hand before you start the server.")
     })
 }
 
@@ -119,7 +121,7 @@ pub fn elsewhere(options: &ServerOptions, datadir: &Path) -> Vec<String> {
     found
 }
 
-/// The binary log of the old data, if it lies elsewhere: the new server would go on with it.
+/// The binary log of the old data, if it is elsewhere: the new server would continue it.
 pub fn old_log(options: &ServerOptions, datadir: &Path) -> Option<String> {
     let log = datadir.join(options.get("log-bin")?);
     if !is_outside(datadir, &log.to_string_lossy()) {
@@ -138,7 +140,7 @@ pub fn old_log(options: &ServerOptions, datadir: &Path) -> Option<String> {
     let mut files = fs::read_dir(log.parent()?).ok()?.flatten();
     files.any(|entry| is_one(&entry.path())).then(|| {
         format!(
-            "the binary log in {} is of the old data, and the new server goes on with it: move it away before that is started",
+            "the binary log in {} belongs to the old data, and the new server would continue it: move it away before you start the server",
             log.parent().unwrap_or(datadir).display()
         )
     })
@@ -149,7 +151,7 @@ pub fn redo(target: &Path) -> Option<Refusal> {
     let has = |name: &str| target.join(name).exists();
     (has("ibdata1") && !REDO.iter().any(|name| has(name))).then(|| {
         Refusal::new(format!(
-            "{} holds a system tablespace and no redo log: its server keeps that elsewhere",
+            "{} holds a system tablespace but no redo log: its server keeps the redo log elsewhere",
             target.display()
         ))
         .hint(HINT)
@@ -264,7 +266,7 @@ mod tests {
         assert_eq!(old_log(&options, &data), None);
         fs::write(logs.join("mysql-bin.000001"), "").unwrap();
         let words = old_log(&options, &data).unwrap();
-        assert!(words.contains("goes on with it"), "{words}");
+        assert!(words.contains("would continue it"), "{words}");
         assert_eq!(old_log(&ServerOptions::of(&["--log-bin=bin"]), &data), None);
     }
 }

@@ -1,10 +1,10 @@
-//! Collation and character set names in a dump's statements, to ask the server whether it knows
-//! them.
+//! Names of collations, character sets and SQL modes in a dump's statements, to ask the server
+//! whether it knows them.
 //!
 //! Only names that cannot be anything else count. One that is missed here fails when its statement
 //! runs; one that is mistaken for a collation would cause a good dump to be refused.
 
-use refloat_sqltext::{LexMode, StatementKind, Token, TokenKind, tokens};
+use refloat_sqltext::{LexMode, SetScope, StatementKind, Token, TokenKind, parse_set, tokens};
 
 /// The kind of thing that is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,6 +13,8 @@ pub enum Named {
     Charset,
     /// A collation.
     Collation,
+    /// A word of `sql_mode`.
+    SqlMode,
 }
 
 /// Words that may stand in place of a name.
@@ -67,7 +69,32 @@ pub fn names(kind: &StatementKind, text: &[u8], mode: LexMode) -> Vec<(Named, St
         };
         found.push((named, name));
     }
+    if set {
+        let words = modes(text, mode, &list).into_iter();
+        found.extend(words.map(|word| (Named::SqlMode, word)));
+    }
     found
+}
+
+/// The words of each `sql_mode` that a `SET` assigns as a literal.
+fn modes(text: &[u8], mode: LexMode, list: &[Token]) -> Vec<String> {
+    let mut words = Vec::new();
+    for one in parse_set(text, mode).unwrap_or_default() {
+        let runs = |token: &Token| {
+            token.kind == TokenKind::Text && text[token.range.clone()] == one.value[..]
+        };
+        if one.scope != SetScope::Session || one.name != b"sql_mode" || !list.iter().any(runs) {
+            continue;
+        }
+        let literal = one.literal.unwrap_or_default().to_ascii_lowercase();
+        let plain = |word: &&str| {
+            let letter = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_';
+            !word.is_empty() && word.bytes().all(letter)
+        };
+        let literal = String::from_utf8_lossy(&literal);
+        words.extend(literal.split(',').filter(plain).map(str::to_owned));
+    }
+    words
 }
 
 /// What kind of name a `SET` assigns here, if any.
@@ -171,6 +198,18 @@ mod tests {
         assert_eq!(
             found("SET character_set_client = 'sjis', collation_connection = sjis_bin"),
             ["sjis", "sjis_bin"]
+        );
+        assert_eq!(
+            found("/*!50003 SET sql_mode = 'ANSI,NO_AUTO_CREATE_USER' */"),
+            ["ansi", "no_auto_create_user"]
+        );
+        assert_eq!(
+            found("/*!80000 SET @@SESSION.sql_mode = 'TIME_TRUNCATE_FRACTIONAL' */"),
+            [""; 0]
+        );
+        assert_eq!(
+            found("SET @OLD_SQL_MODE = 'one', sql_mode = @@sql_mode, SQL_MODE = ''"),
+            [""; 0]
         );
         assert_eq!(
             found("SET @OLD=@@CHARACTER_SET_CLIENT, character_set_results = NULL"),

@@ -1,7 +1,7 @@
-//! What an earlier transfer into a folder has brought, when it was ended before all had come.
+//! The files that an interrupted transfer left in a folder.
 //!
-//! Its files have no names yet, or are prepared in part: their blocks are told to the next sender,
-//! which sends only what is not among them.
+//! They have no names yet, or are partly prepared. Their blocks are reported to the next sender,
+//! which sends only the others.
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -31,7 +31,7 @@ pub fn begin_again(
     let mut aside = path.as_os_str().to_owned();
     aside.push("-earlier");
     let aside = PathBuf::from(aside);
-    let failed = || PhysicalError::file(path, "keeping what an earlier transfer has brought");
+    let failed = || PhysicalError::file(path, "keeping the files of an earlier transfer");
     let is_ours = Building::is_of(path, repository, label)? && !Building::is_filling(path)?;
     if is_ours && !aside.exists() {
         // Held until it is out of the way: a tool of an earlier run may still work in it.
@@ -82,7 +82,7 @@ pub fn make_room(building: &Building, bytes: u64, events: &Events) -> Result<(),
     if in_folder(folder).is_some() {
         remove(folder)?;
         events.note(
-            "what an earlier transfer had brought is removed: there is no room for both".to_owned(),
+            "the files of an earlier transfer are removed: there is no room for both".to_owned(),
         );
     }
     lacks_room(folder, bytes).map_or(Ok(()), |refusal| Err(PhysicalError::refused(refusal)))

@@ -131,7 +131,7 @@ impl Conductor<'_> {
         for key in &gone {
             self.forget(key);
         }
-        if self.resume.database_begun_behind(&name, here) {
+        if self.resume.database_has_later_rows(&name, here) {
             return Ok(());
         }
         self.dialogue.session = None;

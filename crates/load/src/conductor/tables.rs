@@ -294,7 +294,7 @@ impl Conductor<'_> {
     /// Runs a `DROP TABLE`, except for tables with loaded rows that come after it: an earlier
     /// process dropped these and created them again.
     fn drop_unbegun(&mut self, keys: &[TableKey], here: Here<'_>) -> Result<bool, LoadError> {
-        let begun = |conductor: &Self, key: &TableKey| conductor.resume.begun_behind(key, here);
+        let begun = |conductor: &Self, key: &TableKey| conductor.resume.has_later_rows(key, here);
         if !keys.iter().any(|key| begun(self, key)) {
             return Ok(self.execute(here, keys.first())?.is_some());
         }

@@ -108,7 +108,7 @@ impl Conductor<'_> {
         if self.resume.in_past() {
             return Ok(true);
         }
-        let begun = self.resume.begun_behind(key, here);
+        let begun = self.resume.has_later_rows(key, here);
         let detail = self.resume.found.tables.get(key).map(|table| &table.detail);
         let redone = detail.is_some_and(|detail| !detail.transactional);
         if begun && !redone {
@@ -299,14 +299,14 @@ impl Resume {
 
     /// Whether rows of a table that come after this statement are loaded: then it has run, and must
     /// not run again.
-    pub fn begun_behind(&self, key: &TableKey, here: Here<'_>) -> bool {
+    pub fn has_later_rows(&self, key: &TableKey, here: Here<'_>) -> bool {
         let file = self.file(here.file);
         let found = self.found.tables.get(key);
         found.is_some_and(|table| table.has_rows_after(file, here.item.offset))
     }
 
     /// Whether rows of any table of a database that come after this statement are loaded.
-    pub fn database_begun_behind(&self, database: &str, here: Here<'_>) -> bool {
+    pub fn database_has_later_rows(&self, database: &str, here: Here<'_>) -> bool {
         let file = self.file(here.file);
         let mut tables = self.found.tables.iter();
         tables.any(|(key, table)| key.0 == database && table.has_rows_after(file, here.item.offset))

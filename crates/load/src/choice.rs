@@ -15,6 +15,8 @@ use refloat_sqltext::{LexMode, ObjectName, StatementKind, shown};
 
 use refloat_schema::pattern::matches_any;
 
+use super::error::LoadError;
+
 /// Words that may stand between the verb of an `INSERT`, `UPDATE` or `DELETE` and its table.
 const MODIFIERS: &[&str] = &[
     "LOW_PRIORITY",
@@ -83,6 +85,15 @@ impl Choice {
         let all = self.patterns.iter().zip(&self.matched);
         all.filter(|(_, matched)| !**matched)
             .map(|(pattern, _)| pattern)
+    }
+
+    /// Refuses patterns that have matched nothing.
+    pub fn check_patterns(&self) -> Result<(), LoadError> {
+        let patterns: Vec<String> = self.unmatched().cloned().collect();
+        if patterns.is_empty() {
+            return Ok(());
+        }
+        Err(LoadError::NoSuchTable { patterns })
     }
 
     fn has_seen(&self, (database, table): &(String, String)) -> bool {

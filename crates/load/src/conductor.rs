@@ -10,12 +10,14 @@ mod barrier;
 mod case_folding;
 mod catalog;
 mod databases;
+mod deferred;
 mod delimited;
 mod dialogue;
 mod entry;
 mod file_check;
 mod findings;
 mod foreign_keys;
+mod here;
 mod indexes;
 mod ledger;
 mod name;
@@ -50,17 +52,19 @@ use super::choice::Choice;
 use super::chunk::PlainFile;
 use super::context::Context;
 use super::error::LoadError;
-use super::marks::{Counted, Found};
+use super::marks::Found;
 use super::outcome::{LoadOutcome, TableOutcome};
 use super::queue::Queue;
-use super::session::{Session, Tracker};
+use super::session::Tracker;
+use super::verdict::Reason;
 use case_folding::CaseFolding;
-use catalog::CatalogSession;
+use catalog::Catalog;
+use deferred::Deferred;
 use dialogue::Dialogue;
 use findings::Findings;
+use here::Here;
 use ledger::Ledger;
 use place::{Place, SqlReader};
-use postponed::Postponed;
 use resume::{Resume, may_stay_unsettled};
 
 /// Bytes of decompressed text to read at a time.
@@ -80,20 +84,15 @@ pub struct Conductor<'a> {
     /// The dump's own session.
     dialogue: Dialogue,
     /// Queries the server and changes definitions without touching the dump's session.
-    pub(super) catalog: Connection,
-    pub(super) catalog_session: CatalogSession,
+    pub(super) catalog: Catalog,
     /// Databases, tables and programs.
     pub(super) ledger: Ledger,
-    /// State of the file being read.
-    place: Place,
     /// Bytes of a plain file that are processed.
     done: Arc<AtomicU64>,
-    /// Definitions that run after the rows.
-    postponed: Vec<Postponed>,
-    /// Whether the queue knows how much index builds may sort at the same time.
-    pub(super) sort_budget_set: bool,
+    /// What waits for the rows.
+    deferred: Deferred<'a>,
     /// What an earlier process of the same load did.
-    resume: Resume,
+    pub(super) resume: Resume,
     pub(super) findings: Findings,
 }
 
@@ -103,16 +102,13 @@ impl<'a> Conductor<'a> {
         ctx: &Arc<Context>,
         queue: &'a Queue,
         control: Connection,
-        file: Option<Arc<PlainFile>>,
         found: Option<Found>,
     ) -> Result<Self, LoadError> {
-        let mut place = Place::new(&ctx.source);
-        place.file = file;
         let mut catalog = ctx.connect("for the catalogue")?;
         // Slot 0 is the control connection's; the writers' come next.
         ctx.hold(&mut catalog, ctx.options.threads.max(1) + 1)?;
         let folded = CaseFolding::ask(&mut catalog)?;
-        let resume = Resume::of(found);
+        let resume = Resume::of(ctx, found);
         let tracker = Tracker::new(&mut catalog)
             .map_err(|error| LoadError::server("reading session variables", error))?;
         let findings = Findings {
@@ -123,50 +119,50 @@ impl<'a> Conductor<'a> {
             ctx: Arc::clone(ctx),
             queue,
             choice: Choice::new(&ctx.options.tables),
-            dialogue: Dialogue::new(control, tracker, ctx.options.database.clone()),
-            catalog,
-            catalog_session: CatalogSession::Unknown,
-            ledger: Ledger::new(folded),
-            place,
+            dialogue: Dialogue::new(ctx, control, tracker),
+            catalog: Catalog::new(ctx, catalog),
+            ledger: Ledger::new(folded, ctx.options.existing),
             done: Arc::clone(&ctx.done_bytes),
-            postponed: Vec::new(),
-            sort_budget_set: false,
+            deferred: Deferred::new(ctx, queue),
             resume,
             findings,
         })
     }
 
     /// Reads the dump to its end and finishes everything it asked for.
-    pub fn run(&mut self, input: Input) -> Result<(), LoadError> {
+    pub fn run(&mut self, input: Input, file: Option<Arc<PlainFile>>) -> Result<(), LoadError> {
+        let mut place = Place::new(&self.ctx.source);
+        place.file = file;
         let pool = Arc::new(BlockPool::default());
         let mut reader = SqlReader::new(input, Ends::Client, &pool);
-        while self.read_statements(&mut reader)? {}
-        self.check_whole(self.place.script.is_cut(), self.findings.bytes)?;
-        self.end()?;
-        self.check_committed()
+        while self.read_statements(&mut place, &mut reader)? {}
+        place.check_whole(
+            place.script.is_cut(),
+            self.findings.bytes,
+            &self.ctx.options,
+        )?;
+        self.end(&mut place)?;
+        place.check_committed(&self.ctx)
     }
 
     /// Finishes everything the dump asked for.
-    fn end(&mut self) -> Result<(), LoadError> {
-        self.settle_definitions()?;
-        self.ensure_database()?;
-        self.settle()?;
-        self.check_met()?;
+    fn end(&mut self, place: &mut Place) -> Result<(), LoadError> {
+        self.resume
+            .settle_definitions(&mut self.catalog, &mut self.dialogue)?;
+        self.dialogue
+            .ensure_database(&mut self.catalog.conn, &mut self.findings)?;
+        self.settle(place)?;
+        self.resume.check_met()?;
         self.check_foreign_keys()?;
-        self.check_patterns()
+        self.choice.check_patterns()
     }
 
     /// Kills what the control and catalogue connections are running when the run is cancelled.
     pub fn kill_on_cancel(&self) -> [HookGuard; 2] {
         [
             self.ctx.kill_on_cancel(&self.dialogue.control),
-            self.ctx.kill_on_cancel(&self.catalog),
+            self.ctx.kill_on_cancel(&self.catalog.conn),
         ]
-    }
-
-    /// Rows that an earlier process of this load committed, as far as the source has reached them.
-    pub fn counted(&self) -> Counted {
-        self.resume.counted
     }
 
     /// Adds what was and was not done to the outcome.
@@ -220,65 +216,42 @@ impl<'a> Conductor<'a> {
             .collect();
     }
 
-    fn item(&mut self, block: &Arc<Block>, at: usize, item: &Item) -> Result<(), LoadError> {
+    fn item(
+        &mut self,
+        place: &mut Place,
+        block: &Arc<Block>,
+        at: usize,
+        item: &Item,
+    ) -> Result<(), LoadError> {
         let text = at + item.text.start..at + item.text.end;
         if !may_stay_unsettled(&item.kind) {
-            self.settle_definitions()?;
+            self.resume
+                .settle_definitions(&mut self.catalog, &mut self.dialogue)?;
         }
-        self.place.script.item(item, &block[text.clone()]);
+        place.script.item(item, &block[text.clone()]);
+        let file = Arc::clone(&place.name);
+        let here = Here {
+            file: &file,
+            text: &block[text],
+            item,
+        };
         match &item.kind {
             ItemKind::Rows(rows) => {
                 if rows.last {
-                    self.check_terminated(item)?;
+                    place.check_terminated(item, &self.ctx.options)?;
                 }
-                self.rows(block, at, item, rows)
+                self.rows(place, here, block, at, rows)
             }
             ItemKind::Statement(kind) => {
-                self.check_terminated(item)?;
-                self.statement(kind, &block[text], item)
+                place.check_terminated(item, &self.ctx.options)?;
+                self.statement(place, kind, here)
             }
-            ItemKind::ClientCommand(command) => self.client_command(command, &block[text], item),
+            ItemKind::ClientCommand(command) => match Reason::of_command(command) {
+                Some(reason) => self.ctx.fail(here.refused(reason)),
+                None => Ok(()),
+            },
             ItemKind::Comment(_) | ItemKind::Blank => Ok(()),
         }
-    }
-
-    /// A final statement without a delimiter may be truncated. With `accept_missing_trailer` it
-    /// runs, as it does in the stock client.
-    fn check_terminated(&self, item: &Item) -> Result<(), LoadError> {
-        if item.terminated || self.ctx.options.accept_missing_trailer {
-            return Ok(());
-        }
-        Err(LoadError::unterminated(&self.place.name, item))
-    }
-
-    /// A dump that begins as tools begin it must end as they end it.
-    fn check_whole(&self, cut: bool, offset: u64) -> Result<(), LoadError> {
-        if cut && !self.ctx.options.accept_missing_trailer {
-            return Err(LoadError::MissingTrailer {
-                file: self.place.name.to_string(),
-                offset,
-            });
-        }
-        Ok(())
-    }
-
-    fn text_error(&self, error: refloat_sqltext::ScanError) -> LoadError {
-        LoadError::Scan {
-            file: self.place.name.to_string(),
-            source: error,
-        }
-    }
-
-    pub(super) fn check_cancel(&self) -> Result<(), LoadError> {
-        if self.ctx.cancel.is_cancelled() {
-            return Err(self.ctx.interrupted());
-        }
-        Ok(())
-    }
-
-    /// The dump's current session state, read again after a statement that may have changed it.
-    pub(super) fn session(&mut self) -> Result<Arc<Session>, LoadError> {
-        self.dialogue.session(self.ctx.binlog_off)
     }
 }
 

@@ -254,6 +254,14 @@ impl Context {
         LoadError::interrupted(&self.cancel)
     }
 
+    /// Stops a cancelled run.
+    pub fn check_cancel(&self) -> Result<(), LoadError> {
+        if self.cancel.is_cancelled() {
+            return Err(self.interrupted());
+        }
+        Ok(())
+    }
+
     /// Whether each row of a table gets a statement of its own. That is needed when the load
     /// continues after a refused row and the engine has no transactions: the rows of a longer
     /// statement that were stored before the refused one could not be rolled back.
@@ -349,6 +357,18 @@ impl Context {
             message: failure.message.clone(),
         });
         self.lists().failures.push(failure);
+    }
+
+    /// Stops the load, or records the failure and continues, depending on `--on-error`.
+    pub fn fail(&self, failure: StatementFailure) -> Result<(), LoadError> {
+        if self.options.on_error == OnError::Continue {
+            self.note_failure(failure);
+            return Ok(());
+        }
+        Err(LoadError::Statement {
+            file: failure.file.clone(),
+            failure: Box::new(failure),
+        })
     }
 
     /// Records a difference between what the dump asked for and what the server has.

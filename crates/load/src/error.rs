@@ -374,6 +374,16 @@ impl LoadError {
         }
     }
 
+    /// The error of rows that do not stand where an earlier process found them.
+    pub fn source_differs(file: &str, line: u64, offset: u64, table: String) -> Self {
+        Self::SourceDiffers {
+            file: file.to_owned(),
+            line,
+            offset,
+            table,
+        }
+    }
+
     /// The error of a last statement without a delimiter: the dump may be truncated inside it.
     pub fn unterminated(file: &str, item: &Item) -> Self {
         Self::Text {

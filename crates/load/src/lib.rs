@@ -287,7 +287,7 @@ fn with_settings(
     let resumption = begun.as_ref().filter(|begun| !begun.found.is_empty());
     let resumption = resumption.map(|begun| (begun.run.clone(), begun.about.begun.clone()));
     let found = begun.map(|begun| begun.found);
-    let mut conductor = Conductor::new(&ctx, &queue, control, reading.file.clone(), found)?;
+    let mut conductor = Conductor::new(&ctx, &queue, control, found)?;
     drop(kill);
     let kill = conductor.kill_on_cancel();
     let result = with_workers(&ctx, &queue, || {
@@ -299,7 +299,7 @@ fn with_settings(
     outcome.resumed = resumption.map(|(run, begun)| Resumption {
         run,
         begun,
-        rows: conductor.counted().stored,
+        rows: conductor.resume.counted.stored,
     });
     if result.is_err() {
         outcome.resumable = conductor.keeps_marks();
@@ -502,7 +502,7 @@ fn read_and_prove(
     watch: &bound::Watch,
 ) -> Result<(Proof, Result<(), LoadError>), LoadError> {
     match reading.source {
-        OpenSource::Stream(input) => conductor.run(*input)?,
+        OpenSource::Stream(input) => conductor.run(*input, reading.file.clone())?,
         OpenSource::Layout(layout) => {
             conductor.run_layout(&layout, &reading.read, reading.open_max)?;
         }
@@ -510,14 +510,14 @@ fn read_and_prove(
     if let Some(file) = reading.file {
         unchanged(&file, &outcome.source)?;
     }
-    outcome.bound_by = watch.verdict(&mut conductor.catalog);
+    outcome.bound_by = watch.verdict(&mut conductor.catalog.conn);
     prepared.clock.enter(Phase::Proof);
     let proof = conductor.prove()?;
     if prepared.options.leave_marks {
-        outcome.marks = conductor.made_marks();
+        outcome.marks = conductor.resume.made_marks();
         return Ok((proof, Ok(())));
     }
-    Ok((proof, conductor.forget_marks()))
+    Ok((proof, conductor.resume.forget_marks(&mut conductor.catalog)))
 }
 
 /// Sets up the marks of this load, or tells the user that it keeps none.

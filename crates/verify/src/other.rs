@@ -153,7 +153,10 @@ impl OtherDump {
         let database = database.or_else(|| other.and_then(|other| other.database.as_ref()));
         let layout = layout(root, options)?;
         let mut server = match other {
-            Some(other) => Some(connections::connect(&read_options(options, other), &run.cancel)?),
+            Some(other) => Some(connections::connect(
+                &read_options(options, other),
+                &run.cancel,
+            )?),
             None => None,
         };
         let dump = Dump {

@@ -7,8 +7,13 @@ use refloat_run::progress::Phase;
 use refloat_sqltext::{Item, ItemKind, StatementKind};
 
 use super::Conductor;
+use super::catalog::Catalog;
+use super::dialogue::Dialogue;
 use super::entry::Print;
+use super::here::Here;
+use super::ledger::Ledger;
 use super::name::TableKey;
+use super::place::Place;
 use super::proof::{count_rows, wrong_count};
 use super::resume::{Step, is_change_of_table, may_bring_rows};
 use super::statements::may_define;
@@ -50,61 +55,70 @@ impl Counted {
 impl Conductor<'_> {
     /// Runs a statement that may depend on anything before it, or that anything after it may depend
     /// on.
-    pub(super) fn barrier(&mut self, text: &[u8], item: &Item) -> Result<(), LoadError> {
-        self.settle()?;
-        let session_only = matches!(item.kind, ItemKind::Statement(StatementKind::Set))
-            && memchr::memmem::find(&text.to_ascii_uppercase(), b"STATEMENT").is_none();
+    pub(super) fn barrier(&mut self, place: &mut Place, here: Here<'_>) -> Result<(), LoadError> {
+        self.settle(place)?;
+        let session_only = matches!(here.item.kind, ItemKind::Statement(StatementKind::Set))
+            && memchr::memmem::find(&here.text.to_ascii_uppercase(), b"STATEMENT").is_none();
         if session_only {
-            self.run_statement(text, item, None, &[])?;
-            return self.after_alone(item);
+            self.run_statement(here, None, &[])?;
+            return self.after_alone(place, here.item);
         }
         // Statements that may run twice need no mark.
         let repeatable = matches!(
-            item.kind,
+            here.item.kind,
             ItemKind::Statement(
                 StatementKind::Select | StatementKind::Maintenance | StatementKind::SetGlobal
             )
         );
         if repeatable {
             self.dialogue.session = None;
-            self.execute(text, item, None)?;
-            return self.after_alone(item);
+            self.execute(here, None)?;
+            return self.after_alone(place, here.item);
         }
-        if let Some(step) = self.passed(text, item)? {
+        if let Some(step) = self
+            .resume
+            .passed(&mut self.catalog, &mut self.dialogue, here)?
+        {
             if let Some(account) = step.left_account {
-                self.leave_account(account, None, item);
+                self.findings
+                    .leave_account(&self.catalog, account, None, here.item.line);
             }
-            return self.after_alone(item);
+            return self.after_alone(place, here.item);
         }
-        self.run_alone(text, item, None)
+        self.run_alone(place, here, None)
     }
 
     /// [`Conductor::barrier`] for a statement that may change rows of one table or of any, and
     /// definitions too. Rows are counted before and after it.
     pub(super) fn barrier_counted(
         &mut self,
+        place: &mut Place,
         only: Option<&TableKey>,
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<(), LoadError> {
-        self.settle()?;
-        let passed = self.passed(text, item)?;
+        self.settle(place)?;
+        let passed = self
+            .resume
+            .passed(&mut self.catalog, &mut self.dialogue, here)?;
         let begun = Instant::now();
-        let stays_empty = only.is_some_and(|table| self.stays_empty(table, text, item));
-        let counted = if passed.is_some() || self.in_past() {
-            self.not_counted(only)
+        let stays_empty = only.is_some_and(|table| self.ledger.stays_empty(table, here));
+        let counted = if passed.is_some() || self.resume.in_past() {
+            Counted {
+                tables: self.ledger.tables_of(only),
+                countable: false,
+            }
         } else if stays_empty {
             Counted {
                 tables: self.ledger.tables_of(only),
                 countable: true,
             }
         } else {
-            self.count_before(only)?
+            self.catalog.count_before(&mut self.ledger, only)?
         };
         match &passed {
-            Some(_) => self.after_alone(item)?,
+            Some(_) => self.after_alone(place, here.item)?,
             // Marked done at once and again with the counts, unless counting takes only a moment.
-            None => self.run_alone(text, item, only.map(|_| begun))?,
+            None => self.run_alone(place, here, only.map(|_| begun))?,
         }
         if only.is_none() {
             // Its effects on views and programs are unknown.
@@ -113,126 +127,52 @@ impl Conductor<'_> {
         self.look_again(only)?;
         if let Some(step) = passed {
             counted.take(&step);
-            self.note_unchecked(only);
+            self.ledger.note_unchecked(only);
             return Ok(());
         }
         if !stays_empty {
-            self.count_after(&counted)?;
+            self.catalog.count_after(&self.ledger, &counted)?;
         }
-        self.note_unchecked(only);
-        let step = self.counts_of(&counted);
-        self.finished(text, item, step)
-    }
-
-    /// Whether a statement changes a table of this load that has no rows yet, and brings none.
-    fn stays_empty(&self, table: &TableKey, text: &[u8], item: &Item) -> bool {
-        let Some(index) = self.ledger.known(table) else {
-            return false;
-        };
-        let entry = &self.ledger.entries[index];
-        let has_none = entry.table.created
-            && entry.text_bytes == 0
-            && entry.table.expected() == 0
-            && !entry.table.is_uncounted();
-        has_none && is_change_of_table(&item.kind) && !may_bring_rows(text)
-    }
-
-    /// Notes that `only`, or any table, may hold rows that no foreign key was checked for.
-    pub(super) fn note_unchecked(&mut self, only: Option<&TableKey>) {
-        for table in self.ledger.tables_of(only) {
-            let entry = &mut self.ledger.entries[table.id];
-            entry.unchecked |= entry.text_bytes > 0 || table.expected() > 0 || table.is_uncounted();
-        }
-    }
-
-    /// `only` or all tables, without counting them: an earlier process did.
-    fn not_counted(&self, only: Option<&TableKey>) -> Counted {
-        Counted {
-            tables: self.ledger.tables_of(only),
-            countable: false,
-        }
-    }
-
-    /// The counts to record in the mark.
-    fn counts_of(&self, counted: &Counted) -> Step {
-        let tables = counted.tables.iter().filter(|table| {
-            let key = (table.db.clone(), table.name.clone());
-            counted.countable && self.ledger.known(&key) == Some(table.id)
-        });
-        Step {
-            counts: tables
-                .map(|table| (table.db.clone(), table.name.clone(), table.expected()))
-                .collect(),
-            ..Step::default()
-        }
-    }
-
-    /// Compares the rows of `only`, or of all tables, with what was sent, before a statement whose
-    /// effects are not tracked.
-    pub(super) fn count_before(&mut self, only: Option<&TableKey>) -> Result<Counted, LoadError> {
-        let tables = self.ledger.tables_of(only);
-        if only.is_none() {
-            self.ledger.recounted += tables.len();
-        }
-        let countable = only.is_some() || self.ledger.recounted <= RECOUNTS_MAX;
-        // What MERGE and the like show is of other tables, and perhaps not to be had.
-        for table in tables
-            .iter()
-            .filter(|table| countable && !table.is_elsewhere())
-        {
-            let count = count_rows(&mut self.catalog, table)?;
-            if !table.counts(count) {
-                self.ctx.differ(wrong_count(table, count));
-            }
-        }
-        Ok(Counted { tables, countable })
-    }
-
-    /// Accepts the current row counts as correct.
-    pub(super) fn count_after(&mut self, counted: &Counted) -> Result<(), LoadError> {
-        for table in counted.tables.iter().filter(|table| !table.is_elsewhere()) {
-            if !counted.countable {
-                table.note_uncounted();
-            } else if self.ledger.known(&(table.db.clone(), table.name.clone())) == Some(table.id) {
-                let count = count_rows(&mut self.catalog, table)?;
-                table.rebase(count);
-            }
-        }
-        Ok(())
+        self.ledger.note_unchecked(only);
+        let step = self.ledger.counts_of(&counted);
+        self.resume
+            .finished(&mut self.catalog, &mut self.dialogue, here, step)
     }
 
     /// Runs a statement by itself. If it was `begun` only a moment ago, marking it done is left to
     /// the caller.
     fn run_alone(
         &mut self,
-        text: &[u8],
-        item: &Item,
+        place: &mut Place,
+        here: Here<'_>,
         begun: Option<Instant>,
     ) -> Result<(), LoadError> {
         self.ctx.phases.enter(Phase::Data);
-        if self.in_past() {
+        if self.resume.in_past() {
             // It comes before a statement that is done: an earlier process ran it here, or it was
             // never run.
-            return self.after_alone(item);
+            return self.after_alone(place, here.item);
         }
-        self.about_to_run(text, item)?;
+        self.resume
+            .about_to_run(&mut self.catalog, &mut self.dialogue, here)?;
         let left = self.findings.accounts_left.len();
-        self.execute(text, item, None)?;
-        if matches!(&item.kind, ItemKind::Statement(kind) if may_define(kind)) {
-            self.note_defined();
+        self.execute(here, None)?;
+        if matches!(&here.item.kind, ItemKind::Statement(kind) if may_define(kind)) {
+            self.resume.note_defined();
         }
         let step = Step {
             left_account: self.findings.accounts_left.get(left).cloned(),
             ..Step::default()
         };
         if begun.is_none_or(|begun| begun.elapsed() > A_MOMENT) {
-            self.finished(text, item, step)?;
+            self.resume
+                .finished(&mut self.catalog, &mut self.dialogue, here, step)?;
         }
-        self.after_alone(item)
+        self.after_alone(place, here.item)
     }
 
     /// What must be done after a statement whose effects are not tracked.
-    fn after_alone(&mut self, item: &Item) -> Result<(), LoadError> {
+    fn after_alone(&mut self, place: &mut Place, item: &Item) -> Result<(), LoadError> {
         if !is_change_of_table(&item.kind) {
             self.dialogue.session = None;
         }
@@ -243,8 +183,8 @@ impl Conductor<'_> {
             entry.foreign_keys = None;
             entry.is_referred_to = None;
         }
-        self.place.last_header = None;
-        self.session().map(drop)
+        place.last_header = None;
+        self.dialogue.session().map(drop)
     }
 
     /// Accepts current definitions after the dump itself changed that of `only`, or any. A table
@@ -260,7 +200,7 @@ impl Conductor<'_> {
             }
             let table = Arc::clone(&self.ledger.entries[index].table);
             self.ledger.entries[index].shown = None;
-            match self.show_as_is(&table) {
+            match self.catalog.show_as_is(&table) {
                 Ok(shown) if self.ledger.entries[index].definition.is_some() => {
                     self.ledger.entries[index].definition = Some(Print::shown(&shown));
                 }
@@ -279,40 +219,97 @@ impl Conductor<'_> {
 
     /// Finishes everything the dump has asked for so far: rows, indexes, foreign keys, triggers,
     /// events.
-    pub(super) fn settle(&mut self) -> Result<(), LoadError> {
-        self.finish_current()?;
+    pub(super) fn settle(&mut self, place: &mut Place) -> Result<(), LoadError> {
+        self.finish_current(place)?;
         self.queue.wait_rows()?;
-        self.show_loaded();
+        self.ledger.show_loaded(&self.ctx.events);
         self.finish_builds()?;
-        self.enable_keys()?;
+        self.dialogue
+            .enable_keys(&mut self.ledger, self.resume.in_past())?;
         self.run_postponed()
     }
+}
 
-    /// Reports loaded tables as finished.
-    fn show_loaded(&self) {
-        for entry in &self.ledger.entries {
-            if let Some(seconds) = entry.table.shown_loaded() {
-                self.ctx.events.emit(refloat_run::Event::TableFinished {
-                    table: entry.table.label(),
-                    rows: entry.table.rows(),
-                    bytes: entry.table.bytes(),
-                    seconds,
-                });
-            }
-        }
+impl Ledger {
+    /// Whether a statement changes a table of this load that has no rows yet, and brings none.
+    pub fn stays_empty(&self, table: &TableKey, here: Here<'_>) -> bool {
+        let Some(index) = self.known(table) else {
+            return false;
+        };
+        let entry = &self.entries[index];
+        let has_none = entry.table.created
+            && entry.text_bytes == 0
+            && entry.table.expected() == 0
+            && !entry.table.is_uncounted();
+        has_none && is_change_of_table(&here.item.kind) && !may_bring_rows(here.text)
     }
 
+    /// The counts to record in the mark.
+    pub fn counts_of(&self, counted: &Counted) -> Step {
+        let tables = counted.tables.iter().filter(|table| {
+            let key = (table.db.clone(), table.name.clone());
+            counted.countable && self.known(&key) == Some(table.id)
+        });
+        Step {
+            counts: tables
+                .map(|table| (table.db.clone(), table.name.clone(), table.expected()))
+                .collect(),
+            ..Step::default()
+        }
+    }
+}
+
+impl Catalog {
+    /// Compares the rows of `only`, or of all tables, with what was sent, before a statement whose
+    /// effects are not tracked.
+    pub fn count_before(
+        &mut self,
+        ledger: &mut Ledger,
+        only: Option<&TableKey>,
+    ) -> Result<Counted, LoadError> {
+        let tables = ledger.tables_of(only);
+        if only.is_none() {
+            ledger.recounted += tables.len();
+        }
+        let countable = only.is_some() || ledger.recounted <= RECOUNTS_MAX;
+        // What MERGE and the like show is of other tables, and perhaps not to be had.
+        for table in tables
+            .iter()
+            .filter(|table| countable && !table.is_elsewhere())
+        {
+            let count = count_rows(&mut self.conn, table)?;
+            if !table.counts(count) {
+                self.ctx.differ(wrong_count(table, count));
+            }
+        }
+        Ok(Counted { tables, countable })
+    }
+
+    /// Accepts the current row counts as correct.
+    pub fn count_after(&mut self, ledger: &Ledger, counted: &Counted) -> Result<(), LoadError> {
+        for table in counted.tables.iter().filter(|table| !table.is_elsewhere()) {
+            if !counted.countable {
+                table.note_uncounted();
+            } else if ledger.known(&(table.db.clone(), table.name.clone())) == Some(table.id) {
+                let count = count_rows(&mut self.conn, table)?;
+                table.rebase(count);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Dialogue {
     /// A dump that disabled keys and never enabled them (it may have been cut) must not leave them
     /// disabled.
-    fn enable_keys(&mut self) -> Result<(), LoadError> {
-        for index in 0..self.ledger.entries.len() {
-            if std::mem::take(&mut self.ledger.entries[index].keys_disabled)
-                && !self.ledger.entries[index].dropped
-                && !self.in_past()
+    pub fn enable_keys(&mut self, ledger: &mut Ledger, in_past: bool) -> Result<(), LoadError> {
+        for index in 0..ledger.entries.len() {
+            if std::mem::take(&mut ledger.entries[index].keys_disabled)
+                && !ledger.entries[index].dropped
+                && !in_past
             {
-                let table = Arc::clone(&self.ledger.entries[index].table);
-                self.dialogue
-                    .control
+                let table = Arc::clone(&ledger.entries[index].table);
+                self.control
                     .exec(format!("ALTER TABLE {} ENABLE KEYS", table.quoted()))
                     .map_err(|error| {
                         LoadError::server(

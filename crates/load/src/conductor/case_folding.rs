@@ -3,9 +3,8 @@
 
 use std::collections::HashMap;
 
-use refloat_wire::Connection;
+use refloat_wire::{Connection, Vendor};
 
-use super::Conductor;
 use super::name::TableKey;
 use crate::error::LoadError;
 use crate::refusals;
@@ -15,6 +14,9 @@ use crate::refusals;
 pub struct CaseFolding {
     /// Whether the server's names are case-insensitive.
     pub on: bool,
+    /// Whether names of triggers are compared letter by letter: MariaDB keeps each trigger in a
+    /// file of its name.
+    pub exact_triggers: bool,
     /// From a name as the server compares it to the name in the dump. A database has an empty table
     /// name.
     spelled: HashMap<TableKey, TableKey>,
@@ -28,6 +30,7 @@ impl CaseFolding {
             .map_err(|error| LoadError::server("asking how the server reads names", error))?;
         Ok(Self {
             on: value.is_some_and(|value| value != "0"),
+            exact_triggers: conn.server().vendor == Vendor::MariaDb,
             spelled: HashMap::new(),
         })
     }
@@ -42,18 +45,11 @@ impl CaseFolding {
         let found = self.spelled.get(&folded(key));
         found.filter(|spelled| *spelled != key)
     }
-}
 
-/// A name as a server with case-insensitive names compares it.
-fn folded(key: &TableKey) -> TableKey {
-    (key.0.to_lowercase(), key.1.to_lowercase())
-}
-
-impl Conductor<'_> {
     /// Refuses a name that means something the dump created under another name: the second would
     /// take the first one's place and rows.
-    pub(super) fn refuse_same_name(&self, key: &TableKey) -> Result<(), LoadError> {
-        match self.ledger.case_folding.other(key) {
+    pub fn refuse_same_name(&self, key: &TableKey) -> Result<(), LoadError> {
+        match self.other(key) {
             Some(first) => Err(LoadError::Refused(vec![refusals::same_name(
                 &shown(first),
                 &shown(key),
@@ -62,18 +58,20 @@ impl Conductor<'_> {
         }
     }
 
-    /// [`Conductor::refuse_same_name`] for what is about to be created, whose name is known from
+    /// [`CaseFolding::refuse_same_name`] for what is about to be created, whose name is known from
     /// now on.
-    pub(super) fn note_name(&mut self, key: &TableKey) -> Result<(), LoadError> {
+    pub fn note_name(&mut self, key: &TableKey) -> Result<(), LoadError> {
         self.refuse_same_name(key)?;
-        if self.ledger.case_folding.on {
-            self.ledger
-                .case_folding
-                .spelled
-                .insert(folded(key), key.clone());
+        if self.on {
+            self.spelled.insert(folded(key), key.clone());
         }
         Ok(())
     }
+}
+
+/// A name as a server with case-insensitive names compares it.
+fn folded(key: &TableKey) -> TableKey {
+    (key.0.to_lowercase(), key.1.to_lowercase())
 }
 
 fn shown(key: &TableKey) -> String {

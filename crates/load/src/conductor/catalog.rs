@@ -1,18 +1,24 @@
-//! The catalogue connection: in which session it is, and the definitions that it reads.
+//! The catalogue connection: in which session it is, and what the server is asked on it.
 
 use std::sync::Arc;
 
 use refloat_read::foreign;
-use refloat_wire::{Connection, Error};
+use refloat_run::Refusal;
+use refloat_sqltext::{literal, quote_ident};
+use refloat_wire::{Connection, Error, ServerInfo};
 
-use super::Conductor;
 use super::entry::Print;
+use super::ledger::Database;
+use super::name::{TableKey, quoted_name};
+use crate::context::Context;
 use crate::error::LoadError;
+use crate::options::ExistingPolicy;
+use crate::programs::Contents;
 use crate::session::Session;
 use crate::table::Table;
 
 /// In which session the catalogue connection is.
-pub enum CatalogSession {
+enum CatalogSession {
     /// One that somebody else has changed.
     Unknown,
     /// That of [`SHOW_SESSION`].
@@ -25,27 +31,161 @@ pub enum CatalogSession {
 /// session's time zone and names in the quotes of its `sql_mode`, and some modes leave options out.
 pub const SHOW_SESSION: &str = "SET SESSION time_zone = _utf8mb4'+00:00', SESSION sql_mode = ''";
 
-impl Conductor<'_> {
+/// The catalogue connection, which looks at the server and changes definitions without touching the
+/// dump's session.
+pub struct Catalog {
+    pub ctx: Arc<Context>,
+    pub conn: Connection,
+    session: CatalogSession,
+}
+
+impl Catalog {
+    /// A catalogue on a connection whose session is not known.
+    pub fn new(ctx: &Arc<Context>, conn: Connection) -> Self {
+        Self {
+            ctx: Arc::clone(ctx),
+            conn,
+            session: CatalogSession::Unknown,
+        }
+    }
+
+    /// The server it is connected to.
+    pub fn server(&self) -> &ServerInfo {
+        self.conn.server()
+    }
+
+    /// Gives the connection the parts of the dump's session that matter to definitions.
+    pub fn enter(&mut self, session: &Arc<Session>) -> Result<(), LoadError> {
+        let is_there = matches!(&self.session,
+            CatalogSession::Alters(current) if Arc::ptr_eq(current, session));
+        if !is_there {
+            let failed = |error| LoadError::server("preparing the session for definitions", error);
+            self.session = CatalogSession::Unknown;
+            self.conn.exec(session.altering_set()).map_err(failed)?;
+            self.session = CatalogSession::Alters(Arc::clone(session));
+        }
+        Ok(())
+    }
+
+    /// Notes that what follows changes the session.
+    pub fn leave_session(&mut self) {
+        self.session = CatalogSession::Unknown;
+    }
+
     /// The definition of a table as anybody can read it, and the print of what the server shows.
-    pub(crate) fn show_create(&mut self, table: &Table) -> Result<(String, Print), LoadError> {
+    pub fn show_create(&mut self, table: &Table) -> Result<(String, Print), LoadError> {
         let shown = self.show_as_is(table)?;
         let print = Print::shown(&shown);
         let name = (table.db.as_str(), table.name.as_str());
-        let text = foreign::corrected(&mut self.catalog, name, shown)
+        let text = foreign::corrected(&mut self.conn, name, shown)
             .map_err(|error| unread(table, error))?;
         Ok((text, print))
     }
 
     /// The text of `SHOW CREATE TABLE`, whose foreign keys may be quoted wrongly.
-    pub(crate) fn show_as_is(&mut self, table: &Table) -> Result<String, LoadError> {
-        if !matches!(self.catalog_session, CatalogSession::Shows) {
-            self.catalog_session = CatalogSession::Unknown;
-            self.catalog
+    pub fn show_as_is(&mut self, table: &Table) -> Result<String, LoadError> {
+        if !matches!(self.session, CatalogSession::Shows) {
+            self.session = CatalogSession::Unknown;
+            self.conn
                 .exec(SHOW_SESSION)
                 .map_err(|error| unread(table, error))?;
-            self.catalog_session = CatalogSession::Shows;
+            self.session = CatalogSession::Shows;
         }
-        show(&mut self.catalog, table).map_err(|error| unread(table, error))
+        show(&mut self.conn, table).map_err(|error| unread(table, error))
+    }
+
+    /// Lists what a database holds. One that does not exist holds nothing, and is about to be
+    /// created.
+    pub fn look(&mut self, database: &str) -> Result<Database, LoadError> {
+        let triggers = self.ctx.options.existing == ExistingPolicy::Append;
+        let contents = Contents::read(&mut self.conn, database, triggers).map_err(|error| {
+            LoadError::server(format!("listing what database {database} holds"), error)
+        })?;
+        Ok(Database {
+            contents: contents.unwrap_or_default(),
+            judged: false,
+        })
+    }
+
+    /// Whether a table of this name exists now.
+    pub fn is_there(&mut self, key: &TableKey) -> Result<bool, LoadError> {
+        match self
+            .conn
+            .query(format!("SHOW COLUMNS FROM {}", quoted_name(key)))
+        {
+            Ok(_) => Ok(true),
+            // ER_NO_SUCH_TABLE, ER_BAD_DB_ERROR.
+            Err(error) if matches!(error.server_code(), Some(1146 | 1049)) => Ok(false),
+            Err(error) => Err(LoadError::server(
+                format!("looking for table {}.{}", key.0, key.1),
+                error,
+            )),
+        }
+    }
+
+    pub fn count(&mut self, quoted: &str) -> Result<u64, LoadError> {
+        let value = self
+            .conn
+            .query_value(format!("SELECT COUNT(*) FROM {quoted}"))
+            .map_err(|error| LoadError::server(format!("counting the rows of {quoted}"), error))?;
+        Ok(value.and_then(|value| value.parse().ok()).unwrap_or(0))
+    }
+
+    /// Rows must not fire existing triggers: what these would do is already in the dump, or never
+    /// happened.
+    pub fn refuse_triggers(&mut self, key: &TableKey) -> Result<(), LoadError> {
+        let name = key.1.replace('\\', "\\\\").replace('\'', "''");
+        let result = self
+            .conn
+            .query(format!(
+                "SHOW TRIGGERS FROM {} WHERE `Table` = '{name}' AND `Event` <> 'UPDATE'",
+                quote_ident(&key.0)
+            ))
+            .map_err(|error| {
+                LoadError::server(
+                    format!("listing the triggers of table {}.{}", key.0, key.1),
+                    error,
+                )
+            })?;
+        if result.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<&str> = result.texts(0).collect();
+        Err(LoadError::Refused(vec![Refusal {
+            reason: format!(
+                "table {}.{} has triggers that the dump's rows would fire: {}",
+                key.0,
+                key.1,
+                names.join(", ")
+            ),
+            hint: "Drop them before the load and create them again after it.".to_owned(),
+        }]))
+    }
+
+    /// Whether the server uses a unique key in place of the missing primary key.
+    pub fn has_key_in_its_place(&mut self, table: &Table) -> Result<bool, Error> {
+        let keys = self.conn.query(format!(
+            "SELECT INDEX_NAME FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = {} AND TABLE_NAME = {} AND NON_UNIQUE = 0 \
+             AND INDEX_TYPE <> 'HASH' GROUP BY INDEX_NAME HAVING SUM(NULLABLE = 'YES' OR SUB_PART IS NOT NULL) = 0 LIMIT 1",
+            literal(&table.db),
+            literal(&table.name)
+        ))?;
+        Ok(!keys.is_empty())
+    }
+
+    /// Whether a name is that of a view now.
+    pub fn is_view(&mut self, key: &TableKey) -> Result<bool, LoadError> {
+        let kind = self
+            .conn
+            .query_value(format!(
+                "SELECT TABLE_TYPE FROM information_schema.TABLES WHERE TABLE_SCHEMA = {} AND TABLE_NAME = {}",
+                literal(&key.0),
+                literal(&key.1)
+            ))
+            .map_err(|error| {
+                LoadError::server(format!("looking at table {}.{}", key.0, key.1), error)
+            })?;
+        Ok(kind.is_some_and(|kind| kind.contains("VIEW")))
     }
 }
 

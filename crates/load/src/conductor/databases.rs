@@ -5,15 +5,20 @@ use refloat_sqltext::{Item, TokenKind, literal, quote_ident, tokens};
 use refloat_wire::Connection;
 
 use super::Conductor;
+use super::catalog::Catalog;
+use super::here::Here;
+use super::ledger::Ledger;
+use super::place::Place;
 use super::registry::Touch;
 use crate::error::LoadError;
-use crate::options::ExistingPolicy;
+use crate::options::{ExistingPolicy, LoadOptions};
+use crate::refusals;
 
 impl Conductor<'_> {
     /// Checks the database that a statement creates, alters or drops.
     fn own_database(&mut self, database: &[u8], item: &Item) -> Result<String, LoadError> {
         let name = String::from_utf8_lossy(database).into_owned();
-        self.refuse_other_database(&name, item)?;
+        refuse_other_database(&self.ctx.options, &name, item.line)?;
         // With `--tables`, the tables' own definitions are checked against what exists.
         if self.ctx.options.tables.is_empty() {
             self.touch(&name, Touch::Define)?;
@@ -23,23 +28,25 @@ impl Conductor<'_> {
 
     pub(super) fn create_database(
         &mut self,
+        place: &mut Place,
         database: &[u8],
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<(), LoadError> {
-        let name = self.own_database(database, item)?;
-        self.note_name(&(name.clone(), String::new()))?;
+        let name = self.own_database(database, here.item)?;
+        self.ledger
+            .case_folding
+            .note_name(&(name.clone(), String::new()))?;
         // An existing database stays, whether or not the dump says IF NOT EXISTS.
-        let keeps = self.place.keeps_databases
-            || self.resumes()
+        let keeps = place.keeps_databases
+            || self.resume.resumes()
             || self.ctx.options.existing != ExistingPolicy::Refuse
             || !self.ctx.options.tables.is_empty();
-        let kept = keeps && default_collation(&mut self.catalog, &name)?.is_some();
+        let kept = keeps && default_collation(&mut self.catalog.conn, &name)?.is_some();
         if kept && self.ledger.undropped.remove(&name) {
-            self.alter_undropped(&name, database, text, item)?;
+            self.alter_undropped(&name, database, here)?;
         }
-        let created = kept || self.execute(text, item, None)?.is_some();
-        if created && self.place.enters {
+        let created = kept || self.execute(here, None)?.is_some();
+        if created && place.enters {
             self.dialogue.session = None;
             self.dialogue
                 .control
@@ -54,23 +61,23 @@ impl Conductor<'_> {
     pub(super) fn alter_database(
         &mut self,
         database: Option<&[u8]>,
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<(), LoadError> {
-        let name = match (database, &self.session()?.database) {
+        let name = match (database, &self.dialogue.session()?.database) {
             (Some(name), _) => name.to_vec(),
             (None, Some(current)) => current.clone().into_bytes(),
             // Let the server report that no database is selected.
-            (None, None) => return self.execute(text, item, None).map(drop),
+            (None, None) => return self.execute(here, None).map(drop),
         };
-        let name = self.own_database(&name, item)?;
+        let name = self.own_database(&name, here.item)?;
         if self.ctx.options.existing == ExistingPolicy::Append && self.ledger.held_anything(&name) {
-            self.leave_out(text, item);
+            self.findings.leave_out(here);
             return Ok(());
         }
-        self.note_collation(&name)?;
+        self.resume
+            .note_collation(&self.ledger, &mut self.catalog, &mut self.dialogue, &name)?;
         self.ledger.altered.insert(name);
-        self.execute(text, item, None).map(drop)
+        self.execute(here, None).map(drop)
     }
 
     /// Gives a database that the dump drops and recreates, but that was kept for the other things
@@ -79,14 +86,13 @@ impl Conductor<'_> {
         &mut self,
         name: &str,
         database: &[u8],
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<(), LoadError> {
-        if self.in_past() || !self.ctx.options.tables.is_empty() {
+        if self.resume.in_past() || !self.ctx.options.tables.is_empty() {
             return Ok(());
         }
-        let text = self.map_collations(text)?.into_owned();
-        let mode = self.session()?.lex_mode();
+        let text = self.dialogue.map_collations(here.text)?.into_owned();
+        let mode = self.dialogue.session()?.lex_mode();
         let named = tokens(&text, mode).code().find(|token| {
             matches!(token.kind, TokenKind::Word | TokenKind::QuotedName)
                 && token.name(&text).is_some_and(|name| name == database)
@@ -98,45 +104,50 @@ impl Conductor<'_> {
         }
         let mut alter = format!("ALTER DATABASE {} ", quote_ident(name)).into_bytes();
         alter.extend_from_slice(options);
-        self.execute(&alter, item, None).map(drop)
+        self.execute(here.with(&alter), None).map(drop)
     }
 
     pub(super) fn drop_database(
         &mut self,
+        place: &mut Place,
         database: &[u8],
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<(), LoadError> {
-        let name = self.own_database(database, item)?;
-        self.refuse_same_name(&(name.clone(), String::new()))?;
+        let name = self.own_database(database, here.item)?;
+        self.ledger
+            .case_folding
+            .refuse_same_name(&(name.clone(), String::new()))?;
         // With --replace, only what the dump recreates is dropped.
         if self.ctx.options.existing == ExistingPolicy::Replace && self.ledger.held_anything(&name)
         {
             self.ledger.undropped.insert(name);
-            self.leave_out(text, item);
+            self.findings.leave_out(here);
             return Ok(());
         }
-        self.settle()?;
+        self.settle(place)?;
         self.ledger.databases.remove(&name);
         self.ledger.created.retain(|one| one.database != name);
         let gone = self.ledger.tables_in(&name);
         for key in &gone {
             self.forget(key);
         }
-        if self.database_has_later_rows(&name, item) {
+        if self.resume.database_has_later_rows(&name, here) {
             return Ok(());
         }
         self.dialogue.session = None;
-        self.execute(text, item, None).map(drop)
+        self.execute(here, None).map(drop)
     }
+}
 
+impl Catalog {
     /// The collation of a database at this place of the dump, if the dump changes it.
-    pub(super) fn altered_collation(
+    pub fn altered_collation(
         &mut self,
+        ledger: &Ledger,
         database: Option<&str>,
     ) -> Result<Option<String>, LoadError> {
-        match database.filter(|database| self.ledger.altered.contains(*database)) {
-            Some(database) => default_collation(&mut self.catalog, database),
+        match database.filter(|database| ledger.altered.contains(*database)) {
+            Some(database) => default_collation(&mut self.conn, database),
             None => Ok(None),
         }
     }
@@ -157,4 +168,20 @@ pub(super) fn default_collation(
             error,
         )
     })
+}
+
+/// `--database` is for dumps that name no database. A dump that names one would silently go
+/// elsewhere.
+pub(super) fn refuse_other_database(
+    options: &LoadOptions,
+    name: &str,
+    line: u64,
+) -> Result<(), LoadError> {
+    match &options.database {
+        Some(wanted) if wanted != name => {
+            let refusal = refusals::other_database(name, Some(line), wanted);
+            Err(LoadError::Refused(vec![refusal]))
+        }
+        _ => Ok(()),
+    }
 }

@@ -1,8 +1,10 @@
 //! Reads files of delimited text as rows of a table.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use refloat_schema::columns::Layout as Columns;
+use refloat_schema::pattern::is_system_database;
 use refloat_source::blocks::{Block, BlockPool};
 use refloat_source::cutter::{ITEM_MAX, fill_target};
 use refloat_source::delimited::{Decode, DelimitedFile, DelimitedRows};
@@ -11,6 +13,7 @@ use refloat_sqltext::{CharsetFamily, InsertHeader, InsertVerb, quote_ident};
 use refloat_store::Input;
 
 use super::name::TableKey;
+use super::place::Place;
 use super::registry::Touch;
 use super::{BLOCK_BYTES, Conductor, PIECE_BYTES};
 use crate::chunk::Head;
@@ -52,6 +55,17 @@ impl<'l> DelimitedReader<'l> {
         })
     }
 
+    /// The error for a file that ends in the middle of a row.
+    fn cut_short(&self, text: &[u8], name: &str) -> LoadError {
+        let last = memchr::memrchr(b'\n', text).map_or(0, |at| at + 1);
+        LoadError::Text {
+            file: name.to_owned(),
+            line: self.line + memchr::memchr_iter(b'\n', text).count() as u64,
+            offset: self.offset + last as u64,
+            message: "the file ends in the middle of a row: nothing ends it".to_owned(),
+        }
+    }
+
     pub fn new(input: Input, file: &'l DelimitedFile) -> Self {
         Self {
             input,
@@ -76,15 +90,31 @@ pub struct Target {
     numbered: Option<usize>,
 }
 
+/// Rows of a block of delimited text, and where they stand.
+pub struct Lines<'b> {
+    pub block: &'b Arc<Block>,
+    pub range: Range<usize>,
+    pub rows: u64,
+    pub offset: u64,
+    pub line: u64,
+}
+
+impl Lines<'_> {
+    fn text(&self) -> &[u8] {
+        &self.block[self.range.clone()]
+    }
+}
+
 impl Conductor<'_> {
     /// Reads a block of delimited text. `false` at the end of the file.
     pub(super) fn read_delimited(
         &mut self,
+        place: &mut Place,
         reader: &mut DelimitedReader<'_>,
         key: &TableKey,
         pool: &Arc<BlockPool>,
     ) -> Result<bool, LoadError> {
-        self.check_cancel()?;
+        self.ctx.check_cancel()?;
         let mut rest = std::mem::take(&mut reader.rest);
         let want = fill_target(rest.len(), BLOCK_BYTES);
         while !reader.eof && rest.len() < want {
@@ -100,7 +130,7 @@ impl Conductor<'_> {
             reader.offset = at as u64;
         }
         while at < block.len() {
-            self.check_cancel()?;
+            self.ctx.check_cancel()?;
             let text = &block[at..];
             let head = reader.skip > 0 || (reader.file.header && reader.names.is_none());
             let target = if head { 1 } else { PIECE_BYTES };
@@ -113,7 +143,7 @@ impl Conductor<'_> {
                 && reader.file.closed
                 && format.is_open(text)
             {
-                return Err(self.cut_short(reader, text));
+                return Err(reader.cut_short(text, &place.name));
             }
             let (offset, line) = (reader.offset, reader.line);
             reader.offset += run.len as u64;
@@ -125,20 +155,26 @@ impl Conductor<'_> {
                     reader.names = Some(items::fields_of(format, text));
                 }
             } else {
-                let place = (offset, line);
+                let lines = Lines {
+                    block: &block,
+                    range: at..at + run.len,
+                    rows: run.rows,
+                    offset,
+                    line,
+                };
                 let target = if let Some(target) = &reader.target {
                     target.clone()
                 } else {
                     let names = reader.names.as_deref();
-                    let target = self.target(reader.file, names, key, text, place)?;
+                    let target = self.target(place, reader.file, names, key, &lines)?;
                     reader.target.insert(target).clone()
                 };
-                self.delimited_rows(&target, &block, at..at + run.len, run.rows, place)?;
+                self.delimited_rows(place, &target, &lines)?;
             }
             at += run.len;
         }
         if block.len() - at > ITEM_MAX {
-            let file = self.place.name.to_string();
+            let file = place.name.to_string();
             return Err(LoadError::row_without_end(file, reader.line, reader.offset));
         }
         if reader.eof {
@@ -148,51 +184,40 @@ impl Conductor<'_> {
         Ok(true)
     }
 
-    /// The error for a file that ends in the middle of a row.
-    fn cut_short(&self, reader: &DelimitedReader<'_>, text: &[u8]) -> LoadError {
-        let last = memchr::memrchr(b'\n', text).map_or(0, |at| at + 1);
-        LoadError::Text {
-            file: self.place.name.to_string(),
-            line: reader.line + memchr::memchr_iter(b'\n', text).count() as u64,
-            offset: reader.offset + last as u64,
-            message: "the file ends in the middle of a row: nothing ends it".to_owned(),
-        }
-    }
-
     /// Decides where the fields of a file go, from its first row. `header` holds the names from its
     /// first line.
     pub(super) fn target(
         &mut self,
+        place: &mut Place,
         file: &DelimitedFile,
         header: Option<&[String]>,
         key: &TableKey,
-        text: &[u8],
-        (offset, line): (u64, u64),
+        first: &Lines<'_>,
     ) -> Result<Target, LoadError> {
         let key = match &file.table {
             Some(table) => (key.0.clone(), table.clone()),
             None => key.clone(),
         };
-        if Self::is_system(&key.0) {
+        if is_system_database(&key.0) {
             self.touch(&key.0, Touch::Rows)?;
         }
         let index = self.table_for_rows(&key)?;
-        if self.place.current != Some(index) {
-            self.finish_current()?;
+        if place.current != Some(index) {
+            self.finish_current(place)?;
             if self.ledger.entries[index].build_begun {
                 self.queue.wait_key(index)?;
             }
-            self.place.current = Some(index);
+            place.current = Some(index);
         }
         let table = Arc::clone(&self.ledger.entries[index].table);
         let wrong = |message: String| LoadError::Fields {
-            file: self.place.name.to_string(),
-            line,
-            offset,
+            file: place.name.to_string(),
+            line: first.line,
+            offset: first.offset,
             table: table.label(),
             message,
         };
-        let format = &file.format;
+        let (format, text) = (&file.format, first.text());
         let found = format
             .cut(text, 1, true)
             .map_or(0, |run| items::fields_of(format, &text[..run.len]).len());
@@ -209,7 +234,7 @@ impl Conductor<'_> {
         {
             return Err(wrong(words));
         }
-        let session = self.session()?;
+        let session = self.dialogue.session()?;
         let names: Vec<&str> = fields
             .iter()
             .filter(|field| field.1 != Decode::Skip)
@@ -271,14 +296,12 @@ impl Conductor<'_> {
 
     pub(super) fn delimited_rows(
         &mut self,
+        place: &mut Place,
         target: &Target,
-        block: &Arc<Block>,
-        range: std::ops::Range<usize>,
-        rows: u64,
-        (offset, line): (u64, u64),
+        lines: &Lines<'_>,
     ) -> Result<(), LoadError> {
         let index = target.index;
-        let text = &block[range.clone()];
+        let text = lines.text();
         if let Some(position) = target.numbered
             && !self.ledger.entries[index].ordered
         {
@@ -295,15 +318,18 @@ impl Conductor<'_> {
             }
         }
         self.findings.touched = true;
-        self.place.rows += rows;
+        place.rows += lines.rows;
         let entry = &mut self.ledger.entries[index];
         entry.session = Some(Arc::clone(&target.head.session));
         entry.note_session(&target.head.session, false);
         entry.text_bytes += text.len() as u64;
         entry.complete = false;
-        let piece = self.piece(block, range.clone(), rows, offset, line);
-        let missing = self.missing_rows(index, &target.head, piece, text)?;
-        self.add_missing(index, &target.head, missing, text)
+        let range = lines.range.clone();
+        let piece = place.piece(lines.block, range, lines.rows, lines.offset, lines.line);
+        self.resume
+            .prepare_marks(&mut self.catalog, &mut self.dialogue)?;
+        let missing = self.resume.missing_rows(&target.head, piece, text)?;
+        self.add_missing(place, &target.head, missing, text)
     }
 }
 

@@ -3,15 +3,21 @@
 
 use std::sync::Arc;
 
-use refloat_sqltext::{LexMode, quote_ident};
+use refloat_run::Refusal;
+use refloat_schema::definition::{ServerVersion, as_seen_by};
+use refloat_sqltext::{LexMode, ObjectName, quote_ident, tokens};
 use refloat_wire::Connection;
 
+use super::name::TableKey;
 use super::refused_settings::RefusedSettings;
+use crate::collation::mapped;
+use crate::context::Context;
 use crate::error::LoadError;
 use crate::session::{Session, Tracker};
 
 /// The dump's own session.
 pub struct Dialogue {
+    pub ctx: Arc<Context>,
     /// Runs the dump's statements as they stand.
     pub control: Connection,
     /// Follows the variables that the dump sets.
@@ -31,9 +37,10 @@ pub struct Dialogue {
 }
 
 impl Dialogue {
-    /// A session that has not begun. `database` is the one of `--database`.
-    pub fn new(control: Connection, tracker: Tracker, database: Option<String>) -> Self {
+    /// A session that has not begun.
+    pub fn new(ctx: &Arc<Context>, control: Connection, tracker: Tracker) -> Self {
         Self {
+            ctx: Arc::clone(ctx),
             control,
             tracker,
             session: None,
@@ -41,18 +48,18 @@ impl Dialogue {
             control_only: false,
             refused_settings: RefusedSettings::default(),
             unchosen: None,
-            pending_database: database,
+            pending_database: ctx.options.database.clone(),
         }
     }
 
     /// The current state, read again after a statement that may have changed it.
-    pub fn session(&mut self, binlog_off: bool) -> Result<Arc<Session>, LoadError> {
+    pub fn session(&mut self) -> Result<Arc<Session>, LoadError> {
         if let Some(session) = &self.session {
             return Ok(Arc::clone(session));
         }
         let mut read = self
             .tracker
-            .read(&mut self.control, binlog_off)
+            .read(&mut self.control, self.ctx.binlog_off)
             .map_err(|error| LoadError::server("reading the state of the session", error))?;
         if let Some(name) = &self.unchosen {
             read.database = Some(name.clone());
@@ -74,8 +81,13 @@ impl Dialogue {
         Some(self.refused_settings.mode_or(session.lex_mode()))
     }
 
-    /// Gives the session this state, and enters its database if it `enters` one.
-    pub fn resume(&mut self, wanted: &Arc<Session>, enters: bool) -> Result<(), LoadError> {
+    /// Gives the session this state.
+    pub fn resume(&mut self, wanted: &Arc<Session>) -> Result<(), LoadError> {
+        self.enter(wanted)?;
+        self.session().map(drop)
+    }
+
+    fn enter(&mut self, wanted: &Arc<Session>) -> Result<(), LoadError> {
         if self
             .session
             .as_ref()
@@ -89,7 +101,9 @@ impl Dialogue {
             let _ = self.control.exec(reset);
         }
         self.control.exec(wanted.exact_set()).map_err(failed)?;
-        if let Some(database) = wanted.database.as_ref().filter(|_| enters) {
+        if let Some(database) = wanted.database.as_ref()
+            && !self.ctx.options.leaves_out(database)
+        {
             self.control
                 .exec(format!("USE {}", quote_ident(database)))
                 .map_err(failed)?;
@@ -110,5 +124,44 @@ impl Dialogue {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The database and name that `name` refers to at this place of the dump.
+    pub fn resolve(&mut self, name: &ObjectName) -> Result<TableKey, LoadError> {
+        let table = String::from_utf8_lossy(&name.name).into_owned();
+        if let Some(database) = &name.database {
+            return Ok((String::from_utf8_lossy(database).into_owned(), table));
+        }
+        match &self.session()?.database {
+            Some(database) => Ok((database.clone(), table)),
+            None => Err(LoadError::Refused(vec![Refusal {
+                reason: format!("the dump names no database for table {table}"),
+                hint: "Say where it goes with --database, or put the database into the URL."
+                    .to_owned(),
+            }])),
+        }
+    }
+
+    /// The statement with collations replaced as the user asked.
+    pub fn map_collations<'t>(
+        &mut self,
+        text: &'t [u8],
+    ) -> Result<std::borrow::Cow<'t, [u8]>, LoadError> {
+        if self.ctx.options.map_collation.is_empty() {
+            return Ok(std::borrow::Cow::Borrowed(text));
+        }
+        let mode = self.session()?.lex_mode();
+        Ok(mapped(&self.ctx.options, text, mode))
+    }
+
+    /// Whether a statement is in a conditional comment for another vendor or version, which this
+    /// server ignores.
+    pub fn is_for_others(&mut self, text: &[u8], server: ServerVersion) -> Result<bool, LoadError> {
+        if !text.starts_with(b"/*") {
+            return Ok(false);
+        }
+        let mode = self.session()?.lex_mode();
+        let seen = as_seen_by(text, mode, Some(server));
+        Ok(tokens(&seen, mode).next().is_none())
     }
 }

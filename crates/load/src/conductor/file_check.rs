@@ -7,9 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread::{self, JoinHandle};
 
-use refloat_store::{InputError, file_checksum, files};
-
 use refloat_source::layout::RowFile;
+use refloat_store::{InputError, file_checksum, files};
 
 /// Largest file, in bytes, to read twice. A larger one might have to come from disk both times, so
 /// its checksum is compared only after its last row. Files of `refloat dump` hold 64 MiB of text by

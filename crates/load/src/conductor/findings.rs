@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 
 use refloat_run::outcome::Bounded;
+use refloat_sqltext::head;
 
+use super::here::Here;
 use super::name::TableKey;
 use crate::outcome::OrphanRows;
 
@@ -27,4 +29,12 @@ pub struct Findings {
     /// Something on the server was created, changed or removed: a refusal from now on leaves part
     /// of the dump behind.
     pub touched: bool,
+}
+
+impl Findings {
+    /// Lists a statement that is left out on purpose.
+    pub fn leave_out(&mut self, here: Here<'_>) {
+        self.skipped
+            .push(format!("line {}: {}", here.item.line, head(here.text)));
+    }
 }

@@ -5,10 +5,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use refloat_run::progress::{Phase, TableState};
 use refloat_sqltext::ddl::ForeignKey;
-use refloat_sqltext::{InsertVerb, Item, quote_ident};
+use refloat_sqltext::{InsertVerb, quote_ident};
 
 use super::Conductor;
-use super::entry::ForeignKeys;
+use super::catalog::Catalog;
+use super::deferred::Deferred;
+use super::entry::{Entry, ForeignKeys};
+use super::here::Here;
+use super::ledger::Ledger;
+use super::place::Place;
 use super::resume::Step;
 use crate::error::LoadError;
 use crate::link::Link;
@@ -26,42 +31,6 @@ const INCOMPARABLE: [u16; 3] = [1142, 1143, 1267];
 const EXAMPLES: usize = 5;
 
 impl Conductor<'_> {
-    /// Whether the server must compare rows with their parents as they arrive, in a session that
-    /// checks foreign keys. It skips the rows of an `INSERT IGNORE` that have no parent, and a
-    /// table may already hold orphans if its rows were never compared.
-    pub(super) fn leaves_parents_to_server(
-        &mut self,
-        index: usize,
-        verb: InsertVerb,
-    ) -> Result<bool, LoadError> {
-        let entry = &self.ledger.entries[index];
-        let always = verb == InsertVerb::InsertIgnore || !entry.table.created || entry.unchecked;
-        Ok(match self.foreign_keys(index)? {
-            ForeignKeys::Read(keys) => always && !keys.is_empty(),
-            ForeignKeys::Unreadable => true,
-        })
-    }
-
-    pub(super) fn has_no_foreign_keys(&mut self, index: usize) -> Result<bool, LoadError> {
-        Ok(match self.foreign_keys(index)? {
-            ForeignKeys::Read(keys) => keys.is_empty(),
-            ForeignKeys::Unreadable => false,
-        })
-    }
-
-    fn foreign_keys(&mut self, index: usize) -> Result<&ForeignKeys, LoadError> {
-        if self.ledger.entries[index].foreign_keys.is_none() {
-            let table = Arc::clone(&self.ledger.entries[index].table);
-            let (create, _) = self.show_create(&table)?;
-            // Deferred keys are not shown.
-            let put_off = table.deferral().foreign_keys.clone();
-            let found = ForeignKeys::of(&create).and(&put_off);
-            self.ledger.entries[index].foreign_keys = Some(found);
-        }
-        let found = self.ledger.entries[index].foreign_keys.as_ref();
-        Ok(found.unwrap_or(&ForeignKeys::Unreadable))
-    }
-
     /// Looks for the parents of rows whose session checks foreign keys. Writers do not check,
     /// because the parents of a row may be in flight beside it.
     pub(super) fn look_for_parents(&mut self) -> Result<(), LoadError> {
@@ -72,10 +41,12 @@ impl Conductor<'_> {
             })
             .collect();
         // An earlier process has looked here, and later statements may have changed the rows since.
-        if self.in_past() || self.ctx.options.foreign_keys == ForeignKeyMode::Checked {
+        if self.resume.in_past() || self.ctx.options.foreign_keys == ForeignKeyMode::Checked {
             return Ok(());
         }
-        let found = self.orphans_of(&asked)?;
+        let found = self
+            .deferred
+            .orphans_of(&mut self.ledger, &mut self.catalog, &asked)?;
         if !found.is_empty() && self.ctx.options.on_error == OnError::Stop {
             return Err(LoadError::Orphans(found));
         }
@@ -91,24 +62,33 @@ impl Conductor<'_> {
     /// Runs a `SET` of the dump. If it switches foreign key checks off, the rows before it are
     /// compared with their parents. That is noted as a step, because rows and statements after it
     /// may leave orphans.
-    pub(super) fn set_of_dump(&mut self, text: &[u8], item: &Item) -> Result<(), LoadError> {
-        let checked = self.session()?.foreign_key_checks();
-        self.set(text, item)?;
+    pub(super) fn set_of_dump(
+        &mut self,
+        place: &mut Place,
+        here: Here<'_>,
+    ) -> Result<(), LoadError> {
+        let checked = self.dialogue.session()?.foreign_key_checks();
+        self.set(place, here)?;
         // While several files are read at once, none of them knows whether the parents of its rows
         // have arrived. The end of the load checks them.
-        let alone = self.place.size_known.is_none();
-        if !checked || !alone || self.session()?.foreign_key_checks() {
+        let alone = place.size_known.is_none();
+        if !checked || !alone || self.dialogue.session()?.foreign_key_checks() {
             return Ok(());
         }
         let wanted = self.ledger.entries.iter().any(|entry| entry.wants_parents);
-        if self.passed(text, item)?.is_some() {
+        if self
+            .resume
+            .passed(&mut self.catalog, &mut self.dialogue, here)?
+            .is_some()
+        {
             for entry in &mut self.ledger.entries {
                 entry.wants_parents = false;
             }
         } else if wanted {
-            self.finish_current()?;
+            self.finish_current(place)?;
             self.finish_builds()?;
-            self.finished(text, item, Step::default())?;
+            self.resume
+                .finished(&mut self.catalog, &mut self.dialogue, here, Step::default())?;
         }
         Ok(())
     }
@@ -122,16 +102,25 @@ impl Conductor<'_> {
         let all: Vec<usize> = entries
             .filter_map(|(index, entry)| (!entry.dropped).then_some(index))
             .collect();
-        self.findings.orphans = self.orphans_of(&all)?;
+        self.findings.orphans =
+            self.deferred
+                .orphans_of(&mut self.ledger, &mut self.catalog, &all)?;
         Ok(())
     }
+}
 
+impl Deferred<'_> {
     /// Rows of these tables without a parent, looked for in parallel over the foreign keys.
-    fn orphans_of(&mut self, tables: &[usize]) -> Result<Vec<OrphanRows>, LoadError> {
+    pub fn orphans_of(
+        &self,
+        ledger: &mut Ledger,
+        catalog: &mut Catalog,
+        tables: &[usize],
+    ) -> Result<Vec<OrphanRows>, LoadError> {
         let found: Arc<Mutex<Vec<OrphanRows>>> = Arc::default();
         for &index in tables {
-            let table = Arc::clone(&self.ledger.entries[index].table);
-            let keys = match self.foreign_keys(index)? {
+            let table = Arc::clone(&ledger.entries[index].table);
+            let keys = match catalog.foreign_keys(&mut ledger.entries[index])? {
                 ForeignKeys::Read(keys) => keys.clone(),
                 ForeignKeys::Unreadable => {
                     self.ctx.events.warn(format!(
@@ -165,6 +154,43 @@ impl Conductor<'_> {
         let mut list = std::mem::take(&mut *found.lock().unwrap_or_else(PoisonError::into_inner));
         list.sort_by(|a, b| (&a.table, &a.constraint).cmp(&(&b.table, &b.constraint)));
         Ok(list)
+    }
+}
+
+impl Catalog {
+    /// Whether the server must compare rows with their parents as they arrive, in a session that
+    /// checks foreign keys. It skips the rows of an `INSERT IGNORE` that have no parent, and a
+    /// table may already hold orphans if its rows were never compared.
+    pub fn leaves_parents_to_server(
+        &mut self,
+        entry: &mut Entry,
+        verb: InsertVerb,
+    ) -> Result<bool, LoadError> {
+        let always = verb == InsertVerb::InsertIgnore || !entry.table.created || entry.unchecked;
+        Ok(match self.foreign_keys(entry)? {
+            ForeignKeys::Read(keys) => always && !keys.is_empty(),
+            ForeignKeys::Unreadable => true,
+        })
+    }
+
+    pub fn has_no_foreign_keys(&mut self, entry: &mut Entry) -> Result<bool, LoadError> {
+        Ok(match self.foreign_keys(entry)? {
+            ForeignKeys::Read(keys) => keys.is_empty(),
+            ForeignKeys::Unreadable => false,
+        })
+    }
+
+    fn foreign_keys<'e>(&mut self, entry: &'e mut Entry) -> Result<&'e ForeignKeys, LoadError> {
+        if entry.foreign_keys.is_none() {
+            let table = Arc::clone(&entry.table);
+            let (create, _) = self.show_create(&table)?;
+            // Deferred keys are not shown.
+            let put_off = table.deferral().foreign_keys.clone();
+            let found = ForeignKeys::of(&create).and(&put_off);
+            entry.foreign_keys = Some(found);
+        }
+        let found = entry.foreign_keys.as_ref();
+        Ok(found.unwrap_or(&ForeignKeys::Unreadable))
     }
 }
 

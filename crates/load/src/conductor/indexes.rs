@@ -9,10 +9,14 @@ use refloat_run::progress::{Phase, TableState};
 use refloat_sqltext::{InsertVerb, literal};
 
 use super::Conductor;
-use super::catalog::CatalogSession;
+use super::catalog::Catalog;
+use super::deferred::Deferred;
+use super::dialogue::Dialogue;
 use super::entry::Entry;
+use super::ledger::Ledger;
 use crate::error::LoadError;
 use crate::patience::alter;
+use crate::table::Table;
 use crate::table_writer::Rows;
 use crate::task::Task;
 
@@ -21,45 +25,58 @@ use crate::task::Task;
 const TMPDIR_SHARE: f64 = 0.8;
 
 impl Conductor<'_> {
+    /// Waits for the index builds, adds foreign keys once all tables have their indexes, and looks
+    /// for the parents of rows whose session asks for that.
+    pub(super) fn finish_builds(&mut self) -> Result<(), LoadError> {
+        if self.ledger.entries.iter().any(|entry| entry.build_begun) {
+            self.ctx.phases.enter(Phase::Indexes);
+            self.resume.note_defined();
+        }
+        self.queue.wait_all()?;
+        self.deferred
+            .add_foreign_keys(&self.ledger, &mut self.catalog, &mut self.dialogue)?;
+        for entry in &mut self.ledger.entries {
+            entry.build_begun = false;
+            entry.complete = true;
+        }
+        self.look_for_parents()
+    }
+}
+
+impl Deferred<'_> {
     /// Opens the writer of a table that is still empty and turned out to be large.
-    pub(super) fn open_writer(&mut self, index: usize) -> Result<(), LoadError> {
-        let entry = &self.ledger.entries[index];
+    pub fn open_writer(
+        &self,
+        catalog: &mut Catalog,
+        dialogue: &mut Dialogue,
+        entry: &Entry,
+    ) -> Result<(), LoadError> {
         let (table, writer) = (Arc::clone(&entry.table), Arc::clone(&entry.writer));
         if !entry.engine.eq_ignore_ascii_case("innodb") || !table.created || table.rows() > 0 {
             return Ok(());
         }
-        let (create, _) = self.show_create(&table)?;
-        self.enter_catalog()?;
-        writer.open(&self.ctx, &mut self.catalog, &table, &create)
-    }
-
-    /// Gives the catalogue connection the parts of the dump's session that matter to definitions.
-    pub(super) fn enter_catalog(&mut self) -> Result<(), LoadError> {
-        let session = self.session()?;
-        let is_there = matches!(&self.catalog_session,
-            CatalogSession::Alters(current) if Arc::ptr_eq(current, &session));
-        if !is_there {
-            let failed = |error| LoadError::server("preparing the session for definitions", error);
-            self.catalog_session = CatalogSession::Unknown;
-            self.catalog.exec(session.altering_set()).map_err(failed)?;
-            self.catalog_session = CatalogSession::Alters(session);
-        }
-        Ok(())
+        let (create, _) = catalog.show_create(&table)?;
+        catalog.enter(&dialogue.session()?)?;
+        writer.open(&self.ctx, &mut catalog.conn, &table, &create)
     }
 
     /// Adds what was deferred for one table, before rows arrive that need it.
-    pub(super) fn build_now(&mut self, index: usize) -> Result<(), LoadError> {
-        let table = Arc::clone(&self.ledger.entries[index].table);
+    pub fn build_now(
+        &self,
+        catalog: &mut Catalog,
+        dialogue: &mut Dialogue,
+        table: &Table,
+    ) -> Result<(), LoadError> {
         let deferral = table.deferral().clone();
         if deferral.clauses().is_empty() {
             return Ok(());
         }
-        self.queue.flush(index, None)?;
-        self.queue.wait_key(index)?;
-        self.enter_catalog()?;
+        self.queue.flush(table.id, None)?;
+        self.queue.wait_key(table.id)?;
+        catalog.enter(&dialogue.session()?)?;
         for clause in deferral.keys.into_iter().chain(deferral.fulltext) {
             let statement = format!("ALTER TABLE {} {clause}", table.quoted());
-            alter(&mut self.catalog, &self.ctx, &statement).map_err(|source| LoadError::Index {
+            alter(&mut catalog.conn, &self.ctx, &statement).map_err(|source| LoadError::Index {
                 table: table.label(),
                 what: clause,
                 source,
@@ -70,12 +87,15 @@ impl Conductor<'_> {
         (left.keys, left.fulltext) = (Vec::new(), Vec::new());
         drop(left);
         table.note_built(built as u64);
-        self.add_foreign_keys_of(index)
+        self.add_foreign_keys_of(catalog, dialogue, table)
     }
 
     /// The task that follows the rows of a table, if its writer has one.
-    pub(super) fn finish_task(&mut self, index: usize) -> Result<Option<Task>, LoadError> {
-        let entry = &mut self.ledger.entries[index];
+    pub fn finish_task(
+        &mut self,
+        catalog: &mut Catalog,
+        entry: &mut Entry,
+    ) -> Result<Option<Task>, LoadError> {
         let rows = Rows {
             session: entry.session.clone(),
             bytes: entry.text_bytes,
@@ -85,71 +105,48 @@ impl Conductor<'_> {
         };
         entry.build_begun = true;
         if !std::mem::replace(&mut self.sort_budget_set, true) {
-            let budget = self.tmpdir_budget()?;
+            let budget = catalog.tmpdir_budget()?;
             self.queue.set_sort_budget(budget);
         }
         Ok(Some(task))
     }
 
-    /// Waits for the index builds, adds foreign keys once all tables have their indexes, and looks
-    /// for the parents of rows whose session asks for that.
-    pub(super) fn finish_builds(&mut self) -> Result<(), LoadError> {
-        if self.ledger.entries.iter().any(|entry| entry.build_begun) {
-            self.ctx.phases.enter(Phase::Indexes);
-            self.note_defined();
-        }
-        self.queue.wait_all()?;
-        self.add_foreign_keys()?;
-        for entry in &mut self.ledger.entries {
-            entry.build_begun = false;
-            entry.complete = true;
-        }
-        self.look_for_parents()
-    }
-
-    /// Bytes that sorting may use in the server's temporary directory. `None` if the server is not
-    /// on this machine or the free space is unknown.
-    fn tmpdir_budget(&mut self) -> Result<Option<u64>, LoadError> {
-        if !self.ctx.server_is_local {
-            return Ok(None);
-        }
-        let folder = self
-            .catalog
-            .query_value("SELECT COALESCE(NULLIF(@@innodb_tmpdir, ''), @@tmpdir)")
-            .map_err(|error| LoadError::server("asking for the temporary folder", error))?;
-        let free = folder.and_then(|folder| {
-            refloat_run::machine::disk_available(std::path::Path::new(folder.split(':').next()?))
-        });
-        Ok(free.map(|free| (free as f64 * TMPDIR_SHARE) as u64))
-    }
-
     /// Adds foreign keys one table at a time: parents and children lock each other's definitions.
-    fn add_foreign_keys(&mut self) -> Result<(), LoadError> {
-        for index in 0..self.ledger.entries.len() {
-            if self.ledger.entries[index].waits_for_foreign_keys() {
+    pub fn add_foreign_keys(
+        &self,
+        ledger: &Ledger,
+        catalog: &mut Catalog,
+        dialogue: &mut Dialogue,
+    ) -> Result<(), LoadError> {
+        for entry in &ledger.entries {
+            if entry.waits_for_foreign_keys() {
                 self.ctx.phases.enter(Phase::ForeignKeys);
-                self.add_foreign_keys_of(index)?;
+                self.add_foreign_keys_of(catalog, dialogue, &entry.table)?;
             }
         }
         Ok(())
     }
 
     /// Adds the deferred foreign keys of one table, if any.
-    fn add_foreign_keys_of(&mut self, index: usize) -> Result<(), LoadError> {
-        let table = Arc::clone(&self.ledger.entries[index].table);
+    fn add_foreign_keys_of(
+        &self,
+        catalog: &mut Catalog,
+        dialogue: &mut Dialogue,
+        table: &Table,
+    ) -> Result<(), LoadError> {
         let deferral = table.deferral().clone();
         if deferral.foreign_keys.is_empty() {
             return Ok(());
         }
-        self.check_cancel()?;
+        self.ctx.check_cancel()?;
         let _shown = self
             .ctx
             .progress
             .table(&table.label(), TableState::ForeignKeys);
-        self.enter_catalog()?;
+        catalog.enter(&dialogue.session()?)?;
         let what = deferral.foreign_keys.join(", ");
         let statement = format!("ALTER TABLE {} {what}", table.quoted());
-        if let Err(source) = alter(&mut self.catalog, &self.ctx, &statement) {
+        if let Err(source) = alter(&mut catalog.conn, &self.ctx, &statement) {
             if self.ctx.cancel.is_cancelled() {
                 return Err(self.ctx.interrupted());
             }
@@ -163,46 +160,61 @@ impl Conductor<'_> {
         table.note_built(built.len() as u64);
         Ok(())
     }
+}
 
+impl Catalog {
     /// Whether `REPLACE` may affect rows of other tables. It deletes the row that it replaces, and
     /// foreign keys that refer to that row either follow (`ON DELETE CASCADE`, `SET NULL`) or
     /// prevent the delete. While any foreign keys are deferred, assume that it may.
-    pub(super) fn takes_children_away(
+    pub fn takes_children_away(
         &mut self,
+        ledger: &mut Ledger,
+        dialogue: &mut Dialogue,
         index: usize,
         verb: InsertVerb,
     ) -> Result<bool, LoadError> {
-        if verb != InsertVerb::Replace || !self.session()?.foreign_key_checks() {
+        if verb != InsertVerb::Replace || !dialogue.session()?.foreign_key_checks() {
             return Ok(false);
         }
-        if self
-            .ledger
-            .entries
-            .iter()
-            .any(Entry::waits_for_foreign_keys)
-        {
+        if ledger.entries.iter().any(Entry::waits_for_foreign_keys) {
             return Ok(true);
         }
-        let tables = self.ledger.entries.len();
-        if let Some((then, is)) = self.ledger.entries[index].is_referred_to
+        let tables = ledger.entries.len();
+        if let Some((then, is)) = ledger.entries[index].is_referred_to
             && then == tables
         {
             return Ok(is);
         }
-        let table = Arc::clone(&self.ledger.entries[index].table);
+        let table = Arc::clone(&ledger.entries[index].table);
         let sql = format!(
             "SELECT COUNT(*) FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE UNIQUE_CONSTRAINT_SCHEMA = {} AND REFERENCED_TABLE_NAME = {}",
             literal(&table.db),
             literal(&table.name)
         );
-        let found = self.catalog.query(sql).map_err(|error| {
+        let found = self.conn.query(sql).map_err(|error| {
             LoadError::server(
                 format!("looking for what refers to {}", table.label()),
                 error,
             )
         })?;
         let is = found.u64(0, 0).unwrap_or(0) > 0;
-        self.ledger.entries[index].is_referred_to = Some((tables, is));
+        ledger.entries[index].is_referred_to = Some((tables, is));
         Ok(is)
+    }
+
+    /// Bytes that sorting may use in the server's temporary directory. `None` if the server is not
+    /// on this machine or the free space is unknown.
+    pub fn tmpdir_budget(&mut self) -> Result<Option<u64>, LoadError> {
+        if !self.ctx.server_is_local {
+            return Ok(None);
+        }
+        let folder = self
+            .conn
+            .query_value("SELECT COALESCE(NULLIF(@@innodb_tmpdir, ''), @@tmpdir)")
+            .map_err(|error| LoadError::server("asking for the temporary folder", error))?;
+        let free = folder.and_then(|folder| {
+            refloat_run::machine::disk_available(std::path::Path::new(folder.split(':').next()?))
+        });
+        Ok(free.map(|free| (free as f64 * TMPDIR_SHARE) as u64))
     }
 }

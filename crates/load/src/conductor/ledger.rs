@@ -5,9 +5,12 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use refloat_run::Events;
+
 use super::case_folding::CaseFolding;
 use super::entry::Entry;
 use super::name::TableKey;
+use crate::options::ExistingPolicy;
 use crate::programs::{Contents, Created, Kind};
 use crate::table::Table;
 
@@ -21,6 +24,8 @@ pub struct Database {
 
 /// What is known about the target, and about what the dump has brought so far.
 pub struct Ledger {
+    /// The policy for what existed before.
+    pub existing: ExistingPolicy,
     /// Tables, in the order of the dump.
     pub entries: Vec<Entry>,
     /// The table that has a name now.
@@ -49,8 +54,9 @@ pub struct Ledger {
 
 impl Ledger {
     /// An empty ledger for a server that compares names like this.
-    pub fn new(case_folding: CaseFolding) -> Self {
+    pub fn new(case_folding: CaseFolding, existing: ExistingPolicy) -> Self {
         Self {
+            existing,
             entries: Vec::new(),
             by_name: HashMap::new(),
             databases: HashMap::new(),
@@ -213,8 +219,8 @@ impl Ledger {
     }
 
     /// Notes that a trigger was dropped, if it existed: rows of its table no longer fire it.
-    /// `exact`: names of triggers are compared letter by letter.
-    pub fn forget_trigger(&mut self, key: &TableKey, exact: bool) {
+    pub fn forget_trigger(&mut self, key: &TableKey) {
+        let exact = self.case_folding.exact_triggers;
         let other = |name: &String| {
             if exact {
                 *name != key.1
@@ -228,5 +234,32 @@ impl Ledger {
             }
             !names.is_empty()
         });
+    }
+
+    /// Notes that `only`, or any table, may hold rows that no foreign key was checked for.
+    pub fn note_unchecked(&mut self, only: Option<&TableKey>) {
+        for table in self.tables_of(only) {
+            let entry = &mut self.entries[table.id];
+            entry.unchecked |= entry.text_bytes > 0 || table.expected() > 0 || table.is_uncounted();
+        }
+    }
+
+    /// Reports loaded tables as finished.
+    pub fn show_loaded(&self, events: &Events) {
+        for entry in &self.entries {
+            if let Some(seconds) = entry.table.shown_loaded() {
+                events.emit(refloat_run::Event::TableFinished {
+                    table: entry.table.label(),
+                    rows: entry.table.rows(),
+                    bytes: entry.table.bytes(),
+                    seconds,
+                });
+            }
+        }
+    }
+
+    /// Whether a program stays as it is, because it existed before and `--append` only adds.
+    pub fn keeps(&self, kind: Kind, key: &TableKey) -> bool {
+        self.existing == ExistingPolicy::Append && self.existed_program(kind, key)
     }
 }

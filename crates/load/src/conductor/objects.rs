@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use refloat_sqltext::{Item, ObjectName, head};
+use refloat_schema::pattern::is_system_database;
+use refloat_sqltext::ObjectName;
 
 use super::Conductor;
+use super::here::Here;
 use super::name::{TableKey, quoted_name};
+use super::place::Place;
 use super::postponed::Postponed;
 use super::registry::Touch;
 use crate::error::LoadError;
@@ -13,19 +16,6 @@ use crate::options::ExistingPolicy;
 use crate::programs::{Created, Kind, TriggerFor};
 
 impl Conductor<'_> {
-    /// Lists a statement that is left out on purpose.
-    pub(super) fn leave_out(&mut self, text: &[u8], item: &Item) {
-        self.findings
-            .skipped
-            .push(format!("line {}: {}", item.line, head(text)));
-    }
-
-    /// Whether a program stays as it is, because it existed before and `--append` only adds.
-    pub(super) fn keeps(&self, kind: Kind, key: &TableKey) -> bool {
-        self.ctx.options.existing == ExistingPolicy::Append
-            && self.ledger.existed_program(kind, key)
-    }
-
     /// Runs a statement about a view, routine or sequence. It needs the definitions before it, but
     /// not the rows. Returns whether it ran.
     fn define(
@@ -33,19 +23,18 @@ impl Conductor<'_> {
         kind: Option<Kind>,
         creates: bool,
         key: &TableKey,
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<bool, LoadError> {
         self.touch(&key.0, Touch::Define)?;
-        if kind.is_some_and(|kind| self.keeps(kind, key)) {
-            self.leave_out(text, item);
+        if kind.is_some_and(|kind| self.ledger.keeps(kind, key)) {
+            self.findings.leave_out(here);
             return Ok(false);
         }
-        if let Some(kind) = kind.filter(|_| creates && !self.in_past()) {
+        if let Some(kind) = kind.filter(|_| creates && !self.resume.in_past()) {
             self.replace_program(kind, key)?;
             self.remove_leftover(kind, key)?;
         }
-        let ok = self.execute(text, item, Some(key))?;
+        let ok = self.execute(here, Some(key))?;
         Ok(ok.is_some())
     }
 
@@ -53,13 +42,14 @@ impl Conductor<'_> {
     pub(super) fn replace_program(&mut self, kind: Kind, key: &TableKey) -> Result<(), LoadError> {
         let replaces = self.ctx.options.existing == ExistingPolicy::Replace
             && !matches!(kind, Kind::Sequence | Kind::Trigger)
-            && !Self::is_system(&key.0);
+            && !is_system_database(&key.0);
         if !replaces || !self.ledger.existed_program(kind, key) {
             return Ok(());
         }
         let quoted = quoted_name(key);
         // Use the catalogue connection: the dump's session may read names in another character set.
         self.catalog
+            .conn
             .exec(format!("DROP {kind} IF EXISTS {quoted}"))
             .map_err(|error| {
                 LoadError::server(format!("dropping {kind} {}.{}", key.0, key.1), error)
@@ -75,22 +65,24 @@ impl Conductor<'_> {
     /// Creates something that needs no rows. `kind` is `None` for what the catalogue does not list.
     pub(super) fn create(
         &mut self,
+        place: &mut Place,
         kind: Option<Kind>,
         name: &ObjectName,
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<(), LoadError> {
-        let key = self.resolve(name)?;
-        if kind != Some(Kind::Sequence) && self.lacks_session(text, item)? {
+        let key = self.dialogue.resolve(name)?;
+        if kind != Some(Kind::Sequence)
+            && self.dialogue.refused_settings.keep_out(here, &self.ctx)?
+        {
             return Ok(());
         }
         if matches!(kind, Some(Kind::View | Kind::Sequence)) {
-            self.note_name(&key)?;
+            self.ledger.case_folding.note_name(&key)?;
         }
-        if self.define(kind, true, &key, text, item)?
+        if self.define(kind, true, &key, here)?
             && let Some(kind) = kind
         {
-            self.look_at_view_again(&key);
+            self.look_at_view_again(place, &key);
             self.ledger.created.push(created(kind, &key));
         }
         Ok(())
@@ -100,11 +92,10 @@ impl Conductor<'_> {
         &mut self,
         kind: Option<Kind>,
         name: &ObjectName,
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<(), LoadError> {
-        let key = self.resolve(name)?;
-        if self.define(kind, false, &key, text, item)?
+        let key = self.dialogue.resolve(name)?;
+        if self.define(kind, false, &key, here)?
             && let Some(kind) = kind
         {
             self.ledger.forget_program(kind, &key);
@@ -116,25 +107,24 @@ impl Conductor<'_> {
     pub(super) fn drop_views(
         &mut self,
         views: &[ObjectName],
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<(), LoadError> {
         let mut keys = Vec::with_capacity(views.len());
         for view in views {
-            let key = self.resolve(view)?;
-            if !self.wanted(&key) || self.leaves_out(&key.0)? {
+            let key = self.dialogue.resolve(view)?;
+            if !self.wanted(&key) || self.ctx.options.skips(&key.0)? {
                 continue;
             }
-            self.refuse_same_name(&key)?;
+            self.ledger.case_folding.refuse_same_name(&key)?;
             self.touch(&key.0, Touch::Define)?;
-            if self.keeps(Kind::View, &key) {
-                self.leave_out(text, item);
+            if self.ledger.keeps(Kind::View, &key) {
+                self.findings.leave_out(here);
                 return Ok(());
             }
             keys.push(key);
         }
-        let statement = chosen_only("VIEW", views, &keys).unwrap_or_else(|| text.to_vec());
-        if keys.is_empty() || self.execute(&statement, item, keys.first())?.is_none() {
+        let statement = chosen_only("VIEW", views, &keys).unwrap_or_else(|| here.text.to_vec());
+        if keys.is_empty() || self.execute(here.with(&statement), keys.first())?.is_none() {
             return Ok(());
         }
         for key in &keys {
@@ -153,40 +143,41 @@ impl Conductor<'_> {
         (kind, name): (Kind, &ObjectName),
         table: Option<TableKey>,
         creates: bool,
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<(), LoadError> {
         // A dropped trigger goes with its table. Where that is not known, only the choice of the
         // whole database includes it.
         let wanted = if let Some(key) = &table {
             self.wanted(key)
         } else {
-            let key = self.resolve(name)?;
+            let key = self.dialogue.resolve(name)?;
             self.choice.has_all_of(&key.0)
         };
         if !wanted {
             return Ok(());
         }
-        let session = self.session()?;
+        let session = self.dialogue.session()?;
         if let Some(database) = &session.database {
             self.touch(database, Touch::Define)?;
         }
-        let key = self.resolve(name)?;
-        if self.keeps(kind, &key) {
-            self.leave_out(text, item);
-        } else if !creates || !self.lacks_session(text, item)? {
-            let collation = self.altered_collation(session.database.as_deref())?;
+        let key = self.dialogue.resolve(name)?;
+        if self.ledger.keeps(kind, &key) {
+            self.findings.leave_out(here);
+        } else if !creates || !self.dialogue.refused_settings.keep_out(here, &self.ctx)? {
+            let collation = self
+                .catalog
+                .altered_collation(&self.ledger, session.database.as_deref())?;
             let mut object = created(kind, &key);
             if creates && kind == Kind::Trigger {
-                object.trigger = TriggerFor::parse(text, session.lex_mode());
+                object.trigger = TriggerFor::parse(here.text, session.lex_mode());
             }
-            let text = self.map_collations(text)?;
-            self.postponed.push(Postponed {
-                file: Arc::clone(&self.place.name),
+            let text = self.dialogue.map_collations(here.text)?;
+            self.deferred.postponed.push(Postponed {
+                file: Arc::clone(here.file),
                 session,
                 text: text.into_owned(),
-                line: item.line,
-                offset: item.offset,
+                line: here.item.line,
+                offset: here.item.offset,
                 table,
                 creates,
                 object,

@@ -3,28 +3,35 @@
 use refloat_sqltext::ddl::{CreateTable, ForeignKey, parse_create_table};
 use refloat_sqltext::quote_ident_bytes;
 
-use super::Conductor;
+use super::deferred::Deferred;
+use super::dialogue::Dialogue;
+use super::ledger::Ledger;
 use crate::error::LoadError;
 
 /// The keyword of every foreign key, whether on the table or on a column.
 const REFERENCES: &[u8] = b"REFERENCES";
 
-impl Conductor<'_> {
+impl Deferred<'_> {
     /// Waits for deferred keys that the foreign keys of a definition refer to. No server accepts a
     /// foreign key if its parent lacks that key, whether it checks rows or not.
-    pub(super) fn wait_for_parents(&mut self, create: &[u8]) -> Result<(), LoadError> {
+    pub fn wait_for_parents(
+        &self,
+        ledger: &Ledger,
+        create: &[u8],
+        dialogue: &mut Dialogue,
+    ) -> Result<(), LoadError> {
         let upper = create.to_ascii_uppercase();
         let words = memchr::memmem::find_iter(&upper, REFERENCES).count();
         if words == 0 {
             return Ok(());
         }
-        let mode = self.session()?.lex_mode();
+        let mode = dialogue.session()?.lex_mode();
         let parsed = parse_create_table(create, mode).ok();
         let keys: Vec<&ForeignKey> = parsed.iter().flat_map(CreateTable::foreign_keys).collect();
-        for index in 0..self.ledger.entries.len() {
-            let table = &self.ledger.entries[index].table;
+        for index in 0..ledger.entries.len() {
+            let table = &ledger.entries[index].table;
             let put_off = table.deferral().keys.clone();
-            if put_off.is_empty() || self.ledger.entries[index].dropped {
+            if put_off.is_empty() || ledger.entries[index].dropped {
                 continue;
             }
             let named = |key: &&&ForeignKey| {

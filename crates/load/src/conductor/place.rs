@@ -1,19 +1,23 @@
 //! State of the file being read. Files of a folder are read in turns, each as if it were the only
 //! one.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use refloat_source::blocks::{Block, BlockPool};
 use refloat_source::cutter::{Cutter, Ends, fill_target};
 use refloat_source::script::Script;
-use refloat_sqltext::{InsertHeader, Scanner};
+use refloat_sqltext::{InsertHeader, Item, Scanner};
 use refloat_store::Input;
 
 use super::{BLOCK_BYTES, Conductor, PIECE_BYTES_WHOLE, has_tail};
 use crate::chunk::{Head, Piece, PlainFile};
+use crate::context::Context;
 use crate::error::LoadError;
+use crate::options::LoadOptions;
+use crate::outcome::StatementFailure;
 use crate::session::Session;
-use crate::transaction::Transaction;
+use crate::transaction::{OPEN_HINT, Transaction};
 
 /// How far a file was read, and what its rows are waiting for.
 pub struct Place {
@@ -66,6 +70,71 @@ impl Place {
             transaction: Transaction::default(),
         }
     }
+
+    /// A piece of rows from this file, starting at `offset` and `line`.
+    pub fn piece(
+        &self,
+        block: &Arc<Block>,
+        range: Range<usize>,
+        rows: u64,
+        offset: u64,
+        line: u64,
+    ) -> Piece {
+        let name = &self.name;
+        match &self.file {
+            Some(file) => Piece::in_file(name, Arc::clone(file), range.len(), rows, offset, line),
+            None => Piece::in_memory(name, Arc::clone(block), range, rows, offset, line),
+        }
+    }
+
+    /// A final statement without a delimiter may be truncated. With `accept_missing_trailer` it
+    /// runs, as it does in the stock client.
+    pub fn check_terminated(&self, item: &Item, options: &LoadOptions) -> Result<(), LoadError> {
+        if item.terminated || options.accept_missing_trailer {
+            return Ok(());
+        }
+        Err(LoadError::unterminated(&self.name, item))
+    }
+
+    /// A dump that begins as tools begin it must end as they end it: it must not be `cut`, where
+    /// it ends at `offset`.
+    pub fn check_whole(
+        &self,
+        cut: bool,
+        offset: u64,
+        options: &LoadOptions,
+    ) -> Result<(), LoadError> {
+        if cut && !options.accept_missing_trailer {
+            return Err(LoadError::MissingTrailer {
+                file: self.name.to_string(),
+                offset,
+            });
+        }
+        Ok(())
+    }
+
+    /// Refuses a file that ends in a transaction that nothing commits.
+    pub fn check_committed(&self, ctx: &Context) -> Result<(), LoadError> {
+        let Some(open) = self.transaction.open() else {
+            return Ok(());
+        };
+        let (begun, reason) = (open.begun.clone(), open.reason());
+        if self.script.is_cut_part() {
+            // The file was cut, and the user accepts what there is of it.
+            ctx.events
+                .warn(format!("line {}: {}: {reason}", begun.line, begun.head));
+            return Ok(());
+        }
+        ctx.fail(StatementFailure {
+            file: self.name.to_string(),
+            line: begun.line,
+            offset: begun.offset,
+            head: begun.head,
+            message: format!("refused: {reason}"),
+            hint: OPEN_HINT.to_owned(),
+            ..StatementFailure::default()
+        })
+    }
 }
 
 /// A file of statements, and how far it was read.
@@ -111,8 +180,12 @@ impl SqlReader {
 
 impl Conductor<'_> {
     /// Reads one block of a file of statements and runs it. `false` at the end of the file.
-    pub(super) fn read_statements(&mut self, reader: &mut SqlReader) -> Result<bool, LoadError> {
-        let session = self.session()?;
+    pub(super) fn read_statements(
+        &mut self,
+        place: &mut Place,
+        reader: &mut SqlReader,
+    ) -> Result<bool, LoadError> {
+        let session = self.dialogue.session()?;
         let mut mode = self.dialogue.refused_settings.mode_or(session.lex_mode());
         reader.cutter.set_mode(mode);
         // A row larger than a block doubles the next block, so that its start is not copied over
@@ -136,11 +209,14 @@ impl Conductor<'_> {
         let block = Arc::new(Block::new(rest, Arc::clone(&reader.pool)));
         let mut at = 0;
         loop {
-            self.check_cancel()?;
+            self.ctx.check_cancel()?;
             let step = reader
                 .cutter
                 .next(&block[at..], reader.eof)
-                .map_err(|error| self.text_error(error))?;
+                .map_err(|source| LoadError::Scan {
+                    file: place.name.to_string(),
+                    source,
+                })?;
             match step {
                 refloat_sqltext::Step::Item(item) => {
                     let len = item.len;
@@ -151,7 +227,7 @@ impl Conductor<'_> {
                     };
                     self.done
                         .fetch_add((len - rows) as u64, std::sync::atomic::Ordering::Relaxed);
-                    self.item(&block, at, &item)?;
+                    self.item(place, &block, at, &item)?;
                     at += len;
                     let now = self.dialogue.lex_mode().unwrap_or(mode);
                     if now != mode {

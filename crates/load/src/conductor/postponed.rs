@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use refloat_run::Events;
 use refloat_run::progress::Phase;
 use refloat_sqltext::head;
 use refloat_wire::Connection;
 
 use super::Conductor;
 use super::databases::default_collation;
+use super::ledger::Ledger;
 use super::name::TableKey;
 use super::statements::judge_definition;
 use crate::error::LoadError;
@@ -97,12 +99,12 @@ pub(super) fn alter(
 impl Conductor<'_> {
     /// Runs the postponed definitions, each in the session state of its place in the dump.
     pub(super) fn run_postponed(&mut self) -> Result<(), LoadError> {
-        if self.in_past() {
-            for one in std::mem::take(&mut self.postponed) {
-                self.note_program(one, &[]);
+        if self.resume.in_past() {
+            for one in std::mem::take(&mut self.deferred.postponed) {
+                self.ledger.note_program(one, &[], &self.ctx.events);
             }
         }
-        if self.postponed.is_empty() {
+        if self.deferred.postponed.is_empty() {
             return Ok(());
         }
         self.ctx.phases.enter(Phase::Programs);
@@ -122,8 +124,8 @@ impl Conductor<'_> {
         let server =
             |error| LoadError::server("preparing the session for triggers and events", error);
         let mut current = None;
-        for one in std::mem::take(&mut self.postponed) {
-            self.check_cancel()?;
+        for one in std::mem::take(&mut self.deferred.postponed) {
+            self.ctx.check_cancel()?;
             if current
                 .as_ref()
                 .is_none_or(|current| !Arc::ptr_eq(current, &one.session))
@@ -147,15 +149,15 @@ impl Conductor<'_> {
             match conn.exec(&one.text) {
                 Ok(ok) => {
                     self.findings.touched = true;
-                    let codes = judge_definition(&self.ctx, conn, &ok, one.line, &one.text, &[])?;
-                    self.note_program(one, &codes);
+                    let codes = judge_definition(&self.ctx, conn, &ok, (one.line, &one.text), &[])?;
+                    self.ledger.note_program(one, &codes, &self.ctx.events);
                 }
                 Err(_) if self.ctx.cancel.is_cancelled() => return Err(self.ctx.interrupted()),
                 Err(error)
                     if error.server_code().is_some()
                         && (one.creates || !error.is_lost_connection()) =>
                 {
-                    self.fail(StatementFailure {
+                    self.ctx.fail(StatementFailure {
                         file: one.file.to_string(),
                         line: one.line,
                         offset: one.offset,
@@ -176,24 +178,26 @@ impl Conductor<'_> {
         }
         Ok(())
     }
+}
 
+impl Ledger {
     /// Keeps track of a trigger or event that was created or dropped with these warnings.
-    fn note_program(&mut self, one: Postponed, warnings: &[u16]) {
+    pub fn note_program(&mut self, one: Postponed, warnings: &[u16], events: &Events) {
         let key = (one.object.database.clone(), one.object.name.clone());
         if !one.creates {
-            self.ledger.forget_created(one.object.kind, &key);
+            self.forget_created(one.object.kind, &key);
             if one.object.kind == Kind::Trigger {
                 self.forget_trigger(&key);
             }
         } else if warnings.iter().any(|code| EVENT_IS_OVER.contains(code)) {
-            self.ctx.events.note(format!(
+            events.note(format!(
                 "event {}.{} has expired, and the server does not keep expired events",
                 key.0, key.1
             ));
         } else {
-            self.ledger.created.push(one.object);
+            self.created.push(one.object);
             if let Some(table) = one.table {
-                self.ledger.note_trigger(table, key.1);
+                self.note_trigger(table, key.1);
             }
         }
     }

@@ -9,12 +9,12 @@ use refloat_schema::Difference;
 use refloat_wire::{Connection, Vendor};
 
 use super::Conductor;
-use super::catalog::{CatalogSession, SHOW_SESSION, show};
+use super::catalog::{Catalog, SHOW_SESSION, show};
 use super::entry::Print;
 use crate::error::LoadError;
 use crate::link::Link;
 use crate::outcome::Proof;
-use crate::programs::missing;
+use crate::programs::{Created, missing};
 use crate::table::Table;
 use crate::task::{TASKS, Task};
 
@@ -49,7 +49,7 @@ impl Conductor<'_> {
                 job,
             })?;
         }
-        let programs = self.missing_programs()?;
+        let programs = self.catalog.missing_programs(&self.ledger.created)?;
         self.queue.wait_all()?;
         let mut proof = std::mem::take(&mut *found.lock().unwrap_or_else(PoisonError::into_inner));
         proof.done = true;
@@ -71,14 +71,16 @@ impl Conductor<'_> {
             .truncate(refloat_run::outcome::LIST_MAX);
         Ok(proof)
     }
+}
 
+impl Catalog {
     /// Views and stored programs of the dump that are missing on the server.
-    fn missing_programs(&mut self) -> Result<Vec<Difference>, LoadError> {
-        self.catalog_session = CatalogSession::Unknown;
-        self.catalog
+    pub fn missing_programs(&mut self, created: &[Created]) -> Result<Vec<Difference>, LoadError> {
+        self.leave_session();
+        self.conn
             .exec("SET NAMES utf8mb4")
             .map_err(|error| LoadError::server("preparing the session for the proof", error))?;
-        missing(&mut self.catalog, &self.ledger.created)
+        missing(&mut self.conn, created)
     }
 }
 

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use refloat_sqltext::{CharsetFamily, Item, LexMode, SetAssignment, SetScope};
+use refloat_sqltext::{CharsetFamily, LexMode, SetAssignment, SetScope};
 
-use super::Conductor;
+use super::here::Here;
 use super::name::TableKey;
+use crate::context::Context;
 use crate::error::LoadError;
 use crate::outcome::StatementFailure;
 
@@ -75,46 +76,38 @@ impl RefusedSettings {
     pub fn mode_or(&self, mode: LexMode) -> LexMode {
         self.mode.unwrap_or(mode)
     }
-}
-
-impl Conductor<'_> {
-    /// Reports that rows are left out because their table was refused in a load that continues.
-    pub(super) fn list_rows_of_refused(
-        &mut self,
-        key: &TableKey,
-        file: String,
-    ) -> Result<(), LoadError> {
-        let table = format!("{}.{}", key.0, key.1);
-        self.fail(StatementFailure {
-            file,
-            line: 1,
-            offset: 0,
-            head: format!("rows of table {table}"),
-            code: 0,
-            message: "no row of this table is loaded, because it was not created".to_owned(),
-            table: Some(table),
-            ..StatementFailure::default()
-        })
-    }
 
     /// Whether a program or view is not created because the server refused the session that it
     /// belongs to. If so, it is reported.
-    pub(super) fn lacks_session(&mut self, text: &[u8], item: &Item) -> Result<bool, LoadError> {
-        if self.dialogue.refused_settings.names.is_empty() {
+    pub fn keep_out(&self, here: Here<'_>, ctx: &Context) -> Result<bool, LoadError> {
+        if self.names.is_empty() {
             return Ok(false);
         }
-        let names: Vec<&str> = self
-            .dialogue
-            .refused_settings
-            .names
-            .iter()
-            .map(String::as_str)
-            .collect();
+        let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
         let message = format!(
             "not created: the server refused the {} that it was made with",
             names.join(", ")
         );
-        self.fail(self.failure(message, text, item))?;
+        ctx.fail(here.failure(message))?;
         Ok(true)
     }
+}
+
+/// Reports that rows are left out because their table was refused in a load that continues.
+pub(super) fn list_rows_of_refused(
+    ctx: &Context,
+    key: &TableKey,
+    file: String,
+) -> Result<(), LoadError> {
+    let table = format!("{}.{}", key.0, key.1);
+    ctx.fail(StatementFailure {
+        file,
+        line: 1,
+        offset: 0,
+        head: format!("rows of table {table}"),
+        code: 0,
+        message: "no row of this table is loaded, because it was not created".to_owned(),
+        table: Some(table),
+        ..StatementFailure::default()
+    })
 }

@@ -8,18 +8,15 @@ use refloat_run::progress::TableState;
 use refloat_run::{Event, Refusal};
 use refloat_schema::columns::{Layout, columns as columns_of};
 use refloat_schema::pattern::is_system_database;
-use refloat_sqltext::{ObjectName, literal, quote_ident};
-use refloat_wire::Error;
 
 use super::Conductor;
 use super::ledger::Database;
 use super::name::{TableKey, quoted_name};
 use super::resume::DatabaseStep;
 use crate::error::LoadError;
-use crate::options::{ExistingPolicy, SystemSchemaMode};
-use crate::programs::Contents;
+use crate::options::{ExistingPolicy, LoadOptions, SystemSchemaMode};
 use crate::refusals;
-use crate::table::{Table, TableDetail, is_transactional};
+use crate::table::{TableDetail, is_transactional};
 
 /// What a statement does in a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,48 +28,12 @@ pub enum Touch {
 }
 
 impl Conductor<'_> {
-    /// The database and name that `name` refers to at this place of the dump.
-    pub(super) fn resolve(&mut self, name: &ObjectName) -> Result<TableKey, LoadError> {
-        let table = String::from_utf8_lossy(&name.name).into_owned();
-        if let Some(database) = &name.database {
-            return Ok((String::from_utf8_lossy(database).into_owned(), table));
-        }
-        match &self.session()?.database {
-            Some(database) => Ok((database.clone(), table)),
-            None => Err(LoadError::Refused(vec![Refusal {
-                reason: format!("the dump names no database for table {table}"),
-                hint: "Say where it goes with --database, or put the database into the URL."
-                    .to_owned(),
-            }])),
-        }
-    }
-
-    /// Whether statements about this database are left out (`--system-schema skip`). Refuses the
-    /// server's own schema if the user has not decided.
-    pub(super) fn leaves_out(&mut self, database: &str) -> Result<bool, LoadError> {
-        if !is_system_database(database) {
-            return Ok(false);
-        }
-        match self.ctx.options.system_schema {
-            SystemSchemaMode::Load => Ok(false),
-            SystemSchemaMode::Skip => Ok(true),
-            SystemSchemaMode::Refuse => {
-                Err(LoadError::Refused(vec![refusals::system_schema(database)]))
-            }
-        }
-    }
-
-    /// Whether this is the server's own schema, of which nothing is changed or deferred.
-    pub(super) fn is_system(database: &str) -> bool {
-        is_system_database(database)
-    }
-
     /// Looks at a database before the first change to it, and refuses a load that would destroy
     /// something.
     pub(super) fn touch(&mut self, database: &str, touch: Touch) -> Result<(), LoadError> {
         if let Some(wanted) = &self.ctx.options.database
             && !self.ledger.case_folding.same(wanted, database)
-            && !Self::is_system(database)
+            && !is_system_database(database)
         {
             let refusal = refusals::other_database(database, None, wanted);
             return Err(LoadError::Refused(vec![refusal]));
@@ -88,7 +49,7 @@ impl Conductor<'_> {
         if touch == Touch::Rows
             || found.judged
             || policy != ExistingPolicy::Refuse
-            || Self::is_system(database)
+            || is_system_database(database)
         {
             return Ok(());
         }
@@ -104,14 +65,16 @@ impl Conductor<'_> {
 
     /// A database as it was before the load: as an earlier process found it, or as it is now.
     fn first_look(&mut self, database: &str) -> Result<Database, LoadError> {
-        if let Some(step) = self.database_found(database) {
-            self.restore_collation(database, step.collation.as_deref())?;
+        if let Some(step) = self.resume.database_found(database) {
+            if let Some(collation) = step.collation.filter(|_| !self.resume.in_past()) {
+                self.catalog.restore_collation(database, &collation)?;
+            }
             return Ok(Database {
                 contents: step.contents,
                 judged: true,
             });
         }
-        let found = self.look(database)?;
+        let found = self.catalog.look(database)?;
         let policy = self.ctx.options.existing;
         if policy == ExistingPolicy::Refuse && !found.contents.names().is_empty() {
             // The load will be refused, or will only add rows.
@@ -122,43 +85,15 @@ impl Conductor<'_> {
             contents,
             collation: None,
         };
-        self.note_database(database, &step)?;
+        self.resume
+            .note_database(&mut self.catalog, &mut self.dialogue, database, &step)?;
         Ok(found)
-    }
-
-    /// Lists what a database holds. One that does not exist holds nothing, and is about to be
-    /// created.
-    fn look(&mut self, database: &str) -> Result<Database, LoadError> {
-        let triggers = self.ctx.options.existing == ExistingPolicy::Append;
-        let contents = Contents::read(&mut self.catalog, database, triggers).map_err(|error| {
-            LoadError::server(format!("listing what database {database} holds"), error)
-        })?;
-        Ok(Database {
-            contents: contents.unwrap_or_default(),
-            judged: false,
-        })
-    }
-
-    /// Whether a table of this name exists now.
-    pub(super) fn is_there(&mut self, key: &TableKey) -> Result<bool, LoadError> {
-        match self
-            .catalog
-            .query(format!("SHOW COLUMNS FROM {}", quoted_name(key)))
-        {
-            Ok(_) => Ok(true),
-            // ER_NO_SUCH_TABLE, ER_BAD_DB_ERROR.
-            Err(error) if matches!(error.server_code(), Some(1146 | 1049)) => Ok(false),
-            Err(error) => Err(LoadError::server(
-                format!("looking for table {}.{}", key.0, key.1),
-                error,
-            )),
-        }
     }
 
     /// Forgets what had a name, after the dump dropped it, and its postponed triggers.
     pub(super) fn forget(&mut self, key: &TableKey) {
         self.ledger.forget(key);
-        self.postponed.retain(|one| one.table.as_ref() != Some(key));
+        self.deferred.forget(key);
     }
 
     /// The table that rows are for. It is examined before its first rows.
@@ -170,12 +105,15 @@ impl Conductor<'_> {
             return Ok(index);
         }
         self.touch(&key.0, Touch::Rows)?;
-        if self.is_view(key)? {
+        if self.catalog.is_view(key)? {
             let index = self.register_view(key)?;
             self.read_layout(index)?;
             return Ok(index);
         }
-        if let Some(detail) = self.appended_to(key)? {
+        if let Some(detail) = self
+            .resume
+            .appended_to(&mut self.catalog, &mut self.dialogue, key)?
+        {
             let index = self.ledger.register(key.clone(), false, detail.rows_before);
             self.read_layout(index)?;
             let table = &self.ledger.entries[index].table;
@@ -186,6 +124,7 @@ impl Conductor<'_> {
         let quoted = quoted_name(key);
         let before = self
             .catalog
+            .conn
             .query_value(format!(
                 "SELECT COUNT(*) FROM (SELECT 1 FROM {quoted} LIMIT 1) AS probe"
             ))
@@ -205,62 +144,12 @@ impl Conductor<'_> {
                     hint: "Use --append to add the dump's rows to those that are there.".to_owned(),
                 }]));
             }
-            rows_before = self.count(&quoted)?;
+            rows_before = self.catalog.count(&quoted)?;
         }
-        self.refuse_triggers(key)?;
+        self.catalog.refuse_triggers(key)?;
         let index = self.ledger.register(key.clone(), false, rows_before);
         self.read_layout(index)?;
         Ok(index)
-    }
-
-    pub(super) fn count(&mut self, quoted: &str) -> Result<u64, LoadError> {
-        let value = self
-            .catalog
-            .query_value(format!("SELECT COUNT(*) FROM {quoted}"))
-            .map_err(|error| LoadError::server(format!("counting the rows of {quoted}"), error))?;
-        Ok(value.and_then(|value| value.parse().ok()).unwrap_or(0))
-    }
-
-    /// Rows must not fire existing triggers: what these would do is already in the dump, or never
-    /// happened.
-    fn refuse_triggers(&mut self, key: &TableKey) -> Result<(), LoadError> {
-        let name = key.1.replace('\\', "\\\\").replace('\'', "''");
-        let result = self
-            .catalog
-            .query(format!(
-                "SHOW TRIGGERS FROM {} WHERE `Table` = '{name}' AND `Event` <> 'UPDATE'",
-                quote_ident(&key.0)
-            ))
-            .map_err(|error| {
-                LoadError::server(
-                    format!("listing the triggers of table {}.{}", key.0, key.1),
-                    error,
-                )
-            })?;
-        if result.is_empty() {
-            return Ok(());
-        }
-        let names: Vec<&str> = result.texts(0).collect();
-        Err(LoadError::Refused(vec![Refusal {
-            reason: format!(
-                "table {}.{} has triggers that the dump's rows would fire: {}",
-                key.0,
-                key.1,
-                names.join(", ")
-            ),
-            hint: "Drop them before the load and create them again after it.".to_owned(),
-        }]))
-    }
-
-    /// Whether the server uses a unique key in place of the missing primary key.
-    fn has_key_in_its_place(&mut self, table: &Table) -> Result<bool, Error> {
-        let keys = self.catalog.query(format!(
-            "SELECT INDEX_NAME FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = {} AND TABLE_NAME = {} AND NON_UNIQUE = 0 \
-             AND INDEX_TYPE <> 'HASH' GROUP BY INDEX_NAME HAVING SUM(NULLABLE = 'YES' OR SUB_PART IS NOT NULL) = 0 LIMIT 1",
-            literal(&table.db),
-            literal(&table.name)
-        ))?;
-        Ok(!keys.is_empty())
     }
 
     /// Reads the columns of a table and shows it as being loaded.
@@ -275,7 +164,7 @@ impl Conductor<'_> {
         let mut shown = self.ledger.entries[index].shown.take();
         if shown.is_none() && !table.is_view() {
             // An `ALTER` may have changed any of this.
-            let create = self.show_as_is(&table)?;
+            let create = self.catalog.show_as_is(&table)?;
             shown = columns_of(&create);
             let entry = &mut self.ledger.entries[index];
             entry.versioned = is_versioned(&create);
@@ -285,15 +174,15 @@ impl Conductor<'_> {
         if let Some(cluster) = &ctx.cluster
             && !table.is_view()
         {
-            let keyless = !has_primary_key(&self.show_as_is(&table)?)
-                && !self.has_key_in_its_place(&table).map_err(server)?;
+            let keyless = !has_primary_key(&self.catalog.show_as_is(&table)?)
+                && !self.catalog.has_key_in_its_place(&table).map_err(server)?;
             let engine = &self.ledger.entries[index].engine;
             cluster.admit(&ctx.options, &ctx.events, &table.label(), engine, keyless)?;
         }
         let transactional = is_transactional(&self.ledger.entries[index].engine);
         let versioned = self.ledger.entries[index].versioned;
-        let history = versioned && self.session()?.writes_history();
-        let catalog = &mut self.catalog;
+        let history = versioned && self.dialogue.session()?.writes_history();
+        let catalog = &mut self.catalog.conn;
         let mut layout = match shown {
             Some(columns) => Layout::of(columns, transactional, versioned),
             None => columns::read(catalog, &table.db, &table.name, transactional, versioned)
@@ -331,6 +220,23 @@ impl Conductor<'_> {
             self.ledger.entries[index].opened = true;
         }
         Ok(())
+    }
+}
+
+impl LoadOptions {
+    /// Whether statements about this database are left out (`--system-schema skip`). Refuses the
+    /// server's own schema if the user has not decided.
+    pub fn skips(&self, database: &str) -> Result<bool, LoadError> {
+        if !is_system_database(database) {
+            return Ok(false);
+        }
+        match self.system_schema {
+            SystemSchemaMode::Load => Ok(false),
+            SystemSchemaMode::Skip => Ok(true),
+            SystemSchemaMode::Refuse => {
+                Err(LoadError::Refused(vec![refusals::system_schema(database)]))
+            }
+        }
     }
 }
 

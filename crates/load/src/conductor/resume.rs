@@ -11,14 +11,16 @@ mod steps;
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Instant;
 
 use refloat_run::Refusal;
 
-use super::Conductor;
 use crate::chunk::{Head, Piece};
+use crate::context::Context;
 use crate::error::{LoadError, START_OVER};
 use crate::marks::{Counted, Cover, Found, Met, parsed};
+use crate::table::Table;
 use steps::MarkTables;
 pub use steps::{DatabaseStep, Step, is_change_of_table, may_bring_rows, may_stay_unsettled};
 
@@ -28,6 +30,7 @@ pub use steps::{DatabaseStep, Step, is_change_of_table, may_bring_rows, may_stay
     reason = "independent facts about one load, each read by itself"
 )]
 pub struct Resume {
+    ctx: Arc<Context>,
     /// Whether there was an earlier process.
     active: bool,
     found: Found,
@@ -51,7 +54,7 @@ pub struct Resume {
 
 impl Resume {
     /// From the marks that were found; `None` for a new load.
-    pub fn of(found: Option<Found>) -> Self {
+    pub fn of(ctx: &Arc<Context>, found: Option<Found>) -> Self {
         let active = found.is_some();
         let mut found = found.unwrap_or_default();
         let unsettled = found.unsettled.is_some();
@@ -61,6 +64,7 @@ impl Resume {
             .map(|(name, detail)| (name, parsed(&detail).unwrap_or_default()))
             .collect();
         Self {
+            ctx: Arc::clone(ctx),
             active,
             frontiers: steps.values().filter(|step| step.done).count(),
             found,
@@ -75,47 +79,40 @@ impl Resume {
             begun: Instant::now(),
         }
     }
-}
 
-impl Resume {
     /// Whether the load has changed anything already.
     pub fn has_begun(&self) -> bool {
         self.active && (!self.found.tables.is_empty() || !self.steps.is_empty())
     }
-}
 
-impl Conductor<'_> {
     /// Whether an earlier process began this load.
-    pub(super) fn resumes(&self) -> bool {
-        self.resume.active
+    pub fn resumes(&self) -> bool {
+        self.active
     }
 
     /// Notes that definitions were made or changed, or may have been, and are not on disk yet.
-    pub(super) fn note_defined(&mut self) {
-        self.resume.unsynced = true;
+    pub fn note_defined(&mut self) {
+        self.unsynced = true;
     }
 
     /// Whether a later statement is done, and therefore everything here.
-    pub(super) fn in_past(&self) -> bool {
-        self.resume.frontiers > 0
+    pub fn in_past(&self) -> bool {
+        self.frontiers > 0
     }
 
     /// Whether an earlier process marked rows of this table.
-    pub(super) fn has_marks_of(&self, key: &(String, String)) -> bool {
-        self.resume.found.tables.contains_key(key)
+    pub fn has_marks_of(&self, key: &(String, String)) -> bool {
+        self.found.tables.contains_key(key)
     }
 
-    fn file(&self) -> u64 {
-        self.ctx
-            .marks
-            .as_ref()
-            .map_or(0, |marks| marks.file(&self.place.name))
+    fn file(&self, name: &str) -> u64 {
+        let marks = self.ctx.marks.as_ref();
+        marks.map_or(0, |marks| marks.file(name))
     }
 
     /// The rows of a piece that are not loaded yet. The others are counted.
-    pub(super) fn missing_rows(
+    pub fn missing_rows(
         &mut self,
-        index: usize,
         head: &Head,
         mut piece: Piece,
         text: &[u8],
@@ -123,14 +120,13 @@ impl Conductor<'_> {
         if self.ctx.marks.is_none() {
             return Ok(vec![(piece, 0..text.len())]);
         }
-        self.prepare_marks()?;
         piece = piece.hashed(text);
-        if self.resume.found.tables.is_empty() {
+        if self.found.tables.is_empty() {
             return Ok(vec![(piece, 0..text.len())]);
         }
-        let table = &self.ledger.entries[index].table;
+        let table = &head.table;
         let key = (table.db.clone(), table.name.clone());
-        let file = self.file();
+        let file = self.file(&piece.source);
         let place = piece.offset..piece.offset + text.len() as u64;
         let bounds = LazyCell::new(|| {
             let bounds = head.form.bounds(text, head.session.lex_mode());
@@ -141,13 +137,13 @@ impl Conductor<'_> {
             text,
             bounds: &|| bounds.as_deref(),
         };
-        let cover = match self.resume.found.tables.get_mut(&key) {
+        let cover = match self.found.tables.get_mut(&key) {
             Some(found) => found.cover(file, &met),
             None => Cover::None,
         };
         let (counted, parts) = match cover {
             Cover::None => {
-                piece.after_gap = self.resume.gaps.remove(&index);
+                piece.after_gap = self.gaps.remove(&table.id);
                 return Ok(vec![(piece, 0..text.len())]);
             }
             Cover::Whole(counted) => (counted, vec![place]),
@@ -161,26 +157,34 @@ impl Conductor<'_> {
                     bytes.start,
                     bytes.end
                 );
-                return Err(self.unusable_text(&piece, message));
+                return Err(unusable_text(&piece, message));
             }
-            Cover::Differs => return Err(self.source_differs(index, piece.line, piece.offset)),
+            Cover::Differs => {
+                let (line, offset) = (piece.line, piece.offset);
+                return Err(LoadError::source_differs(
+                    &piece.source,
+                    line,
+                    offset,
+                    table.label(),
+                ));
+            }
         };
-        self.refuse_rows_changed_since(index, piece.line)?;
-        self.count_found(index, counted);
+        self.refuse_rows_changed_since(&head.table, &piece)?;
+        self.count_found(table, counted);
         let covered: u64 = parts.iter().map(|part| part.end - part.start).sum();
         self.ctx.note_passed(covered);
         if covered == text.len() as u64 {
-            self.resume.gaps.insert(index);
+            self.gaps.insert(table.id);
             return Ok(Vec::new());
         }
         let Some(bounds) = bounds.as_deref() else {
             let message = "some of the rows here are already loaded, but the text does not show \
                 which; start over with --restart";
-            return Err(self.unusable_text(&piece, message.to_owned()));
+            return Err(unusable_text(&piece, message.to_owned()));
         };
         let (missing, gap) = rows_outside(&parts, piece.offset, bounds);
         if gap {
-            self.resume.gaps.insert(index);
+            self.gaps.insert(table.id);
         }
         let pieces = missing.into_iter().map(|rows| {
             let (mut part, range) = piece.part(text, bounds, rows);
@@ -191,8 +195,7 @@ impl Conductor<'_> {
     }
 
     /// Refuses loaded rows of a table without transactions, unless a later statement is done.
-    fn refuse_rows_changed_since(&self, index: usize, line: u64) -> Result<(), LoadError> {
-        let table = &self.ledger.entries[index].table;
+    fn refuse_rows_changed_since(&self, table: &Table, piece: &Piece) -> Result<(), LoadError> {
         if self.in_past() || table.is_transactional() {
             return Ok(());
         }
@@ -200,42 +203,22 @@ impl Conductor<'_> {
         // statement that is done.
         Err(LoadError::Stopped(vec![Refusal {
             reason: format!(
-                "{}: line {line}: table {} has an engine without transactions: it is not known \
+                "{}: line {}: table {} has an engine without transactions: it is not known \
                 which of its rows from here on are loaded, and the rows before were changed since",
-                self.place.name,
+                piece.source,
+                piece.line,
                 table.label()
             ),
             hint: START_OVER.to_owned(),
         }]))
     }
 
-    /// The error for a piece whose text does not tell what an earlier process did with it.
-    fn unusable_text(&self, piece: &Piece, message: String) -> LoadError {
-        LoadError::Text {
-            file: self.place.name.to_string(),
-            line: piece.line,
-            offset: piece.offset,
-            message,
-        }
-    }
-
-    /// The error for rows that do not stand where an earlier process found them.
-    pub(super) fn source_differs(&self, index: usize, line: u64, offset: u64) -> LoadError {
-        LoadError::SourceDiffers {
-            file: self.place.name.to_string(),
-            line,
-            offset,
-            table: self.ledger.entries[index].table.label(),
-        }
-    }
-
     /// Adds rows of an earlier process to the counts of their table.
-    fn count_found(&mut self, index: usize, counted: Counted) {
-        let table = &self.ledger.entries[index].table;
+    fn count_found(&mut self, table: &Table, counted: Counted) {
         table.note_sent(counted.sent);
         table.taken_over(counted.stored, counted.ignored);
         table.note_refused(counted.refused);
-        let all = &mut self.resume.counted;
+        let all = &mut self.counted;
         all.sent += counted.sent;
         all.stored += counted.stored;
         all.ignored += counted.ignored;
@@ -243,19 +226,24 @@ impl Conductor<'_> {
     }
 
     /// Checks, at the end of the source, that it contained every marked row.
-    pub(super) fn check_met(&self) -> Result<(), LoadError> {
-        let unmet = self
-            .resume
-            .found
-            .tables
-            .iter()
-            .find(|(_, table)| table.unmet());
+    pub fn check_met(&self) -> Result<(), LoadError> {
+        let unmet = self.found.tables.iter().find(|(_, table)| table.unmet());
         match unmet {
             Some((key, _)) => Err(LoadError::SourceLacks {
                 table: format!("{}.{}", key.0, key.1),
             }),
             None => Ok(()),
         }
+    }
+}
+
+/// The error for a piece whose text does not tell what an earlier process did with it.
+fn unusable_text(piece: &Piece, message: String) -> LoadError {
+    LoadError::Text {
+        file: piece.source.to_string(),
+        line: piece.line,
+        offset: piece.offset,
+        message,
     }
 }
 

@@ -21,8 +21,10 @@ use refloat_store::{Input, OpenOptions};
 
 use super::delimited::DelimitedReader;
 use super::file_check::FileCheck;
+use super::here::Here;
 use super::name::TableKey;
 use super::place::{Place, SqlReader};
+use super::refused_settings::list_rows_of_refused;
 use super::{Conductor, PIECE_BYTES};
 use crate::chunk::PlainFile;
 use crate::error::LoadError;
@@ -78,54 +80,71 @@ impl Conductor<'_> {
         position: &AtomicU64,
         open_max: usize,
     ) -> Result<(), LoadError> {
+        let mut place = Place::new(&self.ctx.source);
         for text in &layout.session {
-            self.own_set(text)?;
+            self.own_set(&mut place, text)?;
         }
-        let start = self.session()?;
+        let start = self.dialogue.session()?;
         let pool = Arc::new(BlockPool::default());
         for segment in &layout.segments {
             if !matches!(segment, Segment::Sql(_)) {
-                self.settle_definitions()?;
+                self.resume
+                    .settle_definitions(&mut self.catalog, &mut self.dialogue)?;
             }
             match segment {
-                Segment::Database(name) => self.own_create_database(name)?,
-                Segment::Sql(file) => self.statements_of(file, &start, &pool, position)?,
+                Segment::Database(name) => self.own_create_database(&mut place, name)?,
+                Segment::Sql(file) => {
+                    self.statements_of(&mut place, file, &start, &pool, position)?;
+                }
                 Segment::Rows(tables) => {
                     self.rows_of(tables, &start, &pool, position, open_max)?;
                 }
                 Segment::Stream(stream) => self.rows_of_stream(stream, &start)?,
             }
         }
-        self.place = Place::new(&self.ctx.source);
-        self.end()
+        self.end(&mut Place::new(&self.ctx.source))
     }
 
     /// Runs a `SET` of ours, which is nowhere in the source.
-    pub(super) fn own_set(&mut self, text: &str) -> Result<(), LoadError> {
-        self.set(text.as_bytes(), &own_item(text))
+    pub(super) fn own_set(&mut self, place: &mut Place, text: &str) -> Result<(), LoadError> {
+        let file = Arc::clone(&place.name);
+        let here = Here {
+            file: &file,
+            text: text.as_bytes(),
+            item: &own_item(text),
+        };
+        self.set(place, here)
     }
 
     /// Creates a database that no file of the source creates, unless it exists.
-    fn own_create_database(&mut self, name: &str) -> Result<(), LoadError> {
-        if self.leaves_out(name)? || !may_choose_in(&self.ctx.options.tables, name) {
+    fn own_create_database(&mut self, place: &mut Place, name: &str) -> Result<(), LoadError> {
+        if self.ctx.options.skips(name)? || !may_choose_in(&self.ctx.options.tables, name) {
             return Ok(());
         }
         // An account that may fill a database may lack the right to create it.
-        self.place.keeps_databases = true;
+        place.keeps_databases = true;
         let text = format!("CREATE DATABASE IF NOT EXISTS {}", quote_ident(name));
-        self.create_database(name.as_bytes(), text.as_bytes(), &own_item(&text))
+        let file = Arc::clone(&place.name);
+        let here = Here {
+            file: &file,
+            text: text.as_bytes(),
+            item: &own_item(&text),
+        };
+        self.create_database(place, name.as_bytes(), here)
     }
 
     /// Gives the control connection the session state that a file starts with.
     pub(super) fn begin_file(
         &mut self,
+        place: &mut Place,
         start: &Arc<Session>,
         database: Option<&str>,
     ) -> Result<(), LoadError> {
         self.dialogue.control_only = false;
-        self.place.transaction = Transaction::default();
+        place.transaction = Transaction::default();
         self.dialogue.refused_settings = super::refused_settings::RefusedSettings::default();
-        self.ensure_database()?;
+        self.dialogue
+            .ensure_database(&mut self.catalog.conn, &mut self.findings)?;
         let mut wanted = (**start).clone();
         wanted.database = database
             .map(str::to_owned)
@@ -133,21 +152,16 @@ impl Conductor<'_> {
             .or_else(|| start.database.clone());
         if wanted.database.is_none() {
             // A session cannot leave its database, and the statements that follow name their own.
-            wanted.database.clone_from(&self.session()?.database);
+            wanted
+                .database
+                .clone_from(&self.dialogue.session()?.database);
         }
-        self.resume(&Arc::new(wanted))
-    }
-
-    /// Gives the control connection this state.
-    pub(super) fn resume(&mut self, wanted: &Arc<Session>) -> Result<(), LoadError> {
-        let database = wanted.database.as_deref();
-        let enters = database.is_some_and(|database| !self.ctx.options.leaves_out(database));
-        self.dialogue.resume(wanted, enters)?;
-        self.session().map(drop)
+        self.dialogue.resume(&Arc::new(wanted))
     }
 
     fn statements_of(
         &mut self,
+        place: &mut Place,
         file: &SqlFile,
         start: &Arc<Session>,
         pool: &Arc<BlockPool>,
@@ -155,29 +169,29 @@ impl Conductor<'_> {
     ) -> Result<(), LoadError> {
         let name = file.path.display().to_string();
         if let Some(database) = &file.database
-            && self.leaves_out(database)?
+            && self.ctx.options.skips(database)?
         {
             return Ok(());
         }
         if file.bytes().is_ok_and(|bytes| bytes == 0) {
             return Ok(());
         }
-        self.place = Place::new(&name);
-        self.place.enters = file.enters;
-        self.place.keeps_databases = true;
-        self.begin_file(start, file.database.as_deref())?;
+        *place = Place::new(&name);
+        place.enters = file.enters;
+        place.keeps_databases = true;
+        self.begin_file(place, start, file.database.as_deref())?;
         for text in &file.session {
-            self.own_set(text)?;
+            self.own_set(place, text)?;
         }
         let mut input = file.open()?;
         input.cancel_flag(self.ctx.cancel.flag());
         let mut reader = SqlReader::new(input, file.ends, pool);
-        while self.read_statements(&mut reader)? {}
+        while self.read_statements(place, &mut reader)? {}
         check(&reader.input, file.checksum.as_deref())?;
-        self.check_whole(self.place.script.is_cut_part(), reader.read)?;
+        place.check_whole(place.script.is_cut_part(), reader.read, &self.ctx.options)?;
         position.fetch_add(reader.position(), Ordering::Relaxed);
-        self.finish_current()?;
-        self.check_committed()
+        self.finish_current(place)?;
+        place.check_committed(&self.ctx)
     }
 
     fn rows_of(
@@ -226,13 +240,13 @@ impl Conductor<'_> {
             .or_else(|| self.ctx.options.database.clone())
             .unwrap_or_default();
         let key = (database, rows.table.clone());
-        if !self.wanted(&key) || self.leaves_out(&key.0)? {
+        if !self.wanted(&key) || self.ctx.options.skips(&key.0)? {
             return Ok(None);
         }
         if self.ledger.refused.contains(&key) {
             let file = rows.files.first();
             let file = file.map_or_else(|| rows.label(), |file| file.path.display().to_string());
-            self.list_rows_of_refused(&key, file)?;
+            list_rows_of_refused(&self.ctx, &key, file)?;
             return Ok(None);
         }
         let mut place = Place::new(&rows.label());
@@ -265,10 +279,8 @@ impl Conductor<'_> {
         pool: &Arc<BlockPool>,
         position: &AtomicU64,
     ) -> Result<bool, LoadError> {
-        std::mem::swap(&mut self.place, &mut reader.place);
         let result = self.step_here(reader, start, pool, position);
-        self.place.session.clone_from(&self.dialogue.session);
-        std::mem::swap(&mut self.place, &mut reader.place);
+        reader.place.session.clone_from(&self.dialogue.session);
         result
     }
 
@@ -295,22 +307,24 @@ impl Conductor<'_> {
                     })
                 });
             }
-            self.place.name = Arc::from(next.path.display().to_string());
-            self.place.script = Script::default();
+            reader.place.name = Arc::from(next.path.display().to_string());
+            reader.place.script = Script::default();
             let after = reader.rows.files.get(reader.next);
             let stop = self.ctx.cancel.flag();
             reader.file_check.check(next, after, &stop)?;
-            self.begin_file(start, reader.rows.database.as_deref())?;
-            reader.file = Some(self.open(next, pool)?);
+            let database = reader.rows.database.as_deref();
+            self.begin_file(&mut reader.place, start, database)?;
+            reader.file = Some(self.open(&mut reader.place, next, pool)?);
             return Ok(true);
         };
-        if let Some(session) = self.place.session.clone() {
-            self.resume(&session)?;
+        let place = &mut reader.place;
+        if let Some(session) = place.session.clone() {
+            self.dialogue.resume(&session)?;
         }
         let before = file.position();
         let more = match &mut file {
-            FileReader::Sql(sql) => self.read_statements(sql)?,
-            FileReader::Delimited(text) => self.read_delimited(text, &reader.key, pool)?,
+            FileReader::Sql(sql) => self.read_statements(place, sql)?,
+            FileReader::Delimited(text) => self.read_delimited(place, text, &reader.key, pool)?,
         };
         position.fetch_add(file.position() - before, Ordering::Relaxed);
         if more {
@@ -322,36 +336,38 @@ impl Conductor<'_> {
             };
             check(input, read.checksum.as_deref())?;
             if let FileReader::Sql(sql) = &file {
-                self.check_whole(self.place.script.is_cut_part(), sql.read)?;
+                let cut = place.script.is_cut_part();
+                place.check_whole(cut, sql.read, &self.ctx.options)?;
             }
-            self.check_committed()?;
+            place.check_committed(&self.ctx)?;
             if let (FileReader::Delimited(found), Some((expected, by))) = (&file, &read.text) {
-                found.check_bytes(*expected, by, &self.place.name)?;
+                found.check_bytes(*expected, by, &place.name)?;
             }
         }
         Ok(true)
     }
 
     /// Checks the row count of a table whose files were all read.
-    fn end_table(&mut self, reader: &TableReader<'_>) -> Result<(), LoadError> {
+    fn end_table(&mut self, reader: &mut TableReader<'_>) -> Result<(), LoadError> {
         let named = reader
             .rows
             .rows
             .or_else(|| reader.rows.files.iter().map(|file| file.rows).sum());
         if let Some(expected) = named
-            && expected != self.place.rows
+            && expected != reader.place.rows
         {
             return Err(LoadError::RowsMissing {
                 table: reader.rows.label(),
                 expected,
-                found: self.place.rows,
+                found: reader.place.rows,
             });
         }
-        self.finish_current()
+        self.finish_current(&mut reader.place)
     }
 
     fn open<'l>(
         &mut self,
+        place: &mut Place,
         file: &'l RowFile,
         pool: &Arc<BlockPool>,
     ) -> Result<FileReader<'l>, LoadError> {
@@ -364,13 +380,13 @@ impl Conductor<'_> {
             open_input(path, file.checksum.is_some())?
         };
         input.cancel_flag(self.ctx.cancel.flag());
-        self.place.file = None;
+        place.file = None;
         // Small files are read at once: a piece in memory costs less than opening the file again.
         let worth = input
             .total_bytes()
             .is_some_and(|bytes| bytes > PIECE_BYTES as u64);
         if worth && input.plain_file()?.is_some() {
-            let name = self.place.name.to_string();
+            let name = place.name.to_string();
             let file = PlainFile::on_demand(path).map_err(|source| {
                 LoadError::Input(refloat_store::InputError::Read {
                     name,
@@ -378,7 +394,7 @@ impl Conductor<'_> {
                     source,
                 })
             })?;
-            self.place.file = Some(Arc::new(file));
+            place.file = Some(Arc::new(file));
         }
         Ok(match form {
             RowForm::Sql => FileReader::Sql(SqlReader::new(input, Ends::Client, pool)),
@@ -389,7 +405,7 @@ impl Conductor<'_> {
                 };
                 let names = format!("SET NAMES {charset}");
                 for text in file.session.iter().chain([&names]) {
-                    self.own_set(text)?;
+                    self.own_set(place, text)?;
                 }
                 FileReader::Delimited(DelimitedReader::new(input, file))
             }

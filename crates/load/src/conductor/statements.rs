@@ -1,24 +1,23 @@
 //! Runs, postpones, leaves out or refuses the statements that are not rows.
 
 use refloat_run::own_tables::is_own_table;
-use refloat_schema::definition::as_seen_by;
-use refloat_sqltext::{
-    ClientCommand, InsertVerb, Item, ItemKind, ObjectName, StatementKind, head, tokens,
-};
+use refloat_schema::pattern::is_system_database;
+use refloat_sqltext::{InsertVerb, ItemKind, ObjectName, StatementKind, head};
 use refloat_wire::{Connection, OkInfo};
 
 use super::Conductor;
+use super::here::Here;
 use super::name::TableKey;
+use super::place::Place;
 use super::registry::Touch;
 use crate::choice::table_of_index;
-use crate::collation::mapped;
 use crate::context::{Context, DEPRECATED, DUPLICATE_ENTRY};
 use crate::error::LoadError;
-use crate::options::{ExistingPolicy, OnError};
+use crate::options::ExistingPolicy;
 use crate::outcome::{LoadWarning, StatementFailure};
 use crate::programs::Kind;
-use crate::transaction::{OPEN_HINT, changes};
-use crate::verdict::{Facts, Fate, Reason, database_of, is_about_database, verdict};
+use crate::transaction::changes;
+use crate::verdict::{Facts, Fate, database_of, is_about_database, verdict};
 
 /// `ER_NO_DEFAULT_FOR_FIELD`.
 const NO_DEFAULT: u16 = 1364;
@@ -36,86 +35,105 @@ const HARMLESS_WARNINGS: &[u16] = &[
 impl Conductor<'_> {
     pub(super) fn statement(
         &mut self,
+        place: &mut Place,
         kind: &StatementKind,
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<(), LoadError> {
-        if self.is_for_others(text)? {
+        if self
+            .dialogue
+            .is_for_others(here.text, self.catalog.server().into())?
+        {
             return Ok(());
         }
         if needs_database(kind) {
-            self.ensure_database()?;
+            self.dialogue
+                .ensure_database(&mut self.catalog.conn, &mut self.findings)?;
         }
         match kind {
-            _ if self.place.rows_only => {}
+            _ if place.rows_only => {}
             StatementKind::CreateTable {
                 table, temporary, ..
-            } => self.meet_table(table, *temporary, text, item)?,
+            } => self.meet_table(table, *temporary, here)?,
             StatementKind::CreateView { view: name }
             | StatementKind::CreateSequence { sequence: name } => {
-                let key = self.resolve(name)?;
+                let key = self.dialogue.resolve(name)?;
                 self.wanted(&key);
             }
             _ => {}
         }
-        let fate = self.fate(kind, text)?;
+        let fate = self.fate(place, kind, here.text)?;
         if fate == Fate::Runs || !changes(kind) {
-            let transaction = &mut self.place.transaction;
-            transaction.statement(kind, text, item.line, item.offset);
+            let transaction = &mut place.transaction;
+            transaction.statement(kind, here.text, here.item.line, here.item.offset);
         }
         match fate {
             Fate::Runs => {}
             Fate::Silent => return Ok(()),
             Fate::LeftOut => {
-                self.leave_out(text, item);
+                self.findings.leave_out(here);
                 return Ok(());
             }
-            Fate::Refused(reason) => return self.refuse(reason, text, item),
+            Fate::Refused(reason) => return self.ctx.fail(here.refused(reason)),
         }
         if is_about_database(kind) {
             let named =
                 database_of(kind).or_else(|| self.dialogue.session.as_ref()?.database.clone());
-            named.map_or(Ok(false), |database| self.leaves_out(&database))?;
+            named.map_or(Ok(false), |database| self.ctx.options.skips(&database))?;
         }
         if defines_unchanged(kind) {
-            self.warn_of_unread_clauses(text, item)?;
+            self.dialogue
+                .warn_of_unread_clauses(here, self.catalog.server().into())?;
         }
         if may_define(kind) && !runs_alone(kind) {
-            self.note_defined();
+            self.resume.note_defined();
         }
-        self.by_kind(kind, text, item)
+        self.by_kind(place, kind, here)
     }
 
     /// What becomes of a statement.
-    fn fate(&mut self, kind: &StatementKind, text: &[u8]) -> Result<Fate, LoadError> {
-        if *kind == StatementKind::Account && self.alters_left_account(text)? {
+    fn fate(
+        &mut self,
+        place: &mut Place,
+        kind: &StatementKind,
+        text: &[u8],
+    ) -> Result<Fate, LoadError> {
+        if *kind == StatementKind::Account
+            && self
+                .findings
+                .alters_left_account(text, &mut self.dialogue)?
+        {
             return Ok(Fate::LeftOut);
         }
-        let session = self.session()?;
+        let session = self.dialogue.session()?;
         let facts = Facts {
             options: &self.ctx.options,
             choice: &self.choice,
             database: session.database.as_deref(),
-            origin: self.place.script.origin(),
+            origin: place.script.origin(),
             mode: session.lex_mode(),
-            rows_only: self.place.rows_only,
+            rows_only: place.rows_only,
         };
         Ok(verdict(kind, text, &facts))
     }
 
     /// Runs a statement as its kind requires.
-    fn by_kind(&mut self, kind: &StatementKind, text: &[u8], item: &Item) -> Result<(), LoadError> {
+    fn by_kind(
+        &mut self,
+        place: &mut Place,
+        kind: &StatementKind,
+        here: Here<'_>,
+    ) -> Result<(), LoadError> {
         match kind {
             StatementKind::Empty => Ok(()),
-            StatementKind::Set => self.set_of_dump(text, item),
-            StatementKind::Use { database } => self.use_database(database, text, item),
+            StatementKind::Set => self.set_of_dump(place, here),
+            StatementKind::Use { database } => self.use_database(place, database, here),
             StatementKind::CreateDatabase { database, .. } => {
-                self.create_database(database, text, item)
+                self.create_database(place, database, here)
             }
             StatementKind::AlterDatabase { database } => {
-                self.alter_database(database.as_deref(), text, item)
+                self.alter_database(database.as_deref(), here)
             }
-            StatementKind::DropDatabase { database } => self.drop_database(database, text, item),
+            StatementKind::DropDatabase { database } => self.drop_database(place, database, here),
             StatementKind::CreateTable {
                 table,
                 if_not_exists,
@@ -124,50 +142,50 @@ impl Conductor<'_> {
                 select,
             } => {
                 if *temporary {
-                    self.create_temporary(table, text, item)
+                    self.create_temporary(place, table, here)
                 } else if *like || *select {
-                    self.change(Some(table), text, item)
+                    self.change(place, Some(table), here)
                 } else {
-                    self.create_table(table, *if_not_exists, text, item)
+                    self.create_table(place, table, *if_not_exists, here)
                 }
             }
-            StatementKind::DropTable { tables } => self.drop_tables(tables, text, item),
+            StatementKind::DropTable { tables } => self.drop_tables(place, tables, here),
             // Workers lock rows in their own transactions. A lock held here would only keep them
             // out.
             StatementKind::LockTables | StatementKind::StartTransaction | StatementKind::Commit => {
                 Ok(())
             }
-            StatementKind::UnlockTables => self.finish_current(),
+            StatementKind::UnlockTables => self.finish_current(place),
             StatementKind::AlterTableKeys { table, enable } => {
-                self.alter_keys(table, *enable, text, item)
+                self.alter_keys(place, table, *enable, here)
             }
-            StatementKind::CreateView { view } => self.create(Some(Kind::View), view, text, item),
-            StatementKind::DropView { views } => self.drop_views(views, text, item),
+            StatementKind::CreateView { view } => self.create(place, Some(Kind::View), view, here),
+            StatementKind::DropView { views } => self.drop_views(views, here),
             StatementKind::CreateRoutine { what, routine } => {
-                self.create(Kind::of_routine(what), routine, text, item)
+                self.create(place, Kind::of_routine(what), routine, here)
             }
             StatementKind::DropRoutine { what, routine } => {
-                self.drop_routine(Kind::of_routine(what), routine, text, item)
+                self.drop_routine(Kind::of_routine(what), routine, here)
             }
             StatementKind::CreateSequence { sequence } => {
-                self.create(Some(Kind::Sequence), sequence, text, item)
+                self.create(place, Some(Kind::Sequence), sequence, here)
             }
-            StatementKind::DropSequence { sequences } => self.drop_tables(sequences, text, item),
+            StatementKind::DropSequence { sequences } => self.drop_tables(place, sequences, here),
             StatementKind::CreateTrigger { trigger, table } => {
-                let table = self.resolve(table)?;
-                self.postpone((Kind::Trigger, trigger), Some(table), true, text, item)
+                let table = self.dialogue.resolve(table)?;
+                self.postpone((Kind::Trigger, trigger), Some(table), true, here)
             }
-            StatementKind::DropTrigger { trigger } => self.drop_trigger(trigger, text, item),
+            StatementKind::DropTrigger { trigger } => self.drop_trigger(place, trigger, here),
             StatementKind::CreateEvent { event } => {
-                self.postpone((Kind::Event, event), None, true, text, item)
+                self.postpone((Kind::Event, event), None, true, here)
             }
             StatementKind::DropEvent { event } => {
-                self.postpone((Kind::Event, event), None, false, text, item)
+                self.postpone((Kind::Event, event), None, false, here)
             }
             // Of the dangerous ones only this kind can be allowed. It may do anything: change rows,
             // definitions or the session.
             StatementKind::Dangerous(_) => {
-                self.change(None, text, item)?;
+                self.change(place, None, here)?;
                 self.dialogue.session = None;
                 Ok(())
             }
@@ -176,75 +194,64 @@ impl Conductor<'_> {
             | StatementKind::SetGlobal
             | StatementKind::SetGtidPurged
             | StatementKind::Select
-            | StatementKind::Maintenance => self.barrier(text, item),
-            StatementKind::AlterTable { table } => self.alter_table(table, text, item),
-            StatementKind::Index => self.change_index(text, item),
-            StatementKind::Truncate { table } => self.change(Some(table), text, item),
-            _ => self.change(None, text, item),
+            | StatementKind::Maintenance => self.barrier(place, here),
+            StatementKind::AlterTable { table } => self.alter_table(place, table, here),
+            StatementKind::Index => self.change_index(place, here),
+            StatementKind::Truncate { table } => self.change(place, Some(table), here),
+            _ => self.change(place, None, here),
         }
-    }
-
-    /// Whether a statement is in a conditional comment for another vendor or version, which this
-    /// server ignores.
-    fn is_for_others(&mut self, text: &[u8]) -> Result<bool, LoadError> {
-        if !text.starts_with(b"/*") {
-            return Ok(false);
-        }
-        let mode = self.session()?.lex_mode();
-        let seen = as_seen_by(text, mode, Some(self.catalog.server().into()));
-        Ok(tokens(&seen, mode).next().is_none())
     }
 
     fn alter_table(
         &mut self,
+        place: &mut Place,
         table: &ObjectName,
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<(), LoadError> {
         // The table may have a new name afterwards, or another table's old one.
-        let renamed = memchr::memmem::find(&text.to_ascii_uppercase(), b"RENAME").is_some();
+        let renamed = memchr::memmem::find(&here.text.to_ascii_uppercase(), b"RENAME").is_some();
         if renamed {
-            return self.change(Some(table), text, item);
+            return self.change(place, Some(table), here);
         }
-        self.change_only(table, text, item)
+        self.change_only(place, table, here)
     }
 
     /// Runs a statement that creates or drops an index.
-    fn change_index(&mut self, text: &[u8], item: &Item) -> Result<(), LoadError> {
-        let mode = self.session()?.lex_mode();
-        match table_of_index(text, mode) {
-            Some(table) => self.change_only(&table, text, item),
-            None => self.change(None, text, item),
+    fn change_index(&mut self, place: &mut Place, here: Here<'_>) -> Result<(), LoadError> {
+        let mode = self.dialogue.session()?.lex_mode();
+        match table_of_index(here.text, mode) {
+            Some(table) => self.change_only(place, &table, here),
+            None => self.change(place, None, here),
         }
     }
 
     /// Runs a statement that changes rows or the definition of one table.
     fn change_only(
         &mut self,
+        place: &mut Place,
         table: &ObjectName,
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<(), LoadError> {
-        if !self.may_change(Some(table), text, item)? {
+        if !self.may_change(Some(table), here)? {
             return Ok(());
         }
-        let key = self.resolve(table)?;
+        let key = self.dialogue.resolve(table)?;
         self.wanted(&key);
-        self.barrier_counted(Some(&key), text, item)
+        self.barrier_counted(place, Some(&key), here)
     }
 
     /// Runs a statement that may change rows and definitions of any table. It names one table or
     /// none.
     fn change(
         &mut self,
+        place: &mut Place,
         table: Option<&ObjectName>,
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<(), LoadError> {
-        if !self.may_change(table, text, item)? {
+        if !self.may_change(table, here)? {
             return Ok(());
         }
-        self.barrier_counted(None, text, item)
+        self.barrier_counted(place, None, here)
     }
 
     /// Whether a statement that changes tables may run. It may not if it would affect what existed
@@ -252,109 +259,39 @@ impl Conductor<'_> {
     fn may_change(
         &mut self,
         table: Option<&ObjectName>,
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<bool, LoadError> {
         let database = match table {
-            Some(table) => Some(self.resolve(table)?.0),
-            None => self.session()?.database.clone(),
+            Some(table) => Some(self.dialogue.resolve(table)?.0),
+            None => self.dialogue.session()?.database.clone(),
         };
         let Some(database) = database else {
             return Ok(true);
         };
-        if Self::is_system(&database) {
+        if is_system_database(&database) {
             return Ok(true);
         }
         self.touch(&database, Touch::Define)?;
         if self.ctx.options.existing == ExistingPolicy::Append && self.ledger.held_tables(&database)
         {
             let message = "refused with --append: it may change or remove rows that were there before the load";
-            self.fail(self.failure(message.to_owned(), text, item))?;
+            self.ctx.fail(here.failure(message.to_owned()))?;
             return Ok(false);
         }
         Ok(true)
     }
 
-    /// Handles a command for the stock client. Apart from `DELIMITER`, none is executed.
-    pub(super) fn client_command(
-        &mut self,
-        command: &ClientCommand,
-        text: &[u8],
-        item: &Item,
-    ) -> Result<(), LoadError> {
-        match Reason::of_command(command) {
-            Some(reason) => self.refuse(reason, text, item),
-            None => Ok(()),
-        }
-    }
-
-    fn refuse(&mut self, reason: Reason, text: &[u8], item: &Item) -> Result<(), LoadError> {
-        self.fail(StatementFailure {
-            hint: reason.hint(),
-            ..self.failure(format!("refused: {reason}"), text, item)
-        })
-    }
-
-    /// The failure of a statement, with its place in the dump.
-    pub(super) fn failure(&self, message: String, text: &[u8], item: &Item) -> StatementFailure {
-        StatementFailure {
-            file: self.place.name.to_string(),
-            line: item.line,
-            offset: item.offset,
-            head: head(text),
-            message,
-            ..StatementFailure::default()
-        }
-    }
-
-    /// Refuses a file that ends in a transaction that nothing commits.
-    pub(super) fn check_committed(&mut self) -> Result<(), LoadError> {
-        let Some(open) = self.place.transaction.open() else {
-            return Ok(());
-        };
-        let (begun, reason) = (open.begun.clone(), open.reason());
-        if self.place.script.is_cut_part() {
-            // The file was cut, and the user accepts what there is of it.
-            self.ctx
-                .events
-                .warn(format!("line {}: {}: {reason}", begun.line, begun.head));
-            return Ok(());
-        }
-        self.fail(StatementFailure {
-            file: self.place.name.to_string(),
-            line: begun.line,
-            offset: begun.offset,
-            head: begun.head,
-            message: format!("refused: {reason}"),
-            hint: OPEN_HINT.to_owned(),
-            ..StatementFailure::default()
-        })
-    }
-
-    /// Stops the load, or records the failure and continues, depending on `--on-error`.
-    pub(super) fn fail(&mut self, failure: StatementFailure) -> Result<(), LoadError> {
-        if self.ctx.options.on_error == OnError::Continue {
-            self.ctx.note_failure(failure);
-            return Ok(());
-        }
-        Err(LoadError::Statement {
-            file: failure.file.clone(),
-            failure: Box::new(failure),
-        })
-    }
-
     /// [`Conductor::run_statement`] for a statement that may change the server.
     pub(super) fn execute(
         &mut self,
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
         table: Option<&TableKey>,
     ) -> Result<Option<OkInfo>, LoadError> {
-        if self.in_past() {
+        if self.resume.in_past() {
             return Ok(Some(OkInfo::default()));
         }
-        let text = self.map_collations(text)?;
-        let ok = self.run_statement(&text, item, table, &[])?;
+        let text = self.dialogue.map_collations(here.text)?;
+        let ok = self.run_statement(here.with(&text), table, &[])?;
         self.findings.touched |= ok.is_some();
         Ok(ok)
     }
@@ -363,15 +300,14 @@ impl Conductor<'_> {
     /// are the values that the dump's session gives to columns without a default.
     pub(super) fn execute_rows(
         &mut self,
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
         verb: InsertVerb,
     ) -> Result<Option<OkInfo>, LoadError> {
         let expected: &[u16] = match verb {
             InsertVerb::InsertIgnore => &[DUPLICATE_ENTRY, NO_DEFAULT],
             _ => &[NO_DEFAULT],
         };
-        let ok = self.run_statement(text, item, None, expected)?;
+        let ok = self.run_statement(here, None, expected)?;
         self.findings.touched |= ok.is_some();
         Ok(ok)
     }
@@ -380,30 +316,39 @@ impl Conductor<'_> {
     /// continues.
     pub(super) fn run_statement(
         &mut self,
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
         table: Option<&TableKey>,
         expected: &[u16],
     ) -> Result<Option<OkInfo>, LoadError> {
         self.findings.statements += 1;
         let ctx = std::sync::Arc::clone(&self.ctx);
         let changes = matches!(
-            &item.kind,
+            &here.item.kind,
             ItemKind::Statement(StatementKind::AlterTable { .. } | StatementKind::Index)
         );
-        let words = if changes { head(text) } else { String::new() };
+        let words = if changes {
+            head(here.text)
+        } else {
+            String::new()
+        };
         let _stall = ctx
             .cluster
             .as_ref()
             .filter(|_| changes)
             .map(|cluster| cluster.stall(&words));
-        let met = self.meets_account(text, item)?;
-        match self.dialogue.control.exec(text) {
+        let met = self.catalog.meets_account(here, &mut self.dialogue)?;
+        match self.dialogue.control.exec(here.text) {
             Ok(ok) => {
                 let (ctx, conn) = (&self.ctx, &mut self.dialogue.control);
-                let notes = judge_definition(ctx, conn, &ok, item.line, text, expected)?;
+                let notes =
+                    judge_definition(ctx, conn, &ok, (here.item.line, here.text), expected)?;
                 if let Some(met) = met {
-                    self.warn_of_existing_account(&met, &notes, item);
+                    self.findings.warn_of_existing_account(
+                        &self.catalog,
+                        &met,
+                        &notes,
+                        here.item.line,
+                    );
                 }
                 Ok(Some(ok))
             }
@@ -415,16 +360,16 @@ impl Conductor<'_> {
                 if self.ctx.cancel.is_cancelled() {
                     return Err(self.ctx.interrupted());
                 }
-                self.fail(StatementFailure {
+                self.ctx.fail(StatementFailure {
                     code: error.server_code().unwrap_or(0),
                     table: table.map(|key| format!("{}.{}", key.0, key.1)),
-                    ..self.failure(error.to_string(), text, item)
+                    ..here.failure(error.to_string())
                 })?;
                 Ok(None)
             }
             Err(_) if self.ctx.cancel.is_cancelled() => Err(self.ctx.interrupted()),
             Err(error) => Err(LoadError::server(
-                format!("line {}: running {}", item.line, head(text)),
+                format!("line {}: running {}", here.item.line, head(here.text)),
                 error,
             )),
         }
@@ -442,26 +387,6 @@ impl Conductor<'_> {
             return false;
         }
         self.choice.meet(&key.0, &key.1)
-    }
-
-    pub(super) fn check_patterns(&self) -> Result<(), LoadError> {
-        let patterns: Vec<String> = self.choice.unmatched().cloned().collect();
-        if patterns.is_empty() {
-            return Ok(());
-        }
-        Err(LoadError::NoSuchTable { patterns })
-    }
-
-    /// The statement with collations replaced as the user asked.
-    pub(super) fn map_collations<'t>(
-        &mut self,
-        text: &'t [u8],
-    ) -> Result<std::borrow::Cow<'t, [u8]>, LoadError> {
-        if self.ctx.options.map_collation.is_empty() {
-            return Ok(std::borrow::Cow::Borrowed(text));
-        }
-        let mode = self.session()?.lex_mode();
-        Ok(mapped(&self.ctx.options, text, mode))
     }
 }
 
@@ -531,8 +456,7 @@ pub(super) fn judge_definition(
     ctx: &Context,
     conn: &mut Connection,
     ok: &OkInfo,
-    line: u64,
-    text: &[u8],
+    (line, text): (u64, &[u8]),
     expected: &[u16],
 ) -> Result<Vec<u16>, LoadError> {
     if ok.warnings == 0 {

@@ -11,9 +11,10 @@ use refloat_source::blocks::Block;
 use refloat_source::stream::{Arrival, RowStream, StreamedTable};
 
 use super::Conductor;
-use super::delimited::Target;
+use super::delimited::{Lines, Target};
 use super::name::TableKey;
 use super::place::Place;
+use super::refused_settings::list_rows_of_refused;
 use crate::error::LoadError;
 use crate::session::Session;
 
@@ -42,7 +43,7 @@ impl Conductor<'_> {
     ) -> Result<(), LoadError> {
         let mut turns: Vec<Turn<'_>> = stream.tables.iter().map(Turn::new).collect();
         loop {
-            self.check_cancel()?;
+            self.ctx.check_cancel()?;
             let Some(arrival) = stream.next(PATIENCE) else {
                 self.queue.look()?;
                 continue;
@@ -52,14 +53,12 @@ impl Conductor<'_> {
                     let turn = turn_of(&mut turns, table)?;
                     if self.ledger.refused.contains(&turn.key) {
                         if !std::mem::replace(&mut turn.told, true) {
-                            self.list_rows_of_refused(&turn.key, stream_name(turn.of))?;
+                            list_rows_of_refused(&self.ctx, &turn.key, stream_name(turn.of))?;
                         }
                         continue;
                     }
                     let block = Arc::new(Block::new(text, Arc::clone(&stream.pool)));
-                    self.in_place_of(turn, |this, turn| {
-                        this.streamed_rows(turn, start, &block, rows)
-                    })?;
+                    self.streamed_rows(turn, start, &block, rows)?;
                 }
                 Arrival::TableEnd { table, rows } => {
                     let turn = turn_of(&mut turns, table)?;
@@ -67,7 +66,7 @@ impl Conductor<'_> {
                     if self.ledger.refused.contains(&turn.key) {
                         continue;
                     }
-                    self.in_place_of(turn, |this, turn| this.end_streamed(turn, rows))?;
+                    self.end_streamed(turn, rows)?;
                 }
                 Arrival::Broken => return Err(LoadError::SourceEnded),
                 Arrival::End => break,
@@ -80,17 +79,6 @@ impl Conductor<'_> {
                 turn.of.label()
             ))),
         }
-    }
-
-    fn in_place_of<'s>(
-        &mut self,
-        turn: &mut Turn<'s>,
-        work: impl FnOnce(&mut Self, &mut Turn<'s>) -> Result<(), LoadError>,
-    ) -> Result<(), LoadError> {
-        std::mem::swap(&mut self.place, &mut turn.place);
-        let result = work(self, turn);
-        std::mem::swap(&mut self.place, &mut turn.place);
-        result
     }
 
     fn streamed_rows(
@@ -109,35 +97,41 @@ impl Conductor<'_> {
             return Err(LoadError::Defect(what));
         }
         self.findings.bytes += block.len() as u64;
-        let (offset, line) = (turn.bytes, self.place.rows + 1);
+        let lines = Lines {
+            block,
+            range: 0..block.len(),
+            rows,
+            offset: turn.bytes,
+            line: turn.place.rows + 1,
+        };
         let target = if let Some(target) = &turn.target {
             target.clone()
         } else {
-            self.begin_file(start, Some(&turn.of.database))?;
+            self.begin_file(&mut turn.place, start, Some(&turn.of.database))?;
             for text in &turn.of.form.session {
-                self.own_set(text)?;
+                self.own_set(&mut turn.place, text)?;
             }
-            let target = self.target(&turn.of.form, None, &turn.key, block, (offset, line))?;
-            self.place.session.clone_from(&self.dialogue.session);
+            let target = self.target(&mut turn.place, &turn.of.form, None, &turn.key, &lines)?;
+            turn.place.session.clone_from(&self.dialogue.session);
             turn.target.insert(target).clone()
         };
         turn.bytes += block.len() as u64;
-        self.delimited_rows(&target, block, 0..block.len(), rows, (offset, line))
+        self.delimited_rows(&mut turn.place, &target, &lines)
     }
 
     /// Ends a table whose rows have all arrived, if they are as many as were read.
     fn end_streamed(&mut self, turn: &mut Turn<'_>, rows: u64) -> Result<(), LoadError> {
-        if rows != self.place.rows {
+        if rows != turn.place.rows {
             return Err(LoadError::RowsMissing {
                 table: turn.of.label(),
                 expected: rows,
-                found: self.place.rows,
+                found: turn.place.rows,
             });
         }
-        if let Some(session) = self.place.session.clone() {
-            self.resume(&session)?;
+        if let Some(session) = turn.place.session.clone() {
+            self.dialogue.resume(&session)?;
         }
-        self.finish_current()
+        self.finish_current(&mut turn.place)
     }
 }
 

@@ -5,11 +5,15 @@
 //! if more rows of their table follow. A drop does not name the table of its trigger. For triggers
 //! of the dump it is known; for others the server is asked.
 
-use refloat_sqltext::{Item, LexMode, ObjectName};
-use refloat_wire::Vendor;
+use refloat_sqltext::{LexMode, ObjectName};
 
 use super::Conductor;
+use super::catalog::Catalog;
+use super::deferred::Deferred;
+use super::here::Here;
+use super::ledger::Ledger;
 use super::name::{TableKey, quoted_name};
+use super::place::Place;
 use super::postponed::Postponed;
 use crate::error::LoadError;
 use crate::programs::{Kind, TriggerFor};
@@ -18,7 +22,7 @@ use crate::programs::{Kind, TriggerFor};
 const NO_TRIGGER: &[u16] = &[1360, 1049];
 
 /// Which table a dropped trigger belongs to.
-enum Whose {
+pub enum Whose {
     /// There is no such trigger: dump tools drop what they are about to create.
     Nobodys,
     /// It belongs to this table.
@@ -31,27 +35,69 @@ impl Conductor<'_> {
     /// Postpones the drop of a trigger until rows of its table follow, or all rows are in.
     pub(super) fn drop_trigger(
         &mut self,
+        place: &mut Place,
         trigger: &ObjectName,
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<(), LoadError> {
-        let key = self.resolve(trigger)?;
-        let (table, at_once) = match self.whose(&key)? {
+        let key = self.dialogue.resolve(trigger)?;
+        let (table, at_once) = match self.deferred.whose(&self.ledger, &mut self.catalog, &key)? {
             Whose::Nobodys => (None, false),
             Whose::Of(table) => (Some(table), false),
             Whose::Unknown => (None, true),
         };
-        self.postpone((Kind::Trigger, trigger), table, false, text, item)?;
+        self.postpone((Kind::Trigger, trigger), table, false, here)?;
         if at_once {
-            self.finish_current()?;
+            self.finish_current(place)?;
             self.queue.wait_rows()?;
             self.run_postponed_triggers()?;
         }
         Ok(())
     }
 
+    /// Creates and drops the postponed triggers now, in order, because rows follow that must fire
+    /// them or must not. This includes triggers of other tables, which see what a trigger writes
+    /// there. Events stay postponed.
+    pub(super) fn run_postponed_triggers(&mut self) -> Result<(), LoadError> {
+        let of_trigger = |one: &Postponed| one.object.kind == Kind::Trigger;
+        if !self.deferred.postponed.iter().any(of_trigger) {
+            return Ok(());
+        }
+        let all = std::mem::take(&mut self.deferred.postponed);
+        let (triggers, rest) = all.into_iter().partition(of_trigger);
+        self.deferred.postponed = triggers;
+        self.run_postponed()?;
+        self.deferred.postponed = rest;
+        Ok(())
+    }
+
+    /// Once all rows before are in, runs postponed triggers that decide what rows of this table
+    /// fire.
+    pub(super) fn meet_triggers(
+        &mut self,
+        place: &mut Place,
+        index: usize,
+        key: &TableKey,
+    ) -> Result<(), LoadError> {
+        if !self.deferred.has_postponed_trigger(key) {
+            return Ok(());
+        }
+        self.finish_current(place)?;
+        self.queue.wait_rows()?;
+        self.queue.wait_key(index)?;
+        self.run_postponed_triggers()?;
+        place.current = Some(index);
+        Ok(())
+    }
+}
+
+impl Deferred<'_> {
     /// The table of the trigger that is called `key` at this place of the dump.
-    fn whose(&mut self, key: &TableKey) -> Result<Whose, LoadError> {
+    pub fn whose(
+        &self,
+        ledger: &Ledger,
+        catalog: &mut Catalog,
+        key: &TableKey,
+    ) -> Result<Whose, LoadError> {
         // Trigger names may be case-insensitive. A false match only makes rows wait.
         let same =
             |database: &str, name: &str| database == key.0 && name.eq_ignore_ascii_case(&key.1);
@@ -62,17 +108,19 @@ impl Conductor<'_> {
         if let Some(table) = self.postponed.iter().rev().find(waits) {
             return Ok(table.table.clone().map_or(Whose::Unknown, Whose::Of));
         }
-        if let Some(table) = self.ledger.table_of_trigger(key) {
+        if let Some(table) = ledger.table_of_trigger(key) {
             return Ok(Whose::Of(table.clone()));
         }
-        self.ask_whose(key)
+        catalog.ask_whose(key)
     }
+}
 
+impl Catalog {
     fn ask_whose(&mut self, key: &TableKey) -> Result<Whose, LoadError> {
         // Ask by name, which costs the server nothing if there is no such trigger. Its lists open
         // every table.
         let shown = self
-            .catalog
+            .conn
             .query(format!("SHOW CREATE TRIGGER {}", quoted_name(key)));
         let result = match shown {
             Ok(result) => result,
@@ -94,50 +142,5 @@ impl Conductor<'_> {
         Ok(parsed.map_or(Whose::Unknown, |found| {
             Whose::Of((key.0.clone(), found.table))
         }))
-    }
-
-    /// Whether a trigger of this table was postponed that its rows must fire, or one whose drop was
-    /// postponed that they must not.
-    pub(super) fn has_postponed_trigger(&self, key: &TableKey) -> bool {
-        self.postponed
-            .iter()
-            .any(|one| one.table.as_ref() == Some(key))
-    }
-
-    /// Creates and drops the postponed triggers now, in order, because rows follow that must fire
-    /// them or must not. This includes triggers of other tables, which see what a trigger writes
-    /// there. Events stay postponed.
-    pub(super) fn run_postponed_triggers(&mut self) -> Result<(), LoadError> {
-        let of_trigger = |one: &Postponed| one.object.kind == Kind::Trigger;
-        if !self.postponed.iter().any(of_trigger) {
-            return Ok(());
-        }
-        let all = std::mem::take(&mut self.postponed);
-        let (triggers, rest) = all.into_iter().partition(of_trigger);
-        self.postponed = triggers;
-        self.run_postponed()?;
-        self.postponed = rest;
-        Ok(())
-    }
-
-    /// Once all rows before are in, runs postponed triggers that decide what rows of this table
-    /// fire.
-    pub(super) fn meet_triggers(&mut self, index: usize, key: &TableKey) -> Result<(), LoadError> {
-        if !self.has_postponed_trigger(key) {
-            return Ok(());
-        }
-        self.finish_current()?;
-        self.queue.wait_rows()?;
-        self.queue.wait_key(index)?;
-        self.run_postponed_triggers()?;
-        self.place.current = Some(index);
-        Ok(())
-    }
-
-    /// Notes that a trigger was dropped, if it existed: rows of its table no longer fire it.
-    pub(super) fn forget_trigger(&mut self, key: &TableKey) {
-        // MariaDB keeps each trigger in a file of its name.
-        let exact = self.catalog.server().vendor == Vendor::MariaDb;
-        self.ledger.forget_trigger(key, exact);
     }
 }

@@ -1,46 +1,54 @@
 //! `SET` and `USE`: the state of the dump's own session.
 
+use std::collections::BTreeMap;
+
 use refloat_run::Refusal;
 use refloat_schema::pattern::may_choose_in;
-use refloat_sqltext::{Item, SetAssignment, SetScope, parse_set, quote_ident};
-use refloat_wire::Vendor;
+use refloat_sqltext::{SetAssignment, SetScope, parse_set, quote_ident};
+use refloat_wire::{Connection, Vendor};
 
 use super::Conductor;
-use super::databases::default_collation;
+use super::databases::{default_collation, refuse_other_database};
+use super::dialogue::Dialogue;
+use super::findings::Findings;
+use super::here::Here;
+use super::place::Place;
 use crate::error::{LoadError, START_OVER};
-use crate::refusals;
 use crate::session::VariableEffect;
 use crate::transaction::Begun;
 
 impl Conductor<'_> {
-    pub(super) fn set(&mut self, text: &[u8], item: &Item) -> Result<(), LoadError> {
-        let session = self.session()?;
+    pub(super) fn set(&mut self, place: &mut Place, here: Here<'_>) -> Result<(), LoadError> {
+        let session = self.dialogue.session()?;
         let mode = self.dialogue.refused_settings.mode_or(session.lex_mode());
-        let Some(assignments) = parse_set(text, mode) else {
+        let Some(assignments) = parse_set(here.text, mode) else {
             // SET ROLE, SET TRANSACTION, SET STATEMENT … FOR do more than set variables.
-            return self.barrier(text, item);
+            return self.barrier(place, here);
         };
-        if memchr::memmem::find(&text.to_ascii_uppercase(), b"SELECT").is_some() {
+        if memchr::memmem::find(&here.text.to_ascii_uppercase(), b"SELECT").is_some() {
             // A subquery reads rows.
-            if self.resumes() {
+            if self.resume.resumes() {
                 return Err(LoadError::Stopped(vec![Refusal {
                     reason: format!(
                         "{}: line {}: a variable takes its value from rows, which have changed \
                         since the load first came here",
-                        self.place.name, item.line
+                        here.file, here.item.line
                     ),
                     hint: START_OVER.to_owned(),
                 }]));
             }
-            self.finish_current()?;
+            self.finish_current(place)?;
             self.queue.wait_rows()?;
         }
         if of_database(&assignments) {
-            self.ensure_database()?;
+            self.dialogue
+                .ensure_database(&mut self.catalog.conn, &mut self.findings)?;
         }
-        let mapped = self.map_sql_mode(text, &assignments);
-        let text = self.map_collations(mapped.as_deref().unwrap_or(text))?;
-        if self.run_statement(&text, item, None, &[])?.is_none() {
+        let mapped = map_sql_mode(&self.ctx.options.map_sql_mode, here.text, &assignments);
+        let text = self
+            .dialogue
+            .map_collations(mapped.as_deref().unwrap_or(here.text))?;
+        if self.run_statement(here.with(&text), None, &[])?.is_none() {
             self.dialogue.refused_settings.refused(&assignments, mode);
             return Ok(());
         }
@@ -76,9 +84,9 @@ impl Conductor<'_> {
                 .control
                 .query_value("SELECT @@SESSION.autocommit")
                 .map_err(|error| LoadError::server("reading a variable", error))?;
-            let begun = Begun::new(&text, item.line, item.offset);
+            let begun = Begun::new(&text, here.item.line, here.item.offset);
             let on = value.as_deref() != Some("0");
-            self.place.transaction.autocommit(on, begun);
+            place.transaction.autocommit(on, begun);
             // A transaction left open here would lock the tables that workers write to and build
             // indexes on.
             self.dialogue
@@ -87,58 +95,29 @@ impl Conductor<'_> {
                 .map_err(|error| LoadError::server("setting autocommit", error))?;
         }
         // The new state may change how the following text must be read.
-        self.session().map(drop)
-    }
-
-    /// The statement with words of `sql_mode` replaced as the user asked. `None` if nothing
-    /// changes.
-    fn map_sql_mode(&self, text: &[u8], assignments: &[SetAssignment]) -> Option<Vec<u8>> {
-        if self.ctx.options.map_sql_mode.is_empty() {
-            return None;
-        }
-        let mut out = text.to_vec();
-        let mut changed = false;
-        for assignment in assignments
-            .iter()
-            .filter(|one| one.name.eq_ignore_ascii_case(b"sql_mode"))
-        {
-            let Some(literal) = &assignment.literal else {
-                continue;
-            };
-            let literal = String::from_utf8_lossy(literal).into_owned();
-            let words: Vec<&str> = literal
-                .split(',')
-                .map(|word| self.ctx.options.mapped_sql_mode(word).unwrap_or(word))
-                .filter(|word| !word.is_empty())
-                .collect();
-            let new = format!("'{}'", words.join(",").replace('\'', "''"));
-            if let Some(at) = memchr::memmem::find(&out, &assignment.value) {
-                out.splice(at..at + assignment.value.len(), new.into_bytes());
-                changed = true;
-            }
-        }
-        changed.then_some(out)
+        self.dialogue.session().map(drop)
     }
 
     pub(super) fn use_database(
         &mut self,
+        place: &mut Place,
         database: &[u8],
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<(), LoadError> {
         let name = String::from_utf8_lossy(database).into_owned();
-        self.refuse_other_database(&name, item)?;
-        self.ensure_database()?;
-        self.finish_current()?;
-        if self.leaves_out(&name)? {
+        refuse_other_database(&self.ctx.options, &name, here.item.line)?;
+        self.dialogue
+            .ensure_database(&mut self.catalog.conn, &mut self.findings)?;
+        self.finish_current(place)?;
+        if self.ctx.options.skips(&name)? {
             self.findings.skipped.push(format!(
                 "line {}: everything about schema {name}",
-                item.line
+                here.item.line
             ));
         }
         self.dialogue.session = None;
         let gone = !may_choose_in(&self.ctx.options.tables, &name)
-            && default_collation(&mut self.catalog, &name)?.is_none();
+            && default_collation(&mut self.catalog.conn, &name)?.is_none();
         if gone {
             // Nothing in this database is loaded, so it was not created. The statements that follow
             // must not go into the previous database.
@@ -152,45 +131,35 @@ impl Conductor<'_> {
             // MariaDB's client accepts the name unquoted, too.
             let text = format!("USE {}", quote_ident(&name));
             return self
-                .run_statement(text.as_bytes(), item, None, &[])
+                .run_statement(here.with(text.as_bytes()), None, &[])
                 .map(drop);
         }
-        self.run_statement(text, item, None, &[]).map(drop)
+        self.run_statement(here, None, &[]).map(drop)
     }
+}
 
+impl Dialogue {
     /// Creates the database of `--database` when something is about to go into it, and not earlier:
     /// a dump that names its own databases is refused and must not leave an empty database behind.
-    pub(super) fn ensure_database(&mut self) -> Result<(), LoadError> {
-        let Some(database) = self.dialogue.pending_database.take() else {
+    pub fn ensure_database(
+        &mut self,
+        catalog: &mut Connection,
+        findings: &mut Findings,
+    ) -> Result<(), LoadError> {
+        let Some(database) = self.pending_database.take() else {
             return Ok(());
         };
         let name = refloat_sqltext::quote_ident(&database);
         let failed = |error| LoadError::server(format!("creating database {database}"), error);
-        if default_collation(&mut self.catalog, &database)?.is_none() {
-            self.dialogue
-                .control
+        if default_collation(catalog, &database)?.is_none() {
+            self.control
                 .exec(format!("CREATE DATABASE IF NOT EXISTS {name}"))
                 .map_err(failed)?;
-            self.findings.touched = true;
+            findings.touched = true;
         }
-        self.dialogue
-            .control
-            .exec(format!("USE {name}"))
-            .map_err(failed)?;
-        self.dialogue.session = None;
+        self.control.exec(format!("USE {name}")).map_err(failed)?;
+        self.session = None;
         Ok(())
-    }
-
-    /// `--database` is for dumps that name no database. A dump that names one would silently go
-    /// elsewhere.
-    pub(super) fn refuse_other_database(&self, name: &str, item: &Item) -> Result<(), LoadError> {
-        match &self.ctx.options.database {
-            Some(wanted) if wanted != name => {
-                let refusal = refusals::other_database(name, Some(item.line), wanted);
-                Err(LoadError::Refused(vec![refusal]))
-            }
-            _ => Ok(()),
-        }
     }
 }
 
@@ -201,4 +170,42 @@ fn of_database(assignments: &[SetAssignment]) -> bool {
         let value = one.value.to_ascii_lowercase();
         one.scope == SetScope::CharacterSet || memchr::memmem::find(&value, b"database").is_some()
     })
+}
+
+/// The statement with words of `sql_mode` replaced as the user asked. `None` if nothing
+/// changes.
+fn map_sql_mode(
+    map: &BTreeMap<String, String>,
+    text: &[u8],
+    assignments: &[SetAssignment],
+) -> Option<Vec<u8>> {
+    if map.is_empty() {
+        return None;
+    }
+    let mut out = text.to_vec();
+    let mut changed = false;
+    for assignment in assignments
+        .iter()
+        .filter(|one| one.name.eq_ignore_ascii_case(b"sql_mode"))
+    {
+        let Some(literal) = &assignment.literal else {
+            continue;
+        };
+        let literal = String::from_utf8_lossy(literal).into_owned();
+        let words: Vec<&str> = literal
+            .split(',')
+            .filter_map(
+                |word| match map.iter().find(|(from, _)| from.eq_ignore_ascii_case(word)) {
+                    Some((_, to)) => (!to.is_empty()).then_some(to.as_str()),
+                    None => Some(word),
+                },
+            )
+            .collect();
+        let new = format!("'{}'", words.join(",").replace('\'', "''"));
+        if let Some(at) = memchr::memmem::find(&out, &assignment.value) {
+            out.splice(at..at + assignment.value.len(), new.into_bytes());
+            changed = true;
+        }
+    }
+    changed.then_some(out)
 }

@@ -7,34 +7,20 @@
 use std::sync::Arc;
 
 use refloat_run::Refusal;
-use refloat_sqltext::literal;
 
 use super::Conductor;
+use super::catalog::Catalog;
 use super::name::TableKey;
+use super::place::Place;
 use crate::error::{LoadError, START_OVER};
 
 /// Takes the place of an engine, which a view does not have.
 const NO_ENGINE: &str = "(view)";
 
 impl Conductor<'_> {
-    /// Whether a name is that of a view now.
-    pub(super) fn is_view(&mut self, key: &TableKey) -> Result<bool, LoadError> {
-        let kind = self
-            .catalog
-            .query_value(format!(
-                "SELECT TABLE_TYPE FROM information_schema.TABLES WHERE TABLE_SCHEMA = {} AND TABLE_NAME = {}",
-                literal(&key.0),
-                literal(&key.1)
-            ))
-            .map_err(|error| {
-                LoadError::server(format!("looking at table {}.{}", key.0, key.1), error)
-            })?;
-        Ok(kind.is_some_and(|kind| kind.contains("VIEW")))
-    }
-
     /// Adds a view that rows arrive for.
     pub(super) fn register_view(&mut self, key: &TableKey) -> Result<usize, LoadError> {
-        if !self.in_past() && self.has_marks_of(key) {
+        if !self.resume.in_past() && self.resume.has_marks_of(key) {
             return Err(LoadError::Stopped(vec![Refusal {
                 reason: format!(
                     "rows of view {}.{} go into other tables, and it is not known which of them \
@@ -44,7 +30,7 @@ impl Conductor<'_> {
                 hint: START_OVER.to_owned(),
             }]));
         }
-        self.admit_view(key)?;
+        self.catalog.admit_view(key)?;
         let index = self.ledger.register(key.clone(), false, 0);
         let entry = &mut self.ledger.entries[index];
         entry.table.note_view();
@@ -52,16 +38,28 @@ impl Conductor<'_> {
         Ok(index)
     }
 
+    /// Forgets the columns of a view that was created again.
+    pub(super) fn look_at_view_again(&mut self, place: &mut Place, key: &TableKey) {
+        if let Some(index) = self.ledger.known(key)
+            && self.ledger.entries[index].table.is_view()
+        {
+            self.ledger.entries[index].table.set_layout(None);
+            place.last_header = None;
+        }
+    }
+}
+
+impl Catalog {
     /// Makes sure that a cluster replicates the rows of a view, whichever table they end in: only
     /// the server knows which tables a view leads to.
-    fn admit_view(&mut self, key: &TableKey) -> Result<(), LoadError> {
+    pub fn admit_view(&mut self, key: &TableKey) -> Result<(), LoadError> {
         let ctx = Arc::clone(&self.ctx);
         let Some(cluster) = &ctx.cluster else {
             return Ok(());
         };
         let label = format!("{}.{}", key.0, key.1);
         let found = self
-            .catalog
+            .conn
             .query(
                 "SELECT CONCAT(TABLE_SCHEMA, '.', TABLE_NAME), ENGINE FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE' \
                  AND ENGINE IS NOT NULL AND TABLE_SCHEMA NOT IN ('mysql', 'sys', 'performance_schema', 'information_schema')",
@@ -74,15 +72,5 @@ impl Conductor<'_> {
             .map(|row| (cell(row, 0), cell(row, 1)))
             .collect();
         cluster.admit_view(&ctx.options, &ctx.events, &label, &tables)
-    }
-
-    /// Forgets the columns of a view that was created again.
-    pub(super) fn look_at_view_again(&mut self, key: &TableKey) {
-        if let Some(index) = self.ledger.known(key)
-            && self.ledger.entries[index].table.is_view()
-        {
-            self.ledger.entries[index].table.set_layout(None);
-            self.place.last_header = None;
-        }
     }
 }

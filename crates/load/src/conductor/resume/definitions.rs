@@ -4,15 +4,19 @@ use std::sync::Arc;
 
 use refloat_run::Refusal;
 use refloat_schema::definition::{differences, written_for};
-use refloat_sqltext::Item;
 
 use super::super::Conductor;
-use super::super::catalog::CatalogSession;
+use super::super::catalog::Catalog;
 use super::super::databases::default_collation;
+use super::super::dialogue::Dialogue;
 use super::super::entry::Print;
+use super::super::here::Here;
+use super::super::ledger::Ledger;
 use super::super::name::{TableKey, quoted_name};
+use super::super::postponed::alter;
 use super::super::registry::{engine_of, is_versioned};
-use super::DatabaseStep;
+use super::super::tables::warn_of_unread;
+use super::{DatabaseStep, Resume};
 use crate::error::{LoadError, START_OVER};
 use crate::marks::{Found, TableFound};
 use crate::options::ExistingPolicy;
@@ -20,32 +24,12 @@ use crate::programs::Kind;
 use crate::table::TableDetail;
 
 impl Conductor<'_> {
-    /// Whether rows of a table that come after this statement are loaded: then it has run, and must
-    /// not run again.
-    pub(in crate::conductor) fn has_later_rows(&self, key: &TableKey, item: &Item) -> bool {
-        let file = self.file();
-        let found = self.resume.found.tables.get(key);
-        found.is_some_and(|table| table.has_rows_after(file, item.offset))
-    }
-
-    /// Whether rows of any table of a database that come after this statement are loaded.
-    pub(in crate::conductor) fn database_has_later_rows(
-        &self,
-        database: &str,
-        item: &Item,
-    ) -> bool {
-        let file = self.file();
-        let mut tables = self.resume.found.tables.iter();
-        tables.any(|(key, table)| key.0 == database && table.has_rows_after(file, item.offset))
-    }
-
     /// Registers a table whose definition has run and some of whose rows may be loaded: it stays as
     /// it is.
     pub(in crate::conductor) fn take_up(
         &mut self,
         key: &TableKey,
-        text: &[u8],
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<(), LoadError> {
         let found = self.resume.found.tables.get(key);
         let detail = found.map_or_else(
@@ -63,11 +47,11 @@ impl Conductor<'_> {
             .ledger
             .register(key.clone(), detail.created, detail.rows_before);
         let table = Arc::clone(&self.ledger.entries[index].table);
-        let (create, _) = match self.show_create(&table) {
+        let (create, _) = match self.catalog.show_create(&table) {
             Ok(shown) => shown,
             // ER_NO_SUCH_TABLE.
             Err(LoadError::Server { source, .. }) if source.server_code() == Some(1146) => {
-                if self.in_past() {
+                if self.resume.in_past() {
                     // A later statement has renamed or dropped it.
                     return Ok(());
                 }
@@ -95,14 +79,19 @@ impl Conductor<'_> {
             table.describe(detail);
             table.note_described();
         }
-        if self.in_past() {
+        if self.resume.in_past() {
             return Ok(());
         }
-        let mode = self.session()?.lex_mode();
+        let mode = self.dialogue.session()?.lex_mode();
         let server = self.catalog.server().into();
-        let written = written_for(text, mode, server);
-        self.warn_of_unread(&format!("table {}", table.label()), &written.lost, item);
-        let text = self.map_collations(&written.text)?.into_owned();
+        let written = written_for(here.text, mode, server);
+        warn_of_unread(
+            &self.ctx,
+            &format!("table {}", table.label()),
+            &written.lost,
+            here.item.line,
+        );
+        let text = self.dialogue.map_collations(&written.text)?.into_owned();
         for difference in differences(server, &table.label(), &text, mode, &original) {
             self.ctx.differ(difference);
         }
@@ -114,12 +103,12 @@ impl Conductor<'_> {
     pub(in crate::conductor) fn stays(
         &mut self,
         key: &TableKey,
-        item: &Item,
+        here: Here<'_>,
     ) -> Result<bool, LoadError> {
-        if self.in_past() {
+        if self.resume.in_past() {
             return Ok(true);
         }
-        let begun = self.has_later_rows(key, item);
+        let begun = self.resume.has_later_rows(key, here);
         let detail = self.resume.found.tables.get(key).map(|table| &table.detail);
         let redone = detail.is_some_and(|detail| !detail.transactional);
         if begun && !redone {
@@ -136,9 +125,12 @@ impl Conductor<'_> {
         };
         if redone {
             // Its engine cannot roll back, so no row is known to be there exactly once.
-            self.on_marks("removing progress marks", |marks, conn| {
-                marks.forget_table(conn, (&key.0, &key.1))
-            })?;
+            self.resume.on_marks(
+                &mut self.catalog,
+                &mut self.dialogue,
+                "removing progress marks",
+                |marks, conn| marks.forget_table(conn, (&key.0, &key.1)),
+            )?;
             self.resume.found.tables.remove(key);
         }
         if self.ledger.existed(key) {
@@ -146,12 +138,13 @@ impl Conductor<'_> {
         }
         // The view that this table is a placeholder for may exist already.
         self.remove_leftover(Kind::View, key)?;
-        if !self.is_there(key)? {
+        if !self.catalog.is_there(key)? {
             return Ok(false);
         }
         let quoted = quoted_name(key);
         let any = self
             .catalog
+            .conn
             .query_value(format!("SELECT 1 FROM {quoted} LIMIT 1"))
             .map_err(failed)?;
         if any.is_some() && !redone {
@@ -165,20 +158,48 @@ impl Conductor<'_> {
                     .to_owned(),
             }]));
         }
-        self.enter_catalog()?;
+        self.catalog.enter(&self.dialogue.session()?)?;
         self.catalog
+            .conn
             .exec(format!("DROP TABLE IF EXISTS {quoted}"))
             .map_err(failed)?;
         Ok(false)
     }
 
+    /// Removes a view or program that an earlier process created, before it is created again.
+    pub(in crate::conductor) fn remove_leftover(
+        &mut self,
+        kind: Kind,
+        key: &TableKey,
+    ) -> Result<(), LoadError> {
+        if !self.resume.resumes() || self.resume.in_past() || self.ledger.existed_program(kind, key)
+        {
+            return Ok(());
+        }
+        self.catalog.enter(&self.dialogue.session()?)?;
+        // The dump's session may read names in another character set.
+        self.catalog.leave_session();
+        let quoted = quoted_name(key);
+        // Ignore errors: if something is in the way, the statement that follows will say so.
+        let _ = self.catalog.conn.exec("SET NAMES utf8mb4");
+        let _ = self
+            .catalog
+            .conn
+            .exec(format!("DROP {kind} IF EXISTS {quoted}"));
+        Ok(())
+    }
+}
+
+impl Resume {
     /// What the marks say about a table that the dump does not create. `None`: look at it as if it
     /// were met for the first time.
-    pub(in crate::conductor) fn appended_to(
+    pub fn appended_to(
         &mut self,
+        catalog: &mut Catalog,
+        dialogue: &mut Dialogue,
         key: &TableKey,
     ) -> Result<Option<TableDetail>, LoadError> {
-        let Some(found) = self.resume.found.tables.get(key) else {
+        let Some(found) = self.found.tables.get(key) else {
             return Ok(None);
         };
         if self.in_past() {
@@ -186,7 +207,7 @@ impl Conductor<'_> {
         }
         if !found.detail.transactional {
             let (rows_before, sent) = (found.detail.rows_before, found.stored());
-            self.empty_again(key, rows_before, sent)?;
+            self.empty_again(catalog, dialogue, key, rows_before, sent)?;
             return Ok(None);
         }
         Ok(Some(found.detail.clone()))
@@ -196,6 +217,8 @@ impl Conductor<'_> {
     /// engine cannot roll back, so no row is known to be there exactly once.
     fn empty_again(
         &mut self,
+        catalog: &mut Catalog,
+        dialogue: &mut Dialogue,
         key: &TableKey,
         rows_before: u64,
         sent: u64,
@@ -216,7 +239,7 @@ impl Conductor<'_> {
             ));
         }
         let quoted = quoted_name(key);
-        let rows = self.count(&quoted)?;
+        let rows = catalog.count(&quoted)?;
         // Marks are committed before their rows, so there cannot be more rows than marks.
         if rows > sent || (rows > 0 && self.ctx.options.existing == ExistingPolicy::Append) {
             return Err(stopped(
@@ -230,8 +253,9 @@ impl Conductor<'_> {
             ));
         }
         if rows > 0 {
-            self.enter_catalog()?;
-            self.catalog
+            catalog.enter(&dialogue.session()?)?;
+            catalog
+                .conn
                 .exec(format!("TRUNCATE TABLE {quoted}"))
                 .map_err(|error| {
                     LoadError::server(
@@ -240,63 +264,63 @@ impl Conductor<'_> {
                     )
                 })?;
         }
-        self.on_marks("removing progress marks", |marks, conn| {
-            marks.forget_table(conn, (&key.0, &key.1))
-        })?;
-        self.resume.found.tables.remove(key);
+        self.on_marks(
+            catalog,
+            dialogue,
+            "removing progress marks",
+            |marks, conn| marks.forget_table(conn, (&key.0, &key.1)),
+        )?;
+        self.found.tables.remove(key);
         Ok(())
     }
 
-    /// Restores the collation that a database had before the dump changed it for a while.
-    pub(in crate::conductor) fn restore_collation(
-        &mut self,
-        database: &str,
-        collation: Option<&str>,
-    ) -> Result<(), LoadError> {
-        let Some(wanted) = collation.filter(|_| !self.in_past()) else {
-            return Ok(());
-        };
-        let now = default_collation(&mut self.catalog, database)?;
-        if now.as_deref().is_none_or(|now| now == wanted) {
-            return Ok(());
-        }
-        super::super::postponed::alter(&mut self.catalog, database, wanted)
-    }
-
     /// Records the collation of a database before the dump changes it.
-    pub(in crate::conductor) fn note_collation(&mut self, database: &str) -> Result<(), LoadError> {
-        if self.ctx.marks.is_none() || self.in_past() || self.ledger.altered.contains(database) {
+    pub fn note_collation(
+        &mut self,
+        ledger: &Ledger,
+        catalog: &mut Catalog,
+        dialogue: &mut Dialogue,
+        database: &str,
+    ) -> Result<(), LoadError> {
+        if self.ctx.marks.is_none() || self.in_past() || ledger.altered.contains(database) {
             return Ok(());
         }
-        let Some(found) = self.ledger.databases.get(database) else {
+        let Some(found) = ledger.databases.get(database) else {
             return Ok(());
         };
         let contents = found.contents.clone();
-        let collation = default_collation(&mut self.catalog, database)?;
+        let collation = default_collation(&mut catalog.conn, database)?;
         let step = DatabaseStep {
             contents,
             collation,
         };
-        self.note_database(database, &step)
+        self.note_database(catalog, dialogue, database, &step)
     }
 
-    /// Removes a view or program that an earlier process created, before it is created again.
-    pub(in crate::conductor) fn remove_leftover(
-        &mut self,
-        kind: Kind,
-        key: &TableKey,
-    ) -> Result<(), LoadError> {
-        if !self.resumes() || self.in_past() || self.ledger.existed_program(kind, key) {
+    /// Whether rows of a table that come after this statement are loaded: then it has run, and must
+    /// not run again.
+    pub fn has_later_rows(&self, key: &TableKey, here: Here<'_>) -> bool {
+        let file = self.file(here.file);
+        let found = self.found.tables.get(key);
+        found.is_some_and(|table| table.has_rows_after(file, here.item.offset))
+    }
+
+    /// Whether rows of any table of a database that come after this statement are loaded.
+    pub fn database_has_later_rows(&self, database: &str, here: Here<'_>) -> bool {
+        let file = self.file(here.file);
+        let mut tables = self.found.tables.iter();
+        tables.any(|(key, table)| key.0 == database && table.has_rows_after(file, here.item.offset))
+    }
+}
+
+impl Catalog {
+    /// Restores the collation that a database had before the dump changed it for a while.
+    pub fn restore_collation(&mut self, database: &str, wanted: &str) -> Result<(), LoadError> {
+        let now = default_collation(&mut self.conn, database)?;
+        if now.as_deref().is_none_or(|now| now == wanted) {
             return Ok(());
         }
-        self.enter_catalog()?;
-        // The dump's session may read names in another character set.
-        self.catalog_session = CatalogSession::Unknown;
-        let quoted = quoted_name(key);
-        // Ignore errors: if something is in the way, the statement that follows will say so.
-        let _ = self.catalog.exec("SET NAMES utf8mb4");
-        let _ = self.catalog.exec(format!("DROP {kind} IF EXISTS {quoted}"));
-        Ok(())
+        alter(&mut self.conn, database, wanted)
     }
 }
 

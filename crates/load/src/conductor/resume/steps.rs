@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use refloat_run::Refusal;
-use refloat_sqltext::{Item, ItemKind, StatementKind, head};
+use refloat_sqltext::{ItemKind, StatementKind, head};
 use refloat_wire::{Connection, Vendor};
 use serde::{Deserialize, Serialize};
 
 use super::super::Conductor;
-use super::super::catalog::CatalogSession;
+use super::super::catalog::Catalog;
+use super::super::dialogue::Dialogue;
+use super::super::here::Here;
+use super::Resume;
 use crate::error::LoadError;
 use crate::marks::{LeftMarks, Marks, StepKind, parsed};
 use crate::programs::Contents;
@@ -87,47 +90,77 @@ pub fn may_stay_unsettled(kind: &ItemKind) -> bool {
 }
 
 impl Conductor<'_> {
-    fn step_name(&self, item: &Item) -> String {
-        format!("{:016x}:{}", self.file(), item.offset)
+    /// After an error: whether the same load can be resumed. The marks of a load that changed
+    /// nothing are removed.
+    pub(crate) fn keeps_marks(&mut self) -> bool {
+        if self.ctx.marks.is_none() {
+            return false;
+        }
+        if self.findings.touched {
+            // If the connection is lost, the next load finds out.
+            let _ = self
+                .resume
+                .settle_definitions(&mut self.catalog, &mut self.dialogue);
+            return true;
+        }
+        // If the connection is lost, the marks stay, and the next load removes them.
+        let _ = self.resume.forget_marks(&mut self.catalog);
+        false
+    }
+}
+
+impl Resume {
+    fn step_name(&self, here: Here<'_>) -> String {
+        format!("{:016x}:{}", self.file(here.file), here.item.offset)
     }
 
     /// What an earlier process found in a database.
-    pub(in crate::conductor) fn database_found(&self, database: &str) -> Option<DatabaseStep> {
-        self.resume
-            .found
+    pub fn database_found(&self, database: &str) -> Option<DatabaseStep> {
+        self.found
             .databases
             .get(database)
             .and_then(|detail| parsed(detail))
     }
 
     /// Records what a database holds before it is changed.
-    pub(in crate::conductor) fn note_database(
+    pub fn note_database(
         &mut self,
+        catalog: &mut Catalog,
+        dialogue: &mut Dialogue,
         database: &str,
         step: &DatabaseStep,
     ) -> Result<(), LoadError> {
-        self.note_step(StepKind::Database, database, step)
+        self.note_step(catalog, dialogue, StepKind::Database, database, step)
     }
 
     fn note_step(
         &mut self,
+        catalog: &mut Catalog,
+        dialogue: &mut Dialogue,
         kind: StepKind,
         name: &str,
         detail: &impl Serialize,
     ) -> Result<(), LoadError> {
-        self.on_marks("writing a progress mark", |marks, conn| {
-            marks.note_step(conn, kind, name, detail)
-        })
+        self.on_marks(
+            catalog,
+            dialogue,
+            "writing a progress mark",
+            |marks, conn| marks.note_step(conn, kind, name, detail),
+        )
     }
 
     /// Creates the tables of marks where they are missing: on the server, and on its replicas once
     /// rows go there.
-    pub(in crate::conductor) fn prepare_marks(&mut self) -> Result<(), LoadError> {
+    pub fn prepare_marks(
+        &mut self,
+        catalog: &mut Catalog,
+        dialogue: &mut Dialogue,
+    ) -> Result<(), LoadError> {
         if self.ctx.marks.is_none() {
             return Ok(());
         }
-        let logs = self.session()?.logs() && !self.ctx.binlog_off;
-        let tables = &mut self.resume.tables;
+        let logs = dialogue.session()?.logs() && !self.ctx.binlog_off;
+        let tables = &mut self.tables;
         if tables.logged && logs || tables.unlogged && !logs {
             return Ok(());
         }
@@ -136,61 +169,65 @@ impl Conductor<'_> {
         if made {
             return Ok(());
         }
-        self.log_catalog(logs)?;
+        self.log_catalog(catalog, logs)?;
         let Some(marks) = &self.ctx.marks else {
             return Ok(());
         };
         marks
-            .begin(&mut self.catalog)
+            .begin(&mut catalog.conn)
             .map_err(|error| LoadError::server("preparing progress marks", error))
     }
 
     /// Runs `work` on the marks, on the catalogue connection. Once rows are kept out of the binary
     /// log, so are these changes.
-    pub(super) fn on_marks(
+    pub fn on_marks(
         &mut self,
+        catalog: &mut Catalog,
+        dialogue: &mut Dialogue,
         what: &str,
         work: impl FnOnce(&Marks, &mut Connection) -> Result<(), refloat_wire::Error>,
     ) -> Result<(), LoadError> {
         if self.ctx.marks.is_none() {
             return Ok(());
         }
-        let tables = &self.resume.tables;
+        let tables = &self.tables;
         // Replicas need the tables only for rows.
         if !tables.logged && !tables.unlogged {
-            self.prepare_marks()?;
+            self.prepare_marks(catalog, dialogue)?;
         }
-        self.log_catalog(!self.resume.tables.unlogged)?;
+        self.log_catalog(catalog, !self.tables.unlogged)?;
         match &self.ctx.marks {
             Some(marks) => {
-                work(marks, &mut self.catalog).map_err(|error| LoadError::server(what, error))
+                work(marks, &mut catalog.conn).map_err(|error| LoadError::server(what, error))
             }
             None => Ok(()),
         }
     }
 
     /// Switches the binary log of the catalogue connection on or off, unless it has never been off.
-    fn log_catalog(&mut self, logs: bool) -> Result<(), LoadError> {
-        if logs && !self.resume.tables.unlogged {
+    fn log_catalog(&self, catalog: &mut Catalog, logs: bool) -> Result<(), LoadError> {
+        if logs && !self.tables.unlogged {
             return Ok(());
         }
-        self.catalog_session = CatalogSession::Unknown;
-        self.catalog
+        catalog.leave_session();
+        catalog
+            .conn
             .exec(format!("SET SESSION sql_log_bin = {}", u8::from(logs)))
             .map(drop)
             .map_err(|error| LoadError::server("preparing progress marks", error))
     }
 
     /// What an earlier process noted about a statement that runs alone, if that process ran it.
-    pub(in crate::conductor) fn passed(
+    pub fn passed(
         &mut self,
-        text: &[u8],
-        item: &Item,
+        catalog: &mut Catalog,
+        dialogue: &mut Dialogue,
+        here: Here<'_>,
     ) -> Result<Option<Step>, LoadError> {
-        let name = self.step_name(item);
-        match self.resume.steps.remove(&name) {
+        let name = self.step_name(here);
+        match self.steps.remove(&name) {
             Some(step) if step.done => {
-                self.resume.frontiers -= 1;
+                self.frontiers -= 1;
                 Ok(Some(step))
             }
             Some(_) => {
@@ -199,9 +236,9 @@ impl Conductor<'_> {
                         reason: format!(
                             "{}: line {}: this statement was running when the load was \
                             interrupted, and it is not known whether it took effect: {}",
-                            self.place.name,
-                            item.line,
-                            head(text)
+                            here.file,
+                            here.item.line,
+                            head(here.text)
                         ),
                         hint: "Check whether its change is there; then run the same command with \
                             --uncertain-statement done (it took effect) or --uncertain-statement \
@@ -211,7 +248,7 @@ impl Conductor<'_> {
                 };
                 if done {
                     let step = Step::default();
-                    self.finished(text, item, step.clone())?;
+                    self.finished(catalog, dialogue, here, step.clone())?;
                     return Ok(Some(step));
                 }
                 Ok(None)
@@ -221,99 +258,128 @@ impl Conductor<'_> {
     }
 
     /// Whether an earlier process ran this statement.
-    pub(in crate::conductor) fn is_passed(&self, item: &Item) -> bool {
-        let step = self.resume.steps.get(&self.step_name(item));
+    pub fn is_passed(&self, here: Here<'_>) -> bool {
+        let step = self.steps.get(&self.step_name(here));
         step.is_some_and(|step| step.done)
     }
 
     /// Marks a statement as about to run alone.
-    pub(in crate::conductor) fn about_to_run(
+    pub fn about_to_run(
         &mut self,
-        text: &[u8],
-        item: &Item,
+        catalog: &mut Catalog,
+        dialogue: &mut Dialogue,
+        here: Here<'_>,
     ) -> Result<(), LoadError> {
         let step = Step {
             done: false,
-            line: item.line,
-            head: head(text),
+            line: here.item.line,
+            head: head(here.text),
             ..Step::default()
         };
-        self.note_statement(text, item, &step)
+        self.note_statement(catalog, dialogue, here, &step)
     }
 
     /// Marks a statement as done.
-    pub(in crate::conductor) fn finished(
+    pub fn finished(
         &mut self,
-        text: &[u8],
-        item: &Item,
+        catalog: &mut Catalog,
+        dialogue: &mut Dialogue,
+        here: Here<'_>,
         mut step: Step,
     ) -> Result<(), LoadError> {
-        (step.done, step.line, step.head) = (true, item.line, head(text));
-        self.note_statement(text, item, &step)
+        (step.done, step.line, step.head) = (true, here.item.line, head(here.text));
+        self.note_statement(catalog, dialogue, here, &step)
     }
 
     /// Notes a statement that runs alone. What comes before it is never made again, so that must be
     /// on disk first. If the load is [`YOUNG`], several changes of tables in a row are flushed only
     /// after the last of them.
-    fn note_statement(&mut self, text: &[u8], item: &Item, step: &Step) -> Result<(), LoadError> {
-        let name = self.step_name(item);
-        let unsettled = self.resume.unsettled;
-        let waits = self.may_leave_unsettled(text, item);
+    fn note_statement(
+        &mut self,
+        catalog: &mut Catalog,
+        dialogue: &mut Dialogue,
+        here: Here<'_>,
+        step: &Step,
+    ) -> Result<(), LoadError> {
+        let name = self.step_name(here);
+        let unsettled = self.unsettled;
+        let waits = self.may_leave_unsettled(catalog, here);
         match waits.filter(|_| step.done || unsettled) {
-            None => self.bring_definitions_to_disk()?,
+            None => self.bring_definitions_to_disk(catalog, dialogue)?,
             Some(_) if unsettled => {}
             Some(started) => {
-                self.resume.unsettled = true;
-                return self.on_marks("writing a progress mark", |marks, conn| {
-                    marks.note_unsettled(conn, (&name, step), started)
-                });
+                self.unsettled = true;
+                return self.on_marks(
+                    catalog,
+                    dialogue,
+                    "writing a progress mark",
+                    |marks, conn| marks.note_unsettled(conn, (&name, step), started),
+                );
             }
         }
-        self.note_step(StepKind::Statement, &name, step)
+        self.note_step(catalog, dialogue, StepKind::Statement, &name, step)
     }
 
     /// When the server was started, if what this statement defines need not be on disk at once.
-    fn may_leave_unsettled(&self, text: &[u8], item: &Item) -> Option<i64> {
+    fn may_leave_unsettled(&self, catalog: &Catalog, here: Here<'_>) -> Option<i64> {
         // If the server refuses to flush, the mark would stay.
-        let young = !self.resume.active && self.resume.syncs && self.resume.begun.elapsed() < YOUNG;
+        let young = !self.active && self.syncs && self.begun.elapsed() < YOUNG;
         // Behind a proxy, the server that answers may not be the one that is written to.
         let direct = self.ctx.first_connection != 0;
-        let of_files = self.catalog.server().vendor == Vendor::MariaDb;
-        if !(young && direct && of_files && is_change_of_table(&item.kind)) {
+        let of_files = catalog.server().vendor == Vendor::MariaDb;
+        if !(young && direct && of_files && is_change_of_table(&here.item.kind)) {
             return None;
         }
-        self.ctx.server_started.filter(|_| !has_any(text, &MOVES))
+        self.ctx
+            .server_started
+            .filter(|_| !has_any(here.text, &MOVES))
     }
 
     /// Flushes the definitions of statements that are marked done.
-    pub(in crate::conductor) fn settle_definitions(&mut self) -> Result<(), LoadError> {
-        if self.resume.unsettled {
-            self.bring_definitions_to_disk()?;
+    pub fn settle_definitions(
+        &mut self,
+        catalog: &mut Catalog,
+        dialogue: &mut Dialogue,
+    ) -> Result<(), LoadError> {
+        if self.unsettled {
+            self.bring_definitions_to_disk(catalog, dialogue)?;
         }
         Ok(())
     }
 
-    fn bring_definitions_to_disk(&mut self) -> Result<(), LoadError> {
-        if self.resume.unsynced || self.resume.unsettled {
+    fn bring_definitions_to_disk(
+        &mut self,
+        catalog: &mut Catalog,
+        dialogue: &mut Dialogue,
+    ) -> Result<(), LoadError> {
+        if self.unsynced || self.unsettled {
             let mut synced = false;
-            self.on_marks("bringing definitions to the disk", |_, conn| {
-                synced = Marks::sync_definitions(conn)?;
-                Ok(())
-            })?;
-            self.resume.unsynced = false;
-            self.resume.syncs = synced;
-            if synced && std::mem::take(&mut self.resume.unsettled) {
-                self.on_marks("writing a progress mark", |marks, conn| {
-                    marks.note_settled(conn)
-                })?;
+            self.on_marks(
+                catalog,
+                dialogue,
+                "bringing definitions to the disk",
+                |_, conn| {
+                    synced = Marks::sync_definitions(conn)?;
+                    Ok(())
+                },
+            )?;
+            self.unsynced = false;
+            self.syncs = synced;
+            if synced && std::mem::take(&mut self.unsettled) {
+                self.on_marks(
+                    catalog,
+                    dialogue,
+                    "writing a progress mark",
+                    Marks::note_settled,
+                )?;
             }
         }
         Ok(())
     }
 
     /// The marks that the load has written, if any.
-    pub(crate) fn made_marks(&self) -> Option<LeftMarks> {
-        let tables = &self.resume.tables;
+    pub fn made_marks(&self) -> Option<LeftMarks> {
+        let tables = &self.tables;
         let (rows_logged, tables_logged) = (!tables.unlogged, tables.logged);
         let marks = self.ctx.marks.as_ref();
         let marks = marks.filter(|_| tables_logged || !rows_logged)?;
@@ -321,29 +387,13 @@ impl Conductor<'_> {
     }
 
     /// Removes the marks of a load that has ended.
-    pub(crate) fn forget_marks(&mut self) -> Result<(), LoadError> {
+    pub fn forget_marks(&mut self, catalog: &mut Catalog) -> Result<(), LoadError> {
         let Some(marks) = self.made_marks() else {
             return Ok(());
         };
-        self.catalog_session = CatalogSession::Unknown;
+        catalog.leave_session();
         marks
-            .remove(&mut self.catalog)
+            .remove(&mut catalog.conn)
             .map_err(|error| LoadError::server("removing the progress marks", error))
-    }
-
-    /// After an error: whether the same load can be resumed. The marks of a load that changed
-    /// nothing are removed.
-    pub(crate) fn keeps_marks(&mut self) -> bool {
-        if self.ctx.marks.is_none() {
-            return false;
-        }
-        if self.findings.touched {
-            // If the connection is lost, the next load finds out.
-            let _ = self.settle_definitions();
-            return true;
-        }
-        // If the connection is lost, the marks stay, and the next load removes them.
-        let _ = self.forget_marks();
-        false
     }
 }

@@ -1,0 +1,45 @@
+//! A statement where it stands in the dump.
+
+use std::sync::Arc;
+
+use refloat_sqltext::{Item, head};
+
+use crate::outcome::StatementFailure;
+use crate::verdict::Reason;
+
+/// A statement: its text, and where it stands.
+#[derive(Clone, Copy)]
+pub struct Here<'a> {
+    /// The file's name, for messages and marks.
+    pub file: &'a Arc<str>,
+    /// The text to run: as it stands in the file, or as it was rewritten.
+    pub text: &'a [u8],
+    pub item: &'a Item,
+}
+
+impl<'a> Here<'a> {
+    /// Another text in the same place.
+    pub fn with(self, text: &'a [u8]) -> Self {
+        Self { text, ..self }
+    }
+
+    /// The failure of the statement, with its place in the dump.
+    pub fn failure(self, message: String) -> StatementFailure {
+        StatementFailure {
+            file: self.file.to_string(),
+            line: self.item.line,
+            offset: self.item.offset,
+            head: head(self.text),
+            message,
+            ..StatementFailure::default()
+        }
+    }
+
+    /// The failure of a statement that is refused.
+    pub fn refused(self, reason: Reason) -> StatementFailure {
+        StatementFailure {
+            hint: reason.hint(),
+            ..self.failure(format!("refused: {reason}"))
+        }
+    }
+}

@@ -16,6 +16,7 @@ mod options;
 mod other;
 mod outcome;
 mod pair;
+mod renamed;
 mod schema;
 mod show;
 mod side;

@@ -170,8 +170,8 @@ impl AppliedSettings {
             self.dir.write(RunDir::SETTINGS, &journal)?;
         }
         let result = self.change_all(conn, &mut journal, events);
-        // Changes that the server refused or did not show stay in the journal too: they may be
-        // late, or another one brings them along, as MariaDB raises `innodb_io_capacity_max` with
+        // A change that the server accepted and did not show stays in the journal: it may be late,
+        // or another one brings it along, as MariaDB raises `innodb_io_capacity_max` with
         // `innodb_io_capacity`.
         // Changed settings must be put back even if the journal can no longer be written.
         let journal = &*self.journal.insert(journal);
@@ -189,6 +189,7 @@ impl AppliedSettings {
         events: &Events,
     ) -> Result<(), SettingsError> {
         let peer = journal.server.peer.clone();
+        let mut refused = Vec::new();
         for entry in &mut journal.changes {
             if entry.name == POOL {
                 await_resize(conn)?;
@@ -198,6 +199,7 @@ impl AppliedSettings {
                     return Err(e);
                 }
                 self.skip(&entry.name, format!("the server refused: {e}"), events);
+                refused.push(entry.name.clone());
                 continue;
             }
             let got = read_settled(conn, &entry.name, &entry.old, &entry.new)?;
@@ -224,6 +226,10 @@ impl AppliedSettings {
             });
             entry.applied = Some(got);
         }
+        // Whatever others make of these settings is not ours.
+        journal
+            .changes
+            .retain(|change| !refused.contains(&change.name));
         Ok(())
     }
 

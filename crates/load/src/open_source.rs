@@ -253,11 +253,13 @@ fn outline_of(
     cancel: &Cancel,
 ) -> Result<Outline, LoadError> {
     let mut gather = Gather::new(options);
+    gather.session(&layout.session);
     for file in layout.statements() {
         if cancel.is_cancelled() {
             return Err(LoadError::interrupted(cancel));
         }
         gather.begin_statements(file);
+        gather.session(&file.session);
         each_statement(file, |kind, text, mode, line| {
             gather.statement(kind, text, mode, line);
         })?;
@@ -271,6 +273,9 @@ fn outline_of(
     }
     for table in layout.tables() {
         gather.begin_rows(table.database.as_deref());
+        for file in &table.files {
+            gather.session(file.session());
+        }
         gather.rows(None, table.table.as_bytes());
     }
     for table in layout.stream().iter().flat_map(|stream| &stream.tables) {

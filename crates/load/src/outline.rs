@@ -75,12 +75,22 @@ pub struct Outline {
 /// Where a collation, character set or SQL mode is first named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedPlace {
-    /// The line of the statement.
+    /// The line of the statement; 0: it starts a session, and stands in no file.
     pub line: u64,
     /// Its first characters.
     pub head: String,
     /// Whether any `SET` names it; it then determines how the text of the dump is read.
     pub session: bool,
+}
+
+impl NamedPlace {
+    /// The place as messages begin with it.
+    pub fn at(&self) -> String {
+        match self.line {
+            0 => "sessions of the dump: ".to_owned(),
+            line => format!("line {line}: "),
+        }
+    }
 }
 
 /// What a dump brings into one database.
@@ -358,7 +368,15 @@ impl<'a> Gather<'a> {
         self.choice.unmatched()
     }
 
-    /// Records the collations and character sets that a statement names.
+    /// Records the names in statements that start a session, and stand in no file.
+    pub fn session(&mut self, texts: &[String]) {
+        for text in texts {
+            let mode = LexMode::default();
+            self.names(&StatementKind::Set, text.as_bytes(), mode, 0);
+        }
+    }
+
+    /// Records the collations, character sets and SQL modes that a statement names.
     fn names(&mut self, kind: &StatementKind, text: &[u8], mode: LexMode, line: u64) {
         for (named, name) in names::names(kind, text, mode) {
             if self.outline.names.len() >= DEFINERS_MAX {

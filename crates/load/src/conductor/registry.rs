@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use refloat_read::columns;
+use refloat_run::Event;
 use refloat_run::progress::TableState;
-use refloat_run::{Event, Refusal};
 use refloat_schema::columns::{Layout, columns as columns_of};
 use refloat_schema::pattern::is_system_database;
 
@@ -136,13 +136,8 @@ impl Conductor<'_> {
             // Rows in a table that did not exist before are the dump's own, from a statement that
             // is not tracked in detail.
             if self.ctx.options.existing != ExistingPolicy::Append && self.ledger.existed(key) {
-                return Err(LoadError::Refused(vec![Refusal {
-                    reason: format!(
-                        "table {}.{} already holds rows, and the dump would add to them",
-                        key.0, key.1
-                    ),
-                    hint: "Use --append to add the dump's rows to those that are there.".to_owned(),
-                }]));
+                let refusal = refusals::holds_rows(&key.0, &key.1);
+                return Err(LoadError::Refused(vec![refusal]));
             }
             rows_before = self.catalog.count(&quoted)?;
         }

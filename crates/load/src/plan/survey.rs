@@ -116,9 +116,11 @@ impl<'a> Survey<'a> {
     /// Reads all files of a layout to their ends.
     pub fn layout(&mut self, layout: &Layout) -> Result<(), LoadError> {
         self.several = true;
+        self.gather.session(&layout.session);
         for file in layout.statements() {
             self.source = file.path.display().to_string();
             self.gather.begin_statements(file);
+            self.gather.session(&file.session);
             if !file.bytes().is_ok_and(|bytes| bytes == 0) {
                 let session = [&layout.session[..], &file.session].concat();
                 self.read(&mut file.open()?, file.ends, &session)?;
@@ -128,6 +130,7 @@ impl<'a> Survey<'a> {
             for file in &table.files {
                 self.source = file.path.display().to_string();
                 self.gather.begin_rows(table.database.as_deref());
+                self.gather.session(file.session());
                 if file.is_empty() {
                     continue;
                 }

@@ -39,7 +39,7 @@ pub enum Whose {
     Unclear,
 }
 
-/// The tables that the load is to bring.
+/// The tables that are chosen for the load.
 #[derive(Debug, Clone)]
 pub struct Choice {
     patterns: Vec<String>,
@@ -64,7 +64,7 @@ impl Choice {
         !self.patterns.is_empty()
     }
 
-    /// Records that the dump contains a table or view. Whether it is chosen.
+    /// Records that the dump contains a table or view. Returns whether it is chosen.
     pub fn meet(&mut self, database: &str, table: &str) -> bool {
         if !self.is_partial() {
             return true;

@@ -213,8 +213,8 @@ impl Context {
         Ok(conn)
     }
 
-    /// Behind a load balancer a connection may reach another node than the previous one did: has
-    /// its node apply what was committed elsewhere before it answers.
+    /// Behind a load balancer, a connection may reach another node than the previous one did. Makes
+    /// that node apply what was committed elsewhere before it answers.
     pub fn read_what_others_wrote(&self, conn: &mut Connection) -> Result<(), LoadError> {
         if self.cluster.is_none() || !self.options.galera.through_proxy {
             return Ok(());
@@ -224,7 +224,7 @@ impl Context {
             .map_err(|error| LoadError::server("asking the node to wait for the others", error))
     }
 
-    /// Whether a table that comes now gets its indexes after its rows.
+    /// Whether a table that starts now gets its indexes after its rows.
     pub fn defers_indexes(&self) -> bool {
         match self.options.indexes {
             IndexMode::Deferred => true,

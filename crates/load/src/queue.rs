@@ -236,7 +236,7 @@ impl Queue {
         self.check(&mut state)
     }
 
-    /// Lets workers take what is there of every table, even if it is less than a good chunk:
+    /// Lets workers take whatever rows each table has, even if they are less than a good chunk:
     /// several tables may be in the middle of their rows.
     fn flush_all(&self, state: &mut State) {
         let keys: Vec<Key> = state.lanes.keys().copied().collect();

@@ -33,8 +33,8 @@ impl<'a> Deferred<'a> {
         self.postponed.retain(|one| one.table.as_ref() != Some(key));
     }
 
-    /// Whether a trigger of this table was postponed that its rows must fire, or one whose drop was
-    /// postponed that they must not.
+    /// Whether creating or dropping a trigger of this table was postponed. Later rows must fire a
+    /// new trigger, and must not fire a dropped one.
     pub fn has_postponed_trigger(&self, key: &TableKey) -> bool {
         self.postponed
             .iter()

@@ -81,7 +81,7 @@ impl Dialogue {
         Some(self.refused_settings.mode_or(session.lex_mode()))
     }
 
-    /// Gives the session this state.
+    /// Puts the session into this state.
     pub fn resume(&mut self, wanted: &Arc<Session>) -> Result<(), LoadError> {
         self.enter(wanted)?;
         self.session().map(drop)
@@ -112,7 +112,7 @@ impl Dialogue {
         Ok(())
     }
 
-    /// Undoes what the dump's `SET` of a variable must not do to the loader's own queries.
+    /// Undoes a dump's `SET` that would affect the loader's own queries.
     pub fn keep_own(&mut self, name: &str) -> Result<(), LoadError> {
         let Some(set) = Tracker::kept(name) else {
             return Ok(());

@@ -1,5 +1,5 @@
-//! Follow-up of refused statements in a load that continues: what a refused `SET` was meant for is
-//! not created in a different session, and rows of a missing table are left out.
+//! Consequences of refused statements in a load that continues: what needs a refused `SET` is not
+//! created in a different session, and rows of a missing table are left out.
 
 use std::collections::BTreeSet;
 

@@ -90,7 +90,7 @@ impl Conductor<'_> {
         self.by_kind(place, kind, here)
     }
 
-    /// What becomes of a statement.
+    /// Decides what happens to a statement.
     fn fate(
         &mut self,
         place: &mut Place,

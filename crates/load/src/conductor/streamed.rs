@@ -152,7 +152,7 @@ impl<'s> Turn<'s> {
     }
 }
 
-/// What to call the table in messages, where a file has its name.
+/// The table's name in messages, in place of a file name.
 fn stream_name(of: &StreamedTable) -> String {
     format!("table {}", of.label())
 }

@@ -1,4 +1,4 @@
-//! Triggers in between rows: each row fires those that exist at its place in the dump, and no
+//! Triggers between rows: each row fires the triggers that exist at its place in the dump, and no
 //! others.
 //!
 //! A `CREATE TRIGGER` waits until the rows are in, and so does a `DROP TRIGGER`. Both run earlier
@@ -70,8 +70,8 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Once all rows before are in, runs postponed triggers that decide what rows of this table
-    /// fire.
+    /// Runs the postponed triggers that affect what rows of this table fire, once all earlier rows
+    /// are in.
     pub(super) fn meet_triggers(
         &mut self,
         place: &mut Place,

@@ -377,7 +377,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Lists a refusal. Whether the load would stop at it and there is room to say so.
+    /// Lists a refusal. Returns whether the load would stop at it and the list had room for it.
     fn stop(&mut self, reason: &str, hint: String, text: &[u8], line: u64) -> bool {
         let reason = format!("line {line}: {reason}: {}", head(text));
         if self.options.on_error == OnError::Continue {
@@ -395,7 +395,7 @@ impl<'a> Survey<'a> {
 /// The word for statements that run alone.
 const ALONE: &str = "other, run alone";
 
-/// The word that a statement which runs is counted under, if it is.
+/// The word under which a statement that runs is counted; `None` if it is not counted.
 fn counted_as(kind: &StatementKind) -> Option<&'static str> {
     Some(match kind {
         StatementKind::Set

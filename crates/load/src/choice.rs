@@ -17,7 +17,7 @@ use refloat_schema::pattern::matches_any;
 
 use super::error::LoadError;
 
-/// Words that may stand between the verb of an `INSERT`, `UPDATE` or `DELETE` and its table.
+/// Words that may come between the verb of an `INSERT`, `UPDATE` or `DELETE` and its table.
 const MODIFIERS: &[&str] = &[
     "LOW_PRIORITY",
     "DELAYED",

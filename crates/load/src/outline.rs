@@ -224,8 +224,8 @@ impl Outline {
         }
     }
 
-    /// The databases it brings something into, with the target database in place of none. System
-    /// schemas are included only if they are loaded.
+    /// The databases that the dump puts something into. The target database takes the place of
+    /// none. System schemas are included only if they are loaded.
     pub fn by_database<'a>(
         &'a self,
         options: &'a LoadOptions,

@@ -128,7 +128,7 @@ impl TriggerFor {
     pub fn parse(statement: &[u8], mode: refloat_sqltext::LexMode) -> Option<Self> {
         let list: Vec<refloat_sqltext::Token> = refloat_sqltext::tokens(statement, mode)
             .code()
-            // Everything needed stands before the body.
+            // Everything needed comes before the body.
             .take(HEAD_TOKENS)
             .collect();
         let is =

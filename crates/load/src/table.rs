@@ -254,8 +254,8 @@ impl Table {
         (self.rows_before + self.rows()).saturating_add_signed(self.others.load(Ordering::Relaxed))
     }
 
-    /// Accepts the rows that are there as correct, after a statement that may have added or removed
-    /// any.
+    /// Accepts the present number of rows as correct, after a statement that may have added or
+    /// removed any.
     pub fn rebase(&self, count: u64) {
         let sent = i64::try_from(self.rows_before + self.rows()).unwrap_or(i64::MAX);
         let count = i64::try_from(count).unwrap_or(i64::MAX);

@@ -1,10 +1,9 @@
 //! What a load does with a statement.
 //!
-//! This is decided from the statement and a few facts, without a server. The load, its plan and the
-//! quick look at a dump all ask here, so that a plan cannot approve what the load refuses. What
-//! only the server can tell (what exists already, what it does not know) is decided where the
-//! statement runs, and beforehand by [`preflight`](super::preflight) and
-//! [`plan::stops`](super::plan).
+//! The verdict needs only the statement and a few facts, no server. The load, its plan and the
+//! quick look at a dump all use it, so a plan cannot approve what the load refuses. What only the
+//! server knows (what exists already, what it does not support) is decided where the statement
+//! runs, and beforehand by [`preflight`](super::preflight) and [`plan::stops`](super::plan).
 
 use refloat_run::own_tables::is_own_schema;
 use refloat_schema::pattern::may_choose_in;
@@ -15,8 +14,8 @@ use super::choice::{Choice, Whose};
 use super::options::{ExistingPolicy, LoadOptions, StatementClass, SystemSchemaMode};
 use super::renamed;
 
-/// The global variable that a dump of MySQL's own schema sets around the server's statistics
-/// tables. The statement counts as part of that schema.
+/// A dump of MySQL's own schema sets this global variable around the server's statistics tables.
+/// The statement counts as part of that schema.
 const STATS_AUTO_RECALC: &[u8] = b"SET GLOBAL INNODB_STATS_AUTO_RECALC";
 
 /// What a load does with a statement.
@@ -26,7 +25,7 @@ pub enum Fate {
     Runs,
     /// It is left out, and listed: the user asked for that.
     LeftOut,
-    /// It is left out with the table, database or schema that it belongs to.
+    /// It is left out together with the table, database or schema that it belongs to.
     Silent,
     /// It is refused.
     Refused(Reason),
@@ -111,7 +110,7 @@ impl std::fmt::Display for Reason {
     }
 }
 
-/// What the verdict depends on besides the statement.
+/// What the verdict depends on, apart from the statement.
 pub struct Facts<'a> {
     pub options: &'a LoadOptions,
     /// The chosen tables, and those that the dump has named so far.

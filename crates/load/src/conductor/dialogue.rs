@@ -18,7 +18,7 @@ use crate::session::{Session, Tracker};
 /// The dump's own session.
 pub struct Dialogue {
     pub ctx: Arc<Context>,
-    /// Runs the dump's statements as they stand.
+    /// Runs the dump's statements unchanged.
     pub control: Connection,
     /// Follows the variables that the dump sets.
     pub tracker: Tracker,

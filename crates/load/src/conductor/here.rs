@@ -12,7 +12,7 @@ use crate::verdict::Reason;
 pub struct Here<'a> {
     /// The file's name, for messages and marks.
     pub file: &'a Arc<str>,
-    /// The text to run: as it stands in the file, or as it was rewritten.
+    /// The text to run: as the file has it, or rewritten.
     pub text: &'a [u8],
     pub item: &'a Item,
 }

@@ -72,7 +72,7 @@ impl RefusedSettings {
         }
     }
 
-    /// How to read the text: as the dump says, whatever the server made of it.
+    /// How to read the text: as the dump says, even if the server refused that setting.
     pub fn mode_or(&self, mode: LexMode) -> LexMode {
         self.mode.unwrap_or(mode)
     }

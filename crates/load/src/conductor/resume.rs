@@ -201,8 +201,8 @@ impl Resume {
         if self.in_past() || table.is_transactional() {
             return Ok(());
         }
-        // Tables like this are emptied before their first rows, so this one had rows before a
-        // statement that is done.
+        // A resumed load empties such a table and loads it again, unless the table had rows before
+        // a statement that is done. This one did.
         Err(LoadError::Stopped(vec![Refusal {
             reason: format!(
                 "{}: line {}: table {} has an engine without transactions: it is not known \

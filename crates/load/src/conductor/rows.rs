@@ -35,7 +35,7 @@ use crate::writer::Written;
 /// `ER_NO_SUCH_TABLE`, `ER_BAD_DB_ERROR`.
 const GONE: [u16; 2] = [1146, 1049];
 
-/// Rows as they stand in the dump.
+/// Rows at their place in the dump.
 struct RowsHere<'a> {
     /// The statement that they are in.
     statement: Here<'a>,
@@ -414,7 +414,8 @@ impl Conductor<'_> {
     ) -> Result<(), LoadError> {
         let bounds = head.form.bounds(text, head.session.lex_mode());
         if bounds.len() as u64 != piece.rows {
-            // If the rows cannot be told apart here, leave the whole piece to the server's parser.
+            // If the text cannot be split into rows here, leave the whole piece to the server's
+            // parser.
             return self.add(place, head, piece.clone());
         }
         let mut from = 0;

@@ -3,7 +3,7 @@
 //!
 //! A `CREATE TRIGGER` waits until the rows are in, and so does a `DROP TRIGGER`. Both run earlier
 //! if more rows of their table follow. A drop does not name the table of its trigger. For triggers
-//! of the dump it is known; for others the server is asked.
+//! that the dump created the table is known; for others the server is asked.
 
 use refloat_sqltext::{LexMode, ObjectName};
 

@@ -280,7 +280,7 @@ impl<'a> Survey<'a> {
         self.count(place, shown(table), rows, bytes);
     }
 
-    /// Whether the rows of a table can be rolled back, as far as the dump tells its engine.
+    /// Whether the rows of a table can be rolled back, as far as the dump names its engine.
     fn rolls_back(&mut self, database: Option<&str>, table: &[u8]) -> bool {
         let table = shown(table);
         let engines = &self.gather.outline().engines;
@@ -360,10 +360,11 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Adds a refusal; one for all statements of a class: a dump of accounts has hundreds.
+    /// Adds a refusal. All statements of a class share one: a dump of accounts has hundreds.
     fn refuse(&mut self, reason: Reason, text: &[u8], line: u64) {
         let class = match reason {
-            // Each of these definitions has to be looked at.
+            // Definitions that name the old database are listed one by one, because each must be
+            // checked.
             Reason::Class(class) if class != StatementClass::OldDatabase => class,
             _ => {
                 self.stop(&reason.to_string(), reason.hint(), text, line);

@@ -1,4 +1,4 @@
-//! Commits a chunk, and checks that what was committed is there.
+//! Commits a chunk, and checks that it is really committed.
 
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ impl Worker {
         done
     }
 
-    /// Checks that rows are there that the server reported as committed.
+    /// Checks that rows which the server reported as committed are there.
     ///
     /// The server's own answer can be trusted, but not always that of something in between. A node
     /// of a Galera cluster (10.11.19) has acknowledged a thousand rows that were on no node

@@ -294,7 +294,7 @@ impl Worker {
                 row.first()
                     .is_some_and(|side| side.as_deref() == Some(b"0"))
             });
-        // `LOAD DATA` sends rows that it cannot express behind the others.
+        // `LOAD DATA` sends rows that it cannot express after the others.
         by_path.sort_unstable();
         as_text.sort_unstable();
         Ok(difference(&given, &by_path, &as_text))

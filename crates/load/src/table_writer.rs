@@ -4,10 +4,11 @@
 //! table turns out to be large, takes its rows in chunks, and finishes with a task of its own.
 //!
 //! [`SqlWriter`] sends rows over SQL. It drops secondary indexes, and the foreign keys that hold
-//! them, while the table is still empty, and adds them again when its rows are in, because sorting
-//! once is cheaper than placing each row. The clauses are the server's own, from `SHOW CREATE
-//! TABLE`, so the table ends exactly as it began. Some keys stay: the clustering key, the key of an
-//! `AUTO_INCREMENT` column, and keys whose position would change.
+//! them, while the table is still empty. It builds the indexes again when the rows are in, because
+//! sorting once is cheaper than inserting each row at its place. The conductor adds the foreign
+//! keys once all tables have their indexes. The clauses are the server's own, from
+//! `SHOW CREATE TABLE`, so the table ends exactly as it began. Some keys stay: the clustering key,
+//! the key of an `AUTO_INCREMENT` column, and keys whose position would change.
 
 use std::sync::Arc;
 
@@ -110,7 +111,7 @@ impl TableWriter for SqlWriter {
         worker.write(chunk)
     }
 
-    /// Builds the indexes that were dropped.
+    /// The task that builds the indexes that were dropped.
     fn finish(&self, ctx: &Context, table: &Arc<Table>, rows: Rows) -> Option<Task> {
         let deferral = table.deferral().clone();
         let builds = (deferral.keys.len() + deferral.fulltext.len()) as u64;

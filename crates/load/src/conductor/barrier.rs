@@ -29,10 +29,11 @@ const RECOUNTS_MAX: usize = 2_000;
 /// the recount, which takes no longer.
 const A_MOMENT: Duration = Duration::from_millis(50);
 
-/// Tables that were counted before a statement whose effects are not tracked.
+/// The tables that a statement may change whose effects are not tracked.
 pub struct Counted {
     tables: Vec<Arc<Table>>,
-    /// Whether the tables were counted: there may be too many.
+    /// Whether their numbers of rows are known. Not if there are too many tables to count, or if an
+    /// earlier process ran the statement.
     countable: bool,
 }
 

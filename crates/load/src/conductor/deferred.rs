@@ -7,7 +7,7 @@ use super::postponed::Postponed;
 use crate::context::Context;
 use crate::queue::Queue;
 
-/// What waits until the rows are in, and the queue that its work goes to.
+/// The work that waits until the rows are in, and the queue that it then goes to.
 pub struct Deferred<'a> {
     pub ctx: Arc<Context>,
     pub queue: &'a Queue,

@@ -48,7 +48,7 @@ pub struct Ledger {
     pub altered: HashSet<String>,
     /// Databases that the dump drops but that were kept.
     pub undropped: HashSet<String>,
-    /// How often tables were counted because of statements that may change any rows.
+    /// Number of tables counted so far because of statements that may change any rows.
     pub recounted: usize,
 }
 

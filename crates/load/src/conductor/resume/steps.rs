@@ -46,12 +46,12 @@ pub struct DatabaseStep {
     pub collation: Option<String>,
 }
 
-/// Where the tables of marks were created.
+/// Where the tables of marks are needed so far.
 #[derive(Default)]
 pub struct MarkTables {
-    /// On the server, by statements that its replicas run too.
+    /// On the server and on its replicas: they are created by statements in the binary log.
     logged: bool,
-    /// On the server only.
+    /// On the server only: the load has rows that are kept out of the binary log.
     unlogged: bool,
 }
 

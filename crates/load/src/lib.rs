@@ -124,7 +124,7 @@ pub fn load_from(
     open: impl FnOnce() -> Result<OpenSource, LoadError>,
 ) -> Result<LoadOutcome, LoadFailure> {
     let started = Instant::now();
-    // Writes by others on the target node are what it replicates beyond this count.
+    // What the target node replicates beyond this count was written by others.
     let mut counted = options.clone();
     counted.target.commits = Some(CommitCounter::default());
     let options = &counted;
@@ -342,7 +342,7 @@ struct Equipment {
     probe: Option<ServerProbe>,
 }
 
-/// Decides what is still open now that the settings are in effect, and begins the marks.
+/// Makes the decisions that had to wait for the settings, and begins the marks.
 fn equip(
     prepared: &Prepared,
     outcome: &mut LoadOutcome,
@@ -568,7 +568,7 @@ pub fn connect(options: &LoadOptions, cancel: &Cancel) -> Result<Connection, Loa
     connect_to(&options.target, cancel)
 }
 
-/// [`connect`] to a server other than the target.
+/// [`connect`] to any server.
 pub(crate) fn connect_to(
     server: &ConnectOptions,
     cancel: &Cancel,

@@ -16,8 +16,8 @@ use super::open_source::OpenSource;
 use super::options::{ExistingPolicy, LoadOptions, ResumeMode};
 use super::own_tables::refuse_on_target;
 
-/// Connections besides the writers that hold a lock: the catalogue's, and one for triggers and
-/// events.
+/// Connections that hold a lock, besides those of the writers: the catalogue's, and one for
+/// triggers and events.
 const MORE_SLOTS: usize = 2;
 
 /// How long another node may take to answer: longer than it may take to end a connection.

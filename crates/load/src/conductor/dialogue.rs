@@ -32,7 +32,7 @@ pub struct Dialogue {
     pub refused_settings: RefusedSettings,
     /// The current database, if `--tables` selects nothing in it and it does not exist.
     pub unchosen: Option<String>,
-    /// The database of `--database`, until something goes into it.
+    /// The database of `--database`, until the first statement that may need it.
     pub pending_database: Option<String>,
 }
 

@@ -35,7 +35,7 @@ struct Turn<'s> {
 }
 
 impl Conductor<'_> {
-    /// Hands on the rows of a stream until the stream ends.
+    /// Passes the rows of a stream on to the workers, until the stream ends.
     pub(super) fn rows_of_stream(
         &mut self,
         stream: &RowStream,

@@ -178,7 +178,7 @@ impl<'a> Survey<'a> {
         self.read(input, Ends::Client, &[])
     }
 
-    /// Reads a file to its end, which starts with this session.
+    /// Reads a file, which starts with this session, to its end.
     fn read(&mut self, input: &mut Input, ends: Ends, session: &[String]) -> Result<(), LoadError> {
         let before = self.found.bytes;
         let mut items = Items::new(input, ends);

@@ -34,9 +34,9 @@ pub enum OpenSource {
 }
 
 impl OpenSource {
-    /// Opens the source in such a way that Ctrl-C ends it: opening waits for the first bytes of a
-    /// pipe, which may come late or never (its producer may be asking for a password, for example).
-    /// `say` receives a notice for the user before an archive is unpacked.
+    /// Opens the source. Ctrl-C interrupts this: opening a pipe waits for its first bytes, which
+    /// may come late or never (its producer may be asking for a password, for example). `say`
+    /// receives a notice for the user before an archive is unpacked.
     pub fn open(
         options: &LoadOptions,
         cancel: &Cancel,

@@ -1,5 +1,5 @@
-//! What is known about the target: databases as they were found, and tables as the dump brings
-//! them.
+//! Examines databases and tables of the target before the dump changes them, and records them in
+//! the ledger.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub enum Touch {
 }
 
 impl Conductor<'_> {
-    /// Looks at a database before the first change to it, and refuses a load that would destroy
+    /// Examines a database before the first change to it, and refuses a load that would destroy
     /// something.
     pub(super) fn touch(&mut self, database: &str, touch: Touch) -> Result<(), LoadError> {
         if let Some(wanted) = &self.ctx.options.database
@@ -90,7 +90,7 @@ impl Conductor<'_> {
         Ok(found)
     }
 
-    /// Forgets what had a name, after the dump dropped it, and its postponed triggers.
+    /// Forgets whatever had this name, after the dump dropped it, and its postponed triggers.
     pub(super) fn forget(&mut self, key: &TableKey) {
         self.ledger.forget(key);
         self.deferred.forget(key);

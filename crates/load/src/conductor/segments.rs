@@ -1,9 +1,9 @@
 //! Sources of several files: statements in order, rows of several tables at once.
 //!
 //! Rows of different tables need no order among themselves. As many tables are open as there are
-//! workers, the largest first, and the next block is read for the table with the emptiest lane.
-//! Where one writer per table is fastest, reading one table after another would leave all workers
-//! but one idle.
+//! workers and memory for them, the largest first, and the next block is read for the table with
+//! the emptiest lane. Where one writer per table is fastest, reading one table after another would
+//! leave all workers but one idle.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ impl FileReader<'_> {
     }
 }
 
-/// A statement of ours, which is nowhere in the source.
+/// A statement of our own, which has no place in the source.
 fn own_item(text: &str) -> Item {
     Item {
         kind: ItemKind::Statement(StatementKind::Set),
@@ -72,7 +72,7 @@ fn own_item(text: &str) -> Item {
 }
 
 impl Conductor<'_> {
-    /// Reads all files of a source and finishes everything they ask for. `position` counts the
+    /// Reads all files of a source and finishes everything they asked for. `position` counts the
     /// bytes read, as stored. At most `open_max` tables of rows are open at the same time.
     pub fn run_layout(
         &mut self,
@@ -103,7 +103,7 @@ impl Conductor<'_> {
         self.end(&mut Place::new(&self.ctx.source))
     }
 
-    /// Runs a `SET` of ours, which is nowhere in the source.
+    /// Runs a `SET` of our own, which has no place in the source.
     pub(super) fn own_set(&mut self, place: &mut Place, text: &str) -> Result<(), LoadError> {
         let file = Arc::clone(&place.name);
         let here = Here {

@@ -92,8 +92,8 @@ pub fn not_added_to(
     Ok(refusals)
 }
 
-/// Whether the dump itself names a database that is not the one of `--database`. It is refused for
-/// that, and what the other one holds does not matter: to replace it is not what was asked for.
+/// Whether the dump itself names a database other than that of `--database`. It is refused for that
+/// alone. What the other database holds does not matter, because nobody asked to replace it.
 fn is_elsewhere(options: &LoadOptions, database: &str) -> bool {
     let wanted = options.database.as_deref();
     wanted.is_some_and(|wanted| wanted != database)
@@ -109,7 +109,7 @@ pub fn no_spaces(
 ) -> Result<Vec<Refusal>, refloat_wire::Error> {
     // A load that continues lists such tables, and loads all others.
     let asked = outline.spaces.needed().next().is_some() && options.on_error == OnError::Stop;
-    // MariaDB passes over the clause; tables that rows are added to are there already.
+    // MariaDB ignores the clause, and with --append the tables exist already.
     if !asked || facts.vendor != Vendor::MySql || options.existing == ExistingPolicy::Append {
         return Ok(Vec::new());
     }

@@ -251,7 +251,7 @@ fn revert_one(
         ));
     }
     if entry.name == POOL {
-        // Until its resize has ended, the value it reads is not final.
+        // Until its resize has ended, the value it shows is not final.
         await_resize(conn)?;
     }
     let Some(before) = read(conn, &entry.name)? else {
@@ -264,7 +264,7 @@ fn revert_one(
     if value::same(&before, &entry.old) {
         return Ok((before.clone(), setting(before, RevertResult::AlreadyBack)));
     }
-    // Also what was asked for: a run may be killed between the change and its confirmation.
+    // Also the requested value: a run may be killed between the change and its confirmation.
     let ours = [Some(&entry.new), entry.applied.as_ref()]
         .iter()
         .flatten()

@@ -79,7 +79,7 @@ pub struct RejoinPlan {
 /// Data that a full copy would wipe and that may exist nowhere else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OnlyCopy {
-    /// What the data are.
+    /// What the data is.
     pub what: String,
     /// The history that they belong to, which the user must name to give them up.
     pub history: String,

@@ -104,7 +104,7 @@ pub enum Severity {
     Note,
     /// It will cause trouble sooner or later.
     Warning,
-    /// It causes trouble now, or data are at risk.
+    /// It causes trouble now, or data is at risk.
     Critical,
 }
 

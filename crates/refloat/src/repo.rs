@@ -69,7 +69,7 @@ pub struct DumpRepoArgs {
     pub identity: Option<PathBuf>,
 }
 
-/// The recipients for the key of a new repository.
+/// Whom the key of a new repository is wrapped for.
 #[derive(Debug, Clone, Args)]
 pub struct RecipientArgs {
     /// Wrap the key for this age recipient, as `age-keygen` prints it; may be repeated

@@ -118,7 +118,7 @@ pub(crate) struct Comparison<'a> {
     pub run: &'a Run,
 }
 
-/// Why two nodes do not hold the same data, or why that is not known.
+/// Why two nodes do not hold the same data, or why that is unknown.
 #[derive(Debug)]
 pub(crate) enum Apart {
     /// They differ in these tables and definitions.

@@ -220,7 +220,7 @@ mod tests {
             (names(&found).join(" "), found.unnamed()),
             ("a:1 b:2 c:3".to_owned(), 0)
         );
-        // The address that was asked stands for the node's own.
+        // The queried address replaces the node's own.
         let mut found = Found::default();
         found.take(&said(&["a:1", "b:2"], Some(0)), &seed, true);
         found.take(&said(&["a:1", "b:2"], Some(1)), &seed, false);

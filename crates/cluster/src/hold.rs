@@ -76,7 +76,7 @@ pub struct Holder {
 /// How the other nodes keep the write-sets that a node will miss.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HoldPlan {
-    /// Name of the node that goes away.
+    /// Name of the node that leaves.
     pub node: String,
     /// Its index in the list of nodes.
     pub at: usize,
@@ -450,7 +450,7 @@ mod tests {
             text.contains("n1 is Donor/Desynced and not Synced"),
             "{text}"
         );
-        // Another donor cannot hold.
+        // The only other node is desynced.
         assert!(why(&view(vec![one(&[]), one(&donor)]), "n1").contains("no other node"));
         let mut split = view(vec![one(&[]), one(&[])]);
         split.quorum.view = None;

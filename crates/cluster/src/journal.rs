@@ -7,7 +7,7 @@ use refloat_host::{Control, Host, LogMark};
 use crate::member::Member;
 use crate::node::NodeState;
 
-/// Pattern for units of servers whose names are not known, as `journalctl` takes it:
+/// Pattern for the units of servers with unknown names, as `journalctl` takes it:
 /// `mariadb.service`, `mariadb@.service`.
 const UNITS: &str = "mariadb*";
 

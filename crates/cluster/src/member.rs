@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(none.hint, "Write the datadir of n2 into the list.");
         let seen = ask(&member, &Observation::default());
         assert_eq!(seen.files_unreadable, Some(none.reason));
-        // What the list says counts, and the named file is the node's own.
+        // The list takes precedence, and the named file is the node's own.
         member.datadir = Some("/srv/n2".into());
         assert_eq!(member.known_folder().unwrap(), PathBuf::from("/srv/n2"));
         assert_eq!(member.log_by_options(), Some("/srv/n2/n2.err".into()));

@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(proof(UUID, &other, Some(&two)).by, CameBy::Sst);
         assert!(has_started(&two) && !has_started("x"));
         assert!(has_asked(&two) && !has_asked(&none) && !has_asked("x"));
-        // A node that asks and dies has done nothing to its tables.
+        // A node that dies after its request has not changed its tables.
         let asks = none.clone() + "Requesting state transfer: success, donor: 0\n";
         assert_eq!(began_and_got_nothing(&asks), Some((UUID, 66)));
         for got in [
@@ -192,7 +192,8 @@ mod tests {
             );
         }
         assert_eq!(began_and_got_nothing(&two), None);
-        // Another node that starts at the same time has asked, and we have asked in vain.
+        // Another node that starts at the same time has made its request, and this one has asked in
+        // vain.
         let other = none
             + "Member 2.0 (c) requested state transfer from 'a,'. Selected 0.0 (a)(SYNCED) as donor.\n"
             + "Member 1.0 (b) requested state transfer from 'a,', but it is impossible to select State Transfer donor: x\n"

@@ -352,7 +352,7 @@ mod tests {
             Ok(2)
         );
         assert_eq!(at(&[("a", 7, false, false), ("a", 7, false, false)]), Ok(0));
-        // Two histories, and a position that only the tables know.
+        // Two histories, and a position that is only in the tables.
         let two = [
             ("a", 5, false, false),
             ("b", 9, false, false),

@@ -98,7 +98,7 @@ pub(super) fn shared(
 mod tests {
     use super::*;
 
-    /// Both must name the same members: each run of a server has its own name.
+    /// Both must list the same members: each run of a server has its own name.
     #[test]
     fn who_was_a_member_at_a_seqno() {
         let view = |seqno: u64, members: &[&str]| {

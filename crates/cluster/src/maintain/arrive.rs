@@ -251,7 +251,7 @@ impl Maintenance<'_> {
         }
     }
 
-    /// Stops the server of a node whose provider has given up: the server does nothing any more and
+    /// Stops the server of a node whose provider has given up: such a server does nothing, and
     /// would block the next start. Starts the node again once the others serve; what it misses is
     /// still kept. Returns whether that succeeded.
     ///

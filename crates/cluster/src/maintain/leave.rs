@@ -1,5 +1,5 @@
-//! Lets a node leave: waits until the others keep enough, checks everything once more, and stops
-//! the node.
+//! Lets a node leave: waits until the others keep enough, checks everything again, and stops the
+//! node.
 
 use std::time::{Duration, Instant};
 

@@ -369,7 +369,7 @@ mod tests {
             "there is no file"
         );
         assert_eq!(lost(None, tables(ours, 9), full), None);
-        // There is nothing that could be lost.
+        // Nothing can be lost.
         assert_eq!(lost(Some(&zero), None, Some(false)), None);
         assert_eq!(lost(None, None, Some(false)), None);
     }

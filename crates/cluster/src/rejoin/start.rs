@@ -300,8 +300,8 @@ impl Rejoining<'_> {
         others.any(|(_, member)| look(member).is_ok_and(|now| now.primary))
     }
 
-    /// Stops the server of a node that will not rejoin because of `reason`: the server does nothing
-    /// any more and would block the next start. Returns what to tell the user.
+    /// Stops the server of a node that will not rejoin because of `reason`: such a server does
+    /// nothing, and would block the next start. Returns what to tell the user.
     fn end_failed(
         &self,
         reason: &str,

@@ -338,7 +338,7 @@ mod tests {
             unknown(&all, &seen, &places).is_empty(),
             "an empty folder holds nothing"
         );
-        // Its tables know the position.
+        // The position is in its tables.
         seen[0].recovered = Some((uuid.clone(), 5000));
         assert_eq!(
             histories(&all, &seen, &[])[0],

@@ -270,7 +270,7 @@ mod tests {
             said.as_object_mut().unwrap().extend(more.clone());
             said
         };
-        // Into a standalone server, which may be any.
+        // Into a standalone server, on an unknown machine.
         write(LOAD, RunResult::Done, load(1000, serde_json::json!({})));
         // A small load spends its time on things other than text.
         write(LOAD, RunResult::Done, load(9, serde_json::json!({})));

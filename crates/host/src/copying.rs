@@ -121,7 +121,7 @@ mod tests {
         };
         std::fs::write(path, gone.to_text()).unwrap();
         assert_eq!(look(), None);
-        // The tests of refloat are run from a file that is called so.
+        // This test's binary counts as refloat: its name begins with it.
         let own = Copying {
             process: std::process::id(),
             total: None,

@@ -247,7 +247,7 @@ mod tests {
         fs::remove_file(&aside).unwrap();
         fs::create_dir(&aside).unwrap();
         fs::write(aside.join("ibdata1"), "").unwrap();
-        // What a person has put back for the server to find.
+        // What a person has put there for the server.
         for folder in [&data, &aside] {
             fs::write(folder.join("keys.txt"), "the same").unwrap();
         }
@@ -347,7 +347,7 @@ mod tests {
         assert!(data.join("ca.pem").exists() && !data.join("ibdata1").exists());
         assert!(!look_at(&Host::Local, &data).unwrap().holds);
         assert_eq!(fs::read_to_string(aside.join("ibdata1")).unwrap(), "old");
-        // Half a copy has arrived when it is called again.
+        // Half a copy has arrived before the second call.
         fs::write(data.join("ibdata1"), "half").unwrap();
         set_aside(&Host::Local, &data, &aside).unwrap();
         assert_eq!(fs::read_to_string(aside.join("ibdata1")).unwrap(), "old");

@@ -251,7 +251,7 @@ fn revert_one(
         ));
     }
     if entry.name == POOL {
-        // Until its resize has ended, the value it reads is not final.
+        // Until its resize has ended, the value it shows is not final.
         await_resize(conn)?;
     }
     let Some(before) = read(conn, &entry.name)? else {

@@ -32,6 +32,7 @@ mod journal;
 mod keep;
 mod maintain;
 mod member;
+mod memory;
 mod node;
 mod observe;
 mod proof;

@@ -109,6 +109,9 @@ pub fn aside_of(datadir: &Path, run_id: &str) -> PathBuf {
 /// the same certificates. If this run has already set data aside, that data stays: what is in its
 /// place now is not a complete copy of anything yet.
 ///
+/// The account gets the new directory last: in one of its own, it could have root write to a file
+/// elsewhere, by a link. A certificate that is a link stays one, for the same reason.
+///
 /// # Errors
 /// [`HostError`]: the machine cannot be reached, or says why not.
 pub fn set_aside(host: &Host, folder: &Path, aside: &Path) -> Result<(), HostError> {
@@ -116,10 +119,10 @@ pub fn set_aside(host: &Host, folder: &Path, aside: &Path) -> Result<(), HostErr
         "real={real}; aside={aside}; new=\"$real.refloat-new\"\n\
          [ -e \"$aside\" ] || mv -T -- \"$real\" \"$aside\"\n\
          [ ! -e \"$real\" ] || exit 0\n\
-         rm -rf -- \"$new\"; mkdir -- \"$new\"\n\
-         chown --reference=\"$aside\" -- \"$new\"; chmod --reference=\"$aside\" -- \"$new\"\n\
+         rm -rf -- \"$new\"; mkdir -m 700 -- \"$new\"\n\
+         for file in \"$aside\"/*.pem; do [ ! -f \"$file\" ] || cp -pP -- \"$file\" \"$new/\"; done\n\
          chcon --reference=\"$aside\" -- \"$new\" 2>/dev/null || :\n\
-         for file in \"$aside\"/*.pem; do [ ! -f \"$file\" ] || cp -p -- \"$file\" \"$new/\"; done\n\
+         chown --reference=\"$aside\" -- \"$new\"; chmod --reference=\"$aside\" -- \"$new\"\n\
          for file in \"$new\"/*.pem \"$new\"; do [ ! -e \"$file\" ] || sync -- \"$file\"; done\n\
          mv -T -- \"$new\" \"$real\"; sync -- \"${{real%/*}}/\"",
         real = word(folder),
@@ -334,6 +337,11 @@ mod tests {
         fs::create_dir(&data).unwrap();
         fs::write(data.join("ibdata1"), "old").unwrap();
         fs::write(data.join("ca.pem"), "key").unwrap();
+        let secret = above.path().join("secret");
+        fs::write(&secret, "secret").unwrap();
+        std::os::unix::fs::symlink(&secret, data.join("key.pem")).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o750);
+        fs::set_permissions(&data, mode).unwrap();
         let apart = look_at(&Host::Local, &data).unwrap().fixed.unwrap();
         assert!(apart.contains("innodb_log_group_home_dir"), "{apart}");
         fs::write(data.join("ib_logfile0"), "log").unwrap();
@@ -345,6 +353,9 @@ mod tests {
         let aside = aside_of(&data, "r1");
         set_aside(&Host::Local, &data, &aside).unwrap();
         assert!(data.join("ca.pem").exists() && !data.join("ibdata1").exists());
+        assert_eq!(fs::read_link(data.join("key.pem")).unwrap(), secret);
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions();
+        assert_eq!(mode(&data), mode(&aside));
         assert!(!look_at(&Host::Local, &data).unwrap().holds);
         assert_eq!(fs::read_to_string(aside.join("ibdata1")).unwrap(), "old");
         // Half a copy has arrived before the second call.

@@ -15,13 +15,15 @@ const PATIENCE: Duration = Duration::from_secs(3600);
 pub(crate) const SERVER_RUNS: i32 = 67;
 
 impl Host {
-    /// Writes a small file atomically, readable by its owner only.
+    /// Writes a small file atomically, readable by its owner only. If its folder is of a server's
+    /// account, that may have put a link in its place: nothing is written to where that leads.
     ///
     /// # Errors
     /// [`HostError`]: it cannot be written, or the machine cannot be reached.
     pub fn put(&self, path: &Path, text: &str) -> Result<(), HostError> {
         let script = format!(
-            "umask 077; file={}; printf '%s\\n' {} >\"$file.new\"; sync -- \"$file.new\"; mv -f -- \"$file.new\" \"$file\"; sync -- \"${{file%/*}}/\"",
+            "umask 077; set -C; file={}; rm -f -- \"$file.new\"\n\
+             printf '%s\\n' {} >\"$file.new\"; sync -- \"$file.new\"; mv -fT -- \"$file.new\" \"$file\"; sync -- \"${{file%/*}}/\"",
             word(path),
             Self::word(text)
         );
@@ -102,8 +104,25 @@ pub fn word(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::symlink;
 
     use super::*;
+
+    #[test]
+    fn a_file_is_not_written_to_where_a_link_leads() {
+        let above = tempfile::tempdir().unwrap();
+        let path = |name: &str| above.path().join(name);
+        for name in ["data", "elsewhere"] {
+            fs::create_dir(path(name)).unwrap();
+        }
+        fs::write(path("outside"), "as it was").unwrap();
+        symlink(path("outside"), path("data/claim.json.new")).unwrap();
+        symlink(path("elsewhere"), path("data/claim.json")).unwrap();
+        Host::Local.put(&path("data/claim.json"), "new").unwrap();
+        assert_eq!(fs::read(path("data/claim.json")).unwrap(), b"new\n");
+        assert_eq!(fs::read(path("outside")).unwrap(), b"as it was");
+        assert_eq!(fs::read_dir(path("elsewhere")).unwrap().count(), 0);
+    }
 
     #[test]
     fn a_shell_that_outlived_its_program_is_waited_for() {

@@ -80,16 +80,6 @@ impl Host {
         }
     }
 
-    /// Memory available to programs without swapping, in bytes. `None`: unknown.
-    pub fn memory_available(&self) -> Option<u64> {
-        let text = self.read(Path::new("/proc/meminfo")).ok()??;
-        let line = text
-            .lines()
-            .find(|line| line.starts_with("MemAvailable:"))?;
-        let kib: u64 = line.split_ascii_whitespace().nth(1)?.parse().ok()?;
-        kib.checked_mul(1024)
-    }
-
     /// The TCP ports with visible listeners.
     pub fn listening(&self) -> BTreeSet<u16> {
         let tables = ["/proc/net/tcp", "/proc/net/tcp6"];

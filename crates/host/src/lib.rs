@@ -22,6 +22,7 @@ pub mod place;
 mod position;
 pub mod scripts;
 pub mod storage;
+mod texts;
 
 pub use control::{Control, ControlConfig, StartAs, StartOption};
 pub use copying::Copying;

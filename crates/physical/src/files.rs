@@ -1,14 +1,13 @@
-//! What is done with files and folders in several places: names, owners, room, the disk.
+//! What is done with files and folders in several places: names, labels, room, the disk.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{PermissionsExt as _, lchown};
 use std::path::Path;
 
 use refloat_host::Host;
 use refloat_run::Refusal;
-use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, XattrFlags, statx};
+use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 
 /// Permissions of a data directory and of folders in it: those that servers give.
 pub const FOLDER_MODE: u32 = 0o700;
@@ -29,7 +28,7 @@ pub fn names(folder: &Path, wanted: impl Fn(&str) -> bool) -> io::Result<Vec<OsS
 
 /// The label by which `SELinux` tells what a server may work with. Tests have no such thing.
 #[cfg(not(test))]
-const LABEL: &str = "security.selinux";
+pub const LABEL: &str = "security.selinux";
 #[cfg(test)]
 pub const LABEL: &str = "user.refloat-test";
 /// Longer than any label.
@@ -41,24 +40,6 @@ pub fn label_of(path: &Path) -> Option<Vec<u8>> {
     let length = rustix::fs::lgetxattr(path, LABEL, label.as_mut_slice()).ok()?;
     label.truncate(length);
     Some(label)
-}
-
-/// Gives a file or folder a label.
-pub fn set_label(path: &Path, label: &[u8]) -> io::Result<()> {
-    Ok(rustix::fs::lsetxattr(
-        path,
-        LABEL,
-        label,
-        XattrFlags::empty(),
-    )?)
-}
-
-/// Gives a file or folder to an account, user and group, if there is one, and sets its permissions.
-pub fn adopt(path: &Path, owner: Option<(u32, u32)>, mode: u32) -> io::Result<()> {
-    if let Some((uid, gid)) = owner {
-        lchown(path, Some(uid), Some(gid))?;
-    }
-    fs::set_permissions(path, fs::Permissions::from_mode(mode))
 }
 
 /// Whether a directory is a mount point, even one of the file system that its parent is on (`mount

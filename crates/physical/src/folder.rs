@@ -6,8 +6,10 @@
 //! fetches only what has changed since.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -17,17 +19,20 @@ use std::time::{Duration, Instant};
 
 use refloat_repository::{BLOCK, Extent, FileEntry, Repository, Sink};
 use refloat_run::{Cancel, Refusal};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, Stat, flock, fsync, renameat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::error::PhysicalError;
+use crate::held::{Held, open_file};
 use crate::sparse;
 
 /// The file in the folder that says how far it is.
 pub const STATE: &str = ".refloat-restore.json";
 /// What marks a folder of a rebuild, in the place of a repository's id.
 pub const REBUILD: &str = "rebuild";
+/// Longer than any state, in bytes.
+const STATE_MAX: u64 = 1 << 16;
 /// Blocks of one file that a thread compares at a time.
 const RUN: usize = 64;
 
@@ -64,8 +69,8 @@ struct State {
 pub struct Building {
     path: PathBuf,
     state: State,
-    /// Locks the folder.
-    lock: File,
+    /// The folder, open and locked.
+    lock: Held,
     is_part: bool,
 }
 
@@ -148,10 +153,16 @@ impl Building {
             .mode(0o700)
             .create(path)
             .map_err(PhysicalError::file(path, "making the folder"))?;
+        let lock = locked(path)?;
+        let is_own = |status: Stat| status.st_uid == rustix::process::geteuid().as_raw();
+        if !lock.status().is_ok_and(is_own) {
+            let reason = format!("another account has put a folder at {}", path.display());
+            return Err(PhysicalError::refused(Refusal::new(reason)));
+        }
         let mut building = Self {
             path: path.to_owned(),
             state: fresh,
-            lock: locked(path)?,
+            lock,
             is_part: false,
         };
         building.reach(Step::Fetching)?;
@@ -183,9 +194,26 @@ impl Building {
     /// The lock, for a tool to hold as well: so nobody else works in the folder while one of an
     /// earlier run still does.
     pub fn lock(&self) -> Result<File, PhysicalError> {
-        self.lock
-            .try_clone()
+        let lock = self.lock.as_fd().try_clone_to_owned();
+        lock.map(File::from)
             .map_err(PhysicalError::file(&self.path, "locking the folder"))
+    }
+
+    /// The folder itself, whatever lies at its path by now.
+    pub fn held(&self) -> &Held {
+        &self.lock
+    }
+
+    /// Takes it back from the server's account, to which an earlier run may have given it, and
+    /// which may have put links to files elsewhere into it.
+    pub fn take_back(&self) -> Result<(), PhysicalError> {
+        if !rustix::process::geteuid().is_root() {
+            return Ok(());
+        }
+        self.lock.take_back().map_err(PhysicalError::file(
+            &self.path,
+            "taking it back from the server's account",
+        ))
     }
 
     /// Says that it holds a part of the backup: what the redo log says of files that are not there
@@ -220,19 +248,23 @@ impl Building {
     pub fn reach(&mut self, step: Step) -> Result<(), PhysicalError> {
         self.state.step = step;
         let text = serde_json::to_vec(&self.state).unwrap_or_default();
-        let (new, path) = (
-            self.path.join(format!("{STATE}.new")),
-            self.path.join(STATE),
-        );
+        let path = self.path.join(STATE);
+        let new = format!("{STATE}.new");
+        // The server's account may have the folder already.
         let write = || -> io::Result<()> {
-            let folder = File::open(&self.path)?;
-            rustix::fs::syncfs(&folder)?;
-            let mut file = File::create(&new)?;
+            rustix::fs::syncfs(&self.lock)?;
+            let mut file = self.lock.replace_file(OsStr::new(&new))?;
             file.write_all(&text)?;
             file.sync_all()?;
-            fs::rename(&new, &path)?;
-            folder.sync_all()
+            renameat(&self.lock, &new, &self.lock, STATE)?;
+            Ok(fsync(&self.lock)?)
         };
+        if !is_at(&self.lock, &self.path) {
+            let moved = io::Error::new(io::ErrorKind::NotFound, "it is another one now");
+            return Err(PhysicalError::file(&self.path, "working in the folder")(
+                moved,
+            ));
+        }
         write().map_err(PhysicalError::file(
             &path,
             "recording the progress of the restore",
@@ -358,7 +390,7 @@ impl Building {
             .write(true)
             .open(&target)
             .map_err(PhysicalError::file(&target, "opening the file"))?;
-        let old = old.and_then(|old| File::open(old.join(path)).ok());
+        let old = old.and_then(|old| open_file(&old.join(path)).ok());
         let mut missing = Vec::new();
         for extent in run {
             let bytes = &mut block[..extent.length as usize];
@@ -455,7 +487,7 @@ fn unfinished(path: &Path, state: &State, repository: &str) -> PhysicalError {
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Locks a folder for as long as the file that it returns is open.
-pub fn locked(path: &Path) -> Result<File, PhysicalError> {
+pub fn locked(path: &Path) -> Result<Held, PhysicalError> {
     let begun = Instant::now();
     loop {
         if let Some(lock) = try_locked(path)? {
@@ -472,9 +504,9 @@ pub fn locked(path: &Path) -> Result<File, PhysicalError> {
 }
 
 /// Locks a folder, if nobody else has locked it.
-pub fn try_locked(path: &Path) -> Result<Option<File>, PhysicalError> {
+pub fn try_locked(path: &Path) -> Result<Option<Held>, PhysicalError> {
     let failed = || PhysicalError::file(path, "locking the folder");
-    let folder = File::open(path).map_err(failed())?;
+    let folder = Held::open(path).map_err(failed())?;
     match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
         // Whoever had it may have moved the folder away, or put another one in its place.
         Ok(()) => Ok(is_at(&folder, path).then_some(folder)),
@@ -484,11 +516,11 @@ pub fn try_locked(path: &Path) -> Result<Option<File>, PhysicalError> {
 }
 
 /// Whether an open folder is the one that lies there.
-fn is_at(open: &File, path: &Path) -> bool {
-    let [Ok(open), Ok(there)] = [open.metadata(), fs::metadata(path)] else {
+fn is_at(open: &Held, path: &Path) -> bool {
+    let (Ok(open), Ok(there)) = (open.status(), fs::symlink_metadata(path)) else {
         return false;
     };
-    (open.dev(), open.ino()) == (there.dev(), there.ino())
+    (open.st_dev, open.st_ino) == (there.dev(), there.ino())
 }
 
 /// The path of a file of a backup, if it stays within the folder.
@@ -541,7 +573,12 @@ fn was_used(folder: &Path, state: &Path) -> bool {
 /// What a folder says of how far it is. `None`: it says nothing.
 fn read_state(folder: &Path) -> Result<Option<State>, PhysicalError> {
     let path = folder.join(STATE);
-    match fs::read(&path) {
+    let read = || -> io::Result<Vec<u8>> {
+        let mut text = Vec::new();
+        open_file(&path)?.take(STATE_MAX).read_to_end(&mut text)?;
+        Ok(text)
+    };
+    match read() {
         Ok(text) => {
             let state = serde_json::from_slice(&text).map_err(io::Error::from);
             let state: State = state.map_err(PhysicalError::file(
@@ -585,6 +622,37 @@ mod tests {
         assert!(try_locked(&path).unwrap().is_none());
         locked(&path).unwrap_err();
         drop(ours);
+    }
+
+    #[test]
+    fn a_resumed_folder_writes_to_nothing_that_the_servers_account_links_to() {
+        let above = tempfile::tempdir().unwrap();
+        let (path, outside) = (above.path().join("new"), above.path().join("outside"));
+        drop(Building::begin(&path, "r", "l", false).unwrap());
+        fs::write(&outside, "as it was").unwrap();
+        for name in ["ibdata1".to_owned(), format!("{STATE}.new")] {
+            std::os::unix::fs::symlink(&outside, path.join(name)).unwrap();
+        }
+        let mut building = Building::begin(&path, "r", "l", false).unwrap();
+        building.reach(Step::Fetching).unwrap();
+        building.take_back().unwrap();
+        let entries = [FileEntry {
+            path: "ibdata1".to_owned(),
+            size: 40_000,
+            extents: Vec::new(),
+        }];
+        building.keep_only(&entries).unwrap();
+        if rustix::process::geteuid().is_root() {
+            building.make(&entries).unwrap();
+            let made = fs::symlink_metadata(path.join("ibdata1")).unwrap();
+            assert!(made.is_file() && made.len() == 40_000);
+        }
+        assert_eq!(fs::read(&outside).unwrap(), b"as it was");
+        // The folder itself is replaced.
+        fs::rename(&path, above.path().join("old")).unwrap();
+        std::os::unix::fs::symlink(above.path().join("old"), &path).unwrap();
+        building.reach(Step::Preparing).unwrap_err();
+        Building::begin(&path, "r", "l", false).unwrap_err();
     }
 
     #[test]

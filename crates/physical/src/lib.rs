@@ -24,6 +24,7 @@ mod error;
 mod files;
 mod find;
 mod folder;
+mod held;
 mod incoming;
 mod option_file;
 mod outcome;

@@ -7,7 +7,8 @@
 
 mod process;
 
-use std::fs::{self, File};
+use std::ffi::OsStr;
+use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use crate::about::{About, ServerFacts};
 use crate::error::PhysicalError;
 use crate::find::{SEARCHED, version_in, version_of};
 use crate::folder::{Building, locked, try_locked};
+use crate::held::Held;
 use crate::prepare;
 use crate::swap::{ACCOUNT, Place, account};
 use crate::tool::{Tool, Version, text};
@@ -76,7 +78,7 @@ pub struct PrivateServer {
     connect: ConnectOptions,
     // In this order: the server ends before its files go.
     process: Process,
-    _lock: File,
+    _lock: Held,
     folder: TempDir,
 }
 
@@ -175,7 +177,9 @@ impl Candidate {
         prepare::prepare(&self.tool, &building, options.memory, &run.cancel)?;
         let tmp = folder.path().join("tmp");
         fs::create_dir(&tmp).map_err(PhysicalError::file(&tmp, "making the folder"))?;
-        place.give_to_server(folder.path())?;
+        let held = Held::open(folder.path());
+        let held = held.map_err(PhysicalError::file(folder.path(), "opening the folder"))?;
+        place.give_to_server(&held, folder.path())?;
         let memory = options
             .memory
             .unwrap_or_else(prepare::memory_here)
@@ -184,7 +188,9 @@ impl Candidate {
         let log = folder.path().join("log");
         let begin = |more: &str| {
             let script = self.script(folder.path(), memory, more);
-            let mut process = Process::spawn(&script, &run.cancel)?;
+            let output = held.replace_file(OsStr::new("log"));
+            let output = output.map_err(PhysicalError::file(&log, "making the file"))?;
+            let mut process = Process::spawn(&script, output, &run.cancel)?;
             process.wait_for(&root, &log, &run.cancel)?;
             Ok::<_, PhysicalError>(process)
         };
@@ -228,7 +234,8 @@ impl Candidate {
         self.has_no_room(folder).into_iter().chain(closed).collect()
     }
 
-    /// What starts the server, and ends it as soon as its standard input ends.
+    /// What starts the server, with its messages on standard error, and ends it as soon as its
+    /// standard input ends.
     fn script(&self, folder: &Path, memory: u64, more: &str) -> String {
         let word = |path: &Path| Host::word(&path.to_string_lossy());
         let mut flags = vec![
@@ -272,12 +279,11 @@ impl Candidate {
         }
         format!(
             "PATH=$PATH:{SEARCHED}; exec 3<&0 </dev/null\n\
-             {} --no-defaults {} {more} >{log} 2>&1 3<&- & server=$!\n\
+             {} --no-defaults {} {more} >&2 3<&- & server=$!\n\
              {{ read -r _ <&3; kill -9 \"$server\"; }} 2>/dev/null & guard=$!\n\
              exec 3<&-; wait \"$server\"; code=$?; kill -9 \"$guard\" 2>/dev/null; exit \"$code\"",
             word(&self.program),
             flags.join(" "),
-            log = word(&folder.join("log")),
         )
     }
 }
@@ -396,7 +402,7 @@ fn all_here(files: &str) -> String {
 }
 
 /// Makes a folder in this one, and locks it.
-fn own_folder(above: &Path) -> Result<(TempDir, File), PhysicalError> {
+fn own_folder(above: &Path) -> Result<(TempDir, Held), PhysicalError> {
     loop {
         let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(above);
         let folder = folder.map_err(PhysicalError::file(above, "making a folder in it"))?;

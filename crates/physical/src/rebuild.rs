@@ -199,7 +199,9 @@ fn attempt(
     if let Some(position) = &about.galera {
         write_place(building.path(), position)?;
     }
-    ready.place.give_to_server(building.path())?;
+    ready
+        .place
+        .give_to_server(building.held(), building.path())?;
     building.reach(Step::Prepared)?;
     outcome.prepare_seconds = begun.elapsed().as_secs_f64();
     outcome.about = Some(about);

@@ -1,6 +1,6 @@
 //! Makes a rebuilt server replicate from its donor, starting at the position of the copied files.
 
-use std::fs;
+use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,7 @@ use refloat_wire::{ConnectOptions, Connection, Error, Secret, Target, Vendor};
 use crate::about::BinlogPosition;
 use crate::donor::DonorOptions;
 use crate::error::PhysicalError;
+use crate::held::open_file;
 use crate::server::Server;
 
 /// How long both threads of the replica may take to run.
@@ -126,7 +127,7 @@ fn position(datadir: &Path) -> Result<BinlogPosition, PhysicalError> {
     let names = ["xtrabackup_binlog_info", "mariadb_backup_binlog_info"];
     let found = names
         .iter()
-        .find_map(|name| fs::read_to_string(datadir.join(name)).ok());
+        .find_map(|name| io::read_to_string(open_file(&datadir.join(name)).ok()?).ok());
     let position = found.and_then(|text| BinlogPosition::parse(&text));
     position.ok_or_else(|| PhysicalError::Start {
         what: "cannot be made a replica",

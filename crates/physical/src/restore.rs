@@ -172,7 +172,9 @@ fn attempt(
         building.reach(Step::Preparing)?;
         outside_files::remove_links(building.path())?;
         prepare::prepare(&ready.tool, &building, options.target.memory, &run.cancel)?;
-        ready.place.give_to_server(building.path())?;
+        ready
+            .place
+            .give_to_server(building.held(), building.path())?;
         outcome.prepare_seconds = begun.elapsed().as_secs_f64();
         if let Some(replay) = ready.replay {
             if replay.is_unproven() {
@@ -295,6 +297,7 @@ impl Ready {
     ) -> Result<u64, PhysicalError> {
         let entries = &self.files;
         building.reach(Step::Fetching)?;
+        building.take_back()?;
         building.keep_only(entries)?;
         building.make(entries)?;
         let old = options.target.delta.then(|| self.place.path());

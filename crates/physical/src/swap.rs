@@ -11,10 +11,9 @@ use refloat_run::Refusal;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use crate::error::PhysicalError;
-use crate::files::{
-    FILE_MODE, FOLDER_MODE, adopt, is_mount_root, label_of, lacks_room, names, set_label, sync,
-};
+use crate::files::{FOLDER_MODE, is_mount_root, label_of, lacks_room, names, sync};
 use crate::folder::{Building, STATE, Step};
+use crate::held::{Held, Recipient};
 
 /// What every file system may have at its top, and no server minds.
 const LOST_FOUND: &str = "lost+found";
@@ -194,64 +193,38 @@ impl Place {
         lacks_room(folder, bytes)
     }
 
-    /// Gives the files the owner and the permissions that a server needs.
-    pub fn give_to_server(&self, folder: &Path) -> Result<(), PhysicalError> {
-        let owner = self.owner();
+    /// Gives the files of a folder the owner and the permissions that a server needs. Messages call
+    /// the folder `path`.
+    pub fn give_to_server(&self, folder: &Held, path: &Path) -> Result<(), PhysicalError> {
         if !self.is_empty && !self.is_served {
             self.keep_own(folder)?;
         }
-        let top = folder.to_owned();
-        // That of the old data. What is new has that of the folder above it.
-        let label = label_of(&self.path).filter(|_| !self.is_served);
-        let adopt = |path: &Path, mode: u32| -> Result<(), PhysicalError> {
-            let failed = |doing| PhysicalError::file(path, doing);
-            adopt(path, owner, mode).map_err(failed("giving it to the server's account"))?;
-            if let Some(label) = &label {
-                // Where nobody may, the one of the folder above is what there is.
-                let _ = set_label(path, label);
-            }
-            Ok(())
+        let to = Recipient {
+            owner: self.owner(),
+            // That of the old data. What is new has that of the folder above it.
+            label: label_of(&self.path).filter(|_| !self.is_served),
         };
-        let mut folders = vec![folder.to_owned()];
-        while let Some(folder) = folders.pop() {
-            let mode = if folder == top {
-                self.mode
-            } else {
-                FOLDER_MODE
-            };
-            adopt(&folder, mode)?;
-            let listing = fs::read_dir(&folder)
-                .map_err(PhysicalError::file(&folder, "listing the folder"))?;
-            for entry in listing {
-                let entry = entry.map_err(PhysicalError::file(&folder, "listing the folder"))?;
-                let path = entry.path();
-                let kind = entry
-                    .file_type()
-                    .map_err(PhysicalError::file(&path, "looking at it"))?;
-                if kind.is_dir() {
-                    folders.push(path);
-                } else if kind.is_file() {
-                    adopt(&path, FILE_MODE)?;
-                }
-            }
-        }
-        Ok(())
+        folder.give(self.mode, &to).map_err(PhysicalError::file(
+            path,
+            "giving it to the server's account",
+        ))
     }
 
     /// Certificates and keys of the server lie in many data directories, and what was set by `SET
-    /// PERSIST` lies in each of MySQL's. They are this server's own, and in no backup.
-    fn keep_own(&self, folder: &Path) -> Result<(), PhysicalError> {
+    /// PERSIST` lies in each of MySQL's. They are this server's own, and in no backup. A link stays
+    /// a link: this program may be able to read what the server's account may not.
+    fn keep_own(&self, folder: &Held) -> Result<(), PhysicalError> {
         let wanted = |name: &str| {
             name == PERSISTED || Path::new(name).extension().is_some_and(|end| end == "pem")
         };
-        let all = names(&self.path, wanted)
-            .map_err(PhysicalError::file(&self.path, "listing the directory"))?;
+        let failed = |doing| PhysicalError::file(&self.path, doing);
+        let all = names(&self.path, wanted).map_err(failed("listing the directory"))?;
+        let own = Held::open(&self.path).map_err(failed("opening the directory"))?;
         for name in all {
-            let (from, to) = (self.path.join(&name), folder.join(&name));
-            if from.is_file() && !to.exists() {
-                fs::copy(&from, &to)
-                    .map_err(PhysicalError::file(&from, "keeping this server's own file"))?;
-            }
+            folder.copy_from(&own, &name).map_err(PhysicalError::file(
+                self.path.join(&name),
+                "keeping this server's own file",
+            ))?;
         }
         Ok(())
     }
@@ -366,6 +339,7 @@ impl Place {
         run: &str,
     ) -> Result<Option<PathBuf>, PhysicalError> {
         let failed = |doing| PhysicalError::file(&self.path, doing);
+        let here = Held::open(&self.path).map_err(failed("opening the directory"))?;
         let mut aside = None;
         if building.step() < Step::Filling {
             let mut old = names(&self.path, |name| self.is_data(name))
@@ -375,16 +349,28 @@ impl Place {
             building.reach(Step::Clearing)?;
             aside = self.aside(run);
             if let Some(aside) = &aside {
-                fs::create_dir(aside).map_err(PhysicalError::file(aside, "making the folder"))?;
-                move_all(&old, &self.path, aside).map_err(failed("keeping the old data"))?;
+                let name = aside.file_name().unwrap_or_default();
+                let kept = here
+                    .make_folder(name)
+                    .map_err(PhysicalError::file(aside, "making the folder"))?;
+                if let Err(error) = move_all(&old, &here, &kept) {
+                    let _ = fs::remove_dir(aside);
+                    return Err(failed("keeping the old data")(error));
+                }
             }
             building.reach(Step::Filling)?;
         }
-        let mut new = names(building.path(), |name| name != STATE)
-            .map_err(failed("listing the restored data"))?;
+        let made = building.held();
+        let entries = made.entries();
+        let mut new: Vec<OsString> = entries
+            .map_err(failed("listing the restored data"))?
+            .into_iter()
+            .map(|(name, _)| name)
+            .filter(|name| name != STATE)
+            .collect();
         new.sort_by_key(is_of_system);
         for name in new {
-            fs::rename(building.path().join(&name), self.path.join(&name))
+            made.move_to(&name, &here)
                 .map_err(failed("putting the restored data in its place"))?;
         }
         sync(&self.path).map_err(failed("bringing the new files to the disk"))?;
@@ -395,14 +381,13 @@ impl Place {
 }
 
 /// Moves entries from one folder into another one, or none of them.
-fn move_all(names: &[OsString], from: &Path, to: &Path) -> io::Result<()> {
+fn move_all(names: &[OsString], from: &Held, to: &Held) -> io::Result<()> {
     for (at, name) in names.iter().enumerate() {
-        if let Err(error) = fs::rename(from.join(name), to.join(name)) {
+        if let Err(error) = from.move_to(name, to) {
             for name in names[..at].iter().rev() {
                 // What stays there is named with the folder that it is in.
-                let _ = fs::rename(to.join(name), from.join(name));
+                let _ = to.move_to(name, from);
             }
-            let _ = fs::remove_dir(to);
             return Err(error);
         }
     }
@@ -454,7 +439,10 @@ pub fn account() -> Option<(u32, u32)> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
+    use crate::files::LABEL;
 
     #[test]
     fn a_prepared_folder_takes_the_place_of_the_old_one() {
@@ -485,11 +473,43 @@ mod tests {
         }
         fs::write(new.join("shop/t.ibd"), "new").unwrap();
         let label = b"system_u:object_r:mysqld_db_t:s0";
-        set_label(&data, label).unwrap();
-        Place::look(&data).unwrap().give_to_server(&new).unwrap();
+        let flags = rustix::fs::XattrFlags::empty();
+        rustix::fs::setxattr(&data, LABEL, label, flags).unwrap();
+        let held = Held::open(&new).unwrap();
+        let place = Place::look(&data).unwrap();
+        place.give_to_server(&held, &new).unwrap();
         for path in ["", "shop", "shop/t.ibd"] {
             assert_eq!(label_of(&new.join(path)).unwrap(), label, "{path}");
         }
+    }
+
+    #[test]
+    fn what_the_servers_account_links_to_is_not_read() {
+        let above = tempfile::tempdir().unwrap();
+        let (data, new) = (above.path().join("data"), above.path().join("new"));
+        for folder in [&data, &new] {
+            fs::create_dir(folder).unwrap();
+        }
+        let secret = above.path().join("secret");
+        fs::write(&secret, "secret").unwrap();
+        fs::write(data.join("ca.pem"), "certificate").unwrap();
+        symlink(&secret, data.join("key.pem")).unwrap();
+        symlink(&secret, data.join(PERSISTED)).unwrap();
+        symlink(&secret, new.join("ibdata1")).unwrap();
+        let mode = || fs::metadata(&secret).unwrap().mode();
+        let before = mode();
+        let held = Held::open(&new).unwrap();
+        let place = Place::look(&data).unwrap();
+        place.give_to_server(&held, &new).unwrap();
+        assert_eq!(fs::read(new.join("ca.pem")).unwrap(), b"certificate");
+        for name in ["key.pem", PERSISTED] {
+            assert_eq!(fs::read_link(new.join(name)).unwrap(), secret, "{name}");
+        }
+        assert_eq!(mode(), before);
+        assert_eq!(
+            fs::metadata(&secret).unwrap().uid(),
+            rustix::process::geteuid().as_raw()
+        );
     }
 
     #[test]
@@ -599,8 +619,10 @@ mod tests {
             fs::write(data.join(name), name).unwrap();
         }
         let entries = ["a", "b", "none"].map(OsString::from);
-        move_all(&entries, &data, &aside).unwrap_err();
-        assert!(data.join("a").exists() && data.join("b").exists() && !aside.exists());
+        let held = |path: &Path| Held::open(path).unwrap();
+        move_all(&entries, &held(&data), &held(&aside)).unwrap_err();
+        assert!(data.join("a").exists() && data.join("b").exists());
+        assert_eq!(fs::read_dir(&aside).unwrap().count(), 0);
         let place = Place::look(&data).unwrap();
         place.can_move(&entries[..2]).unwrap();
         assert!(is_mount_root(Path::new("/proc")).unwrap());

@@ -1,7 +1,24 @@
-//! Memory, cores and disk space of this machine.
+//! Memory, cores and disk space of this machine, and memory of others.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// Where the kernel says how much memory there is (`proc(5)`).
+const MEMINFO: &str = "/proc/meminfo";
+/// Where control groups are mounted.
+const GROUPS: &str = "/sys/fs/cgroup";
+/// Files of a control group: its limit and what it uses, in version 2 and 1, and page cache in it.
+const GROUP_FILES: [&str; 5] = [
+    "memory.max",
+    "memory.limit_in_bytes",
+    "memory.current",
+    "memory.usage_in_bytes",
+    "memory.stat",
+];
+
+/// Small files by their paths. Those that cannot be read are missing.
+pub type Texts = BTreeMap<PathBuf, String>;
 
 /// Memory and cores that a process on this machine (or in this container) may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,17 +35,32 @@ impl Machine {
     /// Reads `/proc/meminfo` and the control groups of this process. `None` without
     /// `/proc/meminfo`.
     pub fn here() -> Option<Self> {
-        let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
-        let (total, available) = parse_meminfo(&meminfo)?;
-        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        let groups = groups(&own, Path::new("/sys/fs/cgroup"));
-        let (total, available) = within(&groups, (total, available));
+        let (total, available) = memory("self", |paths| {
+            let read = |path: &PathBuf| Some((path.clone(), fs::read_to_string(path).ok()?));
+            paths.iter().filter_map(read).collect()
+        })?;
         Some(Self {
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             memory_available: available,
             memory_total: total,
         })
     }
+}
+
+/// Total memory, and memory available without swapping, to a process and others in its control
+/// groups, in bytes. `process` is its number, or `self`; `read` reads files of its machine. `None`
+/// without `/proc/meminfo`.
+pub fn memory(process: &str, read: impl Fn(&[PathBuf]) -> Texts) -> Option<(u64, u64)> {
+    let own = PathBuf::from(format!("/proc/{process}/cgroup"));
+    let texts = read(&[PathBuf::from(MEMINFO), own.clone()]);
+    let all = parse_meminfo(texts.get(Path::new(MEMINFO))?)?;
+    let own = texts.get(&own).map_or("", String::as_str);
+    let groups = groups(own, Path::new(GROUPS));
+    let files: Vec<PathBuf> = groups
+        .iter()
+        .flat_map(|group| GROUP_FILES.map(|name| group.join(name)))
+        .collect();
+    Some(within(&groups, &read(&files), all))
 }
 
 /// Bytes that an unprivileged process may still write to the file system of a path.
@@ -54,8 +86,8 @@ fn parse_meminfo(text: &str) -> Option<(u64, u64)> {
 
 /// Total and available memory within the limits of control groups. Any group may be the tightest:
 /// others use an outer one as well.
-fn within(groups: &[PathBuf], (mut total, mut available): (u64, u64)) -> (u64, u64) {
-    for (limit, used) in groups.iter().filter_map(|group| limit_of(group)) {
+fn within(groups: &[PathBuf], texts: &Texts, (mut total, mut available): (u64, u64)) -> (u64, u64) {
+    for (limit, used) in groups.iter().filter_map(|group| limit_of(group, texts)) {
         total = total.min(limit);
         available = available.min(limit.saturating_sub(used));
     }
@@ -89,18 +121,13 @@ fn groups(own: &str, mount: &Path) -> Vec<PathBuf> {
 
 /// Limit and usage of a group, in bytes, from the files of cgroup version 2 or 1. Page cache that
 /// can be dropped does not count as used.
-fn limit_of(group: &Path) -> Option<(u64, u64)> {
-    let number = |name: &str| {
-        fs::read_to_string(group.join(name))
-            .ok()?
-            .trim()
-            .parse::<u64>()
-            .ok()
-    };
+fn limit_of(group: &Path, texts: &Texts) -> Option<(u64, u64)> {
+    let number = |name: &str| texts.get(&group.join(name))?.trim().parse::<u64>().ok();
     let limit = number("memory.max").or_else(|| number("memory.limit_in_bytes"))?;
     let used = number("memory.current").or_else(|| number("memory.usage_in_bytes"))?;
-    let stat = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
+    let stat = texts.get(&group.join("memory.stat"));
     let inactive = stat
+        .map_or("", String::as_str)
         .lines()
         .find_map(|l| l.strip_prefix("inactive_file ")?.trim().parse().ok());
     Some((limit, used.saturating_sub(inactive.unwrap_or(0))))
@@ -119,42 +146,63 @@ mod tests {
         assert_eq!(disk_available(Path::new("/no such folder")), None);
     }
 
+    const OLD: &str = "/sys/fs/cgroup/memory/c";
+
+    /// A machine with these files.
+    fn machine(files: &[(&str, &str)]) -> Option<(u64, u64)> {
+        let files: Texts = files
+            .iter()
+            .map(|(path, text)| (PathBuf::from(path), (*text).to_owned()))
+            .collect();
+        memory("7", |paths| {
+            let files = files.iter().filter(|(path, _)| paths.contains(path));
+            files
+                .map(|(path, text)| (path.clone(), text.clone()))
+                .collect()
+        })
+    }
+
     #[test]
     fn limits_of_groups() {
-        let dir = tempfile::tempdir().unwrap();
-        let put = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
-        put("memory.max", "max\n");
-        put("memory.current", "700\n");
-        assert_eq!(limit_of(dir.path()), None, "no limit");
-        put("memory.max", "1000\n");
-        put("memory.stat", "anon 400\ninactive_file 200\n");
-        assert_eq!(limit_of(dir.path()), Some((1000, 500)));
+        let free = (MEMINFO, "MemTotal:  10 kB\nMemAvailable:   4 kB\n");
+        assert_eq!(machine(&[]), None);
+        assert_eq!(machine(&[free]), Some((10240, 4096)), "no groups");
+        let group = |name: &str| format!("{GROUPS}/{name}");
+        let (max, current, stat) = (
+            group("memory.max"),
+            group("memory.current"),
+            group("memory.stat"),
+        );
+        let own = ("/proc/7/cgroup", "4:cpu:/x\n0::/a/b\n");
+        let none = [free, own, (&max, "max\n"), (&current, "700\n")];
+        assert_eq!(machine(&none), Some((10240, 4096)), "no limit");
         // The outer group has a higher limit, and others use most of it.
-        let own = dir.path().join("a/b");
-        fs::create_dir_all(&own).unwrap();
-        fs::write(own.join("memory.max"), "800\n").unwrap();
-        fs::write(own.join("memory.current"), "100\n").unwrap();
-        let all = groups("4:cpu:/x\n0::/a/b\n", dir.path());
-        assert_eq!(all.len(), 3);
-        assert_eq!(within(&all, (5000, 4000)), (800, 500));
-        assert_eq!(
-            within(&all, (5000, 300)),
-            (800, 300),
-            "the machine has less"
-        );
+        let (own_max, own_current) = (group("a/b/memory.max"), group("a/b/memory.current"));
+        let mut both = vec![
+            free,
+            own,
+            (&max, "1000\n"),
+            (&current, "700\n"),
+            (&stat, "anon 400\ninactive_file 200\n"),
+            (&own_max, "800\n"),
+            (&own_current, "100\n"),
+        ];
+        assert_eq!(machine(&both), Some((800, 500)));
+        both[0] = (MEMINFO, "MemTotal: 10 kB\nMemAvailable: 0 kB\n");
+        assert_eq!(machine(&both), Some((800, 0)), "the machine has less");
         // Version 1, whose way of saying that there is no limit is a huge one.
-        let own = dir.path().join("memory/c");
-        fs::create_dir_all(&own).unwrap();
-        fs::write(own.join("memory.limit_in_bytes"), "600\n").unwrap();
-        fs::write(own.join("memory.usage_in_bytes"), "200\n").unwrap();
-        let above = dir.path().join("memory");
-        fs::write(above.join("memory.limit_in_bytes"), "9223372036854771712\n").unwrap();
-        fs::write(above.join("memory.usage_in_bytes"), "4000\n").unwrap();
-        let all = groups("4:cpu,memory:/c\n", dir.path());
-        assert_eq!(within(&all, (5000, 4500)), (600, 400));
-        assert_eq!(
-            parse_meminfo("MemTotal:  10 kB\nMemAvailable:   4 kB\n"),
-            Some((10240, 4096))
-        );
+        let old = |name: &str| format!("{OLD}/{name}");
+        let (limit, usage) = (old("memory.limit_in_bytes"), old("memory.usage_in_bytes"));
+        let above = group("memory/memory.limit_in_bytes");
+        let used = group("memory/memory.usage_in_bytes");
+        let first = [
+            free,
+            ("/proc/7/cgroup", "4:cpu,memory:/c\n0::/\n"),
+            (&limit, "600\n"),
+            (&usage, "200\n"),
+            (&above, "9223372036854771712\n"),
+            (&used, "4000\n"),
+        ];
+        assert_eq!(machine(&first), Some((600, 400)));
     }
 }

@@ -50,6 +50,8 @@ pub struct Switches {
     /// List each folder as an empty object whose key ends with a slash, as web consoles create
     /// them.
     pub show_folders: AtomicBool,
+    /// List an object more, with this key: one that no file can have.
+    pub show_key: Mutex<Option<String>>,
 }
 
 /// Ends when it is dropped.
@@ -290,9 +292,14 @@ impl S3 for Files {
             let head = self.inner.head_object(request).await?;
             object.e_tag = head.output.e_tag;
         }
+        let prefix = prefix.unwrap_or_default();
+        let key = self.switches.show_key.lock().unwrap().clone();
+        let mut more = Vec::from_iter(key.filter(|key| key.starts_with(&prefix)));
         if self.switches.show_folders.load(Ordering::SeqCst) {
-            let folders = self.folders(&bucket, &prefix.unwrap_or_default());
-            contents.extend(folders.into_iter().map(|key| s3s::dto::Object {
+            more.extend(self.folders(&bucket, &prefix));
+        }
+        if !more.is_empty() {
+            contents.extend(more.into_iter().map(|key| s3s::dto::Object {
                 key: Some(key),
                 size: Some(0),
                 last_modified: Some(SystemTime::now().into()),

@@ -18,6 +18,7 @@ use super::pairs::series;
 use super::reach::{Reach, reaches};
 use super::script::run;
 use crate::member::{Member, Observation, WantedTables, impatient};
+use crate::memory::memory;
 use crate::observe::{observe, values};
 use crate::view::NodeView;
 
@@ -288,7 +289,13 @@ fn look(
         ("public", PUBLIC.to_owned()),
         ("secret", SECRET.to_owned()),
     ];
-    run(host, &variables, &[scripts::SERVER, LOOK].concat()).map(|lines| read(&lines))
+    let lines = run(host, &variables, &[scripts::SERVER, LOOK].concat())?;
+    let mut machine = read(&lines);
+    if let Some((total, available)) = memory(host, machine.pid) {
+        machine.memory.total = Some(total);
+        machine.memory.available = Some(available);
+    }
+    Ok(machine)
 }
 
 /// Certificate files that the server itself reports.
@@ -303,7 +310,6 @@ fn read(lines: &[Vec<String>]) -> MachineFacts {
     let mut machine = MachineFacts::default();
     let mut account = Account::default();
     let mut unit = Unit::default();
-    let mut limit = None;
     for line in lines {
         let words: Vec<&str> = line.iter().map(String::as_str).collect();
         let number = |text: &str| text.parse::<u64>().ok();
@@ -350,10 +356,7 @@ fn read(lines: &[Vec<String>]) -> MachineFacts {
                 };
                 machine.ending.insert((*file).to_owned(), ending);
             }
-            ["memory", "MemTotal:", bytes] => machine.memory.total = number(bytes),
-            ["memory", "MemAvailable:", bytes] => machine.memory.available = number(bytes),
             ["memory", "VmRSS:", bytes] => machine.memory.server = number(bytes),
-            ["memory", "limit", bytes] => limit = number(bytes),
             ["cores", count] => machine.cores = number(count),
             ["disk", all, free] => {
                 (machine.space.size, machine.space.free) = (number(all), number(free));
@@ -390,12 +393,6 @@ fn read(lines: &[Vec<String>]) -> MachineFacts {
             }
             _ => {}
         }
-    }
-    // The limit of a control group, if it is less than the machine has.
-    if let Some(limit) = limit {
-        let less = |bytes: Option<u64>| bytes.map(|bytes| bytes.min(limit));
-        machine.memory.total = less(machine.memory.total);
-        machine.memory.available = less(machine.memory.available);
     }
     machine
 }

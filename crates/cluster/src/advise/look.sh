@@ -107,10 +107,7 @@ if openssl=$(where openssl); then
     done
 fi
 
-awk '$1 == "MemTotal:" || $1 == "MemAvailable:" { print "memory\t" $1 "\t" $2 * 1024 }' /proc/meminfo
 [ -z "$pid" ] || awk '$1 == "VmRSS:" { print "memory\t" $1 "\t" $2 * 1024 }' "/proc/$pid/status" 2>/dev/null
-group=$(sed -n 's/^0:://p' "/proc/${pid:-self}/cgroup" 2>/dev/null)
-limit=$(cat "/sys/fs/cgroup${group%/}/memory.max" 2>/dev/null) && printf 'memory\tlimit\t%s\n' "$limit"
 say cores "$(nproc 2>/dev/null || grep -c ^processor /proc/cpuinfo)"
 
 # Of a directory that is not there yet, the file system that it will be on.

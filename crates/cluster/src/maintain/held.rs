@@ -175,7 +175,7 @@ impl Maintenance<'_> {
         let host = member.host.as_ref()?;
         let (what, left) = match holder.way {
             Way::Unchanged => return None,
-            Way::Memory => ("of memory", host.memory_available()?),
+            Way::Memory => ("of memory", member.memory_available(None)?),
             Way::Freeze => ("on its disk", host.disk_free(&member.folder())?),
         };
         (left < self.limits.keep_free).then(|| {

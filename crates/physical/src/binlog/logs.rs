@@ -236,7 +236,9 @@ impl Logs {
         }
         let path = scratch.join(&file.name);
         let mut source = self.open(file)?;
-        let copied = File::create(&path).and_then(|mut to| io::copy(&mut source, &mut to));
+        // The server's account can write there: what has the name may be a link.
+        let _ = fs::remove_file(&path);
+        let copied = File::create_new(&path).and_then(|mut to| io::copy(&mut source, &mut to));
         copied.map_err(PhysicalError::file(&path, "writing the binary log"))?;
         Ok(path)
     }

@@ -8,8 +8,11 @@ mod apply;
 mod programs;
 mod server;
 
+use std::ffi::OsStr;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::io::{self, Write as _};
+use std::os::unix::fs::fchown;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use refloat_repository::{Manifest, Repository};
@@ -175,7 +178,7 @@ impl Replay {
         apply(
             (&self.programs, &self.logs),
             &stretch,
-            (&mut conn, server.scratch()),
+            (&mut conn, &server.scratch()),
             run,
         )?;
         let written = if vendor == Vendor::MariaDb {
@@ -189,7 +192,7 @@ impl Replay {
         server.stop(conn, &run.cancel)?;
         let folder = building.path();
         if let Some((name, state)) = written {
-            write_for(owner, &folder.join(name), &state)?;
+            write_for(owner, building, &name, &state)?;
         }
         let identity = folder.join(IDENTITY);
         if identity.exists() {
@@ -334,13 +337,20 @@ fn has_all(conn: &mut Connection, seen: &Seen) -> Result<(), PhysicalError> {
     })
 }
 
-fn write_for(owner: Option<(u32, u32)>, path: &Path, text: &str) -> Result<(), PhysicalError> {
-    let write = || -> std::io::Result<()> {
-        fs::write(path, text)?;
-        std::os::unix::fs::chown(path, owner.map(|own| own.0), owner.map(|own| own.1))
+/// Writes a file into a folder that belongs to the server's account already.
+fn write_for(
+    owner: Option<(u32, u32)>,
+    building: &Building,
+    name: &str,
+    text: &str,
+) -> Result<(), PhysicalError> {
+    let write = || -> io::Result<()> {
+        let mut file = building.held().replace_file(OsStr::new(name))?;
+        file.write_all(text.as_bytes())?;
+        fchown(&file, owner.map(|own| own.0), owner.map(|own| own.1))
     };
     write().map_err(PhysicalError::file(
-        path,
+        building.path().join(name),
         "writing the state of the binary log",
     ))
 }

@@ -1,6 +1,7 @@
 //! The process of a private server, which ends with this one.
 
-use std::fs;
+use std::fs::File;
+use std::io::Read as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -14,6 +15,7 @@ use refloat_run::cancel::HookGuard;
 use refloat_wire::{ConnectOptions, Connection};
 
 use crate::error::PhysicalError;
+use crate::held::open_file;
 
 /// How long it may take to start: a redo log may have to be applied.
 const START: Duration = Duration::from_secs(3600);
@@ -28,12 +30,13 @@ pub struct Process {
 }
 
 impl Process {
-    pub fn spawn(script: &str, cancel: &Cancel) -> Result<Self, PhysicalError> {
+    /// Runs it; what it and the server say goes to `log`.
+    pub fn spawn(script: &str, log: File, cancel: &Cancel) -> Result<Self, PhysicalError> {
         let mut command = Host::Local.long_shell(script);
         let child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
+            .stderr(Stdio::from(log))
             .process_group(0)
             .spawn();
         let mut child = child.map_err(|error| PhysicalError::Tool {
@@ -131,7 +134,8 @@ fn release(input: &Mutex<Option<ChildStdin>>) {
 /// A complaint in a server's log: its first one, which the others follow from, or its last one. If
 /// there is none, its last line.
 pub fn complaint(log: &Path, is_first: bool) -> String {
-    let text = fs::read(log).unwrap_or_default();
+    let mut text = Vec::new();
+    let _ = open_file(log).and_then(|mut file| file.read_to_end(&mut text));
     let text = String::from_utf8_lossy(&text);
     let mut all = text
         .lines()

@@ -245,7 +245,8 @@ impl<'j> Joiner<'j> {
             // From the donor; the server begins its own.
             binlog::drop_received(building.path(), last)?;
         }
-        self.place.give_to_server(building.path())?;
+        self.place
+            .give_to_server(building.held(), building.path())?;
         building.reach(Step::Prepared)?;
         run.events
             .note("the redo log is applied: the files go in place");
@@ -263,7 +264,8 @@ impl<'j> Joiner<'j> {
         }
         if let (Some(binlog), Some(last)) = (goes_on, sent) {
             binlog.take(building.path(), last)?;
-            self.place.give_to_server(building.path())?;
+            self.place
+                .give_to_server(building.held(), building.path())?;
         }
         let old = self.place.fill(building, id)?;
         run.progress.set_phase(Phase::Done);

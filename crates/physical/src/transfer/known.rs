@@ -1,7 +1,7 @@
 //! What the receiver has already: the hashes of the blocks of older files.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,6 +13,7 @@ use refloat_repository::BLOCK;
 use super::PULSE;
 use super::channel::{Channel, ChannelError, FRAME_MAX};
 use super::frame::{Frame, SHORT};
+use crate::held::open_file;
 use crate::swap::INSIDE;
 
 /// What begins the names, at the top of an older folder, of what no copy has: what refloat keeps
@@ -186,7 +187,7 @@ fn hashes_of(
     block: &mut [u8],
     is_over: impl Fn() -> bool,
 ) -> std::io::Result<Vec<u8>> {
-    let file = File::open(path)?;
+    let file = open_file(path)?;
     let size = file.metadata()?.len();
     let mut hashes = Vec::new();
     let mut begins = 0;

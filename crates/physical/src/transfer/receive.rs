@@ -1,7 +1,6 @@
 //! The end that gets the files.
 
 use std::collections::{BTreeSet, HashMap};
-use std::fs::File;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
@@ -20,6 +19,7 @@ use super::{PATIENCE, PULSE};
 use crate::about::About;
 use crate::error::PhysicalError;
 use crate::folder::confined;
+use crate::held::open_file;
 use crate::incoming::Incoming;
 use crate::partial_copy;
 
@@ -595,7 +595,7 @@ impl<'s> Taker<'s> {
             (old.join(confined(path)?), place.begins)
         };
         self.block.resize(place.length as usize, 0);
-        let read = File::open(&old).and_then(|file| file.read_exact_at(&mut self.block, begins));
+        let read = open_file(&old).and_then(|file| file.read_exact_at(&mut self.block, begins));
         read.map_err(PhysicalError::file(&old, "reading what was there before"))?;
         self.write(place)
     }

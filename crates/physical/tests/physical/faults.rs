@@ -110,7 +110,7 @@ fn what_stands_against_a_backup_is_named_at_once() {
     options.donor.tool = Some(of_version(&place, "10.11.14"));
     let (error, _) = backup(&options, &place.repository, &run).unwrap_err();
     let text = error.to_string();
-    for part in all.iter().chain(&["is 10.11.14, and", "MDEV-37520"]) {
+    for part in all.iter().chain(&["is 10.11.14, but", "MDEV-37520"]) {
         assert!(text.contains(part), "{part}: {text}");
     }
     options.donor.tool = Some(Path::new("/no/such/tool").to_owned());

@@ -77,6 +77,31 @@ fn folders_that_consoles_show_are_no_objects() {
 }
 
 #[test]
+fn a_key_that_no_name_can_have_is_named() {
+    let server = Server::start(Kind::default());
+    let storage = bucket_at(server.port);
+    write_whole(&*storage, "a/b", b"1", Existing::Keep).unwrap();
+    for key in ["base/of/a//b", "base/of//", "base/of/a/../b"] {
+        *server.switches.show_key.lock().unwrap() = Some(key.to_owned());
+        let error = storage.list("").unwrap_err();
+        assert_eq!(error.kind(), StorageErrorKind::Name, "{error}");
+        let said = error.to_string();
+        assert!(
+            said.contains(&format!("{key:?}")) && said.contains("a part is empty"),
+            "{said}"
+        );
+    }
+    // A list that it is not in succeeds.
+    assert_eq!(names(&storage, "b"), Vec::<String>::new());
+    for name in ["a//b", "/", "a/../b"] {
+        let written = write_whole(&*storage, name, b"1", Existing::Keep);
+        for error in [written.unwrap_err(), storage.size(name).unwrap_err()] {
+            assert_eq!(error.kind(), StorageErrorKind::Name, "{error}");
+        }
+    }
+}
+
+#[test]
 fn an_object_that_was_replaced_since_it_was_listed_is_not_opened() {
     let server = Server::start(Kind::default());
     let storage = bucket_at(server.port);

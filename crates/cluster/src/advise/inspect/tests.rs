@@ -23,15 +23,12 @@ fn candidate(datadir: &std::path::Path) -> Candidate {
 #[test]
 fn a_look_is_read() {
     let machine = read(&lines(
-        "hostname\tdb1\npid\t17\nmemory\tMemTotal:\t1000\nmemory\tMemAvailable:\t900\nmemory\tlimit\t800\ncores\t4\n\
+        "hostname\tdb1\npid\t17\nmemory\tVmRSS:\t800\ncores\t4\n\
          disk\t100\t50\ndata\t40\t10\noption\tsst\tcompressor\tzstd -3\noption\tmariabackup\tinno-backup-opts\t--password=x --rsync -py\n\
          account-from\tauth\naccount\tsst\naccount-is\taccepted\ngrant\tRELOAD ON *.*\nlistens\t9\tsocat\nnonsense\t1\t2\t3\t4\t5\n",
     ));
     assert_eq!((machine.pid, machine.cores), (Some(17), Some(4)));
-    assert_eq!(
-        (machine.memory.total, machine.memory.available),
-        (Some(800), Some(800))
-    );
+    assert_eq!(machine.memory.server, Some(800));
     assert_eq!(
         (machine.space.free, machine.space.data()),
         (Some(50), Some(30))

@@ -14,6 +14,7 @@ use crate::binlog::logs::Logs;
 use crate::binlog::replay::programs::Programs;
 use crate::binlog::survey::{Part, Stretch};
 use crate::error::PhysicalError;
+use crate::held::open_file;
 
 /// What of a statement a message shows, in characters.
 const SHOWN: usize = 300;
@@ -289,7 +290,7 @@ impl Lookahead<'_> {
         if let Some(path) = rows {
             self.settle(0, 0)?;
             let loaded = self.conn.load_data(statement, &mut |stream| {
-                std::io::copy(&mut File::open(&path)?, stream)?;
+                std::io::copy(&mut open_file(&path)?, stream)?;
                 Ok(stream.flush()?)
             });
             return loaded.map(drop).map_err(self.failed(at, statement));

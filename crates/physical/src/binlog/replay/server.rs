@@ -1,8 +1,9 @@
 //! A server that works on the files of a restore and that nobody else can reach.
 
-use std::fs::{self, File};
+use std::ffi::OsStr;
+use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -18,7 +19,9 @@ use tempfile::TempDir;
 use crate::about::About;
 use crate::binlog::replay::programs::Programs;
 use crate::error::PhysicalError;
+use crate::files::FOLDER_MODE;
 use crate::folder::Building;
+use crate::held::{Held, Recipient, open_file};
 use crate::server::MEANT;
 
 /// Folder within those that it works on.
@@ -34,6 +37,8 @@ pub struct Private {
     /// Files that pass through, within those that it works on: what a killed run leaves there goes
     /// with the next one.
     scratch: PathBuf,
+    /// The same, open.
+    made: Held,
     _hook: HookGuard,
 }
 
@@ -50,23 +55,24 @@ impl Private {
             .tempdir()
             .map_err(PhysicalError::file("/tmp", "making a folder"))?;
         let path = folder.path();
-        let scratch = building.path().join(SCRATCH);
-        let give = |path: &Path| -> std::io::Result<()> {
-            fs::create_dir_all(path)?;
-            fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
-            chown(path, owner.map(|own| own.0), owner.map(|own| own.1))
-        };
-        for path in [path, &scratch] {
-            let giving = PhysicalError::file(path, "giving it to the server's account");
-            give(path).map_err(giving)?;
-        }
         let name = programs.server.display().to_string();
         let failed = |error: std::io::Error| PhysicalError::Tool {
             tool: name.clone(),
             what: "could not be started".to_owned(),
             reason: error.to_string(),
         };
-        let log = File::create(path.join("log")).map_err(failed)?;
+        let to = Recipient { owner, label: None };
+        let give = |held: &Held, path: &Path| {
+            let giving = PhysicalError::file(path, "giving it to the server's account");
+            held.give(FOLDER_MODE, &to).map_err(giving)
+        };
+        let above = Held::open(path).map_err(PhysicalError::file(path, "opening the folder"))?;
+        let log = above.make_file(OsStr::new("log")).map_err(failed)?;
+        give(&above, path)?;
+        let scratch = building.path().join(SCRATCH);
+        let made = building.held().make_folder(OsStr::new(SCRATCH));
+        let made = made.map_err(PhysicalError::file(&scratch, "making the folder"))?;
+        give(&made, &scratch)?;
         let words: Vec<String> = options(programs, about, (building.path(), path), memory)
             .iter()
             .map(|word| Host::word(word))
@@ -104,13 +110,17 @@ impl Private {
             name,
             folder,
             scratch,
+            made,
             _hook: hook,
         })
     }
 
-    /// A folder that only this program and the server read.
-    pub fn scratch(&self) -> &Path {
-        &self.scratch
+    /// A folder that only this program and the server read. The path leads to the one that was
+    /// made, for this program and its children, even if the server's account puts a link in its
+    /// place.
+    pub fn scratch(&self) -> PathBuf {
+        let fd = self.made.as_fd().as_raw_fd();
+        PathBuf::from(format!("/proc/{}/fd/{fd}", std::process::id()))
     }
 
     fn socket(&self) -> PathBuf {
@@ -146,7 +156,7 @@ impl Private {
 
     fn ended(&self, what: &str) -> PhysicalError {
         let log = self.folder.path().join("log");
-        let lines = File::open(&log).map(|file| BufReader::new(file).split(b'\n'));
+        let lines = open_file(&log).map(|file| BufReader::new(file).split(b'\n'));
         // Later errors follow from the first one.
         let first = lines.ok().and_then(|lines| {
             let lines = lines.map_while(Result::ok);

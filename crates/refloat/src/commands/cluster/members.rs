@@ -165,13 +165,11 @@ impl Nodes {
         })
     }
 
-    /// For each node, the memory available on its machine and the free space next to its data, in
+    /// For each node, the memory available to its server and the free space next to its data, in
     /// bytes. `None` if it cannot be determined.
     pub fn room(&self, view: &ClusterView) -> (Vec<Option<u64>>, Vec<Option<u64>>) {
-        let memory = self
-            .members
-            .iter()
-            .map(|member| member.host.as_ref().and_then(Host::memory_available));
+        let nodes = self.members.iter().zip(&view.nodes);
+        let memory = nodes.map(|(member, node)| member.memory_available(node.state.as_ref()));
         let disk = self.members.iter().zip(&view.nodes).map(|(member, node)| {
             let datadir = node.state.as_ref().map(|state| state.datadir.as_str());
             member.host.as_ref()?.disk_free(Path::new(datadir?))

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt::Write as _;
 
 use object_store::client::{HttpError, HttpErrorKind};
+use object_store::path;
 
 use super::super::{StorageError, StorageErrorKind as Kind};
 use super::service::{NoCredentials, Refusal, deepest};
@@ -37,6 +38,13 @@ impl Names {
         if let Some(none) = find::<NoCredentials>(error) {
             let words = format!("no credentials were given, and {none}");
             return (Kind::Denied, words);
+        }
+        if let Some(key) = find::<path::Error>(error).and_then(key_of) {
+            let words = format!(
+                "the bucket {} has an object with the key {key:?}, of which a part is empty or leads elsewhere: rename or remove it",
+                self.bucket
+            );
+            return (Kind::Name, words);
         }
         let place = &self.authority;
         let cause = deepest(error);
@@ -124,6 +132,14 @@ impl Names {
             words.push(')');
         }
         (kind, words)
+    }
+}
+
+/// A key in a list that the crate does not take.
+fn key_of(error: &path::Error) -> Option<&str> {
+    match error {
+        path::Error::EmptySegment { path } | path::Error::BadSegment { path, .. } => Some(path),
+        _ => None,
     }
 }
 

@@ -8,5 +8,7 @@ mod common;
 mod faults;
 #[path = "physical/point_in_time.rs"]
 mod point_in_time;
+#[path = "physical/power_cuts.rs"]
+mod power_cuts;
 #[path = "physical/whole.rs"]
 mod whole;

@@ -15,11 +15,10 @@
 //   those of refloat's own tables are harmless or named, and those of others are named (all three
 //   servers)
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use refloat_sandbox::{Ephemeral, ServerKind, StartOptions};
+use refloat_testkit::disk::LossyDisk;
 use refloat_testkit::servers;
 use refloat_testkit::wait_until;
 
@@ -33,93 +32,8 @@ const ROWS: u64 = 150_000;
 /// Upper limit for everything here.
 const LONG: Duration = Duration::from_secs(180);
 
-/// `EXT4_IOC_SHUTDOWN` with `EXT4_GOING_FLAGS_NOLOGFLUSH` (fs/ext4/ext4.h of Linux): the file
-/// system is dead from then on, and its journal receives nothing more.
-const SHUT_DOWN: &str = r#"my $flags = pack("L", 2); open(my $file, "<", $ARGV[0]) or die "$ARGV[0]: $!"; ioctl($file, 0x8004587D, $flags) or die "ioctl: $!""#;
-
-/// A separate disk (an image behind a loop device), mounted on the data directory of a server.
-struct Disk {
-    image: tempfile::TempPath,
-    at: PathBuf,
-}
-
-#[track_caller]
-fn run(command: &mut Command) {
-    let output = command.stdin(Stdio::null()).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {said}");
-}
-
-impl Disk {
-    /// Creates a disk and moves the folder's content to it.
-    fn below(folder: &Path) -> Self {
-        let image = tempfile::NamedTempFile::new().unwrap();
-        image.as_file().set_len(1 << 30).unwrap();
-        let aside = folder.with_extension("aside");
-        run(Command::new("mkfs.ext4")
-            .args(["-q", "-F"])
-            .arg(image.path()));
-        std::fs::rename(folder, &aside).unwrap();
-        std::fs::create_dir(folder).unwrap();
-        let disk = Self {
-            image: image.into_temp_path(),
-            at: folder.to_owned(),
-        };
-        disk.mount();
-        std::fs::remove_dir(folder.join("lost+found")).unwrap();
-        // Write all blocks of the redo log once, as on a server that has run for a while. New
-        // blocks would go through the file system's journal, and each sync of the log would then
-        // sync everything else.
-        run(Command::new("cp")
-            .args(["-a", "--sparse=never"])
-            .arg(aside.join("."))
-            .arg(folder));
-        run(Command::new("sync").arg("-f").arg(folder));
-        std::fs::remove_dir_all(aside).unwrap();
-        disk
-    }
-
-    /// Mounts it with a long commit interval: by default, the kernel would write unsynced data
-    /// every five seconds.
-    fn mount(&self) {
-        let mut mount = Command::new("mount");
-        run(mount
-            .args(["-o", "loop,commit=300"])
-            .arg(&self.image)
-            .arg(&self.at));
-    }
-
-    /// Cuts the power, losing everything that is not on the disk, and starts the server again.
-    ///
-    /// It starts on a copy of the image: any mount namespace created meanwhile (other tests create
-    /// some) keeps the dead file system alive, and mounting the same image again would give that
-    /// one.
-    fn loses_power(&mut self, server: &mut Ephemeral) {
-        let file = self.at.join("ibdata1");
-        run(Command::new("perl").args(["-e", SHUT_DOWN]).arg(file));
-        server.kill().unwrap();
-        wait_until("nobody uses the disk", || {
-            let mut umount = Command::new("umount");
-            umount.arg(&self.at).status().unwrap().success()
-        });
-        let copy = tempfile::NamedTempFile::new().unwrap().into_temp_path();
-        let mut cp = Command::new("cp");
-        run(cp.arg("--sparse=always").arg(&self.image).arg(&copy));
-        self.image = copy;
-        self.mount();
-        server.restart().unwrap();
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let mut umount = Command::new("umount");
-        let _ = umount.arg("--lazy").arg(&self.at).status();
-    }
-}
-
 /// A server with durable settings and a binary log, with its data on a separate disk.
-fn on_a_disk(kind: ServerKind) -> (Ephemeral, Disk) {
+fn on_a_disk(kind: ServerKind) -> (Ephemeral, LossyDisk) {
     let options = StartOptions::new(kind)
         .option("innodb_flush_log_at_trx_commit", "1")
         .option("sync_binlog", "1")
@@ -128,9 +42,15 @@ fn on_a_disk(kind: ServerKind) -> (Ephemeral, Disk) {
         .option("log_bin", "binlog");
     let mut server = servers::start(&options);
     server.stop().unwrap();
-    let disk = Disk::below(&server.datadir());
+    let disk = LossyDisk::below(&server.datadir());
     server.restart().unwrap();
     (server, disk)
+}
+
+/// Cuts the power, and starts the server again on what its disk has.
+fn lose_power(disk: &mut LossyDisk, server: &mut Ephemeral) {
+    disk.cut(|| server.kill().unwrap());
+    server.restart().unwrap();
 }
 
 /// Sums over the rows, read by primary key and by index, which must agree.
@@ -158,7 +78,7 @@ fn what_is_done_survives_an_outage() {
             .exits(0)
             .says("done and proven");
             let there = sums(&desk, &server);
-            volume.loses_power(&mut server);
+            lose_power(&mut volume, &mut server);
             assert_eq!(sums(&desk, &server), there, "{kind}, {durability}");
             assert_eq!(desk.rows(&server, "items"), Some(20_000));
             assert_same_settings(&before, &server);
@@ -314,7 +234,7 @@ fn a_load_whose_marks_are_gone_has_its_definitions_on_the_disk() {
         other.query_value(marks).unwrap();
         wait_until("the load is forgotten", || loads() == "0");
         ask(&server, "FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS");
-        volume.loses_power(&mut server);
+        lose_power(&mut volume, &mut server);
         let ended = load.ends_within(LONG);
         let definition = desk.ask(&server, "SHOW CREATE TABLE @db.items");
         for key in ["KEY `name`", "KEY `n`"] {
@@ -382,7 +302,7 @@ fn a_load_that_may_have_lost_its_first_changes_begins_anew() {
         });
         let load =
             begun.unwrap_or_else(|| panic!("{kind}: no load was caught at its second change"));
-        volume.loses_power(&mut server);
+        lose_power(&mut volume, &mut server);
         let ended = load.ends_within(LONG);
         assert!(matches!(ended.code, Some(1 | 6)), "{ended:?}");
         for more in [&[][..], &["--plan"], &["--resume"]] {
@@ -423,7 +343,7 @@ fn statements_that_are_noted_as_done_have_their_definitions_on_the_disk() {
         });
         // As the server does once a second.
         ask(&server, "FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS");
-        volume.loses_power(&mut server);
+        lose_power(&mut volume, &mut server);
         let ended = load.ends_within(LONG);
         assert!(matches!(ended.code, Some(1 | 6)), "{ended:?}");
         desk.load(&file, &server, &more)
@@ -460,7 +380,7 @@ fn loads_go_on_after_outages() {
             while since.elapsed() < moment && !load.has_ended() {
                 std::thread::sleep(Duration::from_millis(2));
             }
-            volume.loses_power(&mut server);
+            lose_power(&mut volume, &mut server);
             let first = load.ends_within(LONG);
             if first.code != Some(0) {
                 let again = desk.load(&file, &server, &more);
@@ -487,11 +407,11 @@ fn loads_go_on_after_outages() {
                     let said = run.says("Move refloat_load/").stderr;
                     let (_, file) = said.split_once("Move ").unwrap();
                     let (file, _) = file.split_once(' ').unwrap();
-                    std::fs::remove_file(volume.at.join(file)).unwrap();
+                    std::fs::remove_file(volume.path().join(file)).unwrap();
                     run = desk.load(&little, &server, &more);
                 }
                 let said = run.exits(0).stderr;
-                let stray = volume.at.join("refloat/settings_journal.ibd");
+                let stray = volume.path().join("refloat/settings_journal.ibd");
                 if own() == "refloat" && stray.exists() {
                     assert!(said.contains("in which nothing is left"), "{story}: {said}");
                     std::fs::remove_file(stray).unwrap();

@@ -115,10 +115,9 @@ impl Candidate {
         }
     }
 
-    /// Bytes that its files take on a disk.
+    /// Bytes of its files that are fetched.
     pub fn bytes(&self) -> u64 {
-        let extents = self.files.iter().flat_map(|file| &file.extents);
-        extents.map(|extent| u64::from(extent.length)).sum()
+        self.files.iter().map(FileEntry::covered).sum()
     }
 
     /// Fetches the files, applies the redo log and starts the server.
@@ -211,7 +210,8 @@ impl Candidate {
 
     /// Why a folder has no room for it; `None`: it has.
     fn has_no_room(&self, folder: &Path) -> Option<Refusal> {
-        let (free, needed) = (Host::Local.disk_free(folder)?, self.bytes());
+        let needed = self.about.room_for(&self.files);
+        let free = Host::Local.disk_free(folder)?;
         (free < needed).then(|| {
             Refusal::new(format!(
                 "{free} bytes are free in {}, but backup {} needs {needed}",

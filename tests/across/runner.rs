@@ -14,6 +14,7 @@ use refloat_testkit::oracle::{Snapshot, differences};
 use refloat_testkit::{chain, memory, servers};
 use refloat_tests::case::Case;
 use refloat_tests::lost::lost;
+use refloat_tests::planned::planned_load;
 use refloat_tests::tools::{Tool, run};
 use refloat_verify::{Compared, Endpoint, VerifyOptions, verify};
 use refloat_wire::Connection;
@@ -224,9 +225,14 @@ impl Bench<'_> {
         // Which error stops a load does not depend on the tool that made the dump, so test that
         // with one tool.
         let first = match way.tool {
-            Tool::Stock => self.load(dump, &[], OnError::Stop).map_err(|failure| {
-                seen.push((What::Refused, chain(&failure.error)));
-            }),
+            Tool::Stock => {
+                let options = self.options(dump, &[], OnError::Stop);
+                let (loaded, disagreement) = planned_load(&options, &run(self.folder, "load"));
+                seen.extend(disagreement.map(|words| (What::Refused, words)));
+                loaded.map_err(|failure| {
+                    seen.push((What::Refused, chain(&failure.error)));
+                })
+            }
             _ => Err(()),
         };
         let goes_on = || match way.tool {
@@ -299,12 +305,18 @@ impl Bench<'_> {
         args: &[String],
         on_error: OnError,
     ) -> Result<LoadOutcome, Box<LoadFailure>> {
+        let options = self.options(dump, args, on_error);
+        load(&options, &run(self.folder, "load")).map_err(Box::new)
+    }
+
+    /// How a dump is loaded into the server, which is emptied for it.
+    fn options(&self, dump: &Path, args: &[String], on_error: OnError) -> LoadOptions {
         servers::empty(&self.target.target);
         let mut options = LoadOptions::new(dump, servers::target(&self.target.target));
         options.durability = Some(Durability::Keep);
         options.on_error = on_error;
         apply(&mut options, args);
-        load(&options, &run(self.folder, "load")).map_err(Box::new)
+        options
     }
 
     /// Copies from the server that the source was built on.

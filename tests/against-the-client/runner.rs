@@ -11,7 +11,9 @@ use refloat_run::{Cancel, Events, Progress, Run, RunDir};
 use refloat_sandbox::{Ephemeral, ServerKind};
 use refloat_testkit::oracle::{Difference, Scope, Snapshot, differences};
 use refloat_testkit::{chain, memory, servers};
+use refloat_verify::{Compared, Endpoint, Relation, VerifyOptions, verify};
 
+use refloat_tests::planned::planned_load;
 use refloat_tests::{chosen, slow};
 
 use crate::corpus;
@@ -276,7 +278,7 @@ impl Bench {
         let path = self.folder.path().join("dump.sql");
         fs::write(&path, text).unwrap();
         let mut failures = Vec::new();
-        for &(label, write_path, choice) in ways {
+        for (number, &(label, write_path, choice)) in ways.iter().enumerate() {
             self.empty();
             let mut options = LoadOptions::new(&path, servers::target(self.server));
             options.database = Some(DATABASE.to_owned()).filter(|_| !names_database(text));
@@ -292,7 +294,10 @@ impl Bench {
             if choice != Choice::None && options.tables.is_empty() {
                 continue;
             }
-            match (&stock, self.load(&options)) {
+            let (loaded, disagreement) = planned_load(&options, &self.run());
+            failures.extend(disagreement.map(|words| format!("{label}: {words}")));
+            let loaded = loaded.map_err(|failure| chain(&failure.error));
+            match (&stock, loaded) {
                 // A statement that cannot be attributed to a table is refused, never skipped
                 // silently.
                 (Ok(()), Err(error))
@@ -304,7 +309,10 @@ impl Bench {
                     let mut found = differences(&wanted, &self.snapshot());
                     found.retain(|one| !is_of_a_step(text, one));
                     found.retain(|one| choice != Choice::Tables || !chosen::is_of_program(one));
-                    if !found.is_empty() {
+                    let verified = (number == 0).then(|| self.verified(&options)).flatten();
+                    if let Some(claimed) = verified.filter(|_| found.is_empty()) {
+                        failures.push(format!("equal, and called different: {claimed}"));
+                    } else if !found.is_empty() {
                         let mut text = format!(
                             "{label}: {} differences (left: stock client), proven: {}",
                             found.len(),
@@ -344,6 +352,27 @@ impl Bench {
             }
         }
         failures
+    }
+
+    /// Compares what the server holds with the dump, as `--verify digest` does: what is equal is
+    /// never called different. Returns the differences that it claims.
+    fn verified(&self, options: &LoadOptions) -> Option<String> {
+        let dump = Endpoint::Dump(options.source.clone());
+        let server = Endpoint::Server(Box::new(options.target.clone()));
+        let mut asked = VerifyOptions::new(dump, server);
+        asked.more_in_second = true;
+        asked.relation = Relation::MadeOfFirst;
+        asked.database.clone_from(&options.database);
+        asked.accept_missing_trailer = true;
+        asked.compared = Compared::Rows;
+        match verify(&asked, &self.run()) {
+            Ok(outcome) if outcome.differs() => Some(format!(
+                "{:?}, {:?}",
+                outcome.schema_differences, outcome.table_differences
+            )),
+            Ok(_) => None,
+            Err(failure) => Some(chain(&failure.error)),
+        }
     }
 
     /// The codes of the warnings that the server sends the stock client.
@@ -412,13 +441,16 @@ impl Bench {
     }
 
     fn load(&self, options: &LoadOptions) -> Loaded {
-        let run = Run {
+        load(options, &self.run()).map_err(|failure| chain(&failure.error))
+    }
+
+    fn run(&self) -> Run {
+        Run {
             dir: RunDir::create(self.folder.path(), "load").unwrap(),
             cancel: Cancel::new(),
             events: Events::new(),
             progress: Progress::new(),
-        };
-        load(options, &run).map_err(|failure| chain(&failure.error))
+        }
     }
 }
 

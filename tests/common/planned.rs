@@ -2,8 +2,54 @@
 
 use std::collections::BTreeSet;
 
-use refloat_load::{LoadError, LoadPlan};
+use refloat_load::{LoadError, LoadFailure, LoadOptions, LoadOutcome, LoadPlan, load, plan};
+use refloat_run::Run;
 use refloat_testkit::chain;
+
+/// Plans a load, then loads. Returns how the load ended, and in what the plan and it disagree.
+/// What only the rows of a folder show is not expected of a plan.
+pub fn planned_load(
+    options: &LoadOptions,
+    run: &Run,
+) -> (Result<LoadOutcome, Box<LoadFailure>>, Option<String>) {
+    let planned = plan(options);
+    let loaded = load(options, run).map_err(Box::new);
+    let error = loaded.as_ref().err().map(|failure| &failure.error);
+    let disagreement = disagreement(&planned, error);
+    let expected = error.is_some_and(|error| match &planned {
+        Ok(_) => is_of_rows(error, is_script(options)),
+        Err(plan) => comes_to_it(plan, error),
+    });
+    (loaded, disagreement.filter(|_| !expected))
+}
+
+fn is_script(options: &LoadOptions) -> bool {
+    options.source.is_file() && options.source.extension().is_none_or(|end| end != "tar")
+}
+
+/// Whether the error may be one that only the values of rows show. A plan reads scripts to their
+/// end, but no values.
+fn is_of_rows(error: &LoadError, script: bool) -> bool {
+    match error {
+        LoadError::Stopped(_) if script => error.to_string().contains("current rows in the dump"),
+        LoadError::Text { .. } | LoadError::Scan { .. } => !script,
+        _ => matches!(error, LoadError::Stopped(_)),
+    }
+}
+
+/// Whether a load stops where it comes to what the plan names: only a plan has the server read
+/// every definition, and reads every file of a folder.
+fn comes_to_it(plan: &LoadError, load: &LoadError) -> bool {
+    let load = chain(load);
+    reasons(plan).is_some_and(|reasons| {
+        reasons.iter().any(|reason| {
+            let words = reason
+                .split_once(": ")
+                .map_or(reason.as_str(), |(_, words)| words);
+            load.contains(words)
+        })
+    })
+}
 
 /// In what a plan and its load disagree; `None` if they do not. Errors that only running a
 /// statement can bring (the server's own) are no business of a plan.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,6 +14,7 @@ use refloat_sandbox::{Ephemeral, ServerKind};
 use refloat_source::inspect;
 use refloat_testkit::oracle::{Scope, Snapshot, differences};
 use refloat_testkit::{chain, servers};
+use refloat_tests::planned::planned_load;
 use refloat_verify::{Compared, Endpoint, VerifyOptions, VerifyOutcome, verify};
 use refloat_wire::Connection;
 use tempfile::TempDir;
@@ -201,6 +202,7 @@ impl Bench {
         path
     }
 
+    #[track_caller]
     fn load_with(&self, source: &Path, adjust: &[Adjust]) -> Result<LoadOutcome, String> {
         let mut options = LoadOptions::new(source, servers::target(self.server));
         options.durability = Some(Durability::Keep);
@@ -208,7 +210,13 @@ impl Bench {
         for adjust in adjust {
             adjust(&mut options);
         }
-        load(&options, &self.run("load")).map_err(|failure| chain(&failure.error))
+        // A pipe can be read once only.
+        if fs::metadata(source).is_ok_and(|of| of.file_type().is_fifo()) {
+            return load(&options, &self.run("load")).map_err(|failure| chain(&failure.error));
+        }
+        let (loaded, disagreement) = planned_load(&options, &self.run("load"));
+        assert_eq!(disagreement, None, "{}", self.kind);
+        loaded.map_err(|failure| chain(&failure.error))
     }
 
     /// The load must be refused, in these words.

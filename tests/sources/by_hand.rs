@@ -257,3 +257,30 @@ fn rows_that_only_one_connection_can_know_wait_for_all_others() {
         assert_eq!(outcome.rows, 5);
     }
 }
+
+#[test]
+fn a_sql_mode_that_the_server_does_not_know_is_refused_before_anything_is_there() {
+    for kind in ServerKind::ALL {
+        let bench = Bench::new(kind);
+        bench.fill(SETUP);
+        let folder = folder(&bench, TSV, ROWS, 4);
+        let metadata = folder.join("metadata");
+        let text = fs::read_to_string(&metadata).unwrap();
+        fs::write(
+            &metadata,
+            text.replace("SQL_MODE='", "SQL_MODE='ELSEWHERE,"),
+        )
+        .unwrap();
+        bench.empty();
+        let words = "sessions of the dump: server error 1231 (42000): Variable 'sql_mode' can't be set to the value of 'ELSEWHERE'";
+        bench.refuses(&folder, |_| {}, words);
+        let made = "SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = 'it'";
+        let made = bench.connect().query_value(made).unwrap();
+        assert_eq!(made.as_deref(), Some("0"), "{kind}");
+        let outcome = bench.load(&folder, |options| {
+            let left_out = ("ELSEWHERE".to_owned(), String::new());
+            options.map_sql_mode.extend([left_out]);
+        });
+        assert!(outcome.unwrap().proven);
+    }
+}

@@ -101,6 +101,21 @@ const CASES: &[(&str, &str, Verdict)] = &[
     (
         ONE_ROW,
         "INSERT INTO t VALUES (1, 0); RENAME TABLE t TO u;",
+        Different,
+    ),
+    (
+        ONE_ROW,
+        "CREATE TABLE u (id INT PRIMARY KEY, x INT); INSERT INTO u VALUES (1, 0); RENAME TABLE u TO t;",
+        Untold,
+    ),
+    (
+        ONE_ROW,
+        "INSERT INTO t VALUES (1, 0); /*!99999 CREATE TABLE u (id INT) */; /*M!999999 CREATE TABLE w (id INT) */;",
+        Same,
+    ),
+    (
+        "CREATE TABLE t (id INT PRIMARY KEY, b VARBINARY(9)); INSERT INTO t VALUES (1, 'é');",
+        "SET CHARACTER SET latin1; INSERT INTO t VALUES (1, 'é');",
         Untold,
     ),
     (ONE_ROW, "INSERT INTO t VALUES (1, 0); CALL p();", Untold),

@@ -1,9 +1,9 @@
 //! Checks state transfers (SST) before they are needed: what would make one fail or be unsafe, and
-//! which settings make it fast.
+//! which settings make it faster.
 //!
-//! There are two halves. `inspect` looks at the nodes and their machines the way MariaDB's own
+//! There are two halves. `inspect` examines the nodes and their machines the way MariaDB's own
 //! scripts (`wsrep_sst_mariabackup`, `wsrep_sst_rsync`, `wsrep_sst_common`) do, and changes
-//! nothing. `judge` draws the conclusions, and touches nothing.
+//! nothing. `judge` draws the conclusions, and accesses nothing.
 
 mod candidate;
 mod encryption;
@@ -41,11 +41,11 @@ pub use suggestion::{Gain, GainSource, Suggestion};
 /// The options of [`advise`].
 #[derive(Debug, Clone)]
 pub struct AdviseOptions {
-    /// The node that a copy would go to. `None`: any of them.
+    /// The joiner of the copy. `None`: any node.
     pub joiner: Option<String>,
-    /// How long a node should be able to stay away and come back without a copy.
+    /// How long a node should be able to stay away and still rejoin without a copy.
     pub window: Option<Duration>,
-    /// How long rates are measured.
+    /// How long to measure rates.
     pub sample: Duration,
 }
 
@@ -64,25 +64,25 @@ impl Default for AdviseOptions {
 pub struct Advice {
     /// Name of the cluster, chosen by the user.
     pub cluster: String,
-    /// The node that a copy would go to. `None`: any of them.
+    /// The joiner of the copy. `None`: any node.
     pub joiner: Option<String>,
-    /// What is known about each node, in the order of the list.
+    /// The facts about each node, in the order of the list.
     pub nodes: Vec<NodeFacts>,
     /// What would make a copy fail or be unsafe, worst first.
     pub mistakes: Vec<Mistake>,
-    /// Settings that would be better.
+    /// Suggested settings.
     pub suggestions: Vec<Suggestion>,
 }
 
 impl Advice {
-    /// The segment of a node (`gmcast.segment`). Also known for a node that is down, if its option
-    /// files can be read.
+    /// The segment of a node (`gmcast.segment`). Also known for a stopped node, if its option files
+    /// can be read.
     pub fn segment(&self, node: &str) -> Option<u64> {
         let mut nodes = self.nodes.iter();
         nodes.find(|one| one.name == node)?.segment()
     }
 
-    /// What the server of a node shows about itself only while it runs.
+    /// What the server of a node reveals about itself only while it runs.
     pub fn shown(&self, node: &str) -> Shown {
         let mut nodes = self.nodes.iter();
         let node = nodes.find(|one| one.name == node);
@@ -95,7 +95,7 @@ impl Advice {
         mistakes.filter(|mistake| mistake.effect == Effect::Fails)
     }
 
-    /// What would keep a returning node away even if it came by IST: its own mistakes, and those
+    /// What would keep a rejoining node out even if it came by IST: its own mistakes, and those
     /// between it and the donors if every donor has one.
     pub fn keeps_away(&self, joiner: &str) -> Vec<&Mistake> {
         let between = || self.failing().filter(|mistake| mistake.is_between(joiner));
@@ -114,7 +114,7 @@ impl Advice {
     }
 }
 
-/// Why no advice can be given.
+/// Why there is no advice.
 #[derive(Debug, thiserror::Error)]
 pub enum AdviseError {
     /// No node has this name.
@@ -127,8 +127,7 @@ pub enum AdviseError {
     },
 }
 
-/// Looks at the nodes of a cluster and says what follows for state transfers. Changes nothing
-/// anywhere.
+/// Examines the nodes of a cluster and judges its state transfers. Changes nothing.
 ///
 /// # Errors
 /// [`AdviseError::UnknownNode`].

@@ -1,8 +1,8 @@
-//! Bootstraps a cluster whose nodes are all down, from the right node.
+//! Bootstraps a cluster from the right node when all nodes are down.
 //!
-//! That is the node that holds everything the others hold, and maybe more. Positions alone do not
-//! tell which one it is: a history keeps its UUID when the cluster was bootstrapped from one node
-//! while another one held more. So the write-sets that nodes keep are compared as well.
+//! The right node is one that holds everything the others hold, and maybe more. Positions alone do
+//! not identify it: if a cluster was bootstrapped from one node while another one held more, both
+//! follow a history with the same UUID. So the write-sets that the nodes keep are compared as well.
 
 mod plan;
 
@@ -35,7 +35,7 @@ pub struct BootstrapPlan {
     pub seqno: u64,
     /// The positions of all nodes.
     pub nodes: Vec<Standing>,
-    /// What the user should know before it begins.
+    /// What the user should know before the bootstrap begins.
     pub warnings: Vec<String>,
 }
 
@@ -44,26 +44,26 @@ pub struct BootstrapPlan {
 pub struct Standing {
     /// Name of the node.
     pub name: String,
-    /// History and seqno; `None`: the node holds nothing, or its position is unknown.
+    /// History and seqno. `None`: the node holds nothing, or its position is unknown.
     pub place: Option<(String, u64)>,
     /// Whether the position was recovered from the tables, rather than read from `grastate.dat`.
     pub recovered: bool,
-    /// Whether its `grastate.dat` has lost the position: the node ended in the middle of DDL or of
-    /// a state transfer.
+    /// Whether its `grastate.dat` has lost the position: the node stopped in the middle of DDL or
+    /// of a state transfer.
     pub forgotten: bool,
     /// Whether it was the last node to leave.
     pub last: bool,
-    /// Why its position is unknown, or that the node is left out.
+    /// Why its position is unknown, or a note that the node is left out.
     pub unknown: Option<String>,
 }
 
-/// What the user asked for.
+/// What the user requested.
 #[derive(Debug, Clone, Default)]
 pub struct BootstrapWish {
-    /// The node that bootstraps the cluster, whatever others hold; `None`: the newest, if that is
-    /// clear.
+    /// The node to bootstrap from, whatever the others hold. `None`: the most advanced one, if that
+    /// is clear.
     pub node: Option<String>,
-    /// Nodes to leave out, whatever they may hold.
+    /// Nodes to leave out, whatever they hold.
     pub without: Vec<String>,
 }
 
@@ -81,10 +81,10 @@ pub struct Begun {
 /// Why the cluster was not bootstrapped.
 #[derive(Debug, thiserror::Error)]
 pub enum BootstrapError {
-    /// No node may bootstrap it as things are.
+    /// No node may bootstrap it now.
     #[error("{}", Refusal::reasons(.0))]
     Refused(Vec<Refusal>),
-    /// More than one node might.
+    /// More than one node might be the right one.
     #[error("it is not clear which node to bootstrap from: {}", .0.join("; "))]
     Unclear(Vec<String>),
     /// The chosen node did not bootstrap the cluster.
@@ -114,16 +114,16 @@ pub enum BootstrapError {
 pub struct Bootstrapping<'a> {
     /// All nodes, in the order of the plan.
     pub members: &'a [Member],
-    /// How each node is started and stopped; `None`: not configured.
+    /// How each node is started and stopped. `None`: not configured.
     pub controls: &'a [Option<&'a Control>],
     /// This run: its folder, events and cancellation.
     pub run: &'a Run,
-    /// How long the node may take from its start until it serves.
+    /// Limit on the time from the start of the node until it serves.
     pub start_limit: Duration,
 }
 
 impl Bootstrapping<'_> {
-    /// Has the chosen node bootstrap the cluster, or waits for it if it is already starting.
+    /// Bootstraps the cluster from the chosen node, or waits for it if it is already starting.
     ///
     /// # Errors
     /// [`BootstrapError`].
@@ -154,7 +154,7 @@ impl Bootstrapping<'_> {
         let serves = look(member).is_ok_and(|now| now.primary);
         let log = journal::of_node_that_is_down(control, member);
         let process = datadir::server_in(host, &member.folder())?;
-        // Where no command tells, a server on its data is one that is starting already.
+        // If no command can tell, a server on its data directory counts as already starting.
         let runs = control.is_running()?.unwrap_or(process.is_some());
         if !serves && !runs {
             for (at, other) in self.members.iter().enumerate() {
@@ -163,7 +163,7 @@ impl Bootstrapping<'_> {
                     return Err(not_begun(reason.into()));
                 }
             }
-            // Something else than this control has started it.
+            // The server was not started by this control.
             if let Some(process) = process {
                 let wrong = Refusal::new(format!(
                     "process {process} is a server that works in its data directory"

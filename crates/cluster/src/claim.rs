@@ -1,9 +1,9 @@
 //! Claims: which process drives a restore of a cluster, or maintains one of its nodes.
 //!
-//! The claim is a file in the data directory of the chosen node, whatever machine the work is
-//! driven from. That directory is the only one that stays in place from the first step to the last,
-//! can be read while its server is down, and is visible from every machine. A full copy does not
-//! take the file along.
+//! The claim is a file in the data directory of the chosen node, whichever machine runs refloat.
+//! That directory is the only one that stays in place from the first step to the last, can be read
+//! while its server is down, and is visible from every machine. A full copy does not include the
+//! file.
 
 use std::path::{Path, PathBuf};
 
@@ -20,11 +20,11 @@ const RESTORED: &str = "refloat-restore.json";
 /// Claim of a maintenance, in the data directory of the maintained node.
 const MAINTAINED: &str = "refloat-maintain.json";
 
-/// What to do about a restore that a claim shows.
+/// Hint for a restore that a claim shows.
 const END_RESTORE: &str = "Wait until it ends. If it was killed on a machine that cannot be \
     seen from here, its command with --take-over resumes it, and --give-up abandons it. Remove the \
     file only if you know that nobody will resume it.";
-/// What to do about a maintenance that a claim shows.
+/// Hint for a maintenance that a claim shows.
 const END_MAINTENANCE: &str = "Wait until it ends. If it was killed, end it with --end where it was \
     begun. Remove the file only if you know that it has ended.";
 
@@ -36,7 +36,7 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// The claim of this kind of work, in this data directory.
+    /// The path of the claim for this kind of work, in this data directory.
     pub fn path(kind: WorkKind, datadir: &Path) -> PathBuf {
         datadir.join(match kind {
             WorkKind::Restore => RESTORED,
@@ -44,7 +44,7 @@ impl Claim {
         })
     }
 
-    /// Reads a claim. `None`: there is no file, or it does not hold a claim.
+    /// Reads a claim. `None`: there is no file, or the file is not a claim.
     ///
     /// # Errors
     /// The file exists and cannot be read.
@@ -66,8 +66,8 @@ impl Claim {
     }
 }
 
-/// Each restore of these nodes that another process drives, may drive or has left
-/// unfinished. Claims that cannot be read are skipped.
+/// Each restore of these nodes that another process drives, may drive, or left unfinished. Claims
+/// that cannot be read are skipped.
 pub fn restores_elsewhere(members: &[Member], view: &ClusterView) -> Vec<Refusal> {
     elsewhere(members, view, WorkKind::Restore)
 }
@@ -120,8 +120,8 @@ fn elsewhere(members: &[Member], view: &ClusterView, doing: WorkKind) -> Vec<Ref
     found
 }
 
-/// A claim of this process in a node's data directory. Dropping it removes the file, unless it
-/// stays.
+/// A claim of this process in a node's data directory. Dropping it removes the file, unless the
+/// claim `stays`.
 #[derive(Debug)]
 pub(crate) struct Claimed<'a> {
     host: &'a Host,
@@ -132,7 +132,7 @@ pub(crate) struct Claimed<'a> {
 
 impl<'a> Claimed<'a> {
     /// Claims a restore, in the data directory of the chosen node. The claim stays until the
-    /// restore has ended ([`Self::end`]), so that a failed one is visible from other machines.
+    /// restore has ended ([`Self::end`]), so that a failed restore is visible from other machines.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -140,8 +140,8 @@ impl<'a> Claimed<'a> {
         Self::write(host, Claim::path(WorkKind::Restore, datadir), run, true)
     }
 
-    /// Claims a maintenance. Where no other node is told to hold write-sets, this is the only sign
-    /// of it. `None`: the node's machine is not known.
+    /// Claims a maintenance. If no other node is told to hold write-sets, this is the only sign of
+    /// it. `None`: the node's machine is unknown.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -181,7 +181,7 @@ impl Drop for Claimed<'_> {
     }
 }
 
-/// Unfinished work that the data directories of the nodes show, whichever machine began it.
+/// Unfinished work that claims in the nodes' data directories show, whichever machine began it.
 pub fn open_work(members: &[Member], view: &ClusterView) -> Vec<OpenWork> {
     let mut found = Vec::new();
     for (member, node) in members.iter().zip(&view.nodes) {

@@ -1,8 +1,8 @@
 //! Compares two nodes of a cluster while applications write to it.
 //!
-//! Each node is read at a moment of its own, so whatever is written in between differs. A real
-//! difference shows every time. So only what differed every time stays suspect, and comparisons
-//! repeat until nothing is left, or until both nodes were read at the same write-set.
+//! Each node is read at a different moment, so rows written in between differ. A real difference
+//! shows every time. So only what differed every time stays suspect, and the comparison repeats
+//! until nothing is left, or until both nodes were read at the same write-set.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use refloat_verify::{
 
 use crate::member::Member;
 
-/// How often two nodes are compared at most.
+/// Maximum number of comparisons of two nodes.
 const ATTEMPTS: u32 = 8;
-/// Differing rows that are listed per table.
+/// Maximum number of differing rows listed per table.
 const ROWS: usize = 1000;
 /// Pause after the first comparison; it grows with each attempt.
 const PAUSE: Duration = Duration::from_millis(500);
-/// How many differing names a message lists.
+/// Maximum number of differing names in a message.
 const TOLD: usize = 5;
 
 /// What may differ: tables and definitions by name, rows by table and key.
@@ -52,7 +52,7 @@ impl Suspects {
     /// What is still suspect after another comparison.
     fn again(self, now: Self) -> Self {
         match (self.more, now.more) {
-            // A difference that was not listed, before or now, may be any of them.
+            // An unlisted difference, before or now, may be any of them.
             (true, true) => Self {
                 all: self.all.union(&now.all).cloned().collect(),
                 more: true,
@@ -77,10 +77,10 @@ impl Suspects {
         names
     }
 
-    /// The tables to compare again, as a comparison takes them. `None`: all of them.
+    /// The tables to compare again, as filters for a comparison. `None`: all of them.
     fn tables(&self) -> Option<Vec<String>> {
         let rows_only = self.all.iter().all(|(_, row)| !row.is_empty());
-        // A further dot, a wildcard or a comma in a name would select other tables.
+        // Another dot, a wildcard or a comma in a name would select other tables.
         let plain = |name: &str| name.matches('.').count() == 1 && !name.contains(['*', '?', ',']);
         let names: BTreeSet<&String> = self.all.iter().map(|(name, _)| name).collect();
         (rows_only && !self.more && names.iter().all(|name| plain(name)))
@@ -118,7 +118,7 @@ pub(crate) struct Comparison<'a> {
     pub run: &'a Run,
 }
 
-/// Why two nodes do not hold the same data, or why that is not known.
+/// Why two nodes do not hold the same data, or why that is unknown.
 #[derive(Debug)]
 pub(crate) enum Apart {
     /// They differ in these tables and definitions.

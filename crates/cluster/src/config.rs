@@ -40,11 +40,11 @@ pub struct NodeConfig {
     /// Option file of its server, if it reads only that one (`--defaults-file`).
     #[serde(default)]
     pub defaults_file: Option<PathBuf>,
-    /// Whether it runs on this machine, wherever its URL leads: a container has an address of its
+    /// Whether it runs on this machine, whatever its URL says: a container has an address of its
     /// own.
     #[serde(default)]
     pub local: bool,
-    /// How to start and stop it. Without it, the node can only be looked at.
+    /// How to start and stop it. Without this, the node can only be observed.
     #[serde(default)]
     pub control: Option<ControlConfig>,
 }
@@ -117,7 +117,7 @@ impl ClusterFile {
     }
 }
 
-/// What is wrong and where, without the line itself, which may hold a password.
+/// What is wrong and where, but not the line itself, which may hold a password.
 fn describe(error: &toml::de::Error, text: &str) -> String {
     let before = error.span().and_then(|span| text.get(..span.start));
     match before {

@@ -1,28 +1,28 @@
-//! DDL statements that take long.
+//! Long-running DDL statements.
 //!
-//! With `wsrep_OSU_method=TOI` a DDL statement has a place in the total order of write-sets. Until
-//! a node has applied it, nothing behind it is applied there, and on the node that issued it
+//! With `wsrep_OSU_method=TOI`, a DDL statement has a place in the total order of write-sets. Until
+//! a node has applied it, nothing after it is applied there, and on the node that issued it,
 //! nothing else commits.
 
 use refloat_wire::{Connection, Error};
 
 use crate::node::LongDdl;
 
-/// In seconds. A shorter statement is over before anybody has read about it.
+/// In seconds. A shorter statement ends before anybody has read about it.
 const LONG: f64 = 1.0;
 /// How many characters of a statement are shown: enough to see what it does, and to which table.
 const WORDS: usize = 80;
 
-/// DDL only: a statement about accounts may hold a password. An applier shows as sleeping while it
-/// works.
+/// DDL only: a statement about accounts may hold a password. An applier is shown as sleeping while
+/// it works.
 const LOOK: &str = "SELECT LEFT(INFO, 400), TIME_MS / 1000, USER = 'system user', STATE FROM information_schema.PROCESSLIST \
     WHERE INFO REGEXP '^[[:space:]]*((/[*].*[*]/|CREATE|ALTER|DROP|TRUNCATE|RENAME|OPTIMIZE|REPAIR|OR|REPLACE|UNIQUE|FULLTEXT|SPATIAL|TEMPORARY|ONLINE|IGNORE)[[:space:]]+)+(TABLE|TABLES|INDEX|SEQUENCE|VIEW|DATABASE|SCHEMA)' \
     AND (COMMAND <> 'Sleep' OR USER = 'system user') AND TIME_MS >= 1000 ORDER BY TIME_MS DESC LIMIT 1";
-/// Client sessions that wait to commit or to get a place in the total order.
+/// Client sessions that wait to commit or for their place in the total order.
 const WAITING: &str = "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER <> 'system user' AND COMMAND <> 'Sleep' \
     AND TIME_MS >= 500 AND (STATE LIKE '%wsrep%' OR STATE LIKE '%TOI%' OR STATE LIKE '%certif%' OR STATE IN ('Commit', 'starting'))";
 
-/// The DDL statement that has run longest on this node, if any has run for a while.
+/// The DDL statement that has run longest on this node, if one has run for a while.
 pub(crate) fn long_ddl(server: &mut Connection) -> Result<Option<LongDdl>, Error> {
     let rows = server.query(LOOK)?;
     let Some(text) = rows.bytes(0, 0).filter(|_| !rows.is_empty()) else {
@@ -43,7 +43,7 @@ pub(crate) fn long_ddl(server: &mut Connection) -> Result<Option<LongDdl>, Error
     }))
 }
 
-/// The beginning of a statement, on one line.
+/// The start of a statement, on one line.
 fn shown(statement: &str) -> String {
     let words: Vec<&str> = statement.split_whitespace().collect();
     let line: String = words

@@ -11,29 +11,29 @@ use crate::entrance::Entrance;
 use crate::member::{Member, impatient};
 use crate::observe::values;
 
-/// How many members are asked at most, whatever a node says.
+/// Maximum number of members to query, whatever a node reports.
 const MEMBERS_MOST: usize = 64;
 
-/// The members of a cluster, as its nodes name them.
+/// The members of a cluster, as its nodes report them.
 #[derive(Debug, Clone)]
 pub struct Discovered {
     /// `wsrep_cluster_name`.
     pub name: String,
-    /// The members whose addresses are known, including the node that was asked.
+    /// The members with known addresses, including the node that was queried.
     pub members: Vec<Member>,
-    /// How many more members there are, without a known address: nodes without
-    /// `wsrep_node_incoming_address`, and arbitrators.
+    /// Number of members without a known address: nodes without `wsrep_node_incoming_address`, and
+    /// arbitrators.
     pub unnamed: usize,
-    /// Whether the address that was asked is a load balancer's. Each node is then asked at the
-    /// address that it reports.
+    /// Whether the address belongs to a load balancer. Each node is then queried at the address
+    /// that it reports.
     pub is_balanced: bool,
 }
 
-/// Asks a node for the addresses of the others. They are reached with the same account and options
-/// as the first.
+/// Asks a node for the addresses of the others. They are reached with the account and options of
+/// the first.
 ///
 /// # Errors
-/// The node cannot be asked, or is not a Galera node.
+/// The node cannot be queried, or is not a Galera node.
 pub fn discover(seed: &ConnectOptions) -> Result<Discovered, DiscoverError> {
     let node = seed.describe();
     let failed = |source| DiscoverError::Server {
@@ -54,7 +54,7 @@ pub fn discover(seed: &ConnectOptions) -> Result<Discovered, DiscoverError> {
         });
     }
     let said = MemberList::of(&mut server).map_err(failed)?;
-    // Each connection through a load balancer may land on another node, so its address stands for
+    // Each connection through a load balancer may land on another node, so its address identifies
     // none of them.
     let balancer = Entrance::look(seed)?.filter(|way| way.is_behind);
     // A tunnel or a mapped port leads to one node, and may be the only way to it.
@@ -65,7 +65,7 @@ pub fn discover(seed: &ConnectOptions) -> Result<Discovered, DiscoverError> {
     let mut unnamed = found.unnamed();
     let mut members = found.members;
     if members.is_empty() {
-        // Outside a component a node names nobody.
+        // Outside a component, a node reports no members.
         members.push(member(seed.clone()));
         unnamed = 0;
     }
@@ -80,7 +80,7 @@ pub fn discover(seed: &ConnectOptions) -> Result<Discovered, DiscoverError> {
     })
 }
 
-/// What a node says about the members of its component.
+/// What a node reports about the members of its component.
 #[derive(Debug, Default)]
 struct MemberList {
     /// `wsrep_cluster_state_uuid`, which tells clusters apart.
@@ -106,7 +106,7 @@ impl MemberList {
     }
 }
 
-/// The members that nodes have named. One node's list may lack a member for as long as both run,
+/// The members that nodes reported. One node's list may lack a member for as long as both run,
 /// while another's has it.
 #[derive(Debug, Default)]
 struct Found {
@@ -121,8 +121,7 @@ impl Found {
         self.most.saturating_sub(self.members.len())
     }
 
-    /// Takes a node's answer. `is_own`: the address that was asked is the node's own, and known to
-    /// work.
+    /// Adds a node's answer. `is_own`: the queried address is the node's own, and known to work.
     fn take(&mut self, said: &MemberList, seed: &ConnectOptions, is_own: bool) {
         self.most = self.most.max(said.addresses.len());
         for (at, address) in said.addresses.iter().enumerate() {
@@ -148,7 +147,7 @@ impl Found {
         }
     }
 
-    /// Asks every named node for its list, until no list has a new name. A node that does not
+    /// Asks every reported node for its list, until no list has a new name. A node that does not
     /// answer, or is in another cluster, adds nothing.
     fn ask_all(&mut self, first: &MemberList, seed: &ConnectOptions) {
         let mut asked = 0;
@@ -221,7 +220,7 @@ mod tests {
             (names(&found).join(" "), found.unnamed()),
             ("a:1 b:2 c:3".to_owned(), 0)
         );
-        // The address that was asked stands for the node's own.
+        // The queried address replaces the node's own.
         let mut found = Found::default();
         found.take(&said(&["a:1", "b:2"], Some(0)), &seed, true);
         found.take(&said(&["a:1", "b:2"], Some(1)), &seed, false);

@@ -1,4 +1,4 @@
-//! The way into a cluster: whether an address is a node's own or a load balancer's, and how to
+//! The way into a cluster: whether an address belongs to a node or to a load balancer, and how to
 //! reach the nodes.
 
 use std::collections::BTreeMap;
@@ -10,8 +10,8 @@ use crate::address::{DEFAULT_PORT, host_and_port};
 use crate::member::impatient;
 use crate::observe::values;
 
-/// How many connections are held open at once to see where they land. Balancers that choose the
-/// node with the fewest connections spread them, and so do those that take turns.
+/// How many connections are held open at once to see on which nodes they land. Balancers that use
+/// the least connections or round robin spread them.
 const LOOKS: usize = 6;
 
 /// A node that a connection landed on.
@@ -30,10 +30,9 @@ pub struct Entrance {
     pub cluster: String,
     /// The node that the first connection landed on.
     pub node: Landed,
-    /// Address that reaches that node with nothing in between. `None`: no address that the cluster
-    /// reports does.
+    /// Address that reaches that node directly. `None`: no address that the cluster reports does.
     pub direct: Option<ConnectOptions>,
-    /// The other nodes, at the addresses that the cluster reports.
+    /// The other nodes, by the addresses that the cluster reports.
     pub others: Vec<ConnectOptions>,
     /// Names of all nodes that connections landed on.
     pub seen: Vec<String>,
@@ -51,7 +50,7 @@ impl Entrance {
     /// running cluster.
     ///
     /// # Errors
-    /// The server cannot be asked.
+    /// The server cannot be queried.
     pub fn look(address: &ConnectOptions) -> Result<Option<Self>, DiscoverError> {
         let failed = |source| DiscoverError::Server {
             node: address.describe(),
@@ -101,10 +100,10 @@ impl Entrance {
     }
 }
 
-/// What a node says about itself.
+/// What a node reports about itself.
 #[derive(Debug, Clone)]
 struct Identity {
-    /// `wsrep_gcomm_uuid`, unique to each member; `wsrep_node_name` if it is empty.
+    /// `wsrep_gcomm_uuid`, unique to each member; if that is empty, `wsrep_node_name`.
     id: String,
     name: String,
     cluster: String,
@@ -174,7 +173,7 @@ fn at(like: &ConnectOptions, (host, port): (String, u16)) -> ConnectOptions {
 }
 
 /// Whether an address can be the node's own. A balancer, a tunnel or a mapped port listens on
-/// another port. A balancer with the same port, on a machine of its own, shows when connections
+/// another port. A balancer with the same port on a separate machine is detected when connections
 /// land on different nodes.
 fn leads_to_itself(address: &ConnectOptions, said: &Identity) -> bool {
     match address.target() {

@@ -36,7 +36,7 @@ pub enum ConfigError {
 /// Why the nodes of a cluster could not be found from one of them.
 #[derive(Debug, thiserror::Error)]
 pub enum DiscoverError {
-    /// The server could not be asked.
+    /// The server could not be queried.
     #[error("cannot ask {node} for the nodes of its cluster")]
     Server {
         /// The node that was given.
@@ -49,7 +49,7 @@ pub enum DiscoverError {
     NoGalera {
         /// The server that was given.
         node: String,
-        /// What it says about itself.
+        /// What it reports about itself.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What is wrong with a cluster, judged by what its nodes say.
+//! Finds problems of a cluster in what its nodes report.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use crate::work::{OpenWork, WorkKind};
 
 /// A node with this many waiting write-sets is behind.
 const QUEUE_LONG: u64 = 100;
-/// Applications feel it when replication is paused for this part of the time.
+/// Applications notice when replication is paused for this fraction of the time.
 const PAUSED_MUCH: f64 = 0.05;
-/// In seconds. A shorter window of write-sets does not outlast a restart with an upgrade.
+/// In seconds. A shorter window of write-sets does not cover a restart with an upgrade.
 const WINDOW_SHORT: f64 = 600.0;
-/// How many names of a longer list are shown.
+/// Maximum number of names shown from a longer list.
 const NAMES_TOLD: usize = 5;
 
 struct Findings(Vec<Finding>);
@@ -30,7 +30,7 @@ impl Findings {
 }
 
 impl ClusterView {
-    /// Adds unfinished work on this cluster, and looks again for what is wrong with that in mind.
+    /// Adds unfinished work on this cluster, and searches for problems again with that in mind.
     pub fn note_work(&mut self, work: Vec<OpenWork>) {
         for one in work {
             let known = self.work.iter_mut().find(|known| known.run == one.run);
@@ -51,7 +51,7 @@ impl ClusterView {
     }
 }
 
-/// Everything that is wrong, the worst first.
+/// All problems, worst first.
 fn find(view: &ClusterView) -> Vec<Finding> {
     let mut found = Findings(Vec::new());
     work(view, &mut found);
@@ -64,7 +64,7 @@ fn find(view: &ClusterView) -> Vec<Finding> {
         }
     }
     differences(view, &mut found);
-    // Only the restore knows which node goes on: each of the others holds data that it gives up.
+    // Only the restore knows which node continues: the others hold data that it discards.
     if !view.work.iter().any(|work| work.kind == WorkKind::Restore) {
         bootstrap(view, &mut found);
     }
@@ -86,7 +86,7 @@ fn work(view: &ClusterView, found: &mut Findings) {
     }
 }
 
-/// A list whose addresses lead through a load balancer, or that names one node twice.
+/// A list whose addresses lead through a load balancer, or that lists one node twice.
 fn listed_twice(view: &ClusterView, found: &mut Findings) {
     for names in view.same_nodes() {
         found.add(
@@ -97,7 +97,7 @@ fn listed_twice(view: &ClusterView, found: &mut Findings) {
     }
 }
 
-/// Whether there is one cluster, and all of its nodes are listed.
+/// Checks that there is one cluster, and that all of its nodes are listed.
 fn component(view: &ClusterView, found: &mut Findings) {
     use Severity::{Critical, Warning};
     let primary: Vec<(&str, &NodeState)> = view
@@ -180,7 +180,7 @@ fn answering(node: &NodeView, state: &NodeState, found: &mut Findings) {
     settings(name, state, found);
 }
 
-/// Whether a node belongs to the primary component, and is ready.
+/// Checks that a node belongs to the primary component and is ready.
 fn membership(name: &str, state: &NodeState, found: &mut Findings) {
     if !state.primary {
         found.add(
@@ -204,7 +204,7 @@ fn membership(name: &str, state: &NodeState, found: &mut Findings) {
     }
 }
 
-/// Whether a node keeps pace with the others.
+/// Checks that a node keeps up with the others.
 fn pace(name: &str, state: &NodeState, found: &mut Findings) {
     use Severity::{Note, Warning};
     match state.role {
@@ -261,7 +261,7 @@ fn long_ddl(name: &str, state: &NodeState, found: &mut Findings) {
     );
 }
 
-/// What becomes of statements on a node.
+/// Checks what happens to statements on a node.
 fn statements(name: &str, state: &NodeState, found: &mut Findings) {
     use Severity::{Critical, Note, Warning};
     if !state.replicates {
@@ -283,7 +283,7 @@ fn statements(name: &str, state: &NodeState, found: &mut Findings) {
     }
 }
 
-/// Write-sets that wait, and what waits for them.
+/// Reports waiting write-sets, and what they wait for.
 fn queues(name: &str, state: &NodeState, found: &mut Findings) {
     if state.receive_queue.now >= QUEUE_LONG {
         found.add(
@@ -310,7 +310,7 @@ fn queues(name: &str, state: &NodeState, found: &mut Findings) {
     }
 }
 
-/// Whether a node keeps write-sets for long enough.
+/// Checks that a node keeps write-sets for long enough.
 fn gcache(name: &str, state: &NodeState, found: &mut Findings) {
     if let Some(covers) = state
         .gcache
@@ -325,7 +325,7 @@ fn gcache(name: &str, state: &NodeState, found: &mut Findings) {
     }
 }
 
-/// Settings that Galera needs.
+/// Checks settings that Galera needs.
 fn settings(name: &str, state: &NodeState, found: &mut Findings) {
     if state.primary && !state.binlog_format.eq_ignore_ascii_case("ROW") {
         found.add(
@@ -367,7 +367,7 @@ fn silent(node: &NodeView, found: &mut Findings) {
     }
 }
 
-/// Settings that should be the same on all nodes.
+/// Reports settings that should be the same on all nodes but differ.
 fn differences(view: &ClusterView, found: &mut Findings) {
     type Setting = (&'static str, fn(&NodeState) -> String, &'static str);
     const SETTINGS: [Setting; 10] = [
@@ -465,7 +465,7 @@ fn differences(view: &ClusterView, found: &mut Findings) {
     }
 }
 
-/// Which node may bootstrap the cluster, when no node serves.
+/// Reports which node may bootstrap the cluster when no node serves.
 fn bootstrap(view: &ClusterView, found: &mut Findings) {
     if view.quorum.primary > 0 {
         // Bootstrapping another would create a second cluster.

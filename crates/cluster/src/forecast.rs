@@ -1,16 +1,16 @@
-//! Forecasts what it would cost to bring a node back.
+//! Forecasts how a node would rejoin, and what that would cost.
 
 use crate::member::Observation;
 use crate::node::NodeState;
 use crate::view::{ClusterView, Donor, NodeView, Quorum, Rejoin, RejoinKind};
 
-/// How far from the oldest kept write-set a node must be for IST: a 128th of the kept range, but no
-/// more than about a million (`group_find_ist_donor` in Galera's `gcs_group.cpp`).
+/// The distance from the oldest kept write-set that a node needs for IST: a 128th of the kept
+/// range, but no more than about a million (`group_find_ist_donor` in Galera's `gcs_group.cpp`).
 pub(crate) const GAP_SHIFT: u32 = 7;
 pub(crate) const GAP_MOST: u64 = 1 << 20;
 
 impl ClusterView {
-    /// What the nodes say together, without findings.
+    /// The combined view of the nodes, without findings.
     pub(crate) fn new(name: &str, nodes: Vec<NodeView>, how: &Observation) -> Self {
         let mut view = Self {
             name: name.to_owned(),
@@ -39,7 +39,7 @@ impl ClusterView {
     }
 }
 
-/// What it would cost to bring this node back.
+/// How this node would rejoin, and what that would cost.
 pub(crate) fn rejoin(view: &ClusterView, node: &NodeView, how: &Observation) -> Rejoin {
     let unknown = |reason: &str| Rejoin {
         kind: RejoinKind::Unknown,
@@ -76,7 +76,7 @@ pub(crate) fn rejoin(view: &ClusterView, node: &NodeView, how: &Observation) -> 
         });
     };
     if !file.has_history() {
-        // The provider writes zeros while a DDL statement or a state transfer is under way.
+        // The provider writes zeros while a DDL statement or a state transfer is in progress.
         return sst("it holds the data of no cluster, or it ended in the middle of a DDL statement or a state transfer: its grastate.dat names none".to_owned());
     }
     if &file.uuid != uuid {
@@ -100,8 +100,8 @@ pub(crate) fn rejoin(view: &ClusterView, node: &NodeView, how: &Observation) -> 
             "it is ahead of every node that answers: nothing may overwrite it before somebody knows why",
         );
     };
-    // Galera keeps a distance from the oldest write-set that any node keeps: what is there now may
-    // be gone before it is sent.
+    // Galera keeps a distance from the oldest write-set of any node: what exists now may be gone
+    // before it is sent.
     let lowest = view
         .serving()
         .filter_map(|(_, state)| state.gcache.oldest)

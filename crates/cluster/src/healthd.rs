@@ -2,8 +2,7 @@
 //! traffic.
 //!
 //! One thread polls the node over one connection, and checks are answered from its last answer, so
-//! that many proxies cost the node no more than one. An answer that has become too old counts as
-//! none.
+//! many proxies cost the node no more than one. An answer that is too old counts as none.
 
 mod agent;
 mod http;
@@ -26,23 +25,23 @@ pub use judge::{Rules, Verdict};
 pub use watch::Health;
 use watch::Watched;
 
-/// How many checks are answered at the same time; any beyond that are closed at once.
+/// How many checks are answered at the same time. Any beyond that are closed at once.
 const CHECKS_AT_ONCE: usize = 64;
-/// How long a client may take to send its request, and to take the answer.
+/// How long a client may take to send its request, and to read the answer.
 const CLIENT_PATIENCE: Duration = Duration::from_secs(3);
-/// How often each loop checks whether it should end.
+/// How often each loop checks whether to stop.
 const POLL: Duration = Duration::from_millis(50);
 
 /// What to serve, and for which node.
 #[derive(Debug, Clone)]
 pub struct HealthdOptions {
-    /// The node that is polled.
+    /// The node to poll.
     pub node: ConnectOptions,
     /// Address for HTTP checks.
     pub listen: SocketAddr,
-    /// Address for agent checks. `None`: there are none.
+    /// Address for agent checks. `None`: no agent checks.
     pub agent_listen: Option<SocketAddr>,
-    /// What the node must be like to take traffic.
+    /// The conditions for taking traffic.
     pub rules: Rules,
     /// How often the node is polled.
     pub interval: Duration,
@@ -58,9 +57,9 @@ pub struct Healthd {
 }
 
 impl Healthd {
-    /// Binds the addresses and begins to answer. The service ends when `cancel` says so.
+    /// Binds the addresses and starts to answer. The service ends when `cancel` is set.
     ///
-    /// `said` gets one line whenever the verdict changes.
+    /// `said` receives a line whenever the verdict changes.
     ///
     /// # Errors
     /// An address cannot be bound.
@@ -96,17 +95,17 @@ impl Healthd {
         Ok(healthd)
     }
 
-    /// Address for HTTP checks. If port 0 was asked for, it has the port that was bound.
+    /// Address for HTTP checks. If port 0 was requested, it has the port that was bound.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Address for agent checks. `None`: there are none.
+    /// Address for agent checks. `None`: no agent checks.
     pub fn agent_address(&self) -> Option<SocketAddr> {
         self.agent_address
     }
 
-    /// What is known about the node now.
+    /// What is currently known about the node.
     pub fn health(&self) -> Health {
         self.watched.health()
     }
@@ -114,7 +113,7 @@ impl Healthd {
     /// Waits until the service has ended.
     pub fn join(self) {
         for thread in self.threads {
-            // A thread that panicked has already said why.
+            // A thread that panicked has already reported why.
             let _ = thread.join();
         }
     }
@@ -137,12 +136,12 @@ impl Drop for Slot {
     }
 }
 
-/// Answers each check in a thread of its own, so that a silent client does not keep others waiting.
+/// Answers each check in a separate thread, so that a silent client does not block others.
 fn serve(listener: &TcpListener, answer: Answer, node: &Arc<Watched>, cancel: &Cancel) {
     let under_way = Arc::new(AtomicUsize::new(0));
     while !cancel.is_cancelled() {
         let Ok((mut client, _)) = listener.accept() else {
-            // No client is there; or too many files are open, which passes.
+            // No client is waiting, or too many files are open, which passes.
             cancel.sleep(POLL);
             continue;
         };
@@ -157,7 +156,7 @@ fn serve(listener: &TcpListener, answer: Answer, node: &Arc<Watched>, cancel: &C
                 .set_nonblocking(false)
                 .and_then(|()| client.set_read_timeout(Some(CLIENT_PATIENCE)))
                 .and_then(|()| client.set_write_timeout(Some(CLIENT_PATIENCE)));
-            // A client that goes away midway misses only its own answer.
+            // A client that disconnects early misses only its own answer.
             let _ = ready.and_then(|()| answer(&mut client, &node.health()));
         };
         if thread::Builder::new()

@@ -1,10 +1,10 @@
-//! Decides whether a node's position lies in the history that the cluster continued with.
+//! Decides whether a node's position is part of the history that the cluster continued with.
 //!
-//! A history keeps its UUID when the cluster is bootstrapped again from any of its nodes, and
-//! seqnos are then assigned anew from where that node stood. A node that had got further has a
-//! position that looks valid, so it is sent what came later (IST) although it lacks what came
-//! before. Therefore this module compares write-sets rather than numbers: both nodes keep them in a
-//! file, each with its originating node, connection and time.
+//! A history keeps its UUID when the cluster is bootstrapped again from any of its nodes, and new
+//! write-sets take the seqnos that follow that node's position. A node that was ahead of it has a
+//! position that looks valid, so IST sends it what came later although it lacks what came before.
+//! That is why this module compares write-sets rather than numbers: both nodes keep them in a file,
+//! each with its originating node, connection and time.
 
 mod ring;
 mod views;
@@ -21,7 +21,7 @@ use crate::member::{Member, impatient};
 use crate::view::ClusterView;
 use ring::{Kept, Ring};
 
-/// The ring's file name unless `gcache.name` says otherwise.
+/// The ring's file name, unless `gcache.name` sets another.
 const RING_NAME: &str = "galera.cache";
 /// How many seqnos to compare, counting back from a node's position.
 const BACK: u64 = 256;
@@ -32,14 +32,14 @@ const TABLES: usize = 5;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "history", rename_all = "snake_case")]
 pub enum History {
-    /// The cluster holds the same data up to that seqno.
+    /// The cluster holds the same data up to the node's seqno.
     Shared {
         /// How this is known.
         evidence: String,
     },
-    /// The cluster was bootstrapped without what the node holds, or the node went on by itself.
+    /// The cluster was bootstrapped without what the node holds, or the node continued on its own.
     Parted(Box<Parting>),
-    /// It is not known.
+    /// Unknown.
     Unknown {
         /// Why not.
         reason: String,
@@ -49,11 +49,11 @@ pub enum History {
 /// Where the histories of a node and of the cluster diverged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parting {
-    /// The last seqno at which both are the same; `None`: it is older than anything still kept.
+    /// The last seqno at which both are the same. `None`: it is older than anything still kept.
     pub after: Option<u64>,
     /// What only the node holds.
     pub node: Side,
-    /// What the cluster holds at these seqnos and IST would not send to the node.
+    /// What the cluster holds at these seqnos and IST would not send.
     pub cluster: Side,
 }
 
@@ -62,16 +62,16 @@ pub struct Parting {
 pub struct Side {
     /// The node that was examined.
     pub name: String,
-    /// The seqno at which that side stands.
+    /// The seqno of that side.
     pub seqno: u64,
     /// Write-sets that the other side does not hold.
     pub write_sets: u64,
-    /// The tables that these write-sets name.
+    /// The tables in these write-sets.
     pub tables: BTreeSet<String>,
-    /// When the first of them was written, RFC 3339, by the servers' clocks; `None`: not recorded.
+    /// When the first of them was written, RFC 3339, by the servers' clocks. `None`: not recorded.
     #[serde(default)]
     pub since: Option<String>,
-    /// When the last of them was written; otherwise as `since`.
+    /// When the last of them was written, like `since`.
     #[serde(default)]
     pub until: Option<String>,
 }
@@ -102,7 +102,7 @@ impl Parting {
         )
     }
 
-    /// Describes what only the node holds; `None`: nothing.
+    /// Describes what only the node holds. `None`: nothing.
     pub fn lost(&self) -> Option<String> {
         match (self.node.write_sets, self.after) {
             (0, Some(_)) => None,
@@ -158,7 +158,7 @@ struct At<'a> {
     path: PathBuf,
 }
 
-/// Compares two rings at the first node's position, `seqno`; `head` is where the cluster stands.
+/// Compares two rings at the first node's position, `seqno`; `head` is the cluster's position.
 fn of_two(node: &At<'_>, donor: &At<'_>, uuid: &str, (seqno, head): (u64, u64)) -> History {
     let read = || -> Result<History, String> {
         let ours = Ring::read(node.host, &node.path, seqno)?;
@@ -179,7 +179,7 @@ fn of_two(node: &At<'_>, donor: &At<'_>, uuid: &str, (seqno, head): (u64, u64)) 
     };
     let unknown = |reason| History::Unknown { reason };
     match read() {
-        // The donor keeps writing to its file: read again before reporting a divergence.
+        // The donor keeps writing to its file, so read again before reporting a divergence.
         Ok(History::Parted(_)) => read().unwrap_or_else(unknown),
         known => known.unwrap_or_else(unknown),
     }
@@ -228,7 +228,7 @@ fn judge(
     let count = |side: &mut Side, tables: &BTreeSet<String>, time: Option<i64>| {
         side.write_sets += 1;
         side.tables.extend(tables.iter().cloned());
-        // Walking backwards, the first one counted was written last.
+        // This walks backwards, so the first one counted was written last.
         if let Some(time) = time.and_then(refloat_run::moment) {
             side.until.get_or_insert_with(|| time.clone());
             side.since = Some(time);
@@ -399,7 +399,7 @@ mod tests {
         let shared = "history u\n7 w aa d.t\n8 w bb d.t\n";
         let same = judged(shared, &format!("{shared}9 w cc d.t\n"), 8);
         assert!(matches!(same, History::Shared { .. }), "{same:?}");
-        // Membership changes carry no rows, so it does not matter that these differ.
+        // Membership changes carry no rows, so differences between them do not matter.
         let same = judged(
             &format!("{shared}9 c 5a\n"),
             &format!("{shared}9 c 5b\n10 w dd\n"),

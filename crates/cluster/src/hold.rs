@@ -1,8 +1,8 @@
-//! Plans how other nodes keep the write-sets that a node misses while it is away: which nodes, how,
-//! and for how long.
+//! Plans which other nodes keep the write-sets that a node misses while it is away, how they do
+//! that, and for how long.
 //!
-//! A plan is made from what all nodes say; making it changes nothing. `docs/design/cluster.md` says
-//! why memory is what holds.
+//! Planning uses what all nodes report and changes nothing. `docs/design/cluster.md` explains why
+//! memory is the means to use.
 
 mod choose;
 
@@ -18,10 +18,10 @@ use crate::view::ClusterView;
 use choose::choose_holders;
 pub(crate) use choose::plan_hold_of;
 
-/// What to do where nodes are not as they have to be.
+/// Hint for nodes in the wrong state.
 pub(crate) const SEE_STATUS: &str = "`refloat cluster status` shows the state of every node.";
 
-/// What to do about a node that does not answer.
+/// Hint for a node that does not answer.
 pub(crate) fn comes_back(node: &str) -> String {
     format!("`refloat cluster rejoin {node}` brings it back when it is down.")
 }
@@ -30,42 +30,42 @@ pub(crate) fn comes_back(node: &str) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Way {
-    /// Nothing is changed. What it keeps anyway lasts long enough, or longer than the memory that
-    /// is allowed would.
+    /// No setting is changed. The node keeps write-sets long enough as it is, or longer than with
+    /// the memory that it may use.
     Unchanged,
-    /// `gcache.mem_size` is raised for the time being, and put back afterwards.
+    /// `gcache.mem_size` is raised for the hold, and put back afterwards.
     Memory,
-    /// `gcache.freeze_purge_at_seqno`: nothing is discarded for the time being.
+    /// `gcache.freeze_purge_at_seqno` is set for the hold: nothing is discarded.
     Freeze,
 }
 
-/// What a hold should achieve.
+/// What a hold must achieve.
 #[derive(Debug, Clone)]
 pub struct HoldWish {
     /// How long the node will be away.
     pub away: Duration,
-    /// Bytes that each node may use for it. `None`: as needed, within a quarter of the available
-    /// memory.
+    /// Bytes that each node may use for the hold. `None`: as much as is needed, up to a quarter of
+    /// the available memory.
     pub bytes: Option<u64>,
-    /// Available memory of each node's machine in bytes, in the order of the nodes. `None`: not
-    /// known.
+    /// Available memory of each node's machine in bytes, in the order of the nodes. `None`:
+    /// unknown.
     pub available: Vec<Option<u64>>,
-    /// Free space in bytes beside each node's data, in the same order.
+    /// Free space in bytes on the file system of each node's data, in the same order.
     pub disk: Vec<Option<u64>>,
 }
 
-/// A node that keeps write-sets for another one.
+/// A node that keeps write-sets for another node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Holder {
     /// Name of the node.
     pub name: String,
-    /// `wsrep_node_name`, by which other nodes ask for it.
+    /// `wsrep_node_name`, by which the other nodes request it as donor.
     pub node_name: String,
     /// Its index in the list of nodes.
     pub at: usize,
     /// How it keeps them.
     pub way: Way,
-    /// Bytes of write-sets that can arrive before the first that is missed is discarded.
+    /// Bytes of write-sets that can arrive before the node discards the first missed one.
     pub bytes: u64,
     /// How long that lasts at the measured rate, in seconds. `None`: nothing is written.
     pub seconds: Option<f64>,
@@ -76,31 +76,31 @@ pub struct Holder {
 /// How the other nodes keep the write-sets that a node will miss.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HoldPlan {
-    /// Name of the node that goes away.
+    /// Name of the node that leaves.
     pub node: String,
     /// Its index in the list of nodes.
     pub at: usize,
     /// The cluster's history.
     pub uuid: String,
-    /// Its data directory, as it reports while it runs. `None`: it is down.
+    /// Its data directory, as reported while it runs. `None`: it is down.
     #[serde(default)]
     pub datadir: Option<PathBuf>,
     /// How long it will be away, in seconds.
     pub away_seconds: f64,
-    /// Bytes of write-sets per second that the cluster writes.
+    /// Bytes of write-sets per second in the cluster.
     pub bytes_per_second: f64,
     /// Bytes expected to be written while it is away.
     pub bytes: u64,
     /// Write-sets expected to be written while it is away.
     pub write_sets: u64,
-    /// The nodes that keep them, the one that lasts longest first.
+    /// The nodes that keep them, longest first.
     pub holders: Vec<Holder>,
-    /// What a person should know before the hold begins.
+    /// What the user should know before the hold begins.
     pub warnings: Vec<String>,
 }
 
 impl HoldPlan {
-    /// A plan for a node, before the write rate and the holders are known.
+    /// A plan without write rate and holders, which are filled in later.
     pub(crate) fn empty(node: &str, at: usize, uuid: &str, away: Duration) -> Self {
         Self {
             node: node.to_owned(),
@@ -116,8 +116,8 @@ impl HoldPlan {
         }
     }
 
-    /// The same plan with the write rate of these nodes. Every node takes the same write-sets, so
-    /// the highest rate counts.
+    /// Fills in the write rate. Every node receives the same write-sets, so the highest rate of
+    /// these nodes is the right one.
     fn at_the_rate_of(mut self, nodes: &[&NodeState]) -> Self {
         let rate =
             |of: fn(&NodeState) -> f64| nodes.iter().map(|state| of(state)).fold(0.0, f64::max);
@@ -134,7 +134,7 @@ impl HoldPlan {
         self.holders.first().and_then(|holder| holder.seconds)
     }
 
-    /// Whether that is as long as wanted.
+    /// Whether that is long enough.
     pub fn lasts(&self) -> bool {
         self.seconds()
             .is_none_or(|seconds| seconds >= self.away_seconds)
@@ -142,7 +142,7 @@ impl HoldPlan {
 }
 
 impl Holder {
-    /// The setting to change on it for the time being. `None`: none.
+    /// The setting to change on it for the hold. `None`: none.
     pub(crate) fn change(&self, node: &str) -> Option<PlannedChange> {
         let (name, new) = match self.way {
             Way::Unchanged => return None,
@@ -151,7 +151,7 @@ impl Holder {
         };
         Some(PlannedChange {
             name: name.to_owned(),
-            // The old value is read when the setting is changed.
+            // The old value is read just before the change.
             old: String::new(),
             new,
             reason: format!("keeps the write-sets that {node} misses"),
@@ -160,10 +160,10 @@ impl Holder {
     }
 }
 
-/// Plans how to keep the write-sets that a node will miss.
+/// Plans how the other nodes keep the write-sets that a node will miss.
 ///
 /// # Errors
-/// Every reason why the node must not leave, or why the write-sets cannot be kept.
+/// Every reason why the node must not leave or the write-sets cannot be kept.
 pub fn plan_hold(
     view: &ClusterView,
     node: &str,
@@ -207,12 +207,12 @@ pub fn plan_hold(
     Ok(plan)
 }
 
-/// The order in which nodes can go away one after the other. Nodes that others ask first for a copy
-/// (`wsrep_sst_donor`) come last, so that they are there as long as anyone may need one. Among
-/// equals, the node with the most writes from applications comes last.
+/// The order in which nodes can leave one after the other. Preferred donors of other nodes
+/// (`wsrep_sst_donor`) come last, so that they are available as long as a node may need a copy.
+/// Among equals, the node with the most writes from applications comes last.
 ///
 /// # Errors
-/// Every node that is not there, or not synced.
+/// Every node that does not answer or is not synced.
 pub fn rolling_order(view: &ClusterView) -> Result<Vec<String>, Vec<Refusal>> {
     let mut nodes = Vec::new();
     let mut against = Vec::new();
@@ -236,7 +236,7 @@ pub fn rolling_order(view: &ClusterView) -> Result<Vec<String>, Vec<Refusal>> {
     Ok(nodes.into_iter().map(|(.., name)| name).collect())
 }
 
-/// Whether a node other than that at `at` asks the node of this name first for a copy.
+/// Whether a node other than `at` has this node as a preferred donor.
 fn asked_for_copies(view: &ClusterView, at: usize, node_name: &str) -> bool {
     let others = view.nodes.iter().enumerate().filter(|(one, _)| *one != at);
     others
@@ -244,7 +244,7 @@ fn asked_for_copies(view: &ClusterView, at: usize, node_name: &str) -> bool {
         .any(|state| state.sst.donor_names().any(|name| name == node_name))
 }
 
-/// Whether a node may go away as things are: it is there, and not the last one.
+/// Whether a node may leave now: it answers, and another node still serves.
 ///
 /// # Errors
 /// Every reason against it.
@@ -259,7 +259,7 @@ pub(crate) fn may_leave(view: &ClusterView, node: &str) -> Result<(), Vec<Refusa
     Err(vec![Refusal::new(reason).hint(SEE_STATUS)])
 }
 
-/// The node that goes away, if it is there.
+/// The node that leaves, if it answers.
 fn leaving<'a>(view: &'a ClusterView, node: &str) -> Result<(usize, &'a NodeState), Vec<Refusal>> {
     let Some(at) = view.nodes.iter().position(|one| one.name == node) else {
         let names: Vec<&str> = view.nodes.iter().map(|one| one.name.as_str()).collect();
@@ -306,8 +306,7 @@ fn warn(view: &ClusterView, leaving: &NodeState, plan: &mut HoldPlan) {
             "while {} is away, {} is the only node that runs",
             plan.node, plan.holders[0].name
         )),
-        // A node that leaves in good order lowers what counts as a majority; one that crashes does
-        // not.
+        // A node that shuts down cleanly lowers the number needed for a majority. A crash does not.
         3 => plan.warnings.push(format!(
             "while {} is away, 2 nodes are left: if one of them crashes, the other one has no majority and stops serving",
             plan.node
@@ -330,8 +329,9 @@ fn warn(view: &ClusterView, leaving: &NodeState, plan: &mut HoldPlan) {
     }
 }
 
-/// How far the cluster may get before Galera considers the write-sets after `seqno` too near to the
-/// oldest one kept, provided that `oldest` stays kept. See [`crate::Rejoin`].
+/// The write-set up to which Galera still grants IST to a node that is at `seqno`, as long as
+/// `oldest` is kept. Beyond it, Galera considers `seqno` too close to the oldest. See
+/// [`crate::Rejoin`].
 pub(crate) fn safe_until(oldest: u64, seqno: u64) -> u64 {
     let distance = seqno.saturating_sub(oldest);
     if distance >= crate::forecast::GAP_MOST {
@@ -392,8 +392,8 @@ mod tests {
             !long.lasts() && long.warnings.iter().any(|w| w.contains("kept for 107 s")),
             "{long:?}"
         );
-        // Explicit wishes: more than is available is refused, less than the ring keeps changes
-        // nothing.
+        // With an explicit size: more than is available is refused, and less than the ring keeps
+        // changes nothing.
         let more = plan_hold(&all(), "n1", &wish(60, Some(5 << 30))).unwrap_err();
         assert!(
             more[0].reason.contains("n2 cannot keep 5368709120 bytes"),
@@ -450,7 +450,7 @@ mod tests {
             text.contains("n1 is Donor/Desynced and not Synced"),
             "{text}"
         );
-        // Another donor cannot hold.
+        // The only other node is desynced.
         assert!(why(&view(vec![one(&[]), one(&donor)]), "n1").contains("no other node"));
         let mut split = view(vec![one(&[]), one(&[])]);
         split.quorum.view = None;
@@ -473,7 +473,7 @@ mod tests {
         };
         assert_eq!(order(None), "n2 n4 n3 n1");
         assert_eq!(order(Some(" n2-of-shop , n3-of-shop,")), "n4 n1 n2 n3");
-        // A node that names itself is not a donor for others.
+        // A node that lists only itself is no donor for the others.
         let mut alone = view(vec![
             node("n1", 0.0, Some("n1-of-shop")),
             node("n2", 1.0, None),

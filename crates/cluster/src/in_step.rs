@@ -1,7 +1,7 @@
 //! Whether a synced node is synced with the other nodes.
 //!
-//! A node that was told to bootstrap (`gcomm://` without names), or that finds nobody, is primary,
-//! synced and ready as well, in a cluster of its own.
+//! A node that was told to bootstrap (`gcomm://` without names), or that finds no other node, is
+//! also primary, synced and ready, but in a cluster of its own.
 
 use std::time::{Duration, Instant};
 
@@ -16,17 +16,17 @@ use crate::observe::observe;
 use crate::reasons;
 use crate::view::ClusterView;
 
-/// How long the others may see another membership than the node does: each learns of a change on
-/// its own.
+/// How long the others may see another membership than the node does: they learn of a change at
+/// different times.
 const ALONE_PATIENCE: Duration = Duration::from_secs(20);
 /// How long to wait while no other node answers.
 const SILENCE: Duration = Duration::from_secs(120);
-/// How often all nodes are asked.
+/// How often all nodes are queried.
 const POLL: Duration = Duration::from_millis(500);
 /// How long to wait for a node that was told to stop.
 const STOP_PATIENCE: Duration = Duration::from_secs(120);
 
-/// Whom a node is in step with.
+/// The nodes with which a node is synced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Among {
     /// The other nodes.
@@ -37,10 +37,10 @@ pub(crate) enum Among {
     Unseen,
 }
 
-/// Compares what a node of a primary component and the others say about each other.
+/// Compares what a node of a primary component and the others report about each other.
 ///
-/// View numbers restart with each cluster, so two single-node clusters look alike. A node that is
-/// really with the others also counts them.
+/// View numbers restart with each cluster, so two single-node clusters look alike. A node that
+/// really is with the others also counts them.
 pub(crate) fn among(view: &ClusterView, at: usize) -> Among {
     let Some(own) = view.nodes[at].primary() else {
         return Among::Unseen;
@@ -84,10 +84,10 @@ fn members(count: u64) -> String {
     }
 }
 
-/// Waits until a synced node is in step with the others.
+/// Waits until a synced node is synced with the others.
 ///
 /// # Errors
-/// It runs a cluster of its own, or no other node answers to tell.
+/// It runs a cluster of its own, or no other node answers to confirm.
 pub(crate) fn arrives(
     members: &[Member],
     at: usize,
@@ -118,8 +118,8 @@ pub(crate) enum Astray {
 }
 
 impl Astray {
-    /// Stops a node that has bootstrapped a cluster of its own and gives up its place, if `ours` is
-    /// the run that started it. Returns what to tell the user.
+    /// Stops a node that has bootstrapped a cluster of its own, and discards its position if `ours`
+    /// is the run that started it. Returns what to tell the user.
     pub fn end(self, control: &Control, member: &Member, ours: Option<&Run>) -> Refusal {
         let said = match self {
             Self::Unseen => {

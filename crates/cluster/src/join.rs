@@ -1,4 +1,4 @@
-//! Follows a node from the moment its process is asked for until it is in step with the others.
+//! Follows a node from the request to start it until it is synced with the others.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -13,18 +13,18 @@ use crate::node::{NodeState, Role};
 use crate::observe::ask;
 use crate::proof::{gave_up, has_asked, has_started};
 
-/// A system's words for a full disk.
+/// The operating system's message for a full disk.
 const FULL: &str = "No space left on device";
-/// How long a node's process may be missing before it counts as ended: a node that was asked to
-/// start does not have one at once.
+/// How long a node's process may be missing before it counts as ended. Right after the request to
+/// start it there is none yet.
 const GONE_PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a node that was stopped may go on answering.
+/// How long a node that was told to stop may keep answering.
 const DOWN_PATIENCE: Duration = Duration::from_secs(600);
-/// How often the node is looked at.
+/// How often the node is checked.
 const POLL: Duration = Duration::from_millis(200);
 
-/// How often to report that a node is still on its way.
+/// How often to report that a node is still starting.
 const TELL: Duration = Duration::from_secs(30);
 
 /// How often to report that a node has not stopped yet.
@@ -32,21 +32,21 @@ const STOP_TELL: Duration = Duration::from_secs(60);
 
 /// How often its log is searched.
 const READ: Duration = Duration::from_secs(3);
-/// How often to ask a node that answers but is not in step yet: each connection counts, and may add
-/// a line to its log.
+/// How often to query a node that answers but is not synced yet. Each connection counts, and may
+/// add a line to its log.
 const ANSWERS: Duration = Duration::from_secs(1);
 
-/// A node that was asked to start.
+/// A node that was told to start.
 pub(crate) struct Joining<'a> {
     member: &'a Member,
     control: &'a Control,
     log: Option<LogMark>,
     gone: Option<Instant>,
-    /// Since when it answers that it has left its cluster.
+    /// When it first reported that it has left its cluster.
     apart: Option<Instant>,
     /// The other nodes, and where their logs ended before it was started.
     others: Vec<(&'a Member, LogMark)>,
-    /// When it last answered without being in step.
+    /// When it last answered without being synced.
     answered: Option<Instant>,
     /// When its log was last searched.
     read: Option<Instant>,
@@ -54,20 +54,20 @@ pub(crate) struct Joining<'a> {
     told: Instant,
 }
 
-/// How far a joining node has come.
+/// The state of a starting node.
 pub(crate) enum Seen {
-    /// It is in step with the others.
+    /// It is synced with the others.
     There(Box<NodeState>),
-    /// It is on its way.
+    /// It is still starting.
     Coming,
     /// Its process has been missing for a while.
     Ended,
-    /// Its process may be there, but it will not join; the text says why.
+    /// It will not join, although its process may exist; the text says why.
     Failed(String),
 }
 
 impl<'a> Joining<'a> {
-    /// Follows a node, and reads its log from this mark on.
+    /// Follows a node, and reads its log from the mark on.
     pub fn new(member: &'a Member, control: &'a Control, log: Option<&'a LogMark>) -> Self {
         let now = Instant::now();
         Self {
@@ -84,19 +84,19 @@ impl<'a> Joining<'a> {
         }
     }
 
-    /// The node is started once more: what it said before no longer counts.
+    /// The node is started again. Discards what was seen so far.
     pub fn again(&mut self, log: Option<&LogMark>) {
         self.log = log.cloned();
         (self.gone, self.apart, self.read) = (None, None, None);
         self.answered = None;
     }
 
-    /// Adds other nodes, whose logs may say more about a failed copy than this node's log.
+    /// Adds other nodes, whose logs may say more about a failed copy than this node's own.
     pub fn beside(self, others: Vec<(&'a Member, LogMark)>) -> Self {
         Self { others, ..self }
     }
 
-    /// Reports now and then that the node is still on its way, and whether its end could go
+    /// Reports every [`TELL`] that the node is still starting, and whether its end could go
     /// unnoticed.
     pub fn report(&mut self, events: &Events) {
         if self.told.elapsed() < TELL {
@@ -146,7 +146,7 @@ impl<'a> Joining<'a> {
         }
     }
 
-    /// Why it will not join although its process may be there. `None`: nothing says so.
+    /// Why it will not join, although its process may exist. `None`: nothing indicates a failure.
     fn failed(&mut self, answer: Option<&NodeState>) -> Option<String> {
         let left = answer.and_then(|now| Some((has_left(&now.state)?, &now.state)));
         self.apart = left.map(|_| self.apart.unwrap_or_else(Instant::now));
@@ -194,37 +194,37 @@ impl<'a> Joining<'a> {
         }
     }
 
-    /// What it has written to its log since the mark.
+    /// What it has logged since the mark.
     fn log(&self) -> Option<String> {
         let (mark, host) = self.log.as_ref().zip(self.member.host.as_ref())?;
         mark.since(host)
     }
 
-    /// Whether it has asked the others for what it misses, or has already received it. From then on
-    /// the way it comes is decided. `false` if its log cannot be read.
+    /// Whether it has requested a state transfer, or already received one. From then on it is
+    /// decided whether it comes by IST or SST. `false` if its log cannot be read.
     pub fn has_asked(&self) -> bool {
         self.log().is_some_and(|text| has_asked(&text))
     }
 
-    /// Whether its log says that it has not asked yet.
+    /// Whether its log proves that it has not requested a transfer yet.
     pub fn has_surely_not_asked(&self) -> bool {
         self.log().is_some_and(|text| !has_asked(&text))
     }
 
-    /// Why it is not waited for any longer, if it has been on its way for longer than `limit`.
+    /// The refusal for a node that is still starting after `limit`.
     pub fn is_late(&self, limit: Option<Duration>) -> Option<Refusal> {
         let limit = limit.filter(|limit| self.begun.elapsed() > *limit)?;
         Some(late(limit, &format!(": {}", self.doing())))
     }
 
-    /// The log of its last start; if the mark does not cover that, the end of the log that the
+    /// The log of its last start. If the mark does not cover that, the end of the log file that the
     /// running node names.
     pub fn log_of(&self, now: &NodeState) -> Option<String> {
         let text = self.log().filter(|text| has_started(text));
         text.or_else(|| journal::last_part(self.member.host.as_ref()?, now))
     }
 
-    /// The last error in its log and the one it began with, as the end of a sentence.
+    /// The first and the last error in its log, as the end of a sentence.
     pub fn last_words(&self) -> String {
         let log = self.log().unwrap_or_default();
         let words = words_of_errors(&log);
@@ -237,7 +237,7 @@ impl<'a> Joining<'a> {
             let log = mark.since(member.host.as_ref()?)?;
             Some((&member.name, plain(cause_of_copy(&log)?)))
         });
-        // The receiver of a copy says only that its script was ended, if it says anything.
+        // The receiver of a copy logs at most that its script was killed.
         match cause {
             Some((name, line)) if own.is_none() || line.contains(FULL) => {
                 format!("{words} (the log of {name} says: {line})")
@@ -247,7 +247,8 @@ impl<'a> Joining<'a> {
     }
 }
 
-/// A node that was not in sync within `limit`, and goes on by itself. `more` ends the sentence.
+/// The refusal for a node that is not synced within `limit` and keeps starting. `more` ends the
+/// sentence.
 pub(crate) fn late(limit: Duration, more: &str) -> Refusal {
     Refusal::new(format!(
         "it is not in sync after {} s (--start-limit){more}",
@@ -256,9 +257,9 @@ pub(crate) fn late(limit: Duration, more: &str) -> Refusal {
     .hint("It continues by itself; the same command waits again.")
 }
 
-/// How long a node may report with `wsrep_local_state_comment` that it has left its cluster before
-/// it counts as failed. One that the others have voted out does not come back by itself. `None`: it
-/// reports nothing of the kind.
+/// How long a node may report in `wsrep_local_state_comment` that it has left its cluster before it
+/// counts as failed. A node that was voted out does not rejoin by itself. `None`: it reports
+/// nothing of the kind.
 fn has_left(state: &str) -> Option<Duration> {
     match state {
         "Inconsistent" => Some(Duration::ZERO),
@@ -268,8 +269,8 @@ fn has_left(state: &str) -> Option<Duration> {
 }
 
 /// The line that says why a copy failed: a full disk, or else the first error of the transfer
-/// script. Programs that move files report a full disk in the system's words, and with `rsync` the
-/// sender's log says what went wrong at the receiver.
+/// script. Programs that move files report a full disk in the operating system's words, and with
+/// `rsync` only the sender's log says what went wrong at the receiver.
 fn cause_of_copy(text: &str) -> Option<&str> {
     let line = |words: &str| text.lines().find(|line| line.contains(words));
     line(FULL)
@@ -277,7 +278,7 @@ fn cause_of_copy(text: &str) -> Option<&str> {
         .map(str::trim)
 }
 
-/// The ends of the logs of all other nodes that answer.
+/// Marks at the ends of the logs of all other nodes that answer.
 pub(crate) fn ends_of_logs(members: &[Member], at: usize) -> Vec<(&Member, LogMark)> {
     let others = members.iter().enumerate().filter(|(other, _)| *other != at);
     others
@@ -288,8 +289,8 @@ pub(crate) fn ends_of_logs(members: &[Member], at: usize) -> Vec<(&Member, LogMa
         .collect()
 }
 
-/// The last error of a log, which says that it is over, and the first one, which says why. An error
-/// of the transfer script comes before others.
+/// The last error of a log, which says that the node gave up, and the first one, which says why.
+/// Errors of the transfer script take precedence.
 fn words_of_errors(text: &str) -> String {
     let errors: Vec<&str> = text
         .lines()
@@ -306,7 +307,7 @@ fn words_of_errors(text: &str) -> String {
     }
 }
 
-/// Stops a node by `how`, and says every [`STOP_TELL`] that it has not stopped yet: a server can
+/// Stops a node by `how`, and reports every [`STOP_TELL`] that it has not stopped yet: a server can
 /// hang in its shutdown, and the command that stops it waits for it.
 ///
 /// # Errors
@@ -344,12 +345,10 @@ fn stop_with_notes(
 }
 
 /// Waits until a node that was told to stop no longer answers and its process is gone. Returns
-/// whether it is down.
-///
-/// `given_up` says when to stop waiting.
+/// whether it is down. Stops waiting when `given_up` returns true.
 ///
 /// # Errors
-/// [`ControlError`]: until the end it was not known whether it is down.
+/// [`ControlError`]: it is still unknown whether the node is down.
 pub(crate) fn is_down(
     control: &Control,
     member: &Member,
@@ -368,10 +367,10 @@ pub(crate) fn is_down(
     }
 }
 
-/// Whether a node answers, or its process is there as far as that can be told.
+/// Whether a node answers, or its process exists as far as that can be determined.
 ///
 /// # Errors
-/// [`ControlError`]: it cannot be told just now, which is not the same as a node that is down.
+/// [`ControlError`]: this cannot be determined now, which does not mean that the node is down.
 pub(crate) fn runs(control: &Control, member: &Member) -> Result<bool, ControlError> {
     let process = control.is_running();
     if matches!(process, Ok(Some(true))) {
@@ -379,10 +378,10 @@ pub(crate) fn runs(control: &Control, member: &Member) -> Result<bool, ControlEr
     }
     let answers = Connection::connect(&impatient(&member.connect));
     match (process, answers) {
-        // Whatever refuses us (an account, too many connections) is a server.
+        // Whatever refuses the login (wrong account, too many connections) is a server.
         (_, Ok(_) | Err(Error::Server { .. } | Error::Auth { .. })) => Ok(true),
         (Err(unknown), Err(_)) => Err(unknown),
-        // The kernel accepts connections for a process that hangs.
+        // The kernel still accepts connections for a process that hangs.
         (Ok(None), Err(Error::Timeout { phase, .. })) if phase != Phase::Connect => {
             Err(ControlError::new(
                 &member.name,
@@ -396,7 +395,7 @@ pub(crate) fn runs(control: &Control, member: &Member) -> Result<bool, ControlEr
     }
 }
 
-/// The quickest look at a node.
+/// The shortest observation of a node.
 pub(crate) fn brief() -> Observation {
     Observation {
         sample: Duration::ZERO,

@@ -1,4 +1,4 @@
-//! Where a node's log is.
+//! Locates a node's log.
 
 use std::path::{Path, PathBuf};
 
@@ -7,12 +7,11 @@ use refloat_host::{Control, Host, LogMark};
 use crate::member::Member;
 use crate::node::NodeState;
 
-/// Pattern for units of servers whose names are not known, as `journalctl` takes it:
+/// Pattern for the units of servers with unknown names, as `journalctl` takes it:
 /// `mariadb.service`, `mariadb@.service`.
 const UNITS: &str = "mariadb*";
 
-/// The current end of the node's log. `None`: it is not known where the log is, or it cannot be
-/// read.
+/// The current end of the node's log. `None`: its location is unknown, or it cannot be read.
 pub fn now(control: &Control, member: &Member, state: &NodeState) -> Option<LogMark> {
     let said = Path::new(&state.datadir).join(&state.log_error);
     at(
@@ -22,8 +21,8 @@ pub fn now(control: &Control, member: &Member, state: &NodeState) -> Option<LogM
     )
 }
 
-/// The same for a node that cannot be asked where its log is. Its option files say so, or the
-/// log is where its starter puts its output.
+/// The same for a node that cannot be asked for the location of its log. Its option files give it,
+/// or the log is where its service manager puts the output.
 pub fn of_node_that_is_down(control: &Control, member: &Member) -> Option<LogMark> {
     member
         .log_by_options()
@@ -31,8 +30,7 @@ pub fn of_node_that_is_down(control: &Control, member: &Member) -> Option<LogMar
         .or_else(|| at(control, member, None))
 }
 
-/// The last part of the log of a node that answers. `None`: its output goes to whoever started
-/// it.
+/// The last part of the log of a node that answers. `None`: its output goes to whatever started it.
 pub fn last_part(host: &Host, state: &NodeState) -> Option<String> {
     if state.log_error.is_empty() {
         return None;
@@ -53,9 +51,9 @@ fn at(control: &Control, member: &Member, named: Option<PathBuf>) -> Option<LogM
     LogMark::end_of(host, path)
 }
 
-/// The end of the log of a node that answers, if it is not known what starts it. A server that
-/// names no file writes to the journal of its unit, and the names of those units begin alike in
-/// all distributions. `None`: it cannot be read.
+/// The end of the log of a node that answers, if it is unknown what starts it. A server without a
+/// log file writes to the journal of its unit, and the names of those units begin alike in all
+/// distributions. `None`: it cannot be read.
 pub fn of_node_that_answers(member: &Member, state: &NodeState) -> Option<LogMark> {
     let host = member.host.as_ref()?;
     let said = Path::new(&state.datadir).join(&state.log_error);

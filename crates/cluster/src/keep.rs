@@ -1,9 +1,9 @@
-//! Holding write-sets: other nodes keep them for a node that is away or on its way, are watched
-//! meanwhile, and are released afterwards.
+//! Holds write-sets: tells other nodes to keep them for a node that is away or starting, watches
+//! those nodes meanwhile, and releases them afterwards.
 //!
-//! Each change is journaled before it is made, in a run of its own for each node, because a
-//! settings journal belongs to one server. So after a kill -9 `refloat settings revert` finds what
-//! nodes were told, whichever process told them.
+//! Each change is journalled before it is made. Every node has a run of its own for that, because a
+//! settings journal belongs to one server. So after a kill -9, `refloat settings revert` finds
+//! every change, whichever process made it.
 
 mod start;
 mod watch;
@@ -21,24 +21,24 @@ use crate::member::{Member, impatient};
 pub(crate) use start::{StartWay, Unallowed, kept, way_now};
 pub(crate) use watch::Watched;
 
-/// Name of the runs that hold write-sets, one for each node.
+/// Name of the runs that hold write-sets, one per node.
 const HOLD: &str = "cluster hold";
-/// How long to wait after nodes were told to keep write-sets, until the oldest one that they keep
-/// is known. When a write-set that Galera put into a page has been applied everywhere, Galera frees
-/// all that came before it (`GCache::free_common`).
+/// How long to wait after nodes were told to keep write-sets, before the oldest one that they keep
+/// is certain. When a write-set that Galera stored in a page has been applied everywhere, Galera
+/// frees everything before it (`GCache::free_common`).
 pub(crate) const SETTLED: Duration = Duration::from_secs(2);
 
-/// How long a node that holds write-sets, or is asked about them, may be silent. It goes on keeping
-/// them meanwhile.
+/// How long a node that holds write-sets may be silent, whether it is watched or queried. It still
+/// keeps them meanwhile.
 pub(crate) const SILENCE: Duration = Duration::from_secs(120);
 
-/// The runs that record what nodes were told, with the indexes of those nodes.
+/// The runs whose journals record what nodes were told, with the indexes of those nodes.
 pub(crate) type Holds = Vec<(usize, RunId)>;
 
 /// Why a node does not keep write-sets.
 #[derive(Debug, thiserror::Error)]
 pub enum KeepError {
-    /// It did not do what it was told, or could not be told.
+    /// It did not do what it was told, or was not reachable.
     #[error("{node} does not keep write-sets: {reason}")]
     NotHeld {
         /// Name of the node.
@@ -46,7 +46,7 @@ pub enum KeepError {
         /// The reason, as a fragment of text.
         reason: String,
     },
-    /// Another run has changed its settings and must not be disturbed.
+    /// Another run has changed its settings, and must not be disturbed.
     #[error("{node} does not keep write-sets: {reason}")]
     Taken {
         /// Name of the node.
@@ -85,11 +85,11 @@ impl Keeper<'_> {
         })
     }
 
-    /// Tells a node to keep what `node` misses, and begins to count. `written` records the run
+    /// Tells a node to keep what `node` misses, and starts to count. Calls `written` with the run
     /// before anything is changed.
     ///
     /// # Errors
-    /// [`KeepError`]. If `written` was called, the setting may have been changed.
+    /// [`KeepError`]. After a call of `written`, the setting may have been changed.
     pub fn begin_to_keep(
         &self,
         node: &str,
@@ -117,7 +117,7 @@ impl Keeper<'_> {
         Watched::begin(&self.members[holder.at], holder, conn)
     }
 
-    /// Counts what arrives at a node that was told before, or that needs no change.
+    /// Counts the write-sets of a node that was told earlier, or that needs no change.
     ///
     /// # Errors
     /// [`KeepError::NotHeld`]: the node cannot be asked.
@@ -149,10 +149,9 @@ impl Keeper<'_> {
     }
 
     /// Waits until a node has applied what the others have written so far, above all the removal of
-    /// their journals. That removal is DDL: a node that dies in the middle of it has lost its
-    /// position (`SavedState::mark_unsafe` in the provider), and needs a full copy. Whoever hears
-    /// that the node is back may well stop it again at once. Does not wait for a node that does not
-    /// answer.
+    /// their journals. That removal is DDL: a node that dies in the middle of it loses its position
+    /// (`SavedState::mark_unsafe` in the provider) and needs a full copy. Whoever learns that the
+    /// node is back may stop it again at once. Does not wait for a node that does not answer.
     pub fn settle(&self, at: usize) {
         if let Ok(mut conn) = self.connect(at)
             && conn.exec("SET SESSION wsrep_sync_wait = 1").is_ok()
@@ -176,8 +175,8 @@ impl Keeper<'_> {
         }
     }
 
-    /// Whether what a node was told in this run is still in force. A folder that cannot be read
-    /// counts as in force, so that no node is told twice.
+    /// Whether what a node was told in this run is still in force. If the folder cannot be read,
+    /// the answer is yes, so that no node is told twice.
     pub fn is_in_force(&self, run: &RunId) -> bool {
         let open = RunDir::open(self.state_dir, run).and_then(|dir| {
             if !dir.has(RunDir::SETTINGS) {

@@ -1,12 +1,12 @@
 //! Galera clusters and their nodes.
 //!
-//! Every node is asked directly and never believed about another one: a disagreement between nodes
-//! is a finding, not an average. Servers are reached through the wire crate and files of nodes
-//! through [`refloat_host::Host`]. The crate must not print, read the environment, or pick a server
-//! that it was not given.
+//! Every node is queried directly, and never trusted about another one: a disagreement between
+//! nodes is a finding, not an average. Servers are reached through the wire crate, and files of
+//! nodes through [`refloat_host::Host`]. The crate must not print, read the environment, or access
+//! a server that it was not given.
 //!
-//! Read first: [`ClusterFile`] (which nodes exist), [`NodeState`] (what one node says) and
-//! [`ClusterView`] (what all nodes say together, and what is wrong with it).
+//! Read first: [`ClusterFile`] (which nodes exist), [`NodeState`] (what one node reports) and
+//! [`ClusterView`] (all nodes combined, with the problems found).
 
 mod address;
 pub mod advise;

@@ -1,9 +1,10 @@
-//! Takes a node away for a while and brings it back by IST: the other nodes keep what it misses.
+//! Takes a node out of the cluster for a while and brings it back by IST: the other nodes keep what
+//! it misses.
 //!
-//! Every change is journaled before it is made: one run for the maintenance, and one for each node
-//! that keeps write-sets, because a journal of settings belongs to one server. After a `kill -9`,
-//! `refloat settings revert` puts back what the others were told, and [`Maintenance::bring_back`]
-//! does the rest.
+//! Every change is journalled before it is made: in one run for the maintenance, and one for each
+//! node that keeps write-sets, because a settings journal belongs to one server. After a `kill -9`,
+//! `refloat settings revert` restores the settings of the other nodes, and
+//! [`Maintenance::bring_back`] does the rest.
 
 mod arrive;
 mod away;
@@ -29,22 +30,22 @@ pub use state::{MaintainError, MaintainPhase, MaintainState, Maintained, STATE, 
 
 /// How often the work and the nodes are checked.
 const POLL: Duration = Duration::from_millis(200);
-/// How often the nodes that hold write-sets are checked: each check costs one query.
+/// How often the nodes that hold write-sets are checked. Each check costs a query.
 const WATCH: Duration = Duration::from_secs(1);
 
-/// How long things may take, and what may be used for them.
+/// Limits on a maintenance.
 #[derive(Debug, Clone, Copy)]
 pub struct MaintainLimits {
-    /// How long write-sets are kept, from when the node is down. Time alone does not end the hold
-    /// while the node starts.
+    /// How long write-sets are kept, counted from when the node is down. While the node starts, the
+    /// hold has no time limit.
     pub hold: Duration,
-    /// How long the node may take from its start until it is synced; `None`: no limit.
+    /// Limit on the time from the start of the node until it is synced. `None`: no limit.
     pub start: Option<Duration>,
     /// Whether the node may be stopped although the write-sets will not be kept long enough, and
-    /// may come back by a full copy.
+    /// may rejoin by a full copy.
     pub allow_sst: bool,
-    /// How many bytes must stay available on the machines that keep write-sets: of memory, or, for
-    /// nodes that discard nothing, of the disk where write-sets grow.
+    /// Bytes that must stay available on the machines that keep write-sets: of memory, or of the
+    /// disk where write-sets grow if the node discards none.
     pub keep_free: u64,
 }
 
@@ -55,7 +56,7 @@ pub struct Maintenance<'a> {
     pub members: &'a [Member],
     /// How the node is started and stopped.
     pub control: &'a Control,
-    /// Where runs have their folders.
+    /// The state directory.
     pub state_dir: &'a Path,
     /// This run: its folder, events and cancellation.
     pub run: &'a Run,
@@ -64,11 +65,11 @@ pub struct Maintenance<'a> {
 }
 
 impl Maintenance<'_> {
-    /// Stops the node, has the work done, and brings the node back.
+    /// Stops the node, runs the work, and brings the node back.
     ///
     /// # Errors
-    /// [`MaintainError`]. The nodes that keep write-sets have been released unless the error or a
-    /// warning says otherwise; the error says what state the node is in.
+    /// [`MaintainError`]. The nodes that keep write-sets were released unless the error or a
+    /// warning says otherwise. The error describes the state of the node.
     pub fn run(
         &self,
         cluster: &str,
@@ -133,7 +134,7 @@ impl Maintenance<'_> {
         Ok(back)
     }
 
-    /// Leaves a note for other machines that this process maintains the node.
+    /// Leaves a claim that tells other machines that this process maintains the node.
     fn claim_for_others(&self, plan: &HoldPlan) -> Option<Claimed<'_>> {
         let member = self.member(plan.at);
         Claimed::maintenance(member, self.run.dir.id().as_str()).unwrap_or_else(|error| {
@@ -150,8 +151,8 @@ impl Maintenance<'_> {
         Ok(self.run.dir.write(STATE, state)?)
     }
 
-    /// Records how far the maintenance has come. A failure to write only causes a warning, so that
-    /// nothing is left undone.
+    /// Records the progress of the maintenance. A failed write is only a warning, so that the
+    /// remaining steps still happen.
     fn enter(&self, state: &mut MaintainState, phase: MaintainPhase) {
         // A remaining hold keeps the maintenance open.
         state.phase = if phase == MaintainPhase::Ended && !state.holds.is_empty() {
@@ -184,8 +185,8 @@ impl Maintenance<'_> {
         if state.phase == MaintainPhase::Holding {
             return self.call_off(state);
         }
-        // The request to stop the node may still be under way: a node that answers now would go
-        // down after the hold has ended, and one that does not may still be using its files.
+        // The request to stop the node may still be pending: a node that answers now would go down
+        // after the hold has ended, and one that does not may still be using its files.
         if self.may_not_be_down(state) {
             self.end_server(state)?;
         }
@@ -199,7 +200,7 @@ impl Maintenance<'_> {
         self.bring_back(state, absence)
     }
 
-    /// Whether the node may still run as it did when it was to be stopped, or be on its way down.
+    /// Whether the node may still run because it was never stopped, or is still shutting down.
     fn may_not_be_down(&self, state: &MaintainState) -> bool {
         let member = self.member(state.plan.at);
         let log = state.log.as_ref().zip(member.host.as_ref());
@@ -207,7 +208,7 @@ impl Maintenance<'_> {
         state.phase == MaintainPhase::Stopping && log.is_none_or(|log| !has_started(&log))
     }
 
-    /// Ends a maintenance that never got as far as stopping the node.
+    /// Ends a maintenance that never stopped the node.
     fn call_off(&self, state: &mut MaintainState) -> Result<Maintained, MaintainError> {
         let node = state.plan.node.clone();
         let not_released = self.release(state);

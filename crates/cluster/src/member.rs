@@ -1,4 +1,4 @@
-//! A node in a list: how to reach it, and how to look at it.
+//! A node in a list: how to reach it, and how to observe it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::node::NodeState;
 
 /// How long a node may take to accept a connection and log in.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
-/// How long it may take to answer a query.
+/// How long a node may take to answer a query.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The server's default data directory.
 const DEFAULT_DATADIR: &str = "/var/lib/mysql";
@@ -23,29 +23,29 @@ pub struct Member {
     pub name: String,
     /// How to connect to it.
     pub connect: ConnectOptions,
-    /// The machine that its files are on. `None`: not known, so its files are not looked at.
+    /// The machine of its files. `None`: unknown, so its files are not read.
     pub host: Option<Host>,
-    /// Its data directory, if the list gives it.
+    /// Its data directory, if the list names it.
     pub datadir: Option<PathBuf>,
-    /// Its error log, if the list gives it.
+    /// Its error log, if the list names it.
     pub log: Option<PathBuf>,
-    /// The only option file that its server reads, if the list gives one.
+    /// The only option file that its server reads, if the list names one.
     pub defaults_file: Option<PathBuf>,
 }
 
 impl Member {
-    /// Data directory of a node that does not answer: as the list gives it, else as its machine's
-    /// option files say, else the default.
+    /// Data directory of a node that does not answer: from the list, else from its machine's option
+    /// files, else the default.
     pub(crate) fn folder(&self) -> PathBuf {
         self.known_folder()
             .unwrap_or_else(|_| DEFAULT_DATADIR.into())
     }
 
-    /// The same, without a guess where the list names an option file.
+    /// Like [`Self::folder`], but without a guess if the list names an option file.
     ///
     /// # Errors
-    /// That file cannot be read, or gives no data directory. The default one may be that of another
-    /// server on the machine.
+    /// That file cannot be read, or sets no data directory. The default directory may belong to
+    /// another server on the machine.
     pub(crate) fn known_folder(&self) -> Result<PathBuf, Refusal> {
         if let Some(folder) = &self.datadir {
             return Ok(folder.clone());
@@ -65,7 +65,7 @@ impl Member {
         }
     }
 
-    /// A path in the option files that its server reads.
+    /// A path from the option files that its server reads.
     fn option(&self, name: &str) -> Result<Option<PathBuf>, HostError> {
         let file = self.defaults_file.as_deref();
         match &self.host {
@@ -74,8 +74,8 @@ impl Member {
         }
     }
 
-    /// Data directory: as the list gives it, else as the server reports it, else as for a node that
-    /// does not answer.
+    /// Data directory: from the list, else as the server reports it, else as for a node that does
+    /// not answer.
     pub(crate) fn folder_by(&self, state: Option<&NodeState>) -> PathBuf {
         let said = state.map(|state| state.datadir.as_str());
         let said = said.filter(|folder| !folder.is_empty()).map(PathBuf::from);
@@ -83,9 +83,9 @@ impl Member {
         known.unwrap_or_else(|| self.folder())
     }
 
-    /// Error log according to the option files of its machine. Those that the list does not name
-    /// are ignored if they give another data directory than the node's: a machine may have more
-    /// than one server.
+    /// Error log according to the option files of its machine. Files that the list does not name
+    /// are ignored if they set another data directory than the node's: a machine may have more than
+    /// one server.
     pub(crate) fn log_by_options(&self) -> Option<PathBuf> {
         let option = |name| self.option(name).ok().flatten();
         let (log, own) = (option("log-error")?, self.datadir.as_ref());
@@ -100,7 +100,7 @@ impl Member {
     }
 }
 
-/// Whether to look for tables that Galera has trouble with.
+/// Whether to look for tables that do not work well with Galera.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum WantedTables {
     /// Only if there are not too many tables.
@@ -112,16 +112,16 @@ pub enum WantedTables {
     Never,
 }
 
-/// How to look at nodes.
+/// How to observe nodes.
 #[derive(Debug, Clone, Copy)]
 pub struct Observation {
-    /// How long rates are measured.
+    /// How long to measure rates.
     pub sample: Duration,
-    /// Whether to look for tables that Galera has trouble with.
+    /// Whether to look for tables that do not work well with Galera.
     pub tables: WantedTables,
-    /// Bytes per second that a full copy moves, for estimates. `None`: not measured.
+    /// Rate of a full copy in bytes per second, for estimates. `None`: not measured.
     pub sst_bytes_per_second: Option<f64>,
-    /// Whether to look for rebuilds at nodes that show nothing of them.
+    /// Whether to look for rebuilds on nodes that show no sign of one.
     pub rebuilds: bool,
 }
 
@@ -136,7 +136,7 @@ impl Default for Observation {
     }
 }
 
-/// The same options with the short timeouts of a look.
+/// The same options with the short timeouts of an observation.
 pub(crate) fn impatient(connect: &ConnectOptions) -> ConnectOptions {
     ConnectOptions {
         connect_timeout: connect.connect_timeout.min(CONNECT_TIMEOUT),
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(none.hint, "Write the datadir of n2 into the list.");
         let seen = ask(&member, &Observation::default());
         assert_eq!(seen.files_unreadable, Some(none.reason));
-        // What the list says counts, and the named file is the node's own.
+        // The list takes precedence, and the named file is the node's own.
         member.datadir = Some("/srv/n2".into());
         assert_eq!(member.known_folder().unwrap(), PathBuf::from("/srv/n2"));
         assert_eq!(member.log_by_options(), Some("/srv/n2/n2.err".into()));

@@ -6,8 +6,8 @@ use std::time::Duration;
 use refloat_run::settings::{GCACHE_MEMORY, GCACHE_PURGE, ProviderOptions, provider_variable};
 use serde::Serialize;
 
-/// Bytes that the provider stores beside those of each write-set: its header, and what is lost to
-/// alignment (`BufferHeader` in Galera's `gcache_bh.hpp` has 40 bytes).
+/// Bytes that the provider stores with each write-set beside its data: a header of 40 bytes
+/// (`BufferHeader` in Galera's `gcache_bh.hpp`), and padding for alignment.
 pub(crate) const HEADER: u64 = 64;
 
 /// What one node of a cluster says about itself.
@@ -27,7 +27,8 @@ pub struct NodeState {
     pub cluster_name: String,
     /// `wsrep_cluster_state_uuid`: the history that it follows.
     pub cluster_uuid: String,
-    /// Whether it belongs to the primary component. Only there may anything be read or written.
+    /// Whether it belongs to the primary component. Outside of it, a node accepts no reads or
+    /// writes.
     pub primary: bool,
     /// `wsrep_cluster_size`: the number of members that it sees, itself included.
     pub size: u64,
@@ -36,40 +37,40 @@ pub struct NodeState {
     /// `wsrep_cluster_conf_id`: the number of the view, which all members of a component share.
     /// `None` outside a component.
     pub view: Option<u64>,
-    /// `wsrep_local_state`: what it is doing.
+    /// `wsrep_local_state`, decoded.
     pub role: Role,
     /// `wsrep_local_state_comment`, in the server's words.
     pub state: String,
-    /// `wsrep_ready`: whether it takes statements.
+    /// `wsrep_ready`: whether it accepts statements.
     pub ready: bool,
     /// `wsrep_connected`.
     pub connected: bool,
-    /// `wsrep_last_committed`: the last write-set that it has applied.
+    /// `wsrep_last_committed`: the last write-set that it applied.
     pub seqno: Option<u64>,
-    /// Write-sets that have arrived and wait to be applied.
+    /// Write-sets received but not applied yet.
     pub receive_queue: Queue,
-    /// Write-sets that wait to be sent.
+    /// Write-sets not sent yet.
     pub send_queue: Queue,
-    /// Write-sets per second from clients of this node. The node that applications write to has the
-    /// most.
+    /// Write-sets per second that clients of this node commit. The rate is highest on the node that
+    /// applications write to.
     pub own_write_sets_per_second: f64,
-    /// How much the cluster is paused, and by which node.
+    /// How long replication is paused, and how often by this node.
     pub flow_control: FlowControl,
-    /// Write-sets kept for nodes that come back.
+    /// The write-sets kept for nodes that rejoin.
     pub gcache: Gcache,
-    /// The limits of a transaction.
+    /// Limits on the size of a transaction.
     pub limits: Limits,
     /// How full copies (SST) are made.
     pub sst: Sst,
-    /// `wsrep_desync`: it was told not to hold up the others.
+    /// `wsrep_desync`: whether it may lag without pausing the cluster.
     pub desync: bool,
-    /// `read_only`: whether it is anything but OFF.
+    /// `read_only`: true for any value but OFF.
     pub read_only: bool,
     /// `wsrep_reject_queries`. `None`: it rejects none.
     pub rejects_queries: Option<String>,
     /// `wsrep_on`: whether writes on this node are replicated.
     pub replicates: bool,
-    /// `gmcast.segment`: nodes of one segment are close to each other.
+    /// `gmcast.segment`: nodes of one segment are close to each other on the network.
     pub segment: u64,
     /// `wsrep_slave_threads` (`wsrep_applier_threads`).
     pub appliers: u64,
@@ -79,32 +80,32 @@ pub struct NodeState {
     pub autoinc_lock_mode: Option<u64>,
     /// `datadir`.
     pub datadir: String,
-    /// `log_error`. Empty: the server's output goes to whoever started it.
+    /// `log_error`. Empty: the server writes to the standard error of whatever started it.
     pub log_error: String,
     /// How long the server has run, in seconds.
     pub uptime: u64,
-    /// The DDL statement that has run longest here, if any has run for a while.
+    /// The DDL statement that has run longest on this node, if one has run for a while.
     pub ddl: Option<LongDdl>,
-    /// `wsrep_incoming_addresses`: where clients reach the members of its view. Empty entries are
-    /// left out.
+    /// `wsrep_incoming_addresses`: the client addresses of the members of its view, without empty
+    /// entries.
     pub members: Vec<String>,
 }
 
-/// A DDL statement that has run for a while. Applied in total order, it keeps every node from
-/// committing.
+/// A DDL statement that has run for a while. Under total order isolation (TOI) it blocks commits on
+/// every node.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LongDdl {
-    /// The beginning of the statement, on one line.
+    /// The start of the statement, on one line.
     pub statement: String,
     /// How long it has run, in seconds.
     pub seconds: f64,
-    /// Whether it came from another node and is being applied here.
+    /// Whether it comes from another node and is being applied here.
     pub applied: bool,
-    /// How many sessions of this node wait to commit, or to begin DDL of their own.
+    /// How many sessions of this node wait to commit, or to start DDL of their own.
     pub waiting: u64,
 }
 
-/// What a node is doing, by `wsrep_local_state`.
+/// What a node is doing, from `wsrep_local_state`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -112,11 +113,11 @@ pub enum Role {
     Undefined,
     /// It receives a copy of the data, or is about to.
     Joiner,
-    /// It gives a copy to another node, or was told not to keep pace (`wsrep_desync`).
+    /// It is the donor of a copy, or is desynced (`wsrep_desync`).
     Donor,
-    /// It has its data and catches up.
+    /// It has its data and is catching up.
     Joined,
-    /// It keeps pace.
+    /// It has caught up with the cluster.
     Synced,
 }
 
@@ -144,50 +145,52 @@ pub struct Queue {
 /// Flow control: a node whose receive queue gets too long pauses replication on all nodes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct FlowControl {
-    /// Part of the sample during which replication was paused, 0 to 1.
+    /// Fraction of the sample during which replication was paused, 0 to 1.
     pub paused: f64,
-    /// The same since the counters began.
+    /// The same fraction since the counters were reset.
     pub paused_before: f64,
-    /// How often this node paused the others during the sample.
+    /// How often this node paused replication during the sample.
     pub sent: u64,
-    /// `gcs.fc_limit`: how long its receive queue may get, before scaling by the number of nodes.
+    /// `gcs.fc_limit`: the length of the receive queue that triggers flow control, before it is
+    /// scaled by the number of nodes.
     pub limit: Option<u64>,
 }
 
-/// The write-sets that a node keeps for nodes that come back.
+/// The write-sets that a node keeps for nodes that rejoin.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Gcache {
-    /// The oldest write-set that is kept. `None`: not known.
+    /// The oldest write-set in the cache. `None`: unknown.
     pub oldest: Option<u64>,
-    /// Bytes that can be kept: `memory` if it is set, else `ring`.
+    /// Bytes of write-sets that fit: `memory` if it is set, else `ring`.
     pub capacity: u64,
     /// `gcache.size`: the ring on disk, in bytes.
     pub ring: u64,
     /// `gcache.mem_size`, in bytes.
     pub memory: u64,
-    /// Whether the provider can be told not to discard write-sets (`gcache.freeze_purge_at_seqno`).
+    /// Whether the provider has `gcache.freeze_purge_at_seqno`, which stops it from discarding
+    /// write-sets.
     pub can_freeze: bool,
-    /// Whether each option of the provider has a variable of its own
-    /// (`wsrep_provider_gcache_mem_size`), and they are not one text.
+    /// Whether each provider option has a variable of its own (`wsrep_provider_gcache_mem_size`)
+    /// instead of a place in one string.
     pub by_variables: bool,
-    /// From this write-set on none is discarded. `None`: nothing is frozen.
+    /// The cache keeps every write-set from this one on. `None`: nothing is frozen.
     pub frozen_at: Option<u64>,
-    /// Bytes of write-sets per second, to and from this node.
+    /// Bytes of write-sets per second, sent and received.
     pub bytes_per_second: f64,
-    /// Write-sets per second, to and from this node.
+    /// Write-sets per second, sent and received.
     pub write_sets_per_second: f64,
-    /// Whether the rates were measured just now. Otherwise nothing was written meanwhile, and they
-    /// are averages since the counters began.
+    /// Whether the rates come from this sample. If nothing was written during it, they are averages
+    /// since the server started.
     pub measured: bool,
-    /// How long a node that leaves now can be away and still come back by IST, in seconds. `None`:
-    /// nothing is ever written.
+    /// How long a node that leaves now can be away and still rejoin by IST, in seconds. `None`:
+    /// nothing was ever written.
     pub covers_seconds: Option<f64>,
-    /// Average bytes of a write-set: of those that are kept if that can be told, else since the
-    /// counters began.
+    /// Average size of a write-set in bytes: of those in the cache if that is known, else since the
+    /// server started.
     pub bytes_per_write_set: Option<f64>,
 }
 
-/// The limits of a transaction.
+/// Limits on the size of a transaction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Limits {
     /// `wsrep_max_ws_size`, in bytes.
@@ -201,16 +204,16 @@ pub struct Limits {
 pub struct Sst {
     /// `wsrep_sst_method`.
     pub method: String,
-    /// `wsrep_sst_donor`: the nodes that are asked first for a copy.
+    /// `wsrep_sst_donor`: the preferred donors.
     pub donor: Option<String>,
-    /// `wsrep_sst_receive_address`. `None`: it is left to the server.
+    /// `wsrep_sst_receive_address`. `None`: the server chooses.
     pub receive_address: Option<String>,
-    /// Whether `wsrep_sst_auth` names an account; never which one.
+    /// Whether `wsrep_sst_auth` names an account. The account itself is not recorded.
     pub has_account: bool,
     /// `wsrep_sst_donor_rejects_queries`.
     pub donor_rejects_queries: bool,
-    /// Bytes of InnoDB tablespaces on this node, which a copy must bring over. `None`: the server
-    /// does not tell this account.
+    /// Bytes of InnoDB tablespaces on this node, which a copy must transfer. `None`: this account
+    /// cannot see them.
     pub bytes: Option<u64>,
 }
 
@@ -226,13 +229,13 @@ pub(crate) fn names_of(list: &str) -> impl Iterator<Item = &str> {
     list.split(',').map(str::trim).filter(|one| !one.is_empty())
 }
 
-/// Names and values as `SHOW` gives them, with names in lower case.
+/// Names and values from a `SHOW` statement, names in lower case.
 pub(crate) type Values = HashMap<String, String>;
 
 /// Status values at one moment.
 #[derive(Debug, Clone)]
 pub(crate) struct Sample {
-    /// When it was taken, counted from a moment that all samples of a node share.
+    /// When it was taken, relative to one moment for all samples of a node.
     pub at: Duration,
     /// `SHOW GLOBAL STATUS`.
     pub status: Values,
@@ -251,7 +254,7 @@ impl Sample {
         self.status.get(name).cloned().unwrap_or_default()
     }
 
-    /// How much a counter has grown since an earlier sample.
+    /// How much a counter grew since an earlier sample.
     fn grown_since(&self, first: &Self, name: &str) -> u64 {
         let of = |sample: &Self| sample.count(name).unwrap_or(0);
         of(self).saturating_sub(of(first))
@@ -270,7 +273,7 @@ impl Sample {
 }
 
 impl NodeState {
-    /// Draws conclusions from two samples and the settings.
+    /// Evaluates two samples and the settings.
     pub(crate) fn new(first: &Sample, last: &Sample, variables: &Values) -> Self {
         let variable = |name: &str| variables.get(name).cloned().unwrap_or_default();
         let number = |name: &str| {
@@ -335,7 +338,7 @@ impl NodeState {
                 bytes: None,
             },
             desync: is_on("wsrep_desync"),
-            // Since MariaDB 12 it has more values than ON and OFF.
+            // Since MariaDB 12 there are more values than ON and OFF.
             read_only: !matches!(variable("read_only").as_str(), "" | "OFF" | "0"),
             rejects_queries: not_empty(variable("wsrep_reject_queries"))
                 .filter(|which| which != "NONE"),
@@ -380,8 +383,8 @@ fn flow_control(first: &Sample, last: &Sample, options: &ProviderOptions) -> Flo
     }
 }
 
-/// Computes how long the write-sets last. New ones overwrite the oldest, so a node that leaves now
-/// has until the whole capacity has been written once. How full it is does not matter.
+/// Computes how long the cache lasts. New write-sets overwrite the oldest, so a node that leaves
+/// now has until the whole capacity has been written once, however full the cache is.
 fn gcache(first: &Sample, last: &Sample, options: &ProviderOptions) -> Gcache {
     let size = |name: &str| options.bytes(name).unwrap_or(0);
     let (ring, memory) = (size("gcache.size"), size("gcache.mem_size"));
@@ -403,16 +406,16 @@ fn gcache(first: &Sample, last: &Sample, options: &ProviderOptions) -> Gcache {
         (false, false) => 0.0,
     };
     let bytes_per_second = per_second(bytes, all_bytes);
-    // If memory is set, write-sets go there while it lasts, and those in the ring are discarded
-    // before the oldest in memory. Only what is larger than the memory goes to the ring. (Galera:
-    // GCache::malloc, MemStore::have_free_space.)
+    // With `gcache.mem_size` set, write-sets go to memory while there is room, and those in the
+    // ring are discarded before the oldest in memory. Only a write-set larger than the memory goes
+    // to the ring. (Galera: GCache::malloc, MemStore::have_free_space.)
     let capacity = if memory > 0 { memory } else { ring };
     let oldest = last
         .count("wsrep_local_cached_downto")
         .filter(|oldest| *oldest != u64::MAX);
-    // The write-sets that are kept are the latest, and they fill the capacity once more than that
-    // was written. So their average size is nearer to what a node has missed than the average since
-    // the counters began.
+    // The cache holds the latest write-sets, and is full once more than its capacity was written.
+    // So their average size is closer to what a node has missed than the average since the server
+    // started.
     let header = HEADER as f64;
     let kept = last
         .count("wsrep_last_committed")
@@ -427,7 +430,7 @@ fn gcache(first: &Sample, last: &Sample, options: &ProviderOptions) -> Gcache {
         memory,
         can_freeze: options.get(GCACHE_PURGE).is_some(),
         by_variables: false,
-        // -1 if it is not frozen.
+        // -1: not frozen.
         frozen_at: options
             .get(GCACHE_PURGE)
             .and_then(|seqno| seqno.parse().ok()),

@@ -1,5 +1,5 @@
-//! Looks at all nodes at once: each is asked by a thread of its own, and one that does not answer
-//! keeps nobody waiting for long.
+//! Observes all nodes at once: each is queried in a thread of its own, so one that does not answer
+//! does not hold up the others for long.
 
 use std::path::Path;
 use std::thread;
@@ -14,13 +14,13 @@ use crate::member::{Member, Observation, WantedTables, impatient};
 use crate::node::{NodeState, Sample, Values};
 use crate::view::{ClusterView, NodeView, Tables};
 
-/// File in which a node keeps its place in the cluster.
+/// File in which a node keeps its position in the cluster.
 pub(crate) const GRASTATE: &str = "grastate.dat";
-/// How many tables are looked through unless asked for: MariaDB opens each of them for that.
+/// Number of tables that are examined without a request to do so: MariaDB opens each of them.
 const TABLES_LOOKED_THROUGH: u64 = 5_000;
-/// How long a look through all tables may take when it was asked for.
+/// How long an examination of all tables may take if it was requested.
 const TABLES_PATIENCE: Duration = Duration::from_secs(600);
-/// How many names of such tables are listed.
+/// Maximum number of such tables that are listed by name.
 const TABLES_NAMED: u64 = 20;
 
 /// The settings that are read: all of `wsrep`, and a few more.
@@ -29,7 +29,7 @@ const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name LIKE 'wsrep%'
 const STATUS: &str =
     "SHOW GLOBAL STATUS WHERE Variable_name LIKE 'wsrep%' OR Variable_name = 'Uptime'";
 
-/// Asks all nodes at the same time and puts together what they say.
+/// Queries all nodes at the same time and combines their answers.
 pub fn observe(name: &str, members: &[Member], how: &Observation) -> ClusterView {
     let nodes = thread::scope(|scope| {
         let asked: Vec<_> = members
@@ -80,13 +80,13 @@ pub(crate) fn ask(member: &Member, how: &Observation) -> NodeView {
             view.receives = datadir::copy_comes(host, &datadir).unwrap_or(None);
         }
         match grastate(host, &datadir) {
-            // The provider rewrites it once the copy is there.
+            // The provider rewrites the file once the copy is complete.
             _ if view.receives.is_some() => {}
             Ok(state) => view.grastate = state,
             Err(reason) => view.files_unreadable = Some(reason),
         }
     }
-    // A healthy node is not worth a login at each look.
+    // A healthy node is not worth a login at each observation.
     let is_near = view.state.is_none() || member.host == Some(Host::Local);
     let is_looked_for = how.rebuilds && is_near;
     let is_donor = (view.state.as_ref()).is_some_and(|state| state.state.starts_with("Donor"));
@@ -129,12 +129,12 @@ fn ask_server(member: &Member, how: &Observation) -> Result<NodeState, Error> {
     };
     let mut state = NodeState::new(&first, &last, &variables);
     state.sst.bytes = data_bytes(&mut server);
-    // An account without the privilege to see others' sessions sees only its own.
+    // An account that may not see other users' sessions sees only its own.
     state.ddl = long_ddl(&mut server).unwrap_or(None);
     Ok(state)
 }
 
-/// Queries names and values; names are put into lower case.
+/// Queries names and values. Names are converted to lower case.
 pub(crate) fn values(server: &mut Connection, ask: &str) -> Result<Values, Error> {
     let rows = server.query(ask)?;
     let text = |row, column| {
@@ -146,9 +146,9 @@ pub(crate) fn values(server: &mut Connection, ask: &str) -> Result<Values, Error
         .collect())
 }
 
-/// Bytes of InnoDB tablespaces, which a copy takes. All are listed, including those of tables that
-/// nobody has opened since the server started (seen after clean restarts of MariaDB 10.11 and
-/// 11.8). Needs the PROCESS privilege; outside a primary component there is no answer.
+/// Bytes of InnoDB tablespaces, which a copy transfers. All are listed, including those of tables
+/// that have not been opened since the server started (seen after clean restarts of MariaDB 10.11
+/// and 11.8). Needs the PROCESS privilege. Outside a primary component there is no answer.
 fn data_bytes(server: &mut Connection) -> Option<u64> {
     let asked = [
         "SELECT SUM(FILE_SIZE) FROM information_schema.INNODB_SYS_TABLESPACES WHERE NAME <> 'innodb_temporary'",
@@ -159,7 +159,7 @@ fn data_bytes(server: &mut Connection) -> Option<u64> {
         .find_map(|ask| server.query(ask).ok()?.str(0, 0)?.parse().ok())
 }
 
-/// Looks for tables that Galera has trouble with, on one synced node of the primary component.
+/// Looks for tables that do not work well with Galera, on one synced node of the primary component.
 fn tables(
     members: &[Member],
     view: &ClusterView,
@@ -180,7 +180,7 @@ fn tables(
     }
 }
 
-/// `None`: all tables are wanted, and the account does not read them all.
+/// `None`: all tables are wanted, and the account cannot read them all.
 fn look_through(member: &Member, wanted: WantedTables) -> Result<Option<Tables>, Error> {
     const OURS: &str = "TABLE_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema') AND TABLE_TYPE = 'BASE TABLE'";
     let mut connect = impatient(&member.connect);

@@ -1,21 +1,21 @@
-//! Finds out how a node came back: by what it missed (IST), or by a full copy (SST).
+//! Finds out how a node rejoined: by IST or by a full copy (SST).
 //!
 //! The provider logs "SST received" in both cases: with the position that the node had before, or
-//! with that of the copy. A marker file in the data directory would tell nothing, because the
+//! with that of the copy. A marker file in the data directory would prove nothing, because the
 //! scripts for full copies keep files that they do not know.
 
 use serde::{Deserialize, Serialize};
 
 use crate::node::NodeState;
 
-/// Logged once the provider knows where the node's data stand. History and position follow.
+/// Logged once the provider knows the position of the node's data. History and position follow.
 const INSTALLED: &str = "Installed new state from SST: ";
-/// Logged at each start, before the provider asks anybody. The position that it has follows.
+/// Logged at each start, before the provider contacts another node. The node's position follows.
 const BEGUN: &str = "Setting GCS initial position to ";
 
-/// Logged once the provider has asked and a donor is chosen, or once it needs nothing. ("requested
-/// state transfer from" does not count: every node of a group logs it for each node that asks, even
-/// if no donor is found for it.)
+/// Logged once a donor is chosen for the provider's request, or once it needs nothing. ("requested
+/// state transfer from" does not count: every node of a group logs it for each request, even if no
+/// donor is found.)
 const ASKED: [&str; 2] = ["Requesting state transfer: success", INSTALLED];
 
 /// Logged once a node receives something: write-sets, a copy, or what synced nodes apply.
@@ -26,8 +26,8 @@ const GOT: [&str; 4] = [
     "Synchronized with group",
 ];
 
-/// Logged when the provider gives up for good. The server's process may stay, but it must be
-/// restarted in any case. In lower case.
+/// Logged when the provider gives up for good. The server process may remain, but must be restarted
+/// in any case. In lower case.
 const FAILED: [&str; 4] = [
     "restart required",
     "must be restarted",
@@ -35,7 +35,7 @@ const FAILED: [&str; 4] = [
     "unsupported cc action version",
 ];
 
-/// How a node came back.
+/// How a node rejoined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CameBy {
@@ -45,22 +45,22 @@ pub enum CameBy {
     Sst,
     /// It never left.
     Stayed,
-    /// Not known.
+    /// Unknown.
     Unknown,
 }
 
-/// How a node came back, and how that is known.
+/// How a node rejoined, and how that is known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proof {
-    /// How it came back.
+    /// How it rejoined.
     pub by: CameBy,
     /// The evidence, as a fragment of text.
     pub evidence: String,
 }
 
-/// Tells how a node that is back came, from what its log says about its last start.
+/// Determines how a node rejoined, from the log of its last start.
 ///
-/// The write-sets that it keeps prove nothing: a full copy brings some earlier ones along, for
+/// The write-sets that the node keeps prove nothing: a full copy includes some earlier ones, for
 /// certification.
 pub(crate) fn proof(uuid: &str, state: &NodeState, log: Option<&str>) -> Proof {
     let found = |by, evidence: String| Proof { by, evidence };
@@ -92,7 +92,7 @@ pub(crate) fn proof(uuid: &str, state: &NodeState, log: Option<&str>) -> Proof {
     }
 }
 
-/// What a log says after its last start.
+/// The part of a log after the last start.
 pub(crate) fn since_last_start(log: &str) -> Option<&str> {
     log.rsplit_once(BEGUN).map(|(_, start)| start)
 }
@@ -102,9 +102,9 @@ pub(crate) fn has_started(log: &str) -> bool {
     log.contains(BEGUN)
 }
 
-/// The position at which a node began its last start, if it has received nothing since; at most it
-/// has asked for what it misses. From then until it is answered its file has no position, and its
-/// tables are as they were.
+/// The position at which a node began its last start, if it has received nothing since; it may have
+/// requested what it misses. Until that request is answered, its file has no position and its
+/// tables are unchanged.
 pub(crate) fn began_and_got_nothing(log: &str) -> Option<(&str, u64)> {
     let (begun, installed) = last_start(log)?;
     let start = log.rsplit_once(BEGUN).map(|(_, start)| start)?;
@@ -114,17 +114,17 @@ pub(crate) fn began_and_got_nothing(log: &str) -> Option<(&str, u64)> {
     (!got).then_some((uuid, seqno))
 }
 
-/// Whether the last start in this part of a log has come as far as asking the others for what the
-/// node misses, or needed nothing from them.
+/// Whether the last start in this part of a log has requested what the node misses, or needed
+/// nothing.
 pub(crate) fn has_asked(log: &str) -> bool {
     let last = log.rsplit_once(BEGUN).map(|(_, start)| start);
     last.is_some_and(|start| ASKED.iter().any(|words| start.contains(words)))
 }
 
-/// The log line, after the last start, in which the provider says that it has given up for good.
+/// The log line after the last start in which the provider says that it has given up for good.
 pub(crate) fn gave_up(log: &str) -> Option<&str> {
     let start = log.rsplit_once(BEGUN).map(|(_, start)| start)?;
-    // Others than the provider have reasons for a restart too.
+    // Other components ask for restarts, too.
     let mut lines = start.lines().filter(|line| line.contains("WSREP"));
     lines.find(|line| {
         let line = line.to_ascii_lowercase();
@@ -132,7 +132,7 @@ pub(crate) fn gave_up(log: &str) -> Option<&str> {
     })
 }
 
-/// The position at which a node began its last start, and the one from which it went on once it had
+/// The position at which a node began its last start, and the one at which it continued once it had
 /// its data. `None`: it needed none.
 pub(crate) fn last_start(log: &str) -> Option<(&str, Option<&str>)> {
     let (_, start) = log.rsplit_once(BEGUN)?;
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(proof(UUID, &other, Some(&two)).by, CameBy::Sst);
         assert!(has_started(&two) && !has_started("x"));
         assert!(has_asked(&two) && !has_asked(&none) && !has_asked("x"));
-        // A node that asks and dies has done nothing to its tables.
+        // A node that dies after its request has not changed its tables.
         let asks = none.clone() + "Requesting state transfer: success, donor: 0\n";
         assert_eq!(began_and_got_nothing(&asks), Some((UUID, 66)));
         for got in [
@@ -192,7 +192,8 @@ mod tests {
             );
         }
         assert_eq!(began_and_got_nothing(&two), None);
-        // Another node that starts at the same time has asked, and we have asked in vain.
+        // Another node that starts at the same time has made its request, and this one has asked in
+        // vain.
         let other = none
             + "Member 2.0 (c) requested state transfer from 'a,'. Selected 0.0 (a)(SYNCED) as donor.\n"
             + "Member 1.0 (b) requested state transfer from 'a,', but it is impossible to select State Transfer donor: x\n"

@@ -1,4 +1,4 @@
-//! Brings back a node that is down: by what it missed (IST) if another node still keeps that, and
+//! Brings a stopped node back: by IST if another node still has the write-sets that it missed, and
 //! by a full copy (SST) only if the user allows it.
 
 mod donors;
@@ -26,65 +26,66 @@ pub(crate) use plan::holds_data;
 pub use plan::plan_rejoin;
 pub(crate) use start::Giver;
 
-/// The return of one node to its cluster.
+/// The rejoin of one node.
 #[derive(Debug)]
 pub struct Rejoining<'a> {
     /// All nodes, in the order of the plan.
     pub members: &'a [Member],
     /// How the node is started and stopped.
     pub control: &'a Control,
-    /// Where runs have their folders.
+    /// The state directory.
     pub state_dir: &'a Path,
     /// This run: its folder, events and cancellation.
     pub run: &'a Run,
-    /// How long the node may take from its start until it is synced; `None`: no limit.
+    /// Limit on the time from the start of the node until it is synced. `None`: no limit.
     pub start_limit: Option<Duration>,
 }
 
-/// How a node comes back.
+/// How a node rejoins.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RejoinPlan {
     /// Name of the node.
     pub node: String,
     /// Its index among the nodes.
     pub at: usize,
-    /// The way that it would come back, and why.
+    /// How it would rejoin, and why.
     pub forecast: Rejoin,
     /// The last write-set that the node has; `None`: unknown.
     pub seqno: Option<u64>,
     /// UUID of the cluster's history.
     pub uuid: String,
-    /// The nodes to ask for what it needs, the best first.
+    /// The donors to request, best first.
     pub donors: Vec<DonorChoice>,
-    /// Whether its process already runs. It is then only waited for.
+    /// Whether its process already runs. Then refloat only waits for it.
     pub runs: bool,
     /// What a full copy would wipe that may be nowhere else, and the history to name in order to
-    /// give that up; `None`: nothing.
+    /// Data that a full copy would wipe and that may exist nowhere else, with the history that the
+    /// user must name to give them up. `None`: there are none.
     pub only_copy: Option<OnlyCopy>,
-    /// What would keep the node from coming back that way, as far as that was checked.
+    /// What would make the rejoin fail, as far as that was checked.
     pub fails: Vec<String>,
-    /// What the other nodes are told to keep until the node is back; `None`: nothing.
+    /// What the other nodes are told to keep until the node is back. `None`: nothing.
     pub hold: Option<HoldPlan>,
-    /// Whether its position lies in the history that the cluster continued with; `None`: it has no
+    /// Whether the cluster's history contains the node's position. `None`: the node has no
     /// position, or already runs.
     pub history: Option<History>,
-    /// The seqno to write into its `grastate.dat` before it starts: the file lost it since the
-    /// node's last start, and nothing else has happened to the node.
+    /// The seqno to write into its `grastate.dat` before it starts. Set if the file has lost the
+    /// seqno since the node's last start and nothing else happened to the node.
     pub place: Option<u64>,
-    /// Whether the node is stripped of its position before it starts, so that it takes a full copy.
+    /// Whether refloat removes the node's position before it starts, so that it takes a full copy.
     pub gives_up: bool,
 }
 
-/// Data that a full copy would wipe and that may be nowhere else.
+/// Data that a full copy would wipe and that may exist nowhere else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OnlyCopy {
-    /// What the data are.
+    /// What the data is.
     pub what: String,
     /// The history that they belong to, which the user must name to give them up.
     pub history: String,
 }
 
-/// A node that may be asked to be the donor.
+/// A possible donor.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DonorChoice {
     /// Its name in the cluster file.
@@ -95,35 +96,35 @@ pub struct DonorChoice {
     pub why: String,
 }
 
-/// How a node came back.
+/// How a node rejoined.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rejoined {
     /// Name of the node.
     pub node: String,
-    /// The way that it came back, and the evidence.
+    /// How it rejoined, and the evidence.
     pub proof: Proof,
-    /// The last write-set that it had before; `None`: unknown.
+    /// The last write-set that it had before. `None`: unknown.
     pub left: Option<u64>,
     /// The cluster's last write-set when the node was back.
     pub back: u64,
     /// Seconds from its start until it was synced with the others.
     pub join_seconds: f64,
-    /// Bytes of InnoDB files that a full copy brought; `None`: there was no copy, or the size is
-    /// unknown.
+    /// Bytes of InnoDB files in the full copy. `None`: there was no copy, or the size is unknown.
     #[serde(default)]
     pub copied: Option<u64>,
     /// Nodes that could not be told to stop keeping write-sets, and why.
     #[serde(default)]
     pub not_released: Vec<(String, String)>,
-    /// Whether the cluster had what the node held before; `None`: it took a full copy.
+    /// Whether the cluster's history contains what the node held before. `None`: it took a full
+    /// copy.
     #[serde(default)]
     pub history: Option<History>,
 }
 
-/// Why a node is not back.
+/// Why a node did not rejoin.
 #[derive(Debug, thiserror::Error)]
 pub enum RejoinError {
-    /// It must not be started as things are.
+    /// The node must not be started now.
     #[error("{}", Refusal::reasons(.0))]
     Refused(Vec<Refusal>),
     /// It would take a full copy, which the user has not allowed.
@@ -134,7 +135,8 @@ pub enum RejoinError {
         /// Why it needs one.
         reason: String,
     },
-    /// IST would send what it missed, but whatever else it lacks or has in excess would remain.
+    /// The node and the cluster have diverged. IST would send later write-sets and leave the
+    /// differences in place.
     #[error("{node} and the cluster have diverged: {}", .parting.describe())]
     Parted {
         /// Name of the node.
@@ -144,10 +146,10 @@ pub enum RejoinError {
         /// What each side holds alone.
         parting: Box<Parting>,
     },
-    /// A full copy would wipe data that may be nowhere else.
+    /// A full copy would wipe data that may exist nowhere else.
     #[error("a full copy would wipe what may be nowhere else: {}", .0.what)]
     OnlyCopy(OnlyCopy),
-    /// The full copy that it needs would wipe what it has and then fail.
+    /// The node needs a full copy, which would wipe its data and then fail.
     #[error("a full copy would wipe what {node} has, and then fail: {}", .reasons.join("; "))]
     CopyFails {
         /// Name of the node.
@@ -155,7 +157,7 @@ pub enum RejoinError {
         /// Why the copy would fail.
         reasons: Vec<String>,
     },
-    /// It would not come back.
+    /// The node would fail to rejoin.
     #[error("{node} would not come back: {}", .reasons.join("; "))]
     WouldFail {
         /// Name of the node.
@@ -163,7 +165,7 @@ pub enum RejoinError {
         /// Why not.
         reasons: Vec<String>,
     },
-    /// It could not be started or checked.
+    /// The node could not be started or checked.
     #[error(transparent)]
     Control(#[from] ControlError),
     /// The user stopped the run before the node was started.
@@ -178,7 +180,7 @@ pub enum RejoinError {
         /// Name of the node.
         node: String,
     },
-    /// It does not come back.
+    /// The node started but did not rejoin.
     #[error("{node} is not back: {wrong}")]
     NotBack {
         /// Name of the node.
@@ -195,17 +197,17 @@ pub struct Leave {
     pub sst: bool,
     /// The history whose data on the node may be lost; `None`: none.
     pub discard: Option<String>,
-    /// The node may be started although a check found something that keeps it from coming back.
+    /// The node may be started although a check predicts that the rejoin fails.
     pub failing: bool,
 }
 
 impl RejoinPlan {
-    /// Whether starting the node begins a full copy, as far as known.
+    /// Whether starting the node triggers a full copy, as far as that is known.
     pub const fn begins_copy(&self) -> bool {
         !self.runs && !matches!(self.forecast.kind, RejoinKind::Ist { .. })
     }
 
-    /// Checks that the node may be started.
+    /// Checks whether the node may be started.
     ///
     /// # Errors
     /// [`RejoinError::NeedsCopy`], [`RejoinError::Parted`], [`RejoinError::OnlyCopy`],

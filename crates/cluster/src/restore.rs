@@ -2,13 +2,14 @@
 //! and the other nodes then take full copies of it.
 //!
 //! Each step first checks whether it is already done, does what is missing, and proves the result.
-//! Its progress is written down before and after. So whatever ends the process, running the same
+//! Progress is recorded before and after. So whatever ends the process, running the same steps
+//! again resumes where it stopped.
 //! steps again resumes where it ended.
 //!
 //! Rows that arrive without write-sets leave the cluster's seqno unchanged: a node with the old
-//! seqno would join by IST and differ permanently. So the loaded node gives up its place in the old
-//! history before the first row, and afterwards starts a history of its own in which no other node
-//! has a place. A full copy is then the only way in.
+//! seqno would join by IST and differ permanently. So the loaded node discards its position in the
+//! old history before the first row, and then starts a new history in which no other node has a
+//! position. A full copy is the only way to join that history.
 
 mod alone;
 mod back;
@@ -61,17 +62,17 @@ const POLL: Duration = Duration::from_millis(200);
 pub struct Restore<'a> {
     /// All nodes, in the order of the plan.
     pub members: &'a [Member],
-    /// How each node is started and stopped; only [`RestoreWay::Replicate`] does without.
+    /// How each node is started and stopped. Only [`RestoreWay::Replicate`] works without.
     pub controls: &'a [Option<&'a Control>],
     /// What to load, and how; the restore itself sets the target.
     pub load: LoadOptions,
-    /// Where runs have their folders.
+    /// The state directory.
     pub state_dir: &'a Path,
     /// This run: its folder, events and cancellation.
     pub run: &'a Run,
-    /// How long a server may take to start, and to bootstrap the cluster.
+    /// Limit on the start of a server, and on the bootstrap of the cluster.
     pub start_limit: Duration,
-    /// All nodes, to be checked for anything that would make a full copy fail; empty: no check.
+    /// All nodes, to be checked for anything that would make a full copy fail. Empty: no check.
     pub candidates: &'a [Candidate],
 }
 
@@ -84,7 +85,7 @@ pub struct Restored {
     pub way: RestoreWay,
     /// Name of the node that was loaded into.
     pub node: String,
-    /// UUID of the cluster's new history; `None`: it kept the old one.
+    /// UUID of the cluster's new history. `None`: it kept the old one.
     pub uuid: Option<String>,
     /// What was loaded.
     pub loaded: Loaded,
@@ -92,21 +93,20 @@ pub struct Restored {
     pub nodes: Vec<RestoredNode>,
 }
 
-/// What became of one node.
+/// The result for one node.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RestoredNode {
     /// Name of the node.
     pub name: String,
-    /// What is known about it.
+    /// Progress of the node.
     #[serde(flatten)]
     pub progress: NodeProgress,
 }
 
 /// Plans a restore, for the run with this id.
 ///
-/// # Errors
-/// [`RestoreError::Refused`] with every reason against it; [`RestoreError::Unloadable`]:
-/// the source cannot be used, or not alongside what the cluster holds.
+/// [`RestoreError::Refused`] with every objection. [`RestoreError::Unloadable`]: the source cannot
+/// be used, or conflicts with what the cluster holds.
 pub fn plan_restore(
     cluster: &str,
     members: &[Member],
@@ -140,7 +140,7 @@ pub fn plan_restore(
         plan.warnings.push("a restore measures the rates that are not known, for a second each, before it chooses the way".to_owned());
         return Ok(plan);
     }
-    // Nothing stands against the restore, so the cluster may be written to.
+    // Nothing speaks against the restore, so writing to the cluster is fine.
     let mut rates = wish.rates.clone();
     let told = measure::measure(&mut rates, &view, members, plan.at);
     plan.rates = rates.clone();
@@ -162,7 +162,7 @@ pub fn plan_restore(
     Ok(plan)
 }
 
-/// Finds out whether the load would be refused, while the cluster still serves.
+/// Checks while the cluster still serves whether the load would be refused.
 fn before_anything_stops(
     mut plan: RestorePlan,
     members: &[Member],
@@ -203,7 +203,7 @@ pub fn asked_for(load: &LoadOptions) -> String {
     )
 }
 
-/// The options that decide what is loaded: as [`asked_for`] words them, and as flags.
+/// The options that decide what is loaded: in the words of [`asked_for`], and as flags.
 const CONTENT: [(&str, &str); 5] = [
     (": database ", "--database"),
     (", tables ", "--tables"),
@@ -212,8 +212,8 @@ const CONTENT: [(&str, &str); 5] = [
     (", format ", "--source-format"),
 ];
 
-/// Names the flags in which a command differs from the one that began a restore, by comparing what
-/// [`asked_for`] returns for both.
+/// Names the flags in which a command differs from the one that began a restore. Both arguments
+/// come from [`asked_for`].
 pub fn differing(begun: &str, now: &str) -> Vec<&'static str> {
     let parts = |text: &str| {
         let mut rest = text;
@@ -239,7 +239,7 @@ pub fn differing(begun: &str, now: &str) -> Vec<&'static str> {
 }
 
 impl Restore<'_> {
-    /// Records that a restore begins, and which command resumes it.
+    /// Records the start of a restore, and the command that resumes it.
     ///
     /// # Errors
     /// The folder cannot be written to.
@@ -271,11 +271,11 @@ impl Restore<'_> {
         Ok(state)
     }
 
-    /// Runs the remaining steps, all of them or up to `stop_before`. `None`: it stopped before that
-    /// step.
+    /// Runs the remaining steps, all of them or those before `stop_before`. `None`: it stopped
+    /// before that step.
     ///
     /// # Errors
-    /// [`RestoreError`]. The state records how far the restore has come; running it again resumes
+    /// [`RestoreError`]. The state records the progress, and running the restore again resumes
     /// there.
     pub fn run(
         &self,

@@ -1,7 +1,7 @@
-//! Which donor a starting node asks first.
+//! Which donor a starting node prefers.
 //!
 //! The server takes it as a command-line option, which stays in force until the next start. So it
-//! is written down before the start, and put back once the node has joined.
+//! is recorded before the start, and restored once the node has joined.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use refloat_wire::{Connection, Target};
 use crate::join::runs;
 use crate::member::{Member, impatient};
 
-/// Name of the runs that record which donors nodes were told to ask.
+/// Name of the runs that record the donors that nodes were told to prefer.
 const START: &str = "cluster start";
 const LOOK: &str = include_str!("asked.sh");
 
@@ -30,8 +30,8 @@ pub(crate) struct Start<'a> {
     pub run: &'a Run,
 }
 
-/// The account's grants on one of the nodes. All are asked at the same time, because those that are
-/// down may take long to say nothing.
+/// The account's grants on one of the nodes. All are queried at the same time, because nodes that
+/// are down may take long to fail.
 fn grants_of_any(members: &[Member]) -> Option<Grants> {
     let grants = |one: &Member| {
         let mut conn = Connection::connect(&impatient(&one.connect)).ok()?;
@@ -44,7 +44,7 @@ fn grants_of_any(members: &[Member]) -> Option<Grants> {
     })
 }
 
-/// What the server's own options say, without the donors given at its start.
+/// The server's own options, without the donors passed at its start.
 #[derive(Debug, PartialEq, Eq)]
 struct OwnOptions {
     hostname: String,
@@ -53,7 +53,7 @@ struct OwnOptions {
 }
 
 impl Start<'_> {
-    /// Starts the node. It asks `donor` (a `wsrep_node_name`) first, if that can be put back later.
+    /// Starts the node. It prefers `donor` (a `wsrep_node_name`), if that can be restored later.
     ///
     /// # Errors
     /// [`ControlError`]: the node could not be started.
@@ -78,8 +78,8 @@ impl Start<'_> {
         self.control.start(StartAs::Member, donor.as_slice())
     }
 
-    /// Whether the account may set the donors once the node is up. The others are asked, because
-    /// accounts are the same on all nodes and this one is down; unknown counts as yes.
+    /// Whether the account may set the donors once the node is up. The other nodes are queried,
+    /// because accounts are the same on all nodes and this one is down. Unknown counts as yes.
     fn may_put_back(&self) -> bool {
         grants_of_any(self.members).is_none_or(|grants| grants.may(&["SUPER"]))
     }
@@ -114,7 +114,7 @@ impl Start<'_> {
         settings::write_down_start(&dir, server, entry).map_err(|error| chain(&error))
     }
 
-    /// Puts the donors back on a node that has joined, whoever started it that way.
+    /// Restores the donors on a node that has joined, whoever started it that way.
     pub fn arrived(&self) {
         if !settings::was_started(self.state_dir, SST_DONOR) {
             return;
@@ -190,7 +190,7 @@ impl Start<'_> {
     }
 }
 
-/// The trailing comma lets any other node give if this one cannot.
+/// The trailing comma allows any other node as donor if this one cannot.
 fn given(donor: &str) -> String {
     format!("{donor},")
 }

@@ -1,4 +1,5 @@
-//! Compares all nodes of a cluster: Galera promises that they hold the same, but does not check it.
+//! Compares all nodes of a cluster. Galera promises that they hold the same data, but does not
+//! check.
 
 mod quick;
 
@@ -19,10 +20,10 @@ use crate::observe::observe;
 pub struct Verifying<'a> {
     /// All nodes of the cluster.
     pub members: &'a [Member],
-    /// Names of nodes that the user left out: they are not missed if they are not synced.
+    /// Names of nodes that the user left out. They need not be synced.
     pub without: &'a [String],
-    /// Counts rows, and computes checksums only of tables that have changed. Tables that differ are
-    /// then compared row by row.
+    /// Whether to count rows, and compute checksums only of tables that have changed. Tables that
+    /// differ are then compared row by row.
     pub quick: bool,
     /// Connections to each node. `None`: the default.
     pub threads: Option<usize>,
@@ -35,7 +36,7 @@ pub struct Verifying<'a> {
 pub struct Verified {
     /// Name of the cluster.
     pub cluster: String,
-    /// UUID of its history. `None`: its nodes name several.
+    /// UUID of its history. `None`: its nodes report several.
     pub uuid: Option<String>,
     /// The node that the others were compared with.
     pub with: String,
@@ -52,15 +53,15 @@ pub struct Verified {
 pub struct NodeVerdict {
     /// Name of the node.
     pub name: String,
-    /// Whether it holds the same data. `None`: not known.
+    /// Whether it holds the same data. `None`: unknown.
     pub same: Option<bool>,
-    /// How many tables were compared.
+    /// Number of compared tables.
     pub tables: u64,
-    /// How many of these were compared by checksum; only the quick comparison does so.
+    /// Number of tables compared by checksum. Only the quick comparison does that.
     pub checksums: u64,
     /// Tables and definitions that differ, or may differ.
     pub differ: Vec<String>,
-    /// Why `same` is not known.
+    /// Why `same` is unknown.
     pub reason: Option<String>,
 }
 
@@ -80,7 +81,7 @@ pub enum VerifyNodesError {
         /// The cause.
         source: Box<VerifyError>,
     },
-    /// A node could not be asked.
+    /// A node could not be queried.
     #[error("asking {node}")]
     Server {
         /// Name of the node.
@@ -99,8 +100,8 @@ impl Verified {
         self.nodes.iter().all(|node| node.same == Some(true))
     }
 
-    /// Whether this node is known to hold the same data as another one that is synced, and no node
-    /// is known to differ.
+    /// Whether this node is known to hold the same data as another synced node, and no node is
+    /// known to differ.
     pub fn knows(&self, node: &str) -> bool {
         let differ = self.nodes.iter().any(|one| one.same == Some(false));
         let same =

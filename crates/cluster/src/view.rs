@@ -1,4 +1,4 @@
-//! What all nodes of a cluster say, put together.
+//! The combined view of all nodes of a cluster.
 
 use std::collections::BTreeMap;
 
@@ -9,23 +9,23 @@ use crate::member::Member;
 use crate::node::{NodeState, Role};
 use crate::work::OpenWork;
 
-/// What all nodes of a cluster say, put together.
+/// The combined view of all nodes of a cluster.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ClusterView {
     /// Name of the cluster, chosen by the user.
     pub name: String,
-    /// Whether there is one primary component, and how large it is.
+    /// Whether there is one primary component, and its size.
     pub quorum: Quorum,
     /// Every node that was asked, in the order of the list.
     pub nodes: Vec<NodeView>,
-    /// Tables that Galera has trouble with. `None`: no node could be asked, or they were not
-    /// wanted.
+    /// Tables that do not work well with Galera. `None`: no node could be asked, or the caller did
+    /// not want them.
     pub tables: Option<Tables>,
-    /// Why they were not looked for although they were wanted.
+    /// Why the tables could not be read although the caller wanted them.
     pub tables_unread: Option<String>,
-    /// Refloat's own unfinished work on the cluster, as far as it is known.
+    /// Refloat's own unfinished work on the cluster, as far as known.
     pub work: Vec<OpenWork>,
-    /// What is wrong, worst first.
+    /// Problems, worst first.
     pub findings: Vec<Finding>,
 }
 
@@ -36,17 +36,17 @@ pub struct Quorum {
     pub uuid: Option<String>,
     /// Number of nodes that were asked.
     pub listed: usize,
-    /// Number of these that answer.
+    /// Number of these that answered.
     pub answering: usize,
     /// Number of these that belong to a primary component.
     pub primary: usize,
-    /// Number of these that take statements and keep pace.
+    /// Number of these that are synced and accept statements.
     pub synced: usize,
     /// Number of members that the primary nodes see, if all agree.
     pub size: Option<u64>,
     /// Number of their view, if all agree.
     pub view: Option<u64>,
-    /// The newest write-set that any primary node has applied.
+    /// The newest write-set that any primary node applied.
     pub seqno: Option<u64>,
 }
 
@@ -57,69 +57,69 @@ pub struct NodeView {
     pub name: String,
     /// `user@host:port` or `user@socket`.
     pub address: String,
-    /// What it says. `None`: it does not answer.
+    /// What it reports. `None`: it does not answer.
     pub state: Option<NodeState>,
-    /// Process of the script that receives a full copy into it. Set if the node does not answer
-    /// because of that.
+    /// Process of the script that receives a full copy on it. Set if the copy is the reason why the
+    /// node does not answer.
     pub receives: Option<u32>,
-    /// How far a full copy into it or out of it is, if refloat makes it.
+    /// Progress of a full copy into or out of it, if refloat makes the copy.
     pub copying: Option<Copying>,
     /// Why it does not answer. `None`: it does.
     pub unreachable: Option<String>,
-    /// What it has written down, if it does not answer or is not in a primary component.
+    /// Its `grastate.dat`, if it does not answer or is not in a primary component.
     pub grastate: Option<GraState>,
     /// Why that could not be read.
     pub files_unreadable: Option<String>,
-    /// Number of write-sets that it has not applied but another node has. `None`: it does not
+    /// Number of write-sets that another node has applied and it has not. `None`: it does not
     /// answer, or follows another history.
     pub behind: Option<u64>,
-    /// What it would cost to bring it back. `None`: it is there.
+    /// How it would rejoin. `None`: it is in the cluster.
     pub rejoin: Option<Rejoin>,
 }
 
-/// Tables that Galera has trouble with.
+/// Tables that do not work well with Galera.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Tables {
     /// The node that was asked.
     pub node: String,
-    /// How many tables there are.
+    /// Number of tables.
     pub all: u64,
-    /// Whether they were looked through. If there are very many, that is done only on request.
+    /// Whether the tables were examined. If there are very many, that happens only on request.
     pub looked_through: bool,
-    /// How many tables have neither a primary key nor a unique key that can replace it.
+    /// Number of tables with neither a primary key nor a unique key that can replace it.
     pub without_key: u64,
-    /// Names of the first of them.
+    /// Names of the first of these.
     pub without_key_names: Vec<String>,
-    /// How many tables have an engine that is not replicated.
+    /// Number of tables with an engine that Galera does not replicate.
     pub other_engine: u64,
-    /// Names of the first of them.
+    /// Names of the first of these.
     pub other_engine_names: Vec<String>,
 }
 
-/// How bad a finding is.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// Worth knowing.
     Note,
-    /// It will cause trouble some day.
+    /// It will cause trouble sooner or later.
     Warning,
-    /// It causes trouble now, or data are in danger.
+    /// It causes trouble now, or data is at risk.
     Critical,
 }
 
-/// Something that is wrong with a cluster.
+/// A problem of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// How bad it is.
     pub severity: Severity,
-    /// Names of the nodes that it is about. Empty: the whole cluster.
+    /// Names of the nodes concerned. Empty: the whole cluster.
     pub nodes: Vec<String>,
-    /// What it is, and what it means.
+    /// The problem, and what it means.
     pub text: String,
 }
 
-/// What it would cost to bring a node back now.
+/// How a node would rejoin now.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Rejoin {
     /// How it would come back.
@@ -129,41 +129,41 @@ pub struct Rejoin {
     pub reason: String,
 }
 
-/// How a node comes back.
+/// How a node rejoins.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "way", rename_all = "snake_case")]
 pub enum RejoinKind {
-    /// By IST: other nodes keep the write-sets that it has missed.
+    /// By IST: other nodes still have the write-sets that it missed.
     Ist {
-        /// How many write-sets it has missed.
+        /// Number of write-sets that it missed.
         write_sets: u64,
-        /// Bytes of these, by their average size. `None`: not known.
+        /// Their bytes, estimated from the average size. `None`: unknown.
         bytes: Option<u64>,
-        /// The nodes that keep them, the one that keeps the most first.
+        /// The nodes that have them, those with the oldest write-set first.
         donors: Vec<Donor>,
     },
     /// By a full copy (SST).
     Sst {
-        /// Bytes of a copy. `None`: not known.
+        /// Bytes of a copy. `None`: unknown.
         bytes: Option<u64>,
-        /// How long that takes at the given rate, in seconds.
+        /// How long the copy takes at the given rate, in seconds.
         seconds: Option<f64>,
     },
-    /// Not known.
+    /// Unknown.
     Unknown,
 }
 
-/// A node that keeps what another one has missed.
+/// A node that has the write-sets that another node missed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Donor {
     /// Name of the node.
     pub name: String,
-    /// The oldest write-set that it keeps.
+    /// The oldest write-set that it has.
     pub oldest: u64,
 }
 
 impl NodeView {
-    /// A node that has not said anything yet.
+    /// A node that has not answered yet.
     pub(crate) fn silent(member: &Member) -> Self {
         Self {
             name: member.name.clone(),
@@ -194,7 +194,7 @@ impl ClusterView {
             .filter(|(_, state)| state.role == Role::Synced && state.ready)
     }
 
-    /// Groups of names that all stand for one and the same node.
+    /// Groups of names that refer to the same node.
     pub(crate) fn same_nodes(&self) -> Vec<Vec<&str>> {
         let mut of: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for node in &self.nodes {
@@ -207,7 +207,7 @@ impl ClusterView {
 
     /// Counts the nodes of the primary component.
     pub(crate) fn count(&self) -> Quorum {
-        // A node that is listed twice is one node.
+        // A node that is listed twice counts once.
         let twice: usize = self.same_nodes().iter().map(|names| names.len() - 1).sum();
         let primary: Vec<&NodeState> = self.nodes.iter().filter_map(NodeView::primary).collect();
         Quorum {
@@ -227,7 +227,7 @@ impl ClusterView {
     }
 }
 
-/// The value that all share, if there is one.
+/// The value that all share, if they do.
 fn same<T: PartialEq>(mut values: impl Iterator<Item = T>) -> Option<T> {
     let first = values.next()?;
     values.all(|value| value == first).then_some(first)

@@ -12,7 +12,7 @@ pub enum WorkKind {
     Maintenance,
 }
 
-/// Work that was begun and has not ended.
+/// Work that has begun and not ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OpenWork {
     /// The kind of work.
@@ -21,9 +21,9 @@ pub struct OpenWork {
     pub run: String,
     /// Name of the node that is loaded into, or maintained.
     pub node: String,
-    /// The next step, in the words of the run. `None`: only the machine that it was begun on knows.
+    /// The next step, in the words of the run. `None`: only the machine where it began knows.
     pub step: Option<String>,
-    /// The process that does it, and its machine.
+    /// The process that drives it, and its machine.
     pub process: String,
     /// Whether that process runs. `None`: that cannot be seen from here.
     pub running: Option<bool>,

@@ -19,21 +19,21 @@ use super::outcome::StoredDump;
 
 /// The kind of these backups in the manifests of a repository.
 pub const KIND: &str = "logical";
-/// The latest format of [`About`] that is known here.
+/// The newest format of [`About`] that this version reads.
 const FORMAT: u32 = 1;
 
-/// A repository as the place of a dump.
+/// The repository that a dump goes into.
 #[derive(Debug, Clone)]
 pub struct IntoRepository {
     /// The repository.
     pub repository: Repository,
-    /// Label of the backup; `None`: host and time.
+    /// Label of the backup. `None` makes one of host and time.
     pub label: Option<String>,
     /// Threads that hash, compress and encrypt.
     pub threads: usize,
 }
 
-/// What a dump in a repository says of its server, and of itself. It is not encrypted.
+/// What a dump in a repository records about its server and itself. It is not encrypted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct About {
     /// [`KIND`].
@@ -57,7 +57,7 @@ pub struct About {
 pub struct ServerFacts {
     /// `MariaDB` or `MySQL`.
     pub vendor: String,
-    /// The version that it tells.
+    /// The version that the server reports.
     pub version: String,
     /// `@@hostname`.
     pub hostname: String,
@@ -68,7 +68,7 @@ pub struct ServerFacts {
 }
 
 impl About {
-    /// What the manifest of a backup says; `None`: it is not a dump, or of a later version.
+    /// Reads it from a backup. `None` if the backup is not a dump, or has a later format.
     pub fn read(backup: &Backup) -> Option<Self> {
         let all = serde_json::Value::Object(backup.about.clone().into_iter().collect());
         let about: Self = serde_json::from_value(all).ok()?;
@@ -100,7 +100,7 @@ impl Stored {
                 "Choose another label.",
             ));
         }
-        // One that cannot be read has nothing to share, and must not keep new ones from being made.
+        // A backup that cannot be read has nothing to share, and must not prevent new ones.
         let parents = parents(&into.repository, identity).unwrap_or_else(|error| {
             let words = "no blocks are shared, because earlier backups cannot be read";
             events.warn(format!("{words}: {error}"));
@@ -124,7 +124,7 @@ impl Stored {
         Folder::into_sink(&self.name, writer)
     }
 
-    /// Completes the backup: from then on it is there.
+    /// Completes the backup, which exists from then on.
     pub fn finish(self, dump: &Manifest, identity: &Identity) -> Result<StoredDump, DumpError> {
         let tables = || dump.databases.iter().flat_map(|database| &database.tables);
         let about = About {
@@ -146,7 +146,7 @@ impl Stored {
         let about = serde_json::to_value(about)
             .and_then(serde_json::from_value)
             .expect("it is JSON");
-        // The folder is sealed: nobody else has the writer.
+        // The folder is sealed, so nobody else holds the writer.
         let mut writer = Arc::into_inner(self.writer).ok_or_else(DumpError::defect)?;
         writer.wait()?;
         let known = writer.totals().known;
@@ -160,7 +160,7 @@ impl Stored {
     }
 }
 
-/// The path by which messages name a dump in a repository, and that it is mounted at to be read.
+/// The path of a dump in a repository: its name in messages, and where it is mounted for reading.
 pub fn name_of(repository: &Repository, label: &str) -> PathBuf {
     PathBuf::from(format!("{}::{label}", repository.storage().url()))
 }

@@ -13,11 +13,10 @@ pub use config::ControlConfig;
 pub use look::recovered;
 pub use standalone::StartOption;
 
-/// A variable that the units of Debian and MariaDB pass to the server as one more argument, for one
-/// start.
+/// A variable that the units of Debian and MariaDB pass to the server as an extra argument.
 const NEW_CLUSTER: &str = "_WSREP_NEW_CLUSTER=--wsrep-new-cluster";
 
-/// What messages call a command that the user gave: the command itself may hold a password.
+/// Stands for a user's command in messages, because the command itself may hold a password.
 const COMMAND: &str = "by the command of the list";
 
 /// How a node is started and stopped.
@@ -40,11 +39,11 @@ pub enum Control {
         stop: String,
         /// Starts it as the first node of a cluster.
         bootstrap: Option<String>,
-        /// Starts it outside of the cluster.
+        /// Starts it as a standalone server.
         standalone: Option<String>,
-        /// Tells by its exit code whether the node runs.
+        /// Reports by its exit code whether the node runs.
         running: Option<String>,
-        /// Ends it at once, with all that it has started.
+        /// Kills it at once, with everything that it started.
         kill: Option<String>,
         /// Prints the position of a node that is down.
         recover: Option<String>,
@@ -61,7 +60,7 @@ pub enum StartAs {
 }
 
 impl Control {
-    /// The control that a list of nodes gives for one of them. `None`: it gives none.
+    /// The control of a node according to the node list. `None`: the list gives none.
     pub fn of(config: &ControlConfig, host: &Host) -> Option<Self> {
         if let Some(unit) = &config.systemd {
             return Some(Self::Systemd {
@@ -84,14 +83,14 @@ impl Control {
         })
     }
 
-    /// The machine that it starts and stops the node on.
+    /// The machine where it starts and stops the node.
     pub fn host(&self) -> &Host {
         match self {
             Self::Systemd { host, .. } | Self::Commands { host, .. } => host,
         }
     }
 
-    /// Whether a start finds out the node's position first, if the node has not written it down.
+    /// Whether a start recovers the position of a node that has not written it down.
     pub fn recovers(&self) -> bool {
         match self {
             Self::Systemd { .. } => true,
@@ -99,8 +98,8 @@ impl Control {
         }
     }
 
-    /// What restarts the server after a crash, if systemd does. `None`: nothing does, or that is
-    /// not known.
+    /// What restarts the server after a crash, if systemd does. `None`: nothing does, or it is
+    /// unknown.
     pub fn restarts_by_itself(&self) -> Option<String> {
         let Self::Systemd { host, unit } = self else {
             return None;
@@ -114,17 +113,17 @@ impl Control {
         (!said.is_empty() && said != "no").then(|| format!("unit {unit} has Restart={said}"))
     }
 
-    /// Starts the node and returns once it is on its way. The caller checks whether it arrives.
+    /// Starts the node and returns once it is starting. The caller checks whether it comes up.
     ///
-    /// `donors` are the nodes (`wsrep_node_name`) that it should ask first. A systemd unit gets
-    /// them in a drop-in that goes away with that start (see `control::asking`). Commands find them
-    /// in `REFLOAT_SST_DONOR`.
+    /// `donors` are the nodes (`wsrep_node_name`) that it should prefer as donors. A systemd unit
+    /// gets them in a drop-in that is removed after that start (see `control::asking`). Commands
+    /// find them in `REFLOAT_SST_DONOR`.
     ///
     /// # Errors
     /// [`ControlError`] with the reason.
     pub fn start(&self, as_what: StartAs, donors: &[&str]) -> Result<(), ControlError> {
-        // The trailing comma lets any other node give if none of these can. A node without a name
-        // cannot be asked.
+        // The trailing comma allows any other node as donor if none of these can. A node without a
+        // name cannot be requested.
         let donors = donors
             .iter()
             .filter(|donor| !donor.is_empty())
@@ -137,7 +136,7 @@ impl Control {
                         "{}systemctl start --no-block -- {unit_word}",
                         asking::prepare(unit, &donors)
                     ),
-                    // The environment is systemd's own: what is set there must go again, or the
+                    // This is systemd's own environment: the variable must be removed again, or the
                     // next start bootstraps a cluster too.
                     StartAs::First => format!(
                         "systemctl set-environment {NEW_CLUSTER} && {{ systemctl start -- {unit_word}; status=$?; \
@@ -187,16 +186,15 @@ impl Control {
         }
     }
 
-    /// Kills a node that is on its way, where that is possible. A starting node obeys a request to
-    /// stop only once it has its data, and by then it has taken a full copy. Its tables are as
-    /// after a crash.
+    /// Kills a starting node if possible. A starting node obeys a normal request to stop only once
+    /// it has its data, and by then it has taken a full copy. Its tables are left as after a crash.
     ///
     /// # Errors
     /// [`ControlError`] with the reason.
     pub fn end_at_once(&self) -> Result<(), ControlError> {
         match self {
             Self::Systemd { host, unit } => {
-                // The order to stop comes first, so that systemd does not restart it.
+                // Stop the unit first, so that systemd does not restart it.
                 let unit_word = Host::word(unit);
                 let script = format!(
                     "systemctl stop --no-block -- {unit_word} && systemctl kill --signal=KILL -- {unit_word} && systemctl stop -- {unit_word}"
@@ -218,7 +216,7 @@ fn run(host: &Host, what: &str, doing: &'static str, script: &str) -> Result<Str
     run_within(host, what, doing, script, Duration::MAX)
 }
 
-/// The same, with a time limit.
+/// Like [`run`], with a time limit.
 fn run_within(
     host: &Host,
     what: &str,

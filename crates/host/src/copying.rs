@@ -1,4 +1,4 @@
-//! How far a copy of files by refloat is, at one of its ends: it writes that down beside the data.
+//! The progress of a copy of files by refloat, which either end records beside its data.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -17,30 +17,30 @@ const TEXT_MAX: u64 = 4096;
 /// A state transfer (SST) or a rebuild under way, at one of its ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Copying {
-    /// The process that does it.
+    /// The process that makes the copy.
     pub process: u32,
     /// [`Self::JOINER`], [`Self::DONOR`], [`Self::REBUILT`] or [`Self::COPIED`].
     pub role: String,
-    /// The step that is under way, in words.
+    /// The current step, in words.
     pub step: String,
     /// Bytes of files so far.
     pub bytes: u64,
-    /// Bytes of files in all, roughly, if known.
+    /// Approximate total of bytes, if known.
     pub total: Option<u64>,
 }
 
 impl Copying {
-    /// It gets the files of a state transfer.
+    /// It receives the files of a state transfer.
     pub const JOINER: &'static str = "joiner";
-    /// It gives the files of a state transfer.
+    /// It sends the files of a state transfer.
     pub const DONOR: &'static str = "donor";
     /// It is rebuilt from another server's files.
     pub const REBUILT: &'static str = "rebuilt";
-    /// Another one is rebuilt from its files.
+    /// Another server is rebuilt from its files.
     pub const COPIED: &'static str = "copied";
 
-    /// Where it is written down, the first place first. A data directory that is exchanged has it
-    /// beside it, if possible.
+    /// Where the progress is recorded, in order of preference. If a rebuild swaps the data
+    /// directory, the file is beside that directory, if possible.
     pub fn places(datadir: &Path, role: &str) -> [PathBuf; 2] {
         const NAME: &str = ".refloat-sst";
         // Without a slash at its end.
@@ -67,7 +67,7 @@ impl Copying {
         text
     }
 
-    /// Reads the text of the file. `None`: it is not one.
+    /// Parses the text of the file. `None`: it is not such a file.
     pub fn parse(text: &str) -> Option<Self> {
         let value = |name: &str| {
             let mut lines = text.lines();
@@ -82,7 +82,7 @@ impl Copying {
         })
     }
 
-    /// Removes what copies into or out of a data directory have left that were killed.
+    /// Removes the files that killed copies into or out of a data directory have left.
     pub fn remove_left(datadir: &Path) {
         for path in Self::places(datadir, Self::DONOR) {
             let found = read_here(&path).and_then(|text| Self::parse(&text));
@@ -103,14 +103,14 @@ impl Copying {
             .any(|name| words.contains(name))
     }
 
-    /// The copy into or out of a data directory. `None`: refloat does none there now.
+    /// The copy into or out of a data directory. `None`: refloat makes none there now.
     ///
     /// # Errors
     /// [`HostError`]: the machine cannot be reached, or says why not.
     pub fn look(host: &Host, datadir: &Path) -> Result<Option<Self>, HostError> {
         let places = Self::places(datadir, Self::DONOR);
         let places = places.map(|path| Host::word(&path.to_string_lossy()));
-        // One that was killed leaves its file behind.
+        // A killed process leaves its file behind.
         let script = format!(
             "for file in {}; do [ -r \"$file\" ] || continue
              process=$(sed -n 's/^process \\([0-9]*\\)$/\\1/p' \"$file\")
@@ -188,7 +188,7 @@ mod tests {
         };
         std::fs::write(path, gone.to_text()).unwrap();
         assert_eq!(look(), None);
-        // The tests of refloat are run from a file that is called so.
+        // This test's binary counts as refloat: its name begins with it.
         let own = Copying {
             process: std::process::id(),
             total: None,

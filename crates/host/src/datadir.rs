@@ -11,12 +11,11 @@ use crate::host::Host;
 pub struct Folder {
     /// Its path, with symbolic links resolved.
     pub path: PathBuf,
-    /// The file system it is on: the boot id of the kernel, and the device number. `None`: not
-    /// known.
+    /// The file system it is on: the boot id of the kernel, and the device number. `None`: unknown.
     pub disk: Option<String>,
     /// Free bytes on its file system.
     pub free: u64,
-    /// Disk space that it takes, in bytes.
+    /// Its size on disk, in bytes.
     pub used: u64,
     /// Why it cannot be renamed. `None`: it can.
     pub fixed: Option<String>,
@@ -24,7 +23,7 @@ pub struct Folder {
     pub holds: bool,
 }
 
-/// Looks at a data directory.
+/// Examines a data directory.
 ///
 /// # Errors
 /// [`HostError`]: the machine cannot be reached, or says why not.
@@ -77,7 +76,7 @@ esac
 echo "$pid"; break
 done; :"#;
 
-/// The part of a script that fails if a server works in the script's working directory.
+/// The part of a script that fails if a server's working directory is the script's own.
 pub(crate) fn refuse_server_here() -> String {
     format!(
         "server=$({SERVER_HERE})\n\
@@ -85,9 +84,9 @@ pub(crate) fn refuse_server_here() -> String {
     )
 }
 
-/// The process of a server that has its data there, whoever started it; a server works in its data
-/// directory. `None`: there is none, or it belongs to an account whose processes cannot be seen. A
-/// server may also be run by a dynamic loader that is given by name.
+/// The process of a server with its data there, whoever started it: a server works in its data
+/// directory. `None`: there is none, or it belongs to an account whose processes are not visible.
+/// The server may also have been started by an explicit dynamic loader.
 ///
 /// # Errors
 /// [`HostError`]: the machine cannot be reached, or says why not.
@@ -107,8 +106,8 @@ pub fn aside_of(datadir: &Path, run_id: &str) -> PathBuf {
 }
 
 /// Sets a data directory aside and creates an empty one in its place, for the same account and with
-/// the same certificates. If this run has already set data aside, those stay: what has taken their
-/// place since is not a copy of anything yet.
+/// the same certificates. If this run has already set data aside, that data stays: what is in its
+/// place now is not a complete copy of anything yet.
 ///
 /// The account gets the new directory last: in one of its own, it could have root write to a file
 /// elsewhere, by a link. A certificate that is a link stays one, for the same reason.
@@ -133,13 +132,13 @@ pub fn set_aside(host: &Host, folder: &Path, aside: &Path) -> Result<(), HostErr
         .map(drop)
 }
 
-/// Removes what a failed copy has left in a data directory whose old data are set aside, and
-/// returns whether anything was removed. A server looks for its position there before it starts,
-/// and does not start with half a copy.
+/// Removes what a failed copy left in a data directory whose old data is set aside, and returns
+/// whether anything was removed. A server looks for its position there before it starts, and does
+/// not start with half a copy.
 ///
 /// Certificates and error logs stay, and so does what a person may have put there for a server:
 /// empty folders, and files that equal those in the old data. Nothing is touched if no copy has
-/// begun, if the old data are not there, or if a server runs.
+/// begun, if the old data is missing, or if a server runs.
 ///
 /// # Errors
 /// [`HostError`]: the machine cannot be reached, or says why not.
@@ -170,8 +169,8 @@ pub fn remove_half_copy(host: &Host, folder: &Path, aside: &Path) -> Result<bool
 
 /// Prints the process of a script that receives a copy into the script's working directory. In the
 /// last part of a copy, while files are prepared and moved into place, the file with its process
-/// number is gone. A shell that runs a script text does not match: it has no `joiner` as an
-/// argument of its own.
+/// number is gone. A shell that runs a script text does not match: it has no separate argument
+/// `joiner`.
 const JOINER_HERE: &str = r#"for file in $(grep -la wsrep_sst_ /proc/[0-9]*/cmdline 2>/dev/null); do
 words=$(tr '\000' '\n' 2>/dev/null <"$file") || continue
 printf '%s\n' "$words" | grep -qx joiner || continue
@@ -181,8 +180,8 @@ pid=${file#/proc/}; pid=${pid%/cmdline}
 echo "$pid"; break
 done; :"#;
 
-/// The process of the script that receives a full copy into this folder. `None`: no copy is under
-/// way.
+/// The process of the script that receives a full copy into this folder. `None`: no copy is in
+/// progress.
 ///
 /// # Errors
 /// [`HostError`]: the machine cannot be reached, or says why not.
@@ -251,7 +250,7 @@ mod tests {
         fs::remove_file(&aside).unwrap();
         fs::create_dir(&aside).unwrap();
         fs::write(aside.join("ibdata1"), "").unwrap();
-        // What a person has put back for the server to find.
+        // What a person has put there for the server.
         for folder in [&data, &aside] {
             fs::write(folder.join("keys.txt"), "the same").unwrap();
         }
@@ -359,7 +358,7 @@ mod tests {
         assert_eq!(mode(&data), mode(&aside));
         assert!(!look_at(&Host::Local, &data).unwrap().holds);
         assert_eq!(fs::read_to_string(aside.join("ibdata1")).unwrap(), "old");
-        // Half a copy has arrived when it is called again.
+        // Half a copy has arrived before the second call.
         fs::write(data.join("ibdata1"), "half").unwrap();
         set_aside(&Host::Local, &data, &aside).unwrap();
         assert_eq!(fs::read_to_string(aside.join("ibdata1")).unwrap(), "old");

@@ -1,11 +1,11 @@
-//! Why a machine could not be asked, or a server not started or stopped, and text for messages.
+//! Errors of machines, and of starting and stopping servers, with text for messages.
 
 use std::path::PathBuf;
 
 /// How many characters of a log line are shown.
 const LINE_MOST: usize = 400;
 
-/// Why a machine could not be asked.
+/// Why an operation on a machine failed.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// A program could not be started on this machine.
@@ -44,19 +44,19 @@ pub enum HostError {
         /// The system's error text.
         reason: String,
     },
-    /// A data directory was left as it is, because a server works there.
+    /// A data directory was left unchanged because a server uses it.
     #[error("a server is running in {folder} on {host} (process {process})")]
     ServerRuns {
         /// Path of the data directory on that machine.
         folder: PathBuf,
         /// Name of the machine in messages.
         host: String,
-        /// Number of the server's process.
+        /// Process ID of the server.
         process: String,
     },
 }
 
-/// Why a node could not be started, stopped or looked at.
+/// Why a node could not be started, stopped or checked.
 #[derive(Debug, thiserror::Error)]
 #[error("{doing} {what}: {reason}")]
 pub struct ControlError {

@@ -10,8 +10,8 @@ use crate::host::Host;
 /// minutes.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// Exit status of a script that has found a server where it would change something. The server's
-/// process is then its only error text.
+/// Exit status of a script that refuses a change because of a running server. Its error text is
+/// then only the server's process.
 pub(crate) const SERVER_RUNS: i32 = 67;
 
 impl Host {
@@ -31,7 +31,7 @@ impl Host {
             .map(drop)
     }
 
-    /// Removes a file. That there is none is fine.
+    /// Removes a file. It is no error if there is none.
     ///
     /// # Errors
     /// As [`Self::put`].
@@ -50,9 +50,8 @@ impl Host {
     }
 
     /// Runs a script that changes something about `path`, up to the first command that fails, and
-    /// returns its output. [`SERVER_RUNS`] is its exit status if a server stands against it. A
-    /// shell outlives its parent if that is killed, so the next script waits for it, by a lock on
-    /// `folder`.
+    /// returns its output. Its exit status is [`SERVER_RUNS`] if a server is in the way. A shell
+    /// outlives a parent that is killed, so the next script waits for it, with a lock on `folder`.
     pub(crate) fn change(
         &self,
         script: &str,

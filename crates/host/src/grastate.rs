@@ -1,15 +1,15 @@
-//! `grastate.dat`: what a node that is down knows about its place in the cluster.
+//! `grastate.dat`: the position in the cluster that a stopped node has recorded.
 
 use serde::Serialize;
 
-/// What a node has written down about itself.
+/// What a node has recorded about itself.
 ///
 /// The format is that of Galera's `saved_state.cpp`: lines of `key: value`, and comments after `#`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GraState {
-    /// The history whose data it holds. All zeros: none.
+    /// UUID of the history that its data belongs to. All zeros: none.
     pub uuid: String,
-    /// The last write-set that it holds. `None` (written as -1): it runs, or it ended without
+    /// The last write-set that it holds. `None` (written as -1): it runs, or it stopped without
     /// writing its position, which must be recovered.
     pub seqno: Option<u64>,
     /// Whether it was the last to leave. `None`: providers before 3.19 do not write it.
@@ -48,7 +48,7 @@ impl GraState {
         })
     }
 
-    /// Whether it says where the node stands: in which history, and after which write-set.
+    /// Whether it gives the node's position: history and write-set.
     pub fn is_known(&self) -> bool {
         self.seqno.is_some() && self.has_history()
     }

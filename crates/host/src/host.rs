@@ -13,10 +13,10 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::error::{HostError, plain};
 
-/// How long a look at a machine may take.
+/// Time limit of a query of a machine.
 const LOOK: Duration = Duration::from_secs(120);
 
-/// `ssh` never asks for a password or about a key, and gives up within seconds on a machine that
+/// `ssh` must never prompt for a password or a key, and give up within seconds on a machine that
 /// does not answer.
 pub(crate) const SSH_OPTIONS: [&str; 4] = [
     "-oBatchMode=yes",
@@ -24,12 +24,12 @@ pub(crate) const SSH_OPTIONS: [&str; 4] = [
     "-oServerAliveInterval=5",
     "-oServerAliveCountMax=2",
 ];
-/// The same for a program that works for hours: a minute without the network is not its end. Of an
-/// option that is given twice, `ssh` takes the first one.
+/// The same for a program that works for hours: it survives a minute without the network. If an
+/// option is given twice, `ssh` uses the first.
 const PATIENT: [&str; 2] = ["-oServerAliveInterval=15", "-oServerAliveCountMax=4"];
-/// What messages call the option files that a server reads by itself.
+/// Stands for the option files that a server reads by default in messages.
 const OPTION_FILES: &str = "the option files";
-/// Exit status that says that there is no such file; `cat` does not use it.
+/// Exit status for a missing file. `cat` does not use it.
 const NO_FILE: i32 = 66;
 
 /// A machine that commands are run on.
@@ -42,7 +42,7 @@ pub enum Host {
 }
 
 impl Host {
-    /// What messages call it.
+    /// Its name in messages.
     pub fn name(&self) -> &str {
         match self {
             Self::Local => "this machine",
@@ -80,7 +80,7 @@ impl Host {
         }
     }
 
-    /// The TCP ports that something listens on, as far as they can be seen.
+    /// The TCP ports with visible listeners.
     pub fn listening(&self) -> BTreeSet<u16> {
         let tables = ["/proc/net/tcp", "/proc/net/tcp6"];
         let texts = tables.map(|path| self.read(Path::new(path)).ok().flatten());
@@ -91,7 +91,7 @@ impl Host {
             .collect()
     }
 
-    /// Free bytes on the file system of this folder. `None`: not known.
+    /// Free bytes on the file system of this folder. `None`: unknown.
     pub fn disk_free(&self, folder: &Path) -> Option<u64> {
         let folder = Self::word(&folder.to_string_lossy());
         let output = self.run(&format!("df -Pk -- {folder}")).ok()?;
@@ -106,8 +106,9 @@ impl Host {
         kib.checked_mul(1024)
     }
 
-    /// A path that option files of the machine give its server with this option, written with
-    /// dashes: `only` this file, else those that a server reads by itself. `None`: they give none.
+    /// A path that the machine's option files set for the server with this option, written with
+    /// dashes. Reads `only` this file, or else those that a server reads by default. `None`: they
+    /// do not set it.
     ///
     /// # Errors
     /// [`HostError`]: they cannot be read, or the machine cannot be reached.
@@ -135,18 +136,18 @@ impl Host {
         output.status.success().then_some(names)
     }
 
-    /// Runs a script that only looks, with `sh` and no input. Ctrl-C in a terminal does not end it.
+    /// Runs a read-only script with `sh` and no input. Ctrl-C in a terminal does not end it.
     ///
     /// # Errors
     /// [`HostError::Spawn`]: the shell, or `ssh`, could not be started. [`HostError::Slow`]: it did
-    /// not end in time, and was killed. If the script itself fails, its output says so.
+    /// not end in time, and was killed. A failure of the script itself shows in its output.
     pub fn run(&self, script: &str) -> Result<Output, HostError> {
         self.run_for(script, LOOK)
     }
 
     /// Runs a script that may leave a server behind, for no longer than `limit`. Its output goes to
-    /// files: a server that is started in the background keeps its output open for as long as it
-    /// runs, and nobody must wait for that.
+    /// files: a server in the background keeps its output open for as long as it runs, and the
+    /// caller must not wait for that.
     ///
     /// # Errors
     /// As [`Host::run`].
@@ -161,7 +162,7 @@ impl Host {
         )
     }
 
-    /// Like [`Host::run`], with a time limit of its own.
+    /// Like [`Host::run`], with a different time limit.
     ///
     /// # Errors
     /// As [`Host::run`].
@@ -181,14 +182,14 @@ impl Host {
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let (sender, output) = mpsc::channel();
         std::thread::spawn(move || {
-            // After the time limit nobody receives it.
+            // After the time limit, nothing receives it.
             let _ = sender.send(child.wait_with_output());
         });
         if let Ok(output) = output.recv_timeout(limit) {
             return output.map_err(failed);
         }
         if let Some(group) = group {
-            // It may end by itself in between.
+            // It may have ended in between.
             let _ = kill_process_group(group, Signal::KILL);
         }
         Err(HostError::Slow {
@@ -197,24 +198,24 @@ impl Host {
         })
     }
 
-    /// A command that runs a script there, with its name in messages. Standard input and output are
+    /// A command that runs a script there, and its name for messages. Standard input and output are
     /// the script's, so data can stream through them.
     pub fn shell(&self, script: &str) -> (&'static str, Command) {
         self.shell_with(&[], script)
     }
 
-    /// Like [`Self::shell`], for a program that works for hours: up to a minute without the network
-    /// does not end it.
+    /// Like [`Self::shell`], for a program that works for hours: it survives up to a minute without
+    /// the network.
     pub fn long_shell(&self, script: &str) -> Command {
         self.shell_with(&PATIENT, script).1
     }
 
-    /// Like [`Self::long_shell`], and connections to a port at the other machine come to `here`
-    /// through ssh. It says which port, on standard error: see [`forwarded_port`]. `None`: this is
-    /// the machine.
+    /// Like [`Self::long_shell`], and ssh forwards connections to a port on the other machine to
+    /// `here`. It reports the port on standard error: see [`forwarded_port`]. `None`: this is the
+    /// local machine.
     pub fn forwarding_shell(&self, script: &str, here: SocketAddr) -> Option<Command> {
         let forward = format!("127.0.0.1:0:{here}");
-        // Another ssh, whose connection this one would use, would say it.
+        // With a shared connection, its master process would report the port.
         let options = [
             "-oControlPath=none",
             "-oExitOnForwardFailure=yes",
@@ -238,7 +239,7 @@ impl Host {
             }
             Self::Ssh(name) => {
                 let mut command = Command::new("ssh");
-                // The account on the other side may have any shell.
+                // The remote account may have any shell.
                 command.args(options).args(SSH_OPTIONS).args([
                     "--",
                     name,
@@ -255,14 +256,15 @@ impl Host {
     }
 }
 
-/// The port that a line of ssh says is forwarded from the other machine (`client_loop.c`).
+/// The forwarded port of the other machine, from the line in which ssh reports it
+/// (`client_loop.c`).
 pub fn forwarded_port(line: &str) -> Option<u16> {
     let (_, rest) = line.split_once("Allocated port ")?;
     rest.split_once(' ')?.0.parse().ok()
 }
 
-/// The last line of a failed program's output. What `ssh` says about an unknown key is a page that
-/// ends with what it means.
+/// The last line of a failed program's output. For an unknown key, `ssh` prints a page whose last
+/// line says what is wrong.
 pub fn last_line(said: &[u8]) -> String {
     let text = String::from_utf8_lossy(said);
     let mut lines = text.lines().rev();

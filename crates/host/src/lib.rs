@@ -1,11 +1,11 @@
 //! Machines that servers run on, whether this one or one reached by `ssh`.
 //!
 //! A machine runs scripts within a time limit, shows and changes files and data directories, and
-//! starts and stops servers; a folder on it keeps objects. The crate must not print, read the
-//! environment, connect to a server, or know what a cluster is asked to do.
+//! starts and stops servers; a folder on it can store objects. The crate must not print, read the
+//! environment, connect to a server, or know about operations on clusters.
 //!
 //! Read first: [`Host`] (a machine), [`Control`] (how a server on it is started and stopped) and
-//! [`datadir`] (what is done to a data directory).
+//! [`datadir`] (operations on a data directory).
 
 mod control;
 mod copying;

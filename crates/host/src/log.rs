@@ -1,5 +1,4 @@
-//! What a server writes to its log from some moment on, whether to a file on its machine or to
-//! systemd's journal.
+//! What a server has logged since a given moment, in a file on its machine or in systemd's journal.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -9,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::host::Host;
 
-/// How many bytes of a log are read at most, from the mark on.
+/// Maximum number of bytes read from a log, from the mark on.
 const MOST: u64 = 16 << 20;
 
-/// A place in a server's log.
+/// A position in a server's log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogMark {
@@ -86,14 +85,14 @@ impl LogMark {
         Some(Self::File { path, length })
     }
 
-    /// What was written since. `None`: it cannot be read any more.
+    /// What was logged since. `None`: it can no longer be read.
     pub fn since(&self, host: &Host) -> Option<String> {
         match (self, host) {
             (Self::File { path, length }, Host::Local) => {
                 let mut file = File::open(path).ok()?;
                 let from = Some(*length)
                     .filter(|length| *length <= file.metadata().map_or(0, |m| m.len()));
-                // A log that is shorter now was started over.
+                // The log is shorter than before, so it was started over.
                 let from = from.unwrap_or(0);
                 file.seek(SeekFrom::Start(from)).ok()?;
                 let mut bytes = Vec::new();

@@ -1,5 +1,5 @@
-//! A node's place in its cluster, as its `grastate.dat` says it: given up, written down, allowed to
-//! bootstrap.
+//! Changes a node's position in its cluster by rewriting its `grastate.dat`: discards it, restores
+//! it, or allows the node to bootstrap.
 
 use std::path::Path;
 
@@ -11,13 +11,12 @@ use crate::host::Host;
 /// The UUID of no history.
 pub const NOWHERE: &str = "00000000-0000-0000-0000-000000000000";
 
-/// Gives up a node's place in its cluster. With such a file no donor lets it join by IST, whatever
-/// position its tables hold, and a cluster that it bootstraps has a new history. The old file is
-/// kept beside it.
+/// Discards a node's position in its cluster. With such a file, no donor lets the node join by IST,
+/// whatever position its tables hold, and a cluster that it bootstraps has a new history. The old
+/// file is kept beside it.
 ///
-/// # Errors
-/// [`HostError::ServerRuns`], because a server does not see the file and writes over it; others:
-/// the machine cannot be reached, or says why not.
+/// [`HostError::ServerRuns`], because a server does not see the file and overwrites it; others: the
+/// machine cannot be reached, or reports a failure.
 pub fn give_place_up(
     host: &Host,
     datadir: &Path,
@@ -29,12 +28,11 @@ pub fn give_place_up(
     write_place(host, datadir, run_id, &text)
 }
 
-/// Writes down the place of a node whose tables are there, and whether it may bootstrap the
+/// Restores the position of a node whose tables are intact, and sets whether it may bootstrap the
 /// cluster. The old file is kept beside it.
 ///
-/// # Errors
-/// [`HostError::ServerRuns`], because a server does not see the file and writes over it; others:
-/// the machine cannot be reached, or says why not.
+/// [`HostError::ServerRuns`], because a server does not see the file and overwrites it; others: the
+/// machine cannot be reached, or reports a failure.
 pub fn give_place_back(
     host: &Host,
     datadir: &Path,
@@ -69,12 +67,11 @@ fn write_place(host: &Host, datadir: &Path, run_id: &str, text: &str) -> Result<
     host.change(&script, datadir, datadir).map(drop)
 }
 
-/// Lets the one node that holds the newest state of a history bootstrap its cluster again, in the
-/// same history.
+/// Allows the one node that holds the newest state of a history to bootstrap its cluster again, in
+/// the same history.
 ///
-/// # Errors
-/// [`HostError::ServerRuns`], because a server does not see the file and writes over it; others:
-/// the machine cannot be reached, or says why not.
+/// [`HostError::ServerRuns`], because a server does not see the file and overwrites it; others: the
+/// machine cannot be reached, or reports a failure.
 pub fn allow_to_begin(host: &Host, datadir: &Path) -> Result<(), HostError> {
     let script = format!(
         "cd -- {}\n{}\n\

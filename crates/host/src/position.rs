@@ -1,4 +1,4 @@
-//! Where a node stands in the history of its cluster.
+//! A node's position in the history of its cluster.
 
 use std::fmt;
 use std::str::FromStr;

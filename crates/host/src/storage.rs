@@ -1,6 +1,7 @@
-//! Storages by their addresses, and the storage in a folder of a machine that `ssh` reaches.
+//! Opens storages by their addresses, and implements the storage in a folder of a machine that
+//! `ssh` reaches.
 //!
-//! The other machine needs nothing but an account with SFTP, as OpenSSH has it.
+//! The other machine needs nothing but an account with SFTP, as in OpenSSH.
 
 mod folder;
 pub(crate) mod fuzzing;
@@ -21,12 +22,12 @@ use refloat_store::storage::{BucketOptions, Storage, StorageError, mount_all, mo
 pub use folder::SshFolder;
 pub use url::SshUrl;
 
-/// Opens the storage with this address: `ssh://HOST/FOLDER` or `sftp://HOST/FOLDER` for a folder of
-/// another machine ([`SshUrl`]); a path, `file:///FOLDER` or the URL of a bucket as
-/// [`refloat_store::storage::open`] takes them.
+/// Opens the storage with this address: `ssh://HOST/FOLDER` or `sftp://HOST/FOLDER` for a folder on
+/// another machine ([`SshUrl`]), or any address that [`refloat_store::storage::open`] accepts: a
+/// path, `file:///FOLDER`, or the URL of a bucket.
 ///
 /// # Errors
-/// It is no address, or an option of a bucket is missing or wrong. Nothing is connected yet.
+/// The address is invalid, or an option of a bucket is missing or wrong. Nothing is connected yet.
 pub fn open(address: &str, buckets: &BucketOptions) -> Result<Arc<dyn Storage>, StorageError> {
     let scheme = address
         .split_once(':')
@@ -35,7 +36,7 @@ pub fn open(address: &str, buckets: &BucketOptions) -> Result<Arc<dyn Storage>, 
         Some((scheme, _)) if scheme == "ssh" || scheme == "sftp" => {
             Ok(Arc::new(SshFolder::new(&address.parse()?)))
         }
-        // As `scp` takes it, and hardly the name of a folder.
+        // `scp` takes this form, and it is hardly the name of a folder.
         Some((host, rest)) if !host.contains('/') && !rest.starts_with('/') => Err(url::refused(
             address,
             "a folder of another machine is ssh://HOST/FOLDER, and ./NAME one with such a name",
@@ -48,7 +49,7 @@ pub fn open(address: &str, buckets: &BucketOptions) -> Result<Arc<dyn Storage>, 
     }
 }
 
-/// Whether an address is that of a storage that is not a folder of this machine.
+/// Whether an address refers to anything but a folder of this machine.
 pub fn is_elsewhere(address: &str) -> bool {
     let scheme = address.split_once("://").map(|(scheme, _)| scheme);
     scheme.is_some_and(|scheme| {
@@ -57,15 +58,15 @@ pub fn is_elsewhere(address: &str) -> bool {
     })
 }
 
-/// Mounts what lies at an address that [is elsewhere](is_elsewhere), a file or a folder of files.
-/// Returns the path that it then has.
+/// Mounts a file or a folder of files at an address that [is elsewhere](is_elsewhere). Returns the
+/// path of the mount.
 ///
 /// # Errors
-/// Those of [`open`]; nothing is there, or it cannot be looked at.
+/// Those of [`open`]; nothing exists at the address, or it cannot be examined.
 pub fn mount(address: &str, buckets: &BucketOptions) -> Result<PathBuf, StorageError> {
     let path = PathBuf::from(address.trim_end_matches('/'));
     if let Some((folder, name)) = parts(address) {
-        // Names in a bucket are what they seem.
+        // Names in a bucket are not encoded.
         let name = match folder.to_ascii_lowercase() {
             folder if folder.starts_with("ssh:") || folder.starts_with("sftp:") => {
                 url::decoded(name).unwrap_or_default()
@@ -80,8 +81,8 @@ pub fn mount(address: &str, buckets: &BucketOptions) -> Result<PathBuf, StorageE
     Ok(path)
 }
 
-/// The folder of an address, and the name of what lies in it; `None` if the address can only be
-/// that of a folder.
+/// Splits an address into a folder and the name in it. `None` if the address can only be that of a
+/// folder.
 fn parts(address: &str) -> Option<(&str, &str)> {
     let path = address.find("://")? + "://".len();
     let slash = path + address[path..].rfind('/')?;

@@ -23,8 +23,8 @@ const CHUNK_BYTES_MAX: usize = 64 << 20;
 /// Memory of a table that is open for reading: its block, the remainder of the previous block, and
 /// its decompressor.
 const MEMORY_PER_TABLE: usize = 24 << 20;
-/// What such a table takes besides if it lies elsewhere: bytes that are fetched ahead, 8 MiB of a
-/// backup in a repository with its blocks on their way.
+/// Additional memory for such a table if its source is mounted, for bytes that are fetched ahead: 8
+/// MiB of a backup in a repository, and the blocks in flight.
 const MEMORY_MOUNTED: usize = 12 << 20;
 /// On MariaDB, one more writer per table for every this many cores.
 const CORES_PER_LANE_WORKER: usize = 4;
@@ -91,7 +91,7 @@ impl Budget {
     }
 }
 
-/// Memory that each open file of a source takes for being elsewhere.
+/// Additional memory for each open file if the source is mounted.
 fn mounted(source: &Path) -> usize {
     if files::is_mounted(source) {
         MEMORY_MOUNTED

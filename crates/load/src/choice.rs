@@ -17,7 +17,7 @@ use refloat_schema::pattern::matches_any;
 
 use super::error::LoadError;
 
-/// Words that may stand between the verb of an `INSERT`, `UPDATE` or `DELETE` and its table.
+/// Words that may come between the verb of an `INSERT`, `UPDATE` or `DELETE` and its table.
 const MODIFIERS: &[&str] = &[
     "LOW_PRIORITY",
     "DELAYED",
@@ -39,7 +39,7 @@ pub enum Whose {
     Unclear,
 }
 
-/// The tables that the load is to bring.
+/// The tables that are chosen for the load.
 #[derive(Debug, Clone)]
 pub struct Choice {
     patterns: Vec<String>,
@@ -64,7 +64,7 @@ impl Choice {
         !self.patterns.is_empty()
     }
 
-    /// Records that the dump contains a table or view. Whether it is chosen.
+    /// Records that the dump contains a table or view. Returns whether it is chosen.
     pub fn meet(&mut self, database: &str, table: &str) -> bool {
         if !self.is_partial() {
             return true;

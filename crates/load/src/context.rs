@@ -30,10 +30,10 @@ const WARNINGS_FETCHED: usize = 20;
 /// `ER_WARN_DEPRECATED_SUPERFLUOUS_DELIMITER`.
 pub const DEPRECATED: &[u16] = &[1287, 3719, 3720, 4095, 4096];
 /// `ER_INVALID_CHARACTER_STRING`: MySQL's warning about a literal whose bytes are not valid text.
-/// In a strict session a text column refuses such a literal with an error; a column of bytes stores
-/// it unchanged. Dump tools before 5.7 do not put `_binary` in front of bytes. The server warns in
-/// the same way about values that it computes from such bytes, and there the warning means a
-/// changed value.
+/// In a strict session a text column refuses such a literal with an error; a binary column stores
+/// it unchanged. Dump tools before 5.7 do not write `_binary` before binary literals. The server
+/// gives the same warning about values that it computes from such bytes, and there the warning
+/// means a changed value.
 const NO_TEXT: u16 = 1300;
 /// `ER_DUP_ENTRY`: expected as a warning of `INSERT IGNORE`.
 pub const DUPLICATE_ENTRY: u16 = 1062;
@@ -51,7 +51,7 @@ const PATIENT: &str = "SET SESSION wait_timeout = 86400, SESSION net_read_timeou
 /// Waits before reads, definitions and writes of any kind (the bits of `wsrep_sync_wait`).
 const WAIT_FOR_NODE: &str = "SET SESSION wsrep_sync_wait = 15";
 
-/// Seconds by which two answers about the server's start time may differ.
+/// Most seconds by which two answers about the server's start time may differ.
 const RESTART_TOLERANCE: i64 = 3;
 
 /// What stays the same for all threads from the beginning of a load to its end.
@@ -62,7 +62,7 @@ pub struct Setup {
     pub source: String,
     /// Ends the load early.
     pub cancel: Cancel,
-    /// Where the run stands, for the progress display.
+    /// How far the run is, for the progress display.
     pub progress: Progress,
     /// Notes, warnings and other events of the run.
     pub events: Events,
@@ -101,7 +101,7 @@ pub struct Context {
     setup: Setup,
     counts: Counts,
     lists: Mutex<Lists>,
-    /// Whether temporary tables would get into the binary log; asked only once.
+    /// Whether temporary tables would get into the binary log. The server is asked only once.
     temporary_logged: OnceLock<bool>,
 }
 
@@ -149,7 +149,7 @@ pub struct Tally {
     pub failures: Bounded<StatementFailure>,
     /// Definitions that differ from what the dump asked for.
     pub differences: Bounded<Difference>,
-    /// Committed rows whose text was sent exactly as it stands in the source.
+    /// Committed rows whose text was sent exactly as in the source.
     pub as_it_stands: u64,
     /// Rows by write path.
     pub paths: Vec<(WritePath, u64)>,
@@ -213,8 +213,8 @@ impl Context {
         Ok(conn)
     }
 
-    /// Behind a load balancer a connection may reach another node than the previous one did: has
-    /// its node apply what was committed elsewhere before it answers.
+    /// Behind a load balancer, a connection may reach another node than the previous one did. Makes
+    /// that node apply what was committed elsewhere before it answers.
     pub fn read_what_others_wrote(&self, conn: &mut Connection) -> Result<(), LoadError> {
         if self.cluster.is_none() || !self.options.galera.through_proxy {
             return Ok(());
@@ -224,7 +224,7 @@ impl Context {
             .map_err(|error| LoadError::server("asking the node to wait for the others", error))
     }
 
-    /// Whether a table that comes now gets its indexes after its rows.
+    /// Whether a table that starts now gets its indexes after its rows.
     pub fn defers_indexes(&self) -> bool {
         match self.options.indexes {
             IndexMode::Deferred => true,

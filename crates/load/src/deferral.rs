@@ -86,8 +86,8 @@ pub fn split(create: &str, keep_unique: bool) -> Option<(Vec<String>, Deferral)>
         }
     }
     for (place, key) in keys.iter().enumerate() {
-        // If a key that stands before one that stays were added again, it would move behind it. The
-        // server sorts keys by kind first, so only keys of the same sort count.
+        // If a key that comes before one that stays were added again, it would move after it. The
+        // server sorts keys by kind first, so only keys of the same kind count.
         let kept = |other: &Key| {
             keep_unique && other.kind == KeyKind::Unique || must_stay(other, &parsed, &keys, text)
         };

@@ -3,8 +3,8 @@
 //! [`Encoder`] walks the tuples of a piece and decides, by the column's class and the kind of
 //! literal, whether the value can be sent as data with exactly the result that the server's own
 //! parser would have produced. Where that is not certain the row is *unfit*, and the caller sends
-//! it as the dump's own `INSERT` text. The two sinks write MariaDB's array-bound packets and the
-//! text of `LOAD DATA`.
+//! it and the rest of its piece as the dump's own `INSERT` text. The two sinks write MariaDB's
+//! array-bound packets and the text of `LOAD DATA`.
 
 pub mod bulk;
 #[cfg(test)]

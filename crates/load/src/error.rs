@@ -374,7 +374,7 @@ impl LoadError {
         }
     }
 
-    /// The error of rows that do not stand where an earlier process found them.
+    /// The error for rows that are not the ones that an earlier process found in this place.
     pub fn source_differs(file: &str, line: u64, offset: u64, table: String) -> Self {
         Self::SourceDiffers {
             file: file.to_owned(),

@@ -104,9 +104,8 @@ pub fn load(options: &LoadOptions, run: &Run) -> Result<LoadOutcome, LoadFailure
     })
 }
 
-/// Estimates how many bytes of text a source holds without reading it. `None` if that cannot be
-/// told. Compressed data counts as four times its size. Nothing is unpacked, and no server is
-/// contacted.
+/// Estimates how many bytes of text a source holds without reading it. `None` if that is unknown.
+/// Compressed data counts as four times its size. Nothing is unpacked, and no server is contacted.
 ///
 /// # Errors
 /// [`LoadError`]: the source cannot be opened or is not a dump.
@@ -125,7 +124,7 @@ pub fn load_from(
     open: impl FnOnce() -> Result<OpenSource, LoadError>,
 ) -> Result<LoadOutcome, LoadFailure> {
     let started = Instant::now();
-    // Writes by others on the target node are what it replicates beyond this count.
+    // What the target node replicates beyond this count was written by others.
     let mut counted = options.clone();
     counted.target.commits = Some(CommitCounter::default());
     let options = &counted;
@@ -311,7 +310,7 @@ fn with_settings(
     match result {
         Ok(()) => Ok(()),
         Err(_) if run.cancel.is_cancelled() => Err(ctx.interrupted()),
-        // A worker's own error says more than the queue having ended.
+        // A worker's own error says more than the message that the queue has ended.
         Err(error) => match queue.take_error().unwrap_or(error) {
             LoadError::Refused(refusals) if conductor.findings.touched => {
                 Err(LoadError::Stopped(refusals))
@@ -343,7 +342,7 @@ struct Equipment {
     probe: Option<ServerProbe>,
 }
 
-/// Decides what is still open now that the settings are in effect, and begins the marks.
+/// Makes the decisions that had to wait for the settings, and begins the marks.
 fn equip(
     prepared: &Prepared,
     outcome: &mut LoadOutcome,
@@ -520,7 +519,7 @@ fn read_and_prove(
     Ok((proof, conductor.resume.forget_marks(&mut conductor.catalog)))
 }
 
-/// Sets up the marks of this load, or tells the user that it keeps none.
+/// Sets up the marks of this load, or tells the user that there will be none.
 fn begin_marks(
     (options, run): (&LoadOptions, &Run),
     earlier: &Earlier,
@@ -569,7 +568,7 @@ pub fn connect(options: &LoadOptions, cancel: &Cancel) -> Result<Connection, Loa
     connect_to(&options.target, cancel)
 }
 
-/// [`connect`] to a server other than the target.
+/// [`connect`] to any server.
 pub(crate) fn connect_to(
     server: &ConnectOptions,
     cancel: &Cancel,

@@ -1,9 +1,9 @@
 //! Progress marks: what of the source is loaded, recorded on the target.
 //!
-//! A mark commits in the transaction of the rows that it describes. So both are there or neither,
-//! whatever is killed and whenever: this program, its machine, the server. Marks live in tables of
-//! their own schema, [`SCHEMA`], and are removed when the load has ended. `docs/design/resume.md`
-//! says what a load does with the marks it finds.
+//! A mark commits in the transaction of the rows that it describes. So either both are there or
+//! neither is, whatever is killed, and whenever: this program, its machine, the server. Marks live
+//! in tables of their own schema, [`SCHEMA`], and are removed when the load has ended.
+//! `docs/design/resume.md` describes what a load does with the marks it finds.
 
 mod digest;
 mod found;
@@ -36,7 +36,8 @@ pub use takeover::{Gone, hold_or_end, take_over};
 
 /// The schema that marks live in.
 pub const SCHEMA: &str = MARKS_SCHEMA;
-/// Tables: the committed rows of each unfinished load; what else it did, beginning with what it is.
+/// The tables of marks: one for the committed rows of each unfinished load, and one for everything
+/// else, starting with what the load is.
 const ROWS: &str = "`refloat_load`.`marks`";
 const STEPS: &str = "`refloat_load`.`steps`";
 /// Columns of a step.
@@ -50,7 +51,7 @@ const ABSENT: &[u16] = &[1049, 1146, 1044, 1142, GHOST];
 pub struct About {
     /// The source, as the user named it.
     pub source: String,
-    /// What tells this source from another one.
+    /// Tells this source from others.
     pub fingerprint: Fingerprint,
     /// The options that decide what goes where, from [`deciding`].
     pub options: String,
@@ -308,7 +309,7 @@ impl Marks {
         }))
     }
 
-    /// Removes the marks of a table whose rows are all written again.
+    /// Removes the marks of a table whose rows will all be written again.
     pub fn forget_table(
         &self,
         conn: &mut Connection,
@@ -383,8 +384,8 @@ pub enum StepKind {
     Statement,
     /// A database, before the first change in it.
     Database,
-    /// Definitions of statements that are marked done may not be on disk. Holds when the server
-    /// that ran them was started.
+    /// Definitions of statements that are marked done may not be on disk. Holds the time at which
+    /// the server that ran them started.
     Unsettled,
 }
 

@@ -34,9 +34,9 @@ pub enum OpenSource {
 }
 
 impl OpenSource {
-    /// Opens the source in such a way that Ctrl-C ends it: opening waits for the first bytes of a
-    /// pipe, which may come late or never (its producer may be asking for a password, for example).
-    /// `say` receives a notice for the user before an archive is unpacked.
+    /// Opens the source. Ctrl-C interrupts this: opening a pipe waits for its first bytes, which
+    /// may come late or never (its producer may be asking for a password, for example). `say`
+    /// receives a notice for the user before an archive is unpacked.
     pub fn open(
         options: &LoadOptions,
         cancel: &Cancel,
@@ -253,11 +253,13 @@ fn outline_of(
     cancel: &Cancel,
 ) -> Result<Outline, LoadError> {
     let mut gather = Gather::new(options);
+    gather.session(&layout.session);
     for file in layout.statements() {
         if cancel.is_cancelled() {
             return Err(LoadError::interrupted(cancel));
         }
         gather.begin_statements(file);
+        gather.session(&file.session);
         each_statement(file, |kind, text, mode, line| {
             gather.statement(kind, text, mode, line);
         })?;
@@ -271,6 +273,9 @@ fn outline_of(
     }
     for table in layout.tables() {
         gather.begin_rows(table.database.as_deref());
+        for file in &table.files {
+            gather.session(file.session());
+        }
         gather.rows(None, table.table.as_bytes());
     }
     for table in layout.stream().iter().flat_map(|stream| &stream.tables) {

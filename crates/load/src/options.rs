@@ -369,6 +369,15 @@ impl LoadOptions {
     pub fn mapped_sql_mode(&self, word: &str) -> Option<&str> {
         replacement(&self.map_sql_mode, word)
     }
+
+    /// A value of `sql_mode` with its words replaced, or left out.
+    pub(crate) fn mapped_sql_modes(&self, value: &str) -> String {
+        let words = value
+            .split(',')
+            .map(|word| self.mapped_sql_mode(word).unwrap_or(word));
+        let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+        words.join(",")
+    }
 }
 
 fn replacement<'m>(map: &'m BTreeMap<String, String>, name: &str) -> Option<&'m str> {

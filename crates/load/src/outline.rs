@@ -38,10 +38,11 @@ const SIZE_MAX: u64 = 8 << 30;
 const COMPRESSED_MAX: u64 = 1 << 30;
 /// Names kept per database; a dump with more tables is checked by its databases only.
 const NAMES_MAX: usize = 20_000;
-/// Definers, and definitions that name the old database, that are kept.
+/// Most definers to keep. The same limit holds for engines, and for names of collations, character
+/// sets and SQL modes.
 const DEFINERS_MAX: usize = 100;
 
-/// What a dump seems to contain of what the options ask for.
+/// What a dump seems to contain, as far as the options ask for it.
 #[derive(Debug, Default, Clone)]
 pub struct Outline {
     /// What it brings into each database; `None` is the target database that the caller chooses.
@@ -75,12 +76,22 @@ pub struct Outline {
 /// Where a collation, character set or SQL mode is first named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedPlace {
-    /// The line of the statement.
+    /// The line of the statement; 0: it starts a session, and stands in no file.
     pub line: u64,
     /// Its first characters.
     pub head: String,
     /// Whether any `SET` names it; it then determines how the text of the dump is read.
     pub session: bool,
+}
+
+impl NamedPlace {
+    /// The place as messages begin with it.
+    pub fn at(&self) -> String {
+        match self.line {
+            0 => "sessions of the dump: ".to_owned(),
+            line => format!("line {line}: "),
+        }
+    }
 }
 
 /// What a dump brings into one database.
@@ -223,8 +234,8 @@ impl Outline {
         }
     }
 
-    /// The databases it brings something into, with the target database in place of none. System
-    /// schemas are included only if they are loaded.
+    /// The databases that the dump puts something into. The target database takes the place of
+    /// none. System schemas are included only if they are loaded.
     pub fn by_database<'a>(
         &'a self,
         options: &'a LoadOptions,
@@ -314,18 +325,18 @@ impl<'a> Gather<'a> {
         (self.enters, self.rows_only) = (file.enters, false);
     }
 
-    /// Ends the files of statements: what follows stands in none.
+    /// Ends the files of statements: what follows is in none of them.
     pub fn end_statements(&mut self) {
         self.enters = false;
     }
 
-    /// Begins a file of rows of a folder, or rows that are on their way.
+    /// Begins a folder's file of rows, or rows that arrive as a stream.
     pub fn begin_rows(&mut self, database: Option<&str>) {
         self.enter(database);
         (self.enters, self.rows_only) = (false, true);
     }
 
-    /// Enters a database, whose name a file of a folder has.
+    /// Enters the database that a file of a folder belongs to.
     fn enter(&mut self, database: Option<&str>) {
         self.database = database.map(str::to_owned);
         if let Some(name) = database {
@@ -344,8 +355,8 @@ impl<'a> Gather<'a> {
         self.outline
     }
 
-    /// Records that the dump contains a table or view. Whether it is to be loaded; never one of
-    /// Refloat's own.
+    /// Records that the dump contains a table or view. Returns whether to load it; never true for
+    /// one of Refloat's own.
     fn meet(&mut self, database: Option<&[u8]>, table: &[u8]) -> bool {
         let database = database.map(shown);
         let database = database.or_else(|| self.database().map(str::to_owned));
@@ -358,7 +369,15 @@ impl<'a> Gather<'a> {
         self.choice.unmatched()
     }
 
-    /// Records the collations and character sets that a statement names.
+    /// Records the names in statements that start a session, and stand in no file.
+    pub fn session(&mut self, texts: &[String]) {
+        for text in texts {
+            let mode = LexMode::default();
+            self.names(&StatementKind::Set, text.as_bytes(), mode, 0);
+        }
+    }
+
+    /// Records the collations, character sets and SQL modes that a statement names.
     fn names(&mut self, kind: &StatementKind, text: &[u8], mode: LexMode, line: u64) {
         for (named, name) in names::names(kind, text, mode) {
             if self.outline.names.len() >= DEFINERS_MAX {
@@ -407,7 +426,7 @@ impl<'a> Gather<'a> {
         database.is_some_and(|database| self.options.leaves_out(database))
     }
 
-    /// Records rows for a table. Whether they are to be loaded.
+    /// Records rows for a table. Returns whether to load them.
     pub fn rows(&mut self, database: Option<&[u8]>, table: &[u8]) -> bool {
         let wanted = self.meet(database, table);
         if wanted {
@@ -437,7 +456,7 @@ impl<'a> Gather<'a> {
         self.outline.named.entry(shown(database)).or_insert(line);
     }
 
-    /// Records a statement, and returns what a load does with it. Of a long one the beginning is
+    /// Records a statement, and returns what a load does with it. The beginning of a long one is
     /// enough.
     pub fn statement(
         &mut self,
@@ -572,8 +591,8 @@ impl<'a> Gather<'a> {
         self.outline.tables += 1;
     }
 
-    /// Records a table's engine. If the end of a long definition is not at hand, the engine is
-    /// found out when the rows come.
+    /// Records a table's engine. If a long definition was cut off, the engine is checked when the
+    /// rows arrive.
     fn engine(&mut self, table: &ObjectName, text: &[u8], mode: LexMode, line: u64) {
         let Ok(parsed) = parse_create_table(text, mode) else {
             return;

@@ -138,7 +138,7 @@ pub fn plan_from(
     let (name, compression) = (source.name(), source.compression());
     let mut advice = source.notes();
     let earlier = Earlier::look(options, &mut source, &mut conn)?.without_forgotten(options);
-    // By the same number, the load decides what to change.
+    // The load decides what to change by the same number.
     let dump_bytes = source.text_bytes();
     let mut survey = Survey::new(options, &name, cancel);
     match source {

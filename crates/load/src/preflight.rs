@@ -168,6 +168,8 @@ pub fn judge_server(
         refusals.extend(contents::no_spaces(options, conn, facts, outline).map_err(server)?);
         let not_empty = contents::not_empty(options, conn, outline, earlier, folds);
         refusals.extend(not_empty.map_err(server)?);
+        let not_added_to = contents::not_added_to(options, conn, outline, earlier);
+        refusals.extend(not_added_to.map_err(server)?);
     }
     refusals.extend(wishes::binlog(options, facts));
     let (write_path, mut advice) = choose_path(options, conn, facts, node.as_ref(), &mut refusals);

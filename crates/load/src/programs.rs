@@ -128,7 +128,7 @@ impl TriggerFor {
     pub fn parse(statement: &[u8], mode: refloat_sqltext::LexMode) -> Option<Self> {
         let list: Vec<refloat_sqltext::Token> = refloat_sqltext::tokens(statement, mode)
             .code()
-            // Everything needed stands before the body.
+            // Everything needed comes before the body.
             .take(HEAD_TOKENS)
             .collect();
         let is =
@@ -175,8 +175,8 @@ pub struct Created {
     pub trigger: Option<TriggerFor>,
 }
 
-/// What of `created` is missing, or is something else: a table in place of a view, or a trigger on
-/// another table. Runs one query per kind and database. Names of objects are compared
+/// The objects of `created` that are missing or are something else: a table in place of a view, or
+/// a trigger on another table. Runs one query per kind and database. Names of objects are compared
 /// case-insensitively, those of databases as the server compares them. The list must not contain
 /// objects that the dump dropped again. `catalog` must use utf8mb4, and its account must be allowed
 /// to see the objects, because `information_schema` shows no others.

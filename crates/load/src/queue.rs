@@ -1,10 +1,10 @@
 //! The work queue between the conductor and the workers.
 //!
-//! Rows wait in one lane per table, in the order of the dump; a worker takes as many as make a good
-//! chunk. Different tables are written at the same time; the lane's limit says how many workers may
-//! write into one table. Other work (index builds, checks) waits behind the rows, and goes to
-//! workers that no lane needs. The conductor can wait until one table, or everything, is done. The
-//! first error of any worker ends the queue, and the conductor's next call returns it.
+//! Rows wait in one lane per table, in dump order; a worker takes as many as make a good chunk.
+//! Different tables are written at the same time; the lane's limit says how many workers may write
+//! into one table. Other work (index builds, checks) comes after the rows, and goes to workers that
+//! no lane needs. The conductor can wait until one table, or everything, is done. The first error
+//! of any worker ends the queue, and the conductor's next call returns it.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -79,7 +79,7 @@ struct Lane {
     active: usize,
     /// Only one worker at a time, whatever the limit.
     ordered: bool,
-    /// No more rows are expected: take what is there, even if it is less than a good chunk.
+    /// No more rows are expected: take what is left, even if it is less than a good chunk.
     flushed: bool,
     /// Writes them.
     writer: Option<Arc<dyn TableWriter>>,
@@ -236,7 +236,7 @@ impl Queue {
         self.check(&mut state)
     }
 
-    /// Lets workers take what is there of every table, even if it is less than a good chunk:
+    /// Lets workers take whatever rows each table has, even if they are less than a good chunk:
     /// several tables may be in the middle of their rows.
     fn flush_all(&self, state: &mut State) {
         let keys: Vec<Key> = state.lanes.keys().copied().collect();

@@ -27,6 +27,16 @@ pub fn not_empty(database: &str, names: &[String]) -> Refusal {
     }
 }
 
+/// A table that the dump has rows for, but did not create, holds rows.
+pub fn holds_rows(database: &str, table: &str) -> Refusal {
+    Refusal {
+        reason: format!(
+            "table {database}.{table} already holds rows, and the dump would add to them"
+        ),
+        hint: "Use --append to add the dump's rows to those that are there.".to_owned(),
+    }
+}
+
 /// The dump names another database than the target database: in this line, or in statements for
 /// tables.
 pub fn other_database(name: &str, line: Option<u64>, wanted: &str) -> Refusal {

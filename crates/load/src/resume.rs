@@ -16,8 +16,8 @@ use super::open_source::OpenSource;
 use super::options::{ExistingPolicy, LoadOptions, ResumeMode};
 use super::own_tables::refuse_on_target;
 
-/// Connections besides the writers that hold a lock: the catalogue's, and one for triggers and
-/// events.
+/// Connections that hold a lock, besides those of the writers: the catalogue's, and one for
+/// triggers and events.
 const MORE_SLOTS: usize = 2;
 
 /// How long another node may take to answer: longer than it may take to end a connection.
@@ -66,7 +66,7 @@ impl Begun {
         Err(LoadError::Refused(vec![Refusal { reason, hint }]))
     }
 
-    /// A load of which nothing was read yet.
+    /// A load whose marks have not been read yet.
     fn of(run: String, about: About) -> Self {
         Self {
             run,
@@ -75,13 +75,13 @@ impl Begun {
         }
     }
 
-    /// The same load without what was found of it.
+    /// The same load without what its marks say.
     fn shell(&self) -> Self {
         Self::of(self.run.clone(), self.about.clone())
     }
 
-    /// Does the same on the other nodes of a cluster: the marks are on all of them, and the process
-    /// may have written to another one.
+    /// [`Begun::end_on`] for the other nodes of a cluster: the marks are on all of them, and the
+    /// process may have written to another one.
     fn end_elsewhere(&self, options: &LoadOptions, run: &Run) -> Result<(), LoadError> {
         for node in &options.galera.others {
             let name = node.target().to_string();
@@ -106,7 +106,7 @@ impl Begun {
         Ok(())
     }
 
-    /// Ends what is left of the load, and removes its marks.
+    /// Ends what still runs of the load, and removes its marks.
     fn forget(
         &self,
         options: &LoadOptions,
@@ -215,7 +215,7 @@ impl Earlier {
         })
     }
 
-    /// Decides whether to resume, and takes the place of the process that began the load.
+    /// Decides whether to resume, and takes over from the process that began the load.
     pub fn take_over(
         &mut self,
         options: &LoadOptions,
@@ -263,7 +263,7 @@ impl Earlier {
         Ok(())
     }
 
-    /// The same for a plan: what a restart will forget is not resumed.
+    /// For a plan: does not resume what a restart will forget.
     #[must_use]
     pub fn without_forgotten(mut self, options: &LoadOptions) -> Self {
         if options.resume == ResumeMode::Restart {

@@ -58,7 +58,7 @@ pub struct Table {
     plain: AtomicBool,
     /// Set once it turns out to hold dates that can only be sent as text, mostly zero dates.
     spelled_dates: AtomicBool,
-    /// Of which kinds of rows the first ones were compared.
+    /// The kinds of rows whose first ones were compared.
     compared: Mutex<Compared>,
     /// Whether rows are written there only to be examined.
     trial: bool,
@@ -151,7 +151,7 @@ impl Table {
         self.compared().forget();
     }
 
-    /// Of which kinds of rows the first ones were compared. Holding it blocks every writer of the
+    /// The kinds of rows whose first ones were compared. Holding it blocks every writer of the
     /// table until the holder's first rows are known to be stored correctly.
     pub fn compared(&self) -> MutexGuard<'_, Compared> {
         self.compared.lock().unwrap_or_else(PoisonError::into_inner)
@@ -254,8 +254,8 @@ impl Table {
         (self.rows_before + self.rows()).saturating_add_signed(self.others.load(Ordering::Relaxed))
     }
 
-    /// Accepts the rows that are there as correct, after a statement that may have added or removed
-    /// any.
+    /// Accepts the present number of rows as correct, after a statement that may have added or
+    /// removed any.
     pub fn rebase(&self, count: u64) {
         let sent = i64::try_from(self.rows_before + self.rows()).unwrap_or(i64::MAX);
         let count = i64::try_from(count).unwrap_or(i64::MAX);

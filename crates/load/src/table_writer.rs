@@ -1,13 +1,14 @@
-//! How the rows of one table get into the server, from the first to what follows the last.
+//! Gets the rows of one table into the server, from preparing the table to building its indexes.
 //!
 //! A table is created by the dump's own statement, whole. Its [`TableWriter`] is opened once the
 //! table turns out to be large, takes its rows in chunks, and finishes with a task of its own.
 //!
 //! [`SqlWriter`] sends rows over SQL. It drops secondary indexes, and the foreign keys that hold
-//! them, while the table is still empty, and adds them again when its rows are in, because sorting
-//! once is cheaper than placing each row. The clauses are the server's own, from `SHOW CREATE
-//! TABLE`, so the table ends exactly as it began. Some keys stay: the clustering key, the key of an
-//! `AUTO_INCREMENT` column, and keys whose position would change.
+//! them, while the table is still empty. It builds the indexes again when the rows are in, because
+//! sorting once is cheaper than inserting each row at its place. The conductor adds the foreign
+//! keys once all tables have their indexes. The clauses are the server's own, from
+//! `SHOW CREATE TABLE`, so the table ends exactly as it began. Some keys stay: the clustering key,
+//! the key of an `AUTO_INCREMENT` column, and keys whose position would change.
 
 use std::sync::Arc;
 
@@ -37,15 +38,15 @@ pub struct Rows {
 
 /// Writes the rows of a table.
 ///
-/// A writer keeps nothing of a table that is not in the [`Table`] or in the server: a load that
-/// ends in the middle is resumed from the marks of the rows.
+/// A writer keeps no state about a table outside the [`Table`] and the server: an interrupted load
+/// is resumed from the marks of the rows.
 pub trait TableWriter: Send + Sync {
     /// Prepares a large table before its first row. A table that stays small is never opened.
     ///
     /// `create` is its definition as the server shows it.
     ///
     /// # Errors
-    /// The server refused something that the rows would need.
+    /// The load was cancelled, or the table cannot be prepared.
     fn open(
         &self,
         ctx: &Context,
@@ -58,10 +59,10 @@ pub trait TableWriter: Send + Sync {
     /// same time, unless the rows have to stay in order.
     ///
     /// # Errors
-    /// The rows are not written, or nobody knows whether they are.
+    /// The rows are not written, or it is unknown whether they are.
     fn take(&self, worker: &mut Worker, chunk: &Chunk) -> Result<(), LoadError>;
 
-    /// What is left to do when all rows were taken; `None` if nothing is.
+    /// The work that is left when all rows were taken; `None` if there is none.
     fn finish(&self, ctx: &Context, table: &Arc<Table>, rows: Rows) -> Option<Task>;
 }
 
@@ -110,7 +111,7 @@ impl TableWriter for SqlWriter {
         worker.write(chunk)
     }
 
-    /// Builds the indexes that were dropped.
+    /// The task that builds the indexes that were dropped.
     fn finish(&self, ctx: &Context, table: &Arc<Table>, rows: Rows) -> Option<Task> {
         let deferral = table.deferral().clone();
         let builds = (deferral.keys.len() + deferral.fulltext.len()) as u64;

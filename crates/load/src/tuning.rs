@@ -12,7 +12,8 @@ use super::outcome::LoadOutcome;
 use super::preflight::Preflight;
 use super::{LoadError, connect};
 
-/// Fewer bytes of text are loaded sooner than settings are changed, journalled and put back.
+/// Bytes of text below which a load takes less time than changing, journalling and restoring
+/// settings.
 const SMALL: u64 = 1 << 20;
 
 /// How far settings may be changed: as requested, or relaxed if nobody else's data is at stake and
@@ -31,8 +32,8 @@ pub fn durability(
     })
 }
 
-/// Whether settings make no difference to a dump. Of rows by `LOAD DATA` it may hang on one of them
-/// whether they can go that way at all; on `MySQL` that is the usual one.
+/// Whether a dump is so small that settings make no difference. Never for `LOAD DATA`, which may be
+/// possible only with a changed setting; on MySQL that is the usual path.
 fn is_small(options: &LoadOptions, facts: &Facts, dump_bytes: Option<u64>) -> bool {
     facts.vendor == Vendor::MariaDb
         && options.write_path != WritePath::LoadData

@@ -1,10 +1,9 @@
 //! What a load does with a statement.
 //!
-//! This is decided from the statement and a few facts, without a server. The load, its plan and the
-//! quick look at a dump all ask here, so that a plan cannot approve what the load refuses. What
-//! only the server can tell (what exists already, what it does not know) is decided where the
-//! statement runs, and beforehand by [`preflight`](super::preflight) and
-//! [`plan::stops`](super::plan).
+//! The verdict needs only the statement and a few facts, no server. The load, its plan and the
+//! quick look at a dump all use it, so a plan cannot approve what the load refuses. What only the
+//! server knows (what exists already, what it does not support) is decided where the statement
+//! runs, and beforehand by [`preflight`](super::preflight) and [`plan::stops`](super::plan).
 
 use refloat_run::own_tables::is_own_schema;
 use refloat_schema::pattern::may_choose_in;
@@ -15,8 +14,8 @@ use super::choice::{Choice, Whose};
 use super::options::{ExistingPolicy, LoadOptions, StatementClass, SystemSchemaMode};
 use super::renamed;
 
-/// The global variable that a dump of MySQL's own schema changes around the server's statistics
-/// tables: it belongs to them.
+/// A dump of MySQL's own schema sets this global variable around the server's statistics tables.
+/// The statement counts as part of that schema.
 const STATS_AUTO_RECALC: &[u8] = b"SET GLOBAL INNODB_STATS_AUTO_RECALC";
 
 /// What a load does with a statement.
@@ -26,7 +25,7 @@ pub enum Fate {
     Runs,
     /// It is left out, and listed: the user asked for that.
     LeftOut,
-    /// It is left out with the table, database or schema that it belongs to.
+    /// It is left out together with the table, database or schema that it belongs to.
     Silent,
     /// It is refused.
     Refused(Reason),
@@ -43,9 +42,9 @@ pub enum Reason {
     Stray(Stray),
     /// It would undo rows that are committed already.
     Rollback,
-    /// It cannot be told whether it concerns chosen tables only.
+    /// It is unclear whether it concerns only chosen tables.
     Unclear,
-    /// It stands in a file of rows.
+    /// It is in a file that may hold only rows.
     NotRows,
     /// It is a command of the stock client, which would do this.
     Client(&'static str),
@@ -111,7 +110,7 @@ impl std::fmt::Display for Reason {
     }
 }
 
-/// What the verdict depends on besides the statement.
+/// What the verdict depends on, apart from the statement.
 pub struct Facts<'a> {
     pub options: &'a LoadOptions,
     /// The chosen tables, and those that the dump has named so far.
@@ -126,7 +125,7 @@ pub struct Facts<'a> {
     pub rows_only: bool,
 }
 
-/// Decides about a statement. `text` may end early, as far as the names in it are there.
+/// Decides what happens to a statement. `text` may be cut off, as long as the names are in it.
 pub fn verdict(kind: &StatementKind, text: &[u8], facts: &Facts<'_>) -> Fate {
     if facts.rows_only && !goes_with_rows(kind) {
         return Fate::Refused(Reason::NotRows);
@@ -137,7 +136,7 @@ pub fn verdict(kind: &StatementKind, text: &[u8], facts: &Facts<'_>) -> Fate {
     let dynamic = matches!(kind, StatementKind::Dangerous(Danger::DynamicSql));
     if let Some(class) = StatementClass::of(kind) {
         let fate = facts.class(class, text);
-        // Text that the dump puts together may concern any table.
+        // Text that the dump assembles at run time may concern any table.
         if !dynamic || fate != Fate::Runs {
             return fate;
         }
@@ -209,7 +208,7 @@ impl Facts<'_> {
             }
             StatementKind::DropRoutine { routine: name, .. }
             | StatementKind::DropEvent { event: name } => or_silent(self.chooses_database_of(name)),
-            // Whose trigger it is, the load finds out.
+            // The load itself finds out which table the trigger belongs to.
             StatementKind::DropTrigger { .. } => Fate::Runs,
             _ => match self.choice.whose(kind, text, self.mode, self.database) {
                 Whose::Chosen => Fate::Runs,
@@ -223,7 +222,7 @@ impl Facts<'_> {
         or_silent(may_choose_in(&self.options.tables, database))
     }
 
-    /// Dropping a database takes more than the chosen tables, and with `--append` nothing is
+    /// Dropping a database removes more than the chosen tables, and with `--append` nothing is
     /// dropped. Refloat's own tables always stay.
     fn drop_database(&self, database: &str) -> Fate {
         let stays = is_own_schema(database)
@@ -249,7 +248,7 @@ impl Facts<'_> {
             .has_all_of(own.as_deref().or(self.database).unwrap_or_default())
     }
 
-    /// Whether everything that a statement is about lies in databases that are left out.
+    /// Whether everything that a statement is about is in databases that are left out.
     fn leaves_out_all(&self, kind: &StatementKind) -> bool {
         let placed = |database: Option<String>| {
             let database = database.as_deref().or(self.database);

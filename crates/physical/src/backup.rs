@@ -162,7 +162,7 @@ fn look(
     let labels = repository.map_or_else(|| Ok(Vec::new()), Repository::labels)?;
     if labels.contains(&label) {
         against.push(
-            Refusal::new(format!("{url} already has a backup {label}"))
+            Refusal::new(format!("{url} already has a backup {label:?}"))
                 .hint("Choose another label, or leave it out."),
         );
     }

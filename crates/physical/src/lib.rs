@@ -24,6 +24,7 @@ mod error;
 mod files;
 mod find;
 mod folder;
+mod guard;
 mod held;
 mod incoming;
 mod option_file;

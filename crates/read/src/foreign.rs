@@ -120,7 +120,7 @@ pub fn mended<'a>(create: &'a [u8], keys: &[ForeignKey]) -> Cow<'a, [u8]> {
     for key in keys {
         let shown = key.written(|name| format!("`{name}`"));
         let right = key.written(quote_ident);
-        // Between the two stands the referenced table, with or without its database, and quoted
+        // Between the two is the referenced table, with or without its database, and quoted
         // correctly.
         let Some(at) = memchr::memmem::find(&text, shown.0.as_bytes()) else {
             continue;

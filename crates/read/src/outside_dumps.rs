@@ -1,5 +1,5 @@
-//! Counts what a server holds besides its databases and no logical dump contains, so that its
-//! absence comes as no surprise later.
+//! Counts what a server holds outside its databases. No logical dump contains it, so the user is
+//! told in advance.
 
 use refloat_run::settings::Facts;
 use refloat_wire::{Connection, Vendor};

@@ -16,7 +16,7 @@ const COMMON: &str = "SET NAMES utf8mb4, SESSION autocommit = 1, SESSION sql_mod
      SESSION wait_timeout = 86400, SESSION net_read_timeout = 3600, SESSION net_write_timeout = 3600, \
      SESSION sql_select_limit = 18446744073709551615, SESSION sql_quote_show_create = 1, SESSION big_tables = 0, \
      SESSION sql_safe_updates = 0, SESSION group_concat_max_len = 1048576";
-/// At most how many seconds a statement waits for a table that another session has locked.
+/// Longest time, in seconds, that a statement waits for a table that another session has locked.
 const LOCK_WAIT_MAX: u64 = 60;
 /// Variables that not every version has.
 const MYSQL: &[&str] = &[
@@ -89,7 +89,7 @@ fn prepare(conn: &mut Connection, patience: Duration) -> Result<(), Error> {
     Ok(())
 }
 
-/// Seconds that one statement may wait for a lock, of the patience that the user has.
+/// Seconds of the user's patience that one statement may spend waiting for a lock.
 fn lock_wait(patience: Duration) -> u64 {
     patience.as_secs().clamp(1, LOCK_WAIT_MAX)
 }

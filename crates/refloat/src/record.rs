@@ -36,7 +36,7 @@ pub fn record(
     run.events.emit(Event::Finished { outcome: last });
 }
 
-/// Prints a plan: as JSON if that is asked for, otherwise as `text` makes it.
+/// Prints a plan: as JSON if requested, otherwise as `text` formats it.
 pub fn print_plan<P: Serialize>(
     plan: &P,
     output: &OutputArgs,
@@ -51,22 +51,22 @@ pub fn print_plan<P: Serialize>(
     Ok(Exit::Done)
 }
 
-/// How a run has ended.
+/// How a run ended.
 pub struct End<'a, O> {
     /// What was done.
     pub outcome: &'a O,
     /// Wall time.
     pub seconds: f64,
-    /// Why it did not come about.
+    /// Why it failed.
     pub error: Option<&'a anyhow::Error>,
-    /// Settings of a server that are not put back.
+    /// Settings of a server that could not be put back.
     pub settings_left: &'a [String],
-    /// Whether the summary goes to stderr, because stdout has something else.
+    /// Whether the summary goes to stderr because stdout is used for something else.
     pub beside: bool,
 }
 
 impl<'a, O> End<'a, O> {
-    /// Of a run that changes no settings and has stdout to itself.
+    /// The end of a run that changes no settings and has stdout to itself.
     pub fn new(outcome: &'a O, seconds: f64, error: Option<&'a anyhow::Error>) -> Self {
         Self {
             outcome,
@@ -78,7 +78,7 @@ impl<'a, O> End<'a, O> {
     }
 }
 
-/// Ends a run: records it, and prints its error, or its summary as `text` makes it.
+/// Ends a run: records it, and prints its error, or its summary as `text` formats it.
 pub fn conclude<O: Serialize>(
     (watch, run): (Watch, &Run),
     end: &End<'_, O>,
@@ -104,7 +104,7 @@ pub fn conclude<O: Serialize>(
     if let Some(error) = error {
         exit::report(error, context);
     } else if beside {
-        // The exit code tells success; a closed terminal does not change that.
+        // The exit code reports success; a closed terminal does not change that.
         let _ = write!(std::io::stderr(), "{}", text(outcome));
     } else if !output.json {
         write!(std::io::stdout(), "{}", text(outcome))?;

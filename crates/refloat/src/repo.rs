@@ -87,7 +87,7 @@ impl RecipientArgs {
         self.recipients.is_empty() && self.recipient_files.is_empty()
     }
 
-    /// The recipients, without those that are given twice.
+    /// The recipients, without duplicates.
     pub fn read(&self) -> anyhow::Result<Vec<Recipient>> {
         let mut found: Vec<Recipient> = Vec::new();
         let mut add = |place: &str, text: &str| {
@@ -149,7 +149,7 @@ impl RepoArgs {
         Ok(Repository::open(self.storage(context)?, &self.access()?)?)
     }
 
-    /// The URL without secrets, and the repository; `None`: nothing is there.
+    /// The URL without secrets, and the repository. `None`: there is none.
     pub fn open_if_there(&self, context: &Context) -> anyhow::Result<(String, Option<Repository>)> {
         let storage = self.storage(context)?;
         let url = storage.url().to_owned();
@@ -163,11 +163,11 @@ impl RepoArgs {
         }
     }
 
-    /// Opens the repository, or makes one where nothing is. Says whether it is new.
+    /// Opens the repository, or creates one if there is none. Returns whether it is new.
     pub fn open_or_init(&self, context: &Context) -> anyhow::Result<(Repository, bool)> {
         let storage = self.storage(context)?;
         match Repository::open(Arc::clone(&storage), &self.access()?) {
-            // With an identity there is no key for a new one.
+            // An identity alone gives no key for a new repository.
             Err(RepositoryError::Missing { .. }) if self.identity.is_none() => {
                 Ok((Repository::init(storage, self.key()?)?, true))
             }
@@ -175,7 +175,7 @@ impl RepoArgs {
         }
     }
 
-    /// What the repository is opened by: the key or the identities in the file that was given.
+    /// How to open the repository: with the key or the identities in the given file.
     pub fn access(&self) -> anyhow::Result<Access> {
         let Some(path) = &self.identity else {
             return Ok(self.key()?.into());
@@ -204,7 +204,7 @@ impl RepoArgs {
         Ok(Some(key))
     }
 
-    /// The key in the file, which is made if it is not there.
+    /// The key in the file, which is created if it is missing.
     pub fn key_or_new(&self) -> anyhow::Result<Option<Key>> {
         let Some(path) = &self.key_file else {
             return Ok(None);
@@ -217,7 +217,7 @@ impl RepoArgs {
     }
 }
 
-/// Stdout, for a stream of bytes: not for a terminal, and not line by line.
+/// Stdout as a stream of bytes: refuses a terminal, and is not line-buffered.
 pub fn stdout_for_stream() -> anyhow::Result<Box<dyn std::io::Write + Send>> {
     let out = std::io::stdout();
     if out.is_terminal() {
@@ -230,7 +230,7 @@ pub fn stdout_for_stream() -> anyhow::Result<Box<dyn std::io::Write + Send>> {
     Ok(Box::new(fs::File::from(out)))
 }
 
-/// Writes a key into a file that is not there, for its owner alone.
+/// Writes a key to a new file that only its owner can read.
 pub fn write_key(path: &Path, key: &Key) -> std::io::Result<()> {
     let mut file = fs::OpenOptions::new()
         .write(true)

@@ -32,7 +32,8 @@ pub enum Show {
     Json,
 }
 
-/// The handles of a run, with the displays that follow it. They end when it is stopped or dropped.
+/// The handles of a run, with the displays that follow it. They end when this is stopped or
+/// dropped.
 pub struct Watch {
     /// Cancels the run; signals set it.
     pub cancel: Cancel,

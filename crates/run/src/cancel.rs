@@ -86,7 +86,7 @@ pub fn abandonable<T: Send + 'static>(
 ) -> Option<T> {
     let (sender, receiver) = mpsc::channel();
     let worker = std::thread::spawn(move || {
-        // After Ctrl-C nobody receives it.
+        // After Ctrl-C, nothing receives it.
         let _ = sender.send(work());
     });
     loop {

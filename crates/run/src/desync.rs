@@ -13,30 +13,30 @@ use crate::settings::{
 };
 use crate::{CancelReason, Refusal, Run};
 
-/// Write-sets that may be queued at a node that holds up nobody. Below the point where flow control
-/// starts (`gcs.fc_limit`, 16).
+/// Write-sets that may be queued on a node that does not delay the cluster. Below the point where
+/// flow control starts (`gcs.fc_limit`, 16).
 pub const CAUGHT_UP: u64 = 8;
-/// Interval between two looks at the queue.
+/// Interval between two checks of the queue.
 const POLL: Duration = Duration::from_millis(200);
-/// Interval between two notes on it.
+/// Interval between two notes about the queue.
 const NOTE: Duration = Duration::from_secs(10);
 /// Stop waiting after the queue has not shrunk for this long.
 const NO_PROGRESS: Duration = Duration::from_secs(60);
 /// Connection attempts through a load balancer before giving up on reaching the right node.
 const NODES_MAX: u32 = 20;
-/// `wsrep_local_state` of a node that keeps pace.
+/// `wsrep_local_state` of a synced node.
 const SYNCED: u64 = 4;
 
-/// Why a node does not fall behind, or is not told to keep pace again.
+/// Why a node was not desynced, or not synced again.
 #[derive(Debug, thiserror::Error)]
 pub enum DesyncError {
-    /// It must not, or cannot.
+    /// Desync is not allowed or not possible.
     #[error("{}", .0.reason)]
     Refused(Refusal),
     /// The node did not answer as expected.
     #[error("{doing}")]
     Server {
-        /// What was asked of it.
+        /// The operation.
         doing: &'static str,
         /// The cause.
         source: Error,
@@ -61,14 +61,14 @@ pub struct Desync {
 }
 
 impl Desync {
-    /// Changes nothing yet.
+    /// Does not change anything yet.
     pub fn new(run: &Run) -> Self {
         Self {
             applied: AppliedSettings::new(&run.dir),
         }
     }
 
-    /// Sets `wsrep_desync` ON. Where it is ON already, it is left alone, also at the end. After an
+    /// Sets `wsrep_desync` ON. If it is already ON, it is left alone, also at the end. After an
     /// error the setting may have changed anyway, so [`Desync::end`] must always follow.
     ///
     /// # Errors
@@ -122,13 +122,13 @@ impl Desync {
         Err(DesyncError::Refused(Refusal::new(reason).hint(hint)))
     }
 
-    /// Whether the setting was changed and is still to be put back.
+    /// Whether the setting was changed and has not been put back yet.
     pub fn is_open(&self) -> bool {
         self.applied.is_open()
     }
 
     /// Waits until the node has caught up, as long as it makes progress. Until the setting is put
-    /// back, the node's queue holds up nobody. Ctrl-C ends the wait.
+    /// back, the node's queue does not delay the cluster. Ctrl-C ends the wait.
     pub fn catch_up(&self, run: &Run, control: &mut Connection) {
         if self.is_open() {
             await_queue(run, || {
@@ -154,10 +154,10 @@ impl Desync {
     }
 }
 
-/// Another connection to the same node: a load balancer may lead to another one.
+/// Opens another connection to the same node: a load balancer may choose a different one.
 ///
 /// # Errors
-/// None could be made.
+/// No connection reached that node.
 pub fn same_node(
     mut another: impl FnMut() -> Result<Connection, Error>,
 ) -> Result<Connection, Error> {
@@ -171,7 +171,7 @@ pub fn same_node(
     }
 }
 
-/// Waits until a node keeps pace again after [`Desync::end`], as long as it makes progress.
+/// Waits until a node is synced again after [`Desync::end`], as long as it makes progress.
 pub fn await_synced(run: &Run, control: &mut Connection) {
     await_queue(run, || {
         let state = number(control, "wsrep_local_state")?;
@@ -181,7 +181,7 @@ pub fn await_synced(run: &Run, control: &mut Connection) {
     });
 }
 
-/// Waits while there is a queue, and says how long it is.
+/// Waits while there is a queue, and reports its length.
 fn await_queue(run: &Run, mut queue: impl FnMut() -> Option<u64>) {
     let (mut least, mut since) = (u64::MAX, Instant::now());
     let mut said: Option<Instant> = None;
@@ -209,7 +209,7 @@ fn await_queue(run: &Run, mut queue: impl FnMut() -> Option<u64>) {
     }
 }
 
-/// A number that a node shows of itself.
+/// A numeric status value of the node.
 fn number(control: &mut Connection, name: &str) -> Option<u64> {
     control
         .query(format!("SHOW GLOBAL STATUS LIKE '{name}'"))

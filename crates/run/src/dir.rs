@@ -84,7 +84,8 @@ impl RunDir {
             started: jiff::Timestamp::now().to_string(),
             owner: Owner::this(),
         };
-        // Created under a temporary name, so that nobody sees a run's folder without its run.json.
+        // Created under a temporary name, so that no run's folder is ever visible without its
+        // run.json.
         let temporary = runs.join(format!(".new-{}", info.id));
         let path = runs.join(info.id.as_str());
         DirBuilder::new()
@@ -153,8 +154,9 @@ impl RunDir {
         read_json(&self.path.join(name))
     }
 
-    /// Reads a file that records how far the run has come, and says so in its `format`. `None`:
-    /// there is none, or it has another format, because another version of this program wrote it.
+    /// Reads a file that records how far the run has come, with the version of its format in
+    /// `format`. `None`: there is none, or it has another format because another version of this
+    /// program wrote it.
     pub fn state<T: DeserializeOwned>(
         &self,
         name: &str,

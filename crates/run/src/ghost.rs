@@ -15,8 +15,8 @@ pub fn is_ghost(error: &Error) -> bool {
     error.server_code() == Some(GHOST)
 }
 
-/// Drops the table with this quoted name if it is a ghost. Whether it exists at all, and may be
-/// read, is left to those who use it.
+/// Drops the table with this quoted name if it is a ghost. Whether it exists and can be read is not
+/// checked here.
 ///
 /// # Errors
 /// The table cannot be dropped, or the connection is lost.
@@ -31,8 +31,8 @@ pub fn drop_ghost(conn: &mut Connection, table: &str) -> Result<(), Error> {
     }
 }
 
-/// Makes durable which definition files exist and under which names, after tables were altered,
-/// renamed or dropped, and for views and triggers. `schema` must be one of Refloat's own.
+/// Makes the names of definition files durable after tables were altered, renamed or dropped, and
+/// after views or triggers were created or dropped. `schema` must be one of Refloat's own.
 ///
 /// MariaDB syncs its logs and the file of a new definition. Then it renames that file into place or
 /// removes one, and logs that the statement is done, but nothing syncs the directory. A power cut
@@ -66,12 +66,12 @@ pub fn sync_definitions(conn: &mut Connection, schema: &str) -> Result<bool, Err
     Ok(synced)
 }
 
-/// Makes durable that Refloat's own tables were dropped from `schema`, one of Refloat's own, and
-/// drops it if it holds nothing else. Before that, files of dropped tables that a power cut brings
-/// back would keep the schema from being dropped ([`sync_definitions`]).
+/// Makes it durable that Refloat's own tables were dropped from `schema`, one of Refloat's own, and
+/// drops the schema if nothing else is in it. Without the first part, files of dropped tables that
+/// a power cut brings back would keep the schema from being dropped ([`sync_definitions`]).
 ///
-/// Returns the server's refusal to drop the empty schema, which has a file that the server does not
-/// know.
+/// Returns the server's refusal to drop the empty schema, which means that its directory holds a
+/// file that the server does not know.
 ///
 /// # Errors
 /// A query fails, or the connection is lost.
@@ -86,7 +86,7 @@ pub fn drop_emptied(conn: &mut Connection, schema: &str) -> Result<Option<Error>
         drop_settled(conn, schema)?;
         return Ok(None);
     }
-    // The table goes with it.
+    // The table is dropped with it.
     match conn.exec(format!("DROP DATABASE IF EXISTS `{schema}`")) {
         Ok(_) => Ok(None),
         Err(error @ Error::Server { .. }) => Ok(Some(error)),
@@ -103,12 +103,12 @@ pub(crate) fn is_empty(conn: &mut Connection, schema: &str) -> Result<bool, Erro
     Ok(tables.as_deref() == Some("0") && !holds_programs(conn, schema)?)
 }
 
-/// Creates the table whose creation brings earlier definitions to disk. Returns whether they are
-/// there.
+/// Creates the table whose creation brings earlier definitions to disk. Returns whether they are on
+/// disk.
 fn create_settled(conn: &mut Connection, schema: &str) -> Result<bool, Error> {
     let table = format!("`{schema}`.`{SETTLED}`");
     let create = |engine| format!("CREATE OR REPLACE TABLE {table} (a INT) ENGINE={engine}");
-    // Where only one engine is allowed (`enforce_storage_engine`), it is InnoDB.
+    // If only one engine is allowed (`enforce_storage_engine`), it is InnoDB.
     Ok(done(conn, &create("MEMORY"))? || done(conn, &create("InnoDB"))?)
 }
 
@@ -143,12 +143,11 @@ pub fn drop_settled(conn: &mut Connection, schema: &str) -> Result<(), Error> {
     }
 }
 
-/// Whether a table that is not Refloat's has the name that [`sync_definitions`] uses. Such a table
-/// stays.
+/// Whether a user's table has the name that [`sync_definitions`] uses. Such a table is left alone.
 fn is_somebodys(conn: &mut Connection, schema: &str) -> Result<bool, Error> {
     match is_namesake(conn, schema, SETTLED) {
         Ok(is_theirs) => Ok(is_theirs),
-        // If in doubt, drop nothing.
+        // In case of doubt, drop nothing.
         Err(Error::Server { .. }) => Ok(true),
         Err(error) => Err(error),
     }

@@ -26,7 +26,7 @@ pub fn kill_on_cancel(cancel: &Cancel, conn: &Connection) -> HookGuard {
                 let _ = sender.send(());
             });
             // The query ends on the server first, so that its rollback has begun when the
-            // connection goes away.
+            // connection closes.
             let _ = done.recv_timeout(KILL_WAIT);
             shutdown.shutdown();
         });

@@ -49,9 +49,9 @@ pub fn moment(seconds: i64) -> Option<String> {
     Some(moment.to_string())
 }
 
-/// The first whole second that is not before a moment that is written with its zone
-/// (`2026-11-28 14:00:00Z`, `2026-11-28T14:00:00+01:00`), counted from 1970 in UTC. `None`: it is
-/// no such moment, or before 1970.
+/// The first whole second that is not before a time with a zone (`2026-11-28 14:00:00Z`,
+/// `2026-11-28T14:00:00+01:00`), in seconds since 1970, UTC. `None`: it is not such a time, or is
+/// before 1970.
 pub fn seconds(text: &str) -> Option<u64> {
     let moment: jiff::Timestamp = text.parse().ok()?;
     let rest = i64::from(moment.subsec_nanosecond() > 0);

@@ -84,8 +84,8 @@ fn parse_meminfo(text: &str) -> Option<(u64, u64)> {
     Some((field("MemTotal")?, field("MemAvailable")?))
 }
 
-/// Total and available memory, of which groups may leave less. Any of them may be the tightest: an
-/// outer one is used up by others as well.
+/// Total and available memory within the limits of control groups. Any group may be the tightest:
+/// others use an outer one as well.
 fn within(groups: &[PathBuf], texts: &Texts, (mut total, mut available): (u64, u64)) -> (u64, u64) {
     for (limit, used) in groups.iter().filter_map(|group| limit_of(group, texts)) {
         total = total.min(limit);

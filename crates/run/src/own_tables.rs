@@ -3,10 +3,10 @@
 //! Refloat keeps tables on the servers it works on: the journal of settings in [`JOURNAL_SCHEMA`],
 //! the progress marks of loads in [`MARKS_SCHEMA`], and for a moment rows in [`RATES_SCHEMA`]. Only
 //! these tables are its own, recognised by name and columns. If a user has a database of one of
-//! these names, or a table of their own under one of these table names, everything in there that is
+//! these names, or a table of their own under one of these table names, everything in it that is
 //! not Refloat's is ordinary data: it is dumped, copied and verified. A database of one of these
-//! names that holds nothing else is Refloat's. Where a user's table has the name of one of
-//! Refloat's, Refloat cannot keep its own: a load is refused before it touches anything.
+//! names that holds nothing else is Refloat's. If a user's table has the name of one of Refloat's
+//! tables, Refloat cannot create its own: a load is refused before it touches anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -57,7 +57,7 @@ const COLUMNS: [(&str, &str, &[&str]); 7] = [
     (RATES_SCHEMA, RATES_TABLES[1], RATES_COLUMNS),
 ];
 
-/// Whether Refloat keeps its own tables in a database of this name, whatever else it holds.
+/// Whether a database of this name may hold Refloat's own tables, whatever else is in it.
 pub fn is_own_schema(database: &str) -> bool {
     [JOURNAL_SCHEMA, MARKS_SCHEMA, RATES_SCHEMA].contains(&database)
 }
@@ -97,8 +97,8 @@ pub fn namesakes(conn: &mut Connection, database: &str) -> Result<BTreeSet<Strin
     namesakes_where(conn, database, "")
 }
 
-/// Whether the table of this name, one of Refloat's own, is somebody else's. The server opens this
-/// one only, where [`namesakes`] has it open all of them.
+/// Whether the table of this name, one of Refloat's own, is a user's. Makes the server open only
+/// this table, while [`namesakes`] makes it open all of them.
 ///
 /// # Errors
 /// A query fails, or the connection is lost.

@@ -13,9 +13,9 @@ use crate::process::{after_name, start_of};
 pub struct Usage {
     /// CPU seconds of all its threads, including kernel time.
     pub cpu_seconds: f64,
-    /// Bytes that it caused to be read from disks; 0 if that cannot be seen.
+    /// Bytes that it caused to be read from disks; 0 if unknown.
     pub read_bytes: u64,
-    /// Bytes that it caused to be written to disks; 0 if that cannot be seen.
+    /// Bytes that it caused to be written to disks; 0 if unknown.
     pub written_bytes: u64,
     /// Seconds that its threads waited for disks; 0 if the kernel does not count them.
     pub disk_wait_seconds: f64,
@@ -58,7 +58,8 @@ impl ServerProbe {
     }
 }
 
-/// A directory itself, not its path: the same path means another one in a container.
+/// Identifies a directory itself rather than its path: the same path means another directory in a
+/// container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     device: u64,
@@ -66,7 +67,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// That of a path. `None`: there is nothing, or it cannot be seen.
+    /// The directory at a path. `None`: there is none, or it is not visible.
     pub fn of(path: &Path) -> Option<Self> {
         let found = fs::metadata(path).ok()?;
         Some(Self {
@@ -83,7 +84,7 @@ impl Place {
     }
 }
 
-/// Whether a command line (words ended by NUL) is that of a database server. Every word counts, not
+/// Whether a command line (words ended by NUL) belongs to a database server. Every word counts, not
 /// only the first: a server may be started through another system's program loader.
 fn is_server(command: &[u8]) -> bool {
     command.split(|b| *b == 0).any(|word| {
@@ -126,7 +127,8 @@ fn parse(stat: &str, io: &str, ticks: f64) -> Option<Usage> {
     })
 }
 
-/// When the server was started, in seconds since 1970 by its own clock; `None` if it does not say.
+/// When the server was started, in seconds since 1970 by its own clock. `None` if it does not
+/// report its uptime.
 pub fn server_started(conn: &mut Connection) -> Result<Option<i64>, Error> {
     let up = conn.query("SHOW GLOBAL STATUS LIKE 'Uptime'")?;
     let up: Option<i64> = up.str(0, 1).and_then(|seconds| seconds.parse().ok());

@@ -1,4 +1,4 @@
-//! Where a run stands: workers update atomics, user interfaces take snapshots.
+//! The progress of a run: workers update atomics, user interfaces take snapshots.
 
 mod eta;
 mod rates;
@@ -72,7 +72,7 @@ struct Inner {
     lists: Mutex<Lists>,
 }
 
-/// Where a run stands. Cheap to clone; workers update it per chunk, never per row.
+/// The progress of a run. Cheap to clone; workers update it per chunk, never per row.
 #[derive(Clone)]
 pub struct Progress(Arc<Inner>);
 
@@ -127,8 +127,8 @@ impl Progress {
             .store(tables, Ordering::Relaxed);
     }
 
-    /// Sets what the open snapshot costs the source: the length of its history list, and the flow
-    /// control pauses of its cluster.
+    /// Sets the cost of the open snapshot on the source: the length of its history list, and the
+    /// flow control pauses of its cluster.
     pub fn set_snapshot_cost(&self, history_length: Option<u64>, flow_control: Option<u64>) {
         let c = &self.0.counters;
         for (counter, value) in [

@@ -1,13 +1,13 @@
-//! Why something is refused, or does not go on.
+//! Why something is refused or cannot continue.
 
 use std::fmt;
 
-/// One thing that stands against what was asked for, and what the user can do about it.
+/// One objection to a request, and what the user can do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// What is wrong, and where: a fragment of a sentence, without a full stop.
+    /// What is wrong, and where: a sentence fragment without a full stop.
     pub reason: String,
-    /// What the user can do about it: sentences. Empty: the reason says all.
+    /// What the user can do about it: sentences. Empty if the reason is enough.
     pub hint: String,
 }
 
@@ -20,7 +20,7 @@ impl Refusal {
         }
     }
 
-    /// Says what the user can do about it.
+    /// Adds what the user can do about it.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = hint.into();
@@ -33,7 +33,7 @@ impl Refusal {
         reasons.join("; ")
     }
 
-    /// All hints, each of them once.
+    /// All hints, without duplicates.
     pub fn hints(all: &[Self]) -> Vec<String> {
         let mut hints: Vec<String> = Vec::new();
         for Self { hint, .. } in all {

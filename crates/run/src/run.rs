@@ -11,6 +11,6 @@ pub struct Run {
     pub cancel: Cancel,
     /// Takes the run's events.
     pub events: Events,
-    /// Where the run stands.
+    /// Progress of the run.
     pub progress: Progress,
 }

@@ -1,4 +1,4 @@
-//! Samples a server while a run works on it or beside it.
+//! Samples a server while a run works on it or next to it.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, PoisonError};
@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use refloat_wire::{ConnectOptions, Connection, Error};
 
-/// How long a server may take to answer, and how long one that did not is left alone.
+/// How long a server may take to answer, and how long to pause after one that did not.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long the end of sampling is waited for: a connection, and two answers.
+/// How long to wait for sampling to end: one connection and two answers.
 const ENDS_WITHIN: Duration = Duration::from_secs(8);
 
-/// Asks a server the same again and again, on a thread and a connection of its own, until it is
-/// dropped. A server that has not answered within two seconds is asked again two seconds later, on
-/// another connection.
+/// Repeats a query on a server, on a separate thread and connection, until it is dropped. A server
+/// that has not answered within two seconds is queried again two seconds later, on a new
+/// connection.
 pub struct Sampler {
     end: Option<Sender<()>>,
     /// Disconnected once the thread has ended.
@@ -23,8 +23,9 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Starts asking. `look` asks, on a connection without a database, and `seen` receives each
-    /// answer, or why there is none. `every` is the time between an answer and the next question.
+    /// Starts sampling. `look` queries the server on a connection without a default database, and
+    /// `seen` receives each answer or error. `every` is the time between an answer and the next
+    /// query.
     pub fn start<T>(
         server: &ConnectOptions,
         every: Duration,
@@ -73,9 +74,9 @@ impl Sampler {
         }
     }
 
-    /// Asks once more, if the server answered the last time, and ends.
+    /// Queries once more if the server answered the last time, and stops.
     pub fn finish(self) {
-        // A thread that has ended, by a panic, receives nothing.
+        // A thread that panicked receives nothing.
         let _ = self.end.as_ref().map(|end| end.send(()));
     }
 }
@@ -83,8 +84,8 @@ impl Sampler {
 impl Drop for Sampler {
     fn drop(&mut self) {
         self.end = None;
-        // It connects and asks within its limits. Where the system itself waits longer (for a name
-        // server, or a full queue of a unix socket), it is left to end by itself.
+        // It connects and queries within its limits. If the system itself waits longer (for a name
+        // server, or a full queue of a unix socket), the thread is left to end on its own.
         let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
         let _ = ended.recv_timeout(ENDS_WITHIN);
     }

@@ -72,8 +72,8 @@ impl Ephemeral {
             other => other,
         };
         if done.is_ok() {
-            // The guard is not needed any more. If the removal failed, the guard retries it at the
-            // end of its input.
+            // The guard is no longer needed. If the removal failed, the guard retries it at the end
+            // of its input.
             let _ = self.guard.kill();
         }
         drop(self.guard.stdin.take());

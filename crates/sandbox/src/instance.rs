@@ -33,7 +33,7 @@ pub enum Status {
     Frozen,
     /// Its process is running, but its network is cut off.
     Cut,
-    /// It has no process; its data are still there.
+    /// It has no process; its data is still there.
     Stopped,
     /// Another process is starting, stopping or removing it right now.
     Busy,
@@ -186,7 +186,7 @@ impl Instance {
         match self.record.process.filter(alive) {
             Some(process) if process.is_frozen() => Status::Frozen,
             Some(_) if node.is_some_and(|node| node.cut) => Status::Cut,
-            // `starting` is out of date if nobody has waited for the node to become ready.
+            // `starting` is out of date if nothing has waited for the node to become ready.
             Some(_) if node.is_some_and(|node| node.starting) && !self.listens() => {
                 Status::Starting
             }

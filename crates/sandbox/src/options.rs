@@ -25,7 +25,8 @@ const RESERVED: [&str; 17] = [
     "user",
 ];
 
-/// Those of them that one start of a node may set: a standalone server has an address of its own.
+/// Reserved options that a single start of a node may set: a standalone server has an address of
+/// its own.
 const ELSEWHERE: [&str; 2] = ["port", "socket"];
 
 /// Options that are fixed when a data directory is initialised. A server refuses to change them
@@ -124,7 +125,7 @@ pub fn parse_server_option(text: &str) -> Result<(String, Option<String>)> {
     Ok((key.to_owned(), value))
 }
 
-/// Like [`parse_server_option`], for one start of a node: then, it may listen elsewhere.
+/// Like [`parse_server_option`], for one start of a node, which may then listen elsewhere.
 ///
 /// # Errors
 /// As [`parse_server_option`].

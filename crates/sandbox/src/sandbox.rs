@@ -127,7 +127,7 @@ impl Sandbox {
     }
 
     pub(crate) fn make_folders(&self, user: Option<&ServerUser>) -> Result<()> {
-        // Root's servers run as another account, which must get through to their files.
+        // Root's servers run as another account, which must be able to reach their files.
         files::make_state(&self.state, user.is_some())?;
         for folder in [&self.instances_dir(), &self.cache] {
             files::make_folder(folder)?;

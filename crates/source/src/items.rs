@@ -106,7 +106,7 @@ impl<'i> Items<'i> {
         self.text.bytes
     }
 
-    /// Applies a `SET` that the file starts with, although it stands elsewhere in the source.
+    /// Applies a `SET` that the file starts with, although its text is elsewhere in the source.
     pub fn start_with(&mut self, text: &[u8]) {
         self.script.set(text);
     }

@@ -193,6 +193,14 @@ pub struct RowFile {
 }
 
 impl RowFile {
+    /// Statements that start its session, after those of the layout.
+    pub fn session(&self) -> &[String] {
+        match &self.form {
+            RowForm::Delimited(form) => &form.session,
+            RowForm::Sql => &[],
+        }
+    }
+
     /// Whether the file has no bytes. A pipe has no size and never counts as empty.
     pub fn is_empty(&self) -> bool {
         has_nothing(&self.path)

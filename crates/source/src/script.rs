@@ -1,9 +1,9 @@
-//! What a SQL file says about itself while it is read from its beginning: how the rest is lexed,
-//! who wrote it, of which database, and whether it is whole.
+//! What a SQL file says about itself: how it is lexed, who wrote it, which database it is from, and
+//! whether it is complete. It is collected while the file is read from its beginning.
 
 use refloat_sqltext::{CommentKind, Frame, Item, ItemKind, LexMode, Modes, SqlMode, StatementKind};
 
-/// The signs seen so far in one SQL file.
+/// What has been seen so far of one SQL file.
 #[derive(Debug, Default)]
 pub struct Script {
     modes: Modes,
@@ -42,7 +42,7 @@ impl Script {
         }
     }
 
-    /// Applies a `SET` that the file starts with, although it stands elsewhere in the source.
+    /// Applies a `SET` that the file starts with, although its text is elsewhere in the source.
     pub fn set(&mut self, text: &[u8]) {
         self.modes.set(text);
     }
@@ -72,8 +72,8 @@ impl Script {
         self.origin.as_deref()
     }
 
-    /// Whether the file was cut: it begins as a dump does and does not end as one, or it has not a
-    /// single statement. A closing comment counts only if nothing follows it.
+    /// Whether the file was cut: it begins like a dump but does not end like one, or it has no
+    /// statement at all. A closing comment counts only if nothing follows it.
     pub fn is_cut(&self) -> bool {
         self.frame.is_cut() || self.statements == 0 && !self.frame.completed
     }

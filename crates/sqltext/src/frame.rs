@@ -1,11 +1,11 @@
-//! How a dump begins and ends: what tells whether it was cut.
+//! How a dump begins and ends, which shows whether it was truncated.
 //!
 //! Dump tools begin with a header comment and end with a closing one, unless `--skip-comments`
-//! leaves both out. They also keep settings of the session in user variables at the beginning and
-//! put them back at the end, unless `--compact` leaves that out too. The last setting that they put
-//! back is `SQL_NOTES`, or `NOTE_VERBOSITY` (MariaDB since 10.6.16).
+//! leaves both out. They also save session settings in user variables at the beginning and restore
+//! them at the end, unless `--compact` leaves that out too. The last setting that they restore is
+//! `SQL_NOTES`, or `NOTE_VERBOSITY` (MariaDB since 10.6.16).
 
-/// The settings that a dump keeps first and puts back last.
+/// The settings that a dump saves first and restores last.
 const KEPT: [&str; 2] = ["SQL_NOTES", "NOTE_VERBOSITY"];
 
 /// Signs of a dump's beginning and end, as far as they were seen.
@@ -15,7 +15,7 @@ pub struct Frame {
     pub header: bool,
     /// The closing comment was seen.
     pub completed: bool,
-    /// Settings of the session are kept, and were not put back yet.
+    /// Session settings were saved and not restored yet.
     pub kept: bool,
 }
 
@@ -33,15 +33,15 @@ impl Frame {
         }
     }
 
-    /// Looks at the last bytes of a file whose statements were not all read: a line there that
-    /// names a kept setting says whether it is put back.
+    /// Examines the last bytes of a file whose statements were not all read: a line there with a
+    /// saved setting shows whether the setting is restored.
     pub fn tail(&mut self, bytes: &[u8]) {
         for line in bytes.split(|byte| *byte == b'\n') {
             self.set(line);
         }
     }
 
-    /// Whether the dump begins as tools begin it, and does not end as they end it.
+    /// Whether the dump begins as tools begin it, but does not end as they end it.
     pub fn is_cut(&self) -> bool {
         !self.completed && (self.header || self.kept)
     }

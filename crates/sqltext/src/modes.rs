@@ -1,4 +1,4 @@
-//! Tracks how the text of a dump reads, from the dump alone, where there is no server to ask.
+//! Tracks how the text of a dump must be read, from the dump alone, when there is no server to ask.
 
 use std::collections::HashMap;
 

@@ -200,8 +200,8 @@ impl Scanner {
     }
 
     /// Cuts the next item from the front of `buf`, the unconsumed input from
-    /// [`offset`](Self::offset) on. `eof` means that no more bytes will come. After an error the
-    /// scanner cannot be used any more.
+    /// [`offset`](Self::offset) on. `eof` means that no more bytes will come. After an error, the
+    /// scanner can no longer be used.
     pub fn next(&mut self, buf: &[u8], eof: bool) -> Result<Step, ScanError> {
         if buf.len() < self.pos {
             return Err(ScanError::ShortBuffer {

@@ -30,6 +30,8 @@ pub struct SetAssignment {
     pub name: Vec<u8>,
     /// Verbatim text of the value.
     pub value: Vec<u8>,
+    /// Where the value begins in the statement, in bytes.
+    pub value_at: usize,
     /// The value when it is a single literal or word, unescaped and without quotes. `None` for an
     /// expression or another variable.
     pub literal: Option<Vec<u8>>,
@@ -222,6 +224,7 @@ impl Reader<'_> {
         SetAssignment {
             scope,
             name: name.to_vec(),
+            value_at: range.start,
             value: self.text[range].to_vec(),
             literal,
         }

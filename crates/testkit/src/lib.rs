@@ -22,7 +22,7 @@ pub mod stop;
 pub mod storages;
 pub mod systemd;
 
-/// How long a test waits for what must come: a slow machine is no failure.
+/// How long a test waits for an expected event: a slow machine is no failure.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Waits until a condition holds, and panics if it does not within two minutes.

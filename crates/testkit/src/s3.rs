@@ -1,5 +1,5 @@
-//! Runs an S3 server on this machine, for one test: the files of s3s-fs behind its HTTP, with what
-//! it lacks or does differently from Amazon's.
+//! Runs an S3 server on this machine for one test: s3s-fs over HTTP, with the features that it
+//! lacks compared with Amazon's.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ use s3s::{S3, S3Request, S3Response, S3Result, s3_error};
 use s3s_fs::FileSystem;
 use tempfile::TempDir;
 
-/// The access key that it takes.
+/// The only valid access key.
 pub const KEY: &str = "the-key";
 /// Its secret.
 pub const SECRET: &str = "hush-hush";
@@ -34,20 +34,21 @@ pub const BUCKET: &str = "bucket";
 /// Differences between services.
 #[derive(Clone, Copy, Default)]
 pub struct Kind {
-    /// Knows no conditional writes, and does not say so.
+    /// Ignores conditions on writes without an error.
     pub ignores_conditions: bool,
-    /// Does not list what was begun.
+    /// Does not list unfinished uploads.
     pub lists_nothing_begun: bool,
-    /// Everything was begun a day and an hour ago.
+    /// Reports that every upload began a day and an hour ago.
     pub began_long_ago: bool,
 }
 
-/// What a running server is told to do.
+/// Switches of a running server.
 #[derive(Default)]
 pub struct Switches {
-    /// Refuse to tell of an object without its content.
+    /// Refuse HEAD requests for objects.
     pub deny_heads: AtomicBool,
-    /// List each folder as an empty object whose key ends with a slash, as consoles make them.
+    /// List each folder as an empty object whose key ends with a slash, as web consoles create
+    /// them.
     pub show_folders: AtomicBool,
     /// List an object more, with this key: one that no file can have.
     pub show_key: Mutex<Option<String>>,
@@ -57,29 +58,29 @@ pub struct Switches {
 pub struct Server {
     /// Where it listens.
     pub port: u16,
-    /// What it has seen.
+    /// What it has received.
     pub seen: Arc<Seen>,
-    /// What it is told to do.
+    /// Its switches.
     pub switches: Arc<Switches>,
     folder: TempDir,
-    /// `None` while it is dropped.
+    /// `None` during the drop.
     runtime: Option<tokio::runtime::Runtime>,
 }
 
-/// What the server has seen.
+/// What the server has received.
 #[derive(Default)]
 pub struct Seen {
-    /// Objects that were begun and neither finished nor aborted: key by number.
+    /// Unfinished uploads: key by upload id.
     pub begun: Mutex<HashMap<String, String>>,
-    /// Parts that arrive now.
+    /// Parts that are arriving.
     pub arriving: AtomicUsize,
-    /// The most at one time.
+    /// The maximum of `arriving`.
     pub most: AtomicUsize,
-    /// Sizes of the parts that have arrived.
+    /// Sizes of the parts received.
     pub sizes: Mutex<Vec<i64>>,
-    /// What the last object was to be encrypted with.
+    /// The encryption requested for the last object.
     pub encryption: Mutex<Option<String>>,
-    /// The session that it was sent in.
+    /// The session token of the last object.
     pub session: Mutex<Option<String>>,
     /// Keys of the objects that were read.
     pub read: Mutex<BTreeSet<String>>,
@@ -136,7 +137,7 @@ impl Server {
         }
     }
 
-    /// What opens a bucket of it, at this port: the server's own, or that of a proxy.
+    /// Options for a bucket of the server at this port, its own or that of a proxy.
     pub fn options(port: u16) -> BucketOptions {
         BucketOptions::default()
             .with("aws_endpoint_url", &format!("http://127.0.0.1:{port}"))
@@ -144,12 +145,12 @@ impl Server {
             .with("aws_secret_access_key", SECRET)
     }
 
-    /// Where the files of the bucket's objects are.
+    /// The folder of the bucket's objects.
     pub fn files(&self) -> PathBuf {
         self.folder.path().join(BUCKET)
     }
 
-    /// Parts of objects that are not finished.
+    /// Number of parts of unfinished objects.
     ///
     /// # Panics
     /// If they cannot be listed.
@@ -191,7 +192,7 @@ impl Files {
         Ok(())
     }
 
-    /// A folder is no object.
+    /// Fails for a folder, which is not an object.
     fn is_object(&self, bucket: &str, key: &str) -> S3Result<()> {
         self.is_bucket(bucket)?;
         if self.root.join(bucket).join(key).is_dir() {
@@ -200,7 +201,7 @@ impl Files {
         Ok(())
     }
 
-    /// The folders of a bucket, as keys of this prefix.
+    /// The folders of a bucket, as keys with this prefix.
     fn folders(&self, bucket: &str, prefix: &str) -> Vec<String> {
         let root = self.root.join(bucket);
         let (mut found, mut left) = (Vec::new(), vec![root.clone()]);
@@ -358,7 +359,7 @@ impl S3 for Files {
         Ok(answer)
     }
 
-    /// One in each page, as if there were thousands.
+    /// One per page, as if there were thousands.
     async fn list_multipart_uploads(
         &self,
         req: S3Request<ListMultipartUploadsInput>,

@@ -137,7 +137,7 @@ pub fn sandbox() -> Sandbox {
     Sandbox::new(memory::folder().join(FOLDER)).with_cache_dir(cache())
 }
 
-/// Where initialised data directories are kept, for sandboxes that tests make for themselves.
+/// The folder of initialised data directories, for sandboxes that tests create themselves.
 pub fn cache() -> PathBuf {
     std::env::temp_dir().join(FOLDER).join("cache")
 }
@@ -215,8 +215,8 @@ pub fn client(server: &Instance, args: &[&str], script: &[u8]) -> Result<(), Str
     Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
 }
 
-/// A program of a server's installation, such as `mariadb-backup` or the server's own, as one
-/// program in this folder.
+/// A program of a server's installation, such as `mariadb-backup` or the server itself, as a single
+/// executable in this folder.
 ///
 /// # Panics
 /// If the installation has no such program.
@@ -228,7 +228,7 @@ pub fn program(server: &Instance, name: &str, folder: &Path) -> PathBuf {
         .chain(command.get_args())
         .map(word)
         .collect();
-    // Its paths go behind the first option, which may be one that has to be the first.
+    // Its paths follow the first option, which may be one that must come first.
     let paths: Vec<String> = match name {
         "mariadbd" | "mysqld" => installation
             .server_paths()

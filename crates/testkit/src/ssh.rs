@@ -1,4 +1,4 @@
-//! Runs a real sshd on this machine, to test what uses ssh.
+//! Runs a real sshd on this machine, for tests of anything that uses ssh.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -19,9 +19,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// An sshd that makes this machine reachable under any host name. Dropping it stops it.
 ///
-/// SFTP begins in [`SshServer::home`], and is the only thing that [`SshServer::SFTP_ONLY`] may do.
+/// SFTP starts in [`SshServer::home`], and is all that [`SshServer::SFTP_ONLY`] may do.
 pub struct SshServer {
-    /// `None` if it is a systemd unit, which ends with its systemd.
+    /// `None` if it is a systemd unit, which ends with that systemd.
     child: Option<Child>,
     port: u16,
     folder: tempfile::TempDir,
@@ -30,7 +30,7 @@ pub struct SshServer {
 impl SshServer {
     /// A host name whose key does not match.
     pub const STRANGER: &str = "stranger";
-    /// A host name at which a key is used that no account takes.
+    /// A host name for which the client's key is one that no account accepts.
     pub const NOT_LET_IN: &str = "not-let-in";
     /// A user without a shell.
     pub const SFTP_ONLY: &str = "nobody";
@@ -56,7 +56,7 @@ impl SshServer {
         server
     }
 
-    /// Starts one as a unit of this systemd. Logins land among its other units.
+    /// Starts one as a unit of this systemd. Its logins become units there too.
     ///
     /// # Panics
     /// If it does not start.
@@ -77,7 +77,7 @@ impl SshServer {
     /// Creates keys and configuration, and picks a port.
     fn prepared() -> Self {
         let folder = tempfile::tempdir().expect("a folder for sshd");
-        // Other users come to what they may read.
+        // Other users must be able to reach what they may read.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o711)).expect("a mode");
         let path = |name: &str| folder.path().join(name);
         for key in ["host", "client", "other"] {
@@ -95,7 +95,7 @@ impl SshServer {
             free.local_addr().expect("a port").port()
         };
         let write = |name: &str, text: String| fs::write(path(name), text).expect("a file");
-        // What a person's shell runs at each login may take longer than what is tested.
+        // Login scripts of the real home folder may take longer than the operation under test.
         let home = path("home");
         fs::create_dir(&home).expect("a folder");
         write(
@@ -171,24 +171,24 @@ impl SshServer {
         self.path("bin")
     }
 
-    /// The port at which it listens, on 127.0.0.1.
+    /// The port where it listens, on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The folder in which sessions begin.
+    /// The folder where sessions start.
     pub fn home(&self) -> PathBuf {
         self.path("home")
     }
 
-    /// Processes of its sessions. None if it is a systemd unit.
+    /// Processes of its sessions. Empty if it is a systemd unit.
     pub fn sessions(&self) -> Vec<Pid> {
         let Some(child) = &self.child else {
             return Vec::new();
         };
         let of = |process: fs::DirEntry| {
             let pid: i32 = process.file_name().to_str()?.parse().ok()?;
-            // The name, in parentheses, may have anything in it.
+            // The name, in parentheses, may contain anything.
             let stat = fs::read_to_string(process.path().join("stat")).ok()?;
             let parent = stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?;
             Some((pid, parent.parse::<i32>().ok()?))
@@ -211,7 +211,7 @@ impl SshServer {
     /// Sends a signal to all sessions: `KILL` cuts them, `STOP` makes them fall silent.
     pub fn signal_sessions(&self, signal: Signal) {
         for session in self.sessions() {
-            // It may have ended meanwhile.
+            // It may have ended in between.
             let _ = kill_process(session, signal);
         }
     }

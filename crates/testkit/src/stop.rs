@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Sets the flag on drop, so also when an assertion ends the test, which would otherwise wait
+/// Sets the flag on drop, and so also when an assertion fails; otherwise the test would wait
 /// forever.
 pub struct StopOnDrop<'a>(pub &'a AtomicBool);
 

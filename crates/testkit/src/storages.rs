@@ -1,4 +1,4 @@
-//! What every storage promises, asked of each kind.
+//! The guarantees of every storage, tested on each kind.
 
 use std::io::{Read, Write};
 use std::ops::Range;
@@ -10,14 +10,14 @@ use refloat_store::storage::{
     reader, write_whole,
 };
 
-/// Patience for what fails soon.
+/// Retry limits for operations that should fail soon.
 pub const QUICK: Patience = Patience {
     attempts: 3,
     wait: Duration::from_millis(1),
 };
 const SMALL: u64 = 1 << 20;
 
-/// Bytes that differ at every place, so that none can stand for another.
+/// Bytes that differ at every offset, so that swapped ranges are detected.
 pub fn bytes(count: usize, seed: u32) -> Vec<u8> {
     let mut state = seed | 1;
     (0..count)
@@ -51,10 +51,10 @@ pub fn names(storage: &Arc<dyn Storage>, prefix: &str) -> Vec<String> {
     objects.into_iter().map(|object| object.name).collect()
 }
 
-/// Asks all of it of a storage that holds nothing yet. Nothing is left in it.
+/// Tests all guarantees on an empty storage, and leaves it empty.
 ///
 /// # Panics
-/// If the storage breaks a promise.
+/// If a guarantee does not hold.
 pub fn keeps_its_promises(storage: &Arc<dyn Storage>) {
     holds_what_was_written(storage);
     shows_only_what_is_complete(storage);
@@ -107,7 +107,7 @@ fn shows_only_what_is_complete(storage: &Arc<dyn Storage>) {
     assert_eq!(names(storage, ""), Vec::<String>::new());
     let error = storage.size("half").unwrap_err();
     assert_eq!(error.kind(), StorageErrorKind::NotFound);
-    // What was begun just now may belong to a running process.
+    // An upload that began just now may belong to a running process.
     let upload = storage.create("begun", Existing::Keep).unwrap();
     assert_eq!(storage.sweep().unwrap(), 0);
     upload.finish().unwrap();
@@ -125,10 +125,10 @@ fn replaces_only_when_told(storage: &Arc<dyn Storage>) {
     assert_eq!(storage.stamp("x").unwrap(), before);
     upload.finish().unwrap();
     assert_eq!(read_whole(storage, "x", SMALL).unwrap(), b"third");
-    // The time that a server tells may not change within a second, and the size has not.
+    // The server's timestamps may not change within a second, and the size has not changed.
     assert_eq!(storage.stamp("x").unwrap().size, before.size);
     storage.delete("x").unwrap();
-    // Of two that begin while nothing is there, one succeeds.
+    // Of two uploads that begin while the object is missing, one succeeds.
     let uploads = [b"one", b"two"].map(|content| {
         let mut upload = storage.create("x", Existing::Keep).unwrap();
         upload.write_all(content).unwrap();
@@ -177,8 +177,8 @@ fn serves_threads(storage: &Arc<dyn Storage>) {
     });
 }
 
-/// Folders exist for the sake of objects: who deletes the last one of a folder takes away what
-/// another one has just made.
+/// Folders exist only for objects: a deletion of the last object in a folder removes a folder that
+/// another writer has just created.
 fn writes_beside_removals(storage: &Arc<dyn Storage>) {
     std::thread::scope(|scope| {
         for thread in 0..4 {

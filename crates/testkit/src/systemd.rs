@@ -1,4 +1,4 @@
-//! Runs a real systemd in namespaces of its own, for nodes that are units.
+//! Runs a real systemd in separate namespaces, for nodes that are units.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

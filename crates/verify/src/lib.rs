@@ -16,6 +16,7 @@ mod options;
 mod other;
 mod outcome;
 mod pair;
+mod renamed;
 mod schema;
 mod show;
 mod side;
@@ -49,7 +50,7 @@ use side::{Side, unmatched};
 use source::Source;
 use work::{Read, Work};
 
-/// Tables that differ from a dump of another tool: for how many their rows are looked up.
+/// How many tables that differ from a dump of another tool have their differing rows looked up.
 const TABLES_SHOWN: usize = 5;
 
 /// Compares two servers, a dump and a server, or two dumps.

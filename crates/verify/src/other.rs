@@ -24,6 +24,7 @@ use refloat_read::catalog::{Database, wanted_database, wanted_table};
 use refloat_read::{ReadOptions, session as connections};
 use refloat_run::own_tables::is_own_database;
 use refloat_run::{Cancel, Refusal, Run, kill_on_cancel};
+use refloat_schema::definition::{ServerVersion, as_seen_by};
 use refloat_schema::pattern::is_system_database;
 use refloat_source::delimited::{Decode, DelimitedFile};
 use refloat_source::layout::{Layout, TableRows};
@@ -39,6 +40,7 @@ use self::walk::{Dump, Place, Walker};
 use super::digest::{Digest, hash};
 use super::error::VerifyError;
 use super::options::VerifyOptions;
+use super::renamed::renamed;
 use super::schema::{Definitions, Reader};
 use crate::options::read_options;
 
@@ -368,6 +370,8 @@ struct Read {
 /// Gathers definitions and passes rows to a sink.
 struct Collector<'a> {
     asked: ReadOptions,
+    /// The server that is compared with.
+    seen_by: Option<ServerVersion>,
     server: Option<&'a mut Connection>,
     sink: &'a mut dyn FnMut(Piece) -> ControlFlow<()>,
     reader: Reader<'a>,
@@ -382,6 +386,7 @@ impl<'a> Collector<'a> {
     ) -> Self {
         Self {
             asked: read_options(options, &ConnectOptions::default()),
+            seen_by: server.as_ref().map(|conn| conn.server().into()),
             server,
             sink,
             reader: Reader::new(options),
@@ -515,6 +520,8 @@ impl<'a> Collector<'a> {
         }
         if !table.is_as_decided(&place.session) {
             table.doubt("its rows are told in several character sets or time zones");
+        } else if place.session.is_converted() {
+            table.doubt("its text goes through another character set than its own");
         } else if place.session.history() {
             table.doubt("its rows may be of the past");
         }
@@ -602,6 +609,33 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
+    /// Tables get other names. Where their rows go is not followed.
+    fn rename_tables(&mut self, place: &Place, line: u64, text: &[u8]) -> Result<(), VerifyError> {
+        for (from, to) in renamed(text, place.session.mode()).unwrap_or_default() {
+            if let Some(table) = self.named(place, &from)? {
+                table.dropped();
+            }
+            if let Some(table) = self.named(place, &to)? {
+                table.dropped();
+                table.exists = true;
+            }
+        }
+        self.doubt(place, line, text);
+        Ok(())
+    }
+
+    /// Whether the server that is compared with does not run a statement: it stands in a
+    /// conditional comment for others.
+    fn is_for_others(&self, place: &Place, text: &[u8]) -> bool {
+        let Some(server) = self.seen_by else {
+            return false;
+        };
+        text.starts_with(b"/*")
+            && as_seen_by(text, place.session.mode(), Some(server))
+                .trim_ascii()
+                .is_empty()
+    }
+
     /// A statement may have changed any rows, so none can be compared.
     fn doubt(&mut self, place: &Place, line: u64, text: &[u8]) {
         if self.read.doubt.is_none() {
@@ -636,6 +670,9 @@ impl Walker for Collector<'_> {
         kind: &StatementKind,
         text: &[u8],
     ) -> Result<ControlFlow<()>, VerifyError> {
+        if self.is_for_others(place, text) {
+            return Ok(ControlFlow::Continue(()));
+        }
         if matches!(kind, StatementKind::Insert)
             && let Some((header, row)) = assigned::row(text, place.session.mode())
         {
@@ -699,10 +736,10 @@ impl Walker for Collector<'_> {
             StatementKind::Insert
             | StatementKind::Delete
             | StatementKind::Update
-            | StatementKind::RenameTable
             | StatementKind::Call
             | StatementKind::Dangerous(_)
             | StatementKind::Other => self.doubt(place, item.line, text),
+            StatementKind::RenameTable => self.rename_tables(place, item.line, text)?,
             StatementKind::Index => self.not_followed("CREATE INDEX", place, item.line),
             // The rest changes no rows, or only those of the server's own tables.
             _ => {}

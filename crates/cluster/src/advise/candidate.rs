@@ -1,23 +1,24 @@
-//! A node to be looked at.
+//! A node to examine.
 
 use serde::{Deserialize, Serialize};
 
 use crate::member::Member;
 
-/// A node to be looked at.
+/// A node to examine.
 #[derive(Debug, Clone)]
 pub struct Candidate {
-    /// How to ask its server, and where its machine is. If the server runs, its process shows its
-    /// option file.
+    /// How to reach its server and its machine. If the server runs, its option file is known from
+    /// its process.
     pub member: Member,
-    /// The systemd unit that starts it, if given. If the server runs, its process shows it.
+    /// The systemd unit that starts it, if given. If the server runs, the unit is known from its
+    /// process.
     pub unit: Option<String>,
-    /// What its server showed while it ran, if it is down by now.
+    /// What its server revealed while it ran, if it is down now.
     pub shown: Shown,
 }
 
-/// What a server shows only while it runs: what its process was started with. A machine may have
-/// more than one server, and programs of another version where packages put them.
+/// What a server reveals only while it runs: how its process was started. A machine may have more
+/// than one server, and programs of another version in the packages' usual place.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shown {
     /// Its option file.

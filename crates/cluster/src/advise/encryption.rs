@@ -18,9 +18,9 @@ pub(super) enum Encryption {
         /// Whether the other side's certificate is verified.
         verified: bool,
     },
-    /// It would, but its script gives up; the text says why.
+    /// The script would encrypt, but gives up; the text says why.
     Broken(String),
-    /// Its method is not known here, or its files were not looked at.
+    /// Its method is unknown, or its files were not read.
     Unknown,
 }
 
@@ -35,8 +35,8 @@ impl Encryption {
     }
 }
 
-/// Files of the certificate authority, certificate and key: under the old option names, or else the
-/// server's.
+/// Files of the certificate authority, certificate and key: under the old option names, or else
+/// those of the server.
 struct Files<'a> {
     authority: Option<&'a str>,
     certificate: Option<&'a str>,
@@ -82,7 +82,7 @@ fn of_backup(node: &NodeFacts) -> Encryption {
         .unwrap_or(0);
     let files = files(node, ALL);
     let verifies = mode.starts_with("VERIFY");
-    // nc sends what it is given unchanged.
+    // nc sends its input unchanged.
     if level != 1 && node.transfer() == "nc" {
         return Encryption::None;
     }
@@ -92,7 +92,7 @@ fn of_backup(node: &NodeFacts) -> Encryption {
         0 if files.certificate.is_none() || files.key.is_none() => Encryption::Broken(format!(
             "ssl-mode={mode}, but no certificate and key are named (ssl-cert, ssl-key): the script gives up"
         )),
-        // The authority is only checked if the mode says so.
+        // The authority is checked only in the verifying modes.
         0 => readable(node, &files, verifies).unwrap_or(Encryption::Tls {
             verified: verifies && files.authority.is_some(),
         }),
@@ -134,7 +134,7 @@ fn of_rsync(node: &NodeFacts) -> Encryption {
 }
 
 /// The error for the first named file that the server's account cannot read. `None`: it can read
-/// all.
+/// all of them.
 fn readable(node: &NodeFacts, files: &Files, with_authority: bool) -> Option<Encryption> {
     let machine = node.machine.as_ref()?;
     let named = [
@@ -153,7 +153,7 @@ fn readable(node: &NodeFacts, files: &Files, with_authority: bool) -> Option<Enc
 }
 
 /// Reports certificates that have expired or soon will: those for connections within the cluster,
-/// for copies, and of the server.
+/// those for copies, and the server's own.
 pub(super) fn certificates(node: &NodeFacts, found: &mut Found) {
     let Some(machine) = &node.machine else { return };
     let group: Vec<String> = GROUP_FILES
@@ -203,7 +203,7 @@ pub(super) fn certificates(node: &NodeFacts, found: &mut Found) {
 /// Programs that the encryption needs.
 pub(super) fn tools(node: &NodeFacts, method: &str) -> Vec<(Vec<&'static str>, &'static str)> {
     match (of(node, method), method) {
-        // Missing certificates come to light later than a missing program.
+        // A missing program is found earlier than missing certificates.
         (Encryption::Tls { .. } | Encryption::Broken(_), "rsync") => {
             vec![(
                 vec!["stunnel"],

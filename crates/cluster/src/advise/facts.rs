@@ -1,5 +1,5 @@
-//! What is known about the nodes of a cluster before a state transfer: what their servers say, and
-//! what their machines look like.
+//! Facts about the nodes of a cluster before a state transfer, from their servers and their
+//! machines.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,50 +9,49 @@ use serde::Serialize;
 use super::candidate::Shown;
 use crate::node::NodeState;
 
-/// Option groups for the scripts' own options, in the order in which the scripts search them. The
-/// first group with a value counts.
+/// Option groups of the scripts' own options, in the order in which the scripts search them. The
+/// first group that sets an option wins.
 pub(crate) const SST: &[&str] = &["sst"];
-/// Option groups for what the scripts pass to mariadb-backup.
+/// Option groups of the options that the scripts pass to mariadb-backup.
 pub(crate) const BACKUP: &[&str] = &["sst", "xtrabackup", "mariabackup"];
-/// Option groups for encryption and threads. `server` stands for all groups that the server itself
-/// reads.
+/// Option groups for encryption and threads. `server` stands for all groups that the server reads.
 pub(crate) const ALL: &[&str] = &["server", "sst", "xtrabackup", "mariabackup"];
 
 /// The default port of a state transfer.
 pub(crate) const SST_PORT: u16 = 4444;
 
-/// Longest text of a server or a machine, in characters, and longest text that is composed of
-/// several.
+/// Maximum length of a text from a server or a machine, and of a text composed of several, in
+/// characters.
 pub(crate) const TEXT_MOST: usize = 1000;
 
-/// What is known about one node.
+/// Facts about one node.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct NodeFacts {
     /// Its name, chosen by the user.
     pub name: String,
-    /// Why its server could not be asked. `None`: it was asked.
+    /// Why its server could not be queried. `None`: it was.
     pub unreachable: Option<String>,
-    /// What its server says.
+    /// What its server reports.
     #[serde(skip)]
     pub state: Option<NodeState>,
-    /// Server variables that copies depend on, by name.
+    /// Server variables that affect copies, by name.
     #[serde(skip)]
     pub variables: BTreeMap<String, String>,
     /// `wsrep_cert_deps_distance`: how many write-sets could be applied in parallel, on average.
     #[serde(skip)]
     pub deps_distance: Option<f64>,
-    /// What its machine looks like. `None`: it was not looked at.
+    /// Facts about its machine. `None`: it was not examined.
     pub machine: Option<MachineFacts>,
-    /// What could not be looked at, and why.
+    /// What could not be examined, and why.
     pub unseen: Vec<String>,
 }
 
-/// What a machine looks like to the scripts of a state transfer.
+/// What the scripts of a state transfer find on a machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct MachineFacts {
     /// Host name of the machine.
     pub hostname: String,
-    /// Process of the server. `None`: it does not run, or cannot be seen.
+    /// Process of the server. `None`: it is not running, or not visible.
     pub pid: Option<u32>,
     /// The system account that the server runs as.
     pub user: String,
@@ -69,30 +68,30 @@ pub struct MachineFacts {
     pub space: Space,
     /// Programs that the scripts would find, with their paths.
     pub programs: BTreeMap<String, String>,
-    /// What these programs say about their versions.
+    /// Version lines of these programs.
     pub versions: BTreeMap<String, String>,
-    /// Whether the server is known to have its programs in another place than the one searched.
+    /// Whether the server is known to have its programs outside the places searched.
     #[serde(skip)]
     pub programs_elsewhere: bool,
     /// Options in the server's files, as the scripts see them.
     pub options: Options,
-    /// Methods, each with an option that its script knows. Older scripts know fewer.
+    /// Methods, each with an option that its script supports. Older scripts support fewer.
     #[serde(skip)]
     pub knows: BTreeSet<(String, String)>,
     /// Certificate and key files that the server's account can read.
     #[serde(skip)]
     pub readable: BTreeSet<String>,
-    /// Certificates that have expired or soon will, by the file names in the options.
+    /// Certificates that have expired or will soon, by the file names in the options.
     #[serde(skip)]
     pub ending: BTreeMap<String, Ending>,
-    /// Addresses in the server's network namespace. Empty: not known.
+    /// Addresses in the server's network namespace. Empty: unknown.
     pub addresses: BTreeSet<String>,
-    /// What listens on the port for state transfers. Empty: nothing does.
+    /// The listeners on the port for state transfers. Empty: none.
     pub listens: Vec<Listener>,
-    /// What an earlier state transfer has left in the data directory.
+    /// Files that an earlier state transfer left in the data directory.
     pub leftovers: Vec<String>,
-    /// Scripts of an earlier state transfer that still run: their processes, and the files that
-    /// name them.
+    /// Scripts of an earlier state transfer that are still running: their processes, and the files
+    /// that name them.
     pub running: Vec<String>,
     /// Whether the account for copies can log in. `None`: not tried.
     pub account: Option<Account>,
@@ -116,7 +115,7 @@ pub struct Unit {
     pub name: String,
     /// Its `Type`.
     pub kind: String,
-    /// `NotifyAccess`: whose messages it accepts.
+    /// `NotifyAccess`: the processes whose messages it accepts.
     pub notify_access: String,
     /// `TimeoutStartUSec`: how long a start may take, such as `1min 30s` or `infinity`.
     pub start_timeout: String,
@@ -138,11 +137,11 @@ impl Unit {
 /// Memory, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Memory {
-    /// All of the machine's, or what the server's control group allows.
+    /// The memory of the machine, or the limit of the server's control group.
     pub total: Option<u64>,
-    /// What programs can have now.
+    /// Memory available to programs now.
     pub available: Option<u64>,
-    /// What the server uses now. It uses far less while it receives a copy.
+    /// Memory that the server uses now. It uses far less while it receives a copy.
     pub server: Option<u64>,
 }
 
@@ -153,12 +152,12 @@ pub struct Space {
     pub size: Option<u64>,
     /// Free space.
     pub free: Option<u64>,
-    /// What the data directory takes.
+    /// Size of the data directory.
     pub used: Option<u64>,
-    /// Part of `used` that a state transfer neither copies nor deletes: write-sets, logs,
+    /// The part of `used` that a state transfer neither copies nor deletes: write-sets, logs,
     /// certificates.
     pub kept: Option<u64>,
-    /// Whether the file for write-sets already exists.
+    /// Whether the gcache file already exists.
     pub has_gcache: bool,
 }
 
@@ -172,13 +171,13 @@ impl Space {
 /// A program that listens on a port.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Listener {
-    /// Its process. `None`: it cannot be seen.
+    /// Its process. `None`: not visible.
     pub pid: Option<u32>,
     /// Name of the program.
     pub program: String,
 }
 
-/// What became of the account for copies when it was tried.
+/// The result of a login with the account for copies.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Account {
     /// Its name.
@@ -195,7 +194,7 @@ pub struct Account {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AccountFrom {
-    /// Nowhere: the backup program logs in with the name of the system account.
+    /// Nowhere: the backup program logs in under the name of the system account.
     #[default]
     Nowhere,
     /// `wsrep_sst_auth`.
@@ -204,13 +203,13 @@ pub enum AccountFrom {
     BackupOptions,
 }
 
-/// Options by group and name. Secrets have the value `set`.
+/// Options by group and name. Secrets are replaced with `set`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Options(pub BTreeMap<String, BTreeMap<String, String>>);
 
 impl Options {
-    /// The value of an option in the first of these groups that has one.
+    /// The value of an option in the first of these groups that sets it.
     pub fn get(&self, groups: &[&str], name: &str) -> Option<&str> {
         groups.iter().find_map(|group| {
             let value = self.0.get(*group)?.get(name)?.trim();
@@ -220,7 +219,7 @@ impl Options {
 }
 
 impl NodeFacts {
-    /// What its server shows about itself only while it runs.
+    /// What its server reveals about itself only while it runs.
     pub(super) fn shown(&self) -> Shown {
         let machine = self
             .machine
@@ -233,7 +232,7 @@ impl NodeFacts {
         }
     }
 
-    /// Whether it can give a copy.
+    /// Whether it can be a donor.
     pub(crate) fn can_give(&self) -> bool {
         self.state
             .as_ref()
@@ -245,7 +244,7 @@ impl NodeFacts {
         self.machine.as_ref()?.options.get(groups, name)
     }
 
-    /// The first of these groups in its files that has the option, or `usual` to put it into.
+    /// The first of these groups that sets the option in its files. If none does, `usual`.
     pub(crate) fn group(
         &self,
         groups: &[&'static str],
@@ -260,7 +259,7 @@ impl NodeFacts {
         }
     }
 
-    /// The container format of its copies: mbstream, which is also called xbstream, or else tar.
+    /// The container format of its copies: mbstream (also called xbstream) or tar.
     pub(super) fn container(&self) -> &'static str {
         match self.option(SST, "streamfmt") {
             None | Some("mbstream" | "xbstream") => "mbstream",
@@ -268,7 +267,7 @@ impl NodeFacts {
         }
     }
 
-    /// The program that carries its copies.
+    /// The program that transfers its copies.
     pub(super) fn transfer(&self) -> &'static str {
         match self.option(SST, "transferfmt") {
             Some("nc") => "nc",
@@ -276,7 +275,7 @@ impl NodeFacts {
         }
     }
 
-    /// A provider option, from the server, or else from its files.
+    /// A provider option, from the server or else from its option files.
     pub(super) fn provider_option(&self, name: &str) -> Option<String> {
         let options = self.setting("wsrep_provider_options")?;
         let options = ProviderOptions::parse(options.trim_matches(['"', '\'']));
@@ -284,20 +283,20 @@ impl NodeFacts {
         value.map(str::to_owned)
     }
 
-    /// A server setting, from the server, or else from its files.
+    /// A server setting, from the server or else from its option files.
     pub(crate) fn setting(&self, name: &str) -> Option<&str> {
         let said = self.variables.get(name).map(String::as_str);
         said.or_else(|| self.option(&["server"], &name.replace('_', "-")))
     }
 
-    /// Its segment (`gmcast.segment`), from the server, or else from its option files. `None`:
+    /// Its segment (`gmcast.segment`), from the server or else from its option files. `None`:
     /// neither can be read.
     pub fn segment(&self) -> Option<u64> {
         if let Some(state) = &self.state {
             return Some(state.segment);
         }
         let options = &self.machine.as_ref()?.options;
-        // Option files always have something for the server. If there is nothing, they could not be
+        // Option files always set something for the server. If nothing is set, they could not be
         // read.
         options.0.get("server")?;
         // The provider's default.
@@ -310,7 +309,7 @@ impl NodeFacts {
             .map_or(Some(0), |segment| segment.parse().ok())
     }
 
-    /// The method by which it receives a copy.
+    /// Its SST method as joiner.
     pub(crate) fn method(&self) -> Option<&str> {
         if let Some(state) = &self.state {
             return Some(&state.sst.method)
@@ -334,7 +333,7 @@ impl NodeFacts {
             .unwrap_or(&self.name)
     }
 
-    /// Where it receives a copy. The host is `None` if it is left to the server.
+    /// Where it receives a copy. No host: the server chooses.
     pub(crate) fn receives_at(&self) -> (Option<String>, u16) {
         let said = match &self.state {
             Some(state) => state.sst.receive_address.clone(),
@@ -345,7 +344,7 @@ impl NodeFacts {
         receives_at(said.as_deref(), self.setting("wsrep_node_address"))
     }
 
-    /// Bytes of its data: of its files if they were looked at, or else of its tablespaces.
+    /// Bytes of its data: of its files if they were examined, else of its tablespaces.
     pub(crate) fn data_bytes(&self) -> Option<u64> {
         let files = self
             .machine
@@ -354,7 +353,7 @@ impl NodeFacts {
         files.or_else(|| self.state.as_ref()?.sst.bytes)
     }
 
-    /// Whether its scripts would find a program. `None`: not looked for.
+    /// Whether its scripts would find a program. `None`: not searched for.
     pub(crate) fn has(&self, program: &str) -> Option<bool> {
         let machine = self
             .machine
@@ -364,8 +363,8 @@ impl NodeFacts {
     }
 }
 
-/// Where a node receives a copy, by `wsrep_sst_receive_address` and `wsrep_node_address`. The host
-/// is `None` if it is left to the server.
+/// Where a node receives a copy, by `wsrep_sst_receive_address` and `wsrep_node_address`. No host:
+/// the server chooses.
 pub(crate) fn receives_at(receive: Option<&str>, own: Option<&str>) -> (Option<String>, u16) {
     let (host, port) = receive
         .filter(|address| !address.eq_ignore_ascii_case("AUTO"))
@@ -385,7 +384,7 @@ pub(crate) fn host_and_port(address: &str) -> (Option<String>, Option<u16>) {
     };
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | ':' | '-' | '_' | '%');
-    // Whatever is not a host name is not passed to any program.
+    // Only a valid host name may reach another program.
     let host = (!host.is_empty() && !host.starts_with('-') && host.chars().all(plain))
         .then(|| host.to_owned());
     (host, port)
@@ -406,8 +405,8 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{value:.decimals$} {}", UNITS[at])
 }
 
-/// Makes a text from a server or a machine fit to show: no control characters, and at most `most`
-/// characters.
+/// Makes a text from a server or a machine safe to show: without control characters, and with at
+/// most `most` characters.
 pub(crate) fn clean(text: &str, most: usize) -> String {
     let plain = text
         .trim()

@@ -92,7 +92,7 @@ fn suggestion(text: &mut String, one: &Suggestion, differs: bool) {
     let _ = writeln!(text, "{mark}{}", one.line);
 }
 
-/// Adds comment lines. They contain text from servers, which never begins a line.
+/// Adds comment lines. Their text may come from servers, and must never begin a line.
 fn comment(text: &mut String, words: &str) {
     let mut line = String::from("#");
     for word in words

@@ -1,5 +1,5 @@
-//! Looks at the nodes and their machines, without changing anything: with queries, and programs
-//! that read.
+//! Examines the nodes and their machines without changing anything: with queries, and read-only
+//! programs.
 
 use std::path::PathBuf;
 use std::thread;
@@ -32,19 +32,19 @@ const PUBLIC: &str = "wsrep-sst-method wsrep-sst-donor wsrep-sst-receive-address
     streamfmt transferfmt compressor decompressor encrypt encrypt-algo encrypt-format ssl-mode tca tcert tkey ssl-ca ssl-cert ssl-key \
     sockopt progress time rlimit sst-initial-timeout sst-log-archive sst-syslog use-memory backup-threads compress compress-threads \
     inno-backup-opts inno-apply-opts inno-move-opts tmpdir user basedir";
-/// Options of which only the fact that they are set leaves a machine.
+/// Options for which only the fact that they are set may leave a machine.
 const SECRET: &str = "wsrep-sst-auth encrypt-key encrypt-key-file";
 
-/// Server variables that copies depend on.
+/// Server variables that affect copies.
 const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('innodb_page_size', 'innodb_data_file_path', \
     'innodb_undo_tablespaces', 'lower_case_table_names', 'innodb_log_file_size', 'innodb_buffer_pool_size', 'wsrep_node_address', \
     'wsrep_provider_options', 'ssl_ca', 'ssl_cert', 'ssl_key', 'basedir', 'socket', 'datadir', 'hostname', 'innodb_data_home_dir', \
     'innodb_undo_directory')";
 const STATUS: &str = "SHOW GLOBAL STATUS LIKE 'wsrep_cert_deps_distance'";
-/// Where the account for copies was set; its name is hidden. Only MariaDB tells.
+/// Where the account for copies was set; its name is hidden. Only MariaDB reports this.
 const ORIGIN: &str = "SELECT 'wsrep_sst_auth_origin', GLOBAL_VALUE_ORIGIN FROM information_schema.SYSTEM_VARIABLES WHERE VARIABLE_NAME = 'WSREP_SST_AUTH'";
 
-/// Everything that is known.
+/// All facts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Facts {
     pub nodes: Vec<NodeFacts>,
@@ -52,8 +52,7 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// Whether no node of the cluster has this name. `false` if it may belong to a node that is not
-    /// listed.
+    /// Whether no node of the cluster has this name. `false` if an unlisted node may have it.
     pub fn lacks(&self, name: &str) -> bool {
         let sizes = self
             .nodes
@@ -64,8 +63,8 @@ impl Facts {
     }
 }
 
-/// Looks at all nodes at the same time. `joiner` is the name of the node that a copy would go to;
-/// `None`: any of them.
+/// Examines all nodes at the same time. `joiner` is the name of the node that would take the copy.
+/// `None`: any node.
 pub(crate) fn inspect(
     name: &str,
     candidates: &[Candidate],
@@ -107,10 +106,10 @@ pub(crate) fn inspect(
     Facts { nodes, reaches }
 }
 
-/// Marks programs that cannot be those of a node's server. If a server is down and has shown
+/// Marks programs that cannot belong to a node's server. If a server is down and has revealed
 /// nothing about itself, and the server in its machine's search path is of another series than all
-/// that run in its cluster, it must have been started from another place. Then the programs found
-/// or missed there say nothing about it.
+/// that run in its cluster, then it must have been started from another place. The programs found
+/// or missed in the search path then say nothing about it.
 pub(super) fn doubt_programs(nodes: &mut [NodeFacts]) {
     let serve: Vec<_> = nodes
         .iter()
@@ -182,7 +181,7 @@ fn node(candidate: &Candidate, view: NodeView, methods: &str) -> NodeFacts {
                 .get("hostname")
                 .filter(|own| machine.pid.is_none() && **own != machine.hostname);
             match other {
-                // A container's files are not where this machine has them.
+                // A container's files are not at the same paths on this machine.
                 Some(own) => facts.unseen.push(format!(
                     "its machine: the server calls it {}, and {} is {}, on which no such server runs",
                     clean(own, TEXT_MOST),
@@ -200,7 +199,7 @@ fn node(candidate: &Candidate, view: NodeView, methods: &str) -> NodeFacts {
     facts
 }
 
-/// Notes what a look at a machine could not see.
+/// Notes what an examination of a machine could not see.
 fn note_unseen(machine: &mut MachineFacts, answers: bool, unseen: &mut Vec<String>) {
     if let Some(reason) = machine
         .options
@@ -275,7 +274,7 @@ fn look(
         ("certificates", certificates(facts).join("\n")),
         ("known_path", shown.path.clone().unwrap_or_default()),
         ("socket", socket),
-        // For a node that is down its option files name the port, and the script reads those.
+        // The option files of a stopped node give the port, and the script reads those.
         (
             "port",
             facts
@@ -299,14 +298,14 @@ fn look(
     Ok(machine)
 }
 
-/// Certificate files that the server itself has named.
+/// Certificate files that the server itself reports.
 fn certificates(facts: &NodeFacts) -> Vec<String> {
     let own = ["ssl_ca", "ssl_cert"].map(|name| facts.variables.get(name).cloned());
     let group = GROUP_FILES.map(|name| facts.provider_option(name));
     own.into_iter().chain(group).flatten().collect()
 }
 
-/// Reads the lines of a look. Unknown lines are left out.
+/// Parses the output of an examination. Unknown lines are ignored.
 fn read(lines: &[Vec<String>]) -> MachineFacts {
     let mut machine = MachineFacts::default();
     let mut account = Account::default();
@@ -398,7 +397,7 @@ fn read(lines: &[Vec<String>]) -> MachineFacts {
     machine
 }
 
-/// Options for the backup program as people write them, without a password that they may hold.
+/// Options for the backup program as people write them, without a password in them.
 fn without_password(value: &str) -> String {
     let mut words: Vec<String> = Vec::new();
     for word in value.split(' ') {

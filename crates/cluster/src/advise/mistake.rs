@@ -1,4 +1,4 @@
-//! Something that makes a state transfer fail or unsafe.
+//! A problem that makes a state transfer fail or unsafe.
 
 use serde::Serialize;
 
@@ -7,15 +7,15 @@ use super::facts::{TEXT_MOST, clean};
 /// A mistake in the setup of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Mistake {
-    /// What it is about.
+    /// What kind of mistake it is.
     pub kind: MistakeKind,
     /// What it does to a copy.
     pub effect: Effect,
-    /// Names of the nodes that it is about.
+    /// Names of the nodes concerned.
     pub nodes: Vec<String>,
-    /// What it is, and what it means.
+    /// The mistake, and what it means.
     pub text: String,
-    /// What to do about it.
+    /// How to fix it.
     pub remedy: String,
 }
 
@@ -23,20 +23,20 @@ pub struct Mistake {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
-    /// A copy works, but something is in danger.
+    /// A copy works, but something is at risk.
     Unsafe,
     /// A copy fails.
     Fails,
 }
 
 impl Mistake {
-    /// The mistake in one line, with the nodes that it is about.
+    /// The mistake in one line, with the nodes concerned.
     pub fn describe(&self) -> String {
         format!("{}: {}", self.nodes.join(", "), self.text)
     }
 
-    /// Whether it concerns the joiner alone and keeps it away even if it would come by IST: the
-    /// script for copies is started in any case.
+    /// Whether it concerns the joiner alone and keeps the joiner out even if it would rejoin by
+    /// IST: the server starts the script for copies in any case.
     pub(super) fn is_own(&self, joiner: &str) -> bool {
         let kind = matches!(
             self.kind,
@@ -49,8 +49,9 @@ impl Mistake {
         kind && self.nodes.len() == 1 && self.nodes[0] == joiner
     }
 
-    /// Whether it concerns the joiner and donors and keeps the joiner away even if it would come by
-    /// IST: the donor's script tells the joiner's over the copy's path that there will be no copy.
+    /// Whether it concerns both the joiner and donors and keeps the joiner out even if it would
+    /// rejoin by IST: the donor's script tells the joiner's over the copy's path that there will be
+    /// no copy.
     pub(super) fn is_between(&self, joiner: &str) -> bool {
         let kind = matches!(
             self.kind,
@@ -63,11 +64,11 @@ impl Mistake {
     }
 }
 
-/// What a mistake is about.
+/// The kind of a mistake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MistakeKind {
-    /// No node can give a copy.
+    /// No node can be the donor.
     NoDonor,
     /// `wsrep_sst_donor` names a node that does not exist.
     DonorName,
@@ -79,11 +80,11 @@ pub enum MistakeKind {
     Compressor,
     /// The sides use different container formats or transfer programs.
     Format,
-    /// One side does not encrypt, encrypts in another way, or lacks files for it.
+    /// One side does not encrypt, encrypts differently, or lacks files for it.
     Encryption,
     /// A certificate has expired, or soon will.
     Certificate,
-    /// Anybody on the network can read the copy, or send another one.
+    /// Anybody on the network can read the copy or send a forged one.
     NoTls,
     /// There is no account for copies, or it cannot log in.
     Account,
@@ -91,23 +92,23 @@ pub enum MistakeKind {
     Privileges,
     /// The server runs as a system account with which the method does not work.
     SystemAccount,
-    /// The port is taken.
+    /// Another program uses the port.
     PortTaken,
     /// The port cannot be reached.
     PortClosed,
     /// A donor is already giving a copy.
     Busy,
-    /// An earlier copy still runs, or has left something behind.
+    /// An earlier copy still runs, or left something behind.
     Leftover,
     /// There is too little space.
     Space,
-    /// Settings that the data files depend on differ.
+    /// Settings that affect the data files differ.
     Setting,
     /// Versions differ.
     Version,
     /// The rate limit has no effect.
     RateLimit,
-    /// Systemd does not wait as long as a copy takes.
+    /// systemd does not wait as long as a copy takes.
     StartTimeout,
 }
 

@@ -50,7 +50,7 @@ pub(super) fn find(facts: &Facts, joiner: Option<&str>) -> Vec<Mistake> {
     found.worst_first()
 }
 
-/// What is wrong with a joiner, whichever node gives.
+/// Checks a joiner on its own, whichever node is the donor.
 fn alone(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts], found: &mut Found) {
     let name = [to.name.as_str()];
     if donors.is_empty() {
@@ -67,7 +67,7 @@ fn alone(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts], found: &mut Found
         );
     }
     let Some(machine) = &to.machine else { return };
-    // While a copy comes in, its own program listens.
+    // During a copy, the copy's own program listens.
     let receives = to
         .state
         .as_ref()
@@ -127,8 +127,8 @@ fn alone(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts], found: &mut Found
     }
 }
 
-/// A donor that is already giving a copy. If its joiner fails, it goes on for a while, and what it
-/// sends goes to whatever listens on the port by then. That is the next attempt, which fails
+/// Reports a donor that is already giving a copy. If its joiner fails, the donor continues for a
+/// while, and sends to whatever listens on the port by then. That is the next attempt, which fails
 /// because of it.
 fn busy(from: &NodeFacts, to: &NodeFacts, found: &mut Found) {
     let state = from.state.as_ref();
@@ -147,7 +147,7 @@ fn busy(from: &NodeFacts, to: &NodeFacts, found: &mut Found) {
     }
 }
 
-/// `wsrep_sst_donor`: names in order. A comma at the end lets other nodes give too.
+/// `wsrep_sst_donor`: names in order. A trailing comma allows other nodes as donors too.
 fn donor_names(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts], found: &mut Found) {
     let said = match &to.state {
         Some(state) => state.sst.donor.clone(),
@@ -194,7 +194,7 @@ fn donor_names(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts], found: &mut
     }
 }
 
-/// Ports that a donor cannot reach.
+/// Reports ports that a donor cannot reach.
 fn ways(facts: &Facts, found: &mut Found) {
     for reach in &facts.reaches {
         if let Some(reason) = &reach.closed {
@@ -208,7 +208,7 @@ fn ways(facts: &Facts, found: &mut Found) {
     }
 }
 
-/// Nodes whose copies anybody can read, in one mistake for all of them.
+/// Reports nodes whose copies anybody can read, in one mistake for all of them.
 fn no_tls(facts: &Facts, joiner: Option<&str>, found: &mut Found) {
     let mut plain: Vec<&str> = Vec::new();
     let mut unverified: Vec<&str> = Vec::new();

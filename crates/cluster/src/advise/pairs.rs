@@ -1,11 +1,11 @@
-//! What a donor and a joiner must have in common so that one can use the other's files.
+//! What a donor and a joiner must have in common so that the joiner can use the donor's files.
 
 use refloat_run::settings::size_in_bytes;
 
 use super::facts::{ALL, NodeFacts, size};
 use super::mistake::{Effect, Found, MistakeKind};
 
-/// Settings that the data files depend on, with the server's default if it is the same in all
+/// Settings that affect the data files, with the server's default if it is the same in all
 /// versions.
 const SETTINGS: [(&str, Option<&str>, &str); 5] = [
     (
@@ -56,7 +56,7 @@ pub(super) fn compare(from: &NodeFacts, to: &NodeFacts, method: &str, found: &mu
     space(from, to, method, found);
 }
 
-/// Brings values that mean the same to one form.
+/// Normalizes values that mean the same.
 fn normal(name: &str, value: &str) -> String {
     let value = value.trim();
     match (name, size_in_bytes(value)) {
@@ -72,7 +72,7 @@ fn settings(from: &NodeFacts, to: &NodeFacts, found: &mut Found) {
                 (Some(state), "wsrep_cluster_name") => Some(state.cluster_name.as_str()),
                 _ => node.setting(name),
             };
-            // The files were looked at and do not name it, so the server's default holds.
+            // The option files were read and do not set it, so the server's default applies.
             let usual = usual.filter(|_| node.machine.is_some() && node.state.is_none());
             said.or(usual).map(|value| normal(name, value))
         };
@@ -159,13 +159,13 @@ fn tool_versions(from: &NodeFacts, to: &NodeFacts, method: &str, found: &mut Fou
     }
 }
 
-/// Whether there is room on the joiner for a donor's data.
+/// Checks that the joiner has room for a donor's data.
 fn space(from: &NodeFacts, to: &NodeFacts, method: &str, found: &mut Found) {
     let Some(machine) = &to.machine else { return };
     let (Some(data), Some(free)) = (from.data_bytes(), machine.space.free) else {
         return;
     };
-    // The old data go before the new ones come: the scripts delete them, and rsync overwrites them.
+    // The old data goes before the new data comes: the scripts delete it, and rsync overwrites it.
     let freed = machine.space.data().unwrap_or(0);
     let (mut need, mut why) = (data, String::new());
     if method == "mariabackup"
@@ -173,8 +173,8 @@ fn space(from: &NodeFacts, to: &NodeFacts, method: &str, found: &mut Found) {
             .option(ALL, "compress")
             .is_some_and(|how| how != "none")
     {
-        // Files compressed by the backup program itself stay beside their content until all are
-        // decompressed.
+        // Files compressed by the backup program itself stay beside their content until all of them
+        // are decompressed.
         need = data.saturating_add(data / 2);
         why.push_str(" and half of that for compressed files beside them (compress)");
     }

@@ -1,4 +1,4 @@
-//! Whether donors reach the ports on which joiners receive copies.
+//! Whether donors can reach the ports on which joiners receive copies.
 
 use std::thread;
 
@@ -9,17 +9,17 @@ use super::facts::NodeFacts;
 use super::script::run;
 use crate::node::Role;
 
-/// The script for a donor's machine that tries to reach a joiner.
+/// The script that tries, on a donor's machine, to reach a joiner.
 const REACH: &str = include_str!("reach.sh");
 
-/// Whether a donor reaches a joiner's port for state transfers.
+/// Whether a donor can reach a joiner's port for state transfers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Reach {
     pub donor: String,
     pub joiner: String,
     /// `HOST:PORT`.
     pub address: String,
-    /// Why it cannot be reached. `None`: it can, or nothing was tried.
+    /// Why the port is unreachable. `None`: it is reachable, or nothing was tried.
     pub closed: Option<String>,
     /// Speed that the network device reports, in bytes per second. `None`: it reports none.
     pub bytes_per_second: Option<u64>,
@@ -27,8 +27,8 @@ pub(crate) struct Reach {
     pub within: bool,
 }
 
-/// Tries every path from a donor to a joiner. A port on which a script waits for a copy is left
-/// alone: it accepts only one connection.
+/// Tries every path from a donor to a joiner. A port on which a script waits for a copy is skipped:
+/// it accepts only one connection.
 pub(super) fn reaches(
     candidates: &[Candidate],
     nodes: &[NodeFacts],
@@ -106,7 +106,7 @@ fn read_reach(lines: &[Vec<String>], donor: &str, joiner: &str, address: String)
     for line in lines {
         let words: Vec<&str> = line.iter().map(String::as_str).collect();
         match words.as_slice() {
-            // Nothing listens, as it should be, and the path is open.
+            // Nothing listens, as expected, and the path is open.
             ["connect", "0", _] => {}
             ["connect", _, said] if said.contains("Connection refused") => {}
             ["connect", "124", _] => reach.closed = Some("no answer within 4 s".to_owned()),

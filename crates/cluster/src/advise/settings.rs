@@ -15,16 +15,16 @@ use crate::node::names_of;
 /// Applier threads per processor:
 /// <https://galeracluster.com/library/kb/parallel-applier-threads.html>.
 const APPLIERS_PER_CORE: u64 = 4;
-/// More applier threads than this wait for each other.
+/// More applier threads than this only wait for each other.
 const APPLIERS_MOST: u64 = 64;
-/// A smaller copy is over before a blocked donor holds anybody up.
+/// A smaller copy ends before a blocked donor delays anybody.
 const LARGE: u64 = 1 << 30;
-/// Room beyond the measured rate, which is only that of a moment.
+/// Spare room beyond the measured rate, which is only a snapshot.
 const WINDOW_SPARE: f64 = 1.25;
 /// Sizes for gcache are multiples of this.
 const GCACHE_STEP: u64 = 64 << 20;
 
-/// The suggestions. What is the same for several nodes is said once.
+/// The suggestions. Those that are the same for several nodes are merged.
 pub(super) fn suggest(
     facts: &Facts,
     joiner: Option<&str>,
@@ -81,7 +81,7 @@ pub(super) fn suggest(
         }
         appliers(facts, to).into_iter().for_each(&mut add);
         if let Some(window) = window {
-            // A node comes back by the write-sets of the others.
+            // A node rejoins with the write-sets of the others.
             for node in std::iter::once(to).chain(donors.iter().copied()) {
                 gcache(node, window).into_iter().for_each(&mut add);
             }
@@ -90,7 +90,7 @@ pub(super) fn suggest(
     all
 }
 
-/// Which node to ask first for a copy, with a comma at the end so that others may be asked next.
+/// The preferred donor for a copy, with a trailing comma so that other nodes are possible too.
 fn donor(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts]) -> Option<Suggestion> {
     let state = to.state.as_ref();
     let said = match state {
@@ -106,7 +106,7 @@ fn donor(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts]) -> Option<Suggest
                 .replace('\'', "''")
         ))
     };
-    // A comma does not help a name that no node has.
+    // A comma does not help with a name that no node has.
     let list = now.as_deref().unwrap_or_default();
     let known: Vec<&str> = names_of(list).filter(|name| !facts.lacks(name)).collect();
     if !known.is_empty() {
@@ -126,7 +126,7 @@ fn donor(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts]) -> Option<Suggest
         one.running = running(&better);
         return Some(one);
     }
-    // With one possible donor there is nothing to choose, unless the setting names nobody.
+    // With one possible donor there is no choice, unless the setting names none.
     if donors.is_empty() || (donors.len() < 2 && now.is_none()) {
         return None;
     }
@@ -137,7 +137,7 @@ fn donor(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts]) -> Option<Suggest
         let busy = node.state.as_ref().map_or(0, |own| {
             own.receive_queue.now.saturating_add(own.flow_control.sent)
         });
-        // A node that takes no writes is missed least.
+        // A node that takes no writes disturbs applications least.
         let writes = node.state.as_ref().is_none_or(|own| !own.read_only);
         (far, writes, busy)
     });
@@ -156,7 +156,7 @@ fn donor(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts]) -> Option<Suggest
     Some(one)
 }
 
-/// Suggests mariabackup instead of rsync: a donor takes no writes while rsync copies.
+/// Suggests mariabackup instead of rsync: a donor accepts no writes while rsync copies.
 fn method_of(to: &NodeFacts, donors: &[&NodeFacts], method: &str) -> Option<Suggestion> {
     let data = donors.iter().filter_map(|from| from.data_bytes()).max()?;
     let there = |node: &&NodeFacts| {
@@ -212,7 +212,7 @@ fn tls(node: &NodeFacts, method: &str) -> Option<Suggestion> {
     )
 }
 
-/// Suggests more applier threads while a node catches up.
+/// Suggests more applier threads for catching up.
 fn appliers(facts: &Facts, to: &NodeFacts) -> Option<Suggestion> {
     let cores = to.machine.as_ref()?.cores?;
     let now = match &to.state {
@@ -249,7 +249,7 @@ fn appliers(facts: &Facts, to: &NodeFacts) -> Option<Suggestion> {
     })
 }
 
-/// Suggests room for write-sets, for the wanted absence.
+/// Suggests a gcache size for the wanted absence.
 fn gcache(node: &NodeFacts, window: Duration) -> Option<Suggestion> {
     let cache = node.state.as_ref()?.gcache;
     let wanted = cache.bytes_per_second * window.as_secs_f64() * WINDOW_SPARE;
@@ -257,7 +257,7 @@ fn gcache(node: &NodeFacts, window: Duration) -> Option<Suggestion> {
         return None;
     }
     let better = (wanted as u64).div_ceil(GCACHE_STEP) * GCACHE_STEP;
-    // If memory is set, the ring is not used beside it.
+    // If memory is set, the ring is not used besides.
     let option = if cache.memory > 0 {
         "gcache.mem_size"
     } else {
@@ -306,7 +306,7 @@ fn gcache(node: &NodeFacts, window: Duration) -> Option<Suggestion> {
         "wsrep_provider_options",
         &with_option(own.unwrap_or_default(), option, &told),
     );
-    // If the files were not looked at, this line would drop all other provider options.
+    // If the option files were not read, this line would drop all other provider options.
     one.sure = node.machine.is_some() && node.unseen.is_empty();
     one.running = Some(if option == "gcache.size" {
         format!(

@@ -1,12 +1,12 @@
-//! What one node needs as a donor or as a joiner: programs, and an account to read the data with.
+//! What a node needs as a donor or as a joiner: programs, and an account to read the data.
 
 use super::encryption::{self, Encryption};
 use super::facts::{Account, AccountFrom, NodeFacts, SST};
 use super::mistake::{Effect, Found, MistakeKind};
 
 /// Privileges without which mariadb-backup fails (tried with 10.11), each with the names that
-/// include it. `LOCK TABLES`, which the documentation also asks for, is not needed since there are
-/// backup stages.
+/// include it. The documentation also requires `LOCK TABLES`, which is not needed since backup
+/// stages exist.
 const PRIVILEGES: [(&str, &[&str]); 3] = [
     ("RELOAD", &["RELOAD"]),
     ("PROCESS", &["PROCESS"]),
@@ -16,17 +16,17 @@ const PRIVILEGES: [(&str, &[&str]); 3] = [
     ),
 ];
 
-/// The side of a node in a copy.
+/// The role of a node in a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Donor,
     Joiner,
 }
 
-/// Programs that a method needs on a side.
+/// Reports missing programs that a method needs on a side.
 pub(super) fn tools(node: &NodeFacts, method: &str, side: Side, found: &mut Found) {
     let Some(machine) = &node.machine else { return };
-    // A person brings the data there by hand, so no script runs.
+    // A person copies the data by hand, so no script runs.
     if method == "skip" {
         return;
     }
@@ -68,7 +68,7 @@ pub(super) fn tools(node: &NodeFacts, method: &str, side: Side, found: &mut Foun
             "the script sees by it whether its port is open",
         ));
     }
-    // As root, its daemon switches to another account and then cannot write.
+    // As root, its daemon switches to another account, which cannot write.
     if method == "rsync" && side == Side::Joiner && machine.pid.is_some() && machine.user == "root"
     {
         found.fails(
@@ -85,7 +85,7 @@ pub(super) fn tools(node: &NodeFacts, method: &str, side: Side, found: &mut Foun
             .iter()
             .any(|program| machine.programs.contains_key(*program))
         {
-            // Without it progress is silently left out, but the copy works.
+            // Without it, progress is silently not reported, but the copy works.
             let effect = if programs == ["pv"] {
                 Effect::Unsafe
             } else {
@@ -114,13 +114,13 @@ pub(super) fn tools(node: &NodeFacts, method: &str, side: Side, found: &mut Foun
     }
 }
 
-/// Whether a method logs in at the donor.
+/// Whether a method logs in to the donor.
 fn logs_in(method: &str) -> bool {
-    // Percona's servers create an account for their script themselves since 8.0.
+    // Percona's servers since 8.0 create an account for their script themselves.
     matches!(method, "mariabackup" | "mysqldump" | "refloat")
 }
 
-/// The account that reads the donor's data.
+/// Checks the account that reads the donor's data.
 pub(super) fn account(from: &NodeFacts, method: &str, found: &mut Found) {
     if !logs_in(method) {
         return;
@@ -148,7 +148,7 @@ pub(super) fn account(from: &NodeFacts, method: &str, found: &mut Found) {
     }
 }
 
-/// A running server whose account for copies is not what its option files say, and the remedy.
+/// A running server whose account for copies differs from its option files, and the remedy.
 fn not_as_written(from: &NodeFacts, account: &Account) -> Option<(String, &'static str)> {
     let has_account = from
         .state
@@ -161,7 +161,7 @@ fn not_as_written(from: &NodeFacts, account: &Account) -> Option<(String, &'stat
             "write wsrep_sst_auth into its option file",
         ));
     }
-    // The script reads its own group itself, and gets what is in the server's group from the
+    // The script reads its own group itself, and gets the setting in the server's group from the
     // server.
     let in_group = |group: &str| from.option(&[group], "wsrep-sst-auth").is_some();
     if written && !has_account && in_group("server") && !in_group("sst") {
@@ -203,7 +203,7 @@ fn describe(account: &Account) -> String {
     }
 }
 
-/// What the account for copies may do at the donor.
+/// Checks the privileges of the account for copies on the donor.
 fn privileges(donor: &str, account: &Account, found: &mut Found) {
     let granted: Vec<&str> = account
         .grants
@@ -238,7 +238,7 @@ fn privileges(donor: &str, account: &Account, found: &mut Found) {
     }
 }
 
-/// `pv` limits the rate. Without it the limit is left out, and a line in the log says so.
+/// `pv` limits the rate. Without it there is no limit, and a log line says so.
 pub(super) fn rate_limit(from: &NodeFacts, method: &str, found: &mut Found) {
     if method != "mariabackup" {
         return;

@@ -1,5 +1,5 @@
-//! The stream between two nodes: its container format, compression, encryption, and the program
-//! that carries it.
+//! The stream between two nodes: its container format, compression and encryption, and the program
+//! that transfers it.
 
 use super::encryption::{self, Encryption};
 use super::facts::{NodeFacts, SST};
@@ -34,7 +34,7 @@ fn family(command: &str) -> Option<&'static str> {
     FAMILIES.iter().find(of).map(|(family, _, _)| *family)
 }
 
-/// Whether a command decompresses. `None`: its program is not known.
+/// Whether a command decompresses. `None`: its program is unknown.
 fn takes_apart(command: &str) -> Option<bool> {
     let name = program(command).rsplit('/').next().unwrap_or_default();
     let (_, both, _) = FAMILIES
@@ -47,7 +47,7 @@ fn takes_apart(command: &str) -> Option<bool> {
     Some(!both.contains(&name) || command.split_whitespace().skip(1).any(says_so))
 }
 
-/// Compares the settings of two nodes for the stream.
+/// Compares the stream settings of two nodes.
 pub(super) fn compare(from: &NodeFacts, to: &NodeFacts, method: &str, found: &mut Found) {
     if from.machine.is_none() || to.machine.is_none() {
         return;

@@ -1,35 +1,35 @@
-//! A suggestion: a setting, why it would be better, and what it brings.
+//! A suggestion: a setting, why it would be better, and its expected gain.
 
 use serde::Serialize;
 
 use super::facts::{NodeFacts, TEXT_MOST, clean};
 
-/// A setting that would be better.
+/// A suggested setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Suggestion {
-    /// Names of the nodes that it is for.
+    /// Names of the nodes that it concerns.
     pub nodes: Vec<String>,
     /// Group of the option file.
     pub group: &'static str,
     /// Name of the option.
     pub option: String,
-    /// Its value now. `None`: it is not set.
+    /// Its current value. `None`: it is not set.
     pub now: Option<String>,
-    /// The value that would be better.
+    /// The suggested value.
     pub better: String,
-    /// Why it would be better.
+    /// Why that is better.
     pub reason: String,
-    /// What it is expected to bring.
+    /// The expected gain.
     pub gain: Gain,
-    /// Whether it can be set as it is. Otherwise a person must decide or do something first.
+    /// Whether it can be set right away. Otherwise a person must first decide or do something.
     pub sure: bool,
-    /// What to do on a running server now and afterwards.
+    /// What to do on a running server, now and afterwards.
     pub running: Option<String>,
     /// Its line in an option file.
     pub line: String,
 }
 
-/// What a setting is expected to bring.
+/// The expected gain of a setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Gain {
     /// The gain, in words.

@@ -1,4 +1,4 @@
-//! Advice that follows from facts written by hand.
+//! Advice from facts written by hand.
 
 // Hazard of copies: G-26 versions of servers and tools
 
@@ -161,7 +161,7 @@ fn donors_are_chosen_by_distance_then_by_what_they_do() {
         state(&mut facts.nodes[1]).primary = false;
     });
     assert_eq!(kinds(&advice), [(MistakeKind::DonorName, Effect::Fails)]);
-    // A name that no node has is reported, and not proposed.
+    // A name that no node has is reported and not suggested.
     for (list, effect, proposed) in [
         ("nosuch", Effect::Fails, "a,b,"),
         ("nosuch,", Effect::Unsafe, "a,b,"),
@@ -303,7 +303,7 @@ fn compression_where_the_network_is_what_holds_a_copy_up() {
         .iter()
         .find(|one| one.option == "compressor");
     assert!(!one.unwrap().sure);
-    // On one side only it is of no use, so the one that both have is taken.
+    // On one side only it is useless, so the one that both have is chosen.
     let other = advice(|facts| drop(machine(&mut facts.nodes[1]).programs.remove("zstd")));
     assert_eq!(
         better(&other, "compressor").as_deref(),
@@ -382,7 +382,7 @@ fn versions_of_servers_and_of_the_backup_program() {
         versions.insert("mariadb-backup".to_owned(), text.to_owned());
     });
     assert_eq!(tool, [(MistakeKind::Version, Effect::Fails)]);
-    // Nothing has shown where the programs of a node that is down are.
+    // Nothing has revealed where the programs of a stopped node are.
     let down = |version: &'static str| {
         kinds(&advice(|facts| {
             facts.nodes[2].state = None;
@@ -418,13 +418,13 @@ fn space_that_the_method_takes() {
             change(facts);
         }))
     };
-    // Its own old data make room.
+    // Its own old data makes room.
     assert_eq!(with_free(GIB, |_| {}), []);
     let fails = [(MistakeKind::Space, Effect::Fails); 2];
     let without_data = |facts: &mut Facts| machine(&mut facts.nodes[2]).space.used = Some(0);
     assert_eq!(with_free(99 * GIB, without_data), fails);
     assert_eq!(with_free(100 * GIB, without_data), []);
-    // A new node also creates its file for write-sets.
+    // A new node also creates its gcache file.
     let new = |facts: &mut Facts| {
         machine(&mut facts.nodes[2]).space.used = Some(0);
         machine(&mut facts.nodes[2]).space.has_gcache = false;
@@ -550,7 +550,7 @@ fn starts_that_systemd_gives_up() {
     }
     let words = "TimeoutStartSec=infinity into /etc/systemd/system/mariadb.service.d/zz-sst.conf";
     assert!(one.remedy.contains(words), "{}", one.remedy);
-    // It cannot ask, or does not.
+    // It cannot ask for more time, or does not.
     assert_eq!(kinds(&unit("forking", "1min 30s")), fails);
     assert_eq!(
         kinds(&unit("forking", "15min")),
@@ -582,7 +582,7 @@ fn what_is_set_elsewhere_is_set_there() {
     assert_eq!(group("backup-threads"), "mariabackup");
 }
 
-/// Breaks things that prevent copies, but do not keep away a node that comes by IST.
+/// Breaks things that prevent copies but do not keep out a node that rejoins by IST.
 fn break_other_things(facts: &mut Facts) {
     set(&mut facts.nodes[0], "server", "innodb-page-size", "8k");
     machine(&mut facts.nodes[2]).space.free = Some(0);
@@ -609,7 +609,7 @@ fn what_stops_ist_too() {
         kinds
     };
     assert_eq!(stops(&[0, 1]), [MistakeKind::Compressor]);
-    // Another donor can give.
+    // Another donor works.
     assert_eq!(stops(&[0]), []);
     let advice = of(&[0]);
     assert!(advice.failing().count() > 2, "{:#?}", advice.mistakes);

@@ -6,7 +6,7 @@ use super::facts::{ALL, BACKUP, NodeFacts, SST, size};
 use super::inspect::Facts;
 use super::suggestion::{GainSource, Suggestion};
 
-/// The part of the available memory for preparing a copy. The rest is for the system and its
+/// Fraction of the available memory for preparing a copy. The rest is for the system and its
 /// caches.
 const PREPARE_PART: f64 = 0.7;
 /// The least memory to suggest, if the machine has that much.
@@ -15,18 +15,18 @@ const PREPARE_LEAST: u64 = 256 << 20;
 const PREPARE_USUAL: u64 = 100 << 20;
 /// More threads than this do not copy faster from one storage device.
 const THREADS_MOST: u64 = 16;
-/// The part of the network that a copy may take; the rest is left to clients.
+/// Fraction of the network bandwidth that a copy may use. The rest is left to clients.
 const RATE_PART: f64 = 0.8;
-/// Compressors: program, arguments to compress, arguments to decompress; bytes per second that a
-/// processor compresses, bytes per second that are decompressed and extracted, and the compression
-/// ratio. Measured with 886 MB of a MariaDB 10.11 on two cores: see `docs/cluster.md`.
+/// Compressors: program, arguments to compress, arguments to decompress; bytes per second that one
+/// core compresses, bytes per second that are decompressed and extracted, and the compression
+/// ratio. Measured with 886 MB of MariaDB 10.11 data on two cores: see `docs/cluster.md`.
 const COMPRESSORS: [(&str, &str, &str, f64, f64, f64); 2] = [
     ("zstd", "-1 -T", "-dc", 170e6, 369e6, 2.86),
     ("pigz", "--fast -p ", "-dc", 90e6, 185e6, 2.52),
 ];
 
 /// Memory for preparing the copy on the joiner, whose server uses none for data until the copy is
-/// there.
+/// complete.
 pub(super) fn memory(to: &NodeFacts, donors: &[&NodeFacts]) -> Option<Suggestion> {
     let memory = to.machine.as_ref()?.memory;
     let free = memory
@@ -34,7 +34,8 @@ pub(super) fn memory(to: &NodeFacts, donors: &[&NodeFacts]) -> Option<Suggestion
         .saturating_add(memory.server.unwrap_or(0))
         .min(memory.total?);
     let now = to.option(BACKUP, "use-memory");
-    // Without it the script uses the size of the buffer pool; older scripts let the program choose.
+    // Without it, the script uses the size of the buffer pool. Older scripts leave it to the
+    // program.
     let has_fallback = to
         .machine
         .as_ref()?
@@ -49,7 +50,7 @@ pub(super) fn memory(to: &NodeFacts, donors: &[&NodeFacts]) -> Option<Suggestion
         .or(usual)
         .unwrap_or(PREPARE_USUAL);
     let most = (free as f64 * PREPARE_PART) as u64;
-    // More than the size of the data is of no use.
+    // More than the size of the data is useless.
     let data = donors.iter().filter_map(|from| from.data_bytes()).max()?;
     let better = most.min(data).max(PREPARE_LEAST.min(most)) >> 20 << 20;
     let told = format!("{}M", better >> 20);
@@ -81,7 +82,7 @@ pub(super) fn memory(to: &NodeFacts, donors: &[&NodeFacts]) -> Option<Suggestion
     })
 }
 
-/// How many files are copied at the same time.
+/// Number of files to copy in parallel.
 pub(super) fn threads(node: &NodeFacts, method: &str) -> Option<Suggestion> {
     let machine = node.machine.as_ref()?;
     let better = machine.cores?.min(THREADS_MOST);
@@ -109,7 +110,7 @@ pub(super) fn threads(node: &NodeFacts, method: &str) -> Option<Suggestion> {
         let group = node.group(ALL, "backup-threads", "sst");
         Suggestion::new(node, group, "backup-threads", now, better.to_string())
     } else {
-        // Scripts from before that option pass on what they are given.
+        // Scripts from before that option pass on these options.
         let kept: Vec<&str> = options
             .unwrap_or_default()
             .split_whitespace()
@@ -118,7 +119,7 @@ pub(super) fn threads(node: &NodeFacts, method: &str) -> Option<Suggestion> {
         let value = format!("{} --parallel={better}", kept.join(" "));
         let group = node.group(BACKUP, "inno-backup-opts", "sst");
         let one = Suggestion::new(node, group, "inno-backup-opts", options, value.trim());
-        // The present value may hold a password that was left out here.
+        // The current value may hold a password that was left out here.
         if options.is_some_and(|options| options.contains('…')) {
             one.if_decided()
         } else {
@@ -211,7 +212,7 @@ pub(super) fn compression(facts: &Facts, to: &NodeFacts, donors: &[&NodeFacts]) 
     all
 }
 
-/// A rate limit, so that clients keep a part of the donor's network.
+/// A rate limit that leaves part of the donor's network bandwidth to clients.
 pub(super) fn rate(facts: &Facts, from: &NodeFacts, to: &NodeFacts) -> Option<Suggestion> {
     let way = facts
         .reaches
@@ -232,7 +233,7 @@ pub(super) fn rate(facts: &Facts, from: &NodeFacts, to: &NodeFacts) -> Option<Su
     })
 }
 
-/// How long the joiner waits, and that it reports how long each part took.
+/// How long the joiner waits, and a report on the duration of each part.
 pub(super) fn time_limits(to: &NodeFacts) -> Vec<Suggestion> {
     /// The default of the script, in seconds.
     const USUAL: u64 = 300;

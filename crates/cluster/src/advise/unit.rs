@@ -1,9 +1,9 @@
 //! Checks how long systemd waits for a node that receives a copy: if the server is not up by then,
-//! systemd ends it with half of the data.
+//! systemd kills it with half of the data.
 //!
 //! The server of a `Type=notify` unit may ask for more time (`EXTEND_TIMEOUT_USEC`, systemd 236 and
-//! later). MariaDB does so while a copy comes in: 60 s more, every 30 s (`sql/wsrep_sst.cc`;
-//! MDEV-17571). `systemd.service(5)` says for which other reasons a start is not waited for.
+//! later). MariaDB does so during a copy: 60 s more, every 30 s (`sql/wsrep_sst.cc`; MDEV-17571).
+//! `systemd.service(5)` lists other reasons why systemd does not wait for a start.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use super::facts::{NodeFacts, Unit, size};
 use super::inspect::Facts;
 use super::mistake::{Effect, Found, MistakeKind};
 
-/// Types of units whose start ends only when the server says so, or has gone to the background.
+/// Unit types whose start ends only when the server reports it, or has gone to the background.
 const WAITED_FOR: [&str; 4] = ["notify", "notify-reload", "forking", "dbus"];
 /// The first version of systemd that accepts requests for more time.
 const TAKES_REQUESTS: u64 = 236;
 /// The first version of systemd that accepts `infinity`.
 const TAKES_INFINITY: u64 = 229;
-/// For each series, the first version of MariaDB that asks for more time while a copy comes in
+/// For each series, the first version of MariaDB that asks for more time during a copy
 /// (MDEV-17571). All later series do.
 const ASKS_SINCE: [(u64, u64, u64); 5] = [
     (10, 1, 44),
@@ -26,12 +26,12 @@ const ASKS_SINCE: [(u64, u64, u64); 5] = [
     (10, 4, 12),
     (10, 5, 1),
 ];
-/// Enough for a server that asks for more time: it does so after waiting 30 s, and has joined its
+/// Enough for a server that asks for more time: it first asks after 30 s, and has joined its
 /// cluster before that.
 const BEFORE_FIRST: Duration = Duration::from_secs(60);
-/// When it asks for the first time: a start may take at least this long.
+/// When it asks for the first time. A start must be allowed at least this long.
 const FIRST_REQUEST: Duration = Duration::from_secs(35);
-/// What MariaDB's own units allow. A shorter limit was not chosen for nodes that receive copies.
+/// The limit in MariaDB's own units. A shorter one was not chosen with copies in mind.
 const LEAST: Duration = Duration::from_secs(900);
 /// Usual and highest rate of a copy, in bytes per second: one thread extracts the stream.
 const USUAL_RATE: u64 = 100 << 20;
@@ -77,7 +77,7 @@ pub(super) fn start_timeout(
     if limit >= enough {
         return;
     }
-    // Whether a limit beyond the first request is enough cannot be told.
+    // Whether a limit beyond the first request is enough is unknown.
     let is_in_time = why.is_none() && limit >= FIRST_REQUEST;
     let effect = if takes(HIGHEST_RATE) > limit && !is_in_time {
         Effect::Fails
@@ -113,7 +113,7 @@ pub(super) fn start_timeout(
     );
 }
 
-/// Why the server does not get more time while a copy comes in. `None`: it does.
+/// Why the server gets no more time during a copy. `None`: it does.
 fn no_requests(unit: &Unit, to: &NodeFacts, donors: &[&NodeFacts]) -> Option<String> {
     if !unit.kind.starts_with("notify") {
         return Some(format!(
@@ -131,12 +131,12 @@ fn no_requests(unit: &Unit, to: &NodeFacts, donors: &[&NodeFacts]) -> Option<Str
     match version {
         Some(version) if asks(&version) => None,
         Some(version) => Some(format!("a server {version} asks for no more time")),
-        // Nothing is known against it.
+        // No obstacle is known.
         None => None,
     }
 }
 
-/// Version of a node's server, or, while it is down, of the backup program beside it.
+/// Version of a node's server or, while it is down, of the backup program beside it.
 fn version(node: &NodeFacts) -> Option<String> {
     if let Some(state) = &node.state {
         return Some(state.version.clone());
@@ -150,7 +150,7 @@ fn version(node: &NodeFacts) -> Option<String> {
     version.split_whitespace().next().map(str::to_owned)
 }
 
-/// Whether a server asks for more time while a copy comes in.
+/// Whether a server asks for more time during a copy.
 fn asks(version: &str) -> bool {
     if !version.to_ascii_lowercase().contains("mariadb") {
         return false;

@@ -1,4 +1,4 @@
-//! Finds out where all nodes stand, and which of them holds everything that the others hold.
+//! Determines the positions of all nodes, and which node holds everything that the others hold.
 
 use refloat_host::{Control, GraState, chain};
 use refloat_run::Refusal;
@@ -10,7 +10,7 @@ use crate::member::Member;
 use crate::rejoin::holds_data;
 use crate::view::{ClusterView, NodeView};
 
-/// What [`Standing::unknown`] says for a node that the user left out.
+/// Value of [`Standing::unknown`] for a node that the user left out.
 const LEFT_OUT: &str = "it is left out";
 
 impl BootstrapPlan {
@@ -28,8 +28,8 @@ impl BootstrapPlan {
 /// recovered, which starts its server for a moment.
 ///
 /// # Errors
-/// [`BootstrapError::Refused`] with every reason against it; [`BootstrapError::Unclear`]: more than
-/// one node might bootstrap the cluster.
+/// [`BootstrapError::Refused`] with every objection; [`BootstrapError::Unclear`]: more than one
+/// node might be the right one.
 pub fn plan_bootstrap(
     view: &ClusterView,
     members: &[Member],
@@ -101,7 +101,7 @@ fn serving(view: &ClusterView) -> Option<Refusal> {
     })
 }
 
-/// Why a node keeps the cluster from being bootstrapped: it is not down.
+/// Why a node prevents a bootstrap: it is not down.
 fn alive(node: &NodeView, member: &Member, control: Option<&Control>) -> Option<Refusal> {
     let name = &node.name;
     match &node.state {
@@ -129,7 +129,7 @@ fn alive(node: &NodeView, member: &Member, control: Option<&Control>) -> Option<
     }
 }
 
-/// Finds the position of a node that is down.
+/// Determines the position of a stopped node.
 fn standing(
     node: &NodeView,
     member: &Member,
@@ -195,7 +195,7 @@ fn fits(file: Option<&GraState>, (uuid, _): &(String, u64)) -> bool {
     file.is_none_or(|file| !file.has_history() || file.uuid == *uuid)
 }
 
-/// The node that holds everything the others hold, with warnings about the choice.
+/// The node that holds everything that the others hold, with warnings about the choice.
 fn choose(
     standings: &[Standing],
     members: &[Member],
@@ -240,8 +240,8 @@ fn choose(
     Err(BootstrapError::Unclear(all.chain(texts(unclear)).collect()))
 }
 
-/// What a node holds, or may hold, that the chosen one does not. The flag is true if it certainly
-/// is so, false if it only may be.
+/// What a node holds, or may hold, that the chosen one does not. The flag is true if that is
+/// certain.
 fn more_than(
     (chosen, chosen_member): (&Standing, &Member),
     (one, member): (&Standing, &Member),
@@ -352,7 +352,7 @@ mod tests {
             Ok(2)
         );
         assert_eq!(at(&[("a", 7, false, false), ("a", 7, false, false)]), Ok(0));
-        // Two histories, and a position that only the tables know.
+        // Two histories, and a position that is only in the tables.
         let two = [
             ("a", 5, false, false),
             ("b", 9, false, false),

@@ -33,7 +33,7 @@ struct Request {
 fn request(client: &mut impl io::Read) -> io::Result<Option<Request>> {
     let mut text = Vec::new();
     let mut block = [0; 1024];
-    // A client that sends a byte now and then must not hold this thread.
+    // A client that sends a byte now and then must not block this thread.
     let begun = Instant::now();
     while begun.elapsed() < CLIENT_PATIENCE {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
@@ -98,7 +98,7 @@ impl Response {
 }
 
 fn respond(request: &Request, health: &Health) -> Response {
-    // HAProxy asks with OPTIONS by default.
+    // HAProxy uses OPTIONS by default.
     if !matches!(request.method.as_str(), "GET" | "HEAD" | "OPTIONS") {
         return Response::text(405, "ask with GET, HEAD or OPTIONS");
     }

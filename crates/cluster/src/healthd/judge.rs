@@ -1,15 +1,15 @@
-//! Judges from what a node says whether it may take traffic.
+//! Decides from a node's answer whether it may take traffic.
 
 use serde::Serialize;
 
 use crate::node::Values;
 
-/// What a node must be like to take traffic.
+/// The conditions for taking traffic.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules {
-    /// The most write-sets that may wait to be applied.
+    /// Maximum number of write-sets that may wait to be applied.
     pub max_queue: u64,
-    /// Whether it may serve while it gives a copy to another node.
+    /// Whether it may serve while it is a donor.
     pub donor_serves: bool,
 }
 
@@ -29,7 +29,7 @@ pub struct Verdict {
     pub reads: bool,
     /// Whether it may take writes.
     pub writes: bool,
-    /// It works, but new clients should go elsewhere. Work that already runs on it may finish.
+    /// It works, but new clients should go elsewhere. Work in progress may finish.
     pub drains: bool,
     /// One word: `synced`, `donor`, `joiner`, `joined`, `desynced`, `lagging`, `read_only`,
     /// `rejecting`, `not_ready`, `non_primary`, `not_galera`, `unreachable`.
@@ -39,7 +39,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// A node that must get no traffic.
+    /// The verdict on a node that must get no traffic.
     pub(crate) fn down(state: &'static str, reason: impl Into<String>) -> Self {
         Self {
             reads: false,
@@ -66,15 +66,15 @@ impl Verdict {
     }
 }
 
-/// The queries: they return every name that is looked at below.
+/// The queries. They return every name that is evaluated below.
 pub(crate) const ASKED: [&str; 2] = [
     "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_cluster_status', 'wsrep_ready', 'wsrep_local_state', 'wsrep_local_state_comment', \
      'wsrep_local_recv_queue')",
     "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('wsrep_on', 'wsrep_provider', 'wsrep_desync', 'wsrep_reject_queries', 'read_only')",
 ];
 
-/// Judges a node's answer. The worst case comes first: a node outside the primary component is
-/// nothing else besides.
+/// Judges a node's answer. The most severe state comes first: outside the primary component,
+/// nothing else matters.
 pub(crate) fn judge(said: &Values, rules: Rules) -> Verdict {
     let is = |name: &str, value: &str| {
         said.get(name)

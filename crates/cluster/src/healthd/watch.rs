@@ -13,9 +13,9 @@ use super::judge::{ASKED, Rules, Verdict, judge};
 use crate::node::Values;
 use crate::observe::values;
 
-/// An answer that is older than this many intervals counts as none.
+/// An answer older than this many intervals counts as none.
 const OLD: u32 = 4;
-/// The least time that the node may take to answer, however often it is polled.
+/// Minimum time that the node has to answer, however often it is polled.
 const ANSWER_AT_LEAST: Duration = Duration::from_secs(1);
 
 /// What is known about a node.
@@ -30,7 +30,7 @@ pub struct Health {
     pub age_seconds: f64,
 }
 
-/// A node that is polled.
+/// A node that is being polled.
 #[derive(Debug)]
 pub(super) struct Watched {
     connect: ConnectOptions,
@@ -108,7 +108,7 @@ impl Watched {
     }
 }
 
-/// Asks over the open connection; a connection that fails is not used again.
+/// Queries over the open connection. A connection that fails is not used again.
 fn ask(server: &mut Option<Connection>, connect: &ConnectOptions) -> Result<Values, Error> {
     let mut open = match server.take() {
         Some(open) => open,

@@ -1,4 +1,4 @@
-//! Reads the write-sets that a node keeps, with a script that runs on the node's machine.
+//! Reads the write-sets that a node keeps, with a script on the node's machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -8,7 +8,7 @@ use refloat_host::{Host, plain};
 
 use super::BACK;
 
-/// Finds write-sets in a ring. Perl is there wherever MariaDB's server package is installed.
+/// Finds write-sets in a ring. Perl is installed wherever MariaDB's server package is.
 const RING: &str = include_str!("ring.pl");
 /// How long scanning a ring may take: it can have many GiB.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -22,12 +22,12 @@ pub(super) enum Kept {
     Change(String),
     /// It was sent but applied nowhere.
     Skipped,
-    /// More than one entry, one of them left over from before.
+    /// More than one entry, at least one of them a leftover.
     Several,
 }
 
 impl Kept {
-    /// What identifies the entry across nodes; `None`: nothing does.
+    /// What identifies the entry across nodes. `None`: nothing does.
     pub fn identity(&self) -> Option<&str> {
         match self {
             Self::WriteSet(identity, ..) | Self::Change(identity) => Some(identity),

@@ -1,8 +1,8 @@
-//! Compares histories by the memberships in both nodes' logs, when the write-set files give no
+//! Compares histories by the memberships in both nodes' logs, for when the write-set files give no
 //! answer.
 //!
-//! Each membership has a seqno in the history, and the names that its members gave themselves for
-//! that run of their server.
+//! Each membership has a seqno in the history, and the names that its members chose for that run of
+//! their server.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ const VIEW: &str = "\nView:\n";
 struct Membership {
     /// Its seqno in the history.
     seqno: u64,
-    /// The names that its members gave themselves.
+    /// The names that its members chose.
     members: BTreeSet<String>,
 }
 
@@ -55,8 +55,8 @@ fn in_force(log: &str, uuid: &str, seqno: u64) -> Option<Membership> {
                         .to_owned(),
                 )
             });
-        // Seqnos repeat in a history that was bootstrapped again from an earlier position: what the
-        // log says last holds.
+        // Seqnos repeat in a history that was bootstrapped again from an earlier position. The last
+        // entry in the log applies.
         found = Some(Membership {
             seqno: begun,
             members: members.collect(),
@@ -80,7 +80,7 @@ pub(super) fn shared(
     others.find_map(|(other, state)| {
         let donor = &members[other];
         let log = journal::of_node_that_answers(donor, state)?.tail(donor.host.as_ref()?)?;
-        // Earlier runs in its log may be about data that a full copy has replaced since.
+        // Earlier runs in its log may concern data that a full copy has replaced since.
         let theirs = in_force(since_last_start(&log)?, uuid, seqno)?;
         (theirs == ours).then(|| {
             format!(
@@ -98,7 +98,7 @@ pub(super) fn shared(
 mod tests {
     use super::*;
 
-    /// Both must name the same members: each run of a server has its own name.
+    /// Both must list the same members: each run of a server has its own name.
     #[test]
     fn who_was_a_member_at_a_seqno() {
         let view = |seqno: u64, members: &[&str]| {

@@ -4,20 +4,20 @@ use super::{HoldPlan, HoldWish, Holder, Way};
 use crate::node::NodeState;
 use crate::view::ClusterView;
 
-/// Head room: the measured write rate is only that of a moment.
+/// Safety factor: the measured write rate is only a snapshot.
 const MARGIN: f64 = 1.5;
-/// The least memory to ask for: it costs little, and a rate measured in a quiet moment says little.
+/// The least memory to reserve: it costs little, and a rate measured in a quiet moment says little.
 const MEMORY_LEAST: u64 = 64 << 20;
-/// Unless told otherwise, a hold takes at most a quarter of the available memory, or of the free
-/// disk space if the node freezes write-sets.
+/// By default, a hold takes at most a quarter of the available memory, or of the free disk space if
+/// the node freezes write-sets.
 const MEMORY_PART: u64 = 4;
-/// Unless told otherwise, a hold takes at most this if the available memory is not known.
+/// By default, a hold takes at most this if the available memory is unknown.
 const MEMORY_UNSEEN: u64 = 1 << 30;
-/// If the ring alone lasts this many times as long as asked for, nothing is changed.
+/// If the ring alone lasts this many times as long as requested, nothing is changed.
 const RING_LASTS: f64 = 2.0;
 
-/// Plans how these nodes keep write-sets for one that is already down. What they cannot do becomes
-/// a warning, and they are left as they are.
+/// Plans how these nodes keep write-sets for one that is already down. If one of them cannot, it is
+/// left unchanged with a warning.
 pub(crate) fn plan_hold_of(
     view: &ClusterView,
     holders: &[(usize, &NodeState)],
@@ -34,7 +34,7 @@ pub(crate) fn plan_hold_of(
     plan
 }
 
-/// Adds the nodes that keep write-sets and how they do so, the one that lasts longest first.
+/// Adds the nodes that keep write-sets and how they do so, longest first.
 ///
 /// # Errors
 /// Why one of them cannot.
@@ -52,7 +52,7 @@ pub(super) fn choose_holders(
             continue;
         };
         let of = |all: &[Option<u64>]| all.get(other).copied().flatten();
-        // Frozen write-sets go to files beside the data; those that memory holds go to memory.
+        // Frozen write-sets go to files beside the data; the others go to memory.
         let available = if state.gcache.can_freeze {
             of(&wish.disk)
         } else {

@@ -1,5 +1,5 @@
-//! The start of a node that other nodes hold write-sets for: how it would come back, and what to do
-//! if the write-sets go before it has asked for them.
+//! The start of a node for which other nodes hold write-sets: how it would rejoin, and what to do
+//! if the write-sets are lost before it has requested them.
 
 use std::time::{Duration, Instant};
 
@@ -14,25 +14,25 @@ use crate::member::Member;
 use crate::observe::{GRASTATE, observe};
 use crate::view::RejoinKind;
 
-/// How long to keep stopping a node that would take a full copy: one that hangs may react late.
+/// How long to keep stopping a node that would take a full copy. One that hangs may react late.
 const STOP_PATIENCE: Duration = Duration::from_secs(600);
 /// How long to wait after each attempt.
 const STOP_WAIT: Duration = Duration::from_secs(2);
 /// Pause between attempts.
 const POLL: Duration = Duration::from_millis(200);
 
-/// How a node that is down would come back if it were started now.
+/// How a stopped node would rejoin if it were started now.
 #[derive(Debug)]
 pub(crate) enum StartWay {
-    /// By IST, from the nodes of these names; or it runs already.
+    /// By IST, from the nodes with these names, or it already runs.
     Ist(Vec<String>),
     /// By a full copy; the text says why.
     Copy(String),
-    /// That cannot be seen just now; the text says why.
+    /// Currently unknown; the text says why.
     Unknown(String),
 }
 
-/// Looks at all nodes once. `uuid` is the cluster's history, `left` the last write-set that the
+/// Observes all nodes once. `uuid` is the cluster's history, `left` the last write-set that the
 /// node is known to have, and `holders` are the nodes that should keep what came after it.
 pub(crate) fn way_now(
     members: &[Member],
@@ -55,7 +55,7 @@ pub(crate) fn way_now(
     if node.state.is_some() {
         return StartWay::Ist(Vec::new());
     }
-    // Stands in for a file that cannot be read.
+    // Replaces a file that cannot be read.
     let known = left.map(|left| GraState {
         uuid: uuid.to_owned(),
         seqno: Some(left),
@@ -69,7 +69,7 @@ pub(crate) fn way_now(
             }
         }
         Some(_) => {}
-        // Whoever worked on it may have given it another data directory.
+        // The work on the node may have given it another data directory.
         None if members[at].host.is_some() => {
             let reason = node.files_unreadable.take();
             let reason = reason.unwrap_or_else(|| "its grastate.dat is gone".to_owned());
@@ -87,7 +87,7 @@ pub(crate) fn way_now(
             StartWay::Ist(donors.into_iter().map(|donor| donor.name).collect())
         }
         RejoinKind::Unknown => StartWay::Unknown(forecast.reason),
-        // A holder that does not answer may still keep the write-sets.
+        // A holder that does not answer may still have the write-sets.
         RejoinKind::Sst { .. } => holders
             .iter()
             .find_map(|holder| {
@@ -107,7 +107,7 @@ fn machine_answers(member: &Member) -> bool {
     host.is_some_and(|host| host.read(&member.folder().join(GRASTATE)).is_ok())
 }
 
-/// Checks that some node still keeps the write-sets after `left`.
+/// Checks that some node still has the write-sets after `left`.
 ///
 /// # Errors
 /// Why none does.
@@ -122,7 +122,7 @@ pub(crate) fn kept(watched: &mut [Watched], left: u64, events: &Events) -> Resul
     Err(all.join("; "))
 }
 
-/// A node on its way that is not allowed to take a full copy.
+/// A starting node that is not allowed to take a full copy.
 pub(crate) struct Unallowed<'a> {
     pub control: &'a Control,
     pub member: &'a Member,
@@ -131,8 +131,8 @@ pub(crate) struct Unallowed<'a> {
 }
 
 impl Unallowed<'_> {
-    /// Stops the node because the write-sets that it misses are not kept any more (`reason`), and
-    /// returns what to tell the user. `None`: it has already asked for them.
+    /// Stops the node because the write-sets that it misses are no longer kept (`reason`), and
+    /// returns what to tell the user. `None`: it has already requested them.
     pub fn stop_for_want(&self, node: &str, reason: &str) -> Option<String> {
         if self.joining.has_asked() {
             return None;
@@ -146,9 +146,8 @@ impl Unallowed<'_> {
         ))
     }
 
-    /// Stops a node that is not waited for any longer, if it has surely not asked yet and would do
-    /// so when the write-sets are gone. Returns what to tell the user. `None`: it goes on by
-    /// itself.
+    /// Stops a node that took too long, if it certainly has made no request yet and would make it
+    /// when the write-sets are gone. Returns what to tell the user. `None`: it continues by itself.
     pub fn stop_late(&self) -> Option<String> {
         if !self.joining.has_surely_not_asked() {
             return None;
@@ -160,7 +159,7 @@ impl Unallowed<'_> {
         ))
     }
 
-    /// Stops the node and returns how that went. `None`: it has asked meanwhile.
+    /// Stops the node and returns how that went. `None`: it has made its request meanwhile.
     fn stop(&self) -> Option<String> {
         let Self {
             control,
@@ -172,7 +171,7 @@ impl Unallowed<'_> {
         loop {
             let stopped = control.end_at_once();
             let waited = Instant::now();
-            // A failed request is repeated at once: the node may react again at any moment.
+            // Repeat a failed request at once: the node may react again at any moment.
             let enough = || stopped.is_err() || waited.elapsed() > STOP_WAIT || joining.has_asked();
             if matches!(is_down(control, member, enough), Ok(true)) {
                 return Some("it was stopped again".to_owned());

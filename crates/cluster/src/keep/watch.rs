@@ -1,5 +1,5 @@
 //! Watches a node that holds write-sets for another: how much of its budget is used, and whether it
-//! still keeps them.
+//! still has them.
 
 use std::time::Instant;
 
@@ -29,7 +29,7 @@ pub(crate) struct Watched {
     begun: Instant,
     /// Bytes that have arrived since.
     used: u64,
-    /// `used` at the moment when the node left.
+    /// `used` when the node left.
     before: u64,
     /// The oldest write-set that it keeps.
     pub oldest: u64,
@@ -39,7 +39,7 @@ pub(crate) struct Watched {
     silent: Option<(String, Instant)>,
 }
 
-/// What the server's counters say.
+/// Values of the server's counters.
 struct Counted {
     bytes: u64,
     oldest: u64,
@@ -47,7 +47,7 @@ struct Counted {
 }
 
 impl Watched {
-    /// Begins to count.
+    /// Starts to count.
     pub fn begin(
         member: &Member,
         holder: &Holder,
@@ -77,15 +77,15 @@ impl Watched {
         self.name == name
     }
 
-    /// Asks the node once more.
+    /// Queries the node again.
     pub fn look(&mut self, events: &Events) {
         match self.count() {
             Ok(counted) => {
                 if self.silent.take().is_some() {
                     events.note(format!("{} answers again", self.name));
                 }
-                // Smaller counters are those of a new process, which keeps what it has recovered
-                // from its ring.
+                // Smaller counters belong to a new process, which keeps what it has recovered from
+                // its ring.
                 self.used = counted.bytes.saturating_sub(self.base).max(self.used);
                 self.oldest = counted.oldest;
                 self.head = counted.head;
@@ -117,7 +117,7 @@ impl Watched {
     }
 
     /// Whether it still keeps what comes after this write-set, with the distance from the oldest
-    /// that Galera wants.
+    /// that Galera requires.
     pub fn keeps(&self, left: u64) -> bool {
         let frozen_full = self.way == Way::Freeze && self.used >= self.bytes;
         let silent = self.silent.as_ref();
@@ -132,7 +132,7 @@ impl Watched {
         self.before = self.used;
     }
 
-    /// Records that it was told once more to keep what arrives, with a full budget.
+    /// Records that it was told again to keep what arrives, with a full budget.
     pub fn again(&mut self) {
         self.bytes = self.bytes.saturating_add(self.used);
     }
@@ -157,7 +157,8 @@ impl Watched {
         }
     }
 
-    /// How long it lasts at the rate since the hold began, in seconds. `None`: nothing was written.
+    /// How long it lasts at the average rate since the hold began, in seconds. `None`: nothing was
+    /// written.
     pub fn seconds_left(&self) -> Option<f64> {
         let rate = self.used as f64 / self.begun.elapsed().as_secs_f64();
         (rate > 0.0).then(|| self.bytes.saturating_sub(self.used) as f64 / rate)

@@ -29,8 +29,8 @@ fn starts_all_the_same(node: &str) -> String {
 }
 
 impl Maintenance<'_> {
-    /// Starts the node, waits until it is synced with the others, determines the way that it came,
-    /// and releases the nodes that kept write-sets.
+    /// Starts the node, waits until it is synced with the others, determines how it rejoined, and
+    /// releases the nodes that kept write-sets.
     ///
     /// # Errors
     /// [`MaintainError::NotBack`] and others.
@@ -39,7 +39,7 @@ impl Maintenance<'_> {
         state: &mut MaintainState,
         mut absence: Absence,
     ) -> Result<Maintained, MaintainError> {
-        // For a start that ended early: by hand, or before the process that watched it was killed.
+        // Needed after a start that ended early: one by hand, or one whose watcher was killed.
         give_back_forgotten(self.members, state.plan.at, self.control, self.run);
         self.may_start(state)?;
         // The hold may have ended meanwhile.
@@ -79,13 +79,13 @@ impl Maintenance<'_> {
         })
     }
 
-    /// Waits until it is certain that the node would come by what it missed. A node that would take
-    /// a full copy, which wipes what it has, is not started unless that is allowed. A lack of
-    /// information for a moment is no reason to give up the hold.
+    /// Waits until it is certain that the node would rejoin by IST. A node that would take a full
+    /// copy, which wipes its data, is started only if that is allowed. A short lack of information
+    /// is no reason to give up the hold.
     ///
     /// # Errors
-    /// [`MaintainError::NotBack`]: it would take a copy, or nothing is known for too long. In the
-    /// latter case the hold continues, for `--end` to resume.
+    /// [`MaintainError::NotBack`]: it would take a copy, or its way is unknown for too long. In the
+    /// latter case the hold continues, and `--end` resumes the maintenance.
     fn may_start(&self, state: &mut MaintainState) -> Result<(), MaintainError> {
         if self.limits.allow_sst {
             return Ok(());
@@ -166,10 +166,10 @@ impl Maintenance<'_> {
         }
     }
 
-    /// Starts the node. Returns whether that worked.
+    /// Starts the node. Returns whether that succeeded.
     fn start(&self, state: &MaintainState) -> bool {
         let node = &state.plan.node;
-        // Given several names, Galera picks the one that has got furthest.
+        // Given several names, Galera picks the most advanced node.
         let best = state.plan.holders.first();
         let donor = best.map(|holder| holder.node_name.as_str());
         self.run.events.note(format!("starting {node}"));
@@ -183,8 +183,8 @@ impl Maintenance<'_> {
         started.is_ok()
     }
 
-    /// Waits until the node is synced. `started` says whether it could be started; if not, the user
-    /// may start it by hand.
+    /// Waits until the node is synced. If it could not be started (`started`), the user may start
+    /// it by hand.
     fn wait_for_it(
         &self,
         state: &mut MaintainState,
@@ -223,7 +223,7 @@ impl Maintenance<'_> {
                     give up with Ctrl-C"
                 ));
             }
-            // One Ctrl-C during the work is no reason to leave the node down; another one is.
+            // A first Ctrl-C during the work is no reason to leave the node down. A second one is.
             if self.run.cancel.is_hard() || (told_gone && self.run.cancel.is_cancelled()) {
                 let reason = "given up on request before it was in sync with the others";
                 return self.not_back(state, reason);
@@ -251,9 +251,9 @@ impl Maintenance<'_> {
         }
     }
 
-    /// Ends the server of a node whose provider has given up, because it does nothing any more and
-    /// would block the next start. Then starts the node again once the others serve; what it misses
-    /// is still kept. Returns whether that worked.
+    /// Stops the server of a node whose provider has given up: such a server does nothing, and
+    /// would block the next start. Starts the node again once the others serve; what it misses is
+    /// still kept. Returns whether that succeeded.
     ///
     /// # Errors
     /// As [`Self::may_start`].
@@ -272,8 +272,8 @@ impl Maintenance<'_> {
         let down = is_down(self.control, member, || {
             ended.is_err() || self.run.cancel.is_hard()
         });
-        // Without a command that checks the process, a server that does not answer counts as down,
-        // so look for its process as well.
+        // Without a command that checks the process, a server that does not answer counts as down.
+        // So look for its process as well.
         let left_over = member.host.as_ref().zip(member.datadir.as_deref());
         let left_over = left_over.map(|(host, datadir)| server_in(host, datadir));
         if !matches!(down, Ok(true)) || matches!(left_over, Some(Ok(Some(_)) | Err(_))) {
@@ -287,7 +287,7 @@ impl Maintenance<'_> {
             return Ok(false);
         }
         give_back_forgotten(self.members, state.plan.at, self.control, self.run);
-        // A start command may not recover the position first. The server would then begin without
+        // The start command may not recover the position first. The server would then start without
         // one and take a full copy.
         let position = ask(member, &brief()).grastate.and_then(|file| file.seqno);
         if !self.control.recovers() && position.is_none() && !self.limits.allow_sst {
@@ -299,7 +299,7 @@ impl Maintenance<'_> {
             return Ok(false);
         }
         self.may_start(state)?;
-        // Earlier log lines say nothing about this start.
+        // Earlier log lines do not concern this start.
         state.log = journal::of_node_that_is_down(self.control, member).or_else(|| {
             let host = member.host.as_ref()?;
             state.log.as_ref()?.moved_to_the_end(host)
@@ -310,9 +310,9 @@ impl Maintenance<'_> {
         Ok(started)
     }
 
-    /// Checks that what the node needs is still kept. Time alone ends no hold while the node
-    /// starts. If what it needs is gone before it has asked for it, it would take a full copy, so
-    /// it is stopped unless a copy is allowed.
+    /// Checks that what the node needs is still kept. While the node starts, the hold has no time
+    /// limit. If what the node needs is lost before it has requested it, the node would take a full
+    /// copy, so it is stopped unless a copy is allowed.
     ///
     /// # Errors
     /// [`MaintainError::NotBack`]: it was stopped.
@@ -354,8 +354,8 @@ impl Maintenance<'_> {
         Ok(())
     }
 
-    /// Stops waiting for a node that takes too long. The node keeps starting by itself, unless it
-    /// would then take a full copy.
+    /// Stops waiting for a node that takes too long. The node keeps starting, unless it would then
+    /// take a full copy.
     fn too_late<T>(
         &self,
         state: &mut MaintainState,
@@ -390,7 +390,7 @@ impl Maintenance<'_> {
         })
     }
 
-    /// Checks that a synced node is synced with the others; if not, it is stopped.
+    /// Checks that a synced node is synced with the others. If not, it is stopped.
     fn is_with_the_others(
         &self,
         state: &mut MaintainState,

@@ -1,4 +1,4 @@
-//! Has the work done while a node is away, and regularly checks the nodes that keep what it misses.
+//! Runs the work while a node is away, and regularly checks the nodes that keep what it misses.
 
 use std::time::{Duration, Instant};
 
@@ -10,27 +10,27 @@ use crate::keep::{Watched, kept};
 
 /// How often to report how long a hold will last.
 const TELL: Duration = Duration::from_secs(60);
-/// How often to check machines, each of which takes an SSH connection.
+/// How often to check machines. Each check takes an SSH connection.
 const ROOM: Duration = Duration::from_secs(10);
 
 /// The work that is done while a node is away.
 pub trait Work {
-    /// Begins the work; the node is down. An error counts as a failure of the work itself.
+    /// Begins the work, once the node is down. An error counts as a failure of the work itself.
     fn begin(&mut self) -> Result<(), String>;
     /// Whether the work is done, and how it ended. Called several times a second.
     fn poll(&mut self) -> Option<Result<(), String>>;
-    /// Whether a request to stop (Ctrl-C, SIGTERM) counts as the work's normal end, because nothing
-    /// is running.
+    /// Whether a request to stop (Ctrl-C, SIGTERM) counts as the normal end of the work, because
+    /// nothing is running.
     fn ends_when_asked(&self) -> bool {
         false
     }
 }
 
 impl Maintenance<'_> {
-    /// Has the work done and watches the hold. Returns how the work ended.
+    /// Runs the work and watches the hold. Returns how the work ended.
     ///
     /// # Errors
-    /// [`MaintainError::NotBack`]: it was given up while the work still went on.
+    /// [`MaintainError::NotBack`]: the wait was given up while the work was still running.
     pub(super) fn while_away(
         &self,
         state: &mut MaintainState,
@@ -52,8 +52,8 @@ impl Maintenance<'_> {
             if self.run.cancel.is_cancelled() && work.ends_when_asked() {
                 return Ok(Ok(()));
             }
-            // The work is not ours to end: the terminal has signalled it, too. Starting the server
-            // underneath it would be wrong.
+            // The work is not ours to end: the terminal has signalled it too. Starting the server
+            // under it would be wrong.
             if self.run.cancel.is_hard() {
                 self.release_what_grows(state);
                 let hint = format!("`refloat cluster maintain {node} --end` brings it back.");

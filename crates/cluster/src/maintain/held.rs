@@ -6,14 +6,14 @@ use super::{MaintainError, MaintainState, Maintenance};
 use crate::hold::{Holder, Way};
 use crate::keep::{Keeper, SETTLED, Watched};
 
-/// The absence of a node, as seen by the nodes that keep what it misses.
+/// The absence of a node, from the view of the nodes that keep what it misses.
 #[derive(Debug)]
 pub(super) struct Absence {
-    /// The nodes that keep it, or are at least watched.
+    /// The nodes that keep write-sets, or are at least watched.
     pub watched: Vec<Watched>,
     /// When the node went away.
     pub since: Instant,
-    /// When free memory and disk space on the keeping machines were last checked.
+    /// When free memory and disk space on their machines were last checked.
     pub looked: Option<Instant>,
     /// Why the hold was given up before the node was back.
     pub given_up: Option<String>,
@@ -52,7 +52,7 @@ impl Maintenance<'_> {
     }
 
     /// Renews holds that were given up or put back: a starting node needs the write-sets until it
-    /// has asked for what it misses. Returns whether any node was told.
+    /// has requested them. Returns whether any node was told.
     pub(super) fn hold_for_start(&self, state: &mut MaintainState, absence: &mut Absence) -> bool {
         if self.limits.allow_sst {
             return false;
@@ -151,8 +151,8 @@ impl Maintenance<'_> {
         self.release_at(state, &growing);
     }
 
-    /// Releases the nodes whose machines have little space left. What others need on a machine may
-    /// have changed since the plan was made.
+    /// Releases the nodes whose machines run short of space. What others need on a machine may have
+    /// changed since the plan was made.
     pub(super) fn release_what_has_no_room(&self, state: &mut MaintainState) {
         let mut short = Vec::new();
         for holder in holding(state) {
@@ -169,7 +169,7 @@ impl Maintenance<'_> {
         }
     }
 
-    /// Why a node should not keep more, as far as its machine can be seen.
+    /// Why a node should not keep more, as far as its machine is visible.
     fn lacks_room(&self, holder: &Holder) -> Option<String> {
         let member = self.member(holder.at);
         let host = member.host.as_ref()?;

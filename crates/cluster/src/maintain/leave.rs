@@ -1,5 +1,5 @@
-//! Lets a node leave: waits until the others keep enough, checks everything once more, and stops
-//! the node.
+//! Lets a node leave: waits until the others keep enough, checks everything again, and stops the
+//! node.
 
 use std::time::{Duration, Instant};
 
@@ -17,13 +17,13 @@ use crate::observe::{ask, observe};
 
 /// How long to wait for write-sets before the node leaves.
 const GAP_PATIENCE: Duration = Duration::from_secs(300);
-/// Stop waiting after this time without a write: what was expected is not coming.
+/// Stop waiting after this time without a write: the expected write-sets are not coming.
 const STILL: Duration = Duration::from_secs(3);
-/// Safety factor on the expected write-sets, for the distance to the oldest kept one.
+/// Safety factor on the expected write-sets, for the distance from the oldest one kept.
 const GAP_MARGIN: u64 = 2;
 
 impl Maintenance<'_> {
-    /// Stops the node. After an error, it counts as not having left.
+    /// Stops the node. After an error, the node counts as still present.
     pub(super) fn stop(
         &self,
         state: &mut MaintainState,
@@ -39,14 +39,15 @@ impl Maintenance<'_> {
         self.end_server(state)
     }
 
-    /// Stops the server of a node for which everything is ready. After an error, the node is still
-    /// up, or whether it is down is unknown.
+    /// Stops the server of a node once everything is ready. After an error, the node is still up,
+    /// or its state is unknown.
     pub(super) fn end_server(&self, state: &mut MaintainState) -> Result<(), MaintainError> {
         let node = state.plan.node.clone();
         let member = self.member(state.plan.at);
         self.run.events.note(format!("stopping {node}"));
         let stopped = stopped(&self.run.events, &member.name, || self.control.stop());
-        // A command that succeeds has not always done its job, and one that fails sometimes has.
+        // A stop command that succeeds may not have stopped the server, and one that fails may
+        // have.
         let mut told = false;
         let given_up = || {
             if self.run.cancel.is_cancelled() && !told {
@@ -86,7 +87,8 @@ impl Maintenance<'_> {
         Ok(())
     }
 
-    /// Waits until the distance from the oldest kept write-set is long enough for what is expected.
+    /// Waits until the distance from the oldest kept write-set is large enough for the expected
+    /// ones.
     fn wait_for_distance(
         &self,
         state: &MaintainState,
@@ -116,7 +118,8 @@ impl Maintenance<'_> {
             if seqno != moved.0 {
                 moved = (seqno, Instant::now());
             }
-            // An average since the start says nothing about a cluster that is not written to now.
+            // An average since the server's start says nothing about a cluster that has no writes
+            // now.
             if moved.1.elapsed() > STILL {
                 return Ok(now);
             }

@@ -1,4 +1,4 @@
-//! How far a maintenance has come, what it has done, and why a node is not back.
+//! How far a maintenance has come, what it has done, and why it failed.
 
 use refloat_host::{ControlError, LogMark};
 use refloat_run::settings::SettingsError;
@@ -45,9 +45,10 @@ pub struct MaintainState {
     pub phase: MaintainPhase,
     /// The runs whose journals record what other nodes were told, with the indexes of those nodes.
     pub holds: Vec<(usize, RunId)>,
-    /// The last write-set that the node had when it left; `None`: it has not left, or did not say.
+    /// The last write-set that the node had when it left. `None`: it has not left, or did not
+    /// report it.
     pub left: Option<u64>,
-    /// Where its log ended at that time.
+    /// The end of its log at that time.
     pub(super) log: Option<LogMark>,
 }
 
@@ -56,31 +57,31 @@ pub struct MaintainState {
 pub struct Maintained {
     /// Name of the node.
     pub node: String,
-    /// The way that it came back, and the evidence.
+    /// How it rejoined, and the evidence.
     pub proof: Proof,
     /// The last write-set that the node had when it left.
     pub left: u64,
     /// The cluster's last write-set when the node was back.
     pub back: u64,
-    /// Bytes of write-sets written meanwhile, as counted by the nodes that kept them; `None`: not
+    /// Bytes of write-sets written meanwhile, as counted by the nodes that kept them. `None`: not
     /// counted.
     pub bytes: Option<u64>,
-    /// How long the node was down, in seconds; `None`: another process began the maintenance.
+    /// How long the node was down, in seconds. `None`: another process began the maintenance.
     pub away_seconds: Option<f64>,
     /// Seconds from its start until it was synced with the others.
     pub join_seconds: f64,
-    /// Why the hold was given up before the node was back; `None`: it was not.
+    /// Why the hold was given up before the node was back. `None`: it was not.
     pub given_up: Option<String>,
     /// Nodes that could not be told to stop keeping write-sets, and why.
     pub not_released: Vec<(String, String)>,
-    /// What went wrong with the work that the node was down for; `None`: nothing.
+    /// What went wrong with the work for which the node was down. `None`: nothing.
     pub work_failed: Option<String>,
 }
 
-/// Why a node is not back.
+/// Why a maintenance failed.
 #[derive(Debug, thiserror::Error)]
 pub enum MaintainError {
-    /// It would not come back by what it missed.
+    /// The node could not rejoin by IST.
     #[error("{node} would need a full copy: {reason}")]
     Short {
         /// Name of the node.
@@ -105,7 +106,7 @@ pub enum MaintainError {
     /// The node could not be stopped or started.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// The node does not come back.
+    /// The node did not rejoin.
     #[error("{node} is not back: {wrong}")]
     NotBack {
         /// Name of the node.
@@ -113,7 +114,7 @@ pub enum MaintainError {
         /// What is known about it, and what to do.
         wrong: Refusal,
     },
-    /// The node must not go away as things are.
+    /// The node must not leave now.
     #[error("{node} must not be stopped now: {}", Refusal::reasons(against))]
     MustStay {
         /// Name of the node.
@@ -156,7 +157,7 @@ impl From<KeepError> for MaintainError {
     }
 }
 
-/// The state of the maintenance in this run's folder; `None`: it has none, or the maintenance has
+/// The state of the maintenance in this run's folder. `None`: there is none, or the maintenance has
 /// ended.
 ///
 /// # Errors

@@ -1,17 +1,17 @@
-//! Chooses which nodes a joiner asks first for what it needs.
+//! Chooses the preferred donors of a joiner.
 
 use super::DonorChoice;
 use crate::node::NodeState;
 use crate::view::{ClusterView, Rejoin, RejoinKind};
 
-/// Nodes that could give a full copy of their files, in order of preference: those that
-/// applications do not write to come first, then those with fewer write-sets to apply.
+/// Nodes that can give a full copy, in order of preference: first those that applications do not
+/// write to, then those with fewer write-sets to apply.
 pub fn copy_donors(view: &ClusterView) -> Vec<DonorChoice> {
     ranked(view, None, |_| true)
 }
 
-/// The donors in order of preference: in the same segment, not written to by applications, not
-/// behind. For IST, only nodes that keep what is missed. A node that is down does not report its
+/// The donors in order of preference: in the same segment, without writes from applications, not
+/// behind. For IST, only nodes that keep what is missed. A stopped node does not report its
 /// segment; `segment` comes from its option files.
 pub(super) fn donors(
     view: &ClusterView,
@@ -75,7 +75,7 @@ fn ranked(
         .collect()
 }
 
-/// Whether applications write to this node, given that the busiest node makes `most` write-sets per
+/// Whether applications write to this node, given that the busiest node has `most` write-sets per
 /// second.
 fn writes(state: &NodeState, most: f64) -> bool {
     most > 0.0 && state.own_write_sets_per_second >= most / 2.0

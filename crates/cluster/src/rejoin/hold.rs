@@ -1,7 +1,7 @@
 //! Has the other nodes keep what a starting node needs until it is back.
 //!
-//! On a busy cluster, a look only shows what they have at that moment, and a server may take
-//! minutes before it asks for it.
+//! On a busy cluster, an observation only shows what they have at that moment, and a server may
+//! take minutes before it requests anything.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use crate::keep::{Holds, KeepError, Keeper, SETTLED, Watched};
 use crate::view::{ClusterView, RejoinKind};
 
 /// How long the hold should last at the current write rate: crash recovery with a large redo log
-/// takes minutes. It lasts longer when less is written.
+/// takes minutes. With fewer writes it lasts longer.
 const START_TAKES: Duration = Duration::from_secs(600);
 
-/// Plans how the nodes that now have what a node needs keep it. `None`: the node would not come by
+/// Plans how the nodes that have what a node needs keep it. `None`: the node would not rejoin by
 /// IST, or already runs.
 ///
-/// `bytes` is what each may use for it, as in [`HoldWish`], and so are `available` and `disk`.
+/// `bytes`, `available` and `disk` are as in [`HoldWish`].
 pub fn plan_hold_for_start(
     view: &ClusterView,
     plan: &RejoinPlan,
@@ -71,8 +71,8 @@ impl Held<'_> {
 }
 
 impl Rejoining<'_> {
-    /// Has the others keep what they have of what the node misses. A node that keeps something for
-    /// another run, or that cannot be told, is left as it is, but still watched.
+    /// Tells the others to keep what they have of the write-sets that the node misses. A node that
+    /// keeps something for another run, or that cannot be told, is not changed but still watched.
     pub(super) fn hold(&self, plan: &RejoinPlan) -> Held<'_> {
         let keeper = Keeper {
             members: self.members,

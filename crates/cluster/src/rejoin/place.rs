@@ -1,5 +1,5 @@
-//! Sets a node's position in the cluster's history: restores it if `grastate.dat` has lost it, and
-//! removes it if it is not valid.
+//! Sets a node's position in the cluster's history: restores a position that `grastate.dat` has
+//! lost, and removes an invalid one.
 
 use std::time::{Duration, Instant};
 
@@ -19,15 +19,15 @@ use crate::view::ClusterView;
 
 /// How long the others may count a node that has crashed, or be out of sync because of its request.
 const COUNTED_OUT: Duration = Duration::from_secs(20);
-/// How often the others are asked.
+/// How often the others are queried.
 const POLL: Duration = Duration::from_millis(500);
 
-/// The position of a node whose file has lost it because the node ended while it waited for what it
-/// had asked for, and whose tables are still where they were.
+/// The position of a node whose file has lost it because the node died while it waited for a
+/// requested state transfer, and whose tables have not changed since.
 ///
 /// The node must have been promised write-sets rather than a copy, because a copy begins by
 /// overwriting its tables. A donor that keeps what a node misses sends write-sets, and whatever all
-/// members keep now they kept then.
+/// members keep now, they kept then.
 pub(super) fn forgotten_since(
     view: &ClusterView,
     members: &[Member],
@@ -50,9 +50,9 @@ pub(super) fn forgotten_since(
     (is_there && all_keep(members, *seqno)).then_some(*seqno)
 }
 
-/// Restores the position of a node that is down, if its file lost it since its last start and
-/// nothing else has happened to the node. Returns whether it did. A failure to find out or to write
-/// is not an error: the caller goes on with the node as it is.
+/// Restores the position of a stopped node if its file lost the position since the node's last
+/// start and nothing else happened to the node. Returns whether it did. A failed check or write is
+/// not an error: the caller continues with the node as it is.
 pub(crate) fn give_back_forgotten(
     members: &[Member],
     at: usize,
@@ -106,7 +106,8 @@ fn not_written(member: &Member, error: &refloat_host::HostError) -> ControlError
 }
 
 /// Whether all members but the node keep everything after `seqno`, and all of them were seen. Waits
-/// a while: the donor may still be returning to sync, and a crashed node is counted for some time.
+/// a while: the donor may not be synced again yet, and a crashed node is still counted for some
+/// time.
 fn all_keep(members: &[Member], seqno: u64) -> bool {
     let others = members.len() as u64 - 1;
     let begun = Instant::now();
@@ -126,7 +127,7 @@ fn all_keep(members: &[Member], seqno: u64) -> bool {
     }
 }
 
-/// Writes the position that the plan has found, or removes the position, as planned.
+/// Restores the position that the plan has found, or removes the position, as planned.
 ///
 /// # Errors
 /// [`RejoinError::Control`]: its file cannot be written.
@@ -154,8 +155,7 @@ pub(super) fn set_place(plan: &RejoinPlan, member: &Member, run: &Run) -> Result
     Ok(())
 }
 
-/// Decides whether a node that was already starting shares the cluster's history: its log says
-/// where it began.
+/// Decides from its log whether a node that was already starting shares the cluster's history.
 pub(super) fn by_its_log(
     members: &[Member],
     plan: &RejoinPlan,

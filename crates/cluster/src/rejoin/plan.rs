@@ -1,4 +1,4 @@
-//! Plans how a node would come back, and what that would cost.
+//! Plans how a node would rejoin, and what that would cost.
 
 use refloat_host::{Control, ControlError, GraState, place};
 use refloat_run::Refusal;
@@ -14,10 +14,10 @@ use crate::node::Role;
 use crate::observe::GRASTATE;
 use crate::view::{ClusterView, NodeView, Rejoin, RejoinKind};
 
-/// What an empty data directory may hold: files of the provider and of the file system.
+/// Files in a data directory that counts as empty: those of the provider and of the file system.
 const NO_DATA: [&str; 4] = ["grastate.dat", "gvwstate.dat", "galera.cache", "lost+found"];
 
-/// Plans how a node would come back. A position that it did not write down is recovered, which
+/// Plans how a node would rejoin. A position that the node did not write down is recovered, which
 /// starts its server for a moment.
 ///
 /// # Errors
@@ -110,7 +110,7 @@ fn refused(reason: impl Into<Refusal>) -> RejoinError {
     RejoinError::Refused(vec![reason.into()])
 }
 
-/// UUID of the history that a node comes back to, unless it is there already.
+/// UUID of the history that a node would rejoin. An error if the node is already there.
 fn history_to_join(view: &ClusterView, at: usize) -> Result<String, RejoinError> {
     let node = &view.nodes[at].name;
     let in_step = view.nodes[at]
@@ -139,7 +139,7 @@ fn history_to_join(view: &ClusterView, at: usize) -> Result<String, RejoinError>
     })
 }
 
-/// Refuses a node that runs and has left its cluster: waiting for it would be in vain.
+/// Refuses a node that runs and has left its cluster: it would never rejoin by itself.
 fn has_not_left(node: &NodeView) -> Result<(), RejoinError> {
     match node.state.as_ref().filter(|now| !now.connected) {
         Some(now) => {
@@ -155,13 +155,13 @@ fn has_not_left(node: &NodeView) -> Result<(), RejoinError> {
     }
 }
 
-/// What is known about the data of a node that does not run, beside what its `grastate.dat` says.
-/// Nothing, if that says where the node stands.
+/// What is known about the data of a node that does not run, beyond its `grastate.dat`. Nothing, if
+/// that file gives the position.
 #[derive(Default)]
 struct Data {
-    /// Whether its data directory holds any. `None`: it cannot be seen.
+    /// Whether its data directory holds any. `None`: not visible.
     holds: Option<bool>,
-    /// Where its tables stand: history and seqno.
+    /// The position of its tables: history and seqno.
     recovered: Option<(String, u64)>,
 }
 
@@ -175,7 +175,7 @@ fn look_at_data(node: &NodeView, member: &Member, control: &Control) -> Result<D
     let recovered = match file {
         _ if holds == Some(false) => None,
         Some(_) => control.recover()?,
-        // A directory that nobody can see may hold nothing to recover from, so a failure is no
+        // A directory that cannot be seen may hold nothing to recover from, so a failure is no
         // error.
         None if holds == Some(true) => control.recover().ok().flatten(),
         None => None,
@@ -183,8 +183,8 @@ fn look_at_data(node: &NodeView, member: &Member, control: &Control) -> Result<D
     Ok(Data { holds, recovered })
 }
 
-/// Puts a recovered position where the view of the node's file has none. Returns it if the file
-/// has lost the whole position and the node still stands there.
+/// Puts a recovered position into the view where the node's file has none. Returns it if the file
+/// has lost the whole position and the node is still at it.
 fn put_position(
     view: &mut ClusterView,
     members: &[Member],
@@ -207,8 +207,8 @@ fn put_position(
     Some(place)
 }
 
-/// What no other node has must not be overwritten, whatever is allowed. (`only_copy` covers what
-/// the file has lost.)
+/// Data that no other node has must not be overwritten, whatever is allowed. (`only_copy` covers
+/// what the file has lost.)
 fn is_not_ahead(node: &str, written: Option<u64>, head: Option<u64>) -> Result<(), RejoinError> {
     match written.zip(head) {
         Some((seqno, head)) if seqno > head => Err(refused(format!(
@@ -218,11 +218,11 @@ fn is_not_ahead(node: &str, written: Option<u64>, head: Option<u64>) -> Result<(
     }
 }
 
-/// The cost of bringing a node back if its position is ignored.
+/// The cost of the rejoin if the node's position is ignored.
 fn without_place(view: &ClusterView, at: usize, reason: String, how: &Observation) -> Rejoin {
     let mut node = view.nodes[at].clone();
     if let Some(file) = &mut node.grastate {
-        // As if it held no cluster's data.
+        // As if it belonged to no cluster.
         place::NOWHERE.clone_into(&mut file.uuid);
     }
     let Rejoin { kind, .. } = rejoin(view, &node, how);
@@ -237,9 +237,9 @@ fn without_place(view: &ClusterView, at: usize, reason: String, how: &Observatio
 }
 
 impl RejoinPlan {
-    /// Makes a node that is down take a full copy, whatever it missed, if the user gives up what it
-    /// holds of the cluster's own history. A node whose rows differ would come back by IST and
-    /// still differ.
+    /// Makes a stopped node take a full copy, whatever it missed, if the user gives up what it
+    /// holds of the cluster's own history. A node whose rows differ would rejoin by IST and still
+    /// differ.
     pub fn discard(&mut self, leave: &Leave, view: &ClusterView, how: &Observation) {
         let named = leave.discard.as_ref() == Some(&self.uuid);
         // Without that file, the node has no position to remove.
@@ -255,18 +255,18 @@ impl RejoinPlan {
         self.donors = donors(view, self.at, &self.forecast, None);
     }
 
-    /// Chooses the donors again, for a node whose option files put it in this segment
-    /// (`gmcast.segment`).
+    /// Chooses the donors again, now that the node's segment (`gmcast.segment`) is known from its
+    /// option files.
     pub fn know_segment(&mut self, view: &ClusterView, segment: u64) {
         self.donors = donors(view, self.at, &self.forecast, Some(segment));
     }
 }
 
-/// What a full copy would wipe that may be nowhere else: data of another history, data whose
-/// position is unknown, and rows that no other node has in the tables of a node whose file has lost
-/// its position. (The provider believes the file and would wipe them.)
+/// What a full copy would wipe that may exist nowhere else: data of another history, data with an
+/// unknown position, and, on a node whose file has lost its position, rows in its tables that no
+/// other node has. (The provider believes the file and would wipe them.)
 ///
-/// `holds` says whether the data directory holds anything, `head` is the newest write-set of any
+/// `holds` says whether the data directory holds anything. `head` is the newest write-set of any
 /// other node.
 fn only_copy(
     file: Option<&GraState>,
@@ -319,11 +319,11 @@ fn only_copy(
     }
 }
 
-/// Whether a node's data directory holds data. `None`: it cannot be seen.
+/// Whether a node's data directory holds data. `None`: not visible.
 pub(crate) fn holds_data(member: &Member) -> Option<bool> {
     let names = member.host.as_ref()?.names(&member.folder())?;
-    // The directory may be a wrong guess if it was not configured and holds no `grastate.dat`: the
-    // data are elsewhere.
+    // A directory that was not configured and holds no `grastate.dat` may be a wrong guess: the
+    // data is elsewhere.
     if member.datadir.is_none() && !names.iter().any(|name| name == GRASTATE) {
         return None;
     }
@@ -369,7 +369,7 @@ mod tests {
             "there is no file"
         );
         assert_eq!(lost(None, tables(ours, 9), full), None);
-        // There is nothing that could be lost.
+        // Nothing can be lost.
         assert_eq!(lost(Some(&zero), None, Some(false)), None);
         assert_eq!(lost(None, None, Some(false)), None);
     }

@@ -21,15 +21,15 @@ use crate::view::RejoinKind;
 
 /// How often a starting node is checked.
 const POLL: Duration = Duration::from_millis(200);
-/// How often the nodes that keep what it misses are checked.
+/// How often the nodes that hold write-sets are checked.
 const WATCH: Duration = Duration::from_secs(1);
-/// How long the only possible donor may be down: whatever restarts servers has done so by then.
+/// How long the only possible donor may be down. A service manager has restarted it by then.
 const GIVER_PATIENCE: Duration = Duration::from_secs(20);
 
-/// The node that is to give a full copy, and how it is started and stopped.
+/// The donor of a full copy, and how it is started and stopped.
 ///
-/// A node that waits for a copy ends when its donor goes, as long as other members are left to
-/// tell. If it is alone with its donor, it ends up outside any primary component and waits
+/// A node that waits for a copy stops when its donor leaves, as long as another member is left to
+/// tell it. If it is alone with its donor, it ends up outside any primary component and waits
 /// indefinitely.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Giver<'a> {
@@ -37,8 +37,8 @@ pub(crate) struct Giver<'a> {
     pub control: &'a Control,
 }
 
-/// A node whose server was ended because of `reason`, and how to start it again. `same`: the same
-/// command does it; otherwise the failed start may have cost the node its position.
+/// The refusal for a node whose server was stopped because of `reason`. `same`: the same command
+/// starts the node again; otherwise the failed start may have cost it its position.
 fn ended(reason: &str, plan: &RejoinPlan, same: bool) -> Refusal {
     if same {
         return Refusal::new(format!("{reason}; its server was ended"))
@@ -64,19 +64,19 @@ fn ended(reason: &str, plan: &RejoinPlan, same: bool) -> Refusal {
 }
 
 impl Rejoining<'_> {
-    /// Brings a node back as planned. If it comes by IST, the others keep what it needs from before
-    /// the last check until it is back.
+    /// Brings a node back as planned. If it comes by IST, the others keep what it needs, from
+    /// before the last check until it is back.
     ///
     /// # Errors
     /// [`RejoinError::NeedsCopy`] before anything is started, unless a full copy is allowed;
-    /// others. In every case the others have been told to stop keeping write-sets, or a warning
-    /// says that they were not.
+    /// others. In every case the others were told to stop keeping write-sets, or a warning says
+    /// that they were not.
     pub fn bring_back(&self, plan: &RejoinPlan, leave: &Leave) -> Result<Rejoined, RejoinError> {
         self.bring_back_by(plan, leave, None)
     }
 
     /// Like [`Self::bring_back`], for a node that takes a full copy from `giver`. Stops waiting if
-    /// that one is down and no other node can give a copy.
+    /// that node is down and no other node can be the donor.
     ///
     /// # Errors
     /// As [`Self::bring_back`].
@@ -158,12 +158,12 @@ impl Rejoining<'_> {
         })
     }
 
-    /// Checks once more which nodes keep what the node misses, now that they no longer discard it.
-    /// Empty: it does not matter, or the node already runs.
+    /// Checks again which nodes have what the node misses, now that they no longer discard it.
+    /// Returns nothing if that does not matter or the node already runs.
     ///
     /// # Errors
-    /// [`RejoinError::NeedsCopy`]: it was discarded before the others were told to keep it. The
-    /// checks before a full copy are different ones, so this start does not switch to one.
+    /// [`RejoinError::NeedsCopy`]: the write-sets were discarded before the others were told to
+    /// keep them. A full copy takes different checks, so this start does not switch to one.
     fn still_by_ist(&self, plan: &RejoinPlan, leave: &Leave) -> Result<Vec<String>, RejoinError> {
         let Some(hold) = &plan.hold else {
             return Ok(Vec::new());
@@ -200,14 +200,14 @@ impl Rejoining<'_> {
         }
     }
 
-    /// Starts the node. It asks one of the nodes that keep what it misses first.
+    /// Starts the node. It first requests one of the nodes that have what it misses.
     fn start(&self, plan: &RejoinPlan, keep_it: &[String]) -> Result<(), RejoinError> {
-        // Given several names, Galera picks the one that has got furthest.
+        // Given several names, Galera picks the most advanced node.
         let mut donors = plan.donors.iter();
         let best = donors.find(|donor| keep_it.is_empty() || keep_it.contains(&donor.name));
         let donor = best.map(|donor| donor.node_name.as_str());
         self.run.events.note(format!("starting {}", plan.node));
-        // A restore that was given up may have left its standalone options.
+        // A restore that was given up may have left its standalone options behind.
         self.control.end_standalone()?;
         Ok(self.start_of(plan).begin(donor)?)
     }
@@ -257,7 +257,7 @@ impl Rejoining<'_> {
                 return Err(self.too_late(plan, leave, joining, late));
             }
             if self.run.cancel.is_cancelled() {
-                // Without what is kept for it, the node may take a full copy that was not allowed.
+                // Without the hold, the node might take a full copy that was not allowed.
                 let wait = held.any() && !leave.sst && !joining.has_asked();
                 if !wait || self.run.cancel.is_hard() {
                     return Err(RejoinError::Interrupted { node: node.clone() });
@@ -289,9 +289,9 @@ impl Rejoining<'_> {
         }
     }
 
-    /// Whether a node may be there that can give this one a copy.
+    /// Whether a node may exist that can give this one a copy.
     fn can_be_given(&self, plan: &RejoinPlan, giver: Giver<'_>) -> bool {
-        // Not knowing is no sign that it is down.
+        // Unknown does not mean down.
         if !matches!(runs(giver.control, giver.member), Ok(false)) {
             return true;
         }
@@ -300,8 +300,8 @@ impl Rejoining<'_> {
         others.any(|(_, member)| look(member).is_ok_and(|now| now.primary))
     }
 
-    /// Ends the server of a node that will not come back because of `reason`: it does nothing any
-    /// more and would block the next start. Returns what to tell the user.
+    /// Stops the server of a node that will not rejoin because of `reason`: such a server does
+    /// nothing, and would block the next start. Returns what to tell the user.
     fn end_failed(
         &self,
         reason: &str,
@@ -331,12 +331,12 @@ impl Rejoining<'_> {
         }
     }
 
-    /// Whether a node whose start failed still has its position, or can get it back.
+    /// Whether a node whose start failed still has its position, or can recover it.
     fn position_still_counts(&self, plan: &RejoinPlan) -> bool {
         let member = &self.members[plan.at];
         let file = ask(member, &brief()).grastate;
-        // A position that was not written down is recovered from the tables, unless a copy has
-        // begun to overwrite them.
+        // A position that is missing in the file can be recovered from the tables, unless a copy
+        // has begun to overwrite them.
         let known =
             |file: GraState| file.has_history() && (file.seqno.is_some() || !plan.begins_copy());
         let got_nothing = || {
@@ -347,8 +347,8 @@ impl Rejoining<'_> {
         file.is_some_and(known) || got_nothing() == Some(true)
     }
 
-    /// The error for a node that takes too long. The node keeps starting by itself, unless it would
-    /// then take a full copy.
+    /// The error for a node that takes too long. The node keeps starting, unless it would then take
+    /// a full copy.
     fn too_late(
         &self,
         plan: &RejoinPlan,
@@ -387,7 +387,7 @@ impl Rejoining<'_> {
         })
     }
 
-    /// Checks that what the node needs is still kept. If that is gone before the node has asked for
+    /// Checks that what the node needs is still kept. If that is lost before the node has requested
     /// it, the node would take a full copy, so it is stopped unless a copy is allowed.
     ///
     /// # Errors
@@ -415,7 +415,7 @@ impl Rejoining<'_> {
                 wrong: Refusal::new(how).hint("--allow-sst starts it all the same."),
             });
         }
-        // The donor itself keeps what the node has asked for.
+        // The donor itself keeps what the node has requested.
         held.watched.clear();
         held.release(None);
         Ok(())

@@ -1,4 +1,4 @@
-//! Chooses the options that a standalone node is started with.
+//! Chooses the options for the start of a standalone node.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -19,9 +19,9 @@ const SOCKET: &str = "refloat-standalone.sock";
 /// The first port to try for a standalone server whose own port is unknown.
 const PORT: u16 = 23_306;
 
-/// The options, port and socket that the chosen node is started with while standalone: cut off from
-/// the cluster and from applications, with those settings for the load that only a start can
-/// change.
+/// The options, port and socket for the start of the chosen node as a standalone server: cut off
+/// from the cluster and from applications, with those settings for the load that can only change at
+/// a start.
 pub(super) fn alone(
     member: &Member,
     seen: &[Seen],
@@ -35,7 +35,7 @@ pub(super) fn alone(
         Target::Tcp(_, port) => Some(port),
         Target::Unix(_) => None,
     };
-    // A port of its own keeps applications and proxies out, but not the load.
+    // A separate port keeps applications and proxies out, but not the load.
     let mut taken: BTreeSet<u16> = view
         .nodes
         .iter()
@@ -74,7 +74,8 @@ pub(super) fn alone(
         None => {}
     }
     if let Some(facts) = facts {
-        // A replica of another node continues from this log once that node is a copy of this one.
+        // A replica of another node continues from this binary log once that node is a copy of this
+        // one.
         let unread = seen.iter().all(|seen| {
             seen.facts
                 .as_ref()
@@ -85,7 +86,7 @@ pub(super) fn alone(
     Ok((options, port, socket))
 }
 
-/// Settings that speed up a load and that only a start can change, by the same rules as everywhere.
+/// Settings that speed up a load and can only change at a start, by the same rules as for any load.
 fn for_load(
     facts: &Facts,
     load: &LoadOptions,
@@ -103,7 +104,7 @@ fn for_load(
         let name = advice.name.as_str();
         let wanted = advice.restart
             && match name {
-                // A machine crash may tear pages, so only where the server is disposable.
+                // A machine crash may tear pages, so this needs a disposable server.
                 "innodb_doublewrite" => level == Durability::Disposable,
                 "innodb_log_file_size" | "innodb_buffer_pool_size_max" => {
                     level >= Durability::Relaxed
@@ -116,8 +117,8 @@ fn for_load(
     }
     let binlog_off = match load.binlog {
         BinlogMode::Keep => false,
-        // The other nodes get these rows by full copies, but a replica that reads the log would
-        // miss them.
+        // The other nodes get these rows by full copies, but a replica that reads the binary log
+        // would miss them.
         _ => facts.is_on("log_bin") && unread,
     };
     if binlog_off {

@@ -1,4 +1,4 @@
-//! The steps from a cluster of one node to the whole: the others take full copies, and all are
+//! The steps from a one-node cluster to the whole cluster: the others take full copies, and all are
 //! compared.
 
 use std::time::Duration;
@@ -17,11 +17,11 @@ use crate::rejoin::{DonorChoice, Giver, Leave, RejoinPlan, Rejoining};
 use crate::restore::planned::{OldData, RestoreWay};
 use crate::view::{Rejoin, RejoinKind};
 
-/// Short, because rates do not matter to whether a copy can succeed.
+/// Short, because rates do not affect whether a copy can succeed.
 const SAMPLE: Duration = Duration::from_millis(100);
 
 impl Restore<'_> {
-    /// Brings the other nodes back by full copies, one at a time.
+    /// Has the other nodes take full copies, one at a time.
     pub(super) fn rejoin_others(&self, state: &mut RestoreState) -> Result<(), RestoreError> {
         const STEP: RestoreStep = RestoreStep::Rejoin;
         let chosen = state.plan.at;
@@ -51,19 +51,19 @@ impl Restore<'_> {
         const STEP: RestoreStep = RestoreStep::Rejoin;
         let (member, control) = (&self.members[at], self.control(at)?);
         let up = self.has_server(state, at)?;
-        // Only a copy leads into the new history, so a node that has been there needs only what it
-        // missed since.
+        // Only a copy leads into the new history. A node that was in that history needs only what
+        // it has missed since.
         let was_there = !up && self.has_joined(state, at)?;
         if !up {
             let planned = &state.plan.nodes[at];
             match &planned.old {
-                // This may be done already; repeating it does no harm.
+                // This may already be done. Repeating it does no harm.
                 OldData::Aside { path } if !state.nodes[at].overtaken => {
                     datadir::set_aside(self.host(at), &planned.datadir, path)?;
                 }
-                // It comes back with what it has.
+                // It rejoins with what it has.
                 _ if was_there => {}
-                // It has no place in the new history anyway. Without one in the old history it
+                // It has no position in the new history anyway. Without one in the old history, it
                 // cannot return there by mistake either.
                 _ => self.give_place_up(state, at, false)?,
             }
@@ -108,7 +108,7 @@ impl Restore<'_> {
             control,
             state_dir: self.state_dir,
             run: self.run,
-            // A copy takes as long as it takes.
+            // A copy has no time limit.
             start_limit: None,
         };
         let giver = Giver {
@@ -142,13 +142,13 @@ impl Restore<'_> {
             .events
             .note(format!("{} is back by {way}", member.name));
         state.nodes[at].joined = Some(joined);
-        // Whatever it held when it was compared, it is a different server now.
+        // Whatever was found in a comparison, it is a different server now.
         state.nodes[at].same = false;
         Ok(())
     }
 
-    /// Removes what is left of a copy that failed half way, for example because a disk was full.
-    /// The node's earlier data are set aside, and half a copy is worthless.
+    /// Removes what is left of a copy that failed halfway, for example because a disk was full. The
+    /// node's earlier data is set aside, and half a copy is worthless.
     fn remove_half_copy(&self, state: &RestoreState, at: usize) -> Result<(), RestoreError> {
         let planned = &state.plan.nodes[at];
         let OldData::Aside { path } = &planned.old else {
@@ -171,8 +171,8 @@ impl Restore<'_> {
         Ok(())
     }
 
-    /// Proves, as far as visible, that a full copy to this node can work. When the plan was made,
-    /// all nodes may have been down and the size of the copy was a guess.
+    /// Proves, as far as possible, that a full copy to this node can work. When the plan was made,
+    /// all nodes may have been down, and the size of the copy was a guess.
     fn copy_works(&self, state: &RestoreState, at: usize) -> Result<(), RestoreError> {
         let options = AdviseOptions {
             joiner: Some(self.members[at].name.clone()),
@@ -200,7 +200,7 @@ impl Restore<'_> {
         Err(self.wrong(RestoreStep::Rejoin, at, wrong))
     }
 
-    /// Proves that all nodes are up and synced. An error names the node that is at fault; the
+    /// Proves that all nodes are up and synced. The error names the node that is at fault; the
     /// others only see one member less.
     fn all_are_in_step(&self, state: &RestoreState) -> Result<(), RestoreError> {
         const STEP: RestoreStep = RestoreStep::Verify;
@@ -208,7 +208,7 @@ impl Restore<'_> {
         for (at, member) in self.members.iter().enumerate() {
             let now = look(member).map_err(|reason| {
                 let wrong = Refusal::new(reason);
-                // With this way, how nodes are started may not be configured.
+                // With this way, the start of nodes may not be configured.
                 let wrong = match state.plan.way {
                     RestoreWay::Replicate => wrong.hint(
                         "Start it if it is down: it gets what it has missed, and is compared then.",
@@ -272,7 +272,7 @@ impl Restore<'_> {
         const STEP: RestoreStep = RestoreStep::Verify;
         let chosen = state.plan.at;
         if state.plan.way == RestoreWay::Rebuild {
-            // A node may have left since it came back.
+            // A node may have left since it rejoined.
             self.rejoin_others(state)?;
         }
         self.all_are_in_step(state)?;

@@ -1,4 +1,4 @@
-//! Bootstraps the cluster anew from the chosen node.
+//! Bootstraps the cluster again from the chosen node.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use crate::member::Member;
 const FILE_PATIENCE: Duration = Duration::from_secs(20);
 
 impl Restore<'_> {
-    /// Bootstraps the cluster from the chosen node, in a new history because the node has none.
+    /// Bootstraps the cluster from the chosen node. The history is new because the node has none.
     pub(super) fn bootstrap(&self, state: &mut RestoreState) -> Result<(), RestoreError> {
         const STEP: RestoreStep = RestoreStep::Bootstrap;
         let at = state.plan.at;
@@ -27,19 +27,18 @@ impl Restore<'_> {
         }
         let stands = self.is_standalone(state);
         let alone = stands.is_some();
-        // A process that is neither standalone nor a member yet may be on its way up or still on
-        // its way out.
+        // A process that is neither standalone nor a member may still be starting or shutting down.
         let starting = !is_member && !alone && self.has_server(state, at)?;
         if !is_member && stands == Some(Ok(())) {
             self.forget_marks(state, true)?;
         }
         let log = journal::of_node_that_is_down(control, member);
         let begun = Instant::now();
-        // `false`: something else starts it, which a killed process had asked for.
+        // `false`: a killed process had requested a start, and it happens now.
         let start_first = || -> Result<bool, RestoreError> {
             control.end_standalone()?;
-            // A start that a killed process has asked for may still be under way. Its server writes
-            // its new history into this file, so what is as it should be is not written again.
+            // A start that a killed process requested may still be pending. Its server writes the
+            // new history into this file, so a file that is already right is not written again.
             let may_begin =
                 |file: GraState| !file.has_history() && file.safe_to_bootstrap == Some(true);
             if !self.place(state, at)?.is_some_and(may_begin) {
@@ -68,7 +67,7 @@ impl Restore<'_> {
         let now = loop {
             match joining.look() {
                 Seen::There(now) => break now,
-                // It had been told to stop before this process looked, and has now done so.
+                // It had been told to stop before this process looked, and has now stopped.
                 Seen::Ended if !started => {
                     started = start_first()?;
                     joining = Joining::new(member, control, log.as_ref());
@@ -118,8 +117,8 @@ impl Restore<'_> {
         self.set_all_aside(state)
     }
 
-    /// Proves that the chosen node's address and its files belong to the same node. If another
-    /// server has taken over the address, that server would be taken for the cluster.
+    /// Proves that the chosen node's address and its files belong to the same node. Another server
+    /// that has taken over the address would be mistaken for the cluster.
     fn is_one_node(&self, state: &RestoreState, uuid: &str) -> Result<(), RestoreError> {
         let at = state.plan.at;
         let begun = Instant::now();
@@ -141,7 +140,7 @@ impl Restore<'_> {
         }
     }
 
-    /// Checks that every setting that the standalone start changed is back to its old value.
+    /// Checks that every setting that the standalone start changed has its old value again.
     fn settings_are_back(&self, state: &RestoreState, member: &Member) -> Result<(), RestoreError> {
         let now = values_of_options(state, member);
         let changed: Vec<String> = state

@@ -10,8 +10,8 @@ use crate::view::{ClusterView, NodeView};
 
 /// The history of each node, and its seqno there.
 ///
-/// `known` says, by node name, where nodes stood before an earlier restore had one of them give up
-/// its place. Its tables still hold what they held.
+/// `known` gives, by node name, the positions before an earlier restore had a node discard its
+/// position. The node's tables still hold the same data.
 pub(super) fn histories(
     view: &ClusterView,
     seen: &[Seen],
@@ -39,8 +39,8 @@ fn history(
         }
         (Some(file), _) => Some((file.uuid.clone(), file.seqno)),
         // A start that fails late clears the file but not the tables. Membership changes take
-        // seqnos, too, but leave no trace in the tables: of two positions in one history, the later
-        // one holds.
+        // seqnos too but leave no trace in the tables, so of two positions in one history, the
+        // later one is right.
         (None, Some((uuid, seqno))) => {
             let same = before.filter(|(of, _)| of == uuid);
             let seqno = same.map_or(*seqno, |(_, before)| (*seqno).max(*before));
@@ -50,7 +50,7 @@ fn history(
     }
 }
 
-/// Nodes that are down with data whose position is unknown.
+/// Stopped nodes with data whose position is unknown.
 pub(super) fn unknown(
     view: &ClusterView,
     seen: &[Seen],
@@ -205,7 +205,7 @@ pub(super) fn choose(
             }
         };
     }
-    // No node runs: the newest must be known, and the user must mean it.
+    // No node runs: the newest must be known, and the user must confirm it.
     if places.iter().any(|(_, seqno)| seqno.is_none()) {
         return Err(Refusal::new(format!(
             "all nodes are down, and not everybody's position is known: {}",
@@ -338,7 +338,7 @@ mod tests {
             unknown(&all, &seen, &places).is_empty(),
             "an empty folder holds nothing"
         );
-        // Its tables know the position.
+        // The position is in its tables.
         seen[0].recovered = Some((uuid.clone(), 5000));
         assert_eq!(
             histories(&all, &seen, &[])[0],

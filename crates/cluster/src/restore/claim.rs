@@ -7,7 +7,7 @@ use super::state::{RestoreError, RestoreState};
 use crate::claim::{Claim, Claimed};
 use crate::work::WorkKind;
 
-/// While this exists, this process drives the restore.
+/// This process drives the restore while the value exists.
 #[derive(Debug)]
 pub struct Driving<'a>(Option<Claimed<'a>>);
 
@@ -24,9 +24,8 @@ impl Restore<'_> {
     /// Claims the restore for this process.
     ///
     /// # Errors
-    /// [`RestoreError::Refused`]: another process drives this restore or another one of these
-    /// nodes, or may do so on a machine that cannot be seen from here and `take_over` does not say
-    /// that it has ended.
+    /// [`RestoreError::Refused`]: another process drives a restore of these nodes, or may do so on
+    /// a machine that cannot be seen from here, and `take_over` does not say that it has ended.
     pub fn drive(
         &self,
         state: &RestoreState,
@@ -45,13 +44,13 @@ impl Restore<'_> {
         let run = self.run.dir.id().as_str();
         let claimed = host.map(|host| Claimed::restore(host, datadir, run));
         let driving = Driving(claimed.transpose()?);
-        // A process that began at the same moment may not have seen this claim, so look for its
-        // claim now.
+        // A process that began at the same moment may have missed this claim, so look for its claim
+        // now.
         refused(self.driven_by_others(state, take_over)?)?;
         Ok(driving)
     }
 
-    /// Removes the claim that an earlier restore, now forgotten, has left behind.
+    /// Removes the claim of an earlier restore that is no longer recorded.
     pub fn forget_claim(&self, earlier: &RestoreState, run: &str) {
         let at = earlier.plan.at;
         let left = self.claim(earlier, at).ok().flatten();
@@ -60,7 +59,7 @@ impl Restore<'_> {
             left.is_some_and(|left| left.run == run),
         ) {
             let path = Claim::path(WorkKind::Restore, &earlier.plan.nodes[at].datadir);
-            // A claim that stays behind is reported by whoever finds it.
+            // A claim that remains is reported by whoever finds it.
             let _ = host.remove(&path);
         }
     }

@@ -1,7 +1,7 @@
 //! Keeps the loaded node able to give copies to the others.
 //!
-//! The others' old data are set aside first. If the loaded node dies in between, it bootstraps its
-//! history again.
+//! The other nodes' old data is set aside first. If the loaded node dies in between, it bootstraps
+//! its history again.
 
 use std::time::{Duration, Instant};
 
@@ -15,22 +15,22 @@ use crate::journal;
 use crate::node::{NodeState, Role};
 use crate::restore::planned::OldData;
 
-/// How long the node may go without an answer while its process exists: one that was started as a
-/// member and finds no other ends within a minute.
+/// How long the node may be silent while its process exists. One that was started as a member and
+/// finds no other stops within a minute.
 const SILENCE: Duration = Duration::from_secs(120);
-/// How long it may be outside a primary component while no other node runs: whatever restarts
-/// servers has done so by then.
+/// How long it may be outside a primary component while no other node runs. A service manager has
+/// restarted another node by then.
 const ALONE_PATIENCE: Duration = Duration::from_secs(10);
 
 impl Restore<'_> {
     /// Sets the old data of all other nodes aside before any of them takes a copy. Whatever starts
-    /// one of them from then on finds an empty directory.
+    /// one of them later finds an empty directory.
     ///
-    /// This must wait until the first node has begun the new history: until then, each of the
-    /// others is a complete copy that can bootstrap a cluster.
+    /// This must wait until the first node has bootstrapped the new history: until then, each of
+    /// the others is a complete copy that can bootstrap a cluster.
     pub(super) fn set_all_aside(&self, state: &mut RestoreState) -> Result<(), RestoreError> {
-        // Nodes that are down come first: if another node's data are already lost, theirs are what
-        // is left.
+        // Nodes that are down come first: if another node's data is already lost, theirs is what is
+        // left.
         let others: Vec<usize> = self.others(state).collect();
         let mut up = Vec::new();
         for at in others {
@@ -50,7 +50,7 @@ impl Restore<'_> {
                 up.push(at);
                 continue;
             }
-            // Record it first: anyone who looks for the old data then finds both names.
+            // Record it first: a search for the old data then has both names.
             state.nodes[at].aside = Some(path.clone());
             self.write(state)?;
             datadir::set_aside(host, &state.plan.nodes[at].datadir, &path)?;
@@ -72,14 +72,14 @@ impl Restore<'_> {
         Ok(())
     }
 
-    /// Whether a node that is down has been in the new history.
+    /// Whether a stopped node has joined the new history.
     pub(super) fn has_joined(&self, state: &RestoreState, at: usize) -> Result<bool, RestoreError> {
         let file = self.place(state, at)?;
         Ok(file.is_some_and(|file| Some(file.uuid) == state.uuid))
     }
 
-    /// The `wsrep_node_name` by which to ask the loaded node for copies. It is synced, so it can
-    /// give them.
+    /// The `wsrep_node_name` of the loaded node, to request it as donor. The node is synced, so it
+    /// can give copies.
     pub(super) fn donor(
         &self,
         state: &RestoreState,
@@ -98,7 +98,7 @@ impl Restore<'_> {
         Ok(now.node_name)
     }
 
-    /// What the chosen node reports. If it has died, it is started again.
+    /// The state of the chosen node. If the node has died, it is started again.
     fn chosen(
         &self,
         state: &RestoreState,
@@ -111,8 +111,8 @@ impl Restore<'_> {
         let mut joining = Joining::new(member, control, None);
         while self.has_server(state, at)? {
             let answer = look(member);
-            // When one of two nodes dies, the other has no majority, and no node is left to restore
-            // it.
+            // When one of two nodes dies, the other has no majority, and no node is left that could
+            // restore it.
             if let Ok(now) = &answer
                 && !now.primary
                 && now.cluster_uuid == uuid
@@ -127,7 +127,7 @@ impl Restore<'_> {
                 continue;
             }
             let why = match answer {
-                // A donor stays busy for a moment after its joiner has died.
+                // A donor stays busy for a moment after its joiner died.
                 Ok(now) if now.primary && now.role == Role::Synced => return Ok(now),
                 Ok(now) if begun.elapsed() > SILENCE => return Ok(now),
                 Ok(_) => String::new(),
@@ -189,7 +189,7 @@ impl Restore<'_> {
     }
 
     /// Proves that the chosen node can bootstrap the new history again: no other node runs, and
-    /// none holds more of it. Stops the others if they run.
+    /// none holds more of that history. Stops the others if they run.
     fn may_begin_again(
         &self,
         state: &RestoreState,
@@ -219,12 +219,12 @@ impl Restore<'_> {
                         .hint("Wait until that one answers or is down.");
                         return Err(self.wrong(step, at, wrong));
                     }
-                    // It has no place yet and waits for a node to give it a copy.
+                    // It has no position yet and waits for a donor.
                     Err(_) => self.end_joiner(state, other, step)?,
                 }
             }
             let joined = state.nodes[other].joined.is_some();
-            // A node that came back but does not say where it stands may be ahead. Without that, an
+            // A node that rejoined but has no known position may be ahead. If it never rejoined, an
             // unknown position means half a copy.
             let newer = match self.reached(state, other)? {
                 Some((of, seqno)) if of == uuid => {
@@ -244,7 +244,7 @@ impl Restore<'_> {
         Ok(())
     }
 
-    /// The history of a node that is down, and its last write-set if known.
+    /// The history of a stopped node, and its last write-set if known.
     fn reached(
         &self,
         state: &RestoreState,

@@ -20,7 +20,7 @@ use crate::view::NodeView;
 /// Directories that a full copy empties on the joiner, wherever they are.
 const FOLDERS: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('innodb_data_home_dir', 'innodb_log_group_home_dir', 'innodb_undo_directory')";
 
-/// What was found on a node's machine, besides what the node says.
+/// What was found on a node's machine, besides what the node reports.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub folder: Option<Result<Folder, Refusal>>,
@@ -30,15 +30,15 @@ pub(super) struct Seen {
     /// Programs on its machine that may start and stop it on their own.
     pub keepers: Vec<String>,
     pub recovered: Option<(String, u64)>,
-    /// Why its position is unknown, if its file does not say it.
+    /// Why its position is unknown, if its file does not give it.
     pub unknown: Option<String>,
     pub facts: Option<Facts>,
     /// Which of its files are outside its data directory, according to the server.
     pub elsewhere: Option<String>,
 }
 
-/// Examines one node's machine. A position that was not written down is recovered, which starts the
-/// server for a moment.
+/// Examines one node's machine. A position that the node did not write down is recovered, which
+/// starts its server for a moment.
 pub(super) fn see(member: &Member, node: &NodeView, control: Option<&Control>) -> Seen {
     let datadir = datadir_of(member, node);
     let folder = member.host.as_ref().map(|host| {
@@ -60,7 +60,7 @@ pub(super) fn see(member: &Member, node: &NodeView, control: Option<&Control>) -
     let runs = node.state.is_some() || !matches!(seen, Ok(false));
     let mut conn = Connection::connect(&impatient(&member.connect)).ok();
     let folders = conn.as_mut().and_then(|conn| elsewhere(conn, &datadir));
-    // This includes a file without a history: a start that fails late leaves one next to intact
+    // This includes a file without a history: a start that fails late leaves one beside intact
     // tables.
     let lost = node
         .grastate

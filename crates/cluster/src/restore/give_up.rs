@@ -7,10 +7,10 @@ use crate::restore::planned::RestoreWay;
 
 impl Restore<'_> {
     /// Ends an unfinished restore. If the chosen node is standalone, it is stopped and will start
-    /// as a cluster node again. Nothing else is started or stopped, and no data are touched.
+    /// as a cluster node again. Nothing else is started or stopped, and no data is touched.
     ///
     /// # Errors
-    /// The chosen node does not stop, or its normal start cannot be put back. The restore then
+    /// The chosen node does not stop, or its normal start cannot be restored. The restore then
     /// stays open.
     pub fn give_up(&self, state: &mut RestoreState) -> Result<(), RestoreError> {
         let at = state.plan.at;

@@ -17,7 +17,8 @@ const KEEPERS: [(&str, &str); 11] = [
     ("kubelet", "starts containers that have ended"),
 ];
 
-/// The keepers that run on this machine, each with what it does. Empty if nobody can look.
+/// The keepers that run on this machine, each with what it does. Empty if the processes are not
+/// visible.
 pub(super) fn on(host: &Host) -> Vec<String> {
     let Ok(said) = host.run("cat /proc/[0-9]*/comm 2>/dev/null; :") else {
         return Vec::new();

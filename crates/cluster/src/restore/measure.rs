@@ -1,10 +1,9 @@
-//! Measures rates that no earlier run has shown, for a second each, so that a way can be chosen.
+//! Measures rates that no earlier run has measured, for a second each, so that a way can be chosen.
 //!
-//! Rows go into a database of Refloat's own: once as a replicated load writes them, until all nodes
-//! have applied them, and once without replication, as into a standalone node. Dropping that
-//! database is replicated, so nothing stays on any node. The rate of a full copy is measured from
-//! one node's data directory to another node's disk, through the port and the program that copies
-//! use.
+//! Rows go into a database of Refloat's own: once replicated, until all nodes have applied them,
+//! and once without replication, as into a standalone node. Dropping that database is replicated,
+//! so nothing stays on any node. The rate of a full copy is measured from one node's data directory
+//! to another node's disk, through the port and the program that copies use.
 
 use std::fmt::Write as _;
 use std::thread;
@@ -23,11 +22,11 @@ use crate::view::ClusterView;
 
 /// How long rows are written.
 const WHILE: Duration = Duration::from_secs(1);
-/// As many sessions as the load has workers on a small machine.
+/// As many sessions as a load has workers on a small machine.
 const SESSIONS: usize = 4;
 /// Rows per statement: about as much text as in a chunk of a load.
 const ROWS: usize = 4_000;
-/// How long the scripts of a copy may take; their own limits are shorter.
+/// Time limit of a copy's scripts; their own limits are shorter.
 const COPY_LIMIT: Duration = Duration::from_secs(30);
 /// The scratch file of a trial copy, removed afterwards.
 const FILE: &str = ".refloat-rate";
@@ -35,8 +34,8 @@ const FILE: &str = ".refloat-rate";
 const RECEIVE: &str = include_str!("receive.sh");
 const SEND: &str = include_str!("send.sh");
 
-/// Measures those of the rates that are unknown. Rates that could not be measured stay as they are;
-/// returns the reasons.
+/// Measures the unknown rates. Rates that could not be measured stay unchanged; returns the
+/// reasons.
 pub(super) fn measure(
     rates: &mut Rates,
     view: &ClusterView,

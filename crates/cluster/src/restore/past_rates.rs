@@ -9,22 +9,21 @@ use super::planned::RestoreWay;
 use super::rates::{MIB, Rate, RateFrom, Rates};
 use super::state::{RestoreState, STATE};
 
-/// Anything that took less time gives no rate.
+/// Work that took less time gives no rate.
 const SECONDS_LEAST: f64 = 2.0;
-/// Loads of less text spend their time on other things, so they do not show the rate of a large
-/// one.
+/// A load of less text spends its time on other things, and does not show the rate of a large load.
 const TEXT_LEAST: f64 = 256.0 * MIB;
-/// Smaller full copies spend their time on starting servers and finding donors. That time is not a
-/// rate, and is kept separately.
+/// A smaller full copy spends its time on starting servers and finding donors. That time is not a
+/// rate, and is recorded separately.
 const COPY_LEAST: f64 = 256.0 * MIB;
 // Commands whose runs also show rates.
 const REJOIN: &str = "cluster rejoin";
 const LOAD: &str = "load";
 
 impl Rates {
-    /// The newest rates shown by restores of this cluster whose runs are still in the state
-    /// directory. Rates that no restore has shown come from the newest `load` into this cluster,
-    /// and from the newest full copy that a `rejoin` in it waited for.
+    /// The newest rates from restores of this cluster whose runs are still in the state directory.
+    /// Rates that no restore measured come from the newest `load` into this cluster, and from the
+    /// newest full copy for a `rejoin` in it.
     pub fn measured(state_dir: &Path, cluster: &str) -> Self {
         let runs = RunDir::list(state_dir).unwrap_or_default();
         let mut rates = Self::default();
@@ -271,7 +270,7 @@ mod tests {
             said.as_object_mut().unwrap().extend(more.clone());
             said
         };
-        // Into a standalone server, which may be any.
+        // Into a standalone server, on an unknown machine.
         write(LOAD, RunResult::Done, load(1000, serde_json::json!({})));
         // A small load spends its time on things other than text.
         write(LOAD, RunResult::Done, load(9, serde_json::json!({})));

@@ -1,4 +1,4 @@
-//! Plans a restore, and collects what stands against it. Looking changes nothing.
+//! Plans a restore, and collects the objections to it. Planning changes nothing.
 
 use refloat_host::datadir::{self, Folder};
 use refloat_load::LoadOptions;
@@ -16,10 +16,10 @@ use crate::view::{ClusterView, NodeView};
 
 /// InnoDB's files take about this many times the size of the dump text, indexes included.
 const FILES_PER_TEXT: f64 = 1.5;
-/// Why nothing is known about a node's files.
+/// Why a node's files could not be examined.
 const NO_MACHINE: &str = "no machine is named to look at its files (ssh)";
 
-/// Estimates how long both ways take, from rates that were given or measured.
+/// Estimates the duration of both ways from rates that were given or measured.
 fn estimate(text: Option<u64>, data: u64, nodes: usize, rates: &Rates) -> Estimates {
     let others = nodes.saturating_sub(1) as f64;
     Estimates {
@@ -37,10 +37,10 @@ fn estimate(text: Option<u64>, data: u64, nodes: usize, rates: &Rates) -> Estima
     }
 }
 
-/// Makes the plan from what was seen.
+/// Makes the plan from the observations.
 ///
 /// # Errors
-/// Everything that stands against a restore.
+/// Every objection to a restore.
 pub(super) fn make(
     view: &ClusterView,
     members: &[Member],
@@ -112,15 +112,15 @@ pub(super) fn make(
 /// What was found while planning.
 #[derive(Default)]
 struct Found<'a> {
-    /// What stands against the restore.
+    /// Objections to the restore.
     against: Vec<Refusal>,
     /// What the user should know.
     warnings: Vec<String>,
-    /// The disk space that the nodes take.
+    /// The disk space that the nodes need.
     room: Room<'a>,
 }
 
-/// Chooses the node to load into, of nodes that are one whole cluster.
+/// Chooses the node to load into, from nodes that form one whole cluster.
 fn node_to_load_into(
     view: &ClusterView,
     seen: &[Seen],
@@ -130,7 +130,7 @@ fn node_to_load_into(
 ) -> Result<usize, Vec<Refusal>> {
     let mut against = one_cluster(view, histories);
     against.extend(whole(view, seen));
-    // By naming a node, the user has decided which one is newest.
+    // By naming a node, the user has decided which one is the newest.
     if wish.node.is_none() && view.quorum.primary == 0 {
         against.extend(unknown.iter().map(|told| Refusal::new(told).hint("Recover its position first (mariadbd --wsrep-recover), or name the node to begin with (--node).")));
     }
@@ -144,17 +144,17 @@ fn node_to_load_into(
     }
 }
 
-/// Bytes of a node's data, which a copy of it brings over. 0: not known.
+/// Bytes of a node's data, which a copy of it transfers. 0: unknown.
 fn data_bytes(node: &NodeView, seen: &Seen) -> u64 {
     let said = node.state.as_ref();
     // A node that is down is measured by its directory, which includes logs and caches that no copy
-    // takes: better too much than too little.
+    // transfers. Too much is better than too little.
     said.and_then(|state| state.sst.bytes)
         .or_else(|| Some(seen.folder.as_ref()?.as_ref().ok()?.used))
         .unwrap_or(0)
 }
 
-/// The way that was asked for, else the faster one, and why it is that.
+/// The requested way, or else the faster one, and the reason.
 fn choose_way(
     wish: &RestoreWish,
     estimates: &Estimates,
@@ -190,8 +190,7 @@ fn choose_way(
     (way, why.to_owned())
 }
 
-/// What stands against loading the dump into the running cluster, whose nodes take `more` bytes
-/// each.
+/// Objections to loading the dump into the running cluster, where each node needs `more` bytes.
 fn look_at_replication<'a>(
     view: &'a ClusterView,
     seen: &'a [Seen],
@@ -205,7 +204,7 @@ fn look_at_replication<'a>(
                 .hint("Bring them back first, or take --way rebuild."),
         );
     }
-    // A node that runs out of space stops all of them.
+    // A node that runs out of space stops the whole cluster.
     for (node, seen) in view.nodes.iter().zip(seen) {
         let reason = match &seen.folder {
             Some(Ok(folder)) => {
@@ -223,26 +222,26 @@ fn look_at_replication<'a>(
     }
 }
 
-/// A load into one standalone node, of which the others take full copies.
+/// A load into one standalone node that the others then copy.
 struct Rebuild<'a> {
     view: &'a ClusterView,
     seen: &'a [Seen],
     /// Index of the node that is loaded into.
     at: usize,
-    /// Bytes that the dump takes.
+    /// Bytes that the dump needs.
     more: u64,
-    /// Bytes that a full copy takes.
+    /// Bytes that a full copy needs.
     needed: u64,
     run_id: &'a str,
 }
 
 impl<'a> Rebuild<'a> {
-    /// What stands against it, and what becomes of each node's old data.
+    /// Collects the objections, and decides what happens to each node's old data.
     fn look(&self, wish: &RestoreWish, found: &mut Found<'a>) -> Vec<OldData> {
         for (node, seen) in self.view.nodes.iter().zip(self.seen) {
             self.look_at_surroundings(node, seen, found);
         }
-        // Room for all copies comes before room for anyone's old data.
+        // Space for all copies comes before space for old data.
         self.reserve_copies(&mut found.room);
         let old: Vec<OldData> = (0..self.seen.len())
             .map(|place| self.old_data_of(place, found))
@@ -259,7 +258,7 @@ impl<'a> Rebuild<'a> {
         old
     }
 
-    /// Looks at what else has to do with a server: its replicas, and what starts and stops it.
+    /// Examines what else depends on a server: its replicas, and what starts and stops it.
     fn look_at_surroundings(&self, node: &NodeView, seen: &Seen, found: &mut Found<'_>) {
         let replicas = seen.facts.as_ref().and_then(|facts| facts.replicas);
         if let Some(replicas) = replicas.filter(|some| *some > 0) {
@@ -295,7 +294,7 @@ impl<'a> Rebuild<'a> {
         }
     }
 
-    /// Reserves the space that the dump takes on the chosen node, and a copy on each of the others.
+    /// Reserves space for the dump on the chosen node, and for a copy on each of the others.
     fn reserve_copies(&self, room: &mut Room<'a>) {
         for (place, (node, seen)) in self.view.nodes.iter().zip(self.seen).enumerate() {
             if let Some(Ok(folder)) = &seen.folder {
@@ -306,7 +305,7 @@ impl<'a> Rebuild<'a> {
         }
     }
 
-    /// What becomes of a node's old data.
+    /// What happens to a node's old data.
     fn old_data_of(&self, place: usize, found: &mut Found<'_>) -> OldData {
         let (name, seen) = (&self.view.nodes[place].name, &self.seen[place]);
         let folder = match &seen.folder {
@@ -377,7 +376,7 @@ fn planned_nodes(
         .collect()
 }
 
-/// The objection against a node that has no room for what is loaded.
+/// The objection to a node without enough space for what is loaded.
 fn no_room(name: &str, folder: &Folder, more: u64) -> Option<Refusal> {
     let free = folder.free;
     let reason = || format!("{name} has {free} bytes free, and the dump takes about {more}");

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::rates::Rates;
 use crate::advise::{Advice, Shown};
 
-/// 16 MiB. Less text loads in the time that servers take to stop and start, so no rate is needed.
+/// 16 MiB. Less text loads in less time than servers take to restart, so no rate is needed.
 const TEXT_LEAST: u64 = 16 << 20;
 
 /// How the rows reach all nodes.
@@ -22,32 +22,32 @@ pub enum RestoreWay {
     Replicate,
 }
 
-/// What the user asked for.
+/// What the user requested.
 #[derive(Debug, Clone)]
 pub struct RestoreWish {
-    /// The node to load into; `None`: the best one.
+    /// The node to load into. `None`: the best one.
     pub node: Option<String>,
-    /// The way; `None`: the faster one.
+    /// The way. `None`: the faster one.
     pub way: Option<RestoreWay>,
     /// Rates for the estimate.
     pub rates: Rates,
-    /// Whether unknown rates are measured on the cluster if the way depends on them. That writes
-    /// rows to the cluster.
+    /// Whether to measure unknown rates on the cluster if the choice of the way depends on them.
+    /// That writes rows to the cluster.
     pub measure: bool,
     /// Whether nodes may lose old data that cannot be set aside.
     pub discard_old: bool,
-    /// Where nodes stood, by name, before an earlier restore had one of them give up its place:
+    /// Positions of nodes, by name, before an earlier restore had one of them discard its position:
     /// history and last write-set.
     pub known: Vec<(String, (String, u64))>,
 }
 
-/// How long both ways would take, in seconds. The final comparison takes the same time for both,
-/// and is left out.
+/// The estimated duration of both ways, in seconds. The final comparison takes the same time for
+/// both and is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimates {
-    /// One node standalone, then full copies of it; `None`: a rate or the size is unknown.
+    /// One node standalone, then full copies of it. `None`: a rate or the size is unknown.
     pub rebuild: Option<f64>,
-    /// Through replication; `None`: the rate or the size is unknown.
+    /// Through replication. `None`: the rate or the size is unknown.
     pub replicate: Option<f64>,
 }
 
@@ -55,16 +55,16 @@ pub struct Estimates {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub enum OldData {
-    /// They stay: the dump is loaded alongside them.
+    /// It stays: the dump is loaded beside it.
     Stay,
-    /// They are set aside, on the node's machine.
+    /// It is set aside on the node's machine.
     Aside {
-        /// The directory that they are moved to.
+        /// The directory that it is moved to.
         path: PathBuf,
     },
-    /// The full copy wipes them.
+    /// The full copy wipes it.
     Wiped {
-        /// Why they cannot be set aside.
+        /// Why it cannot be set aside.
         reason: String,
     },
 }
@@ -76,13 +76,13 @@ pub struct PlannedNode {
     pub name: String,
     /// Whether the node runs.
     pub runs: bool,
-    /// The history that the node belongs to, if any, and its last write-set there.
+    /// The node's history, if it has one, and its last write-set there.
     pub history: Option<(String, Option<u64>)>,
     /// Its data directory.
     pub datadir: PathBuf,
     /// What happens to its old data.
     pub old: OldData,
-    /// How its server was running: it is checked by these facts while it is down.
+    /// What the server revealed while it ran. The checks use these facts while it is down.
     #[serde(default)]
     pub shown: Shown,
 }
@@ -98,7 +98,7 @@ pub struct RestorePlan {
     pub way: RestoreWay,
     /// Why that way was chosen.
     pub why: String,
-    /// How long both ways would take.
+    /// The estimated duration of both ways.
     pub estimates: Estimates,
     /// The rates behind the estimates.
     #[serde(default)]
@@ -107,25 +107,25 @@ pub struct RestorePlan {
     pub at: usize,
     /// All nodes, in the order of the list.
     pub nodes: Vec<PlannedNode>,
-    /// The options that the chosen node is started with while standalone.
+    /// Options for the start of the chosen node as a standalone server.
     pub options: Vec<StartOption>,
-    /// The port that it listens on then.
+    /// The port of the standalone server.
     pub port: u16,
-    /// The socket that it listens on then; `None`: the path would be unusable.
+    /// The socket of the standalone server. `None`: the path would be unusable.
     pub socket: Option<PathBuf>,
-    /// What the user should know before it begins.
+    /// What the user should know before the restore begins.
     pub warnings: Vec<String>,
 }
 
 impl RestorePlan {
-    /// Records what running servers show of themselves.
+    /// Records what the running servers reveal about themselves.
     pub fn add_advice(&mut self, advice: &Advice) {
         for node in &mut self.nodes {
             node.shown = advice.shown(&node.name);
         }
     }
 
-    /// Whether choosing the way depends on rates that are unknown.
+    /// Whether the choice of the way depends on unknown rates.
     pub(super) fn is_undecided(&self, wish: &RestoreWish) -> bool {
         let large = self.text_bytes.is_some_and(|text| text >= TEXT_LEAST);
         let both = self.estimates.rebuild.zip(self.estimates.replicate);

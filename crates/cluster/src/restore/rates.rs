@@ -1,7 +1,7 @@
 //! The rates from which the duration of a restore is estimated.
 //!
-//! They come from earlier restores of the cluster if there were any, or else from other work in the
-//! same cluster that the state directory records.
+//! They come from earlier restores of the cluster, or else from other work in the same cluster that
+//! the state directory records.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,26 +22,26 @@ pub struct Rate {
 pub enum RateFrom {
     /// The user gave it.
     Given,
-    /// An earlier restore of this cluster showed it.
+    /// Measured by an earlier restore of this cluster.
     Measured {
         /// Id of that run.
         run: String,
     },
-    /// A run of another command in this cluster showed it.
+    /// Measured by a run of another command in this cluster.
     Shown {
         /// Id of that run.
         run: String,
         /// The command, and what it worked on.
         by: String,
     },
-    /// It was measured on this cluster just now, for a second.
+    /// Measured on this cluster now, for a second.
     Tried,
-    /// A guess of the order of what a local disk and a few cores do. It is never shown and decides
-    /// nothing.
+    /// Assumed, in the order of magnitude of a local disk and a few cores. It is never shown and
+    /// decides nothing.
     Assumed,
 }
 
-/// The rates from which the duration of both ways is estimated.
+/// The rates for estimating the duration of both ways.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
     /// Loading dump text into one server.
@@ -52,7 +52,7 @@ pub struct Rates {
     pub copy: Rate,
     /// Seconds for a node to stop, start and join.
     pub restart_seconds: f64,
-    /// Whether small copies have shown `restart_seconds`; otherwise it is assumed.
+    /// Whether `restart_seconds` was measured with small copies; otherwise it is assumed.
     #[serde(default)]
     pub restart_measured: bool,
 }

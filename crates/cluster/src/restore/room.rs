@@ -1,11 +1,11 @@
-//! Tracks the disk space that a restore takes. Several nodes may have their data on one disk, where
-//! each of them alone would find enough.
+//! Tracks the disk space that a restore needs. Several nodes may have their data on one disk, and
+//! each of them alone would find enough space.
 
 use std::collections::BTreeMap;
 
 use refloat_host::datadir::Folder;
 
-/// The nodes' disks, by the name that their machine gives them.
+/// The nodes' disks, by the name that their machine reports.
 #[derive(Debug, Default)]
 pub(super) struct Room<'a>(BTreeMap<&'a str, Disk<'a>>);
 
@@ -19,7 +19,7 @@ struct Disk<'a> {
 }
 
 impl<'a> Room<'a> {
-    /// Reserves bytes that a node takes in any case.
+    /// Reserves bytes that a node needs in any case.
     pub fn take(&mut self, name: &'a str, folder: &'a Folder, bytes: u64) {
         let Some(disk) = &folder.disk else { return };
         let disk = self.0.entry(disk).or_insert(Disk {

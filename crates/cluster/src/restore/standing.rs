@@ -1,4 +1,5 @@
-//! The chosen node as a standalone server: starts it, proves that it is standalone, and stops it.
+//! The chosen node as a standalone server: its start, the proof that it is standalone, and its
+//! stop.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,7 +17,7 @@ use crate::member::{Member, impatient};
 use crate::observe::values;
 use crate::reasons;
 
-/// How long a server that was stopped may keep answering.
+/// How long a server that was told to stop may keep answering.
 const DOWN_PATIENCE: Duration = Duration::from_secs(900);
 
 impl Restore<'_> {
@@ -35,7 +36,8 @@ impl Restore<'_> {
         }
     }
 
-    /// Whether the chosen node runs standalone. `None`: it does not answer there.
+    /// Whether the chosen node runs standalone. `None`: it does not answer on the standalone
+    /// address.
     pub(super) fn is_standalone(&self, state: &RestoreState) -> Option<Result<(), String>> {
         let mut conn = Connection::connect(&impatient(&self.alone(state))).ok()?;
         let asked = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('wsrep_on', 'wsrep_provider', 'datadir', 'socket')";
@@ -43,7 +45,7 @@ impl Restore<'_> {
             Ok(values) => values,
             Err(error) => return Some(Err(chain(&error))),
         };
-        // Another server may have the port. This socket is in the node's own data directory, and
+        // Another server may use the port. This socket is in the node's own data directory, and
         // only this node is started with it.
         let said = values.get("socket").map_or("", String::as_str);
         if state
@@ -65,8 +67,7 @@ impl Restore<'_> {
         let here = &state.plan.nodes[state.plan.at].datadir;
         let said = values.get("datadir").map_or("", String::as_str);
         let trimmed = |path: &str| path.trim_end_matches('/').to_owned();
-        // The path may lead through symbolic links; its last component is enough to tell servers
-        // apart.
+        // The path may contain symbolic links. Its last component is enough to tell servers apart.
         let same = trimmed(said).rsplit('/').next().map(str::to_owned)
             == trimmed(&here.to_string_lossy())
                 .rsplit('/')
@@ -81,7 +82,7 @@ impl Restore<'_> {
         })
     }
 
-    /// Writes down that a node has no place in the old history any more.
+    /// Records that a node no longer has a position in the old history.
     pub(super) fn give_place_up(
         &self,
         state: &RestoreState,
@@ -93,7 +94,7 @@ impl Restore<'_> {
         place::give_place_up(host, datadir, run, reasons::LOADED, safe_to_bootstrap)
     }
 
-    /// Stops the chosen node, has it give up its place, and starts it standalone.
+    /// Stops the chosen node, discards its position, and starts it standalone.
     pub(super) fn stand_alone(&self, state: &mut RestoreState) -> Result<(), RestoreError> {
         const STEP: RestoreStep = RestoreStep::Standalone;
         let at = state.plan.at;
@@ -130,7 +131,7 @@ impl Restore<'_> {
             self.note_place(state, at, STEP)?;
             self.holds_what_is_newest(state)?;
             match self.give_place_up(state, at, false) {
-                // A killed process had asked for a start or a recovery, which begins only now.
+                // A killed process had requested a start or a recovery that begins only now.
                 Err(HostError::ServerRuns { .. }) if begun.elapsed() < self.start_limit => {
                     self.pause(STEP)?;
                 }
@@ -140,8 +141,8 @@ impl Restore<'_> {
         self.start_alone(state, STEP)
     }
 
-    /// Waits for a server that an earlier process has started standalone, and returns whether it
-    /// stands alone. MariaDB 10.11 has been seen to hang for good when it was told to stop while it
+    /// Waits for a server that an earlier process started standalone, and returns whether it is
+    /// standalone. MariaDB 10.11 has been seen to hang forever when it was told to stop while it
     /// was starting.
     fn comes_up_alone(
         &self,
@@ -223,7 +224,7 @@ impl Restore<'_> {
                     let _ = control.stop();
                     return Err(self.wrong(step, at, "it has started as a node of a cluster, without the options for a standalone server; it was stopped again"));
                 }
-                // It joins no cluster, so whatever it says about joining does not count.
+                // It joins no cluster, so whatever its log says about joining does not matter.
                 Seen::Coming | Seen::Failed(_) => begun.elapsed() > self.start_limit,
             };
             if gone {
@@ -246,7 +247,8 @@ impl Restore<'_> {
     ) -> Result<(), RestoreError> {
         let at = state.plan.at;
         self.stop(state, at, step)?;
-        // `stop` watches the node's own address, but the standalone server answers at another one.
+        // `stop` watches the node's usual address, but the standalone server answers on another
+        // one.
         let begun = Instant::now();
         while self.is_standalone(state).is_some() {
             if begun.elapsed() > DOWN_PATIENCE {
@@ -258,7 +260,7 @@ impl Restore<'_> {
     }
 }
 
-/// The values that the standalone options change, to be compared once the node is back.
+/// The values that the standalone options change, for comparison once the node is back.
 pub(super) fn values_of_options(state: &RestoreState, member: &Member) -> BTreeMap<String, String> {
     let names: Vec<String> = state
         .plan

@@ -25,7 +25,7 @@ pub enum RestoreStep {
     /// Stop the other nodes, one by one.
     #[cfg_attr(feature = "clap", value(help = "Before anything is stopped"))]
     Stop,
-    /// Stop the chosen node, give up its place in the cluster, and start it standalone.
+    /// Stop the chosen node, discard its position in the cluster, and start it standalone.
     #[cfg_attr(feature = "clap", value(help = "Before the chosen node is stopped"))]
     Standalone,
     /// Load the dump into it.
@@ -46,7 +46,7 @@ pub enum RestoreStep {
 }
 
 impl RestoreStep {
-    /// All steps before which a restore can be stopped.
+    /// All steps before which a restore can stop.
     pub const ALL: [Self; 6] = [
         Self::Stop,
         Self::Standalone,
@@ -83,36 +83,36 @@ impl RestoreStep {
     }
 }
 
-/// What is known about one node.
+/// Progress of one node.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeProgress {
-    /// The history that the node had before the restore, and its last write-set there.
+    /// The node's history before the restore, and its last write-set there.
     pub left: Option<(String, u64)>,
-    /// Whether `left` was recovered from the tables because the node had not written it down.
+    /// Whether `left` was recovered from the tables because `grastate.dat` did not have it.
     pub recovered: bool,
-    /// Where its old data are.
+    /// Where its old data is.
     pub aside: Option<PathBuf>,
-    /// Its old data are lost: something started the node before they were set aside, and the full
-    /// copy that it took wiped them.
+    /// Its old data is lost: something started the node before the data was set aside, and the
+    /// resulting full copy wiped it.
     pub overtaken: bool,
-    /// How it came back.
+    /// How it rejoined.
     pub joined: Option<Rejoined>,
-    /// Whether it was found to hold the same as the chosen node.
+    /// Whether it was found to hold the same data as the chosen node.
     pub same: bool,
 }
 
-/// What the load did.
+/// The result of the load.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Loaded {
     /// Id of the run that loaded.
     pub run: String,
-    /// Rows that were committed.
+    /// Committed rows.
     pub rows: u64,
     /// Bytes of dump text.
     pub bytes: u64,
-    /// Tables that were loaded.
+    /// Loaded tables.
     pub tables: u64,
-    /// How long the load took, in seconds, without what was loaded before an interruption.
+    /// Duration of the load in seconds, without the part before an interruption.
     pub seconds: f64,
     /// Whether part of it had been loaded before an interruption.
     pub resumed: bool,
@@ -125,7 +125,7 @@ pub struct RestoreState {
     pub format: u32,
     /// Name of the cluster.
     pub cluster: String,
-    /// What was asked for: the source, and the options that decide what is loaded.
+    /// The request: the source, and the options that decide what is loaded.
     pub asked: String,
     /// The shell command that resumes the restore.
     pub command: String,
@@ -133,34 +133,33 @@ pub struct RestoreState {
     pub plan: RestorePlan,
     /// The next step.
     pub step: RestoreStep,
-    /// What is known about each node, in the order of the list.
+    /// Progress of each node, in the order of the list.
     pub nodes: Vec<NodeProgress>,
-    /// What the standalone options were set to on the chosen node before, by variable.
+    /// The chosen node's values of the standalone options before they were changed, by variable.
     pub before: BTreeMap<String, String>,
-    /// The chosen node was seen to be the last member, and is being stopped.
+    /// The chosen node was seen as the last member, and is being stopped.
     pub was_last: bool,
-    /// What was loaded; `None`: the load is not complete.
+    /// What was loaded. `None`: the load is not complete.
     pub loaded: Option<Loaded>,
-    /// Progress marks of the load that still exist. They may go only once it is recorded that
-    /// everything is loaded, or the same load would start over.
+    /// Progress marks of the load that still exist. They may be deleted only after the complete
+    /// load is recorded, or the same load would start over.
     pub marks: Option<LeftMarks>,
-    /// UUID of the history that the restored cluster began.
+    /// UUID of the restored cluster's new history.
     pub uuid: Option<String>,
-    /// The restore was given up before its end. What it records about nodes that are down still
-    /// holds.
+    /// The restore was given up before its end. What it records about stopped nodes still applies.
     pub given_up: bool,
 }
 
 /// Why a restore stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
-    /// It must not begin as things are.
+    /// It must not begin now.
     #[error("{}", Refusal::reasons(.0))]
     Refused(Vec<Refusal>),
-    /// The dump would not load; found while the cluster still serves.
+    /// The dump cannot be loaded. Found while the cluster still serves.
     #[error("the dump cannot be loaded into {node}")]
     Unloadable {
-        /// Name of the node, or of the cluster if no node was chosen yet.
+        /// Name of the node, or of the cluster if no node is chosen yet.
         node: String,
         /// Why not.
         source: Box<LoadError>,
@@ -172,7 +171,7 @@ pub enum RestoreError {
         step: RestoreStep,
         /// Name of the node.
         node: String,
-        /// What is wrong with it, and what to do before the step goes on.
+        /// What is wrong with it, and what to do before the step can continue.
         wrong: Refusal,
     },
     /// The load stopped.
@@ -183,18 +182,18 @@ pub enum RestoreError {
         /// Why.
         source: Box<LoadError>,
     },
-    /// The load finished, but something is not as it should be.
+    /// The load finished, but a check of its result failed.
     #[error("what was loaded into {node} is not proven: {reason}")]
     NotProven {
         /// Name of the node.
         node: String,
         /// What was found.
         reason: String,
-        /// The way of the restore: whether the node runs standalone, or all nodes serve what was
-        /// loaded.
+        /// The way of the restore: it tells whether the node runs standalone, or all nodes serve
+        /// what was loaded.
         way: RestoreWay,
     },
-    /// A node did not come back.
+    /// A node did not rejoin.
     #[error(transparent)]
     Rejoin(#[from] RejoinError),
     /// Nodes could not be compared.
@@ -241,7 +240,7 @@ pub enum RestoreError {
     /// A node's machine could not be reached.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// The user stopped it.
+    /// The user stopped the restore.
     #[error("stopped on request before the step {}", step.word())]
     Interrupted {
         /// The step that is next.
@@ -250,13 +249,13 @@ pub enum RestoreError {
 }
 
 impl RestoreState {
-    /// Whether something is left to do.
+    /// Whether steps remain.
     pub fn is_open(&self) -> bool {
         self.step != RestoreStep::Ended
     }
 }
 
-/// The state of the restore in this run's folder. `None`: it has none that this version reads.
+/// The state of the restore in this run's folder. `None`: there is none that this version can read.
 ///
 /// # Errors
 /// The folder cannot be read.

@@ -1,4 +1,4 @@
-//! The steps up to a cluster of one node: the others stop, and the dump is loaded into the chosen
+//! The steps up to a one-node cluster: the others stop, and the dump is loaded into the chosen
 //! node.
 
 use std::time::{Duration, Instant};
@@ -36,11 +36,11 @@ impl Restore<'_> {
     }
 
     pub(super) fn host(&self, at: usize) -> &Host {
-        // The plan refuses nodes whose machine is not known.
+        // The plan refuses nodes whose machine is unknown.
         self.members[at].host.as_ref().unwrap_or(&Host::Local)
     }
 
-    /// Stops the other nodes, one by one, while the chosen node is there to take over.
+    /// Stops the other nodes one by one, while the chosen node is up and can take over.
     pub(super) fn stop_others(&self, state: &mut RestoreState) -> Result<(), RestoreError> {
         const STEP: RestoreStep = RestoreStep::Stop;
         for at in self.others(state) {
@@ -63,7 +63,7 @@ impl Restore<'_> {
         Ok(())
     }
 
-    /// Proves that the chosen node sees no more members than these. An unlisted one would continue
+    /// Proves that the chosen node sees no members besides these. An unlisted one would continue
     /// the old history, and applications would follow it.
     fn sees_no_strangers(
         &self,
@@ -103,8 +103,8 @@ impl Restore<'_> {
                     return Err(self.wrong(step, at, reason));
                 }
             };
-            // Outside a primary component it belongs to no cluster that could continue; the others
-            // are down.
+            // Outside a primary component it belongs to no cluster that could continue, and the
+            // others are down.
             if now.size <= 1 {
                 return Ok(());
             }
@@ -124,7 +124,7 @@ impl Restore<'_> {
         let rebuild = state.plan.way == RestoreWay::Rebuild;
         if rebuild {
             self.others_are_down(state, STEP)?;
-            // The machine may have rebooted, or the server crashed.
+            // The machine may have rebooted, or the server may have crashed.
             if self.is_standalone(state) != Some(Ok(())) {
                 if self.has_server(state, at)? {
                     self.stop(state, at, STEP)?;
@@ -146,7 +146,7 @@ impl Restore<'_> {
             options.galera.mode = Some(GaleraMode::Local);
             options.durability = options.durability.or(Some(Durability::Relaxed));
         }
-        // A journal of settings belongs to one server and one run.
+        // A settings journal belongs to one server and one run.
         let run = Run {
             dir: RunDir::create(self.state_dir, LOAD)?,
             ..self.run.clone()
@@ -188,8 +188,8 @@ impl Restore<'_> {
         Ok(())
     }
 
-    /// Removes the marks of the load, from the standalone node or from the cluster that it belongs
-    /// to. By then it is recorded that everything is loaded.
+    /// Removes the progress marks of the load, from the standalone node or from the cluster that it
+    /// belongs to. By now the complete load is recorded.
     pub(super) fn forget_marks(
         &self,
         state: &mut RestoreState,
@@ -201,8 +201,8 @@ impl Restore<'_> {
         let target = if alone {
             self.alone(state)
         } else {
-            // What a node keeps out of its log, it keeps from the other nodes. A load that was not
-            // logged has no replicas.
+            // What a node keeps out of its binary log does not reach the other nodes either. A load
+            // that was not logged has no replicas.
             (marks.rows_logged, marks.tables_logged) = (true, true);
             self.members[state.plan.at].connect.clone()
         };

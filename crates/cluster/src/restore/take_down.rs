@@ -1,4 +1,4 @@
-//! Takes nodes down: stops them, records where they stand, and proves that they stay down.
+//! Takes nodes down: stops them, records their positions, and proves that they stay down.
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ impl Restore<'_> {
         Ok(server.is_some())
     }
 
-    /// What a node that is down has recorded in its `grastate.dat`, read from the planned data
+    /// What a stopped node has recorded in its `grastate.dat`, read from the planned data
     /// directory.
     pub(super) fn place(
         &self,
@@ -89,7 +89,8 @@ impl Restore<'_> {
         if let Err(error) = stopped {
             self.run.events.warn(error.to_string());
         }
-        // A server that no longer answers may still be using its files, and commands cannot tell.
+        // A server that no longer answers may still be using its files, which the commands cannot
+        // detect.
         let begun = Instant::now();
         while self.works_in_its_folder(state, at)? {
             if begun.elapsed() > DOWN_PATIENCE {
@@ -104,7 +105,7 @@ impl Restore<'_> {
         Ok(())
     }
 
-    /// Records where a node that is down stands.
+    /// Records the position of a stopped node.
     pub(super) fn note_place(
         &self,
         state: &mut RestoreState,
@@ -114,12 +115,12 @@ impl Restore<'_> {
         let Some(file) = self.place(state, at)? else {
             return Err(self.wrong(step, at, "its grastate.dat cannot be read"));
         };
-        // Recorded earlier; the node may have given up its place since.
+        // Recorded earlier; the node may have discarded its position since.
         if state.nodes[at].left.is_some() {
             return Ok(());
         }
         let left = match (file.has_history(), file.seqno) {
-            // The position that its tables showed when the restore was planned.
+            // The position of its tables when the restore was planned.
             (false, _) => match state.plan.nodes[at].history.clone() {
                 Some((uuid, Some(seqno))) => Some((uuid, seqno)),
                 _ => return Ok(()),
@@ -159,8 +160,8 @@ impl Restore<'_> {
         Ok(())
     }
 
-    /// Proves that no other node runs. One that did would continue with the old data, or
-    /// applications would take it for the cluster.
+    /// Proves that no other node runs. A running one would continue with the old data, or
+    /// applications would mistake it for the cluster.
     pub(super) fn others_are_down(
         &self,
         state: &RestoreState,
@@ -179,7 +180,7 @@ impl Restore<'_> {
         Ok(())
     }
 
-    /// Proves that nothing has been written to a node since it was stopped.
+    /// Proves that nothing was written to a node since it was stopped.
     fn is_where_it_was(
         &self,
         state: &RestoreState,
@@ -199,7 +200,7 @@ impl Restore<'_> {
             Some(now) if now != *seqno => Some(now),
             Some(_) => return Ok(()),
             None if progress.recovered => return Ok(()),
-            // The file had a seqno; a server that starts resets it to -1.
+            // The file had a seqno. A server that starts resets it to -1.
             None => match self.control(at)?.recover()? {
                 Some((of, now)) if of == *uuid && now <= *seqno => return Ok(()),
                 Some((_, now)) => Some(now),

@@ -1,5 +1,5 @@
-//! The quick comparison: which tables there are, how many rows they have, and checksums of those
-//! that have changed since a server started.
+//! The quick comparison: tables, row counts, and checksums of tables that have changed since a
+//! server started.
 //!
 //! A table that differs may have been written to in between, so this decides nothing: it names the
 //! tables to compare row by row.
@@ -15,8 +15,8 @@ use refloat_wire::{Connection, Error};
 use super::{VerifyNodesError, Verifying};
 use crate::member::Member;
 
-/// Tables, and whether they have changed since the server started. InnoDB forgets when a table was
-/// changed once its server stops.
+/// Tables, and whether they have changed since the server started. InnoDB does not keep the time of
+/// a table's last change across restarts.
 const TABLES: &str = "SELECT TABLE_SCHEMA, TABLE_NAME, UPDATE_TIME IS NOT NULL FROM information_schema.TABLES \
     WHERE TABLE_TYPE = 'BASE TABLE' AND TABLE_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')";
 /// Each node waits until it has applied what the other has committed.
@@ -24,18 +24,18 @@ const CAUSAL: &str = "SET SESSION wsrep_sync_wait = 1";
 /// How often progress is reported.
 const TELL: Duration = Duration::from_secs(10);
 
-/// The result of a quick look.
+/// The result of a quick comparison.
 #[derive(Debug, Default)]
 pub(super) struct Looked {
-    /// How many tables both have.
+    /// Number of tables that both have.
     pub tables: u64,
-    /// How many of these were compared by checksum.
+    /// Number of these that were compared by checksum.
     pub checksums: u64,
-    /// Whether the account reads every table: others would be missed without a word.
+    /// Whether the account can read every table. Others would be missed silently.
     pub reads_all: bool,
     /// Tables that differ, or that only one of them has.
     pub suspects: Vec<String>,
-    /// Whether the name of a suspect cannot be given to a comparison.
+    /// Whether a suspect's name cannot be used as a filter for a comparison.
     all: bool,
 }
 
@@ -53,7 +53,7 @@ impl Looked {
 type Tables = BTreeMap<(String, String), bool>;
 
 impl Verifying<'_> {
-    /// Looks at all tables of two nodes.
+    /// Compares all tables of two nodes quickly.
     pub(super) fn look(&self, from: usize, at: usize) -> Result<Looked, VerifyNodesError> {
         let members = [&self.members[from], &self.members[at]];
         let mut conns = both(members, |member| {
@@ -86,7 +86,7 @@ impl Verifying<'_> {
             let key = (database.clone(), table.clone());
             let name = format!("{database}.{table}");
             let (Some(here), Some(there)) = (ours.get(&key), theirs.get(&key)) else {
-                // Created or dropped just now, or on only one of them.
+                // Created or dropped just now, or present on only one of them.
                 looked.suspect(name);
                 continue;
             };
@@ -114,7 +114,7 @@ impl Verifying<'_> {
 
 impl Looked {
     fn suspect(&mut self, name: String) {
-        // A further dot, a wildcard or a comma in a name would select other tables.
+        // Another dot, a wildcard or a comma in a name would select other tables.
         self.all |= name.matches('.').count() != 1 || name.contains(['*', '?', ',']);
         self.suspects.push(name);
     }
@@ -128,7 +128,7 @@ fn tables(conn: &mut Connection) -> Result<Tables, Error> {
         .collect())
 }
 
-/// A value of the first row. `None`: it is NULL, as is the checksum of a table that cannot be read,
+/// A value of the first row. `None`: it is NULL, like the checksum of a table that cannot be read,
 /// or the server refused the query, perhaps because the table is gone.
 fn value(conn: &mut Connection, sql: &str, column: usize) -> Result<Option<String>, Error> {
     match conn.query(sql) {
@@ -138,7 +138,7 @@ fn value(conn: &mut Connection, sql: &str, column: usize) -> Result<Option<Strin
     }
 }
 
-/// Whether both gave the same answer. If neither could answer, that proves nothing.
+/// Whether both gave the same answer. If neither could answer, nothing is proven.
 fn known_and_equal(here: &[Option<String>], there: &[Option<String>]) -> bool {
     here == there && here.iter().all(Option::is_some)
 }
@@ -151,7 +151,7 @@ fn both<T: Send>(
     Ok([a?, b?])
 }
 
-/// Asks both nodes at the same time.
+/// Queries both nodes at the same time.
 fn on_both<T: Send>(
     members: [&Member; 2],
     conns: &mut [Connection; 2],

@@ -22,7 +22,7 @@ enum Columns {
     These(HashSet<String>),
     /// The table does not exist.
     NoTable,
-    /// The server does not tell: the view is invalid, or this account may not see it.
+    /// Unknown: the view is invalid, or this account may not see it.
     Unknown,
 }
 

@@ -1,7 +1,7 @@
 //! Account properties that MySQL's `SHOW CREATE USER` omits.
 //!
-//! These are the password retained beside the current one (`RETAIN CURRENT PASSWORD`, 8.0.14 and
-//! newer) and, for an expired account, its password lifetime.
+//! These are the password retained in addition to the current one (`RETAIN CURRENT PASSWORD`,
+//! 8.0.14 and newer) and, for an expired account, its password lifetime.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;

@@ -1,8 +1,8 @@
-//! Which donors the server of a systemd unit asks first, for one start.
+//! Which donors the server of a systemd unit prefers, for one start.
 //!
-//! The unit gets a drop-in under `/run` that gives the server one more option. The drop-in removes
-//! itself as soon as that start has ended, successful or not, whatever has become of this program
-//! by then. The next start is as the unit says.
+//! The unit gets a drop-in under `/run` that passes one more option to the server. The drop-in
+//! removes itself as soon as that start has ended, successful or not, even if this program no
+//! longer runs. The next start follows the unit again.
 
 use super::StartOption;
 use super::standalone::piece_called;
@@ -11,12 +11,12 @@ use crate::host::Host;
 /// File name of the drop-in.
 const PIECE: &str = "zz-refloat-donor.conf";
 
-/// A command that prepares a unit to start with these donors (a list for `wsrep_sst_donor`). It is
-/// empty if there are none, or if a name cannot be passed. Donors are a preference: the node starts
+/// A command that prepares a unit to start with these donors (a list for `wsrep_sst_donor`). Empty
+/// if there are no donors, or if a name cannot be passed. Donors are a preference: the node starts
 /// even if the drop-in cannot be written.
 ///
 /// MariaDB's units start the server with `$MYSQLD_OPTS $_WSREP_NEW_CLUSTER $_WSREP_START_POSITION`.
-/// The first may hold options of the unit's owner, and the last is the node's position. The middle
+/// The first may hold options of the administrator, and the last is the node's position. The middle
 /// one is otherwise set only to bootstrap a cluster, so the drop-in uses it.
 pub(super) fn prepare(unit: &str, donors: &str) -> String {
     let option = StartOption::new("wsrep-sst-donor", donors);

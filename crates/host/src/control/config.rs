@@ -1,4 +1,4 @@
-//! What a list of nodes says about starting and stopping one of them.
+//! The section of a node list on starting and stopping a node.
 
 use serde::Deserialize;
 
@@ -21,21 +21,21 @@ pub struct ControlConfig {
     /// Command that starts it standalone, with the server options in `REFLOAT_SERVER_OPTIONS`.
     #[serde(default)]
     pub start_standalone: Option<String>,
-    /// Command that tells whether the node runs. Exit code 0: it runs; 1 or 3: it does not; any
-    /// other: that is not known.
+    /// Command that reports whether the node runs. Exit code 0: it runs; 1 or 3: it does not; any
+    /// other: unknown.
     #[serde(default)]
     pub running: Option<String>,
-    /// Command that ends it at once, with all that it has started. Default: the one that stops it.
+    /// Command that kills it at once, with everything that it started. Default: the stop command.
     #[serde(default)]
     pub kill: Option<String>,
-    /// Command that prints the position of a node that is down, `UUID:SEQNO`; the last one counts.
-    /// With it, the command that starts the node has to recover its position too.
+    /// Command that prints the position of a stopped node, `UUID:SEQNO`; the last one counts. With
+    /// this, the start command must recover the node's position too.
     #[serde(default)]
     pub recover: Option<String>,
 }
 
 impl ControlConfig {
-    /// Checks that it gives one way, and all that this way needs.
+    /// Checks that exactly one way is configured, and is complete.
     ///
     /// # Errors
     /// What is wrong.

@@ -7,13 +7,13 @@ use crate::error::{ControlError, chain, plain};
 use crate::host::Host;
 use crate::position::Position;
 
-/// States of a systemd unit that does not run and does not come up by itself.
+/// States of a systemd unit that is down and is not being started.
 const NOT_RUNNING: [&str; 2] = ["inactive", "failed"];
-/// How long the recovery of a position may take: the server replays its whole redo log first.
+/// Limit on the recovery of a position: the server replays its whole redo log first.
 const RECOVERY: Duration = Duration::from_secs(3600);
-/// What messages call the command that prints the position of a node.
+/// Stands for the command that prints the position of a node in messages.
 const RECOVER: &str = "by the command of the list (recover)";
-/// What messages call the command that tells whether a node runs.
+/// Stands for the command that reports whether a node runs in messages.
 const RUNNING: &str = "by the command of the list (running)";
 /// Its exit code when the node runs.
 const RUNS: i32 = 0;
@@ -23,8 +23,8 @@ const RUNS: i32 = 0;
 const RUNS_NOT: [i32; 2] = [1, 3];
 
 impl Control {
-    /// The position of a node that is down, recovered from its tables by its server. `None`: no way
-    /// to do so is known.
+    /// The position of a stopped node, recovered from its tables by its server. `None`: no way to
+    /// do so is known.
     ///
     /// # Errors
     /// [`ControlError`] with the reason.
@@ -53,8 +53,8 @@ impl Control {
         }
     }
 
-    /// Whether its process is there. `None`: it is controlled by commands, and no `running` command
-    /// is given.
+    /// Whether its process exists. `None`: it is controlled by commands, and there is no `running`
+    /// command.
     ///
     /// # Errors
     /// [`ControlError`] with the reason.
@@ -95,8 +95,8 @@ fn runs_by(host: &Host, running: &str) -> Result<bool, ControlError> {
     }
 }
 
-/// The last position in what was printed, if it is known: `UUID:SEQNO`, by itself, in a line of the
-/// server's log, or as the argument to start the server with, as `galera_recovery` prints it.
+/// The last position in the output, if it is known: `UUID:SEQNO`, alone, in a line of the server's
+/// log, or as the argument to start the server with, as `galera_recovery` prints it.
 pub fn recovered(said: &str) -> Option<(String, u64)> {
     let words = said.split_whitespace();
     let mut positions = words.filter_map(|word| word.rsplit('=').next()?.parse().ok());

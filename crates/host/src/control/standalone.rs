@@ -6,8 +6,8 @@ use super::{COMMAND, Control, run};
 use crate::error::ControlError;
 use crate::host::Host;
 
-/// Drop-in with which a unit starts standalone. The units of MariaDB and MySQL pass `MYSQLD_OPTS`
-/// to the server. Drop-ins whose names come later in the alphabet win.
+/// Drop-in for starting a unit standalone. The units of MariaDB and MySQL pass `MYSQLD_OPTS` to the
+/// server. Drop-ins with alphabetically later names win.
 const PIECE: &str = "zz-refloat-standalone.conf";
 
 /// A server option for one start.
@@ -15,7 +15,7 @@ const PIECE: &str = "zz-refloat-standalone.conf";
 pub struct StartOption {
     /// Name, without the leading dashes.
     pub name: String,
-    /// Value; `None`: the option takes none.
+    /// Value. `None`: the option takes none.
     pub value: Option<String>,
 }
 
@@ -53,7 +53,8 @@ impl StartOption {
 }
 
 impl Control {
-    /// What is missing to start the node standalone and as the first of a cluster. `None`: nothing.
+    /// What is missing to start the node standalone and to bootstrap a cluster from it. `None`:
+    /// nothing.
     pub fn lacks(&self) -> Option<&'static str> {
         match self {
             Self::Commands {
@@ -68,12 +69,12 @@ impl Control {
         }
     }
 
-    /// Starts the node standalone, with these options after all others. The caller checks whether
-    /// the server has taken them.
+    /// Starts the node standalone, with these options after all others. The caller checks that the
+    /// options are in force.
     ///
     /// A systemd unit gets them in a drop-in under `/run`, so that a server that crashes does not
-    /// restart as a member. The drop-in goes with [`Self::end_standalone`], or when the machine
-    /// reboots. Commands find the options in `REFLOAT_SERVER_OPTIONS`.
+    /// restart as a member. [`Self::end_standalone`] or a reboot removes the drop-in. Commands find
+    /// the options in `REFLOAT_SERVER_OPTIONS`.
     ///
     /// # Errors
     /// [`ControlError`] with the reason.
@@ -111,8 +112,8 @@ impl Control {
         }
     }
 
-    /// Removes what [`Self::start_standalone`] has left for later starts. Having nothing to remove
-    /// is fine.
+    /// Removes what [`Self::start_standalone`] left for later starts. It is no error if there is
+    /// nothing to remove.
     ///
     /// # Errors
     /// [`ControlError`] with the reason.
@@ -130,14 +131,14 @@ impl Control {
     }
 }
 
-/// A command that finds the drop-in with which a unit starts standalone. An alias stands for the
-/// unit it points to.
+/// A command that finds the drop-in for starting a unit standalone. An alias counts as the unit it
+/// points to.
 fn piece_of_unit(unit: &str) -> String {
     format!("{} || exit 1", piece_called(unit, PIECE))
 }
 
-/// A command that puts the path of a unit's drop-in of this name into `$piece`, and the unit's own
-/// name into `$unit`.
+/// A command that sets `$piece` to the path of a unit's drop-in of this name, and `$unit` to the
+/// unit's own name.
 pub(super) fn piece_called(unit: &str, name: &str) -> String {
     format!(
         "unit=$(systemctl show --property=Id --value -- {}) && [ -n \"$unit\" ] && piece=/run/systemd/system/$unit.d/{name}",

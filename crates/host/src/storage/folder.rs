@@ -18,13 +18,13 @@ use super::transfer::Fetch;
 use super::url::{Root, SshUrl};
 use super::walk::{Found, walk};
 
-/// One connection is one cipher on one core, and on long links one window of 2 MiB.
+/// One connection uses one cipher on one core and, on long links, one window of 2 MiB.
 const TRANSFERS: usize = 4;
 
-/// Objects as files of a folder on another machine, over the SFTP server of an account there.
+/// Objects as files in a folder on another machine, through the SFTP server of an account there.
 ///
-/// Nothing is installed there, and an account that may do nothing else is enough. The folder is
-/// made with the first object; it and the files in it are accessible to their owner only.
+/// Nothing is installed there, and an account that is limited to SFTP is enough. The folder is
+/// created with the first object. Only its owner has access to it and its files.
 pub struct SshFolder {
     url: String,
     root: Root,
@@ -32,13 +32,12 @@ pub struct SshFolder {
 }
 
 impl SshFolder {
-    /// The storage in this folder, which need not exist yet. Nothing is connected before it is
-    /// used.
+    /// The storage in this folder, which need not exist yet. Connects at the first use.
     pub fn new(url: &SshUrl) -> Self {
         Self::by(url, Path::new("ssh"))
     }
 
-    /// As [`SshFolder::new`], with this program in place of `ssh`.
+    /// Like [`SshFolder::new`], with this program instead of `ssh`.
     pub fn by(url: &SshUrl, program: &Path) -> Self {
         Self {
             url: url.as_str().to_owned(),
@@ -52,7 +51,7 @@ impl SshFolder {
     }
 }
 
-/// The complete ones of these files, sorted.
+/// The complete objects among these files, sorted.
 fn objects(files: Vec<Found>) -> Vec<Object> {
     let mut objects: Vec<Object> = files
         .into_iter()
@@ -170,11 +169,11 @@ impl Storage for SshFolder {
     }
 }
 
-/// A part of an object that is read.
+/// A reader of a part of an object.
 struct SshReader {
-    /// `None` once it has ended, so that others can use the connection.
+    /// `None` at the end, so that others can use the connection.
     transfer: Option<(Fetch, Lease)>,
-    /// What has come and is not read yet.
+    /// Received but not read yet.
     piece: Cursor<Vec<u8>>,
     url: String,
     name: String,
@@ -217,9 +216,9 @@ impl Drop for SshReader {
     }
 }
 
-/// An object that is written.
+/// A writer of an object.
 struct SshUpload {
-    /// `None` once it is complete, or something of it was not written.
+    /// `None` once the object is complete, or part of it could not be written.
     transfer: Option<(Begun, Lease)>,
     existing: Existing,
     url: String,

@@ -10,10 +10,10 @@ use super::transfer::Fetch;
 use super::url::{Root, SshUrl};
 use super::walk::walk;
 
-/// Bytes that are asked for.
+/// Number of bytes to request.
 const WANTED: u64 = 100_000;
 
-/// What a server has sent, without a server.
+/// Replays the bytes of a server.
 struct Played<'a>(&'a [u8]);
 
 impl Read for Played<'_> {
@@ -35,10 +35,10 @@ impl Write for Played<'_> {
     }
 }
 
-/// A session in which a server sends these bytes. The first one chooses what is asked of it.
+/// A session in which a server sends these bytes. The first byte selects the request.
 pub fn sftp(data: &[u8]) {
     if let [what, answers @ ..] = data {
-        // Most servers that were not written for it say what is refused.
+        // Most inputs end in an error.
         let _ = asked(Played(answers), *what);
     }
 }
@@ -91,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    /// Seeds with their names: what the server of OpenSSH has sent.
+    /// Seeds with their names: recorded answers of OpenSSH's server.
     fn seeds() -> Vec<(String, Vec<u8>)> {
         let seeds = corpus::seeds("sftp");
         assert!(seeds.len() >= 7);
@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn what_ends_early_is_an_error() {
         for (name, seed) in seeds() {
-            // The last answers may be such that nobody waits for: to a close, or to what is left.
+            // Nothing may wait for the last answers, such as the one to a close.
             let most = (seed.len() - 100).min(2_000);
             for kept in 1..most {
                 let asked = asked(Played(&seed[1..kept]), seed[0]);

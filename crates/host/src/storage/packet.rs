@@ -1,11 +1,12 @@
-//! SFTP version 3 as bytes: what is asked, and what comes back.
+//! SFTP version 3 as bytes: requests and answers.
 //!
-//! draft-ietf-secsh-filexfer-02; extensions are in PROTOCOL of OpenSSH. An answer is hostile until
-//! it is parsed: lengths are those of its packet, and no length allocates anything.
+//! draft-ietf-secsh-filexfer-02; the extensions are in OpenSSH's PROTOCOL file. An answer is
+//! hostile until it is parsed: every length must fit its packet, and no length causes an
+//! allocation.
 
 use std::io::{self, Cursor};
 
-/// Kinds of packets.
+/// Packet types.
 pub mod kind {
     pub const INIT: u8 = 1;
     pub const VERSION: u8 = 2;
@@ -30,7 +31,7 @@ pub mod kind {
     pub const EXTENDED_REPLY: u8 = 201;
 }
 
-/// Longest packet, without its length. OpenSSH neither sends nor takes more.
+/// Longest packet, without its length field. OpenSSH neither sends nor accepts longer ones.
 pub const PACKET_MOST: usize = 256 * 1024;
 /// Longest handle.
 const HANDLE_MOST: usize = 256;
@@ -44,7 +45,7 @@ pub mod code {
     pub const UNSUPPORTED: u32 = 8;
 }
 
-/// Which attributes are given.
+/// Flags for the attributes that are present.
 pub mod given {
     pub const SIZE: u32 = 1;
     pub const OWNER: u32 = 2;
@@ -53,11 +54,11 @@ pub mod given {
     pub const EXTENDED: u32 = 1 << 31;
 }
 
-/// A packet that is being put together.
+/// A packet under construction.
 pub struct Request(Vec<u8>);
 
 impl Request {
-    /// `number` is the id of the request, or the version in the first packet.
+    /// `number` is the request id, or the version in the first packet.
     pub fn new(kind: u8, number: u32) -> Self {
         Self(vec![0, 0, 0, 0, kind]).number(number)
     }
@@ -79,12 +80,12 @@ impl Request {
         request
     }
 
-    /// Attributes: no more than the mode.
+    /// Attributes with the mode alone.
     pub fn mode(self, mode: u32) -> Self {
         self.number(given::MODE).number(mode)
     }
 
-    /// The packet with its length.
+    /// The packet with its length field.
     pub fn packet(mut self) -> Vec<u8> {
         let length = (self.0.len() - 4) as u32;
         self.0[..4].copy_from_slice(&length.to_be_bytes());
@@ -92,7 +93,7 @@ impl Request {
     }
 }
 
-/// What a server says about a file. It may leave out anything.
+/// A file's attributes from a server, which may leave out any of them.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Attributes {
     pub size: Option<u64>,
@@ -113,7 +114,7 @@ impl Attributes {
     }
 }
 
-/// What came back.
+/// An answer from the server.
 #[derive(Debug)]
 pub enum Answer {
     Status {
@@ -121,7 +122,7 @@ pub enum Answer {
         words: Vec<u8>,
     },
     Handle(Vec<u8>),
-    /// Stands at the first byte of data.
+    /// Positioned at the first byte of data.
     Data(Cursor<Vec<u8>>),
     Names(Vec<(Vec<u8>, Attributes)>),
     Attributes(Attributes),
@@ -129,14 +130,14 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// The id of the request, and the answer to it. `None`: it is none.
+    /// Parses the request id and the answer. `None`: it is not a valid answer.
     pub fn parse(packet: Vec<u8>) -> Option<(u32, Self)> {
         let mut fields = Fields(&packet);
         let (kind, id) = (fields.byte()?, fields.number()?);
         let answer = match kind {
             kind::STATUS => Self::Status {
                 code: fields.number()?,
-                // Old servers say a code only.
+                // Old servers send only a code.
                 words: fields.bytes().unwrap_or_default().to_vec(),
             },
             kind::HANDLE => {
@@ -169,7 +170,7 @@ impl Answer {
         Some((id, answer))
     }
 
-    /// An answer that says no, as an error.
+    /// An unsuccessful answer as an error.
     pub fn refusal(self) -> io::Error {
         let Self::Status { code, words } = self else {
             return io::Error::new(
@@ -188,7 +189,7 @@ impl Answer {
     }
 }
 
-/// What is left of a packet.
+/// The rest of a packet.
 pub struct Fields<'a>(pub &'a [u8]);
 
 impl<'a> Fields<'a> {

@@ -1,4 +1,4 @@
-//! Connections that transfers take and give back.
+//! A pool of connections for transfers.
 
 use std::ffi::OsString;
 use std::io;
@@ -13,12 +13,12 @@ pub struct Pool {
     url: SshUrl,
     program: OsString,
     idle: Mutex<Vec<Session<Process>>>,
-    /// Idle connections that are kept.
+    /// Maximum number of idle connections to keep.
     most: usize,
 }
 
 impl Pool {
-    /// None is opened before it is needed.
+    /// Opens no connection before it is needed.
     pub fn new(url: SshUrl, program: OsString, most: usize) -> Self {
         Self {
             url,
@@ -32,10 +32,10 @@ impl Pool {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something over a connection.
+    /// Runs an operation over a connection.
     ///
-    /// A connection may have died while it was idle; then this is done again over another one, the
-    /// last time over a new one.
+    /// A connection may have died while it was idle. The operation is then repeated over another
+    /// one, the last time over a new one.
     pub fn with<T>(
         self: &Arc<Self>,
         work: impl Fn(&mut Session<Process>) -> io::Result<T>,
@@ -45,9 +45,10 @@ impl Pool {
         Ok(done)
     }
 
-    /// Does something over a connection as [`Pool::with`] does, and returns the connection as well.
+    /// Like [`Pool::with`], but also returns the connection.
     ///
-    /// A caller that holds many gets as many: if it had to wait for one, it might wait for itself.
+    /// There is no limit on connections: a caller that holds some and had to wait for one more
+    /// could wait for itself.
     pub fn take<T>(
         self: &Arc<Self>,
         work: impl Fn(&mut Session<Process>) -> io::Result<T>,
@@ -77,14 +78,14 @@ impl Pool {
     }
 }
 
-/// A connection that nobody else uses. It ends with this, unless it is given back.
+/// Exclusive use of a connection. Dropping it closes the connection, unless it was given back.
 pub struct Lease {
     pub session: Session<Process>,
     pool: Arc<Pool>,
 }
 
 impl Lease {
-    /// Keeps the connection for others, if it is of use.
+    /// Returns the connection to the pool, if it is still usable.
     pub fn give_back(self) {
         let mut idle = self.pool.idle();
         if !self.session.is_lost() && idle.len() < self.pool.most {

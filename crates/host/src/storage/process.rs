@@ -1,4 +1,4 @@
-//! `ssh` as a process that carries one session, and why it ended.
+//! An `ssh` process that carries one session, and the reason for its end.
 
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind, Read, Write};
@@ -14,8 +14,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use super::url::SshUrl;
 use crate::host::{SSH_OPTIONS, last_line};
 
-/// One connection for each process: sharing one would share its window and its cipher. Nothing of
-/// a person's configuration runs or opens anything else.
+/// One connection for each process: a shared one would share its window and its cipher. Nothing in
+/// the user's configuration may run or open anything else.
 const OPTIONS: [&str; 7] = [
     "-oControlMaster=no",
     "-oControlPath=none",
@@ -25,21 +25,21 @@ const OPTIONS: [&str; 7] = [
     "-oPermitLocalCommand=no",
     "-oRemoteCommand=none",
 ];
-/// How long a server may take to greet, with the login.
+/// Time limit for the login and the server's first packet.
 const GREETING: Duration = Duration::from_secs(60);
-/// How long a server may take to answer: a slow disk that syncs a gigabyte. `ssh` itself notices
-/// within 15 seconds when the machine is gone.
+/// How long a server may take to answer, for example while a slow disk syncs a gigabyte. `ssh`
+/// itself notices within 15 seconds that the machine is gone.
 const ANSWER: Duration = Duration::from_secs(300);
 /// How long `ssh` may take to end once it has closed its output.
 const END: Duration = Duration::from_secs(5);
-/// How much of what `ssh` says is kept.
+/// How much of the error output of `ssh` is kept.
 const SAID_MOST: usize = 8 * 1024;
 
-/// A running `ssh`. Its end is an error that says why.
+/// A running `ssh`. When it ends, the error says why.
 pub struct Process {
     child: Child,
     stream: UnixStream,
-    /// The end of what it has said on standard error, once that is closed.
+    /// The end of its standard error, available once that is closed.
     said: Receiver<Vec<u8>>,
     patience: Duration,
 }
@@ -71,7 +71,7 @@ impl Process {
         let (sender, said) = mpsc::channel();
         if let Some(stderr) = child.stderr.take() {
             std::thread::spawn(move || {
-                // Nobody waits for it any more if the process was not needed to its end.
+                // Nothing waits for it if the process was dropped before its end.
                 let _ = sender.send(end_of(stderr));
             });
         }
@@ -85,7 +85,7 @@ impl Process {
         Ok(process)
     }
 
-    /// From now on every answer may take as long as a disk does.
+    /// Switches from the time limit of the login to that of an answer.
     pub fn is_greeted(&mut self) -> io::Result<()> {
         self.wait_for(ANSWER)
     }
@@ -96,10 +96,10 @@ impl Process {
         self.stream.set_write_timeout(Some(patience))
     }
 
-    /// Kills it with what it has started.
+    /// Kills it with everything that it started.
     fn kill(&mut self) {
         if let Some(group) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            // It may have ended by itself.
+            // It may have ended already.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
@@ -130,12 +130,12 @@ impl Process {
     }
 }
 
-/// An error from how `ssh` ended and what it has said.
+/// An error made from the exit status of `ssh` and its error output.
 fn reason(status: Option<ExitStatus>, said: &[u8]) -> io::Error {
     let said = last_line(said);
     let said = said.strip_prefix("ssh: ").unwrap_or(&said);
     let words = match status.map(|status| (status.code(), status.signal())) {
-        // With 255, `ssh` speaks for itself.
+        // With status 255, the message of `ssh` is the reason.
         Some((Some(255), _)) => format!("ssh: {said}"),
         Some((Some(code), _)) => {
             format!("ssh: the server ended the session with status {code}: {said}")

@@ -1,4 +1,4 @@
-//! How an object appears and disappears in a folder of a server.
+//! How an object appears and disappears in a folder on a server.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::{self, ErrorKind, Read, Write};
@@ -10,23 +10,23 @@ use super::session::{LINK, RENAME, SYNC, Session, flags};
 use super::transfer::Put;
 use super::url::{Root, above};
 
-/// How often a folder is made that others remove.
+/// How often to create a folder that others keep removing.
 const FOLDER_ATTEMPTS: u32 = 5;
 
 /// An object that is being written.
 pub struct Begun {
     pub put: Put,
-    /// Path of its file until it is complete.
+    /// Temporary path of its file.
     unfinished: String,
-    /// Path that its file gets once it is complete.
+    /// Final path of its file.
     path: String,
 }
 
-/// Begins an object: an empty file of another name beside its place.
+/// Begins an object: creates an empty file with a temporary name in the same folder.
 ///
 /// # Errors
-/// An object is there and to be kept; the server cannot do what makes objects appear whole or not
-/// at all; it refuses.
+/// The object exists and must be kept; the server lacks what it takes to publish an object
+/// atomically; the server refuses.
 pub fn begin<S: Read + Write>(
     session: &mut Session<S>,
     root: &Root,
@@ -61,7 +61,8 @@ pub fn begin<S: Read + Write>(
     let mut attempts = 0;
     let handle = loop {
         match session.open(&unfinished, flags::WRITE | flags::CREATE | flags::NEW) {
-            // Who deletes an object removes its empty folder, also one that was made just now.
+            // A deletion removes the folder that it leaves empty, even one that was created just
+            // now.
             Err(error) if error.kind() == ErrorKind::NotFound && attempts < FOLDER_ATTEMPTS => {
                 attempts += 1;
                 match make_folders(session, folder) {
@@ -83,13 +84,13 @@ fn is_there() -> io::Error {
     io::Error::new(ErrorKind::AlreadyExists, "it is there already")
 }
 
-/// A number that no other process has.
+/// A random number, to make a name unique.
 fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
 impl Begun {
-    /// Takes some of these bytes.
+    /// Writes some of these bytes, and returns how many.
     pub fn write<S: Read + Write>(
         &mut self,
         session: &mut Session<S>,
@@ -99,7 +100,7 @@ impl Begun {
         written.map_err(|error| explained(session, self.folder(), error))
     }
 
-    /// Makes the object appear, when all of it is on its disk.
+    /// Publishes the object once all of it is on disk.
     pub fn publish<S: Read + Write>(
         &mut self,
         session: &mut Session<S>,
@@ -117,7 +118,8 @@ impl Begun {
         Ok(())
     }
 
-    /// A second name for the file, which fails where the name is taken; then the first one goes.
+    /// Links the file to its final name, which fails if that is taken, and removes the temporary
+    /// name.
     fn link<S: Read + Write>(&self, session: &mut Session<S>) -> io::Result<()> {
         if let Err(error) = session.name(LINK, &self.unfinished, &self.path) {
             // The protocol has no status for a name that is taken.
@@ -130,7 +132,7 @@ impl Begun {
                 error
             });
         }
-        // The object is there. A sweep removes a first name that stays.
+        // The object is published. If its temporary name stays, a sweep removes it.
         let removed = session.act(kind::REMOVE, &self.unfinished);
         removed.or_else(|error| {
             if session.is_lost() {
@@ -141,10 +143,10 @@ impl Begun {
         })
     }
 
-    /// Leaves nothing of it.
+    /// Removes all traces of it.
     pub fn abandon<S: Read + Write>(&mut self, session: &mut Session<S>) {
         self.put.close(session);
-        // What stays, a sweep removes.
+        // A sweep removes what stays.
         let _ = session.act(kind::REMOVE, &self.unfinished);
     }
 
@@ -153,16 +155,16 @@ impl Begun {
     }
 }
 
-/// A folder whose names are brought to its disk.
+/// A folder whose entries are synced to disk.
 struct Place {
-    /// `None`: the server does not sync folders.
+    /// `None`: the server cannot sync folders.
     handle: Option<Vec<u8>>,
 }
 
 impl Place {
     /// Opens a folder, and tries to sync it.
     fn open<S: Read + Write>(session: &mut Session<S>, folder: &str) -> io::Result<Self> {
-        // The protocol opens files only, and OpenSSH opens whatever the system does.
+        // The protocol opens only files, but OpenSSH passes the call on to the system.
         let opened = session.open(folder, flags::READ);
         let tried = opened.and_then(|handle| {
             let id = session.sync(&handle)?;
@@ -178,8 +180,8 @@ impl Place {
         }
     }
 
-    /// Syncs the folder, in which this open file has a new name. Where the server cannot, it syncs
-    /// the file once more: a journal that takes its new count of names takes the names as well.
+    /// Syncs the folder, in which this open file has a new name. If the server cannot, syncs the
+    /// file again: a journal that writes its new link count writes the names as well.
     fn sync<S: Read + Write>(self, session: &mut Session<S>, file: &[u8]) -> io::Result<()> {
         let id = session.sync(self.handle.as_deref().unwrap_or(file))?;
         let synced = session.done(id);
@@ -201,7 +203,7 @@ fn sync_folder<S: Read + Write>(session: &mut Session<S>, folder: &str) -> io::R
     Ok(())
 }
 
-/// Makes a folder and those above it.
+/// Creates a folder and its parents.
 fn make_folders<S: Read + Write>(session: &mut Session<S>, folder: &str) -> io::Result<()> {
     let mut missing = Vec::new();
     let mut at = folder;
@@ -220,7 +222,7 @@ fn make_folders<S: Read + Write>(session: &mut Session<S>, folder: &str) -> io::
     Ok(())
 }
 
-/// Makes a folder unless it is there.
+/// Creates a folder unless it exists.
 fn make_folder<S: Read + Write>(session: &mut Session<S>, folder: &str) -> io::Result<()> {
     let Err(error) = session.make_folder(folder) else {
         return sync_folder(session, above(folder).unwrap_or(folder));
@@ -233,8 +235,7 @@ fn make_folder<S: Read + Write>(session: &mut Session<S>, folder: &str) -> io::R
         looked => {
             let is_gone = looked.is_err_and(|error| error.kind() == ErrorKind::NotFound);
             let error = explained(session, above(folder).unwrap_or(folder), error);
-            // It was there, and somebody has removed it since: the protocol has no other word for
-            // that.
+            // It existed and was removed in between. The protocol has no status for that.
             if is_gone && error.kind() == ErrorKind::Other {
                 return Err(io::Error::new(ErrorKind::NotFound, error));
             }
@@ -255,7 +256,7 @@ fn explained<S: Read + Write>(
     error
 }
 
-/// Removes an object, if it is there, and the folders below the root that are empty then.
+/// Removes an object if it exists, and the folders below the root that are then empty.
 pub fn delete<S: Read + Write>(
     session: &mut Session<S>,
     root: &Root,
@@ -268,7 +269,7 @@ pub fn delete<S: Read + Write>(
     let mut folder = name;
     loop {
         folder = folder.rsplit_once('/').map_or("", |(above, _)| above);
-        // The root stays, and so does a folder that holds others.
+        // The root stays, and so does a folder that is not empty.
         if folder.is_empty() || session.act(kind::RMDIR, &root.path(folder)).is_err() {
             break;
         }
@@ -276,7 +277,8 @@ pub fn delete<S: Read + Write>(
     sync_folder(session, &root.path(folder))
 }
 
-/// The server's clock, in seconds since 1970: the time of a file that is made for it.
+/// The server's clock, in seconds since 1970: the modification time of a file that is created for
+/// this.
 pub fn clock<S: Read + Write>(session: &mut Session<S>, root: &Root) -> io::Result<u32> {
     let path = root.path(&format!("{UNFINISHED}{:016x}", random()));
     let handle = session.open(&path, flags::WRITE | flags::CREATE | flags::NEW)?;

@@ -1,28 +1,28 @@
-//! A session with an SFTP server: many requests under way, each answer to its own.
+//! A session with an SFTP server, with many requests in flight at once.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 
 use super::packet::{Answer, Attributes, Fields, PACKET_MOST, Request, code, kind};
 
-/// The version that is spoken. OpenSSH knows no other.
+/// The protocol version. OpenSSH supports no other.
 const VERSION: u32 = 3;
-/// Bytes of one read or write where the server names no limit. Every server takes them.
+/// Size of a read or write in bytes if the server reports no limit. Every server accepts it.
 const PIECE_LEAST: usize = 32 * 1024;
-/// Bytes of one read or write at most: a packet, less what stands before the data.
+/// Maximum size of a read or write in bytes: a packet, less the header before the data.
 const PIECE_MOST: usize = PACKET_MOST - 1024;
-/// Bytes under way in one transfer: twice what `ssh` lets be under way, 2 MiB.
+/// Bytes in flight in one transfer: twice the window of `ssh`, which is 2 MiB.
 const UNDER_WAY: usize = 4 << 20;
 
-/// Replaces a file by another at once.
+/// Renames a file atomically over another.
 pub const RENAME: &str = "posix-rename@openssh.com";
 /// Gives a file a second name, unless that is taken.
 pub const LINK: &str = "hardlink@openssh.com";
-/// Brings a file to where a power failure does not reach it.
+/// Syncs a file to disk.
 pub const SYNC: &str = "fsync@openssh.com";
 const SPACE: &str = "statvfs@openssh.com";
 const LIMITS: &str = "limits@openssh.com";
-/// The extensions that are used, with the version of each that is understood.
+/// The extensions in use, with the supported version of each.
 const KNOWN: [(&str, &str); 5] = [
     (RENAME, "1"),
     (LINK, "1"),
@@ -41,12 +41,12 @@ pub mod flags {
 
 /// A session over a stream that reports its end as an error.
 ///
-/// An error of an answer that says no leaves the session as it was. After any other the session is
-/// lost ([`Session::is_lost`]).
+/// An error that the server reports leaves the session usable. Any other error makes it unusable
+/// ([`Session::is_lost`]).
 pub struct Session<S> {
     stream: S,
     next: u32,
-    /// Requests without an answer, and whether anybody wants it.
+    /// Requests without an answer yet, and whether the answer is wanted.
     waiting: HashMap<u32, bool>,
     arrived: HashMap<u32, Answer>,
     offers: Vec<&'static str>,
@@ -62,10 +62,10 @@ fn nonsense(what: &str) -> io::Error {
 }
 
 impl<S: Read + Write> Session<S> {
-    /// Greets a server and asks for its limits.
+    /// Opens the session and asks the server for its limits.
     ///
     /// # Errors
-    /// Those of the stream; a server of another version or none.
+    /// Those of the stream; the server speaks another version, or is no SFTP server.
     pub fn begin(stream: S) -> io::Result<Self> {
         let mut session = Self {
             stream,
@@ -117,7 +117,7 @@ impl<S: Read + Write> Session<S> {
         Ok(offers)
     }
 
-    /// The stream below.
+    /// The underlying stream.
     pub fn stream(&mut self) -> &mut S {
         &mut self.stream
     }
@@ -127,22 +127,22 @@ impl<S: Read + Write> Session<S> {
         self.offers.contains(&extension)
     }
 
-    /// Whether no request can be made any more.
+    /// Whether the session is no longer usable.
     pub fn is_lost(&self) -> bool {
         self.lost
     }
 
-    /// Leaves the session as it is, to be used by nobody.
+    /// Marks the session as unusable.
     pub fn give_up(&mut self) {
         self.lost = true;
     }
 
-    /// Bytes of one read or write.
+    /// Size of a read or write in bytes.
     pub fn piece(&self) -> usize {
         self.piece
     }
 
-    /// How many reads or writes are under way at the same time.
+    /// How many reads or writes are in flight at the same time.
     pub fn depth(&self) -> usize {
         UNDER_WAY / self.piece
     }
@@ -154,7 +154,7 @@ impl<S: Read + Write> Session<S> {
         Ok(id)
     }
 
-    /// Takes an id for a request that the caller sends by [`Session::put`].
+    /// Reserves an id for a request that the caller sends with [`Session::put`].
     pub fn id(&mut self) -> u32 {
         let id = self.next;
         self.next = id.wrapping_add(1);
@@ -171,7 +171,7 @@ impl<S: Read + Write> Session<S> {
         sent
     }
 
-    /// The answer to this request; answers to others are kept for those who ask for them.
+    /// The answer to this request. Answers to other requests are kept for later calls.
     pub fn receive(&mut self, id: u32) -> io::Result<Answer> {
         loop {
             if let Some(answer) = self.arrived.remove(&id) {
@@ -193,7 +193,7 @@ impl<S: Read + Write> Session<S> {
         }
     }
 
-    /// Wants no answer to this request.
+    /// Discards the answer to this request.
     pub fn forget(&mut self, id: u32) {
         if self.arrived.remove(&id).is_none() {
             self.waiting.insert(id, false);
@@ -222,7 +222,7 @@ impl<S: Read + Write> Session<S> {
         Ok(packet)
     }
 
-    /// The answer to a request that is done or not.
+    /// The answer to a request that returns only a status.
     pub fn done(&mut self, id: u32) -> io::Result<()> {
         match self.receive(id)? {
             Answer::Status { code: code::OK, .. } => Ok(()),
@@ -230,7 +230,7 @@ impl<S: Read + Write> Session<S> {
         }
     }
 
-    /// The answer to a request that opens something.
+    /// The answer to a request that returns a handle.
     pub fn handle(&mut self, id: u32) -> io::Result<Vec<u8>> {
         match self.receive(id)? {
             Answer::Handle(handle) => Ok(handle),
@@ -245,27 +245,27 @@ impl<S: Read + Write> Session<S> {
         }
     }
 
-    /// An answer that is not the one that was hoped for. One that is no refusal either ends the
-    /// session: who answers like this is not believed.
+    /// The error for an unexpected answer. One that is not a failure status ends the session: such
+    /// a server cannot be trusted.
     pub fn refused(&mut self, answer: Answer) -> io::Error {
         let is_status = matches!(&answer, Answer::Status { code, .. } if *code != code::OK);
         self.lost |= !is_status;
         answer.refusal()
     }
 
-    /// Asks about a path, `kind` being `STAT` (follows links) or `LSTAT`.
+    /// Requests the attributes of a path. `kind` is `STAT` (follows links) or `LSTAT`.
     pub fn look(&mut self, kind: u8, path: &str) -> io::Result<Attributes> {
         let id = self.send(kind, |request| request.bytes(path))?;
         self.attributes(id)
     }
 
-    /// Asks about an open file.
+    /// Requests the attributes of an open file.
     pub fn look_at_open(&mut self, handle: &[u8]) -> io::Result<Attributes> {
         let id = self.send(kind::FSTAT, |request| request.bytes(handle))?;
         self.attributes(id)
     }
 
-    /// Opens a file. A new one is accessible to its owner only.
+    /// Opens a file. Only its owner has access to a new file.
     pub fn open(&mut self, path: &str, flags: u32) -> io::Result<Vec<u8>> {
         let id = self.send(kind::OPEN, |request| {
             let request = request.bytes(path).number(flags);
@@ -285,19 +285,19 @@ impl<S: Read + Write> Session<S> {
         Ok(())
     }
 
-    /// Makes a request of a path that is done or not: `REMOVE`, `RMDIR`.
+    /// Sends a request that takes a path and returns a status: `REMOVE`, `RMDIR`.
     pub fn act(&mut self, kind: u8, path: &str) -> io::Result<()> {
         let id = self.send(kind, |request| request.bytes(path))?;
         self.done(id)
     }
 
-    /// Makes a folder, accessible to its owner only.
+    /// Creates a folder to which only its owner has access.
     pub fn make_folder(&mut self, path: &str) -> io::Result<()> {
         let id = self.send(kind::MKDIR, |request| request.bytes(path).mode(0o700))?;
         self.done(id)
     }
 
-    /// Gives a file another name, by [`RENAME`] or [`LINK`].
+    /// Gives a file another name, with [`RENAME`] or [`LINK`].
     pub fn name(&mut self, how: &str, old: &str, new: &str) -> io::Result<()> {
         let id = self.send(kind::EXTENDED, |request| {
             request.bytes(how).bytes(old).bytes(new)
@@ -305,12 +305,12 @@ impl<S: Read + Write> Session<S> {
         self.done(id)
     }
 
-    /// Asks for an open file to be brought to its disk. Returns the id of the request.
+    /// Requests a sync of an open file. Returns the id of the request.
     pub fn sync(&mut self, handle: &[u8]) -> io::Result<u32> {
         self.send(kind::EXTENDED, |request| request.bytes(SYNC).bytes(handle))
     }
 
-    /// Whether the file system of this path has no room for more. `None`: unknown.
+    /// Whether the file system of this path is full. `None`: unknown.
     pub fn is_full(&mut self, path: &str) -> Option<bool> {
         if self.lost || !self.offers(SPACE) {
             return None;
@@ -324,17 +324,17 @@ impl<S: Read + Write> Session<S> {
         let mut fields = Fields(&reply);
         let [_, size, _, _, blocks, files, _, free_files] =
             std::array::from_fn(|_| fields.long().unwrap_or_default());
-        // Some file systems count no files.
+        // Some file systems do not count files.
         let no_file = files > 0 && free_files == 0;
         Some(no_file || blocks.saturating_mul(size) < self.piece as u64)
     }
 }
 
-/// Bytes of one read or write, from a server's answer about its limits.
+/// Size of a read or write in bytes, from a server's answer about its limits.
 fn piece(limits: &[u8]) -> usize {
     let mut fields = Fields(limits);
     let [packet, read, write] = std::array::from_fn(|_| match fields.long() {
-        // No limit is named.
+        // No limit is reported.
         Some(0) | None => PIECE_LEAST,
         Some(limit) => usize::try_from(limit).unwrap_or(usize::MAX),
     });

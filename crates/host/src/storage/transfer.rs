@@ -1,4 +1,4 @@
-//! One file read or written with many requests under way, so that latency does not rule.
+//! Reads or writes a file with many requests in flight, so that latency does not limit the rate.
 
 use std::collections::VecDeque;
 use std::io::{self, Cursor, Read, Write};
@@ -10,9 +10,9 @@ use super::session::Session;
 /// A file that is read.
 pub struct Fetch {
     handle: Vec<u8>,
-    /// Reads under way, in the order of their bytes: id and bytes.
+    /// Reads in flight, in the order of their bytes: id and range.
     asked: VecDeque<(u32, Range<u64>)>,
-    /// What is not asked for yet.
+    /// The range that is not requested yet.
     left: Range<u64>,
 }
 
@@ -26,12 +26,12 @@ impl Fetch {
         }
     }
 
-    /// Whether there is nothing more to come.
+    /// Whether everything was received.
     pub fn is_done(&self) -> bool {
         self.asked.is_empty() && self.left.is_empty()
     }
 
-    /// The next bytes. `None`: the file, or what is wanted of it, ends.
+    /// The next bytes. `None`: the end of the file, or of the requested range.
     pub fn next<S: Read + Write>(
         &mut self,
         session: &mut Session<S>,
@@ -57,7 +57,7 @@ impl Fetch {
                         format!("the server sends {count} bytes where {range:?} were asked for"),
                     ));
                 }
-                // A server may send less than it was asked for.
+                // A server may send less than was requested.
                 if end < range.end {
                     let rest = end..range.end;
                     let id = self.ask(session, &rest)?;
@@ -93,10 +93,10 @@ impl Fetch {
         }
     }
 
-    /// Wants nothing more, and closes the file.
+    /// Drops all pending requests, and closes the file.
     pub fn close<S: Read + Write>(mut self, session: &mut Session<S>) {
         self.stop(session);
-        // A session that is lost has closed it.
+        // If the session is lost, the file is closed already.
         let _ = session.close(&self.handle);
     }
 }
@@ -104,18 +104,18 @@ impl Fetch {
 /// A file that is written.
 pub struct Put {
     handle: Vec<u8>,
-    /// A request with the bytes that are not sent yet.
+    /// The next request, with the bytes that are not sent yet.
     packet: Vec<u8>,
     /// Bytes of the packet before the data.
     head: usize,
-    /// Where the data of the packet belongs.
+    /// Offset of the packet's data in the file.
     at: u64,
-    /// Writes under way.
+    /// Writes in flight.
     asked: VecDeque<u32>,
 }
 
 impl Put {
-    /// Writes an open file from its beginning.
+    /// Writes an open file from its start.
     pub fn new(handle: Vec<u8>) -> Self {
         let head = 4 + 1 + 4 + 4 + handle.len() + 8 + 4;
         Self {
@@ -131,7 +131,7 @@ impl Put {
         &self.handle
     }
 
-    /// Takes some of these bytes. An error may be that of bytes that were taken before.
+    /// Accepts some of these bytes, and returns how many. An error may concern earlier bytes.
     pub fn write<S: Read + Write>(
         &mut self,
         session: &mut Session<S>,
@@ -174,7 +174,7 @@ impl Put {
         }
     }
 
-    /// Sends what is left, and waits until all of it is written and on its disk.
+    /// Sends the rest, and waits until everything is written and synced to disk.
     pub fn complete<S: Read + Write>(&mut self, session: &mut Session<S>) -> io::Result<()> {
         if self.packet.len() > self.head {
             self.send(session)?;
@@ -186,12 +186,12 @@ impl Put {
         session.done(id)
     }
 
-    /// Waits for nothing more, and closes the file.
+    /// Closes the file without waiting for its pending requests.
     pub fn close<S: Read + Write>(&mut self, session: &mut Session<S>) {
         for id in self.asked.drain(..) {
             session.forget(id);
         }
-        // A session that is lost has closed it.
+        // If the session is lost, the file is closed already.
         let _ = session.close(&self.handle);
     }
 }

@@ -7,9 +7,9 @@ use refloat_store::storage::StorageError;
 
 /// A folder on a machine that `ssh` reaches.
 ///
-/// `ssh://[USER@]HOST[:PORT]/FOLDER`, or `sftp://` with the same; `/~/FOLDER` lies in the home
-/// folder of the account. What a URL does not take as it is may be written as `%20`. User and port
-/// that are not given are those of the configuration of `ssh`, and `HOST` may be a name from it.
+/// `ssh://[USER@]HOST[:PORT]/FOLDER`, or `sftp://` with the same; `/~/FOLDER` is in the home folder
+/// of the account. Characters that a URL does not allow can be written like `%20`. User and port
+/// default to the configuration of `ssh`, and `HOST` may be a name from it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SshUrl {
     written: String,
@@ -100,7 +100,7 @@ impl FromStr for SshUrl {
     }
 }
 
-/// An address that is none. What may be a password is not shown.
+/// The error for an invalid address. Leaves out what may be a password.
 pub fn refused(written: &str, why: &str) -> StorageError {
     let shown = match written.split_once("://") {
         Some((scheme, rest)) if rest.contains('@') => {

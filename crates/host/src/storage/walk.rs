@@ -1,4 +1,4 @@
-//! All files below a folder, several folders at the same time.
+//! Lists all files below a folder, reading several folders in parallel.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -9,9 +9,9 @@ use super::packet::{Answer, Attributes, code, kind};
 use super::session::Session;
 use super::url::Root;
 
-/// Folders that are read at the same time.
+/// Folders to read in parallel.
 const AT_ONCE: usize = 16;
-/// Entries of a listing at most. A server that sends more sends them for ever.
+/// Maximum number of entries in a listing. A server that sends more may never stop.
 const ENTRIES_MOST: usize = 2_000_000;
 
 /// A file, complete or not.
@@ -24,12 +24,12 @@ pub struct Found {
     pub is_complete: bool,
 }
 
-/// What is below a folder.
+/// The contents of a folder and its subfolders.
 #[derive(Default)]
 pub struct Walked {
     pub files: Vec<Found>,
-    /// Paths of links, devices and the like, and of entries whose name no storage can have. Hidden
-    /// ones are not among them.
+    /// Paths of links, devices and the like, and of entries whose names no storage can have,
+    /// without hidden ones.
     pub others: Vec<String>,
 }
 
@@ -42,8 +42,7 @@ struct Asked {
     handle: Option<Vec<u8>>,
 }
 
-/// Lists the files in a folder below the root and in its folders. A folder that is not there has
-/// none.
+/// Lists the files in a folder below the root and in its subfolders. A missing folder has none.
 pub fn walk<S: Read + Write>(
     session: &mut Session<S>,
     root: &Root,
@@ -51,7 +50,7 @@ pub fn walk<S: Read + Write>(
 ) -> io::Result<Walked> {
     let walked = all(session, root, start);
     if walked.is_err() {
-        // Folders are open that nobody will close.
+        // Some folders are still open, and nothing will close them.
         session.give_up();
     }
     walked
@@ -79,7 +78,7 @@ fn all<S: Read + Write>(session: &mut Session<S>, root: &Root, start: &str) -> i
         let answer = session.receive(id)?;
         let handle = match (handle, answer) {
             (None, Answer::Handle(handle)) => handle,
-            // Another process may have removed it meanwhile.
+            // Another process may have removed it in between.
             (
                 None,
                 Answer::Status {
@@ -97,7 +96,8 @@ fn all<S: Read + Write>(session: &mut Session<S>, root: &Root, start: &str) -> i
                 continue;
             }
             (Some(handle), Answer::Names(names)) => {
-                // No names are an entry too, or a server could send them for ever.
+                // An answer without names counts as an entry too, or a server could send such
+                // answers forever.
                 count += names.len().max(1);
                 if count > ENTRIES_MOST {
                     return Err(io::Error::other(format!(
@@ -140,7 +140,7 @@ fn all<S: Read + Write>(session: &mut Session<S>, root: &Root, start: &str) -> i
 }
 
 /// The path of an entry below the root, and whether it is a complete object or a folder of such.
-/// `None`: it is nothing that a storage has or has begun. So no name leads out of the root.
+/// `None`: it does not belong to a storage. So no name leads out of the root.
 fn ours(folder: &str, name: &[u8]) -> Option<(String, bool)> {
     let name = std::str::from_utf8(name).ok()?;
     let path = if folder.is_empty() {
@@ -157,7 +157,7 @@ fn ours(folder: &str, name: &[u8]) -> Option<(String, bool)> {
     }
 }
 
-/// Attributes with those that are needed. A server need not send them with a name.
+/// Requests the needed attributes if they are missing. A server need not send them with a name.
 fn known<S: Read + Write>(
     session: &mut Session<S>,
     root: &Root,

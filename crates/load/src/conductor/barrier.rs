@@ -29,10 +29,11 @@ const RECOUNTS_MAX: usize = 2_000;
 /// the recount, which takes no longer.
 const A_MOMENT: Duration = Duration::from_millis(50);
 
-/// Tables that were counted before a statement whose effects are not tracked.
+/// The tables that a statement may change whose effects are not tracked.
 pub struct Counted {
     tables: Vec<Arc<Table>>,
-    /// Whether the tables were counted: there may be too many.
+    /// Whether their numbers of rows are known. Not if there are too many tables to count, or if an
+    /// earlier process ran the statement.
     countable: bool,
 }
 
@@ -117,7 +118,7 @@ impl Conductor<'_> {
         };
         match &passed {
             Some(_) => self.after_alone(place, here.item)?,
-            // Marked done at once and again with the counts, unless counting takes only a moment.
+            // Mark it done at once, and again with the counts, unless counting takes only a moment.
             None => self.run_alone(place, here, only.map(|_| begun))?,
         }
         if only.is_none() {
@@ -187,8 +188,8 @@ impl Conductor<'_> {
         self.dialogue.session().map(drop)
     }
 
-    /// Accepts current definitions after the dump itself changed that of `only`, or any. A table
-    /// that no longer exists drops out of the proof.
+    /// Accepts the current definitions after the dump itself changed that of `only`, or of any
+    /// table. A table that no longer exists drops out of the proof.
     pub(super) fn look_again(&mut self, only: Option<&TableKey>) -> Result<(), LoadError> {
         let indexes = match only {
             Some(key) => self.ledger.known(key).into_iter().collect(),
@@ -231,7 +232,7 @@ impl Conductor<'_> {
 }
 
 impl Ledger {
-    /// Whether a statement changes a table of this load that has no rows yet, and brings none.
+    /// Whether a statement changes a table of this load that has no rows yet, and adds none.
     pub fn stays_empty(&self, table: &TableKey, here: Here<'_>) -> bool {
         let Some(index) = self.known(table) else {
             return false;
@@ -272,7 +273,7 @@ impl Catalog {
             ledger.recounted += tables.len();
         }
         let countable = only.is_some() || ledger.recounted <= RECOUNTS_MAX;
-        // What MERGE and the like show is of other tables, and perhaps not to be had.
+        // MERGE and similar engines show rows of other tables, which may not be available.
         for table in tables
             .iter()
             .filter(|table| countable && !table.is_elsewhere())

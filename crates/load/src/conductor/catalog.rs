@@ -1,4 +1,4 @@
-//! The catalogue connection: in which session it is, and what the server is asked on it.
+//! The catalogue connection: the session that it is in, and the queries that run on it.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ use crate::programs::Contents;
 use crate::session::Session;
 use crate::table::Table;
 
-/// In which session the catalogue connection is.
+/// The session that the catalogue connection is in.
 enum CatalogSession {
-    /// One that somebody else has changed.
+    /// Some other session, or one that is unknown.
     Unknown,
-    /// That of [`SHOW_SESSION`].
+    /// That of [`SHOW_SESSION`], for showing definitions.
     Shows,
-    /// One of the dump, as far as it matters to definitions.
+    /// The dump's, as far as it matters to definitions.
     Alters(Arc<Session>),
 }
 
@@ -31,7 +31,7 @@ enum CatalogSession {
 /// session's time zone and names in the quotes of its `sql_mode`, and some modes leave options out.
 pub const SHOW_SESSION: &str = "SET SESSION time_zone = _utf8mb4'+00:00', SESSION sql_mode = ''";
 
-/// The catalogue connection, which looks at the server and changes definitions without touching the
+/// The catalogue connection, which queries the server and changes definitions without touching the
 /// dump's session.
 pub struct Catalog {
     pub ctx: Arc<Context>,
@@ -67,12 +67,13 @@ impl Catalog {
         Ok(())
     }
 
-    /// Notes that what follows changes the session.
+    /// Notes that the statements that follow change the session.
     pub fn leave_session(&mut self) {
         self.session = CatalogSession::Unknown;
     }
 
-    /// The definition of a table as anybody can read it, and the print of what the server shows.
+    /// The definition of a table with its foreign keys quoted correctly, and the print of what the
+    /// server shows.
     pub fn show_create(&mut self, table: &Table) -> Result<(String, Print), LoadError> {
         let shown = self.show_as_is(table)?;
         let print = Print::shown(&shown);
@@ -94,7 +95,7 @@ impl Catalog {
         show(&mut self.conn, table).map_err(|error| unread(table, error))
     }
 
-    /// Lists what a database holds. One that does not exist holds nothing, and is about to be
+    /// Lists what a database holds. One that does not exist holds nothing; it is about to be
     /// created.
     pub fn look(&mut self, database: &str) -> Result<Database, LoadError> {
         let triggers = self.ctx.options.existing == ExistingPolicy::Append;
@@ -189,7 +190,7 @@ impl Catalog {
     }
 }
 
-/// What the server shows of a table.
+/// What the server shows as the definition of a table.
 pub fn show(conn: &mut Connection, table: &Table) -> Result<String, Error> {
     let result = conn.query(format!("SHOW CREATE TABLE {}", table.quoted()))?;
     // Defaults of binary columns are raw bytes.

@@ -7,7 +7,7 @@ use super::postponed::Postponed;
 use crate::context::Context;
 use crate::queue::Queue;
 
-/// What waits until the rows are in, and the queue that its work goes to.
+/// The work that waits until the rows are in, and the queue that it then goes to.
 pub struct Deferred<'a> {
     pub ctx: Arc<Context>,
     pub queue: &'a Queue,
@@ -33,8 +33,8 @@ impl<'a> Deferred<'a> {
         self.postponed.retain(|one| one.table.as_ref() != Some(key));
     }
 
-    /// Whether a trigger of this table was postponed that its rows must fire, or one whose drop was
-    /// postponed that they must not.
+    /// Whether creating or dropping a trigger of this table was postponed. Later rows must fire a
+    /// new trigger, and must not fire a dropped one.
     pub fn has_postponed_trigger(&self, key: &TableKey) -> bool {
         self.postponed
             .iter()

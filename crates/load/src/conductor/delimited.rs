@@ -90,7 +90,7 @@ pub struct Target {
     numbered: Option<usize>,
 }
 
-/// Rows of a block of delimited text, and where they stand.
+/// Rows of a block of delimited text, and where they are in it.
 pub struct Lines<'b> {
     pub block: &'b Arc<Block>,
     pub range: Range<usize>,
@@ -311,7 +311,7 @@ impl Conductor<'_> {
             if maybe
                 && leaves_to_server(&target.head.form, text, position, zero, session.lex_mode())
             {
-                // The server assigns numbers in the order of the rows, after those already there.
+                // The server assigns numbers in the order of the rows, after the existing ones.
                 self.queue.flush(index, None)?;
                 self.queue.wait_key(index)?;
                 self.ledger.entries[index].ordered = true;

@@ -18,7 +18,7 @@ use crate::session::{Session, Tracker};
 /// The dump's own session.
 pub struct Dialogue {
     pub ctx: Arc<Context>,
-    /// Runs the dump's statements as they stand.
+    /// Runs the dump's statements unchanged.
     pub control: Connection,
     /// Follows the variables that the dump sets.
     pub tracker: Tracker,
@@ -32,7 +32,7 @@ pub struct Dialogue {
     pub refused_settings: RefusedSettings,
     /// The current database, if `--tables` selects nothing in it and it does not exist.
     pub unchosen: Option<String>,
-    /// The database of `--database`, until something goes into it.
+    /// The database of `--database`, until the first statement that may need it.
     pub pending_database: Option<String>,
 }
 
@@ -81,7 +81,7 @@ impl Dialogue {
         Some(self.refused_settings.mode_or(session.lex_mode()))
     }
 
-    /// Gives the session this state.
+    /// Puts the session into this state.
     pub fn resume(&mut self, wanted: &Arc<Session>) -> Result<(), LoadError> {
         self.enter(wanted)?;
         self.session().map(drop)
@@ -112,7 +112,7 @@ impl Dialogue {
         Ok(())
     }
 
-    /// Undoes what the dump's `SET` of a variable must not do to the loader's own queries.
+    /// Undoes a dump's `SET` that would affect the loader's own queries.
     pub fn keep_own(&mut self, name: &str) -> Result<(), LoadError> {
         let Some(set) = Tracker::kept(name) else {
             return Ok(());

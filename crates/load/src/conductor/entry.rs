@@ -14,26 +14,26 @@ use crate::table_writer::{SqlWriter, TableWriter};
 /// Fingerprint of a definition, without the next `AUTO_INCREMENT` value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Print {
-    /// Of what the server shows.
+    /// Of the definition as the server shows it.
     Shown(u128),
-    /// Of the same with its foreign keys quoted correctly, which takes a query
-    /// (`refloat_read::foreign`). An earlier process wrote down that text.
+    /// Of the same text with its foreign keys quoted correctly, which takes a query
+    /// (`refloat_read::foreign`). The marks of an earlier process hold the corrected text.
     Corrected(u128),
 }
 
 impl Print {
-    /// That of what the server shows.
+    /// The fingerprint of a definition as the server shows it.
     pub fn shown(text: &str) -> Self {
         Self::Shown(fingerprint(text))
     }
 
-    /// That of a corrected text.
+    /// The fingerprint of a corrected definition.
     pub fn corrected(text: &str) -> Self {
         Self::Corrected(fingerprint(text))
     }
 }
 
-/// A table of the dump, and how far its load has got.
+/// A table of the dump, and how far it is loaded.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "independent facts about one table, each read by itself"
@@ -47,7 +47,7 @@ pub struct Entry {
     pub session: Option<Arc<Session>>,
     /// Whether its rows must be written in dump order, by one worker at a time.
     pub ordered: bool,
-    /// Whether its writer has begun: it is decided which indexes wait for the rows.
+    /// Whether it is decided which of its indexes wait for the rows.
     pub opened: bool,
     /// Whether the index build after its rows has started.
     pub build_begun: bool,
@@ -70,7 +70,7 @@ pub struct Entry {
     /// Whether it may hold rows that no foreign key was checked for: rows of a session without
     /// checks, or rows older than the key.
     pub unchecked: bool,
-    /// Whether it has rows of a session with checks whose parents were not looked for yet.
+    /// Whether it has rows of a session with checks whose parents have not been looked for yet.
     pub wants_parents: bool,
     /// Whether foreign keys refer to it, with the number of known tables when that was looked up.
     /// Reset when the dump may have changed the table.
@@ -82,7 +82,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// A table that nothing was done with yet.
+    /// A table that the load has done nothing with yet.
     pub fn new(table: Table) -> Self {
         Self {
             opened: !table.created,
@@ -107,7 +107,7 @@ impl Entry {
         }
     }
 
-    /// Notes that rows of this session follow. `compared`: the server itself looks for their
+    /// Notes that rows of this session follow. `compared` says that the server itself checks their
     /// parents.
     pub fn note_session(&mut self, session: &Session, compared: bool) {
         let checks = session.foreign_key_checks();

@@ -1,6 +1,6 @@
 //! Checks each file of rows before sending any of its rows, so that no row of a misplaced or
 //! damaged file gets into a table. The next file is read in the meantime, which also brings it into
-//! memory. What is mounted is read once, and checked by its last row.
+//! memory. A mounted file is read only once, and checked at its last row.
 
 use std::path::PathBuf;
 use std::sync::Arc;

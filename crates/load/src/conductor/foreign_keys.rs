@@ -32,7 +32,7 @@ const EXAMPLES: usize = 5;
 
 impl Conductor<'_> {
     /// Looks for the parents of rows whose session checks foreign keys. Writers do not check,
-    /// because the parents of a row may be in flight beside it.
+    /// because the parents of a row may still be in flight.
     pub(super) fn look_for_parents(&mut self) -> Result<(), LoadError> {
         let entries = self.ledger.entries.iter_mut().enumerate();
         let asked: Vec<usize> = entries
@@ -40,7 +40,8 @@ impl Conductor<'_> {
                 (std::mem::take(&mut entry.wants_parents) && !entry.dropped).then_some(index)
             })
             .collect();
-        // An earlier process has looked here, and later statements may have changed the rows since.
+        // An earlier process has checked here, and later statements may have changed the rows
+        // since.
         if self.resume.in_past() || self.ctx.options.foreign_keys == ForeignKeyMode::Checked {
             return Ok(());
         }
@@ -59,8 +60,8 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Runs a `SET` of the dump. If it switches foreign key checks off, the rows before it are
-    /// compared with their parents. That is noted as a step, because rows and statements after it
+    /// Runs a `SET` of the dump. If it turns foreign key checks off, the rows before it are
+    /// compared with their parents. That is recorded as a step, because later rows and statements
     /// may leave orphans.
     pub(super) fn set_of_dump(
         &mut self,
@@ -70,7 +71,7 @@ impl Conductor<'_> {
         let checked = self.dialogue.session()?.foreign_key_checks();
         self.set(place, here)?;
         // While several files are read at once, none of them knows whether the parents of its rows
-        // have arrived. The end of the load checks them.
+        // have arrived. They are checked at the end of the load.
         let alone = place.size_known.is_none();
         if !checked || !alone || self.dialogue.session()?.foreign_key_checks() {
             return Ok(());
@@ -110,7 +111,7 @@ impl Conductor<'_> {
 }
 
 impl Deferred<'_> {
-    /// Rows of these tables without a parent, looked for in parallel over the foreign keys.
+    /// Finds the rows of these tables without a parent, with one task for each foreign key.
     pub fn orphans_of(
         &self,
         ledger: &mut Ledger,

@@ -1,4 +1,4 @@
-//! A statement where it stands in the dump.
+//! A statement and its place in the dump.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use refloat_sqltext::{Item, head};
 use crate::outcome::StatementFailure;
 use crate::verdict::Reason;
 
-/// A statement: its text, and where it stands.
+/// A statement: its text and its place.
 #[derive(Clone, Copy)]
 pub struct Here<'a> {
     /// The file's name, for messages and marks.
     pub file: &'a Arc<str>,
-    /// The text to run: as it stands in the file, or as it was rewritten.
+    /// The text to run: as the file has it, or rewritten.
     pub text: &'a [u8],
     pub item: &'a Item,
 }

@@ -1,7 +1,7 @@
 //! Adds secondary indexes and foreign keys after the rows.
 //!
-//! The indexes of a table are its writer's to drop and to build ([`crate::table_writer`]). What
-//! concerns several tables is here: when they are built, and the foreign keys between them.
+//! A table's writer drops and builds its indexes ([`crate::table_writer`]). This module handles
+//! what concerns several tables: when indexes are built, and the foreign keys between tables.
 
 use std::sync::Arc;
 

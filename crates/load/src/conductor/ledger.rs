@@ -1,6 +1,6 @@
-//! The ledger: databases as they were found, and tables and programs as the dump brings them.
+//! The ledger: databases as they were found, and the tables and programs that the dump brings.
 //!
-//! It is asked and told, and never talks to the server.
+//! It only records facts and answers questions about them. It never talks to the server.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub struct Ledger {
     pub existing: ExistingPolicy,
     /// Tables, in the order of the dump.
     pub entries: Vec<Entry>,
-    /// The table that has a name now.
+    /// The table that has each name now.
     by_name: HashMap<TableKey, usize>,
     /// Databases that something was done in.
     pub databases: HashMap<String, Database>,
@@ -43,12 +43,12 @@ pub struct Ledger {
     pub refused: HashSet<TableKey>,
     /// Views and stored programs that the dump has created and not dropped since.
     pub created: Vec<Created>,
-    /// Databases whose character set the dump changes in between, as dump tools do around stored
+    /// Databases whose character set the dump changes for a while, as dump tools do around stored
     /// programs.
     pub altered: HashSet<String>,
     /// Databases that the dump drops but that were kept.
     pub undropped: HashSet<String>,
-    /// Tables counted because of statements that may change any rows.
+    /// Number of tables counted so far because of statements that may change any rows.
     pub recounted: usize,
 }
 
@@ -71,7 +71,7 @@ impl Ledger {
         }
     }
 
-    /// Adds a table, which is the one of this name from now on.
+    /// Adds a table, which has this name from now on.
     pub fn register(&mut self, key: TableKey, created: bool, rows_before: u64) -> usize {
         let index = self.entries.len();
         let table = Table::new(index, key.0.clone(), key.1.clone(), created, rows_before);
@@ -108,7 +108,7 @@ impl Ledger {
         }
     }
 
-    /// Forgets what had a name, after the dump dropped it. Its triggers go with it.
+    /// Forgets whatever had this name, after the dump dropped it. Its triggers go with it.
     pub fn forget(&mut self, key: &TableKey) {
         if let Some(database) = self.databases.get_mut(&key.0) {
             let contents = &mut database.contents;

@@ -38,7 +38,7 @@ impl Conductor<'_> {
         Ok(ok.is_some())
     }
 
-    /// With `--replace`, drops the existing view, routine or event whose place the dump's takes.
+    /// With `--replace`, drops the existing view, routine or event that the dump's own replaces.
     pub(super) fn replace_program(&mut self, kind: Kind, key: &TableKey) -> Result<(), LoadError> {
         let replaces = self.ctx.options.existing == ExistingPolicy::Replace
             && !matches!(kind, Kind::Sequence | Kind::Trigger)

@@ -19,7 +19,7 @@ use crate::outcome::StatementFailure;
 use crate::session::Session;
 use crate::transaction::{OPEN_HINT, Transaction};
 
-/// How far a file was read, and what its rows are waiting for.
+/// How far a file has been read, and which of its rows wait.
 pub struct Place {
     /// The file's name, for messages.
     pub name: Arc<str>,
@@ -96,8 +96,8 @@ impl Place {
         Err(LoadError::unterminated(&self.name, item))
     }
 
-    /// A dump that begins as tools begin it must end as they end it: it must not be `cut`, where
-    /// it ends at `offset`.
+    /// A dump that begins as a dump tool begins it must also have the tool's ending. `cut` says
+    /// that it lacks the ending; its text ends at `offset`.
     pub fn check_whole(
         &self,
         cut: bool,
@@ -120,7 +120,7 @@ impl Place {
         };
         let (begun, reason) = (open.begun.clone(), open.reason());
         if self.script.is_cut_part() {
-            // The file was cut, and the user accepts what there is of it.
+            // The file was cut, and the user accepts that.
             ctx.events
                 .warn(format!("line {}: {}: {reason}", begun.line, begun.head));
             return Ok(());

@@ -19,7 +19,8 @@ use crate::table::Table;
 use crate::task::{TASKS, Task};
 
 impl Conductor<'_> {
-    /// Counts rows and compares definitions, in parallel over the tables.
+    /// Counts rows and compares definitions, with one task for each table, and checks that views
+    /// and stored programs exist.
     pub(crate) fn prove(&mut self) -> Result<Proof, LoadError> {
         self.ctx.phases.enter(Phase::Proof);
         let found: Arc<Mutex<Proof>> = Arc::default();

@@ -1,5 +1,5 @@
-//! Follow-up of refused statements in a load that continues: what a refused `SET` was meant for is
-//! not created in a different session, and rows of a missing table are left out.
+//! Consequences of refused statements in a load that continues: what needs a refused `SET` is not
+//! created in a different session, and rows of a missing table are left out.
 
 use std::collections::BTreeSet;
 
@@ -72,7 +72,7 @@ impl RefusedSettings {
         }
     }
 
-    /// How to read the text: as the dump says, whatever the server made of it.
+    /// How to read the text: as the dump says, even if the server refused that setting.
     pub fn mode_or(&self, mode: LexMode) -> LexMode {
         self.mode.unwrap_or(mode)
     }

@@ -1,11 +1,11 @@
-//! What is known about the target: databases as they were found, and tables as the dump brings
-//! them.
+//! Examines databases and tables of the target before the dump changes them, and records them in
+//! the ledger.
 
 use std::sync::Arc;
 
 use refloat_read::columns;
+use refloat_run::Event;
 use refloat_run::progress::TableState;
-use refloat_run::{Event, Refusal};
 use refloat_schema::columns::{Layout, columns as columns_of};
 use refloat_schema::pattern::is_system_database;
 
@@ -28,7 +28,7 @@ pub enum Touch {
 }
 
 impl Conductor<'_> {
-    /// Looks at a database before the first change to it, and refuses a load that would destroy
+    /// Examines a database before the first change to it, and refuses a load that would destroy
     /// something.
     pub(super) fn touch(&mut self, database: &str, touch: Touch) -> Result<(), LoadError> {
         if let Some(wanted) = &self.ctx.options.database
@@ -90,7 +90,7 @@ impl Conductor<'_> {
         Ok(found)
     }
 
-    /// Forgets what had a name, after the dump dropped it, and its postponed triggers.
+    /// Forgets whatever had this name, after the dump dropped it, and its postponed triggers.
     pub(super) fn forget(&mut self, key: &TableKey) {
         self.ledger.forget(key);
         self.deferred.forget(key);
@@ -136,13 +136,8 @@ impl Conductor<'_> {
             // Rows in a table that did not exist before are the dump's own, from a statement that
             // is not tracked in detail.
             if self.ctx.options.existing != ExistingPolicy::Append && self.ledger.existed(key) {
-                return Err(LoadError::Refused(vec![Refusal {
-                    reason: format!(
-                        "table {}.{} already holds rows, and the dump would add to them",
-                        key.0, key.1
-                    ),
-                    hint: "Use --append to add the dump's rows to those that are there.".to_owned(),
-                }]));
+                let refusal = refusals::holds_rows(&key.0, &key.1);
+                return Err(LoadError::Refused(vec![refusal]));
             }
             rows_before = self.catalog.count(&quoted)?;
         }

@@ -2,8 +2,9 @@
 //!
 //! The source is read from its beginning, because its session state and definitions are needed.
 //! Rows that the marks show as loaded are skipped. A table without a loaded row is created again. A
-//! statement that ran only after everything before it was finished is a frontier: while a later one
-//! is known to be done, the conductor is *in the past* and runs only what makes up the session.
+//! statement that ran only after everything before it was finished is a *frontier*. As long as a
+//! later frontier is known to be done, the conductor is *in the past*, and runs only what sets up
+//! the session.
 
 mod definitions;
 mod steps;
@@ -35,18 +36,18 @@ pub struct Resume {
     active: bool,
     found: Found,
     steps: BTreeMap<String, Step>,
-    /// Statements further on in the source that are done.
+    /// Number of statements further on in the source that are done.
     frontiers: usize,
     /// Tables whose next rows follow rows that are already loaded.
     gaps: HashSet<usize>,
     /// Rows that were already loaded, as far as the source has reached them.
     pub counted: Counted,
     tables: MarkTables,
-    /// Definitions may have changed since they were last flushed to disk.
+    /// Whether definitions may have changed since they were last flushed to disk.
     unsynced: bool,
     /// Whether the server flushed them the last time.
     syncs: bool,
-    /// Statements were marked done since then.
+    /// Whether statements were marked done since the last flush.
     unsettled: bool,
     /// When this process began.
     begun: Instant,
@@ -73,7 +74,8 @@ impl Resume {
             counted: Counted::default(),
             tables: MarkTables::default(),
             unsynced: true,
-            // The earlier process may have left some on a server that is still running.
+            // The earlier process may have left unflushed definitions on a server that is still
+            // running.
             unsettled,
             syncs: false,
             begun: Instant::now(),
@@ -199,8 +201,8 @@ impl Resume {
         if self.in_past() || table.is_transactional() {
             return Ok(());
         }
-        // Tables like this are emptied before their first rows, so this one had rows before a
-        // statement that is done.
+        // A resumed load empties such a table and loads it again, unless the table had rows before
+        // a statement that is done. This one did.
         Err(LoadError::Stopped(vec![Refusal {
             reason: format!(
                 "{}: line {}: table {} has an engine without transactions: it is not known \

@@ -35,7 +35,7 @@ use crate::writer::Written;
 /// `ER_NO_SUCH_TABLE`, `ER_BAD_DB_ERROR`.
 const GONE: [u16; 2] = [1146, 1049];
 
-/// Rows as they stand in the dump.
+/// Rows at their place in the dump.
 struct RowsHere<'a> {
     /// The statement that they are in.
     statement: Here<'a>,
@@ -51,7 +51,7 @@ struct RowsHere<'a> {
 }
 
 impl RowsHere<'_> {
-    /// The error for rows that do not stand where an earlier process found them.
+    /// The error for rows that are not the ones that an earlier process found in this place.
     fn differs(&self, table: &Table) -> LoadError {
         LoadError::source_differs(self.statement.file, self.line, self.offset, table.label())
     }
@@ -73,7 +73,7 @@ struct Destination {
     gone: bool,
 }
 
-/// By what rows may change other tables.
+/// The ways in which rows may change other tables.
 struct Effects {
     triggered: bool,
     through_view: bool,
@@ -244,7 +244,7 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// [`Conductor::begin_rows`], if the header is another one than that of the rows before.
+    /// [`Conductor::begin_rows`], if the header differs from that of the rows before.
     fn meet_header(
         &mut self,
         place: &mut Place,
@@ -259,7 +259,7 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Notes that rows of a table were met, whether they are loaded already or not.
+    /// Notes that the dump has rows of a table here, whether they are loaded already or not.
     fn note_rows(&mut self, place: &mut Place, index: usize, here: &RowsHere) {
         let entry = &mut self.ledger.entries[index];
         entry.session = Some(Arc::clone(&here.session));
@@ -272,8 +272,8 @@ impl Conductor<'_> {
         }
     }
 
-    /// Runs rows after everything before them is done: they may read any other row, and other
-    /// statements may read the number that they take.
+    /// Runs rows once everything before them is done: they may read any other row, and other
+    /// statements may read the numbers that these rows get.
     fn rows_in_order(
         &mut self,
         place: &mut Place,
@@ -293,7 +293,8 @@ impl Conductor<'_> {
                     .catalog
                     .has_no_foreign_keys(&mut self.ledger.entries[index])?);
         if effects.through_view || may_check || effects.children {
-            // Keys of the underlying table, the parents or the children decide about these rows.
+            // The keys of the underlying table, the parents or the children decide what becomes of
+            // these rows.
             self.finish_builds()?;
         }
         if missing.len() > 1 || missing[0].1.len() < here.text.len() {
@@ -413,7 +414,8 @@ impl Conductor<'_> {
     ) -> Result<(), LoadError> {
         let bounds = head.form.bounds(text, head.session.lex_mode());
         if bounds.len() as u64 != piece.rows {
-            // If the rows cannot be told apart here, leave the whole piece to the server's parser.
+            // If the text cannot be split into rows here, leave the whole piece to the server's
+            // parser.
             return self.add(place, head, piece.clone());
         }
         let mut from = 0;

@@ -1,9 +1,9 @@
 //! Sources of several files: statements in order, rows of several tables at once.
 //!
 //! Rows of different tables need no order among themselves. As many tables are open as there are
-//! workers, the largest first, and the next block is read for the table with the emptiest lane.
-//! Where one writer per table is fastest, reading one table after another would leave all workers
-//! but one idle.
+//! workers and memory for them, the largest first, and the next block is read for the table with
+//! the emptiest lane. Where one writer per table is fastest, reading one table after another would
+//! leave all workers but one idle.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ impl FileReader<'_> {
     }
 }
 
-/// A statement of ours, which is nowhere in the source.
+/// A statement of our own, which has no place in the source.
 fn own_item(text: &str) -> Item {
     Item {
         kind: ItemKind::Statement(StatementKind::Set),
@@ -72,7 +72,7 @@ fn own_item(text: &str) -> Item {
 }
 
 impl Conductor<'_> {
-    /// Reads all files of a source and finishes everything they ask for. `position` counts the
+    /// Reads all files of a source and finishes everything they asked for. `position` counts the
     /// bytes read, as stored. At most `open_max` tables of rows are open at the same time.
     pub fn run_layout(
         &mut self,
@@ -92,10 +92,8 @@ impl Conductor<'_> {
                     .settle_definitions(&mut self.catalog, &mut self.dialogue)?;
             }
             match segment {
-                Segment::Database(name) => self.own_create_database(&mut place, name)?,
-                Segment::Sql(file) => {
-                    self.statements_of(&mut place, file, &start, &pool, position)?;
-                }
+                Segment::Database(name) => self.own_create_database(name)?,
+                Segment::Sql(file) => self.statements_of(file, &start, &pool, position)?,
                 Segment::Rows(tables) => {
                     self.rows_of(tables, &start, &pool, position, open_max)?;
                 }
@@ -105,7 +103,7 @@ impl Conductor<'_> {
         self.end(&mut Place::new(&self.ctx.source))
     }
 
-    /// Runs a `SET` of ours, which is nowhere in the source.
+    /// Runs a `SET` of our own, which has no place in the source.
     pub(super) fn own_set(&mut self, place: &mut Place, text: &str) -> Result<(), LoadError> {
         let file = Arc::clone(&place.name);
         let here = Here {
@@ -117,10 +115,11 @@ impl Conductor<'_> {
     }
 
     /// Creates a database that no file of the source creates, unless it exists.
-    fn own_create_database(&mut self, place: &mut Place, name: &str) -> Result<(), LoadError> {
+    fn own_create_database(&mut self, name: &str) -> Result<(), LoadError> {
         if self.ctx.options.skips(name)? || !may_choose_in(&self.ctx.options.tables, name) {
             return Ok(());
         }
+        let mut place = Place::new(&self.ctx.source);
         // An account that may fill a database may lack the right to create it.
         place.keeps_databases = true;
         let text = format!("CREATE DATABASE IF NOT EXISTS {}", quote_ident(name));
@@ -130,7 +129,7 @@ impl Conductor<'_> {
             text: text.as_bytes(),
             item: &own_item(&text),
         };
-        self.create_database(place, name.as_bytes(), here)
+        self.create_database(&mut place, name.as_bytes(), here)
     }
 
     /// Gives the control connection the session state that a file starts with.
@@ -161,7 +160,6 @@ impl Conductor<'_> {
 
     fn statements_of(
         &mut self,
-        place: &mut Place,
         file: &SqlFile,
         start: &Arc<Session>,
         pool: &Arc<BlockPool>,
@@ -176,21 +174,21 @@ impl Conductor<'_> {
         if file.bytes().is_ok_and(|bytes| bytes == 0) {
             return Ok(());
         }
-        *place = Place::new(&name);
+        let mut place = Place::new(&name);
         place.enters = file.enters;
         place.keeps_databases = true;
-        self.begin_file(place, start, file.database.as_deref())?;
+        self.begin_file(&mut place, start, file.database.as_deref())?;
         for text in &file.session {
-            self.own_set(place, text)?;
+            self.own_set(&mut place, text)?;
         }
         let mut input = file.open()?;
         input.cancel_flag(self.ctx.cancel.flag());
         let mut reader = SqlReader::new(input, file.ends, pool);
-        while self.read_statements(place, &mut reader)? {}
+        while self.read_statements(&mut place, &mut reader)? {}
         check(&reader.input, file.checksum.as_deref())?;
         place.check_whole(place.script.is_cut_part(), reader.read, &self.ctx.options)?;
         position.fetch_add(reader.position(), Ordering::Relaxed);
-        self.finish_current(place)?;
+        self.finish_current(&mut place)?;
         place.check_committed(&self.ctx)
     }
 

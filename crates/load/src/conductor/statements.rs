@@ -90,7 +90,7 @@ impl Conductor<'_> {
         self.by_kind(place, kind, here)
     }
 
-    /// What becomes of a statement.
+    /// Decides what happens to a statement.
     fn fate(
         &mut self,
         place: &mut Place,
@@ -281,7 +281,8 @@ impl Conductor<'_> {
         Ok(true)
     }
 
-    /// [`Conductor::run_statement`] for a statement that may change the server.
+    /// [`Conductor::run_statement`] for a statement that may change the server, with its collations
+    /// replaced as the user asked. In the past it does nothing.
     pub(super) fn execute(
         &mut self,
         here: Here<'_>,
@@ -375,8 +376,8 @@ impl Conductor<'_> {
         }
     }
 
-    /// Whether `--tables` selects this table. Refloat's own tables are never loaded: on the target
-    /// they record what was changed there.
+    /// Notes that the dump names this table, and returns whether `--tables` selects it. Refloat's
+    /// own tables are never loaded: on the target they record what was changed there.
     pub(super) fn wanted(&mut self, key: &TableKey) -> bool {
         if is_own_table(&key.0, &key.1) {
             if self.findings.own_left_out.insert(key.clone()) {

@@ -35,7 +35,7 @@ struct Turn<'s> {
 }
 
 impl Conductor<'_> {
-    /// Hands on the rows of a stream until the stream ends.
+    /// Passes the rows of a stream on to the workers, until the stream ends.
     pub(super) fn rows_of_stream(
         &mut self,
         stream: &RowStream,
@@ -152,7 +152,7 @@ impl<'s> Turn<'s> {
     }
 }
 
-/// What to call the table in messages, where a file has its name.
+/// The table's name in messages, in place of a file name.
 fn stream_name(of: &StreamedTable) -> String {
     format!("table {}", of.label())
 }

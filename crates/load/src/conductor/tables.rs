@@ -206,7 +206,8 @@ impl Conductor<'_> {
         let quoted = quoted_name(key);
         let server =
             |error| LoadError::server(format!("dropping table {}.{}", key.0, key.1), error);
-        // Child tables that will be replaced too may still exist, and the dump's session may check.
+        // Child tables that will be replaced too may still exist, and the dump's session may check
+        // foreign keys.
         let checks = self.dialogue.session()?.foreign_key_checks();
         let set = |on: bool| format!("SET SESSION foreign_key_checks = {}", u8::from(on));
         if checks {

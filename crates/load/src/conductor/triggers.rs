@@ -1,9 +1,9 @@
-//! Triggers in between rows: each row fires those that exist at its place in the dump, and no
+//! Triggers between rows: each row fires the triggers that exist at its place in the dump, and no
 //! others.
 //!
 //! A `CREATE TRIGGER` waits until the rows are in, and so does a `DROP TRIGGER`. Both run earlier
 //! if more rows of their table follow. A drop does not name the table of its trigger. For triggers
-//! of the dump it is known; for others the server is asked.
+//! that the dump created the table is known; for others the server is asked.
 
 use refloat_sqltext::{LexMode, ObjectName};
 
@@ -70,8 +70,8 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// Once all rows before are in, runs postponed triggers that decide what rows of this table
-    /// fire.
+    /// Runs the postponed triggers that affect what rows of this table fire, once all earlier rows
+    /// are in.
     pub(super) fn meet_triggers(
         &mut self,
         place: &mut Place,

@@ -1,7 +1,5 @@
 //! `SET` and `USE`: the state of the dump's own session.
 
-use std::collections::BTreeMap;
-
 use refloat_run::Refusal;
 use refloat_schema::pattern::may_choose_in;
 use refloat_sqltext::{SetAssignment, SetScope, parse_set, quote_ident};
@@ -14,6 +12,7 @@ use super::findings::Findings;
 use super::here::Here;
 use super::place::Place;
 use crate::error::{LoadError, START_OVER};
+use crate::options::LoadOptions;
 use crate::session::VariableEffect;
 use crate::transaction::Begun;
 
@@ -44,7 +43,7 @@ impl Conductor<'_> {
             self.dialogue
                 .ensure_database(&mut self.catalog.conn, &mut self.findings)?;
         }
-        let mapped = map_sql_mode(&self.ctx.options.map_sql_mode, here.text, &assignments);
+        let mapped = map_sql_mode(&self.ctx.options, here.text, &assignments);
         let text = self
             .dialogue
             .map_collations(mapped.as_deref().unwrap_or(here.text))?;
@@ -175,37 +174,30 @@ fn of_database(assignments: &[SetAssignment]) -> bool {
 /// The statement with words of `sql_mode` replaced as the user asked. `None` if nothing
 /// changes.
 fn map_sql_mode(
-    map: &BTreeMap<String, String>,
+    options: &LoadOptions,
     text: &[u8],
     assignments: &[SetAssignment],
 ) -> Option<Vec<u8>> {
-    if map.is_empty() {
+    if options.map_sql_mode.is_empty() {
         return None;
     }
     let mut out = text.to_vec();
     let mut changed = false;
-    for assignment in assignments
-        .iter()
-        .filter(|one| one.name.eq_ignore_ascii_case(b"sql_mode"))
-    {
-        let Some(literal) = &assignment.literal else {
+    // From the last one on, so that the places of the others stay.
+    for one in assignments.iter().rev() {
+        let Some(literal) = one.literal.as_deref() else {
             continue;
         };
-        let literal = String::from_utf8_lossy(literal).into_owned();
-        let words: Vec<&str> = literal
-            .split(',')
-            .filter_map(
-                |word| match map.iter().find(|(from, _)| from.eq_ignore_ascii_case(word)) {
-                    Some((_, to)) => (!to.is_empty()).then_some(to.as_str()),
-                    None => Some(word),
-                },
-            )
-            .collect();
-        let new = format!("'{}'", words.join(",").replace('\'', "''"));
-        if let Some(at) = memchr::memmem::find(&out, &assignment.value) {
-            out.splice(at..at + assignment.value.len(), new.into_bytes());
-            changed = true;
+        if one.scope == SetScope::User || one.name != b"sql_mode" {
+            continue;
         }
+        let words = options.mapped_sql_modes(&String::from_utf8_lossy(literal));
+        let new = format!("'{}'", words.replace('\'', "''"));
+        out.splice(
+            one.value_at..one.value_at + one.value.len(),
+            new.into_bytes(),
+        );
+        changed = true;
     }
     changed.then_some(out)
 }

@@ -17,8 +17,8 @@ const LISTEN_POLL: Duration = Duration::from_millis(50);
 /// certification keys can be larger than its text (`(1,2),` is six bytes, its values are eight, and
 /// a key adds some twenty).
 const TEXT_PER_WRITE_SET: u64 = 16;
-/// Bytes of dump text of a transaction while an application is running. Every node applies it in
-/// one go, and a commit of the application waits behind it for that long.
+/// Bytes of dump text per transaction while an application is running. Every node applies a
+/// transaction as a whole, and commits of the application wait behind it for that long.
 pub const CHUNK_BYTES_PACED: usize = 1 << 20;
 /// The same without an application. Above about 4 MiB the provider keeps a write-set in a file
 /// while it is collected, and the other nodes start late (three nodes on two cores, 10.11.19, 400
@@ -149,7 +149,7 @@ impl Node {
     }
 
     /// When to hold back a load into this node. Writes by others can be noticed only if all other
-    /// nodes are watched and the load's own writes can be told apart.
+    /// nodes are watched and the load's own writes can be told from them.
     pub fn when(&self, galera: &GaleraOptions) -> When {
         match galera.max_paused {
             Some(share) if share >= 1.0 => When::Never,

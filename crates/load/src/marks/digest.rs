@@ -2,9 +2,9 @@
 //!
 //! Where a load cuts the pieces of its source depends on options, on earlier rows and on other
 //! writers. Only the pieces themselves are the same each time. So the digest of a stretch is made
-//! of one number for each piece of the source, for the part of it that lies in the stretch: the
-//! hash of the piece's text if that is all of it, else a sum over the rows. Parts of a piece that
-//! are written together have the number that all of them would have as one.
+//! of one number for each piece of the source that it covers, in whole or in part. The number of a
+//! whole piece is the hash of its text, that of a part is a sum over its rows. Parts of a piece
+//! that are written together have the number that all of them would have as one.
 
 use std::hash::Hasher as _;
 use std::ops::Range;

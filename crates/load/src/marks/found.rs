@@ -82,8 +82,8 @@ pub enum Cover {
     Parts(Counted, Vec<Range<u64>>),
     /// The rows here are not the ones that were here when the load began.
     Differs,
-    /// Whether they are the same cannot be told: the rows in these bytes of the source cannot be
-    /// told apart.
+    /// The text of these bytes of the source cannot be split into rows, so it is unknown whether
+    /// the rows are the same.
     Unknown(Range<u64>),
 }
 
@@ -93,13 +93,13 @@ pub struct Met<'a> {
     pub place: Range<u64>,
     /// Its text.
     pub text: &'a [u8],
-    /// Where its rows are in the text, if that can be told.
+    /// Where its rows are in the text; `None` if the text cannot be split into rows.
     pub bounds: &'a dyn Fn() -> Option<&'a [Range<usize>]>,
 }
 
 impl Met<'_> {
     /// The number of the part of the piece that lies in `bytes` of the file, as defined in
-    /// [`super::digest`]. `None`: its rows cannot be told apart.
+    /// [`super::digest`]. `None` if the text cannot be split into rows.
     fn number(&self, bytes: &Range<u64>) -> Option<u64> {
         if *bytes == self.place {
             return Some(digest::whole(self.text));
@@ -128,7 +128,7 @@ impl TableFound {
         self.stretches.values().map(|done| done.stored).sum()
     }
 
-    /// Whether rows after this place in this file are loaded, or rows of another file.
+    /// Whether rows after this place in this file, or rows of another file, are loaded.
     pub fn has_rows_after(&self, file: u64, offset: u64) -> bool {
         self.stretches
             .keys()
@@ -149,7 +149,7 @@ impl TableFound {
         if before.is_some_and(|((of, _), done)| {
             *of == file && done.end <= place.start && matches!(done.seen, Seen::Pieces(_))
         }) {
-            // The end of that stretch is in no piece.
+            // The pieces so far stopped short of the end of that stretch.
             return Cover::Differs;
         }
         let first = self
@@ -183,8 +183,8 @@ impl TableFound {
 }
 
 impl Done {
-    /// Meets a piece of the source that has these `bytes` of this stretch. `false`: its rows are
-    /// not the loaded ones. `None`: that cannot be told.
+    /// Compares the part of a piece that lies in `bytes` of this stretch with the loaded rows.
+    /// `false`: they differ. `None`: that is unknown.
     fn meet(&mut self, begin: u64, bytes: &Range<u64>, met: &Met<'_>) -> Option<bool> {
         let mut numbers = match std::mem::take(&mut self.seen) {
             Seen::Nothing if bytes.start == begin => Vec::new(),
@@ -202,7 +202,7 @@ impl Done {
 }
 
 impl Found {
-    /// Loads of this source that began and have not ended, the latest first.
+    /// Unfinished loads of this source, the latest first.
     pub fn loads(
         conn: &mut Connection,
         fingerprint: &Fingerprint,

@@ -1,4 +1,4 @@
-//! The marks that a proven load leaves until its result is written down.
+//! The marks that a proven load leaves until its result is recorded.
 
 use refloat_wire::{Connection, Error};
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,7 @@ impl LeftMarks {
         }
         // A load without marks is never resumed: what it did must be on disk before they go.
         sync_definitions(conn, SCHEMA)?;
-        // Steps first: among them is what the load is, without which marks belong to no load.
+        // Steps first: one of them says what the load is, and marks without it belong to no load.
         for table in [STEPS, ROWS] {
             match conn.exec(format!("DELETE FROM {table} WHERE run = {run}")) {
                 Err(error) if is_absent(&error) => return Ok(()),

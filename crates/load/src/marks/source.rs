@@ -15,8 +15,8 @@ use crate::open_source::{OpenSource, read_error};
 const ENDS: usize = 64 << 10;
 
 /// Identifies a source by its content, or a folder by the names and sizes of its files. The source
-/// may have another name next time. What is between the ends of a file is compared when its loaded
-/// rows are skipped.
+/// may have another name next time. Only the ends of a file are hashed. The rest is compared when
+/// its loaded rows are skipped.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint(String);
 

@@ -20,7 +20,7 @@ pub enum Named {
 /// Words that may stand in place of a name.
 const NO_NAMES: &[&str] = &["default", "null", "any", "global", "session", "local"];
 
-/// The names in a statement, in lower case.
+/// The names in a statement, in lower case; words of `sql_mode` in upper case.
 pub fn names(kind: &StatementKind, text: &[u8], mode: LexMode) -> Vec<(Named, String)> {
     let set = matches!(kind, StatementKind::Set);
     let program = matches!(
@@ -86,7 +86,7 @@ fn modes(text: &[u8], mode: LexMode, list: &[Token]) -> Vec<String> {
         if one.scope != SetScope::Session || one.name != b"sql_mode" || !list.iter().any(runs) {
             continue;
         }
-        let literal = one.literal.unwrap_or_default().to_ascii_lowercase();
+        let literal = one.literal.unwrap_or_default().to_ascii_uppercase();
         let plain = |word: &&str| {
             let letter = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_';
             !word.is_empty() && word.bytes().all(letter)
@@ -201,7 +201,7 @@ mod tests {
         );
         assert_eq!(
             found("/*!50003 SET sql_mode = 'ANSI,NO_AUTO_CREATE_USER' */"),
-            ["ansi", "no_auto_create_user"]
+            ["ANSI", "NO_AUTO_CREATE_USER"]
         );
         assert_eq!(
             found("/*!80000 SET @@SESSION.sql_mode = 'TIME_TRUNCATE_FRACTIONAL' */"),

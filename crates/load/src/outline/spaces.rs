@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use refloat_sqltext::ddl::parse_create_table;
 use refloat_sqltext::{LexMode, Token, TokenKind, tokens};
 
-/// Tablespaces of the server's own begin like this, and are always there.
+/// Prefix of the server's own tablespaces, which always exist.
 const OWN: &str = "innodb_";
 
 /// The general tablespaces that a dump names.
@@ -18,7 +18,7 @@ pub struct Spaces {
 }
 
 impl Spaces {
-    /// Reads a `CREATE TABLE`. If the end of a long one is not at hand, nothing is found.
+    /// Reads a `CREATE TABLE`. A long one that was cut off adds nothing.
     pub fn table(&mut self, text: &[u8], mode: LexMode, line: u64) {
         let Ok(parsed) = parse_create_table(text, mode) else {
             return;

@@ -1,5 +1,7 @@
 //! Finds what a load would stop at before anything is changed, for both the plan and the load.
 
+use std::collections::BTreeMap;
+
 use refloat_run::{Cancel, Refusal};
 use refloat_schema::definition::{as_seen_by, written_for};
 use refloat_sqltext::ddl::parse_create_table;
@@ -16,6 +18,8 @@ use crate::outline::{Named, NamedPlace, Outline};
 
 /// Unknown collation, and unknown character set.
 const UNKNOWN: [u16; 2] = [1273, 1115];
+/// `ER_WRONG_VALUE_FOR_VAR`.
+const WRONG_VALUE: u16 = 1231;
 /// A server's errors for a definition that it cannot read: `ER_PARSE_ERROR`,
 /// `ER_UNKNOWN_STORAGE_ENGINE`, MariaDB's `ER_UNKNOWN_DATA_TYPE` and `ER_UNKNOWN_OPTION`. Other
 /// errors (no such database, no privilege) may no longer apply when the load gets there.
@@ -103,20 +107,20 @@ fn read_each(
     let mut current = None;
     for one in definitions {
         let sql_mode = match &one.sql_mode {
-            SqlMode::Own => own.as_bytes(),
-            SqlMode::Set(text) => text.as_slice(),
+            SqlMode::Own => own.to_owned(),
+            SqlMode::Set(text) => options.mapped_sql_modes(&String::from_utf8_lossy(text)),
             SqlMode::Unknown => continue,
         };
         if one.text.len() > DEFINITION_MAX {
             continue;
         }
-        if current != Some(sql_mode) {
-            let set = format!("SET SESSION sql_mode = {}", hex(sql_mode));
+        if current.as_ref() != Some(&sql_mode) {
+            let set = format!("SET SESSION sql_mode = {}", hex(sql_mode.as_bytes()));
             if refused(conn.exec(set))?.is_some() {
                 // An unknown word is reported where it is set.
                 continue;
             }
-            current = Some(sql_mode);
+            current = Some(sql_mode.clone());
         }
         let text = mapped(options, &one.text, one.mode);
         let text = written_for(&text, one.mode, conn.server().into()).text;
@@ -132,7 +136,7 @@ fn read_each(
             Some(error)
         } else {
             refused(conn.exec("DEALLOCATE PREPARE refloat_definition"))?;
-            lacks_engine(conn, &text, one.mode, sql_mode)?
+            lacks_engine(conn, &text, one.mode, sql_mode.as_bytes())?
         };
         let Some(error) = found else { continue };
         if error
@@ -222,21 +226,66 @@ fn unknown(
         return Ok(refusals);
     }
     let failed = |error| LoadError::server("asking for a name of the dump", error);
+    let mut modes: BTreeMap<u64, Vec<UnknownMode>> = BTreeMap::new();
     for ((named, name), place) in &outline.names {
         let mapped = match named {
             Named::SqlMode => options.mapped_sql_mode(name),
             _ => options.mapped_collation(name),
         };
-        let words = lacks(conn, *named, mapped.unwrap_or(name)).map_err(failed)?;
-        if let Some(words) = words {
-            let place = (place, words.as_str());
-            refusals.push(match named {
-                Named::SqlMode => refused_mode(name, mapped, place),
-                _ => refusal(conn, *named, name, mapped, place)?,
+        let Some(words) = lacks(conn, *named, mapped.unwrap_or(name)).map_err(failed)? else {
+            continue;
+        };
+        if *named == Named::SqlMode {
+            modes.entry(place.line).or_default().push(UnknownMode {
+                name,
+                mapped,
+                place,
+                words,
             });
+        } else {
+            refusals.push(refusal(conn, *named, name, mapped, (place, &words))?);
         }
     }
+    refusals.extend(modes.values().filter_map(|modes| refused_modes(modes)));
     Ok(refusals)
+}
+
+/// A word of `sql_mode` that the server does not know.
+struct UnknownMode<'a> {
+    name: &'a str,
+    mapped: Option<&'a str>,
+    place: &'a NamedPlace,
+    /// The server's error.
+    words: String,
+}
+
+/// The refusal of the words that one statement is the first to name.
+fn refused_modes(modes: &[UnknownMode]) -> Option<Refusal> {
+    let (first, others) = modes.split_first()?;
+    let others = others.iter().fold(String::new(), |list, mode| {
+        list + ", nor of '" + mode.mapped.unwrap_or(mode.name) + "'"
+    });
+    let maps: Vec<String> = modes
+        .iter()
+        .filter(|mode| mode.mapped.is_none())
+        .map(|mode| format!("--map-sql-mode {}=", mode.name))
+        .collect();
+    let mut hints = Vec::new();
+    if !maps.is_empty() {
+        let maps = maps.join(" ");
+        hints.push(format!(
+            "Leave out what the server does not know with {maps}, or write another word after the =."
+        ));
+    }
+    hints.extend(modes.iter().filter_map(|UnknownMode { name, mapped, .. }| {
+        mapped
+            .map(|to| format!("The server does not know what --map-sql-mode maps {name} to: {to}."))
+    }));
+    let (at, head, words) = (first.place.at(), &first.place.head, &first.words);
+    Some(Refusal {
+        reason: format!("{at}{words}{others}: {head}"),
+        hint: hints.join(" "),
+    })
 }
 
 /// The server's error if it does not know a name. It is asked to use the name, because lists omit
@@ -270,22 +319,8 @@ fn lacks_mode(conn: &mut Connection, words: &str) -> Result<Option<String>, refl
     let set = |words: &str| format!("SET SESSION sql_mode = {}", hex(words.as_bytes()));
     let found = refused(conn.exec(set(words)))?;
     conn.exec(set(&own.unwrap_or_default()))?;
-    Ok(found.map(|error| error.to_string()))
-}
-
-fn refused_mode(name: &str, mapped: Option<&str>, (place, words): (&NamedPlace, &str)) -> Refusal {
-    let name = name.to_ascii_uppercase();
-    Refusal {
-        reason: format!("line {}: {words}: {}", place.line, place.head),
-        hint: match mapped {
-            None => format!(
-                "Leave the word out with --map-sql-mode {name}=, or write another after the =."
-            ),
-            Some(to) => {
-                format!("The server does not know what --map-sql-mode maps {name} to: {to}.")
-            }
-        },
-    }
+    let unknown = found.filter(|error| error.server_code() == Some(WRONG_VALUE));
+    Ok(unknown.map(|error| error.to_string()))
 }
 
 fn refusal(
@@ -295,10 +330,10 @@ fn refusal(
     mapped: Option<&str>,
     (place, words): (&NamedPlace, &str),
 ) -> Result<Refusal, LoadError> {
-    let (line, head) = (place.line, &place.head);
+    let (at, head) = (place.at(), &place.head);
     if mapped.is_some() {
         return Ok(Refusal {
-            reason: format!("line {line}: {words} (to which --map-collation maps {name}): {head}"),
+            reason: format!("{at}{words} (to which --map-collation maps {name}): {head}"),
             hint: "SHOW COLLATION and SHOW CHARACTER SET list those that the server has."
                 .to_owned(),
         });
@@ -319,7 +354,7 @@ fn refusal(
         }
     }
     Ok(Refusal {
-        reason: format!("line {line}: {words}: {head}"),
+        reason: format!("{at}{words}: {head}"),
         hint: match (other, named) {
             (Some(other), Named::Collation) => format!("Replace it with another collation: \
                 --map-collation {name}={other}. SHOW COLLATION lists those that the server has."),

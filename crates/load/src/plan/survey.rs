@@ -116,9 +116,11 @@ impl<'a> Survey<'a> {
     /// Reads all files of a layout to their ends.
     pub fn layout(&mut self, layout: &Layout) -> Result<(), LoadError> {
         self.several = true;
+        self.gather.session(&layout.session);
         for file in layout.statements() {
             self.source = file.path.display().to_string();
             self.gather.begin_statements(file);
+            self.gather.session(&file.session);
             if !file.bytes().is_ok_and(|bytes| bytes == 0) {
                 let session = [&layout.session[..], &file.session].concat();
                 self.read(&mut file.open()?, file.ends, &session)?;
@@ -128,6 +130,7 @@ impl<'a> Survey<'a> {
             for file in &table.files {
                 self.source = file.path.display().to_string();
                 self.gather.begin_rows(table.database.as_deref());
+                self.gather.session(file.session());
                 if file.is_empty() {
                     continue;
                 }
@@ -178,7 +181,7 @@ impl<'a> Survey<'a> {
         self.read(input, Ends::Client, &[])
     }
 
-    /// Reads a file to its end, which starts with this session.
+    /// Reads a file, which starts with this session, to its end.
     fn read(&mut self, input: &mut Input, ends: Ends, session: &[String]) -> Result<(), LoadError> {
         let before = self.found.bytes;
         let mut items = Items::new(input, ends);
@@ -280,7 +283,7 @@ impl<'a> Survey<'a> {
         self.count(place, shown(table), rows, bytes);
     }
 
-    /// Whether the rows of a table can be rolled back, as far as the dump tells its engine.
+    /// Whether the rows of a table can be rolled back, as far as the dump names its engine.
     fn rolls_back(&mut self, database: Option<&str>, table: &[u8]) -> bool {
         let table = shown(table);
         let engines = &self.gather.outline().engines;
@@ -360,10 +363,11 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Adds a refusal; one for all statements of a class: a dump of accounts has hundreds.
+    /// Adds a refusal. All statements of a class share one: a dump of accounts has hundreds.
     fn refuse(&mut self, reason: Reason, text: &[u8], line: u64) {
         let class = match reason {
-            // Each of these definitions has to be looked at.
+            // Definitions that name the old database are listed one by one, because each must be
+            // checked.
             Reason::Class(class) if class != StatementClass::OldDatabase => class,
             _ => {
                 self.stop(&reason.to_string(), reason.hint(), text, line);
@@ -377,7 +381,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Lists a refusal. Whether the load would stop at it and there is room to say so.
+    /// Lists a refusal. Returns whether the load would stop at it and the list had room for it.
     fn stop(&mut self, reason: &str, hint: String, text: &[u8], line: u64) -> bool {
         let reason = format!("line {line}: {reason}: {}", head(text));
         if self.options.on_error == OnError::Continue {
@@ -395,7 +399,7 @@ impl<'a> Survey<'a> {
 /// The word for statements that run alone.
 const ALONE: &str = "other, run alone";
 
-/// The word that a statement which runs is counted under, if it is.
+/// The word under which a statement that runs is counted; `None` if it is not counted.
 fn counted_as(kind: &StatementKind) -> Option<&'static str> {
     Some(match kind {
         StatementKind::Set

@@ -62,8 +62,38 @@ pub fn not_empty(
     Ok(refusals)
 }
 
-/// Whether the dump itself names a database that is not the one of `--database`. It is refused for
-/// that, and what the other one holds does not matter: to replace it is not what was asked for.
+/// Refuses tables that hold rows already, in databases that the dump brings only rows for. Tables
+/// of other databases are examined when they are created, or before their first rows.
+pub fn not_added_to(
+    options: &LoadOptions,
+    conn: &mut Connection,
+    outline: &Outline,
+    earlier: &Earlier,
+) -> Result<Vec<Refusal>, refloat_wire::Error> {
+    let mut refusals = Vec::new();
+    if options.existing == ExistingPolicy::Append || earlier.begun.is_some() {
+        return Ok(refusals);
+    }
+    for (database, content) in outline.by_database(options) {
+        if content.defines || is_system_database(database) || is_elsewhere(options, database) {
+            continue;
+        }
+        let held = Contents::read(conn, database, false)?.unwrap_or_default();
+        for table in content.filled.iter() {
+            if held.tables.contains(table)
+                && let quoted = format!("{}.{}", quote_ident(database), quote_ident(table))
+                && let Ok(found) = conn.query(format!("SELECT 1 FROM {quoted} LIMIT 1"))
+                && !found.is_empty()
+            {
+                refusals.push(refusals::holds_rows(database, table));
+            }
+        }
+    }
+    Ok(refusals)
+}
+
+/// Whether the dump itself names a database other than that of `--database`. It is refused for that
+/// alone. What the other database holds does not matter, because nobody asked to replace it.
 fn is_elsewhere(options: &LoadOptions, database: &str) -> bool {
     let wanted = options.database.as_deref();
     wanted.is_some_and(|wanted| wanted != database)
@@ -79,7 +109,7 @@ pub fn no_spaces(
 ) -> Result<Vec<Refusal>, refloat_wire::Error> {
     // A load that continues lists such tables, and loads all others.
     let asked = outline.spaces.needed().next().is_some() && options.on_error == OnError::Stop;
-    // MariaDB passes over the clause; tables that rows are added to are there already.
+    // MariaDB ignores the clause, and with --append the tables exist already.
     if !asked || facts.vendor != Vendor::MySql || options.existing == ExistingPolicy::Append {
         return Ok(Vec::new());
     }

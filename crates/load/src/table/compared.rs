@@ -1,4 +1,4 @@
-//! Records of which kinds of rows of a table the first ones were compared.
+//! Records the kinds of rows of a table whose first ones were compared.
 
 use std::sync::Arc;
 

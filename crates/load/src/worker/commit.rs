@@ -1,4 +1,4 @@
-//! Commits a chunk, and checks that what was committed is there.
+//! Commits a chunk, and checks that it is really committed.
 
 use std::time::Duration;
 
@@ -73,13 +73,13 @@ impl Worker {
         done
     }
 
-    /// Checks that rows are there that the server reported as committed.
+    /// Checks that rows which the server reported as committed are there.
     ///
-    /// A server's own answer can be trusted; what is in between may not. A node of a Galera cluster
-    /// (10.11.19) has acknowledged a thousand rows that were on no node afterwards, and proxies
-    /// replay transactions. The mark of the rows is in their transaction: without it they are not
-    /// there. Writing them again cannot duplicate them, because their mark's key would be taken if
-    /// it was there after all.
+    /// The server's own answer can be trusted, but not always that of something in between. A node
+    /// of a Galera cluster (10.11.19) has acknowledged a thousand rows that were on no node
+    /// afterwards, and proxies replay transactions. The mark of the rows is in their transaction:
+    /// without it they are not there. Writing them again cannot duplicate them, because their
+    /// mark's key would be taken if it was there after all.
     fn look(&mut self, chunk: &Chunk, stretches: &[Stretch]) -> Result<(), Uncommitted> {
         let Some(marks) = &self.link.ctx.marks else {
             return Ok(());

@@ -1,12 +1,12 @@
 //! Test writes of the first rows of a table, before any of them goes into the table itself.
 //!
 //! `LOAD DATA` and the array-bound insert receive values in another form than the dump has them. If
-//! a value changes on the way, no count reveals it. So rows of the first chunk that a table gets by
-//! such a path are written to two temporary tables like it: to one by that path, to the other as
-//! the dump's own `INSERT`, in the session that the dump has there. They are the first rows, and
-//! later ones with kinds of values that those lack ([`kinds`]). Both tables must hold the same
-//! bytes, or the load ends before a row of the chunk is stored. This happens once for each session,
-//! column list and path of a table.
+//! a value changes on the way, no count reveals it. So when a table first gets a chunk by such a
+//! path, some rows are written to two temporary tables like it: to one by that path, to the other
+//! as the dump's own `INSERT`, in the dump's session at this place. They are the chunk's first
+//! rows, and later ones with kinds of values that the first ones lack ([`kinds`]). Both tables must
+//! hold the same bytes, or the load ends before a row of the chunk is stored. This happens once for
+//! each session, column list and path of a table.
 //!
 //! Temporary tables have no triggers and no foreign keys, and belong to their connection. They are
 //! kept out of the binary log.
@@ -294,7 +294,7 @@ impl Worker {
                 row.first()
                     .is_some_and(|side| side.as_deref() == Some(b"0"))
             });
-        // `LOAD DATA` sends rows that it cannot express behind the others.
+        // `LOAD DATA` sends rows that it cannot express after the others.
         by_path.sort_unstable();
         as_text.sort_unstable();
         Ok(difference(&given, &by_path, &as_text))

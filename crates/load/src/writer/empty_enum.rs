@@ -2,8 +2,8 @@
 //!
 //! A source whose `sql_mode` was not strict may hold it; dump tools write it as `''`. A strict
 //! writer refuses that value; the dump's own session stores it with a warning. So a refused piece
-//! of a table with such columns is written again as the dump's session would, and kept only if the
-//! server gives exactly one warning for each such value and none for anything else.
+//! of a table with such columns is written again in the dump's own mode. It is kept only if the
+//! server gives exactly one warning for each such value, and none for anything else.
 
 use refloat_schema::columns::{Column, Layout};
 use refloat_sqltext::{InsertVerb, RowVisitor, StrLit};

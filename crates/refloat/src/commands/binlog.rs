@@ -166,13 +166,13 @@ fn keep(args: &ArchiveArgs, context: &Context) -> anyhow::Result<Exit> {
         interval: args.every,
     };
     let (repository, is_new) = args.repo.open_or_init(context)?;
-    // What has no end has no bar.
+    // Work without an end has no progress bar.
     let show = match args.output.show() {
         Show::Best => Show::Lines,
         other => other,
     };
     let (watch, run) = Watch::begin("binlog archive", show, context)?;
-    // It may run for months: its record is not to grow every second.
+    // It may run for months, so its record must not grow every second.
     watch.quiet();
     if is_new {
         let url = repository.storage().url();

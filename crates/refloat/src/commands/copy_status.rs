@@ -1,4 +1,4 @@
-//! Writes down every second how far a copy of files is, for `refloat cluster status`.
+//! Records the progress of a copy of files every second, for `refloat cluster status`.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -12,18 +12,17 @@ use refloat_host::Copying;
 use refloat_run::Run;
 use refloat_run::progress::{Phase, Snapshot};
 
-/// How often.
+/// Interval between two records.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Tells of the progress until it is ended.
+/// Records the progress until [`CopyStatus::end`].
 pub struct CopyStatus {
     over: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
 
 impl CopyStatus {
-    /// Begins, with the part that the server of this data directory plays. `more` hears of it as
-    /// well.
+    /// Starts with the role of the server of this data directory. `more` receives each record too.
     pub fn start(
         datadir: &Path,
         role: &str,
@@ -58,7 +57,7 @@ impl CopyStatus {
         Self { over, thread }
     }
 
-    /// Ends it.
+    /// Stops recording.
     pub fn end(self) {
         self.over.store(true, Ordering::Relaxed);
         self.thread.thread().unpark();
@@ -66,8 +65,8 @@ impl CopyStatus {
     }
 }
 
-/// Writes it where it was written before, or where that is possible. A full disk is told of where
-/// it hurts.
+/// Writes the file to the same place as before, or to the first one that works. A full disk is
+/// reported by the copy itself.
 fn write(datadir: &Path, copying: &Copying, written: &mut Option<PathBuf>) {
     let text = copying.to_text();
     let places = match written.take() {
@@ -79,8 +78,8 @@ fn write(datadir: &Path, copying: &Copying, written: &mut Option<PathBuf>) {
         .find(|path| replace(path, text.as_bytes()).is_ok());
 }
 
-/// Puts a new file in the place of another one. It is of this account, whoever made the other one,
-/// and where that leads, as a link, does not matter.
+/// Replaces a file with a new one. The new file belongs to this account, whoever owned the old one,
+/// and a symbolic link is replaced, not followed.
 fn replace(path: &Path, text: &[u8]) -> std::io::Result<()> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");

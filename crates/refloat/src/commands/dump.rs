@@ -51,7 +51,7 @@ pub fn run(args: &DumpArgs, context: &Context) -> anyhow::Result<Exit> {
                 .warn(format!("{url} was empty: it is a new repository"));
         }
         options.repository = Some(IntoRepository {
-            // A thread writes a pack, and rows are compressed already.
+            // One thread writes a pack, and rows are compressed already.
             threads: repository.storage().transfers(),
             label: args.label.clone(),
             repository,

@@ -1,4 +1,4 @@
-//! `refloat rebuild`: makes a data directory of a running server's files.
+//! `refloat rebuild`: makes a data directory from a running server's files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -180,7 +180,7 @@ pub struct DonorArgs {
     pub options: ConnectArgs,
 }
 
-/// The server that is copied.
+/// The donor.
 struct Donor {
     source: ConnectOptions,
     host: Option<Host>,

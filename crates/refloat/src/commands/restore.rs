@@ -1,4 +1,4 @@
-//! `refloat restore`: makes a data directory of a backup.
+//! `refloat restore`: makes a data directory from a backup.
 
 mod beside;
 mod tables;

@@ -1,5 +1,5 @@
-//! `refloat serve-host`: the end of a transfer on the donor's machine. Not for people: another
-//! refloat starts it, by ssh.
+//! `refloat serve-host`: the donor's end of a transfer. Not for people: another refloat starts it
+//! through ssh.
 
 use std::io::{BufRead as _, Read as _, Write as _};
 
@@ -27,7 +27,7 @@ pub fn run(_: &ServeHostArgs, context: &Context) -> anyhow::Result<Exit> {
         serde_json::from_str(&line).context("the request cannot be understood")?;
     let cancel = Cancel::new();
     let asked = cancel.clone();
-    // Standard input ends when the other refloat is gone, or the network.
+    // Standard input ends when the other refloat or the network is gone.
     std::thread::spawn(move || {
         let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
         asked.cancel(CancelReason::Failed(
@@ -44,7 +44,7 @@ pub fn run(_: &ServeHostArgs, context: &Context) -> anyhow::Result<Exit> {
     let status = CopyStatus::start(request.datadir(), Copying::COPIED, &run, |_, _| {});
     let answer = serve(&request, &run);
     status.end();
-    // What was done is in the answer, and in the record of the run that has asked.
+    // The result is in the answer, and in the record of the run that requested it.
     let _ = std::fs::remove_dir_all(run.dir.path());
     let text = serde_json::to_string(&answer).context("cannot write the answer")?;
     writeln!(std::io::stdout(), "{text}")?;

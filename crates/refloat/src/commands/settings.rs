@@ -1,4 +1,4 @@
-//! `refloat settings`: shows what was changed on which server, and puts it back.
+//! `refloat settings`: shows which settings were changed on which server, and puts them back.
 
 use std::io::Write as _;
 
@@ -107,7 +107,8 @@ pub fn run(args: SettingsArgs, context: &Context) -> anyhow::Result<Exit> {
     }
 }
 
-/// Lists what the journals of this machine still hold, and those of one server if it is named.
+/// Lists the changes that the journals of this machine still hold, and those of one server if it is
+/// named.
 fn list(args: &ListArgs, context: &Context) -> anyhow::Result<Exit> {
     let (mut open, damaged) = settings::list_readable(context.state_dir())
         .context("cannot read the journals of settings")?;
@@ -138,7 +139,7 @@ fn list(args: &ListArgs, context: &Context) -> anyhow::Result<Exit> {
     })
 }
 
-/// Warns, once each, of what is not put back or cannot be read.
+/// Warns once about each change that is not put back or cannot be read.
 fn warn_of(errors: &[SettingsError], context: &Context) {
     let mut said = Vec::new();
     for error in errors {
@@ -150,7 +151,7 @@ fn warn_of(errors: &[SettingsError], context: &Context) {
     }
 }
 
-/// The same for journals that cannot be read, with what to do about them.
+/// The same for unreadable journals, with a hint.
 fn warn_of_damaged(damaged: &[SettingsError], context: &Context) {
     warn_of(damaged, context);
     if !damaged.is_empty() {
@@ -319,7 +320,7 @@ fn revert(args: &ServerArgs, context: &Context) -> anyhow::Result<Exit> {
     })
 }
 
-/// Refuses to say that nothing is left where the account could not see it.
+/// Refuses to report that nothing is left if the account could not see the journal.
 fn sees_journal(conn: &mut Connection) -> anyhow::Result<()> {
     let grants = Grants::read(conn).context("cannot read the account's privileges")?;
     if grants.on_table("SELECT", JOURNAL_SCHEMA, JOURNAL_TABLE) {

@@ -1,8 +1,9 @@
 //! `wsrep_sst_refloat`: this program under the name by which the servers of a Galera cluster start
-//! it. `refloat cluster install-sst` makes the link.
+//! it. `refloat cluster install-sst` creates the link.
 //!
-//! The server reads standard output: at the joiner first where it listens, at last where the files
-//! stand in the cluster's history; at the donor what was done. Standard error goes to its log.
+//! The server reads standard output. A joiner first prints the address where it listens, and at the
+//! end the position of the files in the cluster's history; a donor prints its result. Standard
+//! error goes to the server's log.
 
 mod call;
 mod face;
@@ -28,18 +29,18 @@ use crate::sizes::parse_bytes;
 use call::{Call, Role, Secrets};
 use face::{LogFace, copy_status, line};
 
-/// What the name begins with by which servers start this program.
+/// The prefix of the name by which servers start this program.
 const NAME: &str = "wsrep_sst_refloat";
-/// What the names of the folders begin with that are for the time of a transfer.
+/// The prefix of folders that last as long as a transfer.
 const RECORDS: &str = "refloat-sst-";
-/// Connections through which files go.
+/// Number of connections for the files.
 const STREAMS: u16 = 4;
-/// Files that the tool reads at the same time, unless the option `backup-threads` says.
+/// Number of files that the tool reads in parallel, unless the option `backup-threads` sets it.
 const PARALLEL: usize = 4;
 /// The lowest rate at which a copy works, in bytes per second.
 const RATE_MIN: u64 = 8 << 20;
 
-/// Does a state transfer if a server has called the program for one. `None`: none has.
+/// Runs a state transfer if a server called the program for one. `None`: none did.
 pub fn called_by_a_server(args: &[OsString]) -> Option<ExitCode> {
     let name = Path::new(args.first()?).file_name()?.to_str()?;
     if !name.starts_with(NAME) {
@@ -70,7 +71,7 @@ fn transfer(words: &[String], context: &Context) -> anyhow::Result<()> {
     events.add(Arc::new(LogFace));
     face::end_with_the_server(&call, &cancel);
     let settings = Settings::read(call.caller, &call.defaults, &call.words)?;
-    // Nothing of it is needed afterwards: all that matters is in the server's log.
+    // Nothing in it is needed afterwards: all that matters is in the server's log.
     let folder = settings
         .of_sst("tmpdir")
         .map_or_else(std::env::temp_dir, PathBuf::from);
@@ -133,7 +134,7 @@ fn joiner(call: &Call, settings: &Settings, run: &Run) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where the files stand, for the joiner's server.
+/// The position of the files, in the format for the joiner's server.
 fn place(caller: Caller, at: &GaleraPosition, domain: u32) -> String {
     match caller {
         Caller::MariaDb => format!("{}:{} {domain}", at.uuid, at.seqno),
@@ -141,7 +142,7 @@ fn place(caller: Caller, at: &GaleraPosition, domain: u32) -> String {
     }
 }
 
-/// What this end proves itself with, where anything is asked for.
+/// The certificates that identify this end, if any are configured.
 fn certificates(call: &Call, settings: &Settings) -> Result<Option<PeerTls>, PhysicalError> {
     if call.caller == Caller::MariaDb {
         return settings.certificates();
@@ -150,7 +151,7 @@ fn certificates(call: &Call, settings: &Settings) -> Result<Option<PeerTls>, Phy
     settings.percona_certificates(&call.datadir).map(Some)
 }
 
-/// The tool that Percona's servers come with.
+/// The backup tool that Percona's servers bring along.
 fn tool(call: &Call) -> Option<PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default();
     bundled(call.version.as_deref()?, &path)
@@ -169,7 +170,7 @@ fn donor(call: &Call, settings: &Settings, run: &Run, context: &Context) -> anyh
         )])
     })?;
     let own = certificates(call, settings)?;
-    // The joiner is told by the way that it understands.
+    // The joiner is told in the form that it understands.
     let (certificates, refused) = match (own, address.tls) {
         (own @ Some(_), true) => (own, None),
         (None, false) => (None, None),
@@ -220,7 +221,7 @@ fn donor(call: &Call, settings: &Settings, run: &Run, context: &Context) -> anyh
         streams: STREAMS,
     };
     if call.bypass {
-        // The server needs not wait.
+        // The server need not wait.
         say("continue")?;
     }
     let sent = donate(&options, run)?;
@@ -237,7 +238,7 @@ fn donor(call: &Call, settings: &Settings, run: &Run, context: &Context) -> anyh
     Ok(())
 }
 
-/// Tells the server.
+/// Prints a line for the server.
 fn say(text: &str) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{text}")?;
@@ -248,7 +249,7 @@ fn size(text: &str) -> anyhow::Result<u64> {
     parse_bytes(text).map_err(|why| anyhow::anyhow!("in the option files: {why}"))
 }
 
-/// What the server takes for a number of the system's errors.
+/// The errno that the server reads from the exit code.
 fn errno_of(error: &anyhow::Error) -> u8 {
     const INTERRUPTED: u8 = 4;
     const IO: u8 = 5;

@@ -42,14 +42,14 @@ const UNKNOWN_COLLATION: u16 = 1273;
 /// Hint for text that ends too early.
 const CUT: &str = "The dump is truncated: copy it again and compare checksums, or make it again.";
 
-/// Exit code and hints for something that a cluster is refused for, and what that means for it.
+/// Exit code and hints for refusals on a cluster, with a sentence about its state.
 fn refused(against: &[Refusal], state: &str) -> (Exit, Vec<String>) {
     let mut hints = Refusal::hints(against);
     hints.push(state.to_owned());
     (Exit::Refused, hints)
 }
 
-/// Exit code and hints for something that went wrong at a node, and what always helps there.
+/// Exit code and hints for a failure at a node, with a hint that always applies.
 fn failed(wrong: &Refusal, more: &str) -> (Exit, Vec<String>) {
     let mut hints = Refusal::hints(std::slice::from_ref(wrong));
     hints.push(more.to_owned());
@@ -114,7 +114,7 @@ pub fn of_restore(error: &RestoreError) -> Option<(Exit, Vec<String>)> {
         RestoreError::Unloadable { source, .. } => {
             let (exit, mut hints) = of_load(source);
             hints.push("Nothing was touched: every node is as it was.".to_owned());
-            // Before it has started, a restore is refused, whatever the load calls it.
+            // Before anything has started, it is a refusal, whatever the load calls it.
             let exit = match exit {
                 Exit::Failed | Exit::ProofFailed => Exit::Refused,
                 other => other,
@@ -512,8 +512,8 @@ fn named_table(message: &str) -> Option<String> {
     Some(format!("{database}.{table}"))
 }
 
-/// The name under which MariaDB drops a partition whose table is gone, from its message ``Table
-/// '`d`.`t` /* Partition `p` */' already exists``.
+/// The name under which MariaDB drops a partition whose table no longer exists, from its message
+/// ``Table '`d`.`t` /* Partition `p` */' already exists``.
 fn kept_partition(message: &str) -> Option<String> {
     let (_, kept) = message.split_once("'`")?;
     let (table, rest) = kept.split_once("` /* Partition `")?;

@@ -1,4 +1,4 @@
-//! Exit code and hints for backups of files and what they lie on.
+//! Exit codes and hints for backups of files and their storages.
 
 use refloat_physical::PhysicalError;
 use refloat_repository::RepositoryError;
@@ -34,7 +34,7 @@ pub fn of_physical(error: &PhysicalError) -> Option<(Exit, Vec<String>)> {
     }
 }
 
-/// Exit code and hints for a place that keeps objects.
+/// Exit code and hints for a storage.
 pub fn of_storage(error: &StorageError) -> (Exit, Vec<String>) {
     let (exit, hint) = match error.kind() {
         StorageErrorKind::Scheme => (

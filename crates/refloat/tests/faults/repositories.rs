@@ -116,7 +116,7 @@ fn a_dump_in_a_repository_is_loaded_from_there() {
     run(&["load", "one", "--to", &url]).exits(0);
     let make = ["dump", "--from", &url, "--databases", &desk.db, "--label"];
     run(&[&make[..], &["one"]].concat())
-        .says("has a backup \"one\" already")
+        .says("already has a backup \"one\"")
         .never_says("What was written")
         .exits(3);
     let two = run(&[&make[..], &["two", "--json"]].concat()).exits(0);
@@ -149,7 +149,7 @@ fn a_dump_in_a_repository_is_loaded_from_there() {
     desk.ask(server, "DROP DATABASE @db");
     run(&["load", "two", "--to", &url])
         .exits(1)
-        .says("is damaged: it does not decrypt")
+        .says("is damaged: it cannot be decrypted")
         .never_says("done and proven");
     run(&["backups", "verify"]).exits(4).says("is damaged");
     desk.ask(server, "DROP DATABASE IF EXISTS @db");

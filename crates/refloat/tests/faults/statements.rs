@@ -189,7 +189,7 @@ fn names_of_the_other_vendor_come_with_the_mapping_that_works() {
     }
     desk.next();
     let text = dump(
-        "/*!50003 SET sql_mode = 'STRICT_TRANS_TABLES,NO_AUTO_CREATE_USER' */ ;\nCREATE TABLE t (a int);\nINSERT INTO t VALUES (1);\n",
+        "/*!50003 SET sql_mode = 'STRICT_TRANS_TABLES,NO_AUTO_CREATE_USER,NO_KEY_OPTIONS' */ ;\nCREATE TABLE t (a int);\nINSERT INTO t VALUES (1);\n",
     );
     desk.load_text(&text, shared(ServerKind::MySql97), &["--plan"])
         .exits(3)
@@ -197,20 +197,43 @@ fn names_of_the_other_vendor_come_with_the_mapping_that_works() {
     let other = ["--map-sql-mode", "NO_AUTO_CREATE_USER=TRADITION"];
     desk.load_text(&text, shared(ServerKind::MySql97), &other)
         .exits(3)
-        .says("TRADITION");
+        .says("maps NO_AUTO_CREATE_USER to: TRADITION")
+        .says("--map-sql-mode NO_KEY_OPTIONS=, ");
     let run = desk
         .load_text(&text, shared(ServerKind::MySql97), &[])
         .exits(3)
         .says("1231")
-        .says("NO_AUTO_CREATE_USER");
+        .says("can't be set to the value of 'NO_AUTO_CREATE_USER', nor of 'NO_KEY_OPTIONS'");
     assert_eq!(desk.tables(shared(ServerKind::MySql97)), 0);
-    let mapping = option_in_hint(&run, "--map-sql-mode");
+    let both = [
+        "--map-sql-mode",
+        "NO_AUTO_CREATE_USER=",
+        "--map-sql-mode",
+        "NO_KEY_OPTIONS=",
+    ];
+    run.says(&both.join(" "));
+    desk.load_text(&text, shared(ServerKind::MySql97), &both)
+        .exits(0);
+    desk.next();
+    // The word in a user variable is text. A definition is read under the mapped mode.
+    let text = dump(
+        "SET @kept = 'NO_AUTO_CREATE_USER', sql_mode = 'NO_AUTO_CREATE_USER';\nCREATE TABLE t AS SELECT @kept AS a;\n",
+    );
+    desk.load_text(&text, shared(ServerKind::MySql97), &both)
+        .exits(0);
+    let kept = desk.ask(shared(ServerKind::MySql97), "SELECT a FROM @db.t");
+    assert_eq!(kept, "NO_AUTO_CREATE_USER");
+    desk.next();
+    let text = dump(
+        "SET sql_mode = 'NO_AUTO_CREATE_USER,NO_ENGINE_SUBSTITUTION';\nCREATE TABLE t (a int) ENGINE=Aria;\n",
+    );
     desk.load_text(
         &text,
         shared(ServerKind::MySql97),
-        &["--map-sql-mode", &mapping],
+        &[&both[..], &["--plan"]].concat(),
     )
-    .exits(0);
+    .exits(3)
+    .says("Unknown storage engine 'Aria'");
     for kind in BOTH {
         desk.next();
         let text = dump("CREATE TABLE t (a varchar(9)) DEFAULT CHARSET=klingon;\n");

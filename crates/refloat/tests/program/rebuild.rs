@@ -64,7 +64,7 @@ fn a_server_is_backed_up_restored_and_rebuilt() {
     .exits(0);
     assert!(made.stdout.contains("label       one"), "{}", made.stdout);
     with(&["backup", "--from", &url, "--label", "one"])
-        .says("already has a backup one")
+        .says("already has a backup \"one\"")
         .exits(3);
     let listed = with(&["backups", "list", "--json"]).exits(0).stdout;
     let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
@@ -213,7 +213,7 @@ fn as_streams(state: &tempfile::TempDir, kept: &[&str], url: &str) {
         verified.stdout
     );
     import(&folder, &files[1])
-        .says("has a backup \"one\" already")
+        .says("already has a backup \"one\"")
         .exits(3);
 
     let whole = fs::read(&files[0]).unwrap();

@@ -73,7 +73,7 @@ pub fn backup_plan(plan: &BackupPlan) -> String {
     page.text
 }
 
-/// What came into a repository as a stream.
+/// The summary of an import from a stream.
 pub fn imported(url: &str, imported: &Imported) -> String {
     let mut page = Page::default();
     let made = if imported.is_new {
@@ -94,7 +94,7 @@ pub fn imported(url: &str, imported: &Imported) -> String {
     page.text
 }
 
-/// A list of backups, the oldest first.
+/// A list of backups, oldest first.
 pub fn backup_list(backups: &[Manifest]) -> String {
     let mut rows = vec![["LABEL", "KIND", "TIME", "SERVER", "SIZE", "ADDED"].map(str::to_owned)];
     rows.extend(backups.iter().map(|one| {
@@ -191,7 +191,7 @@ pub fn restore_backup(outcome: &RestoreOutcome) -> String {
     page.text
 }
 
-/// What was, or would be, replayed of binary logs.
+/// The binary logs that were, or would be, replayed.
 fn logs(page: &mut Page, replayed: &Replayed) {
     let place = if replayed.begin.is_empty() {
         format!("up to {}", replayed.until)
@@ -216,7 +216,7 @@ fn logs(page: &mut Page, replayed: &Replayed) {
     }
 }
 
-/// The end of a run that kept binary logs.
+/// The end of a run that archived binary logs.
 pub fn binlog_archive(outcome: &ArchiveOutcome) -> String {
     let mut page = Page::default();
     page.heading(&format!(
@@ -252,7 +252,7 @@ pub fn binlog_list(all: &[Kept]) -> String {
     table(&rows)
 }
 
-/// Behind "complete".
+/// The text after "complete".
 fn running(started: bool) -> &'static str {
     if started { ", and the server runs" } else { "" }
 }
@@ -368,7 +368,7 @@ pub fn rebuild_plan(plan: &RebuildPlan) -> String {
     page.text
 }
 
-/// What a check of backups has found.
+/// The result of a check of backups.
 pub fn verified(outcome: &VerifyOutcome) -> String {
     let mut page = Page::default();
     page.heading(&format!(
@@ -434,7 +434,7 @@ fn aside(page: &mut Page, aside: Option<&Path>) {
     }
 }
 
-/// Where the server stood.
+/// The position of the server.
 fn positions(page: &mut Page, about: &About) {
     if let Some(binlog) = &about.binlog {
         page.line(

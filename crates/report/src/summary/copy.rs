@@ -5,7 +5,8 @@ use refloat_copy::{CopyOutcome, CopyPlan};
 use super::{Page, dump, headline, loaded, planned};
 use crate::human;
 
-/// The summary of a copy as lines of text: what is on the target, and which moment it is from.
+/// The summary of a copy as lines of text: the contents of the target, and the moment of the
+/// snapshot.
 pub fn copy(outcome: &CopyOutcome) -> String {
     let mut page = Page::default();
     page.heading(&headline("copy", &outcome.load, outcome.verified.as_ref()));

@@ -53,7 +53,7 @@ pub fn dump(outcome: &DumpOutcome) -> String {
     page.text
 }
 
-/// How much there is.
+/// The amount of data.
 pub fn rows(rows: u64, tables: u64, databases: u64) -> String {
     format!(
         "{} in {} of {}",

@@ -48,7 +48,7 @@ pub struct EtaInput {
 /// or it is too early).
 pub fn estimate(input: &EtaInput) -> Option<f64> {
     match input.phase {
-        // How long the redo log takes is known to nobody.
+        // How long the redo log takes cannot be estimated.
         Phase::Preflight | Phase::Settings | Phase::Prepare => None,
         Phase::Data => {
             let data = data_left(input)?;

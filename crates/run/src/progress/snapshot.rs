@@ -78,7 +78,7 @@ pub enum TableState {
     Checking = 3,
 }
 
-/// Where a run stands, as plain values.
+/// The progress of a run, as plain values.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// Current phase.

@@ -28,7 +28,7 @@ pub struct AppliedSettings {
     journal: Option<Journal>,
     skipped: Vec<Skipped>,
     left_to: Option<RunId>,
-    /// A process known to have ended, although it ran where that cannot be seen.
+    /// A process that is declared ended, although it ran where that cannot be seen.
     ended: Option<Owner>,
     /// The session in which changing settings failed: the server may still be executing its last
     /// statement.
@@ -54,7 +54,7 @@ impl AppliedSettings {
         self.ended = Some(owner);
     }
 
-    /// Puts back what dead runs left on this server, so that it has its own settings again.
+    /// Puts back what dead runs left on this server, so that the server has its own settings again.
     ///
     /// # Errors
     /// Same as [`AppliedSettings::apply`].
@@ -170,9 +170,9 @@ impl AppliedSettings {
             self.dir.write(RunDir::SETTINGS, &journal)?;
         }
         let result = self.change_all(conn, &mut journal, events);
-        // Changes that the server refused or did not show stay in the journal too: they may be
-        // late, or another one brings them along, as MariaDB raises `innodb_io_capacity_max` with
-        // `innodb_io_capacity`.
+        // A change that the server accepted but did not show stays in the journal: it may take
+        // effect late, or as a side effect of another change, as when MariaDB raises
+        // `innodb_io_capacity_max` with `innodb_io_capacity`.
         // Changed settings must be put back even if the journal can no longer be written.
         let journal = &*self.journal.insert(journal);
         self.dir.write(RunDir::SETTINGS, journal)?;
@@ -189,6 +189,7 @@ impl AppliedSettings {
         events: &Events,
     ) -> Result<(), SettingsError> {
         let peer = journal.server.peer.clone();
+        let mut refused = Vec::new();
         for entry in &mut journal.changes {
             if entry.name == POOL {
                 await_resize(conn)?;
@@ -198,6 +199,7 @@ impl AppliedSettings {
                     return Err(e);
                 }
                 self.skip(&entry.name, format!("the server refused: {e}"), events);
+                refused.push(entry.name.clone());
                 continue;
             }
             let got = read_settled(conn, &entry.name, &entry.old, &entry.new)?;
@@ -224,6 +226,10 @@ impl AppliedSettings {
             });
             entry.applied = Some(got);
         }
+        // Whatever others make of these settings is not ours.
+        journal
+            .changes
+            .retain(|change| !refused.contains(&change.name));
         Ok(())
     }
 
@@ -232,7 +238,7 @@ impl AppliedSettings {
         is_left(conn, self.dir.state_dir(), |other| self.is_dead(other))
     }
 
-    /// Puts back what dead runs left; returns a run that is in the way, if there is one.
+    /// Puts back what dead runs left. Returns a run that is in the way, if there is one.
     fn make_way(
         &self,
         conn: &mut Connection,
@@ -240,7 +246,7 @@ impl AppliedSettings {
         events: &Events,
     ) -> Result<Option<OpenRun>, SettingsError> {
         let mut open = journal::list_on_server(conn)?;
-        // Without a row (it could not be written), the folder next to ours is the only trace.
+        // Without a row (if it could not be written), the folder next to ours is the only record.
         if let Some(state) = self.dir.state_dir() {
             for other in journal::list(state)? {
                 let known = open.iter().any(|o| o.journal.run == other.journal.run);
@@ -309,7 +315,7 @@ impl AppliedSettings {
         &self.skipped
     }
 
-    /// The run because of which this one changed nothing.
+    /// The run that kept this one from changing anything.
     pub fn blocked_by(&self) -> Option<&RunId> {
         self.left_to.as_ref()
     }

@@ -1,7 +1,7 @@
 //! Brings to disk what was committed under relaxed durability, before anything reports success.
 //!
 //! This runs once the settings are back. InnoDB writes its redo log in order, so one sync covers
-//! every earlier commit. The binary log is a file of its own, and putting `sync_binlog` back syncs
+//! every earlier commit. The binary log is a separate file, and restoring `sync_binlog` syncs
 //! nothing that is already in it.
 
 use refloat_wire::Connection;

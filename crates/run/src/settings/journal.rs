@@ -146,11 +146,11 @@ pub fn list(state_dir: &Path) -> Result<Vec<OpenRun>, SettingsError> {
     damaged.into_iter().next().map_or(Ok(open), Err)
 }
 
-/// What to do about a journal that cannot be read.
+/// Hint for a journal that cannot be read.
 pub const DAMAGED: &str =
     "Look in that file for what was changed, put it back by hand, and remove the file.";
 
-/// Like [`list`], with the errors of journals that cannot be read beside those that can.
+/// Like [`list`], but returns readable journals and the errors of the others.
 pub fn list_readable(
     state_dir: &Path,
 ) -> Result<(Vec<OpenRun>, Vec<SettingsError>), SettingsError> {

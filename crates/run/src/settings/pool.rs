@@ -1,4 +1,4 @@
-//! The steps in which a buffer pool gets its old size back.
+//! The steps in which a buffer pool returns to its old size.
 
 use refloat_wire::Connection;
 

@@ -251,7 +251,7 @@ fn revert_one(
         ));
     }
     if entry.name == POOL {
-        // Until its resize has ended, the value it reads is not final.
+        // Until its resize has ended, the value it shows is not final.
         await_resize(conn)?;
     }
     let Some(before) = read(conn, &entry.name)? else {
@@ -264,11 +264,15 @@ fn revert_one(
     if value::same(&before, &entry.old) {
         return Ok((before.clone(), setting(before, RevertResult::AlreadyBack)));
     }
-    // Also what was asked for: a run may be killed between the change and its confirmation.
-    let ours = [Some(&entry.new), entry.applied.as_ref()]
-        .iter()
-        .flatten()
-        .any(|value| value::accepted(&entry.name, value, &before));
+    let is = |value: &String| value::accepted(&entry.name, value, &before);
+    let ours = match &entry.applied {
+        // A value that was read on the way to the one that was asked for may have got there since.
+        Some(applied) => {
+            is(applied) || !value::accepted(&entry.name, &entry.new, applied) && is(&entry.new)
+        }
+        // The run was killed between the change and its confirmation.
+        None => is(&entry.new),
+    };
     if !ours && !is_on_its_way_back(conn, entry, &before)? {
         let result = if restarted {
             RevertResult::GoneWithRestart

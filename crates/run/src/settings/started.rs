@@ -1,9 +1,9 @@
 //! A setting passed on the command line when a server is started, to be reset to its configured
 //! value once the server is up. A command-line option stays in force until the next restart.
 //!
-//! It is journalled before the start, when there is no server to ask. The journal then identifies
-//! the server by what others know of it, and there is no row on the server: the folder is the only
-//! way back.
+//! It is journalled before the start, when there is no server to query. The journal then identifies
+//! the server by what is known from elsewhere, and there is no row on the server: the run's folder
+//! is the only record.
 
 use std::path::Path;
 
@@ -48,8 +48,9 @@ pub fn write_down_start(
     Ok(dir.write(RunDir::SETTINGS, &journal)?)
 }
 
-/// Puts back what a server, now up, was started with by this process or by one that has ended.
-/// `own` is the value that the setting would have otherwise, if that is known better by now.
+/// Puts back the setting with which a server, now up, was started by this process or by one that
+/// has ended. `own` is the value that the setting would have otherwise, if that is better known by
+/// now.
 ///
 /// # Errors
 /// The journals cannot be read or written, or the connection is lost. Refusals by the server are in
@@ -71,7 +72,7 @@ pub fn put_back_start(
         if !is_here(&journal.server, &here) {
             continue;
         }
-        // The server is up, so what it says of itself replaces what others knew of it.
+        // The server is up, so what it reports replaces what was known from elsewhere.
         journal.server = here.clone();
         let now = read(conn, name)?;
         let Some(entry) = journal.changes.first_mut() else {
@@ -95,7 +96,8 @@ pub fn put_back_start(
     Ok(reports)
 }
 
-/// Closes the journals of starts of a server that has ended: its command line ended with it.
+/// Closes the journals of the starts of a server that has stopped: the option on its command line
+/// no longer applies.
 ///
 /// # Errors
 /// The journals cannot be read or written.
@@ -111,7 +113,7 @@ pub fn forget_start(state_dir: &Path, name: &str, peer: &str) -> Result<(), Sett
 }
 
 /// Whether a server may have been started with this setting, by this process or by one that has
-/// ended. A journal that cannot be read may say so.
+/// ended. An unreadable journal counts as yes.
 pub fn was_started(state_dir: &Path, name: &str) -> bool {
     of_starts(state_dir, name)
         .is_ok_and(|(starts, damaged)| !starts.is_empty() || !damaged.is_empty())
@@ -132,8 +134,8 @@ fn of_starts(
     Ok((open, damaged))
 }
 
-/// Whether a server that was down is this one. What others knew of it may spell the data directory
-/// differently, so the peer is enough.
+/// Whether a server that was down is this one. The data directory may be spelled differently in the
+/// journal, so the peer is enough.
 fn is_here(then: &ServerMark, here: &ServerMark) -> bool {
     then.same_server(here) || (then.started == 0 && then.peer == here.peer)
 }

@@ -130,8 +130,8 @@ fn text(
     }
     text.push_str("    default-server inter 500ms fall 2 rise 1");
     if ports.is_empty() {
-        // A node that refuses connections answers nobody, so its clients should move on at once. A
-        // node that fails a health check may be a donor, which can finish the work it has begun.
+        // A node that refuses connections serves no clients, so they should move on at once. A node
+        // that fails a health check may be a donor, which can finish the work it has begun.
         text.push_str(" on-marked-down shutdown-sessions");
     }
     text.push('\n');

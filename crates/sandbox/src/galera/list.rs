@@ -26,7 +26,7 @@ pub fn entry(name: &str, url: &str, files: [(&str, PathBuf); 3], command: Option
     text
 }
 
-/// The commands that start and stop a node, and tell about it.
+/// The commands that start, stop and check a node.
 fn control(command: &str, name: &str) -> [(&'static str, String); 7] {
     let start = format!("{command} start {name} --no-wait");
     let donors = "${REFLOAT_SST_DONOR:+--option=\"wsrep_sst_donor=$REFLOAT_SST_DONOR\"}";
@@ -36,8 +36,8 @@ fn control(command: &str, name: &str) -> [(&'static str, String); 7] {
         ("bootstrap", format!("{start} --bootstrap")),
         ("start_standalone", format!("{start} {options}")),
         ("stop", format!("{command} stop {name}")),
-        // With its helpers, as systemd does: a script that receives a copy would be in the way of
-        // the next one.
+        // With its helpers, as systemd does: a script that still receives a copy would be in the
+        // way of the next one.
         ("kill", format!("{command} kill {name}")),
         (
             "running",

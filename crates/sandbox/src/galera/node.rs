@@ -57,7 +57,7 @@ impl NodeStart {
         }
     }
 
-    /// Whether the node joins nobody.
+    /// Whether the node joins no cluster.
     fn is_alone(&self) -> bool {
         self.arguments.iter().any(|(key, value)| {
             let value = value.as_deref().unwrap_or_default();

@@ -35,7 +35,7 @@ const SMALL_PROVIDER: [(&str, &str); 4] = [
 /// The account that mariadb-backup uses to read the donor's data.
 pub const SST_ACCOUNT: &str = "sst";
 
-/// A random password for [`SST_ACCOUNT`]: nobody needs to remember it.
+/// A random password for [`SST_ACCOUNT`]. Nobody needs to know it.
 pub fn password() -> String {
     let half = |salt: &str| RandomState::new().hash_one((salt, std::process::id()));
     format!("{:016x}{:016x}", half("first"), half("second"))

@@ -80,7 +80,7 @@ pub fn table(rng: &mut Rng, server: &Server, number: usize, parents: &[Parent]) 
     }
 }
 
-/// A table that is being put together.
+/// A table under construction.
 struct Draft {
     columns: Vec<Column>,
     engine: &'static str,
@@ -156,7 +156,7 @@ impl Draft {
         referenced
     }
 
-    /// Adds a primary key on columns that are there, if some can be in one.
+    /// Adds a primary key on existing columns, if some can be in one.
     fn primary_key(&mut self, rng: &mut Rng, server: &Server, usable: &[Column]) {
         let also = if self.partitioned {
             vec![self.columns[0].clone()]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use refloat_sqltext::{InsertHeader, InsertVerb, LexMode, Token, TokenKind, tokens};
 
-/// After one of these words, a value is not, or not for certain, the row's.
+/// After one of these words, a value does not belong to the row, or may not.
 const BEHIND: &[&str] = &["ON", "AS", "RETURNING"];
 
 /// Turns such a statement into the head of an `INSERT … VALUES` and a tuple. `None` if it is not

@@ -14,12 +14,20 @@ const UNKNOWN: &str = "?";
 #[derive(Debug, Default)]
 pub struct Session {
     modes: Modes,
-    charset: Option<String>,
-    time_zone: Option<String>,
+    values: Values,
     history: bool,
-    /// User variables in which a dump saves values: the character set and time zone at the time
-    /// they were set.
-    kept: HashMap<Vec<u8>, (Option<String>, Option<String>)>,
+    /// User variables in which a dump saves values: what held when they were set.
+    kept: HashMap<Vec<u8>, Values>,
+}
+
+/// What a dump sets and sets back.
+#[derive(Debug, Default, Clone)]
+struct Values {
+    /// `character_set_client`
+    client: Option<String>,
+    /// `character_set_connection`, to which the server converts literals.
+    connection: Option<String>,
+    time_zone: Option<String>,
 }
 
 impl Session {
@@ -30,12 +38,19 @@ impl Session {
 
     /// The character set of the text; `binary` if each value is in that of its column.
     pub fn charset(&self) -> &str {
-        self.charset.as_deref().unwrap_or(CHARSET)
+        self.values.client.as_deref().unwrap_or(CHARSET)
+    }
+
+    /// Whether the server converts literals to another character set on their way to their columns.
+    /// That changes the bytes of binary columns, and may lose characters of others.
+    pub fn is_converted(&self) -> bool {
+        let connection = self.values.connection.as_deref().unwrap_or(CHARSET);
+        connection == UNKNOWN || family(connection) != family(self.charset())
     }
 
     /// The time zone of `TIMESTAMP` values, if the dump sets one.
     pub fn time_zone(&self) -> Option<&str> {
-        self.time_zone.as_deref()
+        self.values.time_zone.as_deref()
     }
 
     /// Whether rows carry their history (`system_versioning_insert_history`).
@@ -45,7 +60,9 @@ impl Session {
 
     /// Sets the character set of the text, whatever was set before.
     pub fn set_charset(&mut self, charset: &str) {
-        self.charset = Some(charset.to_ascii_lowercase());
+        let charset = Some(charset.to_ascii_lowercase());
+        self.values.client.clone_from(&charset);
+        self.values.connection = charset;
     }
 
     /// Applies a `SET` statement.
@@ -53,8 +70,7 @@ impl Session {
         for one in parse_set(text, self.modes.now()).unwrap_or_default() {
             if one.scope == SetScope::User {
                 let name = one.name.to_ascii_lowercase();
-                let now = (self.charset.clone(), self.time_zone.clone());
-                self.kept.insert(name, now);
+                self.kept.insert(name, self.values.clone());
                 continue;
             }
             let kept = one.value.strip_prefix(b"@").map(|name| {
@@ -64,26 +80,52 @@ impl Session {
             let literal = one
                 .literal
                 .as_deref()
-                .map(|value| String::from_utf8_lossy(value).into_owned());
+                .map(|value| String::from_utf8_lossy(value).to_ascii_lowercase());
+            // As the dump writes it, as it was kept, or nobody knows.
+            let charset = |of: fn(Values) -> Option<String>| match (&literal, &kept) {
+                (Some(name), _) => Some(name.clone()),
+                (None, Some(kept)) => of(kept.clone()),
+                (None, None) => Some(UNKNOWN.to_owned()),
+            };
             match one.name.as_slice() {
-                b"names" | b"character_set_client" | b"character_set" => {
-                    self.charset = match (literal, kept) {
-                        (Some(name), _) => Some(name.to_ascii_lowercase()),
-                        (None, Some((charset, _))) => charset,
-                        (None, None) => Some(UNKNOWN.to_owned()),
-                    };
+                b"names" => {
+                    self.values.client = charset(|kept| kept.client);
+                    self.values.connection.clone_from(&self.values.client);
+                }
+                // Literals go to the character set of the database.
+                b"character_set" => {
+                    self.values.client = charset(|kept| kept.client);
+                    self.values.connection = Some(UNKNOWN.to_owned());
+                }
+                b"character_set_client" => self.values.client = charset(|kept| kept.client),
+                b"character_set_connection" => {
+                    self.values.connection = charset(|kept| kept.connection);
+                }
+                b"collation_connection" => {
+                    let collation = charset(|kept| kept.connection);
+                    let charset = |name: String| name.split('_').next().map(str::to_owned);
+                    self.values.connection = collation.and_then(charset);
                 }
                 b"time_zone" => {
-                    self.time_zone = literal.or(kept.and_then(|(_, zone)| zone));
+                    let literal = one.literal.as_deref().map(String::from_utf8_lossy);
+                    let literal = literal.map(std::borrow::Cow::into_owned);
+                    self.values.time_zone = literal.or(kept.and_then(|kept| kept.time_zone));
                 }
                 b"system_versioning_insert_history" => {
-                    self.history =
-                        literal.is_some_and(|word| word == "1" || word.eq_ignore_ascii_case("on"));
+                    self.history = literal.is_some_and(|word| word == "1" || word == "on");
                 }
                 _ => {}
             }
         }
         self.modes.set(text);
+    }
+}
+
+/// Character sets that write the same text in the same bytes have the same name here.
+fn family(charset: &str) -> &str {
+    match charset {
+        "utf8" | "utf8mb3" => "utf8mb4",
+        other => other,
     }
 }
 
@@ -108,6 +150,18 @@ mod tests {
         );
         session.set(b"/*!40103 SET TIME_ZONE=@OLD_TIME_ZONE */");
         assert_eq!(session.time_zone(), None);
+        assert!(!session.is_converted());
+        session.set(b"/*!50003 SET @saved_col_connection = @@collation_connection */");
+        session.set(b"/*!50003 SET collation_connection = utf8mb4_general_ci */");
+        assert!(session.is_converted());
+        session.set(b"/*!50003 SET collation_connection = @saved_col_connection */");
+        assert!(!session.is_converted());
+        session.set(b"SET CHARACTER SET latin1");
+        assert!(session.is_converted());
+        session.set(b"SET NAMES utf8");
+        assert!(!session.is_converted());
+        session.set(b"SET character_set_connection = utf8mb4");
+        assert!(!session.is_converted());
         session.set(b"/*!101100 SET system_versioning_insert_history=1 */");
         assert!(session.history());
     }

@@ -42,7 +42,7 @@ pub struct OtherTable {
 }
 
 impl OtherTable {
-    /// A table of which only the name is known.
+    /// A table of which nothing but the name is known.
     pub fn new(database: &str, name: &str) -> Self {
         Self {
             database: database.to_owned(),

@@ -213,7 +213,7 @@ fn enter<'s>(place: &mut Place, session: impl Iterator<Item = &'s String>) {
     }
 }
 
-/// Reads a file of SQL to its end, which starts with this session.
+/// Reads a file of SQL, which starts with this session, to its end.
 fn sql(
     input: &mut Input,
     (ends, session): (Ends, &[String]),

@@ -18,6 +18,7 @@ use crate::error::VerifyError;
 use crate::folder::DumpFolder;
 use crate::options::{VerifyOptions, read_options};
 use crate::other::Definition;
+use crate::renamed::renamed;
 
 /// Session variables that are stored with a program.
 const SESSION: [&str; 4] = [
@@ -116,6 +117,12 @@ impl<'a> Reader<'a> {
             StatementKind::DropTable { tables } => {
                 for table in tables {
                     let label = self.label(table);
+                    self.found.all.remove(&("table", label));
+                }
+            }
+            StatementKind::RenameTable => {
+                for (from, _) in renamed(text, self.mode).unwrap_or_default() {
+                    let label = self.label(&from);
                     self.found.all.remove(&("table", label));
                 }
             }

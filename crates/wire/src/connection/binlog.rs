@@ -1,4 +1,4 @@
-//! The events of a server's binary log, as a replica asks for them.
+//! The events of a server's binary log, as a replica receives them.
 
 use std::time::Duration;
 
@@ -7,27 +7,26 @@ use crate::error::{Error, Phase};
 use crate::transport::ShutdownHandle;
 
 const COM_BINLOG_DUMP: u8 = 0x12;
-/// `BINLOG_SEND_ANNOTATE_ROWS_EVENT` of MariaDB: without it, events that only name a statement are
-/// left out. MySQL knows no such flag for this command.
+/// `BINLOG_SEND_ANNOTATE_ROWS_EVENT` of MariaDB: without it, the server leaves out events that only
+/// name a statement. MySQL has no such flag for this command.
 const ANNOTATIONS: u16 = 2;
 
-/// The events of a binary log, from a place on, in the order in which they lie there. Ends with the
-/// connection.
+/// The events of a binary log from a given position on, in their order in the log. Dropping it
+/// closes the connection.
 #[derive(Debug)]
 pub struct BinlogStream {
     connection: Connection,
 }
 
 impl Connection {
-    /// Asks for the events of `file` from byte `position` on, and of all later files.
+    /// Requests the events of `file` from byte `position` on, and of all later files.
     ///
-    /// `replica` is the number by which the server tells replicas apart: another stream with the
-    /// same one ends. While nothing is written to the log, the server sends a sign of life as often
-    /// as `heartbeat` says.
+    /// `replica` is the server id that tells replicas apart: another stream with the same id ends.
+    /// While nothing is written to the log, the server sends a heartbeat at this interval.
     ///
     /// # Errors
-    /// The server refuses, or the connection fails. That the account may not read the log, or that
-    /// there is no such file, is told by the first [`BinlogStream::receive`].
+    /// The server refuses, or the connection fails. If the account may not read the log, or the
+    /// file does not exist, the first [`BinlogStream::receive`] reports it.
     pub fn into_binlog(
         mut self,
         (file, position): (&str, u32),
@@ -35,8 +34,8 @@ impl Connection {
         heartbeat: Duration,
     ) -> Result<BinlogStream, Error> {
         let nanoseconds = heartbeat.as_nanos();
-        // Either vendor ignores the names of the other one. A replica that does not say that it
-        // knows MariaDB's GTIDs (capability 4) gets other events in their place.
+        // Each vendor ignores the other's names. A replica that does not announce support for
+        // MariaDB's GTIDs (capability 4) gets other events instead.
         self.exec(format!(
             "SET @master_heartbeat_period = {nanoseconds}, @source_heartbeat_period = {nanoseconds}, \
              @master_binlog_checksum = 'CRC32', @source_binlog_checksum = 'CRC32', \
@@ -54,11 +53,11 @@ impl Connection {
 }
 
 impl BinlogStream {
-    /// Waits for one event, with the head and the checksum that it has in the file. `None`: the
-    /// server ends the stream.
+    /// Waits for one event, with the header and the checksum that it has in the file. `None`: the
+    /// server ended the stream.
     ///
     /// # Errors
-    /// The server says why it cannot go on, or the connection fails.
+    /// The server reports why it cannot continue, or the connection fails.
     pub fn receive(&mut self) -> Result<Option<&[u8]>, Error> {
         let link = &mut self.connection.link;
         link.check_open()?;

@@ -4,15 +4,15 @@ use crate::connection::Connection;
 use crate::error::{Error, Phase};
 use crate::transport::ShutdownHandle;
 
-/// A connection whose server no longer waits for statements. Dropping it closes the socket without
-/// a goodbye, which such a server would not understand.
+/// A connection whose server no longer expects statements. Dropping it closes the socket without
+/// `COM_QUIT`, which such a server would not understand.
 #[derive(Debug)]
 pub struct RawConnection {
     connection: Connection,
 }
 
 impl Connection {
-    /// Sends a command after which the server speaks another protocol, and waits until it agrees.
+    /// Sends a command that switches the server to another protocol, and waits for its consent.
     ///
     /// # Errors
     /// The server refuses, or the connection fails.
@@ -24,7 +24,7 @@ impl Connection {
 }
 
 impl RawConnection {
-    /// Sends one payload: `command`, and `body` behind it.
+    /// Sends one payload: `command` followed by `body`.
     ///
     /// # Errors
     /// The connection fails.
@@ -35,11 +35,10 @@ impl RawConnection {
         link.send(Phase::Send, &[command], body)
     }
 
-    /// Waits for one payload. Each of them begins the numbers of its packets anew.
+    /// Waits for one payload. The packet numbers start again with each payload.
     ///
     /// # Errors
-    /// The connection fails, or the server sends an error of the SQL protocol, as it does when it
-    /// ends a session.
+    /// The connection fails, or the server sends an SQL error, as it does when it ends a session.
     pub fn receive(&mut self) -> Result<&[u8], Error> {
         let link = &mut self.connection.link;
         link.check_open()?;

@@ -1,6 +1,6 @@
-//! TLS between two machines that prove themselves to each other with certificates of one authority,
-//! as the nodes of a Galera cluster do. Names are not compared, neither here nor there: whoever has
-//! such a certificate belongs to it.
+//! TLS between two machines that authenticate each other with certificates of one authority, as the
+//! nodes of a Galera cluster do. Names are not compared, as in Galera: whoever has such a
+//! certificate is trusted.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -22,17 +22,17 @@ use super::verify::Verifier;
 use super::{own_certificate, trust, wrong};
 use crate::error::Error;
 
-/// What is sent where a name is asked for; nobody looks at it.
+/// Server name for the API; nothing checks it.
 const NO_NAME: &str = "node";
 
-/// The certificate of this machine, and the authority of both.
+/// The certificate of this machine, and the common authority.
 #[derive(Debug, Clone)]
 pub struct PeerTls {
     client: Arc<ClientConfig>,
     server: Arc<ServerConfig>,
 }
 
-/// A connection whose ends have proven themselves.
+/// A connection whose ends have authenticated each other.
 pub trait PeerStream: Read + Write + Send {}
 
 impl<T: Read + Write + Send> PeerStream for T {}
@@ -70,8 +70,8 @@ impl PeerTls {
         })
     }
 
-    /// Proves this end to the one that was connected to, and has that one proven. Whether it
-    /// accepts this end's certificate shows with the first bytes from there.
+    /// Authenticates both ends, as the one that opened the connection. Whether the other end
+    /// accepts this certificate shows with the first bytes from there.
     ///
     /// # Errors
     /// The connection was lost, or as [`peer_refusal`] says.
@@ -85,7 +85,7 @@ impl PeerTls {
         Ok(Box::new(StreamOwned::new(tls, socket)))
     }
 
-    /// The same for the end that was connected to.
+    /// Like [`Self::connect`], for the end that accepted the connection.
     ///
     /// # Errors
     /// As for [`Self::connect`].
@@ -99,8 +99,8 @@ impl PeerTls {
     }
 }
 
-/// What an error of such a connection says of the two ends' certificates. `None`: nothing, the
-/// connection was lost.
+/// What an error of such a connection says about the certificates of the two ends. `None`: nothing;
+/// the connection was lost.
 pub fn peer_refusal(error: &io::Error) -> Option<String> {
     let tls = error.get_ref()?.downcast_ref::<TlsError>()?;
     Some(match tls {
@@ -115,7 +115,7 @@ pub fn peer_refusal(error: &io::Error) -> Option<String> {
     })
 }
 
-/// Checks certificates of the ends that connect, by the same rules.
+/// Checks client certificates by the same rules.
 #[derive(Debug)]
 struct OfClient(Arc<Verifier>);
 

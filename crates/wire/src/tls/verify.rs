@@ -1,9 +1,9 @@
 //! Decides which server certificates are accepted.
 //!
-//! Where anyone is trusted, a certificate is not even parsed. Every other mode checks the
-//! handshake's signature, too; otherwise anyone who replays a certificate could pass for its owner.
-//! The check is done here, with the key from the certificate, because webpki refuses to parse
-//! version 1 certificates. `openssl x509 -req` makes those by default, so many servers have them.
+//! If anyone is trusted, a certificate is not even parsed. Every other mode also checks the
+//! handshake's signature; otherwise anyone who replays a certificate could pass for its owner. The
+//! check is done here, with the key from the certificate, because webpki refuses to parse version 1
+//! certificates. `openssl x509 -req` makes those by default, so many servers have them.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
@@ -22,8 +22,8 @@ use x509_cert::der::{Choice, Decode, DecodeValue, Header, Reader, SliceReader, T
 use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::{AlgorithmIdentifier, SubjectPublicKeyInfo, Version};
 
-/// A certificate, parsed but not verified. `Raw` accepts what RFC 5280 forbids and servers have,
-/// such as long serial numbers.
+/// A certificate, parsed but not verified. `Raw` accepts certificates that RFC 5280 forbids but
+/// servers have, such as those with long serial numbers.
 pub(super) type Certificate = CertificateInner<Raw>;
 
 /// Which certificates are trusted.
@@ -173,19 +173,19 @@ fn parse(cert: &[u8]) -> Result<Certificate, TlsError> {
     Certificate::from_der(cert).map_err(|_| CertificateError::BadEncoding.into())
 }
 
-/// The part of a certificate that its signature covers, as it came.
+/// The part of a certificate that its signature covers, unchanged.
 fn signed_part(cert: &[u8]) -> Option<&[u8]> {
     let mut reader = SliceReader::new(cert).ok()?;
     Header::decode(&mut reader).ok()?;
     reader.tlv_bytes().ok()
 }
 
-/// Parses the content of a sequence, which is all that webpki keeps of names, keys and algorithms.
+/// Parses the content of a sequence. For names, keys and algorithms, webpki keeps nothing else.
 fn of<'a, T: Choice<'a> + DecodeValue<'a>>(content: &'a [u8]) -> Option<T> {
     AnyRef::new(Tag::Sequence, content).ok()?.decode_as().ok()
 }
 
-/// Whether an algorithm is that of a key, and the key made the signature.
+/// Whether an algorithm matches a key, and the key made the signature.
 fn verifies(
     algorithm: &dyn SignatureVerificationAlgorithm,
     key: &SubjectPublicKeyInfo,

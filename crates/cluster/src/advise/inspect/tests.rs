@@ -1,4 +1,4 @@
-//! Reads looks at machines, and looks at this one.
+//! Parses recorded output of examinations, and examines this machine.
 
 use super::super::candidate::Shown;
 use super::super::script::lines;
@@ -51,8 +51,8 @@ fn a_look_is_read() {
     assert_eq!(machine.listens[0].program, "socat");
 }
 
-/// A tree of its own beside packages of another version: the server is down, and was seen running
-/// from there.
+/// Servers from a separate tree beside packages of another version: the server is down, and was
+/// seen running from the tree.
 #[test]
 fn programs_of_a_server_that_is_down_are_those_that_it_had() {
     let folder = tempfile::tempdir().unwrap();
@@ -66,7 +66,7 @@ fn programs_of_a_server_that_is_down_are_those_that_it_had() {
         bin.parent().unwrap().to_string_lossy().into_owned()
     };
     let (own, path) = (tree("own", "11.8"), tree("path", "11.4"));
-    // The option files of this machine are not of this server.
+    // This machine's option files do not belong to this server.
     let file = folder.path().join("my.cnf");
     std::fs::write(&file, "[mysqld]\n").unwrap();
     let version = |shown: Shown| {
@@ -110,7 +110,7 @@ fn a_machine_is_not_searched_for_a_guessed_data_directory() {
 
 #[test]
 fn a_certificate_that_is_over_is_seen() {
-    /// It expired in 2021, and belongs to nobody.
+    /// It expired in 2021, and nobody uses it.
     const OVER: &str = "-----BEGIN CERTIFICATE-----\n\
         MIIBFjCBvAIBATAKBggqhkjOPQQDAjAXMRUwEwYDVQQDDAxyZWZsb2F0LXRlc3Qw\n\
         HhcNMjAwMTAxMDAwMDAwWhcNMjEwMTAxMDAwMDAwWjAXMRUwEwYDVQQDDAxyZWZs\n\

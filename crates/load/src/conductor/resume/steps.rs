@@ -16,8 +16,8 @@ use crate::error::LoadError;
 use crate::marks::{LeftMarks, Marks, StepKind, parsed};
 use crate::programs::Contents;
 
-/// A load this young may as well start over if a power cut takes away definitions of statements
-/// that it has marked done.
+/// In a load this young, starting over costs little if a power cut loses definitions of statements
+/// that are marked done.
 const YOUNG: Duration = Duration::from_secs(5);
 /// Keywords of changes that move rows or tables and may leave a name without rows.
 const MOVES: [&[u8]; 4] = [b"RENAME", b"PARTITION", b"CONVERT", b"TABLESPACE"];
@@ -46,12 +46,12 @@ pub struct DatabaseStep {
     pub collation: Option<String>,
 }
 
-/// Where the tables of marks were created.
+/// Where the tables of marks are needed so far.
 #[derive(Default)]
 pub struct MarkTables {
-    /// On the server, by statements that its replicas run too.
+    /// On the server and on its replicas: they are created by statements in the binary log.
     logged: bool,
-    /// On the server only.
+    /// On the server only: the load has rows that are kept out of the binary log.
     unlogged: bool,
 }
 
@@ -63,8 +63,8 @@ pub fn is_change_of_table(kind: &ItemKind) -> bool {
     )
 }
 
-/// Whether a change of a table may bring it rows that are there already: in a partition, a
-/// tablespace, another server or a file.
+/// Whether a change of a table may give it rows that already exist: in a partition, a tablespace,
+/// another server or a file.
 pub fn may_bring_rows(text: &[u8]) -> bool {
     has_any(text, &MOVES) || has_any(text, &[b"ENGINE", b"UNION"])
 }
@@ -204,7 +204,8 @@ impl Resume {
         }
     }
 
-    /// Switches the binary log of the catalogue connection on or off, unless it has never been off.
+    /// Switches the binary log of the catalogue connection on or off. Switching it on does nothing
+    /// if it was never off.
     fn log_catalog(&self, catalog: &mut Catalog, logs: bool) -> Result<(), LoadError> {
         if logs && !self.tables.unlogged {
             return Ok(());
@@ -291,9 +292,9 @@ impl Resume {
         self.note_statement(catalog, dialogue, here, &step)
     }
 
-    /// Notes a statement that runs alone. What comes before it is never made again, so that must be
-    /// on disk first. If the load is [`YOUNG`], several changes of tables in a row are flushed only
-    /// after the last of them.
+    /// Records a statement that runs alone. What comes before it is never created again, so that
+    /// must be on disk first. In a load that is still [`YOUNG`], consecutive changes of tables are
+    /// flushed only after the last one.
     fn note_statement(
         &mut self,
         catalog: &mut Catalog,
@@ -320,7 +321,7 @@ impl Resume {
         self.note_step(catalog, dialogue, StepKind::Statement, &name, step)
     }
 
-    /// When the server was started, if what this statement defines need not be on disk at once.
+    /// When the server started, if what this statement defines need not be on disk at once.
     fn may_leave_unsettled(&self, catalog: &Catalog, here: Here<'_>) -> Option<i64> {
         // If the server refuses to flush, the mark would stay.
         let young = !self.active && self.syncs && self.begun.elapsed() < YOUNG;

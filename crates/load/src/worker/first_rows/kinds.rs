@@ -1,10 +1,10 @@
 //! Which rows of a chunk to compare: its first ones, and later ones with a kind of value that no
 //! chosen row has in the same column.
 //!
-//! A kind is whatever a way of writing may treat apart: how a literal is written, an escape, a byte
-//! that separates or escapes fields, a number or a date out of the ordinary. The walk looks only at
-//! text, not at the types of columns. Where it takes one kind for another, a row too many or too
-//! few is compared.
+//! A kind is anything that a write path may treat differently: how a literal is written, an escape,
+//! a byte that separates or escapes fields, an unusual number or date. The walk looks only at text,
+//! not at the types of columns. If it mistakes one kind for another, one row too many or too few is
+//! compared.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use refloat_sqltext::{LexMode, RowVisitor, StrLit};
 
 use crate::form::Form;
 
-/// First rows that are chosen whatever they hold.
+/// Number of first rows that are chosen whatever they hold.
 const FIRST_ROWS: usize = 50;
 /// Bytes of their text, if there is more than one row.
 pub const FIRST_BYTES: usize = 256 << 10;
@@ -22,7 +22,7 @@ const BYTES: usize = 2 * FIRST_BYTES;
 /// Bytes of a chunk that are walked. A MiB takes up to 3 ms, while other writers of the
 /// table may wait.
 const WALK_BYTES: usize = 4 << 20;
-/// What a piece counts for at least, because it may have to be read from a file.
+/// Every piece counts for at least this many bytes, because it may have to be read from a file.
 const PIECE_BYTES: usize = 1 << 10;
 /// More digits than a `DOUBLE` holds.
 const DIGITS_LONG: usize = 17;
@@ -48,12 +48,12 @@ const ZERO: u64 = 1 << 16;
 const DATE_ZERO: u64 = 1 << 17;
 const DATE_EARLY: u64 = 1 << 18;
 const DATE_LATE: u64 = 1 << 19;
-/// In numbers, dates and times.
+/// Characters of numbers, dates and times.
 const MINUS: u64 = 1 << 20;
 const PLUS: u64 = 1 << 21;
 const POINT: u64 = 1 << 22;
 const EXPONENT: u64 = 1 << 23;
-/// Bytes that neither numbers nor dates have.
+/// Bytes that occur neither in numbers nor in dates.
 const WORD: u64 = 1 << 24;
 /// Bytes from 0x80 on; those that begin UTF-8 characters of four bytes are a kind of their own.
 const NOT_ASCII: u64 = 1 << 25;
@@ -66,7 +66,7 @@ const BYTES_APART_BIT: usize = 28;
 const ESCAPES: &[u8] = b"0bnrtZN'\"\\%_";
 const ESCAPES_BIT: usize = 40;
 
-/// The kinds that each byte of a value brings.
+/// The kinds that each byte of a value adds.
 static OF_BYTE: [u64; 256] = {
     let mut kinds = [WORD; 256];
     let mut byte = 0;
@@ -148,7 +148,7 @@ fn of_digits(text: &[u8]) -> u64 {
 }
 
 /// The kinds of the escapes in a string. Where a backslash is part of a character, this may see an
-/// escape too many.
+/// escape that is none.
 fn of_escapes(raw: &[u8]) -> u64 {
     let mut kinds = 0;
     let mut rest = raw;
@@ -203,13 +203,12 @@ pub struct Chooser {
 }
 
 impl Chooser {
-    /// Has chosen no row.
+    /// A chooser that has chosen no row yet.
     pub fn new() -> Self {
         <Self as Default>::default()
     }
 
-    /// Where the chosen rows of the next piece are in its `text`. There are none where it cannot be
-    /// read.
+    /// Ranges of the chosen rows in the `text` of the next piece. Empty if the text cannot be read.
     pub fn choose(&mut self, form: &Form, text: &[u8], mode: LexMode) -> Vec<Range<usize>> {
         self.done |= form.visit(text, mode, self).is_err();
         self.walked.1 += text.len().max(PIECE_BYTES);

@@ -24,7 +24,7 @@ use crate::held::{Held, Recipient, open_file};
 use crate::own_folder::OwnFolder;
 use crate::server::MEANT;
 
-/// What the names of its own folders begin with.
+/// The prefix of its own folders.
 const PREFIX: &str = "refloat-replay-";
 /// Folder within those that it works on.
 const SCRATCH: &str = ".refloat-replay";

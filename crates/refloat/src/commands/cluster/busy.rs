@@ -24,7 +24,7 @@ fn runs(command: &str, context: &Context) -> anyhow::Result<Vec<RunDir>> {
     Ok(runs)
 }
 
-/// The newest restore of this cluster that is such a one.
+/// The newest restore of this cluster that meets the condition.
 pub fn newest_restore(
     cluster: &str,
     context: &Context,
@@ -101,8 +101,8 @@ pub fn refuse_maintained(nodes: &Nodes, view: &ClusterView) -> anyhow::Result<()
     refuse_for(&maintenances_elsewhere(&nodes.members, view))
 }
 
-/// Refuses while a node holds write-sets for a maintenance started elsewhere: the space it has been
-/// given is not free, and shrinks when that one ends.
+/// Refuses while a node holds write-sets for a maintenance started elsewhere: the memory or disk
+/// space that the hold uses is not free, and the hold shrinks when that maintenance ends.
 pub fn refuse_held(nodes: &Nodes) -> anyhow::Result<()> {
     let told = nodes.kept_for_others().into_iter();
     let against: Vec<Refusal> = told

@@ -10,8 +10,8 @@ use crate::context::Context;
 /// As short as possible: rates do not matter here.
 const SAMPLE: Duration = Duration::from_millis(100);
 
-/// Gathers what is known of the nodes' machines, and what follows for a full copy to `joiner`, or
-/// to any node.
+/// Collects the facts about the nodes' machines, and judges a full copy to `joiner`, or to any
+/// node.
 pub fn look(
     cluster: &ClusterOf,
     joiner: Option<&str>,

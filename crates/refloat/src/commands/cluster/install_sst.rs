@@ -1,5 +1,4 @@
-//! `refloat cluster install-sst`: makes this program a way of state transfers of this machine's
-//! server.
+//! `refloat cluster install-sst`: registers this program as an SST method of this machine's server.
 
 use std::fs;
 use std::io::Write as _;
@@ -11,17 +10,18 @@ use clap::Args;
 
 use crate::exit::{Exit, ProgramError};
 
-/// The name by which servers start the program.
+/// The name under which servers start the program.
 const NAME: &str = "wsrep_sst_refloat";
 /// A script that every server with Galera has.
 const BESIDE: &str = "wsrep_sst_common";
-/// Where servers look for such scripts, besides the search path.
+/// Where servers look for such scripts besides the search path.
 const FOLDERS: [&str; 4] = ["/usr/bin", "/usr/local/bin", "/usr/sbin", "/usr/libexec"];
-/// What the transfer calls.
+/// Programs that the transfer calls.
 const NEEDED: [&str; 2] = ["my_print_defaults", "mariadb-backup"];
-/// What lies beside the scripts of Percona's servers: the tool that the transfer calls for them.
+/// The folder beside the scripts of Percona's servers with the tool that the transfer calls for
+/// them.
 const OF_PERCONA: &str = "pxc_extra";
-/// The bit of the permissions that lets everybody run a program, or enter a folder.
+/// The permission bit that allows everybody to run a program or enter a folder.
 const EVERYBODY: u32 = 0o001;
 
 const AFTER_HELP: &str = "\
@@ -98,7 +98,7 @@ pub fn run(args: &InstallSstArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Makes the link, or has it lead here.
+/// Creates the link, or points it here.
 fn put(link: &Path, program: &Path) -> anyhow::Result<()> {
     match fs::symlink_metadata(link) {
         Ok(there) if !there.is_symlink() => {
@@ -110,14 +110,14 @@ fn put(link: &Path, program: &Path) -> anyhow::Result<()> {
         }
         _ => {}
     }
-    // In one step: a server may look for it at any time.
+    // Atomically, because a server may look for it at any time.
     let new = link.with_extension(format!("new-{}", std::process::id()));
     symlink(program, &new)
         .and_then(|()| fs::rename(&new, link))
         .with_context(|| format!("cannot make {}", link.display()))
 }
 
-/// What keeps other accounts from running a program: itself, or a folder above it.
+/// What prevents other accounts from running a program: the program, or a folder above it.
 fn closed_to_others(program: &Path) -> anyhow::Result<Option<PathBuf>> {
     for path in program.ancestors() {
         let mode = fs::metadata(path)

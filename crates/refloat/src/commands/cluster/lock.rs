@@ -114,7 +114,7 @@ mod tests {
         let ours = open();
         assert!(locked(&ours, &path).expect("no error"));
         release.join().expect("it ends");
-        // A lock held for longer is not waited for.
+        // Does not wait for a lock that is held longer.
         assert!(!locked(&open(), &path).expect("no error"));
     }
 }

@@ -261,7 +261,7 @@ pub fn run(args: &RejoinArgs, context: &Context) -> anyhow::Result<Exit> {
     Ok(exit::of_result(result))
 }
 
-/// Plans how a node comes back, from all that is known of it.
+/// Plans how a node rejoins, from everything known about it.
 pub fn planned(
     asked: &Asked<'_>,
     nodes: &Nodes,
@@ -299,7 +299,7 @@ pub fn planned(
     Ok(plan)
 }
 
-/// Whether this process has left a change on a node: write-sets still held by others, or a
+/// Whether this process has left a change on a node: write-sets that others still hold, or a
 /// preferred donor on a node that is back. (A donor set on a node that is still joining does not
 /// count: repeating the command puts it back.)
 pub fn is_left(context: &Context) -> bool {

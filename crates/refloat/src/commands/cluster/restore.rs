@@ -164,7 +164,7 @@ pub struct RestoreArgs {
     json: bool,
 }
 
-/// What is asked for, and what it is asked of.
+/// The request and its target.
 struct Asked<'a> {
     args: &'a RestoreArgs,
     nodes: &'a Nodes,
@@ -268,7 +268,7 @@ fn refuse_standard_input(args: &RestoreArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints what would be resumed, in the place of a plan.
+/// Prints what would be resumed, instead of a plan.
 fn print_open(dir: &RunDir, state: &RestoreState, json: bool) -> anyhow::Result<()> {
     if json {
         writeln!(std::io::stdout(), "{}", serde_json::to_string(state)?)?;
@@ -284,7 +284,7 @@ fn print_open(dir: &RunDir, state: &RestoreState, json: bool) -> anyhow::Result<
     Ok(())
 }
 
-/// Resumes the run of an unfinished restore, if the same is asked for as when it began.
+/// Resumes the run of an unfinished restore, if the request is the same as when it began.
 fn resume(dir: RunDir, state: &RestoreState, asked: &Asked<'_>) -> anyhow::Result<(Watch, Run)> {
     check_same(state, asked.load, asked.nodes)?;
     let (watch, run) = Watch::of(dir, asked.show(), asked.context)?;
@@ -297,7 +297,7 @@ fn resume(dir: RunDir, state: &RestoreState, asked: &Asked<'_>) -> anyhow::Resul
     Ok((watch, run))
 }
 
-/// Plans a restore and begins its run, which takes the place of an unfinished earlier one.
+/// Plans a restore and begins its run, which replaces an unfinished earlier one.
 fn begin(
     earlier: Option<(RunDir, RestoreState)>,
     known: &[(String, (String, u64))],
@@ -479,7 +479,7 @@ fn planned(
         load,
         context,
     } = *asked;
-    // A node that is away for maintenance is down, and somebody may be working on its machine.
+    // A node that is away for maintenance is down, and people may be working on its machine.
     refuse_held(nodes)?;
     let wish = RestoreWish {
         node: args.node.clone(),
@@ -494,7 +494,7 @@ fn planned(
     let plan = plan_restore(&nodes.name, &nodes.members, controls, load, &wish, dir.id());
     let keep = plan.is_ok() && !args.what.plan;
     if !keep {
-        // It holds nothing but its owner.
+        // The folder contains only the owner.
         let _ = std::fs::remove_dir_all(dir.path());
     }
     let mut plan = plan?;
@@ -510,8 +510,8 @@ fn planned(
     Ok((plan, dir))
 }
 
-/// Refuses what would make full copies fail. That can be seen only while nodes run; once all are
-/// down, each is checked before it takes its copy.
+/// Refuses if something would make full copies fail. That is visible only while nodes run; once all
+/// are down, each is checked before it takes its copy.
 fn copies_work(
     args: &RestoreArgs,
     plan: &RestorePlan,
@@ -547,7 +547,7 @@ fn finish(
         Err(error) => (None, Some(anyhow::Error::new(error))),
     };
     let result = match &error {
-        // Once nodes have been stopped, it is a failure, even if the step that ended it calls it a
+        // Once nodes have been stopped, it is a failure, even if the failed step calls it a
         // refusal.
         Some(error) => match exit::result_of(error) {
             RunResult::Refused if state.step > RestoreStep::Stop => RunResult::Failed,

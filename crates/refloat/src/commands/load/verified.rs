@@ -13,7 +13,7 @@ use refloat_verify::{
 use super::args::LoadArgs;
 use crate::exit::{Exit, ProgramError};
 
-/// Refuses what cannot be compared, before anything is loaded.
+/// Refuses a comparison that is impossible, before anything is loaded.
 pub fn refuse(args: &LoadArgs, source: &Path) -> anyhow::Result<()> {
     let again = files::is_file(source) || files::is_folder(source);
     // A missing source is for the load to report.
@@ -29,8 +29,8 @@ pub fn refuse(args: &LoadArgs, source: &Path) -> anyhow::Result<()> {
         .into())
 }
 
-/// The rows are in by then: a comparison that is refused leaves them unproven, and refuses nothing
-/// else.
+/// The rows are loaded by now: if the comparison is refused, they are unproven, and nothing else is
+/// refused.
 fn not_compared(error: VerifyError) -> Error {
     let VerifyError::Refused(Refusal { reason, hint }) = error else {
         return Error::new(error);

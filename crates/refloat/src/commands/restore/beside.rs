@@ -1,9 +1,9 @@
-//! Tables that arrive under other names, beside those that they may replace, and take their places
-//! when all of them are whole.
+//! Tables that arrive under temporary names, beside those that they may replace, and get their own
+//! names when all of them are complete.
 //!
-//! Names of foreign keys, of checks (MySQL) and of triggers are unique in a database. So they are
-//! taken off on the private server, before the tables are copied, and put back on the target when
-//! the tables have their own names again.
+//! Names of foreign keys, of checks (MySQL) and of triggers are unique in a database. So these are
+//! removed on the private server before the tables are copied, and added again on the target when
+//! the tables have their own names.
 
 use anyhow::Context as _;
 use refloat_run::{Cancel, Events, kill_on_cancel};
@@ -14,39 +14,39 @@ use refloat_wire::{Connection, Error, ResultSet, Vendor};
 
 use crate::exit::{Exit, ProgramError};
 
-/// What a table is called until it has its place, behind its own name.
+/// Suffix of the name of a table that has arrived.
 const NEW: &str = "_refloat_new";
-/// What a table is called that makes place, until it is removed.
+/// Suffix of the name of a table that is being replaced, until it is dropped.
 const OLD: &str = "_refloat_old";
-/// Other tables refer to those that are replaced.
+/// For replaced tables to which other tables refer.
 const NO_CHECKS: &str = "SET SESSION foreign_key_checks = 0";
 /// The longest name of a table, in characters.
 const NAME_MAX: usize = 64;
 
-/// A table on its way.
+/// A table that is being copied.
 pub struct Beside {
     pub database: String,
     pub table: String,
-    /// Clauses of `ALTER TABLE` that put back what was taken off.
+    /// Clauses of `ALTER TABLE` that add again what was removed.
     clauses: Vec<Vec<u8>>,
     triggers: Vec<Trigger>,
 }
 
 struct Trigger {
     sql_mode: String,
-    /// The character set that it was written in, as its statement still is.
+    /// The character set in which it was created, and in which its statement still is.
     client: String,
     collation: String,
     statement: Vec<u8>,
 }
 
 impl Beside {
-    /// The name under which a table arrives.
+    /// The temporary name of the table.
     pub fn name(&self) -> String {
         named(&self.table, NEW)
     }
 
-    /// With its database.
+    /// The temporary name with its database.
     pub fn full_name(&self) -> String {
         format!("{}.{}", self.database, self.name())
     }
@@ -62,7 +62,8 @@ impl Beside {
         )
     }
 
-    /// Reads what has a name of its own in the database, and how to take it off: statements.
+    /// Reads everything with a name that is unique in the database, and the statements that remove
+    /// it.
     fn read(
         conn: &mut Connection,
         database: &str,
@@ -79,7 +80,7 @@ impl Beside {
         let shown = conn.query(format!("SHOW CREATE TABLE {own}"))?;
         let text = shown.bytes(0, 1).unwrap_or_default();
         let (mut dropped, mut statements) = (Vec::new(), Vec::new());
-        // A sequence has none of this.
+        // A sequence has none of these.
         let parsed = parse_create_table(text, LexMode::default());
         for element in parsed.iter().flat_map(|parsed| &parsed.elements) {
             let (what, name) = match element {
@@ -100,7 +101,7 @@ impl Beside {
             literal(database),
             literal(table)
         ))?;
-        // Statements come as they are stored then, in their own character sets.
+        // Statements are then returned as stored, in their own character sets.
         conn.exec("SET SESSION character_set_results = binary")?;
         for name in triggers.texts(0) {
             let trigger = quoted(database, name);
@@ -116,7 +117,7 @@ impl Beside {
         Ok((beside, statements))
     }
 
-    /// Puts the table in its place. What was there goes only then.
+    /// Renames the table to its own name. A table with that name is dropped only then.
     fn settle(&self, conn: &mut Connection, replaces: bool) -> anyhow::Result<()> {
         let (own, new, old) = (self.of(""), self.of(NEW), self.of(OLD));
         let place = format!("RENAME TABLE {new} TO {own}");
@@ -124,11 +125,12 @@ impl Beside {
             return conn.exec(&place).map(drop).with_context(|| place.clone());
         }
         if self.is_referenced(conn)? {
-            // Renamed, it would take the foreign keys of others with it. They go by name.
+            // If it were renamed, the foreign keys of other tables would follow it. After a drop,
+            // they refer to the new table by its name.
             let gone = format!("DROP TABLE {own}");
             conn.exec(&gone).with_context(|| gone.clone())?;
             let placed = conn.exec(&place).or_else(|_| {
-                // Nothing may end this halfway, but the server.
+                // The two statements must not end halfway unless the server does.
                 *conn = conn.reconnect()?;
                 conn.exec(NO_CHECKS)?;
                 conn.exec(&place)
@@ -145,7 +147,7 @@ impl Beside {
         })
     }
 
-    /// Why others that refer to what is there could not refer to what comes. `None`: they can.
+    /// Why foreign keys of other tables would not fit the new table. `None`: they fit.
     fn misfit(&self, conn: &mut Connection) -> anyhow::Result<Option<String>> {
         let (database, table) = (literal(&self.database), literal(&self.table));
         let of = |table: &str, column: &str| {
@@ -196,7 +198,7 @@ impl Beside {
         Ok(!found.context("asking for foreign keys")?.is_empty())
     }
 
-    /// Puts back what was taken off. What fails is told, with its statement; the rest is done.
+    /// Adds what was removed. A failure is recorded with its statement, and the rest is still done.
     fn put_back(&self, conn: &mut Connection, failed: &mut Vec<String>) {
         let mut run = |statements: &[Vec<u8>]| {
             for sql in statements {
@@ -206,7 +208,7 @@ impl Beside {
                 }
             }
         };
-        // Triggers of another table have left the session as they need it.
+        // The triggers of another table have changed the session.
         let plain = b"SET NAMES utf8mb4, SESSION sql_mode = ''".to_vec();
         if !self.clauses.is_empty() {
             let alter = format!("ALTER TABLE {} ", self.of(""));
@@ -248,8 +250,8 @@ fn words(sql: &[u8]) -> String {
     String::from_utf8_lossy(sql).into_owned()
 }
 
-/// Gives these tables of the private server the names under which they arrive, without what is
-/// unique in a database.
+/// Renames these tables on the private server to their temporary names, and removes what is unique
+/// in a database.
 pub fn take(conn: &mut Connection, names: &[(String, String)]) -> anyhow::Result<Vec<Beside>> {
     let failed = "setting tables of the backup aside on the private server";
     conn.exec("SET SESSION foreign_key_checks = 0, sql_mode = ''")
@@ -274,8 +276,8 @@ pub fn take(conn: &mut Connection, names: &[(String, String)]) -> anyhow::Result
     Ok(tables)
 }
 
-/// Statements that remove tables without files that refer to others. `MariaDB` locks them when the
-/// others are renamed, and fails.
+/// Statements that remove tables without files that refer to other tables. `MariaDB` locks them
+/// when the others are renamed, and fails.
 fn ghosts(conn: &mut Connection) -> Result<Vec<Vec<u8>>, Error> {
     let name = |part: i8| {
         format!("CONVERT(CAST(SUBSTRING_INDEX(FOR_NAME, '/', {part}) AS BINARY) USING filename)")
@@ -302,7 +304,7 @@ fn ghosts(conn: &mut Connection) -> Result<Vec<Vec<u8>>, Error> {
     Ok(statements)
 }
 
-/// Whether what refers to the tables that are replaced can refer to those that come.
+/// Checks that foreign keys to the replaced tables fit the new ones.
 pub fn fits(conn: &mut Connection, tables: &[Beside], replaced: &[bool]) -> anyhow::Result<()> {
     for (beside, _) in tables.iter().zip(replaced).filter(|(_, is)| **is) {
         if let Some(misfit) = beside.misfit(conn)? {
@@ -313,13 +315,13 @@ pub fn fits(conn: &mut Connection, tables: &[Beside], replaced: &[bool]) -> anyh
     Ok(())
 }
 
-/// What a table is called that makes place for one of this name.
+/// The temporary name of a table that is replaced by one of this name.
 pub fn old_name(table: &str) -> String {
     named(table, OLD)
 }
 
-/// Puts all tables in their places, then what was taken off them. `replaced` says of each whether
-/// something is there.
+/// Renames all tables to their own names, then adds what was removed. `replaced` says for each
+/// whether it replaces a table.
 pub fn settle(
     conn: &mut Connection,
     tables: &[Beside],
@@ -327,7 +329,7 @@ pub fn settle(
     cancel: &Cancel,
 ) -> anyhow::Result<()> {
     conn.exec(NO_CHECKS).context("setting the session up")?;
-    // A statement waits for as long as somebody works with the table.
+    // A statement waits as long as another session uses the table.
     let kill = kill_on_cancel(cancel, conn);
     let stopped = |error: anyhow::Error, words: String| match cancel.reason() {
         Some(reason) => ProgramError::new(Exit::Interrupted, format!("{reason}: {words}")).into(),
@@ -358,7 +360,7 @@ pub fn settle(
     Err(error.hint("Run them once their cause is fixed.").into())
 }
 
-/// Which tables are not in their places.
+/// The tables that do not have their own names yet.
 fn left(tables: &[Beside], at: usize) -> String {
     let names: Vec<String> = tables[at..].iter().map(Beside::full_name).collect();
     format!(
@@ -368,7 +370,7 @@ fn left(tables: &[Beside], at: usize) -> String {
     )
 }
 
-/// Removes what has arrived and has no place.
+/// Drops the tables that arrived and were not renamed.
 pub fn remove(conn: &mut Connection, tables: &[Beside], events: &Events) {
     for beside in tables {
         let sql = format!("DROP TABLE IF EXISTS {}", beside.of(NEW));

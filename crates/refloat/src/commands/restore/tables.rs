@@ -1,8 +1,8 @@
-//! `refloat restore --tables`: takes single tables out of a backup of files and brings them to a
+//! `refloat restore --tables`: takes single tables from a backup of files and brings them to a
 //! running server.
 //!
-//! A private server starts on the files that they need; what it holds is copied as `refloat copy`
-//! does. `docs/design/physical.md` says why rows travel and not tablespaces.
+//! A private server starts on the files that they need, and its tables are copied as `refloat copy`
+//! does. `docs/design/physical.md` explains why rows are transferred rather than tablespaces.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -47,9 +47,9 @@ struct Work<'a> {
 struct Plan {
     repository: String,
     label: String,
-    /// As the names of files tell them.
+    /// As the file names show them.
     tables: Vec<String>,
-    /// Bytes that are fetched.
+    /// Bytes to fetch.
     bytes: u64,
     target: String,
 }
@@ -60,7 +60,7 @@ struct Outcome {
     repository: String,
     label: String,
     target: String,
-    /// Bytes of files that were fetched.
+    /// Bytes of fetched files.
     bytes: u64,
     tables: Vec<Restored>,
     /// The copy from the private server.
@@ -68,7 +68,7 @@ struct Outcome {
     seconds: f64,
 }
 
-/// One table that is in its place.
+/// One restored table.
 #[derive(Serialize)]
 struct Restored {
     table: String,
@@ -119,7 +119,7 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
 }
 
 impl<'a> Work<'a> {
-    /// Looks at the backup, with the names of its tables that are wanted.
+    /// Examines the backup, and selects the names of the wanted tables.
     fn new(
         args: &'a RestoreArgs,
         context: &Context,
@@ -161,7 +161,7 @@ impl<'a> Work<'a> {
         Ok((work, names))
     }
 
-    /// Whether tables can be replaced at all by this account.
+    /// Whether this account can replace tables at all.
     fn may_replace(&self, conn: &mut Connection, names: &Names) -> anyhow::Result<()> {
         let grants = Grants::read(conn).context("asking for the account's privileges")?;
         if !grants.reads_everything() {
@@ -199,8 +199,9 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Which of the tables the target has. Refused, unless they may be replaced. Before they `are`
-    /// known to be tables, some may be views, and what the target has of that name says nothing.
+    /// Which of the tables the target has. An error unless they may be replaced. Until they `are`
+    /// known to be tables, some may be views, and a table of that name on the target proves
+    /// nothing.
     fn refuse_existing(
         &self,
         conn: &mut Connection,
@@ -270,7 +271,7 @@ impl<'a> Work<'a> {
             return Err(error.hint("Restore them one after the other.").into());
         }
         let copied = self.copy(&server, arrived, run, outcome);
-        // It may have waited for longer than servers keep a session.
+        // Its session may have been idle longer than servers allow.
         let mut target = target.reconnect()?;
         if let Err(error) = copied {
             remove(&mut target, &tables, &run.events);
@@ -308,7 +309,7 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// Brings these tables from the private server to the target.
+    /// Copies these tables from the private server to the target.
     fn copy(
         &self,
         server: &PrivateServer,
@@ -320,7 +321,7 @@ impl<'a> Work<'a> {
         options.dump.read.tables = names.into_iter().collect();
         options.dump.read.threads = self.private.threads;
         options.load.threads = self.private.threads;
-        // What an earlier run may have left.
+        // An earlier run may have left some of them.
         options.load.existing = ExistingPolicy::Replace;
         let galera = GaleraArgs {
             galera: None,

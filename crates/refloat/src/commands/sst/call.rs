@@ -1,4 +1,4 @@
-//! What a server calls for: its arguments, and the secrets that it gives by other ways.
+//! A server's call for a transfer: its arguments, and the secrets that it passes in other ways.
 
 use std::io::{BufRead as _, IsTerminal as _};
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 use refloat_physical::sst::{Caller, Settings};
 
-/// Which end of a transfer.
+/// The end of a transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     Joiner,
@@ -23,27 +23,27 @@ impl Role {
     }
 }
 
-/// What a server calls for.
+/// A server's call for a transfer.
 #[derive(Debug, Clone)]
 pub struct Call {
     pub role: Role,
     pub caller: Caller,
-    /// Joiner: where to listen. Donor: the joiner's words.
+    /// Joiner: where to listen. Donor: the address and parameters that the joiner printed.
     pub address: String,
     pub datadir: PathBuf,
-    /// Percona's servers tell it; empty: it was not told.
+    /// Passed by Percona's servers. Empty: not passed.
     pub basedir: PathBuf,
-    /// The version of the server, where it tells it (Percona's).
+    /// The version of the server, if passed (by Percona's servers).
     pub version: Option<String>,
-    /// The process of the server. Donors are not told.
+    /// The process of the server. Not passed to donors.
     pub parent: Option<u32>,
     pub socket: Option<PathBuf>,
     /// `UUID:SEQNO`.
     pub gtid: Option<String>,
     pub domain: u32,
-    /// The joiner gets write-sets, and no copy.
+    /// The joiner gets write-sets instead of a copy.
     pub bypass: bool,
-    /// The server wants to hear of the progress.
+    /// Whether the server wants progress reports.
     pub progress: bool,
     pub binlog: Option<PathBuf>,
     pub binlog_index: Option<PathBuf>,
@@ -53,10 +53,10 @@ pub struct Call {
     pub words: Vec<String>,
 }
 
-/// Only servers of Percona's say this; `MariaDB`'s hand on their own arguments instead.
+/// Only Percona's servers pass this. `MariaDB` passes the server's own arguments instead.
 const OF_PERCONA: &str = "--mysqld-version";
 
-/// Whose server calls with these arguments.
+/// The vendor of the server that passes these arguments.
 pub fn caller(words: &[String]) -> Caller {
     if words.iter().any(|word| word == OF_PERCONA) {
         Caller::Percona
@@ -66,10 +66,10 @@ pub fn caller(words: &[String]) -> Caller {
 }
 
 impl Call {
-    /// Reads the arguments. Those that are not known are of no use here.
+    /// Parses the arguments. Unknown ones are ignored.
     ///
     /// # Errors
-    /// One that is needed is missing.
+    /// A required one is missing.
     pub fn parse(words: &[String]) -> anyhow::Result<Self> {
         let own = words.iter().position(|word| word == "--mysqld-args");
         let (words, server) = words.split_at(own.unwrap_or(words.len()));
@@ -120,18 +120,18 @@ impl Call {
     }
 }
 
-/// What a donor's server gives, but not as arguments, which anybody could read.
+/// What a donor's server does not pass as arguments, which anybody could read.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Secrets {
     pub user: Option<String>,
     pub password: Option<String>,
-    /// The secret of the transfer, from the joiner.
+    /// The secret of the transfer, chosen by the joiner.
     pub transfer: String,
 }
 
 impl Secrets {
-    /// Reads them: from the environment (10.11), or from standard input (11.8). The account may
-    /// also stand in the option files.
+    /// Reads them from the environment (10.11) or from standard input (11.8). The account may also
+    /// be in the option files.
     pub fn read(settings: &Settings) -> anyhow::Result<Self> {
         let var = |name: &str| std::env::var(name).ok();
         let mut found = match var("WSREP_SST_OPT_REMOTE_AUTH") {
@@ -183,7 +183,7 @@ impl Secrets {
     }
 }
 
-/// `user:password`, where servers write `(null)` for nothing.
+/// Splits `user:password`. Servers write `(null)` for a missing part.
 fn account(text: &str) -> (Option<String>, Option<String>) {
     let known = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     match text.split_once(':') {
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_server_of_perconas_calls_its_joiner_and_its_donor() {
-        // As the shell hands it on: values in quotation marks, some of them empty.
+        // As the shell passes it on: values in quotation marks, some of them empty.
         let word = |words: &[&str]| {
             words
                 .iter()

@@ -1,4 +1,4 @@
-//! What the server's log, its status and `refloat cluster status` hear of a transfer.
+//! Reports a transfer to the server's log, to its status and to `refloat cluster status`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -13,14 +13,14 @@ use refloat_run::{Cancel, CancelReason, Event, Owner, Run};
 use super::call::{Call, Role};
 use crate::commands::copy_status::CopyStatus;
 
-/// How often the log hears of it.
+/// Interval between progress lines in the log.
 const TELL: Duration = Duration::from_secs(10);
-/// How often it is looked whether the server is still there.
+/// Interval between checks whether the server is still running.
 const LOOK: Duration = Duration::from_millis(200);
 
 static OF_PERCONA: AtomicBool = AtomicBool::new(false);
 
-/// Whose server's log it is.
+/// Selects the vendor whose log format is used.
 pub fn write_for(caller: Caller) {
     OF_PERCONA.store(caller == Caller::Percona, Ordering::Relaxed);
 }
@@ -39,7 +39,7 @@ fn line_of(caller: Caller, grade: &str, text: &str) -> String {
     let text = plain(text);
     match (caller, grade) {
         (Caller::MariaDb, _) => format!("WSREP_SST: [{grade}] {text}"),
-        // Percona's servers take the grade from the first letters.
+        // Percona's servers take the severity from the first letters.
         (Caller::Percona, "ERROR") => format!("ERR:{text}"),
         (Caller::Percona, "WARNING") => format!("WRN:{text}"),
         (Caller::Percona, _) => format!("INF:{text}"),
@@ -59,8 +59,8 @@ impl EventSink for LogFace {
     }
 }
 
-/// Cancels a transfer when the server has ended. The pipe to it tells nothing: the programs that a
-/// server starts inherit both of its ends.
+/// Cancels a transfer when the server has ended. The pipe to the server does not show that: the
+/// programs that a server starts inherit both of its ends.
 pub fn end_with_the_server(call: &Call, cancel: &Cancel) {
     let Some(server) = call.parent.or_else(caller) else {
         return;
@@ -83,7 +83,7 @@ pub fn end_with_the_server(call: &Call, cancel: &Cancel) {
     });
 }
 
-/// The process that has started this one, or whose shell has.
+/// The process that started this one, directly or through a shell.
 fn caller() -> Option<u32> {
     let of = |pid: u32, name: &str| {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
@@ -100,7 +100,7 @@ fn caller() -> Option<u32> {
     }
 }
 
-/// Tells the server and its log of the progress, until it is ended.
+/// Reports the progress to the server and its log, until the status is ended.
 pub fn copy_status(call: &Call, run: &Run) -> CopyStatus {
     let of = call.clone();
     let (mut told, mut total) = (Instant::now(), None);

@@ -319,8 +319,8 @@ impl Planner<'_> {
         {
             return;
         }
-        // MySQL 8.0.30 made it dynamic among the kinds of "on", of which DETECT_ONLY writes no page
-        // twice. OFF needs a restart. MariaDB itself reports whether it is dynamic.
+        // MySQL 8.0.30 made it dynamic among the variants of "on"; with DETECT_ONLY, no page is
+        // written twice. OFF needs a restart. MariaDB itself reports whether it is dynamic.
         let mysql = self.facts.vendor == Vendor::MySql;
         let new = if mysql && self.facts.mysql_since((8, 0, 30)) {
             "DETECT_ONLY"

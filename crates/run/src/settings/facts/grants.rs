@@ -1,8 +1,8 @@
 //! Privileges of the account, as the server itself lists them.
 //!
-//! Privileges of active roles count like the account's own. MariaDB lists them unasked, MySQL only
-//! if they are asked for by name. Roles that are granted but not active do not count: later
-//! connections do not have them active either.
+//! Privileges of active roles count like the account's own. MariaDB lists them by default, MySQL
+//! only if the roles are named in the query. Roles that are granted but not active do not count:
+//! later connections do not have them active either.
 
 use std::collections::BTreeSet;
 
@@ -152,7 +152,7 @@ impl Grants {
         one == other || (self.fold && one.to_lowercase() == other.to_lowercase())
     }
 
-    /// Whether a grant's database stands for this one.
+    /// Whether a grant's database matches this one.
     fn means(&self, granted: &str, database: &str) -> bool {
         if self.literal {
             let name = granted.replace("\\_", "_").replace("\\%", "%");

@@ -8,7 +8,7 @@ use refloat_run::RunDir;
 /// The file in a run's folder that requests its end.
 pub const END: &str = "end";
 /// The environment variable that identifies the program and its children, even when nothing waits
-/// for them any more.
+/// for them any longer.
 pub const RUN_VARIABLE: &str = "REFLOAT_RUN";
 /// Server processes: if the program has started one, it is the server to be started anyway.
 const SERVERS: [&str; 2] = ["mariadbd", "mysqld"];

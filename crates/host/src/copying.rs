@@ -1,12 +1,18 @@
 //! The progress of a copy of files by refloat, which either end records beside its data.
 
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
 use serde::Serialize;
 
 use crate::error::HostError;
 use crate::host::Host;
+
+/// Longer than any of its texts, in bytes.
+const TEXT_MAX: u64 = 4096;
 
 /// A state transfer (SST) or a rebuild under way, at one of its ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -76,6 +82,27 @@ impl Copying {
         })
     }
 
+    /// Removes the files that killed copies into or out of a data directory have left.
+    pub fn remove_left(datadir: &Path) {
+        for path in Self::places(datadir, Self::DONOR) {
+            let found = read_here(&path).and_then(|text| Self::parse(&text));
+            if found.is_some_and(|left| !left.goes_on()) {
+                // The next copy writes over it otherwise.
+                let _ = std::fs::remove_file(&path);
+            }
+        }
+    }
+
+    /// Whether its process is there, on this machine. Its number may be another program's by now.
+    fn goes_on(&self) -> bool {
+        let words = std::fs::read(format!("/proc/{}/cmdline", self.process));
+        let words = words.unwrap_or_default();
+        let words = String::from_utf8_lossy(&words);
+        ["wsrep_sst_", "refloat"]
+            .iter()
+            .any(|name| words.contains(name))
+    }
+
     /// The copy into or out of a data directory. `None`: refloat makes none there now.
     ///
     /// # Errors
@@ -96,9 +123,49 @@ impl Copying {
     }
 }
 
+/// Reads a file that a server's account may have put there: not what a link leads to, and no pipe
+/// that is waited for.
+fn read_here(path: &Path) -> Option<String> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
+    let mut text = String::new();
+    let is_file = file.metadata().ok()?.is_file();
+    is_file.then(|| file.take(TEXT_MAX).read_to_string(&mut text).ok())??;
+    Some(text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_killed_copy_has_left_is_removed() {
+        let above = tempfile::tempdir().unwrap();
+        let datadir = above.path().join("data");
+        std::fs::create_dir(&datadir).unwrap();
+        let [inside, beside] = Copying::places(&datadir, Copying::DONOR);
+        let copying = |process| Copying {
+            process,
+            role: Copying::REBUILT.to_owned(),
+            step: "copies".to_owned(),
+            bytes: 5,
+            total: None,
+        };
+        // The tests of refloat are run from a file that is called so.
+        let (gone, own) = (copying(u32::MAX), copying(std::process::id()));
+        let secret = above.path().join("secret");
+        std::fs::write(&secret, gone.to_text()).unwrap();
+        std::fs::write(&inside, own.to_text()).unwrap();
+        std::fs::write(&beside, gone.to_text()).unwrap();
+        Copying::remove_left(&datadir);
+        assert!(inside.exists() && !beside.exists());
+        // Somebody else's.
+        std::fs::write(&beside, "process 1\n").unwrap();
+        std::fs::remove_file(&inside).unwrap();
+        std::os::unix::fs::symlink(&secret, &inside).unwrap();
+        Copying::remove_left(&datadir);
+        assert!(beside.exists() && inside.exists() && secret.exists());
+    }
 
     #[test]
     fn it_is_read_as_it_was_written() {

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use refloat_repository::Manifest;
+use refloat_repository::{FileEntry, Manifest};
 use refloat_wire::Identity;
 use serde::{Deserialize, Serialize};
 
@@ -68,6 +68,10 @@ pub struct About {
     /// What the tool says about the source that this server replicates from, as `CHANGE MASTER` or
     /// `CHANGE REPLICATION SOURCE`; empty: it replicates, and its own files have the source.
     pub replica: Option<String>,
+    /// Bytes that its files take on a disk, without what compressed pages leave of their places.
+    /// `None`: that was not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub room: Option<u64>,
 }
 
 /// What is needed to start a server on these files.
@@ -192,6 +196,7 @@ impl About {
             binlog_began: None,
             galera,
             replica: text("slave_info").map(|text| text.trim().to_owned()),
+            room: None,
         })
     }
 
@@ -212,6 +217,7 @@ impl About {
             binlog_began,
             galera: None,
             replica: is_replica.then(String::new),
+            room: None,
         }
     }
 
@@ -237,6 +243,12 @@ impl About {
     pub(crate) fn into_map(self) -> Result<BTreeMap<String, serde_json::Value>, InfoError> {
         let value = serde_json::to_value(self)?;
         Ok(serde_json::from_value(value)?)
+    }
+
+    /// Bytes that these files of the backup take on a disk, at the most.
+    pub(crate) fn room_for(&self, files: &[FileEntry]) -> u64 {
+        let covered = files.iter().map(FileEntry::covered).sum();
+        self.room.map_or(covered, |room| room.min(covered))
     }
 
     /// The tool that prepares it.
@@ -306,6 +318,34 @@ mod tests {
     const CHECKPOINTS: &str =
         "backup_type = full-backuped\nfrom_lsn = 0\nto_lsn = 44404\nlast_lsn = 44760\n";
     const INFO: &str = "tool_name = mariadb-backup\npartial = N\n";
+
+    #[test]
+    fn holes_need_no_room() {
+        let mut about = about(&[
+            ("xtrabackup_checkpoints", CHECKPOINTS),
+            ("xtrabackup_info", INFO),
+        ])
+        .unwrap();
+        let extent = |begins| refloat_repository::Extent {
+            begins,
+            length: 1000,
+            pack: 0,
+            at: 0,
+            stored: 0,
+            hash: refloat_repository::Hash([0; 32]),
+        };
+        let file = FileEntry {
+            path: "a".to_owned(),
+            size: 1 << 40,
+            extents: vec![extent(0), extent(1 << 39)],
+        };
+        let files = [file.clone(), file];
+        assert_eq!(about.room_for(&files), 4000);
+        about.room = Some(3000);
+        // Some of the files may be enough.
+        let rooms = (about.room_for(&files), about.room_for(&files[..1]));
+        assert_eq!(rooms, (3000, 2000));
+    }
 
     #[test]
     fn what_the_tools_leave_is_read() {

@@ -1,8 +1,10 @@
 //! Backs a server up: finds the tool, checks everything, and writes what the tool sends.
 
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use refloat_repository::{BackupWriter, LATEST, Manifest, Repository, usual_label};
+use refloat_repository::{BackupWriter, FileId, LATEST, Manifest, Repository, usual_label};
 use refloat_run::progress::Phase;
 use refloat_run::{Event, Refusal, Run};
 use serde::Serialize;
@@ -14,6 +16,8 @@ use crate::error::PhysicalError;
 use crate::outcome::BackupOutcome;
 use crate::outside_files;
 use crate::server::Server;
+use crate::sparse;
+use crate::stream::Blocks;
 use crate::tool::Tool;
 
 /// What to back up, and how.
@@ -253,17 +257,47 @@ impl Ready {
             run.events.warn(format!("no blocks are shared with {one}"));
         }
         let mut blocked = Duration::ZERO;
-        let copied = self.donor.copy(&writer, run, &mut blocked);
+        let measured = Measured {
+            writer: &writer,
+            room: AtomicU64::new(0),
+        };
+        let copied = self.donor.copy(&measured, run, &mut blocked);
+        let room = measured.room.into_inner();
         outcome.blocked_seconds = blocked.as_secs_f64();
         outcome.count(writer.totals());
-        let copied = copied?;
+        let mut copied = copied?;
         writer.wait()?;
         outcome.count(writer.totals());
+        copied.about.room = Some(room);
         let about = copied.about.into_map();
         let about = about.map_err(|source| PhysicalError::Info {
             label: self.label,
             source,
         })?;
         Ok(writer.finish(copied.files, about)?)
+    }
+}
+
+/// Adds up what a restore will write.
+struct Measured<'w> {
+    writer: &'w BackupWriter,
+    room: AtomicU64,
+}
+
+impl Blocks for Measured<'_> {
+    type File = FileId;
+
+    fn begin(&self, _: &Path) -> FileId {
+        self.writer.file()
+    }
+
+    fn buffer(&self) -> Vec<u8> {
+        self.writer.buffer()
+    }
+
+    fn put(&self, file: FileId, begins: u64, bytes: Vec<u8>) -> Result<(), PhysicalError> {
+        let room = sparse::room(begins, &bytes);
+        self.room.fetch_add(room, Ordering::Relaxed);
+        Ok(self.writer.put(file, begins, bytes)?)
     }
 }

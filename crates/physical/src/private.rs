@@ -19,13 +19,13 @@ use refloat_repository::{FileEntry, Key, Manifest, Repository, fetch};
 use refloat_run::progress::Phase;
 use refloat_run::{Refusal, Run};
 use refloat_wire::{ConnectOptions, Connection, Vendor};
-use tempfile::TempDir;
 
 use crate::about::{About, ServerFacts};
 use crate::error::PhysicalError;
 use crate::find::{SEARCHED, version_in, version_of};
-use crate::folder::{Building, locked, try_locked};
+use crate::folder::Building;
 use crate::held::Held;
+use crate::own_folder::OwnFolder;
 use crate::prepare;
 use crate::swap::{ACCOUNT, Place, account};
 use crate::tool::{Tool, Version, text};
@@ -78,8 +78,7 @@ pub struct PrivateServer {
     connect: ConnectOptions,
     // In this order: the server ends before its files go.
     process: Process,
-    _lock: Held,
-    folder: TempDir,
+    folder: OwnFolder,
 }
 
 impl Candidate {
@@ -115,10 +114,9 @@ impl Candidate {
         }
     }
 
-    /// Bytes that its files take on a disk.
+    /// Bytes of its files that are fetched.
     pub fn bytes(&self) -> u64 {
-        let extents = self.files.iter().flat_map(|file| &file.extents);
-        extents.map(|extent| u64::from(extent.length)).sum()
+        self.files.iter().map(FileEntry::covered).sum()
     }
 
     /// Fetches the files, applies the redo log and starts the server.
@@ -134,12 +132,12 @@ impl Candidate {
     ) -> Result<PrivateServer, PhysicalError> {
         let above = fs::canonicalize(&options.folder);
         let above = above.map_err(PhysicalError::file(&options.folder, "finding the folder"))?;
-        remove_left(&above);
+        OwnFolder::remove_left(&above, PREFIX);
         let against = self.objections(&options.folder);
         if !against.is_empty() {
             return Err(PhysicalError::Refused(against));
         }
-        let (folder, lock) = own_folder(&above)?;
+        let folder = OwnFolder::begin(&above, PREFIX)?;
         let socket = folder.path().join("s");
         if socket.as_os_str().len() > SOCKET_MAX {
             return Err(PhysicalError::refused(
@@ -204,14 +202,14 @@ impl Candidate {
         Ok(PrivateServer {
             connect,
             process,
-            _lock: lock,
             folder,
         })
     }
 
     /// Why a folder has no room for it; `None`: it has.
     fn has_no_room(&self, folder: &Path) -> Option<Refusal> {
-        let (free, needed) = (Host::Local.disk_free(folder)?, self.bytes());
+        let needed = self.about.room_for(&self.files);
+        let free = Host::Local.disk_free(folder)?;
         (free < needed).then(|| {
             Refusal::new(format!(
                 "{free} bytes are free in {}, but backup {} needs {needed}",
@@ -401,42 +399,6 @@ fn all_here(files: &str) -> String {
     here.collect::<Vec<_>>().join(";")
 }
 
-/// Makes a folder in this one, and locks it.
-fn own_folder(above: &Path) -> Result<(TempDir, Held), PhysicalError> {
-    loop {
-        let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(above);
-        let folder = folder.map_err(PhysicalError::file(above, "making a folder in it"))?;
-        // Another run that has found it before it was locked takes it for left over.
-        match locked(folder.path()) {
-            Ok(lock) => return Ok((folder, lock)),
-            Err(error) if folder.path().exists() => return Err(error),
-            Err(_) => {}
-        }
-    }
-}
-
-/// Removes what killed programs have left.
-fn remove_left(folder: &Path) {
-    let Ok(all) = fs::read_dir(folder) else {
-        return;
-    };
-    for entry in all.flatten() {
-        let path = entry.path();
-        // In a folder for everybody, others may have made something of this name.
-        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        if !is_folder || !entry.file_name().to_string_lossy().starts_with(PREFIX) {
-            continue;
-        }
-        // Nobody works there if both locks are free: that of the program, and that of the tool.
-        // They are held until it is removed: nobody begins to work there meanwhile.
-        let data = path.join("data");
-        let locks = (try_locked(&path), data.exists().then(|| try_locked(&data)));
-        if let (Ok(Some(_)), None | Some(Ok(Some(_)))) = &locks {
-            let _ = fs::remove_dir_all(&path);
-        }
-    }
-}
-
 /// What a server said last before a connection to it was lost, or the error itself.
 pub(crate) fn why_lost(server: &mut PrivateServer, error: &refloat_wire::Error) -> String {
     match server.end() {
@@ -461,42 +423,5 @@ mod tests {
             all_here("/disk/ibdata1:12M;ibdata2:50M:autoextend"),
             "ibdata1:12M;ibdata2:50M:autoextend"
         );
-    }
-
-    #[test]
-    fn nobody_removes_a_folder_that_is_just_made() {
-        let above = tempfile::tempdir().unwrap();
-        let over = std::sync::atomic::AtomicBool::new(false);
-        let is_over = || over.load(std::sync::atomic::Ordering::Relaxed);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !is_over() {
-                    remove_left(above.path());
-                }
-            });
-            let made = (0..1000).try_for_each(|_| {
-                let (folder, _lock) =
-                    own_folder(above.path()).map_err(|error| error.to_string())?;
-                let file = fs::write(folder.path().join("file"), "");
-                file.map_err(|error| error.to_string())
-            });
-            over.store(true, std::sync::atomic::Ordering::Relaxed);
-            made.unwrap();
-        });
-    }
-
-    #[test]
-    fn what_a_killed_program_has_left_is_removed() {
-        let folder = tempfile::tempdir().unwrap();
-        let (left, used) = (
-            folder.path().join("refloat-private-a"),
-            folder.path().join("refloat-private-b"),
-        );
-        for path in [&left, &used] {
-            fs::create_dir_all(path.join("data")).unwrap();
-        }
-        let _lock = locked(&used).unwrap();
-        remove_left(folder.path());
-        assert!(!left.exists() && used.exists());
     }
 }

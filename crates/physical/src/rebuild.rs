@@ -295,7 +295,7 @@ fn look_at_sender(
         ..options.donor.clone()
     })?;
     against.extend(more);
-    against.extend(place.lacks_room(donor.volume.bytes));
+    against.extend(place.lacks_room(donor.volume.room));
     let of_no_use = [
         (
             options.target.delta,
@@ -319,7 +319,7 @@ fn look_at_sender(
     Ok(Ready {
         server: donor.server.clone(),
         tool: donor.tool.clone(),
-        room: Some(donor.volume.bytes),
+        room: Some(donor.volume.room),
         cloned: Some(donor),
         place,
         warning,

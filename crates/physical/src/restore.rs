@@ -256,7 +256,7 @@ fn look(
         }
         Err(error) => return Err(error),
     };
-    against.extend(place.lacks_room(manifest.bytes));
+    against.extend(place.lacks_room(about.room_for(&files)));
     match tool {
         Some(tool) if against.is_empty() => Ok(Ready {
             manifest,
@@ -309,11 +309,7 @@ impl Ready {
             options.threads,
             &run.cancel,
         )?;
-        let bytes: u64 = left
-            .iter()
-            .flat_map(|entry| &entry.extents)
-            .map(|extent| u64::from(extent.length))
-            .sum();
+        let bytes = left.iter().map(FileEntry::covered).sum();
         let passed = Arc::new(AtomicU64::new(0));
         run.progress.set_source(Some(bytes), Arc::clone(&passed));
         let wanted: Vec<&FileEntry> = left.iter().collect();

@@ -51,6 +51,29 @@ pub fn write(file: &File, begins: u64, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// How many bytes of a file [`write`] writes; the others are holes. Whole blocks of zeros are in no
+/// backup.
+pub fn room(begins: u64, bytes: &[u8]) -> u64 {
+    if bytes.iter().all(|byte| *byte == 0) {
+        return 0;
+    }
+    if !has_compressed(begins, bytes) {
+        return bytes.len() as u64;
+    }
+    let (mut at, mut room) = (0, 0);
+    while at < bytes.len() {
+        let (begins, rest) = (begins + at as u64, &bytes[at..]);
+        let count = unit(begins, rest);
+        room += if leads_with_zeros(begins, rest) {
+            0
+        } else {
+            count as u64
+        };
+        at += count;
+    }
+    room
+}
+
 /// Makes zeros of bytes of a file, as a hole if the file system has those.
 ///
 /// # Errors
@@ -118,6 +141,9 @@ mod tests {
             let mut written = vec![9; 50];
             written.extend_from_slice(&bytes);
             write(&file, begins, &written).unwrap();
+            let zeros = if kind == 0x45bf { 0 } else { 8 * 2 * UNIT };
+            assert_eq!(room(begins, &written), (written.len() - zeros) as u64);
+            assert_eq!(room(0, &vec![0; PAGE]), 0);
             file.sync_all().unwrap();
             assert!(std::fs::read(&path).unwrap() == all, "{kind}");
             let taken = file.metadata().unwrap().blocks() * 512;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use refloat_repository::{BLOCK, BackupWriter, FileId};
+use refloat_repository::BLOCK;
 use refloat_xbstream::{Dialect, Error, Operation, Reader};
 
 use crate::about::{InfoFiles, is_info};
@@ -33,22 +33,6 @@ pub trait Blocks: Sync {
     /// # Errors
     /// An earlier block could not be stored.
     fn put(&self, file: Self::File, begins: u64, bytes: Vec<u8>) -> Result<(), PhysicalError>;
-}
-
-impl Blocks for BackupWriter {
-    type File = FileId;
-
-    fn begin(&self, _: &Path) -> FileId {
-        self.file()
-    }
-
-    fn buffer(&self) -> Vec<u8> {
-        Self::buffer(self)
-    }
-
-    fn put(&self, file: FileId, begins: u64, bytes: Vec<u8>) -> Result<(), PhysicalError> {
-        Ok(Self::put(self, file, begins, bytes)?)
-    }
 }
 
 /// A file of the stream.

@@ -73,6 +73,14 @@ pub struct FileEntry {
 }
 
 impl FileEntry {
+    /// Bytes of it that blocks cover.
+    pub fn covered(&self) -> u64 {
+        self.extents
+            .iter()
+            .map(|extent| u64::from(extent.length))
+            .sum()
+    }
+
     /// Checks that the extents are in order, do not overlap, and lie within the file and the packs.
     ///
     /// # Errors

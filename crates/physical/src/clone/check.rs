@@ -31,12 +31,15 @@ pub fn look(conn: &mut Connection, server: &Server) -> (Tool, Volume, Vec<String
         program: PathBuf::from(ToolKind::Clone.program()),
         version: server.info.version,
     };
-    // Without PROCESS it is not told.
-    let sizes =
-        conn.query("SELECT SUM(FILE_SIZE), COUNT(*) FROM information_schema.INNODB_TABLESPACES");
+    // Without PROCESS it is not told. Compressed pages leave holes in their files.
+    let sizes = conn.query(
+        "SELECT SUM(FILE_SIZE), COUNT(*), SUM(IF(ALLOCATED_SIZE > 0, LEAST(FILE_SIZE, ALLOCATED_SIZE), FILE_SIZE)) \
+         FROM information_schema.INNODB_TABLESPACES",
+    );
     let number = |column| sizes.as_ref().ok().and_then(|sizes| sizes.u64(0, column));
     let volume = Volume {
         bytes: number(0).unwrap_or(0),
+        room: number(2).unwrap_or(0),
         tablespaces: number(1).unwrap_or(0),
         open_files: u64::MAX,
         ..Volume::default()

@@ -91,6 +91,7 @@ fn about() -> About {
         binlog_began: None,
         galera: None,
         replica: None,
+        room: None,
     }
 }
 

@@ -29,6 +29,7 @@ impl CopyStatus {
         run: &Run,
         mut more: impl FnMut(&Copying, &Snapshot) + Send + 'static,
     ) -> Self {
+        Copying::remove_left(datadir);
         let over = Arc::new(AtomicBool::new(false));
         let (ends, run) = (Arc::clone(&over), run.clone());
         let (datadir, role) = (datadir.to_owned(), role.to_owned());

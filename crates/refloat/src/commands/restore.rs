@@ -6,6 +6,7 @@ mod tables;
 use std::path::PathBuf;
 
 use clap::Args;
+use refloat_host::Copying;
 use refloat_physical::binlog::{LogsPlace, PointInTime, Until};
 use refloat_physical::restore::{RestoreOptions, plan, restore};
 use refloat_report::summary;
@@ -171,6 +172,7 @@ pub fn run(args: &RestoreArgs, context: &Context) -> anyhow::Result<Exit> {
         return print_plan(&plan, &args.output, summary::restore_backup_plan);
     }
     let (watch, run) = Watch::begin("restore", args.output.show(), context)?;
+    Copying::remove_left(&options.target.datadir);
     let (outcome, error) = match restore(&options, &repository, &run) {
         Ok(outcome) => (outcome, None),
         Err((error, outcome)) => (*outcome, Some(anyhow::Error::new(error))),

@@ -19,7 +19,7 @@ use refloat_physical::sst::{
     Address, Caller, DonateOptions, JoinOptions, Settings, bundled, donate, join, position,
     server_version, version_in,
 };
-use refloat_physical::{DonorOptions, GaleraPosition, PhysicalError, TransferSecret};
+use refloat_physical::{DonorOptions, GaleraPosition, OwnFolder, PhysicalError, TransferSecret};
 use refloat_run::signals::install_signal_handlers;
 use refloat_run::{Cancel, Events, Progress, Refusal, Run, RunDir};
 use refloat_wire::{ConnectOptions, PeerTls};
@@ -31,6 +31,8 @@ use face::{LogFace, copy_status, line};
 
 /// The prefix of the name by which servers start this program.
 const NAME: &str = "wsrep_sst_refloat";
+/// The prefix of folders that last as long as a transfer.
+const RECORDS: &str = "refloat-sst-";
 /// Number of connections for the files.
 const STREAMS: u16 = 4;
 /// Number of files that the tool reads in parallel, unless the option `backup-threads` sets it.
@@ -73,10 +75,8 @@ fn transfer(words: &[String], context: &Context) -> anyhow::Result<()> {
     let folder = settings
         .of_sst("tmpdir")
         .map_or_else(std::env::temp_dir, PathBuf::from);
-    let record = tempfile::Builder::new()
-        .prefix("refloat-sst-")
-        .tempdir_in(&folder);
-    let record = record.with_context(|| format!("cannot make a folder in {}", folder.display()))?;
+    OwnFolder::remove_left(&folder, RECORDS);
+    let record = OwnFolder::begin(&folder, RECORDS)?;
     let run = Run {
         dir: RunDir::create(record.path(), "sst")?,
         cancel,

@@ -14,7 +14,6 @@ use refloat_run::Cancel;
 use refloat_run::cancel::HookGuard;
 use refloat_wire::{ConnectOptions, Connection};
 use rustix::process::{Pid, Signal, kill_process_group};
-use tempfile::TempDir;
 
 use crate::about::About;
 use crate::binlog::replay::programs::Programs;
@@ -22,8 +21,11 @@ use crate::error::PhysicalError;
 use crate::files::FOLDER_MODE;
 use crate::folder::Building;
 use crate::held::{Held, Recipient, open_file};
+use crate::own_folder::OwnFolder;
 use crate::server::MEANT;
 
+/// The prefix of its own folders.
+const PREFIX: &str = "refloat-replay-";
 /// Folder within those that it works on.
 const SCRATCH: &str = ".refloat-replay";
 const POLL: Duration = Duration::from_millis(50);
@@ -33,7 +35,7 @@ pub struct Private {
     child: Child,
     name: String,
     /// Its socket and its log: the path of a socket must be short.
-    folder: TempDir,
+    folder: OwnFolder,
     /// Files that pass through, within those that it works on: what a killed run leaves there goes
     /// with the next one.
     scratch: PathBuf,
@@ -50,10 +52,9 @@ impl Private {
         (owner, memory): (Option<(u32, u32)>, u64),
         cancel: &Cancel,
     ) -> Result<Self, PhysicalError> {
-        let folder = tempfile::Builder::new()
-            .prefix("refloat-replay-")
-            .tempdir()
-            .map_err(PhysicalError::file("/tmp", "making a folder"))?;
+        let above = tempfile::env::temp_dir();
+        OwnFolder::remove_left(&above, PREFIX);
+        let folder = OwnFolder::begin(&above, PREFIX)?;
         let path = folder.path();
         let name = programs.server.display().to_string();
         let failed = |error: std::io::Error| PhysicalError::Tool {

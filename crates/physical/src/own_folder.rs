@@ -1,0 +1,118 @@
+//! Folders for the time of a run, which the next one removes if this one is killed.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use crate::error::PhysicalError;
+use crate::folder::{locked, try_locked};
+use crate::held::Held;
+
+/// A folder of this process, locked. It is removed when this is dropped.
+#[derive(Debug)]
+pub struct OwnFolder {
+    // In this order: nobody begins to work there until it is removed.
+    folder: TempDir,
+    _lock: Held,
+}
+
+impl OwnFolder {
+    /// Makes a folder in this one, with a name that begins so.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn begin(above: &Path, prefix: &str) -> Result<Self, PhysicalError> {
+        loop {
+            let folder = tempfile::Builder::new().prefix(prefix).tempdir_in(above);
+            let folder = folder.map_err(PhysicalError::file(above, "making a folder in it"))?;
+            // Another run that has found it before it was locked takes it for left over.
+            match locked(folder.path()) {
+                Ok(lock) => {
+                    return Ok(Self {
+                        folder,
+                        _lock: lock,
+                    });
+                }
+                Err(error) if folder.path().exists() => return Err(error),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Removes what killed programs have left in a folder under such names.
+    pub fn remove_left(above: &Path, prefix: &str) {
+        let Ok(all) = fs::read_dir(above) else {
+            return;
+        };
+        let own = rustix::process::geteuid();
+        for entry in all.flatten() {
+            let path = entry.path();
+            // In a folder for everybody, others may have made something of this name.
+            let is_folder = entry.metadata().is_ok_and(|found| {
+                found.is_dir() && (own.is_root() || found.uid() == own.as_raw())
+            });
+            if !is_folder || !entry.file_name().to_string_lossy().starts_with(prefix) {
+                continue;
+            }
+            // Nobody works there if both locks are free: that of the program, and that of a tool
+            // that works on data there. They are held until it is removed: nobody begins to work
+            // there meanwhile.
+            let data = path.join("data");
+            let locks = (try_locked(&path), data.exists().then(|| try_locked(&data)));
+            if let (Ok(Some(_)), None | Some(Ok(Some(_)))) = &locks {
+                let _ = fs::remove_dir_all(&path);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_removes_a_folder_that_is_just_made() {
+        let above = tempfile::tempdir().unwrap();
+        let over = std::sync::atomic::AtomicBool::new(false);
+        let is_over = || over.load(std::sync::atomic::Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_over() {
+                    OwnFolder::remove_left(above.path(), "own-");
+                }
+            });
+            let made = (0..1000).try_for_each(|_| {
+                let folder = OwnFolder::begin(above.path(), "own-");
+                let folder = folder.map_err(|error| error.to_string())?;
+                let file = fs::write(folder.path().join("file"), "");
+                file.map_err(|error| error.to_string())
+            });
+            over.store(true, std::sync::atomic::Ordering::Relaxed);
+            made.unwrap();
+        });
+    }
+
+    #[test]
+    fn what_a_killed_program_has_left_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for name in ["own-a", "own-b", "own-c", "other"] {
+            fs::create_dir_all(path(name).join("data")).unwrap();
+        }
+        std::os::unix::fs::symlink(path("other"), path("own-d")).unwrap();
+        // A program, and a tool that has outlived one.
+        let _locks = [path("own-b"), path("own-c/data")].map(|used| locked(&used).unwrap());
+        OwnFolder::remove_left(folder.path(), "own-");
+        assert!(!path("own-a").exists());
+        for name in ["own-b", "own-c", "other/data", "own-d"] {
+            assert!(path(name).exists(), "{name}");
+        }
+    }
+}

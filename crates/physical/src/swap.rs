@@ -333,6 +333,8 @@ impl Place {
             .map_err(failed("bringing the new directory to the disk"))?;
         let state = self.path.join(STATE);
         fs::remove_file(&state).map_err(PhysicalError::file(&state, "removing it"))?;
+        // After an outage it would be taken for a restore that has just ended.
+        sync(&self.path).map_err(failed("bringing the new directory to the disk"))?;
         Ok(aside)
     }
 
@@ -416,6 +418,7 @@ impl Place {
         sync(&self.path).map_err(failed("bringing the new files to the disk"))?;
         fs::remove_dir_all(building.path())
             .map_err(failed("removing the folder in which they were made"))?;
+        sync(&self.path).map_err(failed("bringing the new files to the disk"))?;
         Ok(aside)
     }
 }

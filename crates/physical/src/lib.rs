@@ -24,7 +24,6 @@ mod error;
 mod files;
 mod find;
 mod folder;
-mod guard;
 mod held;
 mod incoming;
 mod option_file;

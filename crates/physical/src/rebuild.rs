@@ -175,7 +175,6 @@ fn attempt(
     } else {
         begin_again(&plan.building, (REBUILD, &label), false)?
     };
-    ready.place.guard()?;
     if let Some(room) = ready.room {
         partial_copy::make_room(&building, room, &run.events)?;
     }

@@ -160,7 +160,6 @@ fn attempt(
         &options.named(&plan.label),
         options.restart,
     )?;
-    ready.place.guard()?;
     // The logs may have grown since: then the latest of them is another place.
     let end = plan.replay.as_ref().map(|replay| replay.end.as_str());
     if !building.is_ready(end) {

@@ -1,9 +1,9 @@
 //! Puts a prepared folder in the place of a data directory. What was there is kept beside it.
 
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use refloat_host::{Host, datadir};
@@ -13,7 +13,6 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use crate::error::PhysicalError;
 use crate::files::{FOLDER_MODE, is_mount_root, label_of, lacks_room, names, sync};
 use crate::folder::{Building, STATE, Step};
-use crate::guard;
 use crate::held::{Held, Recipient};
 
 /// What every file system may have at its top, and no server minds.
@@ -46,8 +45,6 @@ pub struct Place {
     path: PathBuf,
     exists: bool,
     is_empty: bool,
-    /// It has a [`guard`] of an earlier run, and no server has started in it since.
-    is_guarded: bool,
     /// It is a mount point, or its parent cannot be written to.
     is_fixed: bool,
     /// A server runs in it that waits for its files.
@@ -70,7 +67,6 @@ impl Place {
                     path: parent.join(absolute.file_name().unwrap_or_default()),
                     exists: false,
                     is_empty: true,
-                    is_guarded: false,
                     is_fixed: false,
                     is_served: false,
                     owner: account(),
@@ -84,13 +80,11 @@ impl Place {
             if !own.is_dir() {
                 return Err(io::ErrorKind::NotADirectory.into());
             }
-            let is_guarded = guard::is_in(&real);
             let mut is_empty = true;
             for entry in fs::read_dir(&real)? {
                 let name = entry?.file_name();
                 let name = name.to_string_lossy();
-                let is_guard = is_guarded && name == guard::FOLDER;
-                is_empty &= name == LOST_FOUND || name.starts_with(INSIDE) || is_guard;
+                is_empty &= name == LOST_FOUND || name.starts_with(INSIDE);
             }
             let parent = real.parent().unwrap_or(Path::new("/"));
             let is_mount = real.parent().is_none()
@@ -103,7 +97,6 @@ impl Place {
                 path: real.clone(),
                 exists: true,
                 is_empty,
-                is_guarded,
                 is_fixed: is_mount || !writable,
                 is_served: false,
                 owner: owner.or_else(account),
@@ -132,26 +125,7 @@ impl Place {
         let is_kept = KEPT.contains(&name)
             || KEPT_BEGINS.iter().any(|begin| name.starts_with(begin))
             || KEPT_ENDS.iter().any(|end| name.ends_with(end));
-        let is_guard = self.is_guarded && name == guard::FOLDER;
-        let is_left = self.is_served && is_kept;
-        !(name == LOST_FOUND || name.starts_with(INSIDE) || is_guard || is_left)
-    }
-
-    /// Keeps an empty directory from becoming a new server until its files come. One that is not
-    /// there is made.
-    pub fn guard(&self) -> Result<(), PhysicalError> {
-        if !self.is_empty || self.is_served {
-            return Ok(());
-        }
-        let failed = |doing| PhysicalError::file(&self.path, doing);
-        if !self.exists && !self.path.exists() {
-            DirBuilder::new()
-                .mode(FOLDER_MODE)
-                .create(&self.path)
-                .map_err(failed("making the directory"))?;
-        }
-        let here = Held::open(&self.path).map_err(failed("opening the directory"))?;
-        guard::put(&here).map_err(failed("keeping servers from starting in it"))
+        name != LOST_FOUND && !name.starts_with(INSIDE) && !(self.is_served && is_kept)
     }
 
     /// Its path, with symbolic links resolved.
@@ -201,8 +175,7 @@ impl Place {
         }
         // Its own files, if an earlier run was ended while it put them in place.
         let is_ours = self.is_fixed && Building::is_filling(&self.building())?;
-        // What a server left that failed to start beside the guard is nobody's data.
-        if !self.is_empty && !replace && !is_ours && !self.is_guarded {
+        if !self.is_empty && !replace && !is_ours {
             against.push(
                 Refusal::new(format!("{} is not empty", self.path.display())).hint(
                     "With --replace, the backup takes its place; what is there now is kept beside it.",
@@ -272,12 +245,7 @@ impl Place {
         } else {
             Self::look
         };
-        let now = Self {
-            is_fixed: self.is_fixed,
-            ..look(&self.path)?
-        };
-        let is_used = !now.is_empty && !now.is_guarded;
-        if self.is_empty && building.step() < Step::Filling && is_used {
+        if self.is_empty && building.step() < Step::Filling && !look(&self.path)?.is_empty {
             return Err(PhysicalError::refused(
                 Refusal::new(format!(
                     "something has been put into {} meanwhile",
@@ -287,11 +255,11 @@ impl Place {
             ));
         }
         if self.is_fixed {
-            return now.move_files(&mut building, run);
+            return self.move_files(&mut building, run);
         }
         let new = building.path();
         let failed = |doing| PhysicalError::file(&self.path, doing);
-        if now.exists {
+        if self.exists {
             exchange(new, &self.path).map_err(failed("putting the restored data in its place"))?;
         } else {
             renameat_with(CWD, new, CWD, &self.path, RenameFlags::NOREPLACE)
@@ -321,7 +289,6 @@ impl Place {
         if old.exists() {
             // It may have an empty `lost+found`. Whatever else is in it is kept.
             let _ = fs::remove_dir(old.join(LOST_FOUND));
-            guard::remove(&old).map_err(failed("removing what kept servers away"))?;
             if fs::remove_dir(&old).is_err() {
                 let name = datadir::aside_of(&self.path, run);
                 fs::rename(&old, &name)
@@ -379,7 +346,7 @@ impl Place {
         if building.step() < Step::Filling {
             let mut old = names(&self.path, |name| self.is_data(name))
                 .map_err(failed("listing the directory"))?;
-            old.sort_by_key(|name| (name == guard::FOLDER, !is_of_system(name)));
+            old.sort_by_key(|name| !is_of_system(name));
             self.can_move(&old)?;
             building.reach(Step::Clearing)?;
             aside = self.aside(run);
@@ -393,9 +360,6 @@ impl Place {
                     return Err(failed("keeping the old data")(error));
                 }
             }
-            if !self.is_served {
-                guard::put(&here).map_err(failed("keeping servers from starting in it"))?;
-            }
             building.reach(Step::Filling)?;
         }
         let made = building.held();
@@ -406,15 +370,11 @@ impl Place {
             .map(|(name, _)| name)
             .filter(|name| name != STATE)
             .collect();
-        new.sort_by_key(|name| (name == guard::FOLDER, is_of_system(name)));
+        new.sort_by_key(is_of_system);
         for name in new {
-            if name == guard::FOLDER {
-                guard::remove(&self.path).map_err(failed("removing what kept servers away"))?;
-            }
             made.move_to(&name, &here)
                 .map_err(failed("putting the restored data in its place"))?;
         }
-        guard::remove(&self.path).map_err(failed("removing what kept servers away"))?;
         sync(&self.path).map_err(failed("bringing the new files to the disk"))?;
         fs::remove_dir_all(building.path())
             .map_err(failed("removing the folder in which they were made"))?;
@@ -649,53 +609,6 @@ mod tests {
             assert_eq!(place.fill(building, "r1").unwrap(), None);
             assert!(data.join("ibdata1").exists());
             assert_eq!(fs::read_dir(above.path()).unwrap().count(), 1);
-        }
-    }
-
-    #[test]
-    fn an_empty_directory_is_guarded_until_its_files_come() {
-        for (is_there, is_fixed, debris) in [
-            (false, false, false),
-            (true, false, false),
-            (true, false, true),
-            (true, true, false),
-            (true, true, true),
-        ] {
-            let above = tempfile::tempdir().unwrap();
-            let data = above.path().join("data");
-            if is_there {
-                fs::create_dir(&data).unwrap();
-            }
-            let look = || Place {
-                is_fixed,
-                ..Place::look(&data).unwrap()
-            };
-            let begin = |place: &Place| Building::begin(&place.building(), "r", "l", false);
-            let place = look();
-            let mut building = begin(&place).unwrap();
-            place.guard().unwrap();
-            assert!(guard::is_in(&data));
-            // The run is interrupted, and a server fails to start.
-            if debris {
-                fs::write(data.join("ibdata1"), "new server").unwrap();
-            }
-            drop(building);
-            let place = look();
-            assert_eq!(place.objections(false).unwrap(), []);
-            building = begin(&place).unwrap();
-            place.guard().unwrap();
-            fs::create_dir(building.path().join("mysql")).unwrap();
-            for name in ["ibdata1", "mysql/db.frm"] {
-                fs::write(building.path().join(name), "restored").unwrap();
-            }
-            let aside = place.fill(building, "r1").unwrap();
-            let kept = aside.map(|aside| fs::read_to_string(aside.join("ibdata1")).unwrap());
-            assert_eq!(kept.as_deref(), debris.then_some("new server"));
-            for name in ["ibdata1", "mysql/db.frm"] {
-                assert_eq!(fs::read_to_string(data.join(name)).unwrap(), "restored");
-            }
-            assert_eq!(fs::read_dir(data.join("mysql")).unwrap().count(), 1);
-            assert!(!place.building().exists());
         }
     }
 

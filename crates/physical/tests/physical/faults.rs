@@ -1,16 +1,13 @@
 //! What must not be taken for a backup, and what must not be lost by a restore.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use refloat_physical::backup::{backup, plan};
 use refloat_physical::restore::restore;
 use refloat_physical::{PhysicalError, verify};
-use refloat_run::events::Record;
-use refloat_run::{Cancel, CancelReason, Event, EventSink};
 use refloat_sandbox::ServerKind;
 use refloat_testkit::servers;
 
@@ -231,58 +228,6 @@ fn a_restore_never_touches_what_serves_or_holds_data() {
     assert!(again.aside.is_some());
     place.server.restart().unwrap();
     place.assert_holds(&expected);
-}
-
-/// Ends the run that it belongs to when the run begins.
-#[derive(Debug)]
-struct EndsAtOnce(Cancel);
-
-impl EventSink for EndsAtOnce {
-    fn event(&self, record: &Record) {
-        if matches!(record.event, Event::RunStarted { .. }) {
-            self.0.cancel(CancelReason::Signal(2));
-        }
-    }
-}
-
-// Hazard of files: P-14 the container of an empty data directory is started again after an
-//   interrupted restore: no new server is made there, and none starts
-#[test]
-fn an_interrupted_restore_is_no_empty_directory_for_a_new_server() {
-    for kind in [ServerKind::MariaDb118, ServerKind::MySql97] {
-        let mut place = Place::new(kind);
-        if kind == ServerKind::MySql97 {
-            place.sql("INSTALL PLUGIN clone SONAME 'mysql_clone.so'");
-        }
-        place.sql("CREATE DATABASE shop; CREATE TABLE shop.t (a INT PRIMARY KEY); INSERT INTO shop.t VALUES (1)");
-        let expected = place.snapshot();
-        place.back_up("one").unwrap();
-        place.server.stop().unwrap();
-        let datadir = place.server.datadir();
-        let owner = fs::metadata(&datadir).unwrap();
-        fs::rename(&datadir, place.folder.path().join("lost")).unwrap();
-        fs::create_dir(&datadir).unwrap();
-        chown(&datadir, Some(owner.uid()), Some(owner.gid())).unwrap();
-        let mut options = place.restoring("one");
-        options.target.replace = false;
-        let run = place.run("restore");
-        run.events.add(Arc::new(EndsAtOnce(run.cancel.clone())));
-        let (error, _) = restore(&options, &place.repository, &run).unwrap_err();
-        assert!(matches!(error, PhysicalError::Cancelled(_)), "{error}");
-
-        // By this, start scripts tell that a server is there. It does not start.
-        assert!(datadir.join("mysql").is_dir(), "{kind}");
-        place.server.restart().unwrap_err();
-
-        // What the attempt left is nobody's data.
-        let restored = place.restore(&options).unwrap();
-        assert!(!datadir.join("mysql/REFLOAT-IS-RESTORING").exists());
-        if let Some(aside) = restored.aside {
-            assert!(!aside.join("mysql").exists(), "{kind}");
-        }
-        place.server.restart().unwrap();
-        place.assert_holds(&expected);
-    }
 }
 
 // Hazard of files: flipped bytes in a repository

@@ -12,8 +12,9 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Stat, Uid, XattrFlags, fchmod, fchown,
-    fsetxattr, fstat, mkdirat, openat, readlinkat, renameat, statat, symlinkat, unlinkat,
+    AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, ResolveFlags, Stat, Uid, XattrFlags, fchmod,
+    fchown, fsetxattr, fstat, mkdirat, openat, openat2, readlinkat, renameat, statat, symlinkat,
+    unlinkat,
 };
 
 use crate::files::{FILE_MODE, FOLDER_MODE, LABEL};
@@ -27,6 +28,11 @@ const FILE: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
     .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+/// The same of what a link leads to.
+const READ: OFlags = OFlags::RDONLY
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 const NEW: OFlags = OFlags::WRONLY
     .union(OFlags::CREATE)
@@ -158,8 +164,8 @@ impl Held {
         Ok(())
     }
 
-    /// Copies a file of another folder into it, and a link as a link, wherever that leads. What it
-    /// has already stays.
+    /// Copies a file of another folder into it. Of a link, the file that it leads to, if that lies
+    /// in the other folder; else the link, wherever that leads. What it has already stays.
     pub fn copy_from(&self, other: &Self, name: &OsStr) -> io::Result<()> {
         let has = |folder: &Self| statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
         if has(self).is_ok() {
@@ -167,6 +173,15 @@ impl Held {
         }
         match FileType::from_raw_mode(has(other)?.st_mode) {
             FileType::Symlink => {
+                let beneath = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
+                let inside = openat2(other, name, READ, Mode::empty(), beneath);
+                // Kernels before 5.6 cannot tell.
+                if let Ok(inside) = inside
+                    && let Ok(mut inside) = regular(inside.into())
+                {
+                    io::copy(&mut inside, &mut self.make_file(name)?)?;
+                    return Ok(());
+                }
                 let target = readlinkat(other, name, Vec::new())?;
                 symlinkat(OsStr::from_bytes(target.as_bytes()), self, name)?;
             }

@@ -7,8 +7,19 @@ use std::path::Path;
 use tempfile::TempDir;
 
 use crate::error::PhysicalError;
+use crate::files::FOLDER_MODE;
 use crate::folder::{locked, try_locked};
 use crate::held::Held;
+
+/// Letters and digits that end the names, at random.
+const RANDOM: usize = 6;
+
+/// Whether a folder is called as this program calls its own.
+fn is_own(name: &str, prefix: &str) -> bool {
+    name.strip_prefix(prefix).is_some_and(|random| {
+        random.len() == RANDOM && random.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    })
+}
 
 /// A folder of this process, locked. It is removed when this is dropped.
 #[derive(Debug)]
@@ -25,7 +36,8 @@ impl OwnFolder {
     /// It cannot be made.
     pub fn begin(above: &Path, prefix: &str) -> Result<Self, PhysicalError> {
         loop {
-            let folder = tempfile::Builder::new().prefix(prefix).tempdir_in(above);
+            let mut builder = tempfile::Builder::new();
+            let folder = builder.prefix(prefix).rand_bytes(RANDOM).tempdir_in(above);
             let folder = folder.map_err(PhysicalError::file(above, "making a folder in it"))?;
             // Another run that has found it before it was locked takes it for left over.
             match locked(folder.path()) {
@@ -54,11 +66,13 @@ impl OwnFolder {
         let own = rustix::process::geteuid();
         for entry in all.flatten() {
             let path = entry.path();
-            // In a folder for everybody, others may have made something of this name.
+            // In a folder for everybody, others may have made something of this name. That of a
+            // private server belongs to the server's account, and nobody else may enter it.
             let is_folder = entry.metadata().is_ok_and(|found| {
-                found.is_dir() && (own.is_root() || found.uid() == own.as_raw())
+                let is_closed = found.mode() & 0o777 == FOLDER_MODE;
+                found.is_dir() && is_closed && (own.is_root() || found.uid() == own.as_raw())
             });
-            if !is_folder || !entry.file_name().to_string_lossy().starts_with(prefix) {
+            if !is_folder || !is_own(&entry.file_name().to_string_lossy(), prefix) {
                 continue;
             }
             // Nobody works there if both locks are free: that of the program, and that of a tool
@@ -75,6 +89,8 @@ impl OwnFolder {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::DirBuilderExt as _;
+
     use super::*;
 
     #[test]
@@ -103,15 +119,25 @@ mod tests {
     fn what_a_killed_program_has_left_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
-        for name in ["own-a", "own-b", "own-c", "other"] {
-            fs::create_dir_all(path(name).join("data")).unwrap();
+        let people = ["own-logs", "own-2026-11", "own-shared", "other"];
+        for name in ["own-aaaaaa", "own-bbbbbb", "own-cccccc"]
+            .iter()
+            .chain(&people)
+        {
+            let mode = if *name == "own-shared" { 0o755 } else { 0o700 };
+            fs::DirBuilder::new().mode(mode).create(path(name)).unwrap();
+            fs::create_dir(path(name).join("data")).unwrap();
         }
-        std::os::unix::fs::symlink(path("other"), path("own-d")).unwrap();
+        std::os::unix::fs::symlink(path("other"), path("own-dddddd")).unwrap();
         // A program, and a tool that has outlived one.
-        let _locks = [path("own-b"), path("own-c/data")].map(|used| locked(&used).unwrap());
+        let used = [path("own-bbbbbb"), path("own-cccccc/data")];
+        let _locks = used.map(|used| locked(&used).unwrap());
         OwnFolder::remove_left(folder.path(), "own-");
-        assert!(!path("own-a").exists());
-        for name in ["own-b", "own-c", "other/data", "own-d"] {
+        assert!(!path("own-aaaaaa").exists());
+        for name in ["own-bbbbbb", "own-cccccc", "own-dddddd"]
+            .iter()
+            .chain(&people)
+        {
             assert!(path(name).exists(), "{name}");
         }
     }

@@ -498,6 +498,10 @@ mod tests {
         fs::write(data.join("ca.pem"), "certificate").unwrap();
         symlink(&secret, data.join("key.pem")).unwrap();
         symlink(&secret, data.join(PERSISTED)).unwrap();
+        fs::create_dir(data.join("certs")).unwrap();
+        fs::write(data.join("certs/inside"), "inside").unwrap();
+        symlink("certs/inside", data.join("server-key.pem")).unwrap();
+        symlink("../secret", data.join("out.pem")).unwrap();
         symlink(&secret, new.join("ibdata1")).unwrap();
         let mode = || fs::metadata(&secret).unwrap().mode();
         let before = mode();
@@ -505,6 +509,17 @@ mod tests {
         let place = Place::look(&data).unwrap();
         place.give_to_server(&held, &new).unwrap();
         assert_eq!(fs::read(new.join("ca.pem")).unwrap(), b"certificate");
+        // What lies beside it goes with the old data, so it is kept itself.
+        assert_eq!(fs::read(new.join("server-key.pem")).unwrap(), b"inside");
+        assert!(
+            fs::symlink_metadata(new.join("server-key.pem"))
+                .unwrap()
+                .is_file()
+        );
+        assert_eq!(
+            fs::read_link(new.join("out.pem")).unwrap(),
+            Path::new("../secret")
+        );
         for name in ["key.pem", PERSISTED] {
             assert_eq!(fs::read_link(new.join(name)).unwrap(), secret, "{name}");
         }

@@ -226,10 +226,16 @@ impl AppliedSettings {
             });
             entry.applied = Some(got);
         }
-        // Whatever others make of these settings is not ours.
-        journal
-            .changes
-            .retain(|change| !refused.contains(&change.name));
+        // Whatever others make of these settings is not ours, unless another change brought one
+        // along.
+        let mut made = Vec::new();
+        for entry in &journal.changes {
+            let now = read(conn, &entry.name)?;
+            let is_made = now.is_some_and(|now| value::accepted(&entry.name, &entry.new, &now));
+            made.push(is_made || !refused.contains(&entry.name));
+        }
+        let mut made = made.into_iter();
+        journal.changes.retain(|_| made.next() == Some(true));
         Ok(())
     }
 

@@ -216,6 +216,23 @@ fn what_a_dump_does_beside_plain_rows_is_never_called_the_same() {
     }
 }
 
+/// The dump is read a second time for its rows, by the same rules.
+#[test]
+fn rows_are_told_beside_statements_for_other_servers() {
+    for kind in [ServerKind::MariaDb1011, ServerKind::MySql97] {
+        let two = two(kind);
+        let dump = format!(
+            "{HEAD}/*!999999 DROP TABLE IF EXISTS t */; /*!999999 SET NAMES latin1 */;
+            CREATE TABLE t (id INT PRIMARY KEY, x INT); INSERT INTO t VALUES (1, 9);"
+        );
+        let outcome = compared(&two, ONE_ROW, &dump, |_| {}).unwrap();
+        let rows = &outcome.table_differences.first[0].rows;
+        assert_eq!(rows.len(), 1, "{kind}: {rows:#?}");
+        // Changed, rather than on one side only.
+        assert_eq!(rows[0].columns.len(), 1, "{kind}: {rows:#?}");
+    }
+}
+
 #[test]
 fn what_is_no_dump_is_refused() {
     let two = two(ServerKind::MariaDb1011);

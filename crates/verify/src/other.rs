@@ -65,6 +65,8 @@ pub struct OtherDump {
     pub server: Option<(String, String)>,
     /// When the dump was made, if it says so.
     pub at: Option<String>,
+    /// The server that it is compared with.
+    seen_by: Option<ServerVersion>,
     /// Every table that the dump creates or has rows for.
     tables: Vec<OtherTable>,
     /// Its databases, with the names of their objects.
@@ -206,6 +208,7 @@ impl OtherDump {
                 .walk(&run.cancel, &mut collector)
                 .and_then(|()| collector.decide_empty());
             let mut read = collector.read;
+            read.seen_by = collector.seen_by;
             read.definitions = collector.reader.found;
             drop(sender);
             for worker in workers {
@@ -244,6 +247,7 @@ impl OtherDump {
             mut databases,
             mut definitions,
             server,
+            seen_by,
             at,
             notes,
             doubt,
@@ -290,6 +294,7 @@ impl OtherDump {
             tables,
             definitions,
             notes,
+            seen_by,
         }
     }
 
@@ -323,6 +328,7 @@ impl OtherDump {
             flow
         };
         let mut collector = Collector::new(options, None, &mut sink);
+        collector.seen_by = self.seen_by;
         collector.add_tables(&self.tables);
         self.dump.walk(cancel, &mut collector)
     }
@@ -359,6 +365,7 @@ struct Read {
     /// Database and name of everything that is a view at this point of the dump.
     views: BTreeSet<(String, String)>,
     server: Option<(String, String)>,
+    seen_by: Option<ServerVersion>,
     at: Option<String>,
     notes: Vec<String>,
     /// Why no table's rows can be compared.
@@ -624,18 +631,6 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
-    /// Whether the server that is compared with does not run a statement: it stands in a
-    /// conditional comment for others.
-    fn is_for_others(&self, place: &Place, text: &[u8]) -> bool {
-        let Some(server) = self.seen_by else {
-            return false;
-        };
-        text.starts_with(b"/*")
-            && as_seen_by(text, place.session.mode(), Some(server))
-                .trim_ascii()
-                .is_empty()
-    }
-
     /// A statement may have changed any rows, so none can be compared.
     fn doubt(&mut self, place: &Place, line: u64, text: &[u8]) {
         if self.read.doubt.is_none() {
@@ -659,6 +654,15 @@ impl<'a> Collector<'a> {
 }
 
 impl Walker for Collector<'_> {
+    /// Not what stands in a conditional comment for other servers.
+    fn runs(&self, place: &Place, text: &[u8]) -> bool {
+        let Some(server) = self.seen_by.filter(|_| text.starts_with(b"/*")) else {
+            return true;
+        };
+        let seen = as_seen_by(text, place.session.mode(), Some(server));
+        !seen.trim_ascii().is_empty()
+    }
+
     fn file(&mut self, place: &Place) {
         self.reader.enter(place.database.as_deref());
     }
@@ -670,9 +674,6 @@ impl Walker for Collector<'_> {
         kind: &StatementKind,
         text: &[u8],
     ) -> Result<ControlFlow<()>, VerifyError> {
-        if self.is_for_others(place, text) {
-            return Ok(ControlFlow::Continue(()));
-        }
         if matches!(kind, StatementKind::Insert)
             && let Some((header, row)) = assigned::row(text, place.session.mode())
         {

@@ -45,7 +45,7 @@ impl Session {
     /// That changes the bytes of binary columns, and may lose characters of others.
     pub fn is_converted(&self) -> bool {
         let connection = self.values.connection.as_deref().unwrap_or(CHARSET);
-        connection == UNKNOWN || family(connection) != family(self.charset())
+        connection == UNKNOWN || !keeps(connection, self.charset())
     }
 
     /// The time zone of `TIMESTAMP` values, if the dump sets one.
@@ -73,7 +73,9 @@ impl Session {
                 self.kept.insert(name, self.values.clone());
                 continue;
             }
-            let kept = one.value.strip_prefix(b"@").map(|name| {
+            let variable = one.value.strip_prefix(b"@");
+            let variable = variable.filter(|name| !name.starts_with(b"@"));
+            let kept = variable.map(|name| {
                 let kept = self.kept.get(&name.to_ascii_lowercase());
                 kept.cloned().unwrap_or_default()
             });
@@ -121,12 +123,14 @@ impl Session {
     }
 }
 
-/// Character sets that write the same text in the same bytes have the same name here.
-fn family(charset: &str) -> &str {
-    match charset {
-        "utf8" | "utf8mb3" => "utf8mb4",
-        other => other,
-    }
+/// Whether text of one character set has the same bytes in another one, and all its characters.
+fn keeps(into: &str, from: &str) -> bool {
+    let family = |charset: &str| match charset {
+        "utf8" => "utf8mb3".to_owned(),
+        other => other.to_owned(),
+    };
+    let (into, from) = (family(into), family(from));
+    into == from || into == "utf8mb4" && from == "utf8mb3"
 }
 
 #[cfg(test)]

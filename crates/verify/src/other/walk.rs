@@ -41,6 +41,8 @@ pub struct Place {
 pub trait Walker {
     /// A file begins at this place.
     fn file(&mut self, place: &Place);
+    /// Whether the server that is compared with runs a statement.
+    fn runs(&self, place: &Place, text: &[u8]) -> bool;
     /// A statement other than rows; includes `SET` and `USE`.
     fn statement(
         &mut self,
@@ -235,6 +237,7 @@ fn sql(
                 let rows = (&rows.header, items.rows(&rows.rows));
                 walker.tuples(place, item.line, rows)?
             }
+            ItemKind::Statement(_) if !walker.runs(place, text) => ControlFlow::Continue(()),
             ItemKind::Statement(kind) => {
                 match kind {
                     StatementKind::Set => place.session.set(text),

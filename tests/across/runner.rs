@@ -201,7 +201,8 @@ impl Bench<'_> {
                 };
                 loads += 1;
                 let mut seen = Vec::new();
-                self.take(way, source, dump, &mut seen);
+                let disagreement = self.take(way, source, dump, &mut seen);
+                failures.extend(disagreement.map(|words| format!("{way}: {words}")));
                 // The dump's path is irrelevant.
                 let place = format!("{}/", dump.display());
                 for (_, text) in &mut seen {
@@ -220,15 +221,23 @@ impl Bench<'_> {
         (loads, failures)
     }
 
-    /// Loads one dump and records everything that did not survive.
-    fn take(&self, way: Way, source: &Built, dump: &Path, seen: &mut Vec<(What, String)>) {
+    /// Loads one dump and records everything that did not survive. Returns in what plan and load
+    /// disagree.
+    fn take(
+        &self,
+        way: Way,
+        source: &Built,
+        dump: &Path,
+        seen: &mut Vec<(What, String)>,
+    ) -> Option<String> {
+        let mut disagreement = None;
         // Which error stops a load does not depend on the tool that made the dump, so test that
         // with one tool.
         let first = match way.tool {
             Tool::Stock => {
                 let options = self.options(dump, &[], OnError::Stop);
-                let (loaded, disagreement) = planned_load(&options, &run(self.folder, "load"));
-                seen.extend(disagreement.map(|words| (What::Refused, words)));
+                let (loaded, found) = planned_load(&options, &run(self.folder, "load"));
+                disagreement = found;
                 loaded.map_err(|failure| {
                     seen.push((What::Refused, chain(&failure.error)));
                 })
@@ -247,9 +256,10 @@ impl Bench<'_> {
         };
         let outcome = match first.or_else(|()| goes_on()) {
             Ok(outcome) => outcome,
-            Err(_) if way.tool == Tool::Sql && self.across.refuses(way) => return,
+            Err(_) if way.tool == Tool::Sql && self.across.refuses(way) => return disagreement,
             Err(error) => {
-                return seen.push((What::Refused, format!("{error}, and does not go on")));
+                seen.push((What::Refused, format!("{error}, and does not go on")));
+                return disagreement;
             }
         };
         // When a table is refused, so are its rows: list only the table.
@@ -297,6 +307,7 @@ impl Bench<'_> {
             at += 1;
             at <= before || !follows(text)
         });
+        disagreement
     }
 
     fn load(

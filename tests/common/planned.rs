@@ -31,9 +31,9 @@ fn is_script(options: &LoadOptions) -> bool {
 /// end, but no values.
 fn is_of_rows(error: &LoadError, script: bool) -> bool {
     match error {
-        LoadError::Stopped(_) if script => error.to_string().contains("current rows in the dump"),
+        LoadError::Stopped(_) => error.to_string().contains("current rows in the dump"),
         LoadError::Text { .. } | LoadError::Scan { .. } => !script,
-        _ => matches!(error, LoadError::Stopped(_)),
+        _ => false,
     }
 }
 

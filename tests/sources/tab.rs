@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
+use refloat_load::ExistingPolicy;
 use refloat_sandbox::ServerKind;
 
 use crate::bench::{Bench, DATABASE, run};
@@ -104,6 +105,28 @@ fn dir_folders_create_their_databases() {
     let wanted = bench.snapshot();
     let folder = dump(&bench, &[], true);
     bench.loads_as(&folder, &wanted, |_| {});
+    // A chosen table takes the place of one that holds rows.
+    let outcome = bench.load(&folder, |options| {
+        options.tables = vec![format!("{DATABASE}.one")];
+        options.existing = ExistingPolicy::Replace;
+    });
+    let outcome = outcome.unwrap();
+    assert!(outcome.proven);
+    assert_eq!(outcome.rows, 4);
+}
+
+#[test]
+fn a_table_that_gets_no_rows_may_hold_some() {
+    let bench = Bench::new(ServerKind::MariaDb1011);
+    bench.fill("CREATE TABLE a (v INT); CREATE TABLE b (v INT); INSERT INTO b VALUES (1);");
+    let folder = dump(&bench, &["--no-create-info"], false);
+    let mut conn = bench.connect();
+    for sql in ["TRUNCATE it.b", "INSERT INTO it.a VALUES (7)"] {
+        conn.exec(sql).unwrap();
+    }
+    let adjust: crate::bench::Adjust = |options| options.database = Some(DATABASE.to_owned());
+    assert_eq!(bench.load(&folder, adjust).unwrap().rows, 1);
+    bench.refuses(&folder, adjust, "table it.b already holds rows");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use refloat_run::Cancel;
 use refloat_run::cancel::abandonable;
 use refloat_source::folder::plain_name;
 use refloat_source::items::Items;
-use refloat_source::layout::{Layout, SqlFile};
+use refloat_source::layout::{Layout, RowFile, SqlFile};
 use refloat_source::{SourceFormat, archive};
 use refloat_sqltext::{ItemKind, StatementKind};
 use refloat_store::{Compression, Input, InputError, files};
@@ -266,17 +266,19 @@ fn outline_of(
     }
     gather.end_statements();
     for name in layout.databases() {
-        let text = format!("CREATE DATABASE {}", refloat_sqltext::quote_ident(name));
-        let mode = refloat_sqltext::LexMode::default();
-        let kind = refloat_sqltext::classify(text.as_bytes(), mode);
-        gather.statement(&kind, text.as_bytes(), mode, 1);
+        gather.own_database(name);
     }
     for table in layout.tables() {
         gather.begin_rows(table.database.as_deref());
         for file in &table.files {
             gather.session(file.session());
         }
-        gather.rows(None, table.table.as_bytes());
+        // A load does not look at a table that gets nothing.
+        if table.files.iter().all(RowFile::is_empty) {
+            gather.meet(None, table.table.as_bytes());
+        } else {
+            gather.rows(None, table.table.as_bytes());
+        }
     }
     for table in layout.stream().iter().flat_map(|stream| &stream.tables) {
         gather.begin_rows(Some(&table.database));

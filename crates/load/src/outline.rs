@@ -15,6 +15,7 @@ use std::path::Path;
 
 use refloat_run::Cancel;
 use refloat_run::own_tables::is_own_table;
+use refloat_schema::pattern::may_choose_in;
 use refloat_source::layout::SqlFile;
 use refloat_source::namesake::is_namesake;
 use refloat_source::script::origin;
@@ -67,6 +68,8 @@ pub struct Outline {
     pub namesakes: Vec<(String, u64)>,
     /// Collations, character sets and SQL modes named in its statements, and where first.
     pub names: BTreeMap<(Named, String), NamedPlace>,
+    /// Whether it creates temporary tables, which hide others of their names.
+    pub temporary: bool,
     /// Whether there seems to be a statement that a load would stop at.
     pub suspect: bool,
     /// Whether some pattern of `--tables` matched nothing.
@@ -166,6 +169,12 @@ impl Names {
 }
 
 impl Outline {
+    /// Whether it brings rows and nothing else.
+    pub fn is_of_rows(&self) -> bool {
+        let defines = |content: &Content| content.defines || !content.created.is_empty();
+        !self.temporary && !self.contents.values().any(defines)
+    }
+
     /// Scans a plain file; `None` if it is too large.
     ///
     /// # Errors
@@ -330,6 +339,14 @@ impl<'a> Gather<'a> {
         self.enters = false;
     }
 
+    /// Records a database that a load creates, unless it exists, because no file of a folder does.
+    pub fn own_database(&mut self, name: &str) {
+        self.name_database(name.as_bytes(), 1);
+        if !self.leaves_out(Some(name)) && may_choose_in(&self.options.tables, name) {
+            self.content(Some(name.as_bytes())).database = true;
+        }
+    }
+
     /// Begins a folder's file of rows, or rows that arrive as a stream.
     pub fn begin_rows(&mut self, database: Option<&str>) {
         self.enter(database);
@@ -357,7 +374,7 @@ impl<'a> Gather<'a> {
 
     /// Records that the dump contains a table or view. Returns whether to load it; never true for
     /// one of Refloat's own.
-    fn meet(&mut self, database: Option<&[u8]>, table: &[u8]) -> bool {
+    pub fn meet(&mut self, database: Option<&[u8]>, table: &[u8]) -> bool {
         let database = database.map(shown);
         let database = database.or_else(|| self.database().map(str::to_owned));
         let (database, table) = (database.unwrap_or_default(), shown(table));
@@ -502,7 +519,8 @@ impl<'a> Gather<'a> {
             StatementKind::Use { database } => self.database = Some(shown(database)),
             StatementKind::CreateDatabase { database, .. } => {
                 let content = self.content(Some(database));
-                (content.defines, content.database) = (all, true);
+                content.defines |= all;
+                content.database = true;
                 if self.enters {
                     self.enter(Some(&shown(database)));
                 }
@@ -514,7 +532,7 @@ impl<'a> Gather<'a> {
             StatementKind::AlterDatabase { database: None } => self.content(None).defines |= all,
             StatementKind::CreateTable {
                 temporary: true, ..
-            } => {}
+            } => self.outline.temporary = true,
             StatementKind::CreateTable { table, .. } => {
                 self.create(table);
                 self.engine(table, text, mode, line);

@@ -191,7 +191,12 @@ fn map_sql_mode(
         if one.scope == SetScope::User || one.name != b"sql_mode" {
             continue;
         }
-        let words = options.mapped_sql_modes(&String::from_utf8_lossy(literal));
+        let literal = String::from_utf8_lossy(literal);
+        let words = options.mapped_sql_modes(&literal);
+        // `DEFAULT` and numbers are no text.
+        if words == literal {
+            continue;
+        }
         let new = format!("'{}'", words.replace('\'', "''"));
         out.splice(
             one.value_at..one.value_at + one.value.len(),

@@ -226,7 +226,7 @@ fn unknown(
         return Ok(refusals);
     }
     let failed = |error| LoadError::server("asking for a name of the dump", error);
-    let mut modes: BTreeMap<u64, Vec<UnknownMode>> = BTreeMap::new();
+    let mut modes: BTreeMap<(u64, &str), Vec<UnknownMode>> = BTreeMap::new();
     for ((named, name), place) in &outline.names {
         let mapped = match named {
             Named::SqlMode => options.mapped_sql_mode(name),
@@ -236,7 +236,8 @@ fn unknown(
             continue;
         };
         if *named == Named::SqlMode {
-            modes.entry(place.line).or_default().push(UnknownMode {
+            let statement = (place.line, place.head.as_str());
+            modes.entry(statement).or_default().push(UnknownMode {
                 name,
                 mapped,
                 place,

@@ -126,12 +126,16 @@ impl<'a> Survey<'a> {
                 self.read(&mut file.open()?, file.ends, &session)?;
             }
         }
+        for name in layout.databases() {
+            self.gather.own_database(name);
+        }
         for table in layout.tables() {
             for file in &table.files {
                 self.source = file.path.display().to_string();
                 self.gather.begin_rows(table.database.as_deref());
                 self.gather.session(file.session());
                 if file.is_empty() {
+                    self.gather.meet(None, table.table.as_bytes());
                     continue;
                 }
                 let mut input = Input::open(&file.path)?;

@@ -62,8 +62,8 @@ pub fn not_empty(
     Ok(refusals)
 }
 
-/// Refuses tables that hold rows already, in databases that the dump brings only rows for. Tables
-/// of other databases are examined when they are created, or before their first rows.
+/// Refuses tables that hold rows already, if the dump brings nothing but rows. Tables of other dumps
+/// are examined when they are created, or before their first rows.
 pub fn not_added_to(
     options: &LoadOptions,
     conn: &mut Connection,
@@ -71,11 +71,12 @@ pub fn not_added_to(
     earlier: &Earlier,
 ) -> Result<Vec<Refusal>, refloat_wire::Error> {
     let mut refusals = Vec::new();
-    if options.existing == ExistingPolicy::Append || earlier.begun.is_some() {
+    let appends = options.existing == ExistingPolicy::Append;
+    if appends || earlier.begun.is_some() || !outline.is_of_rows() {
         return Ok(refusals);
     }
     for (database, content) in outline.by_database(options) {
-        if content.defines || is_system_database(database) || is_elsewhere(options, database) {
+        if is_system_database(database) || is_elsewhere(options, database) {
             continue;
         }
         let held = Contents::read(conn, database, false)?.unwrap_or_default();

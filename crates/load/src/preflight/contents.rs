@@ -62,7 +62,7 @@ pub fn not_empty(
     Ok(refusals)
 }
 
-/// Refuses tables that hold rows already, if the dump brings nothing but rows. Tables of other dumps
+/// Refuses tables that hold rows already, if the dump brings nothing but rows. Other dumps' tables
 /// are examined when they are created, or before their first rows.
 pub fn not_added_to(
     options: &LoadOptions,

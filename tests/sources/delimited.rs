@@ -158,6 +158,12 @@ fn rows_are_added_to_others_only_when_asked_to() {
             |options| options.delimited.table = Some("it.t".to_owned()),
             "already holds rows",
         );
+        // To a table that gets no rows, none are added.
+        let empty = made(&bench, "none.txt", b"");
+        let outcome = bench.load(&empty, |options| {
+            options.delimited.table = Some("it.t".to_owned());
+        });
+        assert_eq!(outcome.unwrap().rows, 0);
         let outcome = bench
             .load(&path, |options| {
                 options.delimited.table = Some("it.t".to_owned());

@@ -116,20 +116,6 @@ fn dir_folders_create_their_databases() {
 }
 
 #[test]
-fn a_table_that_gets_no_rows_may_hold_some() {
-    let bench = Bench::new(ServerKind::MariaDb1011);
-    bench.fill("CREATE TABLE a (v INT); CREATE TABLE b (v INT); INSERT INTO b VALUES (1);");
-    let folder = dump(&bench, &["--no-create-info"], false);
-    let mut conn = bench.connect();
-    for sql in ["TRUNCATE it.b", "INSERT INTO it.a VALUES (7)"] {
-        conn.exec(sql).unwrap();
-    }
-    let adjust: crate::bench::Adjust = |options| options.database = Some(DATABASE.to_owned());
-    assert_eq!(bench.load(&folder, adjust).unwrap().rows, 1);
-    bench.refuses(&folder, adjust, "table it.b already holds rows");
-}
-
-#[test]
 fn tab_folders_that_are_not_whole_are_refused() {
     let bench = Bench::new(ServerKind::MariaDb1011);
     bench.fill(SETUP);

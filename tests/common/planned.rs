@@ -37,18 +37,22 @@ fn is_of_rows(error: &LoadError, script: bool) -> bool {
     }
 }
 
-/// Whether a load stops where it comes to what the plan names: only a plan has the server read
-/// every definition, and reads every file of a folder.
+/// Whether a load stops where it comes to what the plan names, or at what the server says of
+/// another statement before that: only a plan has the server read every definition, and reads every
+/// file of a folder; only a load runs statements.
 fn comes_to_it(plan: &LoadError, load: &LoadError) -> bool {
+    const SERVER: &str = "server error";
+    let runs = !matches!(load, LoadError::Refused(_));
     let load = chain(load);
-    reasons(plan).is_some_and(|reasons| {
-        reasons.iter().any(|reason| {
-            let words = reason
-                .split_once(": ")
-                .map_or(reason.as_str(), |(_, words)| words);
-            load.contains(words)
-        })
-    })
+    let Some(reasons) = reasons(plan) else {
+        return false;
+    };
+    let mut words = reasons.iter().map(|reason| {
+        let (_, words) = reason.split_once(": ").unwrap_or(("", reason.as_str()));
+        words
+    });
+    let of_server = runs && load.contains(SERVER) && reasons.iter().all(|one| one.contains(SERVER));
+    of_server || words.any(|words| load.contains(words))
 }
 
 /// In what a plan and its load disagree; `None` if they do not. Errors that only running a

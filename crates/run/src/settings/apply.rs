@@ -228,14 +228,16 @@ impl AppliedSettings {
         }
         // Whatever others make of these settings is not ours, unless another change brought one
         // along.
-        let mut made = Vec::new();
-        for entry in &journal.changes {
-            let now = read(conn, &entry.name)?;
-            let is_made = now.is_some_and(|now| value::accepted(&entry.name, &entry.new, &now));
-            made.push(is_made || !refused.contains(&entry.name));
+        for name in refused {
+            let now = read(conn, &name)?;
+            let is_made = |new: &str| {
+                now.as_ref()
+                    .is_some_and(|now| value::accepted(&name, new, now))
+            };
+            journal
+                .changes
+                .retain(|change| change.name != name || is_made(&change.new));
         }
-        let mut made = made.into_iter();
-        journal.changes.retain(|_| made.next() == Some(true));
         Ok(())
     }
 

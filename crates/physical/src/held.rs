@@ -23,12 +23,8 @@ const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
-/// Without waiting for the other end, if it is a pipe.
-const FILE: OFlags = OFlags::RDONLY
-    .union(OFlags::NONBLOCK)
-    .union(OFlags::NOCTTY)
-    .union(OFlags::NOFOLLOW)
-    .union(OFlags::CLOEXEC);
+/// A file, without waiting for the other end if it is a pipe.
+const FILE: OFlags = READ.union(OFlags::NOFOLLOW);
 /// The same of what a link leads to.
 const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK)

@@ -110,6 +110,24 @@ const CASES: &[(&str, &str, Verdict)] = &[
     ),
     (
         ONE_ROW,
+        "CREATE TABLE u (id INT PRIMARY KEY, x INT); INSERT INTO u VALUES (1, 0); ALTER TABLE u RENAME t;",
+        Untold,
+    ),
+    // What refers to a renamed table, and views.
+    (
+        "CREATE TABLE t (id INT PRIMARY KEY, x INT); INSERT INTO t VALUES (1, 0); \
+         CREATE TABLE c (id INT PRIMARY KEY, FOREIGN KEY (id) REFERENCES t (id)); \
+         CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW SET @x = 1; CREATE VIEW w AS SELECT 1 AS a; \
+         CREATE TRIGGER h BEFORE INSERT ON c FOR EACH ROW SET @x = 1; CREATE VIEW z AS SELECT 1 AS a;",
+        "CREATE TABLE u (id INT PRIMARY KEY, x INT); INSERT INTO u VALUES (1, 0); \
+         CREATE TABLE c (id INT PRIMARY KEY, FOREIGN KEY (id) REFERENCES u (id)); \
+         CREATE TRIGGER g BEFORE INSERT ON u FOR EACH ROW SET @x = 1; CREATE VIEW v AS SELECT 1 AS a; \
+         CREATE VIEW z AS SELECT 1 AS a; ALTER TABLE u RENAME TO t; RENAME TABLE v TO w; \
+         CREATE TRIGGER h BEFORE INSERT ON c FOR EACH ROW SET @x = 1;",
+        Untold,
+    ),
+    (
+        ONE_ROW,
         "INSERT INTO t VALUES (1, 0); /*!99999 CREATE TABLE u (id INT) */; /*M!999999 CREATE TABLE w (id INT) */;",
         Same,
     ),

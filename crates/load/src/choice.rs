@@ -204,7 +204,7 @@ fn targets(kind: &StatementKind, text: &[u8], words: &[Token]) -> Option<Vec<Obj
     };
     match kind {
         StatementKind::Truncate { table } => Some(vec![table.clone()]),
-        StatementKind::AlterTable { table } => {
+        StatementKind::AlterTable { table, .. } => {
             let others = ["RENAME", "EXCHANGE"];
             let other = others
                 .iter()

@@ -178,7 +178,7 @@ fn commits(kind: &StatementKind, text: &[u8]) -> bool {
         | StatementKind::AlterTable { .. }
         | StatementKind::Truncate { .. }
         | StatementKind::Index
-        | StatementKind::RenameTable
+        | StatementKind::RenameTable { .. }
         | StatementKind::Account
         | StatementKind::Replication
         | StatementKind::Maintenance => true,

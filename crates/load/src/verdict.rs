@@ -330,7 +330,7 @@ pub fn database_of(kind: &StatementKind) -> Option<String> {
         | StatementKind::DropEvent { event: name }
         | StatementKind::DropTrigger { trigger: name }
         | StatementKind::AlterTableKeys { table: name, .. }
-        | StatementKind::AlterTable { table: name }
+        | StatementKind::AlterTable { table: name, .. }
         | StatementKind::Truncate { table: name } => named(&name.database),
         StatementKind::CreateDatabase { database, .. }
         | StatementKind::DropDatabase { database } => Some(shown(database)),

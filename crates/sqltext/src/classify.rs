@@ -157,11 +157,17 @@ pub enum StatementKind {
     AlterTable {
         /// Name of the table, possibly qualified.
         table: ObjectName,
+        /// The name that it gets.
+        renamed: Option<ObjectName>,
     },
     /// `CREATE INDEX` and `DROP INDEX`.
     Index,
     /// `RENAME TABLE`.
-    RenameTable,
+    RenameTable {
+        /// The old and the new name of each table or view, in the order of the statement; empty
+        /// if they cannot be read.
+        names: Vec<(ObjectName, ObjectName)>,
+    },
     /// `LOCK TABLES`.
     LockTables,
     /// `UNLOCK TABLES`.

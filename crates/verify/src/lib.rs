@@ -5,8 +5,6 @@
 //! with all readers, `narrow` finds the rows that differ, and `schema` compares definitions.
 //! Nothing is written anywhere. No code that writes dumps is used to read them.
 
-mod cells;
-mod digest;
 mod error;
 mod folder;
 #[doc(hidden)]
@@ -16,7 +14,6 @@ mod options;
 mod other;
 mod outcome;
 mod pair;
-mod renamed;
 mod schema;
 mod show;
 mod side;

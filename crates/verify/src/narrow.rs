@@ -7,11 +7,11 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
 
+use refloat_digest::rows::{BUCKETS, Buckets, Digest, RowText, cells, hash};
 use refloat_read::ranges;
 use refloat_read::ranges::Range;
 use refloat_run::Cancel;
 
-use super::digest::{BUCKETS, Buckets, Digest, RowText, cells, hash};
 use super::error::VerifyError;
 use super::outcome::{RangeDifference, RowDifference, RowKind, TableDifference};
 use super::pair::{Pair, Reading};

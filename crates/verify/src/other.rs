@@ -8,7 +8,6 @@
 //! count.
 
 mod assigned;
-mod cells;
 mod described;
 mod session;
 mod table;
@@ -20,6 +19,8 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use refloat_digest::literals::{Form, LiteralColumn, each_row};
+use refloat_digest::rows::{Digest, hash};
 use refloat_read::catalog::{Database, wanted_database, wanted_table};
 use refloat_read::{ReadOptions, session as connections};
 use refloat_run::own_tables::is_own_database;
@@ -33,18 +34,14 @@ use refloat_sqltext::{InsertHeader, InsertVerb, Item, ObjectName, StatementKind,
 use refloat_store::{Input, LooksLike, Unpacked, files};
 use refloat_wire::{ConnectOptions, Connection};
 
-use self::cells::{Form, each_row};
 use self::described::by_server;
 use self::session::Session;
 use self::walk::{Dump, Place, Walker};
-use super::digest::{Digest, hash};
 use super::error::VerifyError;
 use super::options::VerifyOptions;
-use super::renamed::renamed;
 use super::schema::{Definitions, Reader};
 use crate::options::read_options;
 
-pub use self::cells::{Domain, OtherColumn};
 pub use self::described::Definition;
 pub use self::table::OtherTable;
 
@@ -81,7 +78,7 @@ pub struct OtherDump {
 struct Piece {
     /// Index of the table, and its epoch.
     of: (usize, u32),
-    columns: Arc<[OtherColumn]>,
+    columns: Arc<[LiteralColumn]>,
     targets: Arc<[Option<usize>]>,
     form: Arc<Form>,
     file: Arc<str>,
@@ -616,18 +613,34 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
-    /// Tables get other names. Where their rows go is not followed.
-    fn rename_tables(&mut self, place: &Place, line: u64, text: &[u8]) -> Result<(), VerifyError> {
-        for (from, to) in renamed(text, place.session.mode()).unwrap_or_default() {
-            if let Some(table) = self.named(place, &from)? {
-                table.dropped();
-            }
-            if let Some(table) = self.named(place, &to)? {
-                table.dropped();
-                table.exists = true;
-            }
+    /// Forgets a view; returns whether there was one.
+    fn drop_view(&mut self, place: &Place, name: &ObjectName) -> bool {
+        let view = full_name(place, name);
+        if let Some(of) = self.read.databases.get_mut(&view.0) {
+            of.views.retain(|known| *known != view.1);
         }
-        self.doubt(place, line, text);
+        self.read.views.remove(&view)
+    }
+
+    /// A table or view gets another name. Where rows go is not followed.
+    fn rename(
+        &mut self,
+        place: &Place,
+        from: &ObjectName,
+        to: &ObjectName,
+    ) -> Result<(), VerifyError> {
+        if self.drop_view(place, from) {
+            self.read.views.insert(full_name(place, to));
+            self.object(place, to, |of| &mut of.views);
+            return Ok(());
+        }
+        if let Some(table) = self.named(place, from)? {
+            table.dropped();
+        }
+        if let Some(table) = self.named(place, to)? {
+            table.dropped();
+            table.exists = true;
+        }
         Ok(())
     }
 
@@ -694,7 +707,7 @@ impl Walker for Collector<'_> {
             }
             StatementKind::DropView { views } => {
                 for view in views {
-                    self.read.views.remove(&full_name(place, view));
+                    self.drop_view(place, view);
                 }
             }
             StatementKind::CreateTable {
@@ -728,7 +741,20 @@ impl Walker for Collector<'_> {
                     table.emptied();
                 }
             }
-            StatementKind::AlterTable { table } => {
+            StatementKind::RenameTable { names } => {
+                for (from, to) in names {
+                    self.rename(place, from, to)?;
+                }
+                self.doubt(place, item.line, text);
+            }
+            StatementKind::AlterTable {
+                table,
+                renamed: Some(to),
+            } => {
+                self.rename(place, table, to)?;
+                self.doubt(place, item.line, text);
+            }
+            StatementKind::AlterTable { table, .. } => {
                 self.alter_table(place, table, item.line, text)?;
             }
             // Programs have files of their own, which may contain statements that are not
@@ -740,7 +766,6 @@ impl Walker for Collector<'_> {
             | StatementKind::Call
             | StatementKind::Dangerous(_)
             | StatementKind::Other => self.doubt(place, item.line, text),
-            StatementKind::RenameTable => self.rename_tables(place, item.line, text)?,
             StatementKind::Index => self.not_followed("CREATE INDEX", place, item.line),
             // The rest changes no rows, or only those of the server's own tables.
             _ => {}

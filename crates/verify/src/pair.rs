@@ -1,13 +1,14 @@
 //! Pairs up a table of both sides: which columns are compared, how each side is read, and in which
 //! ranges.
 
+use refloat_digest::cells::CellKind;
+use refloat_digest::literals::{Domain, LiteralColumn};
 use refloat_read::catalog::{Column, DataPolicy, Table};
 use refloat_schema::definition::fingerprint;
 use refloat_source::manifest::{FieldLoad, TableEntry};
 use refloat_sqltext::quote_ident;
 
-use super::cells::CellKind;
-use super::other::{Domain, OtherColumn, OtherTable};
+use super::other::OtherTable;
 use super::side::TableOf;
 
 /// A column that is compared.
@@ -71,7 +72,7 @@ struct SideColumn<'a> {
     /// Its position in a row of a dump.
     place: usize,
     /// Set for a dump of another tool.
-    other: Option<&'a OtherColumn>,
+    other: Option<&'a LiteralColumn>,
 }
 
 fn columns<'a>(table: &TableOf<'a>, generated: bool) -> Vec<SideColumn<'a>> {
@@ -323,7 +324,7 @@ impl How {
     }
 
     /// How a column is read to match a dump of another tool.
-    fn other(other: &OtherColumn, of: [&SideColumn<'_>; 2]) -> Self {
+    fn other(other: &LiteralColumn, of: [&SideColumn<'_>; 2]) -> Self {
         let select = match (&other.told_in, other.domain) {
             (Some(charset), _) => Select::ToldIn(charset.clone(), other.own_charset.clone()),
             (None, Domain::Names) => Select::Name,

@@ -1,8 +1,8 @@
 //! Formats rows that differ, for people.
 
+use refloat_digest::rows::cells;
 use refloat_schema::display::{two_values, value};
 
-use super::digest::cells;
 use super::outcome::{ColumnDifference, NamedValue, RowDifference, RowKind};
 use super::pair::Pair;
 

@@ -2,14 +2,14 @@
 
 use std::ops::ControlFlow;
 
+use refloat_digest::cells::{CellKind, push};
+use refloat_digest::rows::RowText;
 use refloat_read::catalog::Table;
 use refloat_read::ranges::Range;
 use refloat_read::{ReadError, ranges, unchanged};
 use refloat_run::Cancel;
 use refloat_wire::Connection;
 
-use super::cells::{CellKind, push};
-use super::digest::RowText;
 use super::error::VerifyError;
 use super::folder::DumpFolder;
 use super::options::VerifyOptions;

@@ -5,11 +5,11 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use refloat_digest::rows::{Digest, hash};
 use refloat_read::jobs::{Job, Queue};
 use refloat_run::progress::{TableProgress, TableState};
 use refloat_run::{Cancel, Event, Events, Progress, kill_on_cancel};
 
-use super::digest::{Digest, hash};
 use super::error::{SIDES, VerifyError};
 use super::pair::{Pair, Reading};
 use super::source::{Part, Source};

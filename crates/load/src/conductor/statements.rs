@@ -195,25 +195,17 @@ impl Conductor<'_> {
             | StatementKind::SetGtidPurged
             | StatementKind::Select
             | StatementKind::Maintenance => self.barrier(place, here),
-            StatementKind::AlterTable { table } => self.alter_table(place, table, here),
+            StatementKind::AlterTable {
+                table,
+                renamed: None,
+            } => self.change_only(place, table, here),
             StatementKind::Index => self.change_index(place, here),
-            StatementKind::Truncate { table } => self.change(place, Some(table), here),
+            // A renamed table has a new name afterwards, or another table's old one.
+            StatementKind::AlterTable { table, .. } | StatementKind::Truncate { table } => {
+                self.change(place, Some(table), here)
+            }
             _ => self.change(place, None, here),
         }
-    }
-
-    fn alter_table(
-        &mut self,
-        place: &mut Place,
-        table: &ObjectName,
-        here: Here<'_>,
-    ) -> Result<(), LoadError> {
-        // The table may have a new name afterwards, or another table's old one.
-        let renamed = memchr::memmem::find(&here.text.to_ascii_uppercase(), b"RENAME").is_some();
-        if renamed {
-            return self.change(place, Some(table), here);
-        }
-        self.change_only(place, table, here)
     }
 
     /// Runs a statement that creates or drops an index.
@@ -444,7 +436,7 @@ fn runs_alone(kind: &StatementKind) -> bool {
         kind,
         StatementKind::AlterTable { .. }
             | StatementKind::Index
-            | StatementKind::RenameTable
+            | StatementKind::RenameTable { .. }
             | StatementKind::Truncate { .. }
             | StatementKind::Call
             | StatementKind::Other

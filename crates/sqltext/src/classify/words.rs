@@ -78,6 +78,45 @@ impl<I: Iterator<Item = Token> + Clone> Words<'_, I> {
         Some(list)
     }
 
+    /// The names of a `RENAME TABLE`.
+    fn renamed(&mut self) -> Option<Vec<(ObjectName, ObjectName)>> {
+        self.if_exists();
+        let mut list = Vec::new();
+        loop {
+            let from = self.object()?;
+            if self.word("WAIT") {
+                self.stream.next()?;
+            }
+            self.word("NOWAIT");
+            if !self.word("TO") {
+                return None;
+            }
+            list.push((from, self.object()?));
+            if !self.punct(b',') {
+                return Some(list);
+            }
+        }
+    }
+
+    /// The new name of the table in the rest of an `ALTER TABLE`.
+    fn new_name(&mut self) -> Option<ObjectName> {
+        let mut depth = 0_u32;
+        loop {
+            let token = self.stream.next()?;
+            if token.is_punct(b'(') {
+                depth += 1;
+            } else if token.is_punct(b')') {
+                depth = depth.saturating_sub(1);
+            } else if depth == 0
+                && token.is(self.text, "RENAME")
+                && !self.any(&["COLUMN", "KEY", "INDEX"])
+            {
+                let _ = self.any(&["TO", "AS"]) || self.punct(b'=');
+                return self.object();
+            }
+        }
+    }
+
     fn if_exists(&mut self) -> bool {
         if !self.word("IF") {
             return false;
@@ -124,7 +163,9 @@ impl<I: Iterator<Item = Token> + Clone> Words<'_, I> {
             b"ROLLBACK" => K::Rollback,
             b"GRANT" | b"REVOKE" => K::Account,
             b"RENAME" if self.any(&["USER"]) => K::Account,
-            b"RENAME" if self.any(&["TABLE", "TABLES"]) => K::RenameTable,
+            b"RENAME" if self.any(&["TABLE", "TABLES"]) => K::RenameTable {
+                names: self.renamed().unwrap_or_default(),
+            },
             b"RESET" if self.word("PERSIST") => K::SetGlobal,
             b"RESET" if self.word("QUERY") => K::Maintenance,
             b"START" | b"STOP" | b"CHANGE" | b"RESET" | b"PURGE" => K::Replication,
@@ -393,7 +434,8 @@ impl<I: Iterator<Item = Token> + Clone> Words<'_, I> {
                     return Some(K::AlterTableKeys { table, enable });
                 }
             }
-            return Some(K::AlterTable { table });
+            let renamed = self.new_name();
+            return Some(K::AlterTable { table, renamed });
         }
         if self.any(&["DATABASE", "SCHEMA"]) {
             // Without a name, an option comes first.

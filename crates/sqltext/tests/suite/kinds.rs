@@ -136,7 +136,10 @@ fn tables() {
     );
     assert_eq!(
         kind("ALTER TABLE t DISABLE KEYS, ADD x int"),
-        K::AlterTable { table: name("t") }
+        K::AlterTable {
+            table: name("t"),
+            renamed: None
+        }
     );
     assert_eq!(
         kind("TRUNCATE TABLE d.t"),
@@ -154,6 +157,45 @@ fn tables() {
             tables: vec![name("a\"b")]
         }
     );
+}
+
+#[test]
+fn new_names() {
+    let renamed = |text| match kind(text) {
+        K::AlterTable { renamed, .. } => renamed,
+        other => panic!("{text}: {other:?}"),
+    };
+    let new = Some(name("u"));
+    assert_eq!(renamed("ALTER TABLE t RENAME u"), new);
+    assert_eq!(renamed("ALTER TABLE t ADD x INT, RENAME AS u"), new);
+    assert_eq!(renamed("ALTER TABLE t RENAME = u, ADD KEY (x)"), new);
+    let to = Some(qualified("d", "u"));
+    assert_eq!(
+        renamed("ALTER TABLE t RENAME COLUMN a TO b, RENAME TO d.u"),
+        to
+    );
+    assert_eq!(renamed("ALTER TABLE t RENAME INDEX a TO b"), None);
+    assert_eq!(
+        renamed("ALTER TABLE t ADD CHECK (f(rename) > 0), COMMENT 'RENAME u'"),
+        None
+    );
+    let names = |text| match kind(text) {
+        K::RenameTable { names } => Some(names),
+        _ => None,
+    };
+    assert_eq!(
+        names("rename tables `a b`.c to d, e WAIT 5 TO f.g, h NOWAIT TO i;"),
+        Some(vec![
+            (qualified("a b", "c"), name("d")),
+            (name("e"), qualified("f", "g")),
+            (name("h"), name("i")),
+        ])
+    );
+    assert_eq!(
+        names("RENAME TABLE IF EXISTS a TO b"),
+        Some(vec![(name("a"), name("b"))])
+    );
+    assert_eq!(names("RENAME TABLE a b"), Some(Vec::new()));
 }
 
 #[test]

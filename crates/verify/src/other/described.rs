@@ -1,14 +1,13 @@
 //! What the columns of a table hold, according to the server that a dump is compared with, or to
 //! the dump's own definition.
 
+use refloat_digest::literals::LiteralColumn;
 use refloat_read::catalog::GONE;
 use refloat_read::{ReadError, columns};
 use refloat_schema::columns::{Column, defined};
 use refloat_sqltext::{LexMode, parse_create_table};
 use refloat_wire::Connection;
 
-use super::cells::{Domain, OtherColumn, is_wide};
-use crate::cells::CellKind;
 use crate::error::VerifyError;
 
 /// The columns of a server's table, in order; empty if there is no such table.
@@ -69,59 +68,14 @@ pub fn compared(
     column: &Column,
     charset: &str,
     time_zone: Option<&str>,
-) -> Result<OtherColumn, String> {
-    let unicode = |name: &str| matches!(name, "utf8" | "utf8mb3" | "utf8mb4");
-    // The server sends JSON as utf8mb4, whatever it calls the character set.
-    let own = match column.data_type.as_str() {
-        "json" => "utf8mb4",
-        _ => column.charset.as_deref().unwrap_or_default(),
-    };
-    let same = own.is_empty()
-        || charset == "binary"
-        || charset == own
-        || (unicode(charset) && unicode(own));
-    // The name comes from a file and becomes part of a statement.
-    for name in [charset, own] {
-        if !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-            return Err(format!("{name:?} is not a character set"));
-        }
+) -> Result<LiteralColumn, String> {
+    if column.data_type == "timestamp" && time_zone != Some("+00:00") {
+        return Err(match time_zone {
+            Some(zone) => format!("the dump tells its times in the time zone {zone}"),
+            None => "the dump does not say in which time zone its times are".to_owned(),
+        });
     }
-    let (domain, kind) = match column.data_type.as_str() {
-        "tinyint" | "smallint" | "mediumint" | "int" | "integer" | "bigint" | "bool"
-        | "boolean" | "serial" => (Domain::Integer, CellKind::Integer),
-        "decimal" | "numeric" | "dec" | "fixed" => (Domain::Decimal, CellKind::Decimal),
-        "float" => (Domain::Approximate, CellKind::Float),
-        "double" | "real" => (Domain::Approximate, CellKind::Double),
-        "date" => (Domain::Date, CellKind::Bytes),
-        "timestamp" if time_zone != Some("+00:00") => {
-            return Err(match time_zone {
-                Some(zone) => format!("the dump tells its times in the time zone {zone}"),
-                None => "the dump does not say in which time zone its times are".to_owned(),
-            });
-        }
-        "datetime" | "timestamp" => (Domain::DateTime, CellKind::Fraction),
-        "time" => (Domain::Time, CellKind::Fraction),
-        "year" => (Domain::Year, CellKind::Bytes),
-        "bit" => (Domain::Bits, CellKind::Bits),
-        "binary" => (Domain::Bytes, CellKind::Zeros),
-        "varbinary" | "tinyblob" | "blob" | "mediumblob" | "longblob" | "vector" | "geometry"
-        | "point" | "linestring" | "polygon" | "multipoint" | "multilinestring"
-        | "multipolygon" | "geometrycollection" | "geomcollection" => {
-            (Domain::Bytes, CellKind::Bytes)
-        }
-        "enum" | "set" => (Domain::Names, CellKind::Bytes),
-        "json" => (Domain::Text, CellKind::Json),
-        // In a wide character set a blank is more than one byte.
-        "char" if !(is_wide(own) && same) => (Domain::Text, CellKind::Blanks),
-        _ => (Domain::Text, CellKind::Bytes),
-    };
-    Ok(OtherColumn {
-        name: column.name.clone(),
-        domain,
-        kind,
-        own_charset: own.to_owned(),
-        told_in: (!same).then(|| charset.to_owned()),
-    })
+    LiteralColumn::of(column, charset)
 }
 
 #[cfg(test)]

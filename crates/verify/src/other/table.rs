@@ -1,11 +1,11 @@
 //! A table of a dump, and how it changes while the dump is read.
 
+use refloat_digest::literals::{Domain, LiteralColumn};
+use refloat_digest::rows::Digest;
 use refloat_schema::columns::Column;
 
-use super::cells::{Domain, OtherColumn};
 use super::described::compared;
 use super::session::Session;
-use crate::digest::Digest;
 
 /// A table that a dump creates or has rows for.
 #[derive(Debug, Clone, Default)]
@@ -15,7 +15,7 @@ pub struct OtherTable {
     /// Name of the table.
     pub name: String,
     /// Columns that are compared, in the order in which a row is hashed.
-    pub columns: Vec<OtherColumn>,
+    pub columns: Vec<LiteralColumn>,
     /// Digest of its rows.
     pub digest: Digest,
     /// Bytes of its rows, as written in the dump.

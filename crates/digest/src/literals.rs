@@ -1,16 +1,16 @@
 //! Turns the values of a dump's rows into what the columns of a server would hold.
 //!
-//! No code that loads rows into a server is used here, so that a bug there cannot hide itself from
-//! the proof. If it is not certain what a server makes of a literal, it has no value here, and the
-//! rows of its table are not compared.
+//! If it is not certain what a server makes of a literal, it has no value here, and the rows of its
+//! table are not compared.
 
+use refloat_schema::columns::Column;
 use refloat_source::delimited::{Decode, Delimited};
 use refloat_sqltext::{
     CharsetFamily, LexMode, RowVisitor, StrLit, TokenKind, VisitError, tokens, visit_rows,
 };
 
 use crate::cells::{CellKind, push};
-use crate::digest::RowText;
+use crate::rows::RowText;
 
 /// The kind of values a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub enum Domain {
 
 /// A column of a dump's table that is compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OtherColumn {
+pub struct LiteralColumn {
     /// Name, as its definition spells it.
     pub name: String,
     /// The values it holds.
@@ -52,6 +52,61 @@ pub struct OtherColumn {
     pub own_charset: String,
     /// The character set that the server must convert it to; `None` for the column's own bytes.
     pub told_in: Option<String>,
+}
+
+impl LiteralColumn {
+    /// How the values of a column are compared with literals in this character set.
+    ///
+    /// # Errors
+    /// Why they cannot be.
+    pub fn of(column: &Column, charset: &str) -> Result<Self, String> {
+        let unicode = |name: &str| matches!(name, "utf8" | "utf8mb3" | "utf8mb4");
+        // The server sends JSON as utf8mb4, whatever it calls the character set.
+        let own = match column.data_type.as_str() {
+            "json" => "utf8mb4",
+            _ => column.charset.as_deref().unwrap_or_default(),
+        };
+        let same = own.is_empty()
+            || charset == "binary"
+            || charset == own
+            || (unicode(charset) && unicode(own));
+        // The name comes from a file and becomes part of a statement.
+        for name in [charset, own] {
+            if !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+                return Err(format!("{name:?} is not a character set"));
+            }
+        }
+        let (domain, kind) = match column.data_type.as_str() {
+            "tinyint" | "smallint" | "mediumint" | "int" | "integer" | "bigint" | "bool"
+            | "boolean" | "serial" => (Domain::Integer, CellKind::Integer),
+            "decimal" | "numeric" | "dec" | "fixed" => (Domain::Decimal, CellKind::Decimal),
+            "float" => (Domain::Approximate, CellKind::Float),
+            "double" | "real" => (Domain::Approximate, CellKind::Double),
+            "date" => (Domain::Date, CellKind::Bytes),
+            "datetime" | "timestamp" => (Domain::DateTime, CellKind::Fraction),
+            "time" => (Domain::Time, CellKind::Fraction),
+            "year" => (Domain::Year, CellKind::Bytes),
+            "bit" => (Domain::Bits, CellKind::Bits),
+            "binary" => (Domain::Bytes, CellKind::Zeros),
+            "varbinary" | "tinyblob" | "blob" | "mediumblob" | "longblob" | "vector"
+            | "geometry" | "point" | "linestring" | "polygon" | "multipoint"
+            | "multilinestring" | "multipolygon" | "geometrycollection" | "geomcollection" => {
+                (Domain::Bytes, CellKind::Bytes)
+            }
+            "enum" | "set" => (Domain::Names, CellKind::Bytes),
+            "json" => (Domain::Text, CellKind::Json),
+            // In a wide character set a blank is more than one byte.
+            "char" if !(is_wide(own) && same) => (Domain::Text, CellKind::Blanks),
+            _ => (Domain::Text, CellKind::Bytes),
+        };
+        Ok(Self {
+            name: column.name.clone(),
+            domain,
+            kind,
+            own_charset: own.to_owned(),
+            told_in: (!same).then(|| charset.to_owned()),
+        })
+    }
 }
 
 /// How a piece of rows is written.
@@ -71,7 +126,7 @@ pub enum Form {
 pub fn each_row(
     text: &[u8],
     form: &Form,
-    columns: &[OtherColumn],
+    columns: &[LiteralColumn],
     targets: &[Option<usize>],
     each: &mut dyn FnMut(&[u8]),
 ) -> Result<(), (usize, String)> {
@@ -103,7 +158,7 @@ pub fn each_row(
 
 struct Cells<'a> {
     mode: LexMode,
-    columns: &'a [OtherColumn],
+    columns: &'a [LiteralColumn],
     targets: &'a [Option<usize>],
     /// Position of the next value in its row.
     at: usize,
@@ -118,7 +173,7 @@ struct Cells<'a> {
 
 impl<'a> Cells<'a> {
     /// The column of the next value.
-    fn column(&mut self) -> Result<Option<(usize, &'a OtherColumn)>, String> {
+    fn column(&mut self) -> Result<Option<(usize, &'a LiteralColumn)>, String> {
         let target = self.targets.get(self.at).copied();
         self.at += 1;
         let target = target.ok_or("the row has more values than the table has columns")?;
@@ -164,7 +219,7 @@ impl<'a> Cells<'a> {
     }
 
     /// Whether the column's own bytes are what the server sends.
-    fn is_told(&self, column: &OtherColumn, from: usize) -> bool {
+    fn is_told(&self, column: &LiteralColumn, from: usize) -> bool {
         column.told_in.is_none() || (self.bytes[from..].is_ascii() && !is_wide(&column.own_charset))
     }
 }
@@ -319,7 +374,7 @@ fn of_utf8mb4(text: &[u8], mode: LexMode) -> Option<StrLit<'_>> {
     Some(StrLit::new(&inner[1..inner.len() - 1], inner[0], mode))
 }
 
-fn unknown(column: &OtherColumn, value: &str) -> String {
+fn unknown(column: &LiteralColumn, value: &str) -> String {
     let shown: String = value.chars().take(40).collect();
     format!(
         "what the server makes of {shown} in column {} is not known",
@@ -361,7 +416,7 @@ fn unescape(literal: &StrLit<'_>, out: &mut Vec<u8>) {
 }
 
 /// Whether ASCII characters take more than one byte in this character set.
-pub(super) fn is_wide(charset: &str) -> bool {
+fn is_wide(charset: &str) -> bool {
     let charset = charset.to_ascii_lowercase();
     ["ucs2", "utf16", "utf32"]
         .iter()
@@ -410,10 +465,10 @@ fn is_time(text: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::digest::cells;
+    use crate::rows::cells;
 
-    fn column(domain: Domain, told_in: Option<&str>) -> OtherColumn {
-        OtherColumn {
+    fn column(domain: Domain, told_in: Option<&str>) -> LiteralColumn {
+        LiteralColumn {
             name: "c".to_owned(),
             domain,
             kind: CellKind::Bytes,
@@ -423,7 +478,7 @@ mod tests {
     }
 
     /// The values of one column, or why they are not certain.
-    fn values(text: &str, column: OtherColumn) -> Result<Vec<Option<Vec<u8>>>, String> {
+    fn values(text: &str, column: LiteralColumn) -> Result<Vec<Option<Vec<u8>>>, String> {
         let mut found = Vec::new();
         let form = Form::Tuples(LexMode::default());
         let rows = each_row(text.as_bytes(), &form, &[column], &[Some(0)], &mut |row| {

@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use refloat_schema::columns::{NEVER_2038, NEVER_2106};
 
-use super::digest::RowText;
+use crate::rows::RowText;
 
 /// How a cell is normalised before it is hashed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,7 +127,7 @@ fn without_fraction_zeros(value: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::digest::cells;
+    use crate::rows::cells;
 
     fn pushed(value: &str, kind: CellKind) -> String {
         let mut text = RowText::default();

@@ -10,7 +10,7 @@ use refloat_run::Cancel;
 use refloat_run::cancel::abandonable;
 use refloat_source::folder::plain_name;
 use refloat_source::items::Items;
-use refloat_source::layout::{Layout, RowFile, SqlFile};
+use refloat_source::layout::{Layout, SqlFile};
 use refloat_source::{SourceFormat, archive};
 use refloat_sqltext::{ItemKind, StatementKind};
 use refloat_store::{Compression, Input, InputError, files};
@@ -18,7 +18,7 @@ use refloat_store::{Compression, Input, InputError, files};
 use super::chunk::PlainFile;
 use super::error::LoadError;
 use super::options::LoadOptions;
-use super::outline::{Gather, Outline};
+use super::outline::{Gather, Outline, Part, parts};
 pub use look::not_whole;
 use refloat_run::Refusal;
 
@@ -254,35 +254,24 @@ fn outline_of(
 ) -> Result<Outline, LoadError> {
     let mut gather = Gather::new(options);
     gather.session(&layout.session);
-    for file in layout.statements() {
+    for part in parts(layout) {
         if cancel.is_cancelled() {
             return Err(LoadError::interrupted(cancel));
         }
-        gather.begin_statements(file);
-        gather.session(&file.session);
-        each_statement(file, |kind, text, mode, line| {
-            gather.statement(kind, text, mode, line);
-        })?;
-    }
-    gather.end_statements();
-    for name in layout.databases() {
-        gather.own_database(name);
-    }
-    for table in layout.tables() {
-        gather.begin_rows(table.database.as_deref());
-        for file in &table.files {
-            gather.session(file.session());
+        gather.begin(&part);
+        match part {
+            Part::Statements(file) => each_statement(file, |kind, text, mode, line| {
+                gather.statement(kind, text, mode, line);
+            })?,
+            // A load does not look at a table that gets nothing.
+            Part::Rows(table, file) if !file.is_empty() => {
+                gather.rows(None, table.table.as_bytes());
+            }
+            Part::Streamed(table) => {
+                gather.rows(None, table.table.as_bytes());
+            }
+            Part::Rows(..) | Part::Table(_) | Part::Database(_) => {}
         }
-        // A load does not look at a table that gets nothing.
-        if table.files.iter().all(RowFile::is_empty) {
-            gather.meet(None, table.table.as_bytes());
-        } else {
-            gather.rows(None, table.table.as_bytes());
-        }
-    }
-    for table in layout.stream().iter().flat_map(|stream| &stream.tables) {
-        gather.begin_rows(Some(&table.database));
-        gather.rows(None, table.table.as_bytes());
     }
     Ok(gather.end())
 }

@@ -7,6 +7,7 @@
 
 mod lines;
 mod names;
+mod parts;
 mod program;
 mod spaces;
 
@@ -16,7 +17,6 @@ use std::path::Path;
 use refloat_run::Cancel;
 use refloat_run::own_tables::is_own_table;
 use refloat_schema::pattern::may_choose_in;
-use refloat_source::layout::SqlFile;
 use refloat_source::namesake::is_namesake;
 use refloat_source::script::origin;
 use refloat_sqltext::ddl::parse_create_table;
@@ -29,6 +29,7 @@ use super::options::LoadOptions;
 use super::verdict::{Facts, Fate, verdict};
 
 pub use names::Named;
+pub use parts::{Part, parts};
 pub use program::Account;
 pub use spaces::Spaces;
 
@@ -79,8 +80,8 @@ pub struct Outline {
 /// Where a collation, character set or SQL mode is first named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamedPlace {
-    /// The line of the statement; 0: it starts a session, and stands in no file.
-    pub line: u64,
+    /// The line of the statement; `None` if it starts a session, and stands in no file.
+    pub line: Option<u64>,
     /// Its first characters.
     pub head: String,
     /// Whether any `SET` names it; it then determines how the text of the dump is read.
@@ -91,8 +92,8 @@ impl NamedPlace {
     /// The place as messages begin with it.
     pub fn at(&self) -> String {
         match self.line {
-            0 => "sessions of the dump: ".to_owned(),
-            line => format!("line {line}: "),
+            None => "sessions of the dump: ".to_owned(),
+            Some(line) => format!("line {line}: "),
         }
     }
 }
@@ -328,29 +329,12 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// Begins a file of statements of a folder.
-    pub fn begin_statements(&mut self, file: &SqlFile) {
-        self.enter(file.database.as_deref());
-        (self.enters, self.rows_only) = (file.enters, false);
-    }
-
-    /// Ends the files of statements: what follows is in none of them.
-    pub fn end_statements(&mut self) {
-        self.enters = false;
-    }
-
     /// Records a database that a load creates, unless it exists, because no file of a folder does.
-    pub fn own_database(&mut self, name: &str) {
+    fn own_database(&mut self, name: &str) {
         self.name_database(name.as_bytes(), 1);
         if !self.leaves_out(Some(name)) && may_choose_in(&self.options.tables, name) {
             self.content(Some(name.as_bytes())).database = true;
         }
-    }
-
-    /// Begins a folder's file of rows, or rows that arrive as a stream.
-    pub fn begin_rows(&mut self, database: Option<&str>) {
-        self.enter(database);
-        (self.enters, self.rows_only) = (false, true);
     }
 
     /// Enters the database that a file of a folder belongs to.
@@ -390,12 +374,12 @@ impl<'a> Gather<'a> {
     pub fn session(&mut self, texts: &[String]) {
         for text in texts {
             let mode = LexMode::default();
-            self.names(&StatementKind::Set, text.as_bytes(), mode, 0);
+            self.names(&StatementKind::Set, text.as_bytes(), mode, None);
         }
     }
 
     /// Records the collations, character sets and SQL modes that a statement names.
-    fn names(&mut self, kind: &StatementKind, text: &[u8], mode: LexMode, line: u64) {
+    fn names(&mut self, kind: &StatementKind, text: &[u8], mode: LexMode, line: Option<u64>) {
         for (named, name) in names::names(kind, text, mode) {
             if self.outline.names.len() >= DEFINERS_MAX {
                 return;
@@ -506,7 +490,7 @@ impl<'a> Gather<'a> {
         let fate = self.fate(kind, text, mode);
         self.outline.suspect |= matches!(fate, Fate::Refused(_));
         if fate == Fate::Runs {
-            self.names(kind, text, mode, line);
+            self.names(kind, text, mode, Some(line));
             self.by_kind(kind, text, mode, line);
         }
         fate
@@ -550,11 +534,11 @@ impl<'a> Gather<'a> {
                 self.create_trigger(trigger, table, text, mode);
             }
             StatementKind::CreateEvent { event } => self.create_event(event, text, mode),
-            StatementKind::AlterTable { table } | StatementKind::Truncate { table } => {
+            StatementKind::AlterTable { table, .. } | StatementKind::Truncate { table } => {
                 self.change(table.database.as_deref(), text, line);
             }
             StatementKind::Index
-            | StatementKind::RenameTable
+            | StatementKind::RenameTable { .. }
             | StatementKind::Insert
             | StatementKind::Delete
             | StatementKind::Update

@@ -226,7 +226,7 @@ fn unknown(
         return Ok(refusals);
     }
     let failed = |error| LoadError::server("asking for a name of the dump", error);
-    let mut modes: BTreeMap<(u64, &str), Vec<UnknownMode>> = BTreeMap::new();
+    let mut modes: BTreeMap<(Option<u64>, &str), Vec<UnknownMode>> = BTreeMap::new();
     for ((named, name), place) in &outline.names {
         let mapped = match named {
             Named::SqlMode => options.mapped_sql_mode(name),

@@ -7,14 +7,14 @@ use refloat_run::{Cancel, Refusal};
 use refloat_source::cutter::Ends;
 use refloat_source::delimited::DelimitedFile;
 use refloat_source::items::{Items, Runs};
-use refloat_source::layout::{Layout, RowForm};
+use refloat_source::layout::{Layout, RowFile, RowForm};
 use refloat_sqltext::{Item, ItemKind, LexMode, SqlMode, StatementKind, head, parse_set, shown};
 use refloat_store::Input;
 
 use super::PlannedTable;
 use crate::error::LoadError;
 use crate::options::{LoadOptions, OnError, StatementClass};
-use crate::outline::{Gather, Outline};
+use crate::outline::{Gather, Outline, Part, parts};
 use crate::table::is_transactional;
 use crate::transaction::{Begun, OPEN_HINT, Transaction, autocommit_by, changes};
 use crate::verdict::{Fate, Reason};
@@ -117,44 +117,49 @@ impl<'a> Survey<'a> {
     pub fn layout(&mut self, layout: &Layout) -> Result<(), LoadError> {
         self.several = true;
         self.gather.session(&layout.session);
-        for file in layout.statements() {
-            self.source = file.path.display().to_string();
-            self.gather.begin_statements(file);
-            self.gather.session(&file.session);
-            if !file.bytes().is_ok_and(|bytes| bytes == 0) {
-                let session = [&layout.session[..], &file.session].concat();
-                self.read(&mut file.open()?, file.ends, &session)?;
-            }
-        }
-        for name in layout.databases() {
-            self.gather.own_database(name);
-        }
-        for table in layout.tables() {
-            for file in &table.files {
-                self.source = file.path.display().to_string();
-                self.gather.begin_rows(table.database.as_deref());
-                self.gather.session(file.session());
-                if file.is_empty() {
-                    self.gather.meet(None, table.table.as_bytes());
-                    continue;
-                }
-                let mut input = Input::open(&file.path)?;
-                match &file.form {
-                    RowForm::Sql => self.read(&mut input, Ends::Client, &layout.session)?,
-                    RowForm::Delimited(form) => {
-                        let name = form.table.as_ref().unwrap_or(&table.table);
-                        let (rows, bytes) = self.lines(&mut input, form)?;
-                        self.rows(None, name.as_bytes(), rows, bytes);
+        for part in parts(layout) {
+            self.gather.begin(&part);
+            match part {
+                Part::Statements(file) => {
+                    self.source = file.path.display().to_string();
+                    if !file.bytes().is_ok_and(|bytes| bytes == 0) {
+                        let session = [&layout.session[..], &file.session].concat();
+                        self.read(&mut file.open()?, file.ends, &session)?;
                     }
                 }
+                Part::Rows(table, file) => {
+                    self.source = file.path.display().to_string();
+                    if !file.is_empty() {
+                        self.row_file(&table.table, file, &layout.session)?;
+                    }
+                }
+                Part::Streamed(table) => {
+                    self.found.bytes += table.bytes;
+                    self.rows(None, table.table.as_bytes(), table.rows, table.bytes);
+                }
+                Part::Table(_) | Part::Database(_) => {}
             }
         }
-        for table in layout.stream().iter().flat_map(|stream| &stream.tables) {
-            self.gather.begin_rows(Some(&table.database));
-            self.found.bytes += table.bytes;
-            self.rows(None, table.table.as_bytes(), table.rows, table.bytes);
-        }
         Ok(())
+    }
+
+    /// Reads a file of rows to its end.
+    fn row_file(
+        &mut self,
+        table: &str,
+        file: &RowFile,
+        session: &[String],
+    ) -> Result<(), LoadError> {
+        let mut input = Input::open(&file.path)?;
+        match &file.form {
+            RowForm::Sql => self.read(&mut input, Ends::Client, session),
+            RowForm::Delimited(form) => {
+                let name = form.table.as_deref().unwrap_or(table);
+                let (rows, bytes) = self.lines(&mut input, form)?;
+                self.rows(None, name.as_bytes(), rows, bytes);
+                Ok(())
+            }
+        }
     }
 
     /// Fails once the run is cancelled.

@@ -18,15 +18,16 @@ use refloat_tests::{chosen, slow};
 
 use crate::corpus;
 use crate::generator::{Combination, combination};
+use crate::sessions::settings;
 
 /// The database for dumps that do not name one.
 const DATABASE: &str = "it";
 /// The default number of combinations, for one server of each vendor and for the second MariaDB:
-/// 500 in total, and more than 600 among the slow tests.
-const COMBINATIONS: u64 = 200;
-const COMBINATIONS_SECOND: u64 = 100;
+/// 500 in total, and more than 600 among the slow tests. The first ones have each setting alone.
+const COMBINATIONS: u64 = 175;
+const COMBINATIONS_SECOND: u64 = 150;
 const COMBINATIONS_SLOW: u64 = 250;
-const COMBINATIONS_SLOW_SECOND: u64 = 125;
+const COMBINATIONS_SLOW_SECOND: u64 = 150;
 /// How many combinations go into one dump.
 const TOGETHER: u64 = 25;
 /// How many combinations that the stock client rejects are loaded one by one, per server. More
@@ -88,6 +89,8 @@ pub fn all(kind: ServerKind) {
         (_, false) => COMBINATIONS,
         (_, true) => COMBINATIONS_SLOW,
     };
+    let alone = settings(kind.is_mariadb()).len() as u64;
+    assert!(usual >= alone, "{kind}: not each of {alone} settings");
     bench.combinations(first, asked.unwrap_or(usual));
     let failures = bench.failures.len();
     assert!(failures == 0, "{failures} failures on {kind}, listed above");

@@ -177,6 +177,15 @@ fn accounts(pair: &Pair) {
     );
     fs::write(pair.donor.config(), &config).unwrap();
     pair.finds_nothing_that_fails();
+
+    // Another one in the server than in the file.
+    exec(pair.donor, "SET GLOBAL wsrep_sst_auth = 'other:secret'");
+    let words = "its wsrep_sst_auth was set while it ran: copies log in by that";
+    pair.finds(MistakeKind::Account, Effect::Unsafe, words);
+    exec(
+        pair.donor,
+        &format!("SET GLOBAL wsrep_sst_auth = 'sst:{password}'"),
+    );
 }
 
 // Hazard of copies: A port that a donor cannot reach

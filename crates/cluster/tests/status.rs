@@ -9,6 +9,7 @@ mod nodes;
 #[path = "nodes/slow.rs"]
 mod slow;
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use refloat_cluster::{ClusterView, Member, RejoinKind, Role, Severity, WantedTables, discover};
@@ -421,7 +422,23 @@ fn stopped_in_turn(members: &[Member], cluster: &EphemeralCluster) {
     assert_eq!([0, 1, 2].map(safe), [Some(true), Some(false), Some(false)]);
     node(1).start_with(&NodeStart::bootstrap()).unwrap();
     node(3).start().unwrap();
-    look_until(members, "two nodes serve", |view| view.quorum.synced == 2);
+    let view = look_until(members, "two nodes serve", |view| view.quorum.synced == 2);
+    // Nobody has opened the tables since the start.
+    let bytes = view.nodes[0].state.as_ref().unwrap().sst.bytes.unwrap();
+    let file = node(1).grastate();
+    let folder = file.parent().unwrap();
+    let files = tablespaces(folder) + tablespaces(&folder.join("shop"));
+    assert!(files > 10 << 20 && bytes >= files, "{bytes} of {files}");
+}
+
+/// Bytes of the tablespaces in a folder.
+fn tablespaces(folder: &Path) -> u64 {
+    let files = std::fs::read_dir(folder).unwrap();
+    let files = files.map(|file| file.unwrap().path());
+    let spaces = files.filter(|file| {
+        file.extension().is_some_and(|end| end == "ibd") || file.ends_with("ibdata1")
+    });
+    spaces.map(|file| file.metadata().unwrap().len()).sum()
 }
 
 /// The cluster is down: which node holds the newest data?

@@ -541,6 +541,8 @@ fn through_a_load_balancer(place: &Place, dump: &Path) {
         .filter_map(|node| node["state"]["node_name"].as_str())
         .collect();
     assert_eq!(names.len(), 3, "{view}");
+    assert_eq!(view["nodes"].as_array().map(Vec::len), Some(3), "{view}");
+    assert_eq!(view["quorum"]["listed"], 3, "{view}");
     assert!(view.to_string().contains("is a load balancer"), "{view}");
     let direct = place.cluster.url(0);
     let ports: Vec<&str> = [0, 1, 2]

@@ -57,6 +57,38 @@ impl fmt::Display for OtherValue {
     }
 }
 
+/// A row that is not in its table as the dump has it.
+#[derive(Debug)]
+pub struct RowNotFound {
+    /// The file of the dump.
+    pub file: String,
+    /// Line, from 1.
+    pub line: u64,
+    /// Byte of the decompressed text, from 0.
+    pub offset: u64,
+    /// Database and table, as `db.table`.
+    pub table: String,
+    /// The path that it was written by.
+    pub path: WritePath,
+}
+
+impl fmt::Display for RowNotFound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            file,
+            line,
+            offset,
+            table,
+            path,
+        } = self;
+        write!(
+            f,
+            "{file}: line {line}, byte {offset}: after its rows were written by {path}, table \
+            {table} did not hold this row as the dump's own INSERT stores it; they were rolled back"
+        )
+    }
+}
+
 /// Why a load stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -232,6 +264,9 @@ pub enum LoadError {
     /// The first rows of a table would not be stored as the dump has them.
     #[error("{0}")]
     StoredOtherwise(Box<OtherValue>),
+    /// The first rows of a table were not stored as the dump has them.
+    #[error("{0}")]
+    RowNotFound(Box<RowNotFound>),
     /// A setting could not be journalled, changed or restored.
     #[error(transparent)]
     Settings(#[from] SettingsError),

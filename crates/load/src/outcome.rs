@@ -111,6 +111,8 @@ pub struct Proof {
     /// Tables whose first rows were sent in another form only after a comparison with what an
     /// `INSERT` of the dump's own text stores.
     pub first_rows_compared: u64,
+    /// Those of them whose first rows were also read back.
+    pub first_rows_read_back: u64,
     /// Tables whose first rows were sent in another form without that comparison, and why, as
     /// sentences.
     pub first_rows_not_compared: Vec<String>,

@@ -152,7 +152,8 @@ impl Table {
     }
 
     /// The kinds of rows whose first ones were compared. Holding it blocks every writer of the
-    /// table until the holder's first rows are known to be stored correctly.
+    /// table until the holder's first rows are known to be stored correctly: what was committed
+    /// counts as done when a load is resumed.
     pub fn compared(&self) -> MutexGuard<'_, Compared> {
         self.compared.lock().unwrap_or_else(PoisonError::into_inner)
     }

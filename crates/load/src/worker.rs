@@ -21,6 +21,7 @@ use super::options::{OnError, WritePath};
 use super::patience::Patience;
 use super::writer::{Attempt, Writers, Written};
 use commit::Uncommitted;
+use first_rows::{First, ReadBack};
 
 /// A connection that writes chunks and runs tasks, with what it keeps between them.
 pub struct Worker {
@@ -34,6 +35,15 @@ pub struct Worker {
 /// The error for a file of the dump that could not be read again.
 fn source_error(name: String, at: u64, source: std::io::Error) -> LoadError {
     LoadError::Input(InputError::Read { name, at, source })
+}
+
+/// An error if not all rows of an `INSERT` were stored.
+fn is_exact(chunk: &Chunk, written: Written) -> Result<(), Attempt> {
+    if chunk.header.verb == InsertVerb::Insert && written.rows != chunk.rows {
+        let words = format!("{} rows were sent and {} stored", chunk.rows, written.rows);
+        return Err(Attempt::NotExact(words));
+    }
+    Ok(())
 }
 
 impl Worker {
@@ -147,25 +157,82 @@ impl Worker {
         chunk: &Chunk,
         path: WritePath,
     ) -> Result<(WritePath, Written), Uncommitted> {
-        let path = self.proven_path(chunk, path)?;
+        let (path, first) = self.proven_path(chunk, path)?;
+        let mut back = match first {
+            Some(first) => self.read_back(chunk, first)?,
+            None => None,
+        };
         let stretches = self.begin(chunk)?;
+        if let Some((rows, first)) = back.take() {
+            back = self.look_before(chunk, rows, first)?;
+        }
         let early = if chunk.table.is_transactional() {
             None
         } else {
             self.link.write_untransacted(chunk)?
         };
-        let written = match early {
-            Some(written) => written,
-            None => self.writers.by(path).write(&mut self.link, chunk)?,
+        let writer = self.writers.by(path);
+        let written = match (early, back) {
+            (Some(written), _) => written,
+            (None, None) => writer.write(&mut self.link, chunk)?,
+            (None, Some((rows, first))) => {
+                let mut written = writer.write(&mut self.link, &rows.first)?;
+                is_exact(&rows.first, written)?;
+                if !self.is_found(chunk, path, &rows)? {
+                    // Rolled back, and found to be what the dump's own text stores.
+                    first.examined();
+                    return self.attempt(chunk, path);
+                }
+                first.read_back();
+                if let Some(rest) = &rows.rest {
+                    written.add(self.writers.by(path).write(&mut self.link, rest)?);
+                }
+                written
+            }
         };
-        if chunk.header.verb == InsertVerb::Insert && written.rows != chunk.rows {
-            let words = format!("{} rows were sent and {} stored", chunk.rows, written.rows);
-            return Err(Attempt::NotExact(words).into());
-        }
+        is_exact(chunk, written)?;
         self.correct(&stretches, written, 0)?;
         self.commit(chunk, &stretches)?;
         chunk.table.note_described();
         Ok((path, written))
+    }
+
+    /// Prepares to read the first rows of a chunk back, in the transaction that begins next; `None`
+    /// if that is not possible.
+    fn read_back<'a>(
+        &mut self,
+        chunk: &Chunk,
+        first: First<'a>,
+    ) -> Result<Option<(ReadBack, First<'a>)>, Uncommitted> {
+        let Some(back) = ReadBack::of(chunk, first.shape.clone(), &mut self.link.buffer)? else {
+            first.examined();
+            return Ok(None);
+        };
+        self.link.conn.exec(ReadBack::ISOLATION)?;
+        Ok(Some((back, first)))
+    }
+
+    /// Reads what is in the table before the first rows are written; `None` if they could not be
+    /// told apart from it.
+    fn look_before<'a>(
+        &mut self,
+        chunk: &Chunk,
+        mut back: ReadBack,
+        first: First<'a>,
+    ) -> Result<Option<(ReadBack, First<'a>)>, refloat_wire::Error> {
+        let apart = match back.look_before(&mut self.link.conn, first.follows_a_few()) {
+            Err(error) if error.is_access_denied() => {
+                let reason = "the account may not read the table (SELECT)".to_owned();
+                self.link.ctx.note_not_compared(&chunk.table, reason);
+                false
+            }
+            looked => looked?,
+        };
+        if apart {
+            return Ok(Some((back, first)));
+        }
+        first.examined();
+        Ok(None)
     }
 
     /// Starts the transaction of a chunk, with the marks of its rows.

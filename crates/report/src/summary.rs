@@ -435,7 +435,11 @@ fn checks(page: &mut Page, outcome: &LoadOutcome) {
         };
         let first = match proof.first_rows_compared {
             0 => String::new(),
-            n => format!(", first rows of {} compared", human::count(n)),
+            n => format!(
+                ", first rows of {} compared and of {} read back",
+                human::count(n),
+                human::count(proof.first_rows_read_back)
+            ),
         };
         format!(
             "{counted} counted{not}{first}, {} compared{programs}, {found}",

@@ -58,9 +58,11 @@ impl Conductor<'_> {
         for difference in programs {
             proof.differences.push(difference);
         }
-        let compared = self.ledger.entries.iter().filter(|entry| !entry.dropped);
-        let compared = compared.filter(|entry| entry.table.compared().any);
-        proof.first_rows_compared = compared.count() as u64;
+        for entry in self.ledger.entries.iter().filter(|entry| !entry.dropped) {
+            let compared = entry.table.compared();
+            proof.first_rows_compared += u64::from(compared.any);
+            proof.first_rows_read_back += u64::from(compared.read_back);
+        }
         proof.first_rows_not_compared = self.ctx.tally().not_compared;
         proof.orphans = std::mem::take(&mut self.findings.orphans);
         let early: Bounded<Difference> = self.ctx.tally().differences;

@@ -29,6 +29,8 @@ pub struct Compared {
     pub refused: u32,
     /// Whether rows were actually compared, and not just examined.
     pub any: bool,
+    /// Whether first rows were read back.
+    pub read_back: bool,
     /// Whether a small chunk was already sent as the dump's own text: any further rows are worth
     /// comparing.
     pub few: bool,

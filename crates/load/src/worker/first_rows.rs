@@ -5,16 +5,19 @@
 //! path, some rows are written to two temporary tables like it: to one by that path, to the other
 //! as the dump's own `INSERT`, in the dump's session at this place. They are the chunk's first
 //! rows, and later ones with kinds of values that the first ones lack ([`kinds`]). Both tables must
-//! hold the same bytes, or the load ends before a row of the chunk is stored. This happens once for
-//! each session, column list and path of a table.
+//! hold the same bytes, or the load ends before a row of the chunk is stored. Then the first rows
+//! are written to the table itself, and read back ([`read_back`]). This happens once for each
+//! session, column list and path of a table.
 //!
 //! Temporary tables have no triggers and no foreign keys, and belong to their connection. They are
 //! kept out of the binary log.
 
+mod judge;
 mod kinds;
+mod read_back;
 mod sample;
 
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 
 use refloat_schema::columns::{Column, ColumnClass};
 use refloat_schema::display::two_values;
@@ -26,8 +29,9 @@ use crate::chunk::Chunk;
 use crate::error::{LoadError, OtherValue};
 use crate::form::Form;
 use crate::options::WritePath;
-use crate::table::{Kind, Table};
+use crate::table::{Compared, Kind, Table};
 use crate::writer::Attempt;
+pub use read_back::ReadBack;
 use sample::{Rows, Sample, Shape};
 
 /// A first chunk of up to this many rows and bytes of text goes as the dump's own text, unless a
@@ -52,6 +56,32 @@ enum Halt {
     Impossible(String),
     /// The server refused the rows in one of the two ways.
     Refused(String),
+}
+
+/// The first rows of a kind, which no other writer of the table overtakes.
+pub struct First<'a> {
+    compared: MutexGuard<'a, Compared>,
+    kind: Kind,
+    /// The columns that they fill.
+    pub shape: Shape,
+}
+
+impl First<'_> {
+    /// Lets other writers of the table go on.
+    pub fn examined(mut self) {
+        self.compared.note(self.kind);
+    }
+
+    /// The same, once the first rows were found in the table.
+    pub fn read_back(mut self) {
+        self.compared.read_back = true;
+        self.examined();
+    }
+
+    /// Whether the table has a few rows of this load, sent as the dump's own text.
+    pub fn follows_a_few(&self) -> bool {
+        self.compared.few
+    }
 }
 
 impl From<Error> for Halt {
@@ -89,14 +119,15 @@ fn in_other_form(chunk: &Chunk, path: WritePath) -> Option<Shape> {
 
 impl Worker {
     /// The path to write the rows of a chunk by: the intended one if it stores what the dump has,
-    /// or the dump's own text if the server refuses them.
-    pub(super) fn proven_path(
+    /// or the dump's own text if the server refuses them. For the first rows of their kind by that
+    /// path, also what must be read back before any other rows of the table are written.
+    pub(super) fn proven_path<'a>(
         &mut self,
-        chunk: &Chunk,
+        chunk: &'a Chunk,
         path: WritePath,
-    ) -> Result<WritePath, Attempt> {
+    ) -> Result<(WritePath, Option<First<'a>>), Attempt> {
         let Some(shape) = in_other_form(chunk, path) else {
-            return Ok(path);
+            return Ok((path, None));
         };
         let kind = Kind {
             session: Arc::clone(&chunk.session),
@@ -105,37 +136,40 @@ impl Worker {
         };
         let mut compared = chunk.table.compared();
         if compared.knows(&kind) {
-            return Ok(path);
+            return Ok((path, None));
         }
         let few = chunk.rows <= FEW_ROWS && chunk.bytes <= FEW_BYTES;
         let nobody_asked = self.link.ctx.options.write_path == WritePath::Auto;
         if few && nobody_asked && !compared.few && matches!(chunk.form, Form::Tuples) {
             compared.few = true;
-            return Ok(WritePath::Insert);
+            return Ok((WritePath::Insert, None));
         }
         let looked = self
-            .sample(chunk, path, shape)
+            .sample(chunk, path, shape.clone())
             .and_then(|sample| self.try_both(&sample));
-        let reason = match looked {
-            Ok(()) => {
-                compared.any = true;
-                compared.note(kind);
-                return Ok(path);
-            }
+        match looked {
+            Ok(()) => compared.any = true,
             Err(Halt::Fatal(failed)) => return Err(failed),
             // Then it will refuse the chunk as well, and say which row is to blame.
             Err(Halt::Refused(_)) if compared.refused < REFUSED_MAX => {
                 compared.refused += 1;
-                return Ok(WritePath::Insert);
+                return Ok((WritePath::Insert, None));
             }
             Err(Halt::Refused(words)) => {
-                format!("the server does not take them into a temporary table ({words})")
+                let reason =
+                    format!("the server does not take them into a temporary table ({words})");
+                self.link.ctx.note_not_compared(&chunk.table, reason);
             }
-            Err(Halt::Impossible(reason)) => reason,
+            Err(Halt::Impossible(reason)) => {
+                self.link.ctx.note_not_compared(&chunk.table, reason);
+            }
+        }
+        let first = First {
+            compared,
+            kind,
+            shape,
         };
-        self.link.ctx.note_not_compared(&chunk.table, reason);
-        compared.note(kind);
-        Ok(path)
+        Ok((path, Some(first)))
     }
 
     /// The rows of a chunk to compare.
@@ -162,12 +196,22 @@ impl Worker {
 
     /// Compares what a path stores with what an `INSERT` stores.
     fn try_both(&mut self, sample: &Sample<'_>) -> Result<(), Halt> {
+        self.quietly(sample, |worker| {
+            match worker.differ(sample, &sample.rows, [sample.path, WritePath::Insert])? {
+                Some(_) => worker.try_again(sample),
+                None => Ok(()),
+            }
+        })
+    }
+
+    /// Does something with temporary tables, without any of it in the binary log.
+    fn quietly<T>(
+        &mut self,
+        sample: &Sample<'_>,
+        compare: impl FnOnce(&mut Self) -> Result<T, Halt>,
+    ) -> Result<T, Halt> {
         let quiet = self.keep_out_of_binlog(sample)?;
-        let looked = match self.differ(sample, &sample.rows, [sample.path, WritePath::Insert]) {
-            Ok(Some(_)) => self.try_again(sample),
-            Ok(None) => Ok(()),
-            Err(halt) => Err(halt),
-        };
+        let looked = compare(self);
         if quiet && !matches!(looked, Err(Halt::Fatal(_))) {
             self.link.conn.exec("SET SESSION sql_log_bin = 1")?;
         }
@@ -247,8 +291,21 @@ impl Worker {
         rows: &Rows,
         ways: [WritePath; 2],
     ) -> Result<Option<Difference>, Halt> {
+        self.on_tables(sample, |worker, made, shape| {
+            worker.compare(sample, rows, ways, made, shape)
+        })
+    }
+
+    /// Does something with two new temporary tables.
+    fn on_tables<T>(
+        &mut self,
+        sample: &Sample<'_>,
+        act: impl FnOnce(&mut Self, &[String], &Shape) -> Result<T, Halt>,
+    ) -> Result<T, Halt> {
         let mut made = Vec::new();
-        let found = self.compare(sample, rows, ways, &mut made);
+        let found = self
+            .make_tables(sample, &mut made)
+            .and_then(|shape| act(self, &made, &shape));
         // After a fatal error the connection may be in the middle of rows, where no statement can
         // be sent.
         if !made.is_empty() && !matches!(found, Err(Halt::Fatal(_))) {
@@ -258,29 +315,45 @@ impl Worker {
         found
     }
 
+    /// Writes rows to a temporary table.
+    fn write_trial(
+        &mut self,
+        sample: &Sample<'_>,
+        rows: &Rows,
+        shape: &Shape,
+        (name, way): (&str, WritePath),
+    ) -> Result<(), Halt> {
+        let trial = Table::trial(&sample.chunk.table.db, name, Arc::clone(&shape.layout));
+        let chunk = sample.on(trial, shape, rows, way);
+        self.write_as(&chunk, way)
+    }
+
+    /// Writes a chunk that is only looked at.
+    fn write_as(&mut self, chunk: &Chunk, way: WritePath) -> Result<(), Halt> {
+        let written = self.writers.by(way).write(&mut self.link, chunk);
+        let written = written.map_err(|failed| match failed {
+            Attempt::Wire(error) => error.into(),
+            Attempt::NotExact(words) => Halt::Refused(words),
+            Attempt::RowTooLarge { .. } => Halt::Refused("a row is too large".to_owned()),
+            failed @ (Attempt::Source { .. } | Attempt::Otherwise(_)) => Halt::Fatal(failed),
+        })?;
+        if chunk.header.verb == InsertVerb::Insert && written.rows != chunk.rows {
+            let words = format!("{} rows of {} are stored", written.rows, chunk.rows);
+            return Err(Halt::Refused(words));
+        }
+        Ok(())
+    }
+
     fn compare(
         &mut self,
         sample: &Sample<'_>,
         rows: &Rows,
         ways: [WritePath; 2],
-        made: &mut Vec<String>,
+        made: &[String],
+        shape: &Shape,
     ) -> Result<Option<Difference>, Halt> {
-        let table = &sample.chunk.table;
-        let shape = self.make_tables(sample, made)?;
-        for (name, way) in TABLES.iter().zip(ways) {
-            let trial = Table::trial(&table.db, name, Arc::clone(&shape.layout));
-            let chunk = sample.on(trial, &shape, rows, way);
-            let written = self.writers.by(way).write(&mut self.link, &chunk);
-            let written = written.map_err(|failed| match failed {
-                Attempt::Wire(error) => error.into(),
-                Attempt::NotExact(words) => Halt::Refused(words),
-                Attempt::RowTooLarge { .. } => Halt::Refused("a row is too large".to_owned()),
-                failed @ (Attempt::Source { .. } | Attempt::Otherwise(_)) => Halt::Fatal(failed),
-            })?;
-            if chunk.header.verb == InsertVerb::Insert && written.rows != chunk.rows {
-                let words = format!("{} rows of {} are stored", written.rows, chunk.rows);
-                return Err(Halt::Refused(words));
-            }
+        for table in TABLES.into_iter().zip(ways) {
+            self.write_trial(sample, rows, shape, table)?;
         }
         let given = shape.given();
         let values: Vec<String> = given.iter().map(|column| as_bytes(column)).collect();

@@ -416,7 +416,7 @@ pub fn of_load(error: &LoadError) -> (Exit, Vec<String>) {
         LoadError::Text { .. } | LoadError::RowsMissing { .. } => {
             (Exit::Failed, vec![CUT.to_owned()])
         }
-        LoadError::StoredOtherwise(_) => (
+        LoadError::StoredOtherwise(_) | LoadError::RowNotFound(_) => (
             Exit::ProofFailed,
             vec!["With --write-path insert, the dump's own statements are sent: the same command with it resumes from here. Please report this.".to_owned()],
         ),

@@ -25,7 +25,7 @@ struct State {
     words: Vec<u8>,
     /// Roll back instead of cutting.
     undo: bool,
-    /// Replaces the words wherever they occur.
+    /// Replaces the words.
     becomes: Option<Vec<u8>>,
     /// Applies to every request with these words, not just one.
     every: bool,
@@ -46,6 +46,12 @@ impl Cutter {
         Self::begin(server, words, 0, false, Some(becomes.to_vec()))
     }
 
+    /// Replaces the first occurrence of these words by others of the same length.
+    pub fn changing_once(server: &Instance, words: &[u8], becomes: &[u8]) -> Self {
+        assert_eq!(words.len(), becomes.len());
+        Self::begin(server, words, 1, false, Some(becomes.to_vec()))
+    }
+
     /// Turns the `nth` commit into a rollback.
     pub fn undoing(server: &Instance, nth: u64) -> Self {
         Self::begin(server, b"COMMIT", nth, true, None)
@@ -56,7 +62,8 @@ impl Cutter {
         Self::begin(server, b"COMMIT", 0, true, None)
     }
 
-    /// With `nth` 0, every request with these words is affected.
+    /// With `nth` 0, every request with these words is affected, or every occurrence of words that
+    /// become others.
     fn begin(
         server: &Instance,
         words: &[u8],
@@ -154,7 +161,7 @@ fn forward(state: &Arc<State>, client: &TcpStream, server: &TcpStream) {
         if let Some(becomes) = &state.becomes {
             let words = state.words.as_slice();
             for at in 0..(read + 1).saturating_sub(words.len()) {
-                if buffer[at..].starts_with(words) {
+                if buffer[at..].starts_with(words) && state.is_chosen() {
                     buffer[at..at + words.len()].copy_from_slice(becomes);
                     state.cut.store(true, Ordering::Relaxed);
                 }

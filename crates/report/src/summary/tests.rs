@@ -53,6 +53,7 @@ fn outcome() -> LoadOutcome {
         done: true,
         tables_counted: 2,
         first_rows_compared: 1,
+        first_rows_read_back: 1,
         first_rows_not_compared: vec!["table shop.orders: so it is".to_owned()],
         definitions_compared: 2,
         ..Proof::default()
@@ -73,7 +74,7 @@ load of shop.sql.gz into root@db1:3306 (MariaDB 11.8.6): done and proven
   chunk       32.0 MiB, 166,000 rows on average
   settings    nothing was changed on the server
   warnings    0
-  proof       2 tables counted, first rows of 1 compared, 2 definitions compared, no difference
+  proof       2 tables counted, first rows of 1 compared and of 1 read back, 2 definitions compared, no difference
 first rows that were not compared:
   - table shop.orders: so it is
 ";

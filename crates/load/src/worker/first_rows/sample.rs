@@ -1,5 +1,6 @@
 //! The rows to compare, and the temporary tables' shape.
 
+use std::ops::Range;
 use std::slice::from_ref;
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::options::WritePath;
 use crate::table::Table;
 
 /// A row with more bytes than this is not written more often than necessary.
-const ROW_MAX: usize = 16 << 20;
+pub const ROW_MAX: usize = 16 << 20;
 
 /// The rows to compare.
 pub struct Sample<'a> {
@@ -26,6 +27,7 @@ pub struct Sample<'a> {
 }
 
 /// Columns, and which of them rows fill.
+#[derive(Clone)]
 pub struct Shape {
     pub layout: Arc<Layout>,
     pub targets: Vec<usize>,
@@ -44,14 +46,30 @@ impl Rows {
     pub fn of(chunk: &Chunk, buffer: &mut Vec<u8>) -> Result<Self, Halt> {
         let mode = chunk.session.lex_mode();
         let mut chooser = Chooser::new();
+        Self::pick(chunk, buffer, |text| {
+            let rows = chooser.choose(&chunk.form, text, mode);
+            (rows, chooser.is_done())
+        })
+    }
+
+    /// Copies rows of a chunk. `choose` gets the text of each piece, and returns the ranges of its
+    /// rows and whether no other piece is needed.
+    pub fn pick(
+        chunk: &Chunk,
+        buffer: &mut Vec<u8>,
+        mut choose: impl FnMut(&[u8]) -> (Vec<Range<usize>>, bool),
+    ) -> Result<Self, Halt> {
         let mut copy = Vec::new();
         let mut places = Vec::new();
         for piece in &chunk.pieces {
             let text = Link::read_piece(piece, buffer).map_err(Halt::Fatal)?;
             let (mut line, mut counted) = (piece.line, 0);
-            for row in chooser.choose(&chunk.form, text, mode) {
+            let (rows, done) = choose(text);
+            for row in rows {
                 if row.len() > ROW_MAX {
-                    return Err(Halt::Impossible("the first row is very large".to_owned()));
+                    return Err(Halt::Impossible(
+                        "a row to compare is very large".to_owned(),
+                    ));
                 }
                 line += memchr::memchr_iter(b'\n', &text[counted..row.start]).count() as u64;
                 counted = row.start;
@@ -68,7 +86,7 @@ impl Rows {
                 let offset = piece.offset + row.start as u64;
                 places.push((&piece.source, start..copy.len(), offset, line));
             }
-            if chooser.is_done() {
+            if done {
                 break;
             }
         }

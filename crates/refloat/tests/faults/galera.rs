@@ -142,6 +142,55 @@ fn a_foreign_key_waits_for_all_rows_on_a_cluster_too() {
     )
     .says("are on this node alone if they end in table");
     rows_through_views::all_is_in(&desk, here);
+    old_children_are_dropped(here, there);
+}
+
+/// Old children refer to the table that is being written, so their `DROP` may abort transactions of
+/// the load itself. `bench/aborted` does this hundreds of times.
+fn old_children_are_dropped(here: &Instance, there: &Instance) {
+    let mut text = "DROP TABLE IF EXISTS a;\n\
+        CREATE TABLE a (id INT NOT NULL, txt VARCHAR(200), KEY id (id)) ENGINE=InnoDB;\n"
+        .to_owned();
+    for first in (0..20_000).step_by(500) {
+        let rows = (first..first + 500).map(|id| format!("({id},'{id:0150}')"));
+        let rows = rows.collect::<Vec<_>>().join(",");
+        let _ = writeln!(text, "INSERT INTO a VALUES {rows};");
+    }
+    for child in 1..=4 {
+        let rows = (0..500).map(|id| format!("({id},{id})"));
+        let rows = rows.collect::<Vec<_>>().join(",");
+        let _ = writeln!(
+            text,
+            "DROP TABLE IF EXISTS b{child};\nCREATE TABLE b{child} (id INT PRIMARY KEY, p INT, \
+             KEY p (p), CONSTRAINT f{child} FOREIGN KEY (p) REFERENCES a (id)) ENGINE=InnoDB;\n\
+             INSERT INTO b{child} VALUES {rows};"
+        );
+    }
+    let desk = Desk::new();
+    let file = desk.file("dump.sql", dump(&text));
+    let held = |node| {
+        let sums = "SELECT COUNT(*), SUM(CRC32(CONCAT(id, txt))) FROM @db.a".to_owned();
+        let sums = (1..=4).fold(sums, |sums, child| {
+            format!("{sums} UNION ALL SELECT COUNT(*), SUM(CRC32(CONCAT(id, p))) FROM @db.b{child}")
+        });
+        desk.ask(node, &format!("SET SESSION wsrep_sync_wait = 15; {sums}"))
+    };
+    desk.load(&file, here, &[]).exits(0);
+    let wanted = held(here);
+    assert!(wanted.starts_with("20000\t"), "{wanted}");
+    for piped in [false, true] {
+        let source = if piped { Path::new("-") } else { &file };
+        let more = ["--replace", "--restart", "--threads", "2"];
+        let mut command = desk.load_command(source, &here.url(), &more);
+        if piped {
+            command.stdin(std::fs::File::open(&file).unwrap());
+        }
+        let run = finish(command);
+        run.exits(0).says("done and proven");
+        for node in [here, there] {
+            assert_eq!(held(node), wanted, "piped: {piped}");
+        }
+    }
 }
 
 /// The value of a variable or status of a node.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use refloat_run::RunDir;
 use refloat_run::events::{Outcome, RunResult};
-use refloat_sandbox::{GaleraOptions, ServerKind};
+use refloat_sandbox::{GaleraOptions, ServerKind, SstMethod};
 use refloat_testkit::servers;
 use refloat_testkit::stop::StopOnDrop;
 
@@ -27,7 +27,10 @@ fn run(mut command: Command) -> Run {
 
 #[test]
 fn the_faster_way_is_taken_beside_applications_and_on_mount_points() {
+    // Their own mariadb-backup lies in the servers' tree, and that of the machine's packages, which
+    // is found first, is of another series.
     let options = GaleraOptions::new(ServerKind::MariaDb118, 3)
+        .sst(SstMethod::Mariabackup)
         .node_provider_option(2, "gmcast.segment", "1")
         .node_provider_option(3, "gmcast.segment", "1");
     let place = Place::with(&options);

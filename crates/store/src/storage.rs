@@ -3,7 +3,7 @@
 //! An object is a run of bytes with a name. It appears whole or not at all, and is never changed:
 //! it is written once, read from any byte, replaced or deleted. A [`Storage`] makes these promises
 //! and no others; what the objects hold is its caller's business. One suite of tests runs over
-//! every kind of storage (`tests/storage.rs`).
+//! every kind of storage (`tests/storage/`).
 //!
 //! Names are paths with `/` between their parts. A part has letters, digits, `.`, `_` and `-`, and
 //! does not begin with a dot ([`check_name`]). So every storage can hold every name, and none leads

@@ -342,7 +342,7 @@ fn a_long_query_is_not_waited_behind_in_silence() {
 }
 
 // Hazard of dumps: L-110 DDL meanwhile; at random, in many dumps (`REFLOAT_DDL_DUMPS`) | ,
-//   `faults/changing.rs`
+//   `faults/concurrent_ddl.rs`
 #[test]
 fn definitions_that_change_meanwhile_are_noticed_or_cannot_change() {
     for kind in BOTH {

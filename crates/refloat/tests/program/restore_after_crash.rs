@@ -310,7 +310,7 @@ fn nobody_else_starts_a_node(place: &Place, pid: &str) {
 /// A maintenance on another machine has raised what a node keeps: that is not ours to use, and goes
 /// when the maintenance ends.
 // Hazard of clusters: Two maintenances, or one and a rejoin, a rolling maintenance or a restore,
-//   from two machines | , `program/maintained.rs`: `nobody_begins_beside_it`
+//   from two machines | , `program/maintenance.rs`: `nobody_begins_beside_it`
 fn write_sets_are_kept_for_one(place: &Place, other: &Path) {
     let (second, third) = (place.name(1), place.name(2));
     let maintain = |node: &str, args: &[&str]| {

@@ -32,9 +32,8 @@ pub struct TargetArgs {
     ///
     /// mysql://USER@HOST:PORT/ or mariadb://USER@HOST:PORT/, with options after a question mark:
     /// ?socket=PATH for a unix socket, ?ssl-mode=MODE. An IPv6 address goes in brackets. Characters
-    /// such as @ or / in a
-    /// user name are written percent-encoded. A password in the URL is refused: it would show in
-    /// the process list.
+    /// such as @ or / in a user name are written percent-encoded. A password in the URL is refused:
+    /// it would show in the process list.
     #[arg(long = "to", value_name = "URL")]
     pub to: String,
 

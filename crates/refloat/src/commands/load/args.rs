@@ -71,16 +71,13 @@ row skipped. See `refloat --help` for the others.";
 /// Load a logical dump into a server, in parallel, and prove it
 ///
 /// Loads dumps of mysqldump, mariadb-dump and mydumper, and delimited text. The result is what the
-/// stock client would
-/// have produced, byte for byte: same rows, same schema. Rows take the fastest path that the server
-/// offers, over several
-/// connections; secondary indexes and foreign keys are built after the rows. A statement that
-/// refloat does not know runs
-/// by itself, once everything before it is done.
+/// stock client would have produced, byte for byte: same rows, same schema. Rows take the fastest
+/// path that the server offers, over several connections; secondary indexes and foreign keys are
+/// built after the rows. A statement that refloat does not know runs by itself, once everything
+/// before it is done.
 ///
 /// Only data changes for good. Settings that are changed for speed are journalled first, and put
-/// back at the end, on
-/// Ctrl-C, or later by `refloat settings revert`.
+/// back at the end, on Ctrl-C, or later by `refloat settings revert`.
 #[derive(Debug, Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub struct LoadArgs {
@@ -153,8 +150,7 @@ pub struct WhatArgs {
     /// Replace tables of the same name that are already on the server
     ///
     /// Without --replace or --append, a database that the dump loads into must be empty: no table,
-    /// view, routine or event
-    /// of any name. Otherwise the load is refused.
+    /// view, routine or event of any name. Otherwise the load is refused.
     #[arg(long, conflicts_with = "append")]
     pub replace: bool,
 
@@ -178,10 +174,9 @@ pub struct DataArgs {
     /// The table that a file of delimited text goes into, as `database.table` or `table`
     ///
     /// The table must exist. By default the file is read as LOAD DATA reads one: fields end with a
-    /// tab, lines with a
-    /// newline, a backslash escapes, \N is NULL. With --source-format csv, fields end with a comma
-    /// and may be enclosed in
-    /// double quotes, which are doubled inside; nothing escapes.
+    /// tab, lines with a newline, a backslash escapes, \N is NULL. With --source-format csv, fields
+    /// end with a comma and may be enclosed in double quotes, which are doubled inside; nothing
+    /// escapes.
     #[arg(long, value_name = "NAME")]
     pub table: Option<String>,
 
@@ -232,8 +227,7 @@ pub struct DataArgs {
     /// Character set of the text
     ///
     /// Default: utf8mb4 for a single file, and what the dump says for a folder. `binary` means that
-    /// each value has the
-    /// very bytes that its column stores.
+    /// each value has the very bytes that its column stores.
     #[arg(long, value_name = "NAME")]
     pub charset: Option<String>,
 }
@@ -266,8 +260,8 @@ pub struct HowArgs {
     /// Connections that write rows
     ///
     /// Default: one per processor of this machine, at least 2 and at most 32. The load opens a few
-    /// more connections for
-    /// everything that is not rows, and does not look at the server's `max_connections`.
+    /// more connections for everything that is not rows, and does not look at the server's
+    /// `max_connections`.
     #[arg(long, short = 't', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
     pub threads: Option<u16>,
 
@@ -300,8 +294,8 @@ pub struct HowArgs {
     /// Writers into one table at the same time
     ///
     /// Default: as many as there are threads. Where rows are wider than 96 bytes of dump text,
-    /// MariaDB gets one per four
-    /// processors of this machine: more writers of wide rows into one table gain little there.
+    /// MariaDB gets one per four processors of this machine: more writers of wide rows into one
+    /// table gain little there.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
     pub table_threads: Option<u16>,
 
@@ -355,8 +349,8 @@ pub struct ResumeArgs {
     /// Resume an unfinished load of this source; fail if there is none
     ///
     /// Without this flag, an unfinished load of the same source with the same options is resumed
-    /// too, and the output says so.
-    /// Progress is kept on the target, so any machine that has the source can resume.
+    /// too, and the output says so. Progress is kept on the target, so any machine that has the
+    /// source can resume.
     #[arg(long, conflicts_with = "restart")]
     pub resume: bool,
 

@@ -116,10 +116,10 @@ fn refuse_numbered<'a>(tables: impl Iterator<Item = &'a Table>) -> Result<(), Re
     }
     Err(ReadError::Refused(Refusal {
         reason: format!(
-            "no server takes back the past of {}: it is told by numbers of transactions (GENERATED ALWAYS AS ROW START, of BIGINT UNSIGNED), which a server gives itself",
+            "no server accepts the history of {} back: it is versioned by transaction ID (GENERATED ALWAYS AS ROW START, of type BIGINT UNSIGNED), which each server assigns itself",
             found.join(", ")
         ),
-        hint: "--no-history takes the rows of now only, of all tables; --exclude leaves these out, to be taken by a run of their own."
+        hint: "--no-history reads only the current rows, of every table; --exclude leaves these tables out, for a run of their own."
             .to_owned(),
     }))
 }

@@ -33,7 +33,7 @@ pub(crate) fn kept_by(plan: &HoldPlan) -> String {
             Way::Unchanged => "keeps enough as it is".to_owned(),
             Way::Memory => format!("is given {} of memory for them", human::bytes(holder.bytes)),
             Way::Freeze => format!(
-                "is told to throw none away, up to {}",
+                "discards none of them, up to {}",
                 human::bytes(holder.bytes)
             ),
         };

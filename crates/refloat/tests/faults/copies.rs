@@ -199,7 +199,7 @@ fn a_copy_that_cannot_be_compared_is_there_and_not_proven() {
     running
         .ends_within(SOON)
         .exits(4)
-        .says("no server takes back the past of");
+        .says("no server accepts the history of");
     assert_eq!(desk.rows(&target, "items"), Some(ROWS));
 }
 

@@ -157,7 +157,7 @@ impl<'a> Stream<'a> {
             return Ok(None);
         }
         if is_first || number_of(&next) != Some(self.number + 1) || self.expected.is_some() {
-            let reason = format!("the server goes on with {next}");
+            let reason = format!("the server unexpectedly switched to {next}");
             return Err(self.failed(reason));
         }
         self.flush()?;

@@ -28,7 +28,7 @@ pub struct SendRequest {
     tool: Option<PathBuf>,
     parallel: usize,
     max_rate: Option<u64>,
-    /// Absent in requests of earlier versions.
+    /// Copy more slowly while the server has much else to do. Off where a request does not say it.
     #[serde(default)]
     gentle: bool,
     /// `HOST:PORT` where the receiver listens.

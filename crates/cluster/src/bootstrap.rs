@@ -23,7 +23,7 @@ const POLL: Duration = Duration::from_millis(200);
 /// Which node bootstraps the cluster, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BootstrapPlan {
-    /// Name of the cluster.
+    /// As the list of nodes or the servers name it.
     pub cluster: String,
     /// Name of the node that bootstraps the cluster.
     pub node: String,
@@ -42,7 +42,7 @@ pub struct BootstrapPlan {
 /// The position of a node that is down.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Standing {
-    /// Name of the node.
+    /// As the list of nodes names it.
     pub name: String,
     /// History and seqno. `None`: the node holds nothing, or its position is unknown.
     pub place: Option<(String, u64)>,
@@ -90,7 +90,7 @@ pub enum BootstrapError {
     /// The chosen node did not bootstrap the cluster.
     #[error("{node} has not bootstrapped the cluster: {wrong}")]
     NotBegun {
-        /// Name of the node.
+        /// The node that was to bootstrap it.
         node: String,
         /// What is known about it, and what to do.
         wrong: Refusal,
@@ -104,7 +104,7 @@ pub enum BootstrapError {
     /// The user stopped it.
     #[error("stopped on request; {node} continues by itself if it was started")]
     Interrupted {
-        /// Name of the node.
+        /// The node that was being bootstrapped.
         node: String,
     },
 }

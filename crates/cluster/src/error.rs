@@ -10,7 +10,7 @@ pub enum ConfigError {
     /// The file cannot be read.
     #[error("cannot read {path}")]
     Read {
-        /// Path of the file.
+        /// The file that was to list the nodes.
         path: PathBuf,
         /// The cause.
         source: std::io::Error,
@@ -18,7 +18,7 @@ pub enum ConfigError {
     /// It is not TOML, or has unknown keys.
     #[error("{path}: {reason}")]
     Syntax {
-        /// Path of the file.
+        /// The file that cannot be parsed.
         path: PathBuf,
         /// Line, column and what is wrong there, in the parser's words.
         reason: String,
@@ -26,7 +26,7 @@ pub enum ConfigError {
     /// It is valid TOML, but its values make no sense.
     #[error("{path}: {reason}")]
     Meaning {
-        /// Path of the file.
+        /// The file with those values.
         path: PathBuf,
         /// What is wrong, and with which node.
         reason: String,

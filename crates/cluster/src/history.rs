@@ -39,7 +39,7 @@ pub enum History {
     },
     /// The cluster was bootstrapped without what the node holds, or the node continued on its own.
     Parted(Box<Parting>),
-    /// Unknown.
+    /// Whether they share it cannot be told.
     Unknown {
         /// Why not.
         reason: String,

@@ -57,7 +57,7 @@ pub struct HoldWish {
 /// A node that keeps write-sets for another node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Holder {
-    /// Name of the node.
+    /// As the list of nodes names it.
     pub name: String,
     /// `wsrep_node_name`, by which the other nodes request it as donor.
     pub node_name: String,

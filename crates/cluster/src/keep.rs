@@ -41,7 +41,7 @@ pub enum KeepError {
     /// It did not do what it was told, or was not reachable.
     #[error("{node} does not keep write-sets: {reason}")]
     NotHeld {
-        /// Name of the node.
+        /// The node that should keep them.
         node: String,
         /// The reason, as a fragment of text.
         reason: String,
@@ -49,7 +49,7 @@ pub enum KeepError {
     /// Another run has changed its settings, and must not be disturbed.
     #[error("{node} does not keep write-sets: {reason}")]
     Taken {
-        /// Name of the node.
+        /// The node that should keep them.
         node: String,
         /// The other run, in words.
         reason: String,

@@ -45,7 +45,7 @@ pub enum CameBy {
     Sst,
     /// It never left.
     Stayed,
-    /// Unknown.
+    /// The log of its start cannot be read.
     Unknown,
 }
 

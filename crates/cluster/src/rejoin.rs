@@ -44,7 +44,7 @@ pub struct Rejoining<'a> {
 /// How a node rejoins.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RejoinPlan {
-    /// Name of the node.
+    /// The node that is to rejoin.
     pub node: String,
     /// Its index among the nodes.
     pub at: usize,
@@ -99,7 +99,7 @@ pub struct DonorChoice {
 /// How a node rejoined.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rejoined {
-    /// Name of the node.
+    /// The node that rejoined.
     pub node: String,
     /// How it rejoined, and the evidence.
     pub proof: Proof,
@@ -130,7 +130,7 @@ pub enum RejoinError {
     /// It would take a full copy, which the user has not allowed.
     #[error("{node} needs a full copy (SST): {reason}")]
     NeedsCopy {
-        /// Name of the node.
+        /// The node that was to rejoin.
         node: String,
         /// Why it needs one.
         reason: String,
@@ -139,7 +139,7 @@ pub enum RejoinError {
     /// differences in place.
     #[error("{node} and the cluster have diverged: {}", .parting.describe())]
     Parted {
-        /// Name of the node.
+        /// The node that was to rejoin.
         node: String,
         /// UUID of the cluster's history.
         history: String,
@@ -152,7 +152,7 @@ pub enum RejoinError {
     /// The node needs a full copy, which would wipe its data and then fail.
     #[error("a full copy would wipe what {node} has, and then fail: {}", .reasons.join("; "))]
     CopyFails {
-        /// Name of the node.
+        /// The node that was to rejoin.
         node: String,
         /// Why the copy would fail.
         reasons: Vec<String>,
@@ -160,7 +160,7 @@ pub enum RejoinError {
     /// The node would fail to rejoin.
     #[error("{node} would not come back: {}", .reasons.join("; "))]
     WouldFail {
-        /// Name of the node.
+        /// The node that was to rejoin.
         node: String,
         /// Why not.
         reasons: Vec<String>,
@@ -171,19 +171,19 @@ pub enum RejoinError {
     /// The user stopped the run before the node was started.
     #[error("{node} was not started: stopped on request")]
     NotStarted {
-        /// Name of the node.
+        /// The node that was to rejoin.
         node: String,
     },
     /// The user stopped the wait.
     #[error("{node} was still starting, and continues by itself")]
     Interrupted {
-        /// Name of the node.
+        /// The node that was to rejoin.
         node: String,
     },
     /// The node started but did not rejoin.
     #[error("{node} is not back: {wrong}")]
     NotBack {
-        /// Name of the node.
+        /// The node that was to rejoin.
         node: String,
         /// What is known about it, and what to do.
         wrong: Refusal,

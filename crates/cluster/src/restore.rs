@@ -79,7 +79,7 @@ pub struct Restore<'a> {
 /// The result of a restore.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Restored {
-    /// Name of the cluster.
+    /// The cluster that was restored.
     pub cluster: String,
     /// How the rows reached all nodes.
     pub way: RestoreWay,
@@ -96,7 +96,7 @@ pub struct Restored {
 /// The result for one node.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RestoredNode {
-    /// Name of the node.
+    /// As the list of nodes names it.
     pub name: String,
     /// Progress of the node.
     #[serde(flatten)]

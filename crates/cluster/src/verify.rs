@@ -34,7 +34,7 @@ pub struct Verifying<'a> {
 /// The result of a comparison of all nodes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Verified {
-    /// Name of the cluster.
+    /// The cluster whose nodes were compared.
     pub cluster: String,
     /// UUID of its history. `None`: its nodes report several.
     pub uuid: Option<String>,
@@ -51,7 +51,7 @@ pub struct Verified {
 /// The verdict on one node.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NodeVerdict {
-    /// Name of the node.
+    /// As the list of nodes names it.
     pub name: String,
     /// Whether it holds the same data. `None`: unknown.
     pub same: Option<bool>,
@@ -84,7 +84,7 @@ pub enum VerifyNodesError {
     /// A node could not be queried.
     #[error("asking {node}")]
     Server {
-        /// Name of the node.
+        /// The node that did not answer as expected.
         node: String,
         /// The cause.
         source: Box<refloat_wire::Error>,

@@ -149,14 +149,14 @@ pub enum RejoinKind {
         /// How long the copy takes at the given rate, in seconds.
         seconds: Option<f64>,
     },
-    /// Unknown.
+    /// What is known does not tell.
     Unknown,
 }
 
 /// A node that has the write-sets that another node missed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Donor {
-    /// Name of the node.
+    /// As the list of nodes names it.
     pub name: String,
     /// The oldest write-set that it has.
     pub oldest: u64,

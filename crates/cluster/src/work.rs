@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// The kind of work.
+/// What of Refloat's own work can be left unfinished on a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkKind {

@@ -21,7 +21,7 @@ pub enum DumpError {
     /// A file could not be written.
     #[error("{}: {doing} failed", path.display())]
     File {
-        /// Path of the file.
+        /// The file that was being written.
         path: PathBuf,
         /// The operation that failed.
         doing: &'static str,

@@ -32,7 +32,7 @@ pub enum RowCompression {
     },
 }
 
-/// Format of a dump.
+/// What a dump is written as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "kebab-case")]

@@ -25,7 +25,7 @@ const FORMAT: u32 = 1;
 /// The repository that a dump goes into.
 #[derive(Debug, Clone)]
 pub struct IntoRepository {
-    /// The repository.
+    /// Already opened, with its key if it is encrypted.
     pub repository: Repository,
     /// Label of the backup. `None` makes one of host and time.
     pub label: Option<String>,
@@ -40,15 +40,15 @@ pub struct About {
     pub kind: String,
     /// The format of these fields.
     pub format: u32,
-    /// The server.
+    /// The server that was dumped.
     pub server: ServerFacts,
     /// The moment that the rows are from.
     pub snapshot: SnapshotInfo,
-    /// Number of databases.
+    /// Databases in the dump.
     pub databases: u64,
-    /// Number of tables.
+    /// Tables in the dump, in all databases.
     pub tables: u64,
-    /// Number of rows.
+    /// Rows in the dump, of all tables.
     pub rows: u64,
 }
 

@@ -21,7 +21,7 @@ const PLAIN_NUMBER_MAX: usize = 30;
 
 /// Receives encoded values.
 pub trait ValueSink {
-    /// Starts a row.
+    /// Begins a row; its values follow in column order.
     fn row_start(&mut self);
     /// Completes a row; the sink may send now.
     fn row_end(&mut self) -> Result<(), FlushError>;

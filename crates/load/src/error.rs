@@ -26,7 +26,7 @@ pub struct OtherValue {
     pub offset: u64,
     /// Database and table, as `db.table`.
     pub table: String,
-    /// Name of the column.
+    /// The column whose value differs.
     pub column: String,
     /// The path that stores another value.
     pub path: WritePath,

@@ -90,7 +90,7 @@ pub struct Stretch {
     pub begin: u64,
     /// Byte offset at which its last row ends.
     pub end: u64,
-    /// Number of rows.
+    /// How many rows it covers.
     pub rows: u64,
     /// Hash of the numbers of its pieces, in order. The `digest` module explains them.
     pub digest: u64,

@@ -25,7 +25,7 @@ use refloat_run::Refusal;
 /// Assumed ratio of text to compressed bytes until the dump has been read.
 const COMPRESSION_GUESS: u64 = 4;
 
-/// An opened source.
+/// A source that can be read, by its shape.
 pub enum OpenSource {
     /// One stream of statements.
     Stream(Box<Input>),

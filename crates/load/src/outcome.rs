@@ -12,7 +12,7 @@ use super::options::WritePath;
 /// One table of the dump.
 #[derive(Debug, Clone, Serialize)]
 pub struct TableOutcome {
-    /// Database.
+    /// The database that the table was loaded into.
     pub database: String,
     /// Name of the table, without its database.
     pub table: String,

@@ -69,7 +69,7 @@ pub struct PlannedTable {
     pub database: Option<String>,
     /// Name of the table, without its database.
     pub table: String,
-    /// Number of rows.
+    /// Rows that the dump has for it.
     pub rows: u64,
     /// Bytes of row text.
     pub bytes: u64,

@@ -214,7 +214,7 @@ const PROGRAMS: &[Kind] = &[
 pub struct Contents {
     /// Base tables, including sequences.
     pub tables: HashSet<String>,
-    /// Views.
+    /// Names of its views.
     pub views: HashSet<String>,
     /// Routines and events, and triggers if requested, by name in lower case.
     pub programs: HashSet<(Kind, String)>,

@@ -47,7 +47,7 @@ fn is_exact(chunk: &Chunk, written: Written) -> Result<(), Attempt> {
 }
 
 impl Worker {
-    /// Connects.
+    /// Opens its own connection, and lets a cancelled load end what runs on it.
     pub fn connect(ctx: &Arc<Context>) -> Result<Self, LoadError> {
         let link = Link::connect(ctx)?;
         Ok(Self {

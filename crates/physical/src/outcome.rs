@@ -20,7 +20,7 @@ pub struct BackupOutcome {
     pub repository: String,
     /// Label that the backup has in the repository.
     pub label: String,
-    /// Number of its files.
+    /// How many files the backup has.
     pub files: u64,
     /// Bytes of its files, uncompressed.
     pub bytes: u64,

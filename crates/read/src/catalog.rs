@@ -28,7 +28,7 @@ pub const NAMES_HINT: &str = "Names are compared as the server has them; * and ?
 /// A database to dump, with the names of its objects.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Database {
-    /// Database name.
+    /// As the server spells it, unquoted.
     pub name: String,
     /// Base tables, sorted by name.
     pub tables: Vec<String>,

@@ -118,7 +118,7 @@ pub struct Manifest {
     pub ended: u64,
     /// What its maker wants to know of it later.
     pub about: BTreeMap<String, serde_json::Value>,
-    /// Number of its files.
+    /// How many files the backup has.
     pub files: u64,
     /// Bytes of its files, uncompressed, holes included.
     pub bytes: u64,

@@ -31,7 +31,7 @@ pub enum RunDirError {
     /// A file of a run does not contain what it should.
     #[error("{} is not a file of a run: {source}", path.display())]
     Json {
-        /// Path of the file.
+        /// The file that cannot be parsed.
         path: PathBuf,
         /// What is wrong with its content.
         source: serde_json::Error,
@@ -41,7 +41,7 @@ pub enum RunDirError {
 /// Content of `run.json`.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RunInfo {
-    /// Id of the run.
+    /// It also names the run's folder.
     pub id: RunId,
     /// Name of the command, such as `load`.
     pub command: String,
@@ -124,7 +124,7 @@ impl RunDir {
             .collect())
     }
 
-    /// Id of the run.
+    /// The id, which also names the folder.
     pub fn id(&self) -> &RunId {
         &self.info.id
     }
@@ -134,7 +134,7 @@ impl RunDir {
         &self.info
     }
 
-    /// Path of the folder.
+    /// The run's own folder, with its `run.json`.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -79,7 +79,7 @@ pub enum Event {
     SettingChanged {
         /// The server, as the run connected to it.
         server: String,
-        /// Name of the setting.
+        /// The global variable, or `redo_log`.
         name: String,
         /// Value before the change.
         old: String,
@@ -92,7 +92,7 @@ pub enum Event {
     SettingReverted {
         /// The server, as the run connected to it.
         server: String,
-        /// Name of the setting.
+        /// The global variable, or `redo_log`.
         name: String,
         /// Value before it was put back.
         old: String,

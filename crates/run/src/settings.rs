@@ -132,7 +132,7 @@ pub enum SettingsError {
         run: RunId,
         /// Id of its process.
         pid: u32,
-        /// Name of its host.
+        /// The host that the process runs on.
         host: String,
     },
     /// Whether the run is still running cannot be seen from here: it ran on another host.
@@ -144,7 +144,7 @@ pub enum SettingsError {
         run: RunId,
         /// Id of its process.
         pid: u32,
-        /// Name of its host.
+        /// The host that the process ran on.
         host: String,
     },
     /// A table that is not Refloat's has the name of the journal table, so no change could be

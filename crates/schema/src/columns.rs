@@ -87,7 +87,7 @@ pub const TEXTS: &[&str] = &[
     reason = "independent attributes of one column"
 )]
 pub struct Column {
-    /// Name of the column.
+    /// As the server spells it, unquoted.
     pub name: String,
     /// First word of its type, in lower case.
     pub data_type: String,
@@ -163,7 +163,7 @@ pub fn charset_of(collation: &str) -> String {
 /// has not.
 #[derive(Debug, Clone)]
 pub struct PeriodEnd {
-    /// Name of the column.
+    /// The column that is `GENERATED ALWAYS AS ROW END`.
     pub column: String,
     /// That time as this server writes it.
     pub never: &'static [u8],

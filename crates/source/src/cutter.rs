@@ -32,7 +32,7 @@ pub enum Ends {
 pub enum Cutter {
     /// Like the stock client.
     Client(Box<Scanner>),
-    /// By lines.
+    /// At a semicolon that ends a line.
     Lines(Lines),
 }
 

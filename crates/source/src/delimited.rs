@@ -75,7 +75,7 @@ pub enum Decode {
 pub struct Run {
     /// Length in bytes.
     pub len: usize,
-    /// Number of rows.
+    /// How many rows it has.
     pub rows: u64,
 }
 

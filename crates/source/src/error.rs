@@ -20,7 +20,7 @@ pub enum SourceError {
     /// A file's content is not what it should be.
     #[error("{path}: {reason}")]
     Unreadable {
-        /// The file.
+        /// The file with that content.
         path: String,
         /// What is wrong with it.
         reason: String,

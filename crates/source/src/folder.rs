@@ -22,9 +22,9 @@ const BYTES_PER_VALUE: usize = 16;
 /// An entry of a folder.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// Its path.
+    /// The folder's path and the name.
     pub path: PathBuf,
-    /// Its name.
+    /// Name within the folder.
     pub name: String,
     /// Its name without a compression extension.
     pub plain: String,

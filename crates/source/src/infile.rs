@@ -16,7 +16,7 @@ pub struct Infile {
     pub file: String,
     /// Database of the table, if named.
     pub database: Option<String>,
-    /// Table name.
+    /// The table that the rows go into, without its database.
     pub table: String,
     /// Character set of the file, if named.
     pub charset: Option<String>,

@@ -55,7 +55,7 @@ pub struct Inspection {
 pub struct InspectedTable {
     /// Database name, if the source names one.
     pub database: Option<String>,
-    /// Table name.
+    /// Name without the database.
     pub table: String,
     /// Number of files with its rows.
     pub files: u64,

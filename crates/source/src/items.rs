@@ -183,7 +183,7 @@ pub struct Runs<'i> {
 pub struct RunOfRows<'a> {
     /// The text of the rows.
     pub text: &'a [u8],
-    /// Number of rows.
+    /// How many rows the text has.
     pub rows: u64,
     /// Line number of the first row.
     pub line: u64,

@@ -119,7 +119,7 @@ pub struct ReplicaPosition {
 /// A database and its objects.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DatabaseEntry {
-    /// Database name.
+    /// As the server spells it, unquoted.
     pub name: String,
     /// File that creates the database, its sequences and its tables, in that order.
     pub schema: FileEntry,
@@ -142,7 +142,7 @@ pub struct DatabaseEntry {
 /// A table and the files of its rows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TableEntry {
-    /// Table name.
+    /// Name without the database, unquoted.
     pub name: String,
     /// Storage engine.
     pub engine: String,
@@ -166,7 +166,7 @@ pub struct TableEntry {
 /// A column of a row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColumnEntry {
-    /// Column name.
+    /// As the server spells it, unquoted.
     pub name: String,
     /// How the bytes of a field must be converted before they are stored; most columns need no
     /// conversion.
@@ -191,7 +191,7 @@ pub struct ChunkEntry {
     /// Path, size and checksum of the file.
     #[serde(flatten)]
     pub file: FileEntry,
-    /// Number of rows.
+    /// Rows in this file.
     pub rows: u64,
     /// Size of the uncompressed rows in bytes.
     pub text_bytes: u64,
@@ -205,7 +205,7 @@ pub struct ChunkEntry {
     pub last: Vec<KeyValue>,
 }
 
-/// A key value.
+/// One column's value in the key of a row.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum KeyValue {

@@ -37,9 +37,9 @@ pub struct RowStream {
 /// A table of a stream.
 #[derive(Debug)]
 pub struct StreamedTable {
-    /// Database name.
+    /// The database that it belongs to on the source.
     pub database: String,
-    /// Table name.
+    /// Name without the database.
     pub table: String,
     /// The source server's estimate of the size of its rows in bytes.
     pub bytes: u64,
@@ -67,7 +67,7 @@ pub enum Arrival {
         table: usize,
         /// The encoded rows.
         text: Vec<u8>,
-        /// Number of rows.
+        /// How many rows the text has.
         rows: u64,
     },
     /// All rows of a table have been sent.

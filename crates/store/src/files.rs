@@ -162,7 +162,7 @@ pub fn mounted_entries(folder: &Path) -> Option<io::Result<Vec<(String, Stat)>>>
     Some(entries())
 }
 
-/// An open file.
+/// A file that is open for reading, wherever it is.
 pub enum OpenFile {
     /// One of this machine.
     Here(File),

@@ -26,7 +26,7 @@ use tempfile::TempDir;
 
 /// The only valid access key.
 pub const KEY: &str = "the-key";
-/// Its secret.
+/// The secret of [`KEY`].
 pub const SECRET: &str = "hush-hush";
 /// Its only bucket.
 pub const BUCKET: &str = "bucket";
@@ -60,7 +60,7 @@ pub struct Server {
     pub port: u16,
     /// What it has received.
     pub seen: Arc<Seen>,
-    /// Its switches.
+    /// What a test can change while it runs.
     pub switches: Arc<Switches>,
     folder: TempDir,
     /// `None` during the drop.

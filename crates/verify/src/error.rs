@@ -49,7 +49,7 @@ pub enum VerifyError {
     /// A file of a dump does not match the manifest, or cannot be parsed.
     #[error("{}: {what}", path.display())]
     Damaged {
-        /// Path of the file.
+        /// The file that is damaged.
         path: PathBuf,
         /// What is wrong with it.
         what: String,
@@ -57,7 +57,7 @@ pub enum VerifyError {
     /// A file of a dump could not be read.
     #[error("{}: {doing} failed", path.display())]
     File {
-        /// Path of the file.
+        /// The file that could not be read.
         path: PathBuf,
         /// The operation that failed.
         doing: &'static str,

@@ -13,7 +13,7 @@ const ROWS_SHOWN: usize = 10;
 /// One of the two sides.
 #[derive(Debug, Clone)]
 pub enum Endpoint {
-    /// A server.
+    /// A server, read over several connections.
     Server(Box<ConnectOptions>),
     /// The file, folder or archive of a dump.
     Dump(PathBuf),

@@ -68,7 +68,7 @@ pub struct OtherDump {
     tables: Vec<OtherTable>,
     /// Its databases, with the names of their objects.
     pub databases: Vec<Database>,
-    /// Its definitions.
+    /// What its statements define.
     pub definitions: Definitions,
     /// Caveats for the user.
     pub notes: Vec<String>,

@@ -148,7 +148,7 @@ pub struct RowDifference {
 /// A column and its value, formatted for people.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NamedValue {
-    /// Name of the column.
+    /// As the server spells it, unquoted.
     pub column: String,
     /// Text in single quotes, bytes as `0x…`, or `NULL`; shortened.
     pub value: String,
@@ -157,7 +157,7 @@ pub struct NamedValue {
 /// A column in which a row differs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ColumnDifference {
-    /// Name of the column.
+    /// As the server spells it, unquoted.
     pub column: String,
     /// Value on the first side; see [`NamedValue::value`].
     pub a: String,

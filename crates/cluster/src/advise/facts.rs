@@ -111,7 +111,7 @@ pub struct Ending {
 /// A systemd unit, as `systemctl show` describes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Unit {
-    /// Name of the unit.
+    /// As systemd names it, such as `mariadb.service`.
     pub name: String,
     /// Its `Type`.
     pub kind: String,
@@ -173,14 +173,14 @@ impl Space {
 pub struct Listener {
     /// Its process. `None`: not visible.
     pub pid: Option<u32>,
-    /// Name of the program.
+    /// Its command, from `/proc/PID/comm`.
     pub program: String,
 }
 
 /// The result of a login with the account for copies.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Account {
-    /// Its name.
+    /// The user that the donor's script logs in as.
     pub name: String,
     /// Where the option files name it.
     pub from: AccountFrom,

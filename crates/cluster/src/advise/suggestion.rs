@@ -11,7 +11,7 @@ pub struct Suggestion {
     pub nodes: Vec<String>,
     /// Group of the option file.
     pub group: &'static str,
-    /// Name of the option.
+    /// As it is written in the option file.
     pub option: String,
     /// Its current value. `None`: it is not set.
     pub now: Option<String>,
@@ -46,7 +46,7 @@ pub enum GainSource {
     Measured,
     /// The documentation or the scripts say so.
     Documented,
-    /// Not measured.
+    /// Expected, but nobody has measured it.
     NotMeasured,
 }
 

@@ -37,7 +37,7 @@ pub enum MaintainPhase {
 pub struct MaintainState {
     /// Version of the file's format.
     pub format: u32,
-    /// Name of the cluster.
+    /// The cluster that the node belongs to.
     pub cluster: String,
     /// The plan that is being carried out.
     pub plan: HoldPlan,
@@ -55,7 +55,7 @@ pub struct MaintainState {
 /// The result of a maintenance.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Maintained {
-    /// Name of the node.
+    /// The node that was maintained.
     pub node: String,
     /// How it rejoined, and the evidence.
     pub proof: Proof,
@@ -84,7 +84,7 @@ pub enum MaintainError {
     /// The node could not rejoin by IST.
     #[error("{node} would need a full copy: {reason}")]
     Short {
-        /// Name of the node.
+        /// The node to be maintained.
         node: String,
         /// Why not.
         reason: String,
@@ -92,7 +92,7 @@ pub enum MaintainError {
     /// A node does not keep the write-sets that it was told to keep.
     #[error("{node} does not keep write-sets: {reason}")]
     NotHeld {
-        /// Name of that node.
+        /// The node that should keep them.
         node: String,
         /// Why not.
         reason: String,
@@ -109,7 +109,7 @@ pub enum MaintainError {
     /// The node did not rejoin.
     #[error("{node} is not back: {wrong}")]
     NotBack {
-        /// Name of the node.
+        /// The node that was maintained.
         node: String,
         /// What is known about it, and what to do.
         wrong: Refusal,
@@ -117,7 +117,7 @@ pub enum MaintainError {
     /// The node must not leave now.
     #[error("{node} must not be stopped now: {}", Refusal::reasons(against))]
     MustStay {
-        /// Name of the node.
+        /// The node to be maintained.
         node: String,
         /// Why not.
         against: Vec<Refusal>,
@@ -127,7 +127,7 @@ pub enum MaintainError {
         "{node} was told to stop and still answers: when it stops after all, what it misses is not kept, and `refloat cluster rejoin {node}` brings it back"
     )]
     StillUp {
-        /// Name of the node.
+        /// The node to be maintained.
         node: String,
     },
     /// The node was told to stop, and it is unknown whether it has.
@@ -135,7 +135,7 @@ pub enum MaintainError {
         "{node} was told to stop, and whether it has is not known ({reason}): what it misses is not kept, and `refloat cluster rejoin {node}` brings it back"
     )]
     Unseen {
-        /// Name of the node.
+        /// The node to be maintained.
         node: String,
         /// Why that is unknown.
         reason: String,

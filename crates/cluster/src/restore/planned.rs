@@ -72,7 +72,7 @@ pub enum OldData {
 /// One node of the plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlannedNode {
-    /// Name of the node.
+    /// As the list of nodes names it.
     pub name: String,
     /// Whether the node runs.
     pub runs: bool,

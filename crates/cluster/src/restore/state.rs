@@ -123,7 +123,7 @@ pub struct Loaded {
 pub struct RestoreState {
     /// Version of the file's format.
     pub format: u32,
-    /// Name of the cluster.
+    /// The cluster that is restored.
     pub cluster: String,
     /// The request: the source, and the options that decide what is loaded.
     pub asked: String,
@@ -169,7 +169,7 @@ pub enum RestoreError {
     Node {
         /// The step that failed.
         step: RestoreStep,
-        /// Name of the node.
+        /// The node that is in another state.
         node: String,
         /// What is wrong with it, and what to do before the step can continue.
         wrong: Refusal,
@@ -177,7 +177,7 @@ pub enum RestoreError {
     /// The load stopped.
     #[error("loading into {node}")]
     Load {
-        /// Name of the node.
+        /// The node that is loaded into.
         node: String,
         /// Why.
         source: Box<LoadError>,
@@ -185,7 +185,7 @@ pub enum RestoreError {
     /// The load finished, but a check of its result failed.
     #[error("what was loaded into {node} is not proven: {reason}")]
     NotProven {
-        /// Name of the node.
+        /// The node that was loaded into.
         node: String,
         /// What was found.
         reason: String,
@@ -199,7 +199,7 @@ pub enum RestoreError {
     /// Nodes could not be compared.
     #[error("comparing {node}")]
     Verify {
-        /// Name of the node.
+        /// The node that was to be compared.
         node: String,
         /// Why not.
         source: Box<VerifyError>,

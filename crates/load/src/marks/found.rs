@@ -91,7 +91,7 @@ pub enum Cover {
 pub struct Met<'a> {
     /// Its byte range in its file.
     pub place: Range<u64>,
-    /// Its text.
+    /// Its rows as the source writes them.
     pub text: &'a [u8],
     /// Where its rows are in the text; `None` if the text cannot be split into rows.
     pub bounds: &'a dyn Fn() -> Option<&'a [Range<usize>]>,

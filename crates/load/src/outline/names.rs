@@ -11,7 +11,7 @@ use refloat_sqltext::{LexMode, SetScope, StatementKind, Token, TokenKind, parse_
 pub enum Named {
     /// A character set.
     Charset,
-    /// A collation.
+    /// A collation, such as `utf8mb4_0900_ai_ci`.
     Collation,
     /// A word of `sql_mode`.
     SqlMode,

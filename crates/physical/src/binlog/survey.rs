@@ -34,7 +34,7 @@ pub struct Stretch {
     pub stop: (String, u64),
     /// When the last transaction of it was committed, in seconds since 1970.
     pub last: Option<u64>,
-    /// Number of its transactions.
+    /// How many transactions are replayed.
     pub transactions: u64,
     /// The transactions of the logs up to where it begins.
     pub before: Seen,

@@ -21,9 +21,9 @@ type Files = [Option<String>; 3];
 /// What a server's option files and its command line say.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Of the groups of state transfers.
+    /// The groups of state transfers, each by itself.
     sst: Vec<ServerOptions>,
-    /// Of the server.
+    /// The groups that the server itself reads.
     server: ServerOptions,
 }
 

@@ -11,7 +11,7 @@ use refloat_source::manifest::FieldLoad;
 /// A column whose values the dump reads.
 #[derive(Debug, Clone)]
 pub struct Column {
-    /// Column name.
+    /// As the server spells it, unquoted.
     pub name: String,
     /// The expression that is selected.
     pub select: String,
@@ -36,7 +36,7 @@ pub enum KeyLiteral {
     Text {
         /// Character set.
         charset: String,
-        /// Collation.
+        /// The collation by which the server sorts the key.
         collation: String,
     },
     /// Hexadecimal bytes.

@@ -26,7 +26,7 @@ pub struct Programs {
 /// A routine, trigger or event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
-    /// Database name.
+    /// The database that it belongs to, unquoted.
     pub database: String,
     /// `FUNCTION`, `PROCEDURE`, `PACKAGE`, `PACKAGE BODY`, `LIBRARY`, `TRIGGER` or `EVENT`.
     pub kind: String,
@@ -39,7 +39,7 @@ pub struct Program {
 /// A view and its definition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
-    /// Database name.
+    /// The database that it belongs to, unquoted.
     pub database: String,
     /// Name without the database.
     pub name: String,

@@ -35,9 +35,9 @@ pub enum DataPolicy {
 /// A table to dump.
 #[derive(Debug, Clone)]
 pub struct Table {
-    /// Database name.
+    /// The database that it belongs to, unquoted.
     pub database: String,
-    /// Table name.
+    /// Name without the database, unquoted.
     pub name: String,
     /// Storage engine, as `information_schema` spells it; empty if unknown.
     pub engine: String,
@@ -72,7 +72,7 @@ pub struct Table {
 /// A column of a key.
 #[derive(Debug, Clone)]
 pub struct KeyColumn {
-    /// Column name.
+    /// As the server spells it, unquoted.
     pub name: String,
     /// Index among `Table::columns`.
     pub index: usize,

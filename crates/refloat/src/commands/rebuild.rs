@@ -180,7 +180,7 @@ pub struct DonorArgs {
     pub options: ConnectArgs,
 }
 
-/// The donor.
+/// The server that the copy comes from.
 struct Donor {
     source: ConnectOptions,
     host: Option<Host>,

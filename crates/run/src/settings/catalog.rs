@@ -39,7 +39,7 @@ pub struct SessionChange {
 /// consent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Advice {
-    /// Name of the setting.
+    /// The variable that someone would have to change.
     pub name: String,
     /// Current value.
     pub now: String,
@@ -56,7 +56,7 @@ pub struct Advice {
 /// A change that was considered but not planned.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
-    /// Name of the setting.
+    /// The global variable, or `redo_log`.
     pub name: String,
     /// Why it was not planned.
     pub reason: String,

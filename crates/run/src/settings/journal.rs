@@ -77,7 +77,7 @@ impl ServerMark {
 /// One changed setting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JournalEntry {
-    /// Name of the setting.
+    /// The global variable, or `redo_log`.
     pub name: String,
     /// Value before the change.
     pub old: String,

@@ -67,7 +67,7 @@ pub enum RevertResult {
 /// One setting in a report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RevertedSetting {
-    /// Name of the setting.
+    /// The global variable, or `redo_log`.
     pub name: String,
     /// Value before the run.
     pub original: String,

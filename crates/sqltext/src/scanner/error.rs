@@ -23,7 +23,7 @@ pub enum ScanError {
     Message {
         /// Byte offset of the line.
         offset: u64,
-        /// Number of the line.
+        /// Number of that line, from 1.
         line: u64,
     },
     /// The input ends inside a comment.

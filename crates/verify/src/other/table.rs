@@ -10,9 +10,9 @@ use super::session::Session;
 /// A table that a dump creates or has rows for.
 #[derive(Debug, Clone, Default)]
 pub struct OtherTable {
-    /// Name of the database.
+    /// As the dump or the command names it, unquoted.
     pub database: String,
-    /// Name of the table.
+    /// Name without the database, unquoted.
     pub name: String,
     /// Columns that are compared, in the order in which a row is hashed.
     pub columns: Vec<LiteralColumn>,

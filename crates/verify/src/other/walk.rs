@@ -23,7 +23,7 @@ const PIECE: usize = 1 << 20;
 /// Where the walk is.
 #[derive(Default)]
 pub struct Place {
-    /// Path of the file.
+    /// The file that is being read, as messages name it.
     pub file: Arc<str>,
     /// Whether the dump is a folder of several files.
     in_folder: bool,

@@ -8,7 +8,7 @@ use refloat_run::own_tables::is_own_schema;
 /// Kind and name of an object, such as `table` and `d.t`.
 pub(super) type Name = (&'static str, String);
 
-/// A definition.
+/// How one object is defined, for comparing it with its counterpart.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Definition {
     pub(super) text: Vec<u8>,

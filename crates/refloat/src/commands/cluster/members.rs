@@ -37,7 +37,7 @@ pub struct ClusterOf {
 /// The nodes of a cluster.
 #[derive(Debug)]
 pub struct Nodes {
-    /// Name of the cluster.
+    /// From `cluster.toml`, or `wsrep_cluster_name` of the node that was asked.
     pub name: String,
     /// The nodes that can be addressed.
     pub members: Vec<Member>,

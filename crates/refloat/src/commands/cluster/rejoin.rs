@@ -157,7 +157,7 @@ pub enum How {
 
 /// How one node is to be brought back.
 pub struct Asked<'a> {
-    /// Name of the node.
+    /// The node, as the list or the user names it.
     pub node: &'a str,
     /// Whether a full copy is allowed, and what it may discard.
     pub leave: Leave,

@@ -14,7 +14,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Its name.
+    /// As the server spells it after `--role`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Joiner => "joiner",

@@ -16,7 +16,7 @@ use crate::tool::{Tool, ToolKind};
 
 /// The kind of these backups in the manifests of a repository.
 pub const KIND: &str = "physical";
-/// The latest format that is known here.
+/// The latest format that this version reads.
 const FORMAT: u32 = 2;
 /// The format of backups whose files a tool must prepare, as the tools' own backups are.
 const FORMAT_OF_TOOLS: u32 = 1;
@@ -29,7 +29,7 @@ const GALERA: [&str; 1] = ["donor_galera_info"];
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InfoError {
-    /// It is a dump, or something else.
+    /// The backup is not physical: it is a dump, or something else.
     #[error("it is not a physical backup")]
     AnotherKind,
     /// Made by a later version of this program.
@@ -56,8 +56,8 @@ pub struct About {
     pub tool: Tool,
     /// Log sequence numbers of `InnoDB`.
     pub lsn: Lsn,
-    /// Its position in the binary log; `None`: it has none, or only a server that starts on the
-    /// backup can tell.
+    /// Its position in the binary log; `None`: it has none, or it is known only once a server has
+    /// started on the backup.
     pub binlog: Option<BinlogPosition>,
     /// Its position in the binary log when the copy began, where the position of the copy itself is
     /// not known beforehand.
@@ -79,7 +79,7 @@ pub struct About {
 pub struct ServerFacts {
     /// `MariaDB` or `MySQL`.
     pub vendor: String,
-    /// The version that it tells.
+    /// The version that the server reports.
     pub version: String,
     /// `@@hostname`.
     pub hostname: String,
@@ -112,7 +112,7 @@ impl ServerFacts {
 pub struct Lsn {
     /// The checkpoint from which on the redo log is applied.
     pub checkpoint: u64,
-    /// Up to where the redo log was copied.
+    /// The end of the redo log that was copied.
     pub end: u64,
 }
 
@@ -139,7 +139,7 @@ pub struct GaleraPosition {
 /// The small files of a backup by name, which [`About`] is read from.
 pub type InfoFiles = BTreeMap<String, Vec<u8>>;
 
-/// Whether a file at the top of a stream is one of those.
+/// Whether a file at the top of a stream is one of these small files.
 pub fn is_info(name: &str) -> bool {
     PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || GALERA.contains(&name)
 }
@@ -158,7 +158,7 @@ impl About {
         };
         let checkpoints = text("checkpoints").ok_or("it has no xtrabackup_checkpoints")?;
         let kind = value(&checkpoints, "backup_type").unwrap_or_default();
-        // `full-prepared` and `log-applied` are those of a folder that was prepared already.
+        // `full-prepared` and `log-applied` are the kinds of a folder that was prepared already.
         if kind != "full-backuped" {
             return Err(format!("xtrabackup_checkpoints says {kind:?}"));
         }
@@ -200,7 +200,7 @@ impl About {
         })
     }
 
-    /// Of a copy that the clone plugin has sent.
+    /// Describes a copy that the clone plugin has sent.
     pub(crate) fn cloned(
         (server, is_replica): (ServerFacts, bool),
         tool: Tool,
@@ -224,7 +224,7 @@ impl About {
     /// What the manifest of a backup says.
     ///
     /// # Errors
-    /// It is no physical backup, or of a later version.
+    /// It is not a physical backup, or was made by a later version.
     pub fn read(manifest: &Manifest) -> Result<Self, InfoError> {
         let about = &manifest.about;
         if manifest.kind() != KIND {
@@ -245,7 +245,7 @@ impl About {
         Ok(serde_json::from_value(value)?)
     }
 
-    /// Bytes that these files of the backup take on a disk, at the most.
+    /// Bytes that these files of the backup take on a disk, at most.
     pub(crate) fn room_for(&self, files: &[FileEntry]) -> u64 {
         let covered = files.iter().map(FileEntry::covered).sum();
         self.room.map_or(covered, |room| room.min(covered))

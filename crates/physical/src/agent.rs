@@ -100,7 +100,7 @@ impl Agent {
                 }
             }));
         }
-        // It is not known if ssh has ended, which says why.
+        // No port arrives if ssh has ended; its own message then says why.
         if is_forwarding && let Ok(port) = ports.recv_timeout(FORWARDED) {
             request = request.to(format!("127.0.0.1:{port}"));
         }
@@ -108,7 +108,7 @@ impl Agent {
         if let Some(stdin) = &mut stdin {
             let mut text = serde_json::to_vec(&request).unwrap_or_default();
             text.push(b'\n');
-            // A program that has already exited says why itself.
+            // A program that has already exited reports the reason itself.
             let _ = stdin.write_all(&text);
         }
         Ok(Self {
@@ -154,8 +154,8 @@ impl Agent {
         }
     }
 
-    /// Waits for its final answer: bytes of files, bytes that were there, bytes that were sent, and
-    /// seconds for which commits waited.
+    /// Waits for its final answer: bytes of files, bytes that the receiver already had, bytes that
+    /// were sent, and seconds for which commits waited.
     pub fn finish(mut self) -> Result<(u64, u64, u64, f64), PhysicalError> {
         let begun = Instant::now();
         loop {

@@ -48,7 +48,7 @@ pub struct BackupPlan {
     pub repository: String,
     /// Label that the backup would get.
     pub label: String,
-    /// Bytes that the tool reads, about.
+    /// Bytes that the tool reads, approximately.
     pub bytes: u64,
     /// The backups whose blocks are shared.
     pub shares: Vec<String>,
@@ -56,7 +56,7 @@ pub struct BackupPlan {
     pub warnings: Vec<String>,
 }
 
-/// All that is known when a backup can begin.
+/// What the checks have established before a backup begins.
 struct Ready {
     donor: Donor,
     label: String,

@@ -15,21 +15,21 @@ use crate::error::PhysicalError;
 use crate::outcome::CheckedBackup;
 use crate::private::{Candidate, PrivateOptions, why_lost};
 
-/// Everything that has rows of its own.
+/// All tables with rows of their own.
 const TABLES: &str = "\
 SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES \
 WHERE TABLE_TYPE NOT LIKE '%VIEW' \
 AND TABLE_SCHEMA NOT IN ('information_schema', 'performance_schema') ORDER BY 1, 2";
-/// What the servers say of a table that is whole (`sql_admin.cc`, `mysql_admin_table`).
+/// What the servers say about an intact table (`sql_admin.cc`, `mysql_admin_table`).
 const WHOLE: [&str; 2] = ["OK", "Table is already up to date"];
-/// What they say of one that they cannot check.
+/// What they say about a table that they cannot check.
 const CANNOT: [&str; 2] = ["doesn't support check", "Unknown storage engine"];
 
-/// What became of one table.
+/// The verdict on one table.
 enum Verdict {
     Whole,
     Damaged(String),
-    /// Its engine checks nothing, or is not there.
+    /// Its engine cannot check tables, or is not available.
     Unchecked(String),
 }
 
@@ -163,7 +163,7 @@ impl CheckedBackup {
     }
 }
 
-/// Tables, each with what was said of it.
+/// Tables, each with what the server said about it.
 pub(crate) fn named(tables: &BTreeMap<String, String>) -> Vec<String> {
     let each = tables.iter().map(|(name, why)| format!("{name} ({why})"));
     each.collect()

@@ -24,7 +24,7 @@ use crate::tool::Tool;
 
 pub use check::{look, objections};
 
-/// Needs `BACKUP_ADMIN`, as a copy does.
+/// Needs `BACKUP_ADMIN`, which a copy needs anyway.
 const POSITION: &str = "SELECT LOCAL->>'$.binary_log_file', LOCAL->>'$.binary_log_position', LOCAL->>'$.gtid_executed' FROM performance_schema.log_status";
 
 /// How a server is copied.
@@ -61,8 +61,8 @@ impl Copying<'_> {
         }
         task.flush()?;
         let (files, checkpoint) = arrivals.finish()?;
-        // How far the redo log goes, and where the binary log stood then, is told by the server
-        // that begins with the copy.
+        // Only the server that starts on the copy reports where the redo log ends, and where the
+        // binary log stood then.
         let lsn = Lsn {
             checkpoint,
             end: checkpoint,
@@ -72,7 +72,7 @@ impl Copying<'_> {
         Ok((files, about))
     }
 
-    /// Where the binary log stands. `None`: the server has none, or does not tell it.
+    /// Where the binary log stands. `None`: the server has none, or does not say.
     fn binlog_position(&self) -> Option<BinlogPosition> {
         let mut conn = Connection::connect(self.source).ok()?;
         let rows = conn.query(POSITION).ok()?;

@@ -10,8 +10,8 @@ use crate::about::ServerFacts;
 use crate::donor::DonorOptions;
 use crate::error::PhysicalError;
 
-/// Does the work while the node may fall behind, if the options ask for that, and waits then until
-/// it keeps pace again. Settings that could not be put back are added to `left`.
+/// Does the work while the node may fall behind, if the options ask for that, and afterwards waits
+/// until it has caught up. Settings that could not be put back are added to `left`.
 pub fn while_desynced<T>(
     (options, facts): (&DonorOptions, &ServerFacts),
     run: &Run,
@@ -47,7 +47,7 @@ pub fn while_desynced<T>(
     match (back, &mut fresh) {
         (Ok(()), Some(conn)) => desync::await_synced(run, conn),
         (Ok(()), None) => {}
-        // The copy is still good. What is left to do is reported.
+        // The copy is still good; only report what is left to do.
         (Err(error), _) => run.events.warn(format!(
             "a setting of the server was not put back: {}",
             refloat_host::chain(&error)

@@ -25,7 +25,7 @@ use crate::swap::INSIDE;
 use crate::throttle::{Throttle, is_late};
 use crate::tool::{Tool, ToolKind};
 
-/// Connections of a copy besides those that receive files: what begins it and follows it.
+/// Connections of a copy besides those that receive files: they begin it and monitor it.
 const CONTROL: usize = 2;
 
 /// The server that is copied, and how.
@@ -39,7 +39,7 @@ pub struct DonorOptions {
     pub tool: Option<PathBuf>,
     /// Whether the clone plugin of a `MySQL` server copies it, unless a tool is named.
     pub clones: bool,
-    /// Files that the tool reads at the same time, or connections.
+    /// Number of files that the tool reads at the same time, or of connections.
     pub parallel: usize,
     /// Bytes per second that the tool may read, at least 8 MiB; `None`: as fast as it goes.
     pub max_rate: Option<u64>,
@@ -67,7 +67,7 @@ pub struct Donor {
     options: DonorOptions,
 }
 
-/// What a copy is, besides its blocks.
+/// What a copy consists of besides its blocks.
 pub struct Copied<F> {
     pub files: Files<F>,
     pub about: About,
@@ -86,8 +86,8 @@ impl Donor {
         Self::look_at(options, elsewhere)
     }
 
-    /// The same for a server that has started this program, as its account: it may not see where
-    /// the process of a server works that was started by root.
+    /// The same for the server that has started this program, under its own account: that account
+    /// may not see the working directory of a server that root has started.
     pub fn look_at_parent(options: &DonorOptions) -> Result<(Self, Vec<Refusal>), PhysicalError> {
         Self::look_at(options, |_, _| Ok(None))
     }
@@ -140,8 +140,8 @@ impl Donor {
         Ok((donor, against))
     }
 
-    /// Runs the tool, and puts what it sends where blocks are taken. `blocked` is for how long
-    /// commits waited, also when it fails.
+    /// Runs the tool, and puts what it sends where blocks are taken. `blocked` is how long commits
+    /// waited, even if the copy fails.
     pub fn copy<W: Blocks>(
         &self,
         writer: &W,
@@ -162,7 +162,7 @@ impl Donor {
                 source,
                 tool: &self.tool,
                 connections: self.options.parallel,
-                // What the server keeps meanwhile is on its disk.
+                // What the server keeps during the copy is on its disk.
                 pacer: Pacer::start(self.options.max_rate, calm, source, &run.events, |_| false),
             };
             let (files, about) = copying.copy(writer, run)?;
@@ -189,7 +189,7 @@ impl Donor {
         );
         *blocked = said.blocked();
         if is_stalled && run.cancel.reason().is_none() {
-            // The tool itself only says that it was killed.
+            // The tool's own message would only say that it was killed.
             return Err(PhysicalError::Tool {
                 tool: producer.name().to_owned(),
                 what: format!(
@@ -202,14 +202,14 @@ impl Donor {
                 },
             });
         }
-        // The tool's own message says more than the stream that it cut. It must not end because
-        // nobody reads: the stream is closed only after the tool was asked to end.
+        // The tool's own message says more than the truncated stream. The tool must not fail just
+        // because nobody reads: the stream is closed only after the tool was asked to end.
         match read {
             Ok(()) => producer.finish(&run.cancel)?,
             Err(error) => return Err(producer.give_up(error, stream, &run.cancel)),
         }
         let (mut files, info) = files.finish()?;
-        // The tool takes each folder for a database, also those that refloat keeps there.
+        // The tool takes every folder for a database, including those that refloat keeps there.
         files.retain(|(_, path, _)| !path.starts_with(INSIDE));
         let about = About::of(&info, self.server.facts.clone(), self.tool.clone());
         let about = about.map_err(|reason| PhysicalError::Incomplete {
@@ -230,7 +230,7 @@ impl Donor {
         Ok(Copied { files, about })
     }
 
-    /// Where what copies it runs.
+    /// The machine on which the copying program runs.
     pub fn machine(&self) -> &str {
         match self.tool.kind {
             ToolKind::Clone => &self.server.info.peer,

@@ -70,12 +70,13 @@ impl ArchiveAbout {
         .into())
     }
 
-    /// In what it differs from a server. `None`: it may be the same one.
+    /// How it differs from a server. `None`: it may be the same one.
     pub fn differs_from(&self, server: &ServerFacts) -> Option<String> {
         if self.vendor != server.vendor {
             return Some(format!("{}, not {}", self.vendor, server.vendor));
         }
-        // MariaDB makes its uuid of its port and a network card: another machine may have the same.
+        // MariaDB derives its uuid from its port and a network card, so another machine may have
+        // the same one.
         let is_mariadb = self.vendor == "MariaDB";
         match (&self.uuid, &server.uuid) {
             (Some(own), Some(its)) if own == its && is_mariadb => (self.hostname

@@ -41,7 +41,7 @@ pub struct ArchiveOptions {
     pub source: ConnectOptions,
     /// Name of the archive; `None`: that of the server.
     pub name: Option<String>,
-    /// Whether to end when all is stored that was in the logs at the beginning.
+    /// Whether to end once everything that the logs held at the beginning is stored.
     pub once: bool,
     /// How long events may wait before they are stored.
     pub interval: Duration,
@@ -106,9 +106,9 @@ fn attempt(
     let mut conn = connect(options)?;
     let (journal, about) = journal(options, repository, &mut conn)?;
     journal.name().clone_into(&mut outcome.name);
-    // Without the privilege for it, it is not said whether the server is a replica.
+    // Without the privilege, the server does not say whether it is a replica.
     let has_own_only = Server::look(&mut conn)?.logs_own_only();
-    // From here on, a lost connection is made again.
+    // From here on, a lost connection is replaced.
     run.events.emit(Event::RunStarted {
         run: run.dir.id().clone(),
         command: "binlog archive".to_owned(),
@@ -245,8 +245,8 @@ fn is_same(
     })
 }
 
-/// Follows the logs of the server until the connection ends, the run is cancelled, or all is
-/// stored that is asked for.
+/// Follows the logs of the server until the connection ends, the run is cancelled, or everything
+/// that was asked for is stored.
 fn follow(
     options: &ArchiveOptions,
     mut conn: Connection,
@@ -260,7 +260,7 @@ fn follow(
         .last()
         .filter(|_| options.once)
         .map(|last| (last.number, last.size));
-    // Whether events have waited long enough is checked when something arrives.
+    // Only an arrival triggers the check whether events have waited long enough.
     let heartbeat = (options.interval / 4)
         .max(Duration::from_millis(100))
         .min(Duration::from_secs(if options.once { 1 } else { 10 }));
@@ -283,7 +283,8 @@ fn follow(
             }
             Ok(step) => step.completed,
             Err(error) => {
-                // What has arrived is not asked for again.
+                // What has arrived is stored even after an error, so that it need not be requested
+                // again.
                 let flushed = stream.flush();
                 stream.report(outcome);
                 flushed?;

@@ -12,11 +12,11 @@ pub const MAGIC: [u8; 4] = [0xfe, b'b', b'i', b'n'];
 const MAGIC_ENCRYPTED: [u8; 4] = [0xfd, b'b', b'i', b'n'];
 /// Bytes of the head of an event.
 const HEAD: usize = 19;
-/// Bytes of a checksum behind an event.
+/// Bytes of the checksum after an event.
 const SUM: usize = 4;
-/// No server takes a larger one: the largest `max_allowed_packet`, and what stands around it.
+/// No server accepts a larger event: the largest `max_allowed_packet`, and the overhead around it.
 const SIZE_MAX: usize = (1 << 30) + (1 << 20);
-/// `LOG_EVENT_BINLOG_IN_USE_F`: not part of what the checksum is of.
+/// `LOG_EVENT_BINLOG_IN_USE_F`: the checksum does not cover it.
 const IN_USE: u16 = 1;
 /// `LOG_EVENT_ARTIFICIAL_F`: the event is not in the file.
 const ARTIFICIAL: u16 = 0x20;
@@ -35,19 +35,19 @@ pub mod kind {
     pub const XID: u8 = 16;
     /// Events were lost.
     pub const INCIDENT: u8 = 26;
-    /// A sign of life.
+    /// A heartbeat.
     pub const HEARTBEAT: u8 = 27;
     /// The beginning of a transaction.
     pub const GTID: u8 = 33;
     /// The same, without a number.
     pub const ANONYMOUS: u8 = 34;
-    /// All that stands in earlier files.
+    /// The GTIDs of all earlier files.
     pub const PREVIOUS_GTIDS: u8 = 35;
     /// The end of the first half of a distributed transaction.
     pub const XA_PREPARE: u8 = 38;
     /// A whole transaction, compressed.
     pub const PAYLOAD: u8 = 40;
-    /// A sign of life.
+    /// A heartbeat.
     pub const HEARTBEAT_2: u8 = 41;
     /// The beginning of a transaction whose number has a tag.
     pub const GTID_TAGGED: u8 = 42;
@@ -55,7 +55,7 @@ pub mod kind {
     pub const CHECKPOINT: u8 = 161;
     /// MariaDB: the beginning of a transaction.
     pub const MARIADB_GTID: u8 = 162;
-    /// MariaDB: what stands in earlier files.
+    /// MariaDB: the GTIDs of earlier files.
     pub const GTID_LIST: u8 = 163;
     /// MariaDB: what follows is encrypted.
     pub const ENCRYPTION: u8 = 164;

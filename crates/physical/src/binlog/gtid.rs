@@ -75,7 +75,7 @@ pub struct Seen {
     sequences: BTreeMap<(u32, u32), u64>,
     /// MariaDB: the last of each domain.
     last: BTreeMap<u32, (u32, u64)>,
-    /// MySQL: numbers from the first up to, and not with, the second; sorted, with gaps between.
+    /// MySQL: half-open ranges of numbers, sorted and disjoint.
     ranges: BTreeMap<String, Vec<(u64, u64)>>,
 }
 
@@ -97,13 +97,13 @@ impl Seen {
         }
     }
 
-    /// Adds numbers of a MySQL source, from the first up to, and not with, the second.
+    /// Adds numbers of a MySQL source, from the first up to but not including the second.
     pub fn add_range(&mut self, source: &str, range: (u64, u64)) {
         if range.0 >= range.1 {
             return;
         }
         let all = self.ranges.entry(source.to_owned()).or_default();
-        // Nearly always it continues the last one.
+        // It nearly always continues the last range.
         let at = all.partition_point(|one| one.1 < range.0);
         let until = all.partition_point(|one| one.0 <= range.1);
         let joined = all[at..until]
@@ -149,9 +149,9 @@ impl Seen {
             })
     }
 
-    /// Whether a file that comes after `list`, as it says itself, can follow one that ends with
-    /// these: all of `list` is in them, and MariaDB's last one of each domain and server that both
-    /// name is the same. One that comes after nothing begins another history.
+    /// Whether a file that says that it comes after `list` can follow one that ends with these
+    /// transactions: all of `list` is among them, and MariaDB's last one of each domain and server
+    /// that both name is the same. A file that comes after nothing begins another history.
     fn ends_with(&self, list: &Self) -> bool {
         if list.is_empty() && !self.is_empty() {
             return false;
@@ -163,20 +163,22 @@ impl Seen {
         list.is_within(self) && both.all(|same| same)
     }
 
-    /// Continues with a file that follows `list`, as it says itself. `false`: it cannot follow.
+    /// Continues with a file that says that it comes after `list`. `false`: it cannot be the next
+    /// one.
     pub fn go_on(&mut self, list: &Self) -> bool {
         let follows = self.ends_with(list);
         if follows {
-            // A domain may be forgotten. Transactions of MySQL stay: none may come again.
+            // MariaDB may drop a domain from its list. Transactions of MySQL stay, because none may
+            // come again.
             self.sequences.clone_from(&list.sequences);
             self.last.clone_from(&list.last);
         }
         follows
     }
 
-    /// Whether a log that has these can be of a server that says of itself that it has `server`:
-    /// the last transaction of each domain that both name is the same, and all of MySQL's are
-    /// there. A server may have more, which came from elsewhere.
+    /// Whether a log with these transactions can belong to a server that reports `server`: the last
+    /// transaction of each domain that both name is the same, and all of MySQL's are there. The
+    /// server may have more, which came from elsewhere.
     pub fn fits(&self, server: &Self) -> bool {
         let mut both = self
             .last
@@ -190,7 +192,7 @@ impl Seen {
     }
 
     /// MariaDB: the last transaction of each domain, as `gtid_slave_pos` takes them. Domains that
-    /// only `others` has are as there.
+    /// only `others` has are taken from there.
     pub fn position(&self, others: &Self) -> String {
         let mut last = others.last.clone();
         last.extend(&self.last);
@@ -202,7 +204,8 @@ impl Seen {
     }
 
     /// MariaDB: the state of a binary log, a line for each domain and server, as the server keeps
-    /// it beside its logs. The last of each domain comes behind its others.
+    /// it beside its logs. The last transaction of each domain comes after the others of that
+    /// domain.
     pub fn state(&self) -> String {
         let mut text = String::new();
         for (domain, (last, _)) in &self.last {
@@ -240,7 +243,7 @@ impl FromStr for Seen {
                     (Ok(first), Ok(last)) => {
                         seen.add_range(&named, (first, last.saturating_add(1)));
                     }
-                    // A tag, which holds for the ranges behind it.
+                    // A tag, which applies to the ranges after it.
                     _ => named = format!("{source}:{part}"),
                 }
             }
@@ -307,7 +310,8 @@ mod tests {
         }
         assert_eq!(seen.to_string(), format!("{UUID}:1-13"));
         assert!(before.is_within(&seen) && !seen.is_within(&before));
-        // The first of the file before may be missing, and comes no second time.
+        // The first transaction of the previous file may be missing, and does not come a second
+        // time.
         let mut follows = seen.clone();
         assert!(follows.go_on(&before) && follows == seen);
         assert!(!follows.go_on(&Seen::default()) && !before.clone().go_on(&seen));

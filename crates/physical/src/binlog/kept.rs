@@ -169,7 +169,7 @@ pub fn prune(
         let own = backups
             .iter()
             .filter(|about| archive.about.differs_from(&about.server).is_none());
-        // Of a backup that does not say where its log stood, all may be needed.
+        // A backup that does not record its position in the log may need all of them.
         let needed = own.map(|about| {
             let place = about.binlog.as_ref().or(about.binlog_began.as_ref());
             place.and_then(|place| number_of(&place.file)).unwrap_or(0)
@@ -184,14 +184,14 @@ pub fn prune(
             );
             continue;
         };
-        // The oldest ones go first: what is left has no gap, whenever this is ended.
+        // The oldest files go first, so that what is left has no gap, even after an interruption.
         let last = archive.files.len().saturating_sub(1);
         for (number, file) in &archive.files[..last] {
             if *number >= needed {
                 break;
             }
             if !is_plan {
-                // What is left of a file, whenever this is ended, is its beginning.
+                // Whenever this is interrupted, what is left of a file is its beginning.
                 archive.journal.remove(&file.spare)?;
                 let backwards: Vec<_> = file.pieces.iter().rev().cloned().collect();
                 archive.journal.remove(&backwards)?;

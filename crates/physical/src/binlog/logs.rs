@@ -1,4 +1,4 @@
-//! Binary logs that lie in a folder, or in an archive of a repository.
+//! Binary logs in a folder, or in an archive of a repository.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -104,7 +104,8 @@ impl Logs {
                 let mut magic = [0; MAGIC.len()];
                 let mut file = File::open(&path)?;
                 let meta = file.metadata()?;
-                // Another file may have such a name; one that MySQL encrypts is told later.
+                // Another file may have such a name; a log that MySQL has encrypted is reported
+                // later.
                 let is_log = meta.is_file()
                     && file.read_exact(&mut magic).is_ok()
                     && magic[1..] == MAGIC[1..];
@@ -198,7 +199,7 @@ impl Logs {
         }
     }
 
-    /// Whether the server that they are of is known.
+    /// Whether it is known which server they belong to.
     pub fn is_known(&self) -> bool {
         self.archive.is_some()
     }
@@ -236,14 +237,14 @@ impl Logs {
         }
         let path = scratch.join(&file.name);
         let mut source = self.open(file)?;
-        // The server's account can write there: what has the name may be a link.
+        // The server's account can write there, so a file of this name may be a link.
         let _ = fs::remove_file(&path);
         let copied = File::create_new(&path).and_then(|mut to| io::copy(&mut source, &mut to));
         copied.map_err(PhysicalError::file(&path, "writing the binary log"))?;
         Ok(path)
     }
 
-    /// The error for a file that cannot be read on.
+    /// The error for a file that cannot be read any further.
     pub fn failed(&self, file: &LogFile, at: u64, failure: Failure) -> PhysicalError {
         let reason = match failure {
             Failure::Io(error) => refloat_host::chain(&error),

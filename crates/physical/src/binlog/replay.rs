@@ -33,7 +33,7 @@ use crate::folder::Building;
 use crate::server::logs_only_own_changes;
 use crate::tool::ToolKind;
 
-/// A file of MySQL that names the server; each makes its own.
+/// The file in which MySQL keeps the server's UUID; each server creates its own.
 const IDENTITY: &str = "auto.cnf";
 
 /// The point in time that is restored.
@@ -54,7 +54,8 @@ pub struct Replayed {
     pub until: String,
     /// Where the logs were read from, in words.
     pub logs: String,
-    /// File and byte of the backup; empty: known once the restored server has started.
+    /// File and byte at which the backup stands; empty: known only once the restored server has
+    /// started.
     pub begin: String,
     /// File and byte at which it stops.
     pub end: String,
@@ -68,12 +69,12 @@ pub struct Replayed {
     pub seconds: f64,
 }
 
-/// What is known before the files are fetched.
+/// What has been checked before the files are fetched.
 pub struct Replay {
     programs: Programs,
     logs: Logs,
     until: Until,
-    /// From the position of the backup on, or from the one at its beginning.
+    /// The position of the backup, or the one at its beginning, and what is replayed from there.
     early: Option<(BinlogPosition, Stretch)>,
 }
 
@@ -81,7 +82,7 @@ impl Replay {
     /// Checks the logs and the programs that replay them.
     ///
     /// # Errors
-    /// The objections.
+    /// What speaks against the replay.
     pub fn look(
         options: &PointInTime,
         repository: &Repository,
@@ -154,8 +155,8 @@ impl Replay {
     /// account.
     ///
     /// # Errors
-    /// The logs do not fit, or the server does not start or does not take them. The files are none
-    /// of any backup then.
+    /// The logs do not fit, or the server does not start or does not take them. The files then no
+    /// longer belong to any backup.
     pub fn run(
         mut self,
         (building, about): (&Building, &About),
@@ -203,7 +204,7 @@ impl Replay {
         Ok(told)
     }
 
-    /// The position of a copy that the clone plugin has made, which its server tells when it runs.
+    /// The position of a copy made by the clone plugin, which the server reports once it runs.
     fn of_clone(
         &mut self,
         conn: &mut Connection,
@@ -235,7 +236,7 @@ impl Replay {
         Ok((start, stretch))
     }
 
-    /// Whether nothing but their names shows that the logs are of the server.
+    /// Whether only their names connect the logs to the server.
     pub fn is_unproven(&self) -> bool {
         let has_gtids = |found: &(BinlogPosition, Stretch)| {
             !found.0.gtid.is_empty() && !found.1.before.is_empty()
@@ -283,7 +284,7 @@ fn objections(about: &About) -> Vec<Refusal> {
     against
 }
 
-/// Whether the logs have the history that the backup has.
+/// Whether the logs share the history of the backup.
 fn is_of_server(
     logs: &Logs,
     start: &BinlogPosition,

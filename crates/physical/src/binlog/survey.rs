@@ -14,7 +14,7 @@ use crate::binlog::logs::{LogFile, Logs};
 use crate::binlog::until::{Until, moment, number_of};
 use crate::error::PhysicalError;
 
-/// What of a file is replayed.
+/// The part of a file that is replayed.
 #[derive(Debug, Clone)]
 pub struct Part {
     /// The log file, which may be replayed in part only.
@@ -25,7 +25,7 @@ pub struct Part {
     pub to: Option<u64>,
 }
 
-/// What of the logs is replayed.
+/// The part of the logs that is replayed.
 #[derive(Debug, Clone, Default)]
 pub struct Stretch {
     /// By file, in order.
@@ -36,9 +36,9 @@ pub struct Stretch {
     pub last: Option<u64>,
     /// How many transactions are replayed.
     pub transactions: u64,
-    /// The transactions of the logs up to where it begins.
+    /// The transactions in the logs before it.
     pub before: Seen,
-    /// The transactions of the logs up to where it stops.
+    /// The transactions in the logs up to its end.
     pub seen: Seen,
 }
 
@@ -47,7 +47,7 @@ struct Group {
     begins: u64,
     time: u32,
     gtid: Option<Gtid>,
-    /// It has an event of its own that ends it.
+    /// Whether an event of its own ends it.
     is_open: bool,
     is_complete: bool,
 }
@@ -89,11 +89,11 @@ struct Survey<'a> {
     has_begun: bool,
     /// The latest time before it.
     time_before: u32,
-    /// An event of the time up to which is replayed, or of a later one, was seen.
+    /// Whether an event at or after the time to stop at was seen.
     is_reached: bool,
     /// Whether the GTIDs up to here are known.
     knows_seen: bool,
-    /// A file that does not say that another follows.
+    /// A file that does not announce a next one.
     unended: Option<String>,
     open: Option<Group>,
     stop: Option<u64>,
@@ -201,7 +201,8 @@ impl Survey<'_> {
         self.is_all_enough()
     }
 
-    /// All files are read, and nothing in them says that it is enough.
+    /// Called when all files were read without reaching a place to stop at. Succeeds if that is
+    /// enough.
     fn is_all_enough(&self) -> Result<(), PhysicalError> {
         let missing = match self.until {
             Until::Latest => return Ok(()),
@@ -225,7 +226,7 @@ impl Survey<'_> {
         ))
     }
 
-    /// Reads a file, and returns the byte up to which it is whole.
+    /// Reads a file, and returns the byte up to which it is complete.
     fn file(&mut self, file: &LogFile, is_last: bool) -> Result<u64, PhysicalError> {
         let source = self.logs.open(file)?;
         let failed = |failure| self.logs.failed(file, 0, failure);
@@ -282,7 +283,7 @@ impl Survey<'_> {
         Ok(end)
     }
 
-    /// `near` is the place before it at which a transaction begins or ends.
+    /// `near` is the last place before it at which a transaction begins or ends.
     fn no_position(&self, file: &LogFile, near: u64) -> PhysicalError {
         self.refused(
             &format!("no transaction begins or ends at {}", self.until),
@@ -362,7 +363,7 @@ impl Survey<'_> {
         }
     }
 
-    /// The place of the backup is reached.
+    /// The position of the backup is reached.
     fn begin(&mut self) -> Result<(), PhysicalError> {
         self.has_begun = true;
         self.found.before = self.found.seen.clone();
@@ -377,7 +378,8 @@ impl Survey<'_> {
         Ok(())
     }
 
-    /// Ends the transaction that is being read: it is replayed, or the place to stop is found.
+    /// Ends the transaction that is being read: either it will be replayed, or the place to stop is
+    /// found.
     fn close(&mut self, file: &LogFile, ends: u64) -> Result<(), PhysicalError> {
         let Some(group) = self.open.take() else {
             return Ok(());
@@ -415,7 +417,7 @@ impl Survey<'_> {
         Ok(())
     }
 
-    /// Compares what a file says of those before it with what was read there.
+    /// Compares what a file says about the files before it with what was read there.
     fn compare(&mut self, file: &LogFile, kind: u8, body: &[u8]) -> Result<(), PhysicalError> {
         let Some(list) = seen_before(kind, body) else {
             let words = "its list of GTIDs cannot be understood".to_owned();

@@ -5,22 +5,23 @@ use std::str::FromStr;
 
 use crate::binlog::gtid::Gtid;
 
-/// Up to where binary logs are replayed. What is named is not replayed itself, unless it says so.
+/// Up to where binary logs are replayed. The place that is named is itself not replayed, unless the
+/// variant says so.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Until {
-    /// All that is in the logs.
+    /// Everything in the logs.
     Latest,
     /// What was committed before this second, counted from 1970 in UTC.
     Time(u64),
-    /// What stands before a transaction.
+    /// Everything before a transaction.
     Before(Gtid),
-    /// What stands before a transaction, and it.
+    /// Everything up to and including a transaction.
     After(Gtid),
-    /// What stands before a byte of a file.
+    /// Everything before a byte of a file.
     Position(String, u64),
 }
 
-/// What is none of the forms of [`Until`].
+/// A text that is none of the forms of [`Until`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct UntilError(String);
@@ -96,7 +97,7 @@ mod tests {
             ("latest", "latest"),
             ("2026-11-28 14:00:00Z", "2026-11-28T14:00:00Z"),
             ("2026-11-28T14:00:00+01:00", "2026-11-28T13:00:00Z"),
-            // All that is of the second before this moment, and of it.
+            // Includes everything of the second before this moment, and of its own second.
             ("2026-11-28 14:00:00.5Z", "2026-11-28T14:00:01Z"),
             ("0-1-17", "0-1-17"),
             ("after:0-1-17", "after:0-1-17"),

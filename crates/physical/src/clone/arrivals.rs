@@ -1,8 +1,9 @@
 //! What has arrived of the files of a server.
 //!
-//! Files come first, while they change; their bytes become blocks as they come. What comes later,
-//! changed pages and the redo log, would have to be written over blocks that lie in packs already.
-//! It goes into one more file of the backup instead, and the restore writes it over the files.
+//! Files come first, while the server changes them; their bytes become blocks as they arrive. What
+//! comes later, changed pages and the redo log, would have to overwrite blocks that are already in
+//! packs. It goes into an additional file of the backup instead, and the restore writes it over the
+//! files.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,9 +21,9 @@ use crate::error::PhysicalError;
 use crate::folder::confined;
 use crate::stream::{Blocks, Files};
 
-/// For how long one connection waits for others while nothing comes.
+/// How long one connection waits for others while nothing arrives.
 const STANDSTILL: Duration = Duration::from_secs(600);
-/// Where the checkpoint of a redo log lies in its first file.
+/// Offset of the checkpoint in the first file of a redo log.
 const CHECKPOINT_AT: usize = 512 + 8;
 
 /// A file of the donor.
@@ -38,28 +39,28 @@ struct Arrived<F> {
 struct State<F> {
     stage: Stage,
     chunks: u32,
-    /// Files that are told when files begin to come.
+    /// Number of files that the donor announces when the first stage begins.
     expected: u32,
     progress: Progress,
-    /// The chunk that each connection is at, and its last block.
+    /// The current chunk of each connection, and its last block.
     at: BTreeMap<usize, (u32, u32)>,
     files: BTreeMap<u32, Arrived<F>>,
     redo: BTreeMap<u32, Arrived<F>>,
-    /// The head and the tail of the redo log, which lie over what else comes of it.
+    /// The head and the tail of the redo log, which overwrite what arrived of it before.
     last: Vec<(u32, u64, Vec<u8>)>,
     checkpoint: u64,
-    /// The stage that each connection besides the master has received whole.
+    /// The last stage that each connection other than the master has received completely.
     workers: BTreeMap<usize, Option<Stage>>,
     /// Number of pieces that have arrived.
     pieces: u64,
-    /// A connection has failed, and nobody must wait for it any longer.
+    /// Whether a connection has failed, so that nobody must wait any longer.
     is_over: bool,
 }
 
 /// What has arrived of the files of a server. Connections share it.
 pub struct Arrivals<'w, W: Blocks> {
     pub writer: &'w W,
-    /// Of the server, as 90700.
+    /// The server's version, as in 90700.
     version: u32,
     changes: W::File,
     /// Blocks of changes so far.
@@ -106,14 +107,14 @@ impl<'w, W: Blocks> Arrivals<'w, W> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until something holds.
+    /// Waits until a condition holds.
     fn wait(
         &self,
         holds: impl Fn(&State<W::File>) -> bool,
     ) -> Result<MutexGuard<'_, State<W::File>>, PhysicalError> {
         let mut state = self.state();
         loop {
-            // First of all: without the connection that failed, more may seem to hold.
+            // Checked first: without the connection that failed, the condition may seem to hold.
             if state.is_over {
                 let words = "another connection has failed".to_owned();
                 return Err(PhysicalError::Cancelled(CancelReason::Failed(words)));
@@ -131,13 +132,13 @@ impl<'w, W: Blocks> Arrivals<'w, W> {
         }
     }
 
-    /// Nobody waits any longer.
+    /// Ends all waiting.
     pub fn give_up(&self) {
         self.state().is_over = true;
         self.changed.notify_all();
     }
 
-    /// Prepares to resume with new connections. Returns how far the copy is.
+    /// Prepares to resume with new connections. Returns how far the copy has come.
     pub fn resume(&self) -> (Stage, bool, Progress) {
         let mut state = self.state();
         let state = &mut *state;
@@ -153,21 +154,21 @@ impl<'w, W: Blocks> Arrivals<'w, W> {
         self.state().stage > Stage::Init
     }
 
-    /// A connection takes part from now on.
+    /// Registers a connection that takes part from now on.
     pub fn add_worker(&self, number: usize) {
         self.state().workers.insert(number, None);
     }
 
-    /// A connection takes part no longer.
+    /// Removes a connection that no longer takes part.
     pub fn remove_worker(&self, number: usize) {
         self.state().workers.remove(&number);
         self.changed.notify_all();
     }
 
-    /// A stage begins, for the master. Changes of definitions came before.
+    /// The master begins a stage. Changes of definitions came before.
     pub fn begin_stage(&self, info: &StageInfo) {
         let mut state = self.state();
-        // After a resumption it may be told once more.
+        // After a resumption it may be announced once more.
         state.stage = info.stage;
         state.chunks = info.chunks;
         state.progress = Progress::of(info.chunks);
@@ -178,12 +179,12 @@ impl<'w, W: Blocks> Arrivals<'w, W> {
         self.changed.notify_all();
     }
 
-    /// Waits until the master is where a worker is already.
+    /// Waits until the master has reached the stage that a worker is in already.
     pub fn reach_stage(&self, stage: Stage) -> Result<(), PhysicalError> {
         self.wait(|state| state.stage >= stage).map(drop)
     }
 
-    /// A connection has received all of its part of a stage.
+    /// Notes that a connection has received all of its part of a stage.
     pub fn end_stage(&self, number: usize, stage: Stage) {
         let mut all = self.state();
         all.at.remove(&number);
@@ -193,7 +194,7 @@ impl<'w, W: Blocks> Arrivals<'w, W> {
         self.changed.notify_all();
     }
 
-    /// Waits until all connections have received a stage. Nobody receives the first one.
+    /// Waits until all connections have received a stage. The first stage has nothing to receive.
     pub fn complete_stage(&self, stage: Stage) -> Result<(), PhysicalError> {
         let is_whole = |state: &State<W::File>| {
             let mut ended = state.workers.values();
@@ -202,7 +203,8 @@ impl<'w, W: Blocks> Arrivals<'w, W> {
         self.wait(is_whole).map(drop)
     }
 
-    /// Registers a file. Returns the first page of one that was made meanwhile, with its target.
+    /// Registers a file. For one that was created during the copy, returns its first page, with its
+    /// target.
     pub fn file(&self, info: &FileInfo) -> Result<Option<(u32, Vec<u8>)>, PhysicalError> {
         let mut state = self.state();
         let state = &mut *state;
@@ -249,8 +251,8 @@ impl<'w, W: Blocks> Arrivals<'w, W> {
         Ok(first.map(|page| (target_of(info.index, false), page)))
     }
 
-    /// Where bytes go: the file, and its number in the list of changes. `None`: nowhere, because
-    /// the file is gone.
+    /// Where bytes belong: the file, and its number in the list of changes. `None`: nowhere,
+    /// because the file is gone.
     pub fn place(&self, info: &DataInfo) -> Result<Option<(W::File, u32)>, PhysicalError> {
         // A worker may be ahead of the master.
         let mut state = self.wait(|state| state.stage >= info.stage && state.knows_files())?;
@@ -296,7 +298,7 @@ impl<'w, W: Blocks> Arrivals<'w, W> {
         true
     }
 
-    /// Bytes are where they go.
+    /// Notes that bytes have been put where they belong.
     pub fn arrived(&self, number: usize, info: &DataInfo) -> Result<(), PhysicalError> {
         let mut state = self.state();
         let state = &mut *state;
@@ -353,12 +355,13 @@ impl<'w, W: Blocks> Arrivals<'w, W> {
 }
 
 impl<F> State<F> {
-    /// Whether the list of files is there.
+    /// Whether the list of files has arrived.
     fn knows_files(&self) -> bool {
         self.stage > Stage::Files || self.files.len() >= self.expected as usize
     }
 
-    /// A tablespace has grown to so many bytes. All but its last file have a fixed size.
+    /// Notes that a tablespace has grown to this many bytes. All but its last file have a fixed
+    /// size.
     fn grow(&mut self, index: u32, size: u64) {
         let (mut index, mut size) = (index, size);
         loop {
@@ -388,7 +391,7 @@ fn path_of(name: &str) -> Result<String, PhysicalError> {
     confined(path).map(|_| path.to_owned())
 }
 
-/// A tablespace cannot be put back where it is.
+/// The error for a tablespace that a restore could not put back in its place.
 pub fn outside(path: &str) -> PhysicalError {
     PhysicalError::refused(
         Refusal::new(format!(
@@ -398,7 +401,7 @@ pub fn outside(path: &str) -> PhysicalError {
     )
 }
 
-/// A tablespace comes with keys that only the donor can read.
+/// The error for a tablespace whose keys only the donor can read.
 pub fn encrypted(what: &str) -> PhysicalError {
     PhysicalError::refused(
         Refusal::new(format!(

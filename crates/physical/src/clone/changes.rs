@@ -21,12 +21,12 @@ pub const CHANGES: &str = "refloat-changes";
 /// The path of the names.
 pub const NAMES: &str = "refloat-changes.json";
 
-/// A folder that a server needs to begin, though no file in it is copied.
+/// A folder that a server needs to start, although no file in it is copied.
 const SYSTEM: &str = "mysql";
-/// Tell a server that begins with these files that they are a copy (`clone0api.cc`,
-/// `drop_status_file`; `clone_status.cc`): it makes folders and empty tables of other engines then,
-/// notes where the binary log stood, and shows that in `performance_schema.clone_status`. The last
-/// one has that row: state and id, times, source, error, its words.
+/// Tell a server that starts on these files that they are a copy (`clone0api.cc`,
+/// `drop_status_file`; `clone_status.cc`): it then creates folders and empty tables of other
+/// engines, notes where the binary log stood, and shows that in `performance_schema.clone_status`.
+/// The last file holds the row of that table: state and id, times, source, error and its text.
 const MARKS: [(&str, &str); 3] = [
     ("#clone/#status_fix", ""),
     ("#clone/#replace_files", ""),
@@ -38,7 +38,7 @@ const HEADER: usize = 16;
 /// The longest record, in bytes.
 pub const LONGEST: usize = BLOCK - HEADER;
 
-/// The number of a file: those of the redo log are counted apart.
+/// The number of a file: files of the redo log are counted separately.
 pub fn target_of(index: u32, is_redo: bool) -> u32 {
     index * 2 + u32::from(is_redo)
 }
@@ -56,13 +56,13 @@ pub fn put(block: &mut Vec<u8>, target: u32, begins: u64, bytes: &[u8]) {
     block.extend_from_slice(bytes);
 }
 
-/// The names of the targets as they are kept.
+/// The names of the targets, in the form in which they are stored.
 pub fn names(names: &BTreeMap<u32, String>) -> Vec<u8> {
     serde_json::to_vec(names).unwrap_or_default()
 }
 
-/// Writes the changes over the files of a folder, removes them, and marks it as a copy. If it is a
-/// part of a backup, changes of files that are not there are passed over.
+/// Writes the changes over the files of a folder, removes the changes, and marks the folder as a
+/// copy. If it is part of a backup, changes of missing files are skipped.
 ///
 /// # Errors
 /// They are damaged, or a file cannot be written.
@@ -90,7 +90,7 @@ pub fn apply(folder: &Path, is_part: bool, cancel: &Cancel) -> Result<(), Physic
                 let error = io::Error::new(io::ErrorKind::InvalidData, "a record is damaged");
                 PhysicalError::file(&changes, "reading the changes")(error)
             })?;
-            // Of a file that was removed later.
+            // The change is of a file that was removed later.
             let Some(name) = targets.get(&target) else {
                 continue;
             };
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(fs::read(path("b")).unwrap()[8..], [0, 0, 8, 8]);
         assert!(!path(CHANGES).exists() && !path(NAMES).exists());
 
-        // One that is cut is no whole backup.
+        // A truncated file of changes is no complete backup.
         fs::write(path(NAMES), b"{}").unwrap();
         fs::write(path(CHANGES), &block[..18]).unwrap();
         apply(folder.path(), false, &Cancel::new()).unwrap_err();

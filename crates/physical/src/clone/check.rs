@@ -11,7 +11,7 @@ use crate::preflight::privileges;
 use crate::server::{Server, Volume};
 use crate::tool::{Tool, ToolKind, Version, text};
 
-/// Before, the redo log lay in other files, and definitions had to wait for the copy.
+/// Before this version, the redo log was in other files, and DDL had to wait for the copy.
 const SINCE: Version = (8, 0, 30);
 /// Names that a message lists.
 const NAMES_MAX: usize = 10;
@@ -21,7 +21,7 @@ const FOLDERS: [&str; 3] = [
     "innodb_undo_directory",
     "innodb_log_group_home_dir",
 ];
-/// Settings that encrypt what lies in no tablespace of a table.
+/// Settings that encrypt what is not in a table's tablespace.
 const ENCRYPTION: [&str; 2] = ["innodb_redo_log_encrypt", "innodb_undo_log_encrypt"];
 
 /// The plugin as a tool, what it would send, and what will be missing from the copy.
@@ -31,7 +31,7 @@ pub fn look(conn: &mut Connection, server: &Server) -> (Tool, Volume, Vec<String
         program: PathBuf::from(ToolKind::Clone.program()),
         version: server.info.version,
     };
-    // Without PROCESS it is not told. Compressed pages leave holes in their files.
+    // Without PROCESS the server does not say. Compressed pages leave holes in their files.
     let sizes = conn.query(
         "SELECT SUM(FILE_SIZE), COUNT(*), SUM(IF(ALLOCATED_SIZE > 0, LEAST(FILE_SIZE, ALLOCATED_SIZE), FILE_SIZE)) \
          FROM information_schema.INNODB_TABLESPACES",
@@ -118,8 +118,8 @@ pub fn objections(conn: &mut Connection, server: &Server, tool: &Tool) -> Vec<Re
     against
 }
 
-/// The first column of a query; nothing, if the account may not ask. What it does not tell, the
-/// donor does when it begins to send.
+/// The first column of a query; nothing if the account lacks the privilege. The donor reports what
+/// remains unknown here when it begins to send.
 fn list(conn: &mut Connection, sql: &str) -> Vec<String> {
     let answer = conn.query(sql);
     answer.map_or_else(

@@ -1,4 +1,5 @@
-//! Sizes of pages and tablespaces, and the first page of one that nothing is known of yet.
+//! Sizes of pages and tablespaces, and the first page of a tablespace of which nothing has arrived
+//! yet.
 
 /// Flags of a file that is not a tablespace.
 pub const NO_SPACE: u32 = u32::MAX;
@@ -8,7 +9,7 @@ const COVERED_AT: usize = 4;
 const LSN_OF_FLUSH_AT: usize = 26;
 const TRAILER: usize = 8;
 const DATA_AT: usize = 38;
-/// Size of a page whose flags do not tell one.
+/// Size of a page whose flags do not state one.
 const USUAL: usize = 16 << 10;
 
 /// Logical and physical size of a page, in bytes. They differ in compressed tables.
@@ -21,8 +22,8 @@ pub fn sizes(flags: u32) -> (usize, usize) {
     (logical, size(1).unwrap_or(logical))
 }
 
-/// What a server that recovers wants the size of a tablespace to be: of whole extents, if there is
-/// more than one (`Clone_Snapshot::extend_and_flush_files`).
+/// The size that a recovering server expects of a tablespace: whole extents, if there is more than
+/// one (`Clone_Snapshot::extend_and_flush_files`).
 pub fn aligned(size: u64, flags: u32) -> u64 {
     if flags == NO_SPACE {
         return size;
@@ -41,9 +42,9 @@ pub fn aligned(size: u64, flags: u32) -> u64 {
     }
 }
 
-/// The first page of a tablespace that was made while the copy ran: a server that recovers finds
-/// the number of the tablespace in it, and the rest in the redo log (`fil_write_initial_pages`).
-/// `version`: of the server, as 90700.
+/// The first page of a tablespace that was created during the copy. A recovering server finds the
+/// number of the tablespace in it, and the rest in the redo log (`fil_write_initial_pages`).
+/// `version` is that of the server, as in 90700.
 pub fn first(space: u32, flags: u32, version: u32) -> Vec<u8> {
     let (logical, physical) = sizes(flags);
     let mut page = vec![0; physical];
@@ -56,7 +57,7 @@ pub fn first(space: u32, flags: u32, version: u32) -> Vec<u8> {
     put(DATA_AT, space);
     put(DATA_AT + 16, flags);
     let sum = if physical < logical {
-        // Of a compressed page: all but its LSN.
+        // The checksum of a compressed page covers everything but its LSN.
         let sum = crc32c(0, &page[4..16]) ^ crc32c(0, &page[24..26]) ^ crc32c(0, &page[34..]);
         page[..4].copy_from_slice(&sum.to_be_bytes());
         return page;

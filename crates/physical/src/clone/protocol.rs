@@ -17,18 +17,18 @@ pub const REINIT: u8 = 3;
 pub const EXECUTE: u8 = 4;
 /// Says on a second connection that a stage has arrived, or that the copy has failed here.
 pub const ACK: u8 = 5;
-/// Ends it.
+/// Ends the copy.
 pub const EXIT: u8 = 6;
 
-/// The protocol version that is used here: settings of the donor are sent as well.
+/// The protocol version in use: the donor sends its settings as well.
 const VERSION: u32 = 0x0102;
 /// Number of `InnoDB` among the storage engines.
 const INNODB: u8 = 12;
 /// The version of its descriptors.
 const DESCRIPTORS: u32 = 100;
-/// Seconds for which the donor waits for a lock; older donors hold definitions, too.
+/// How long the donor waits for a lock, in seconds. Older donors block DDL as well.
 const LOCK_SECONDS: u32 = 300;
-/// Definitions may change meanwhile.
+/// Lets definitions change during the copy.
 const NO_BACKUP_LOCK: u32 = 1 << 31;
 
 /// Bytes of a locator without the chunks that have arrived.
@@ -40,18 +40,18 @@ const STAGE_FLAGS_AT: usize = 44;
 const STAGE_BEGINS: u8 = 1;
 const STAGE_ACK: u8 = 2;
 
-/// Which part of the copy is under way.
+/// The current stage of the copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// The donor prepares.
+    /// The donor prepares to send.
     Init = 1,
-    /// Files come, as they are on the donor's disk, while they change.
+    /// Files arrive as they are on the donor's disk, while the donor changes them.
     Files,
-    /// Pages come that were changed since the copy began.
+    /// Pages arrive that were changed since the copy began.
     Pages,
-    /// The redo log comes from the beginning of the last stage on.
+    /// The redo log arrives, from the beginning of the previous stage on.
     Redo,
-    /// All has come.
+    /// Everything has arrived.
     Done,
 }
 
@@ -73,13 +73,13 @@ impl Stage {
 pub enum Answer<'p> {
     /// Names the copy: its locator.
     Locator(&'p [u8]),
-    /// Says what comes, or what comes next.
+    /// Announces what follows.
     Descriptor(Descriptor),
-    /// Bytes of a file, right behind their descriptor.
+    /// Bytes of a file, right after their descriptor.
     Data(&'p [u8]),
     /// Minutes for which the donor waits when connections are lost.
     Patience(u64),
-    /// It has done what it was asked for.
+    /// It has done what was requested.
     Complete,
     /// It has failed.
     Failed {
@@ -92,7 +92,7 @@ pub enum Answer<'p> {
     Fact,
 }
 
-/// What `InnoDB` says of what it sends.
+/// How `InnoDB` describes what it sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Descriptor {
     /// The number of this connection's task.
@@ -107,13 +107,13 @@ pub enum Descriptor {
 pub struct StageInfo {
     pub stage: Stage,
     pub begins: bool,
-    /// Only a sign of life.
+    /// Whether it is only a heartbeat.
     pub is_ping: bool,
     /// Parts into which the stage is cut.
     pub chunks: u32,
-    /// Files that are told when it begins.
+    /// Number of files that are announced when it begins.
     pub files: u32,
-    /// Bytes that will come, about.
+    /// Bytes that will arrive, approximately.
     pub bytes: u64,
     /// The same, as an acknowledgement.
     pub acknowledgement: Vec<u8>,
@@ -122,7 +122,7 @@ pub struct StageInfo {
 /// A file of the donor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileInfo {
-    /// The stage in which it is told; the one to come, when a definition has changed.
+    /// The stage in which it is announced; the next one, if a definition has changed.
     pub stage: Stage,
     pub index: u32,
     /// Its path on the donor; empty: a file of the redo log.
@@ -337,14 +337,14 @@ pub fn no_copy() -> Vec<u8> {
 /// What has arrived of a stage.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// A bit for each chunk of which something has arrived.
+    /// A bit for each chunk of which at least a part has arrived.
     pub chunks: Vec<u32>,
-    /// Of these, the ones that lack something, with their last block that has arrived.
+    /// Of these, the incomplete ones, with the last block that has arrived.
     pub incomplete: std::collections::BTreeMap<u32, u32>,
 }
 
 impl Progress {
-    /// Nothing of a stage of so many chunks.
+    /// An empty record for a stage with this many chunks.
     pub fn of(chunks: u32) -> Self {
         Self {
             chunks: vec![0; chunks.div_ceil(32) as usize],
@@ -352,7 +352,7 @@ impl Progress {
         }
     }
 
-    /// Notes that something of a chunk has arrived. Whether there is such a chunk.
+    /// Notes that a part of a chunk has arrived. Returns whether there is such a chunk.
     pub fn begin(&mut self, chunk: u32) -> bool {
         let Some(bit) = chunk.checked_sub(1) else {
             return false;
@@ -365,8 +365,8 @@ impl Progress {
     }
 }
 
-/// A locator that says how far a copy is here: what [`REINIT`] sends. `knows_files`: the list of
-/// files has arrived.
+/// A locator that says how far this end of the copy has come: what [`REINIT`] sends. `knows_files`:
+/// the list of files has arrived.
 pub fn resumed(locator: &[u8], stage: Stage, knows_files: bool, progress: &Progress) -> Vec<u8> {
     let mut all = locator.to_vec();
     if stage == Stage::Init {

@@ -14,8 +14,8 @@ use crate::error::PhysicalError;
 use crate::pace::Pacer;
 use crate::stream::Blocks;
 
-/// How long either end may be silent. Donors send a sign of life every five seconds while they
-/// wait; a repository may be slow.
+/// How long either end may be silent. Donors send a heartbeat every five seconds while they wait; a
+/// repository may be slow.
 const SILENCE: Duration = Duration::from_secs(600);
 /// How long the donor may take to learn of the end of a stage, or of the copy.
 const ACKNOWLEDGED: Duration = Duration::from_secs(60);
@@ -23,9 +23,10 @@ const ACKNOWLEDGED: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_secs(1);
 /// `ER_CLONE_TOO_MANY_CONCURRENT_CLONES`.
 const TOO_MANY: u32 = 3634;
-/// Who copies its files, the first connection first; only that of this account without PROCESS.
+/// The oldest connection that copies the donor's files. Without PROCESS, only those of this account
+/// are visible.
 const OTHERS: &str = "SELECT ID, CONCAT(USER, '@', HOST), TIME FROM performance_schema.processlist WHERE COMMAND = 'Clone' ORDER BY ID LIMIT 1";
-/// `ER_QUERY_INTERRUPTED`: what the donor is told when the copy cannot go on here.
+/// `ER_QUERY_INTERRUPTED`: what the donor is told when this end cannot continue the copy.
 const INTERRUPTED: u32 = 1317;
 /// Errors by which a server names a connection that it has lost, from `ER_NET_PACKET_TOO_LARGE` to
 /// `ER_NET_WRITE_INTERRUPTED`.
@@ -100,7 +101,7 @@ impl<'a, 'w, W: Blocks> Session<'a, 'w, W> {
 
     pub fn copy(&mut self) -> Result<(), PhysicalError> {
         let mut opening = protocol::INIT;
-        // When something has arrived last, as far as is known here.
+        // When something last arrived, as far as is known here.
         let (mut since, mut before) = (Instant::now(), 0);
         loop {
             let error = match self.attempt(opening) {
@@ -134,8 +135,8 @@ impl<'a, 'w, W: Blocks> Session<'a, 'w, W> {
         let _hook = self.run.cancel.on_cancel(move || shut(&handles));
         let mut master = self.open(SILENCE)?;
         gate.add(&master);
-        // Not shut with the others: a donor that could wait for them hears through it that they do
-        // not come back.
+        // It is not shut down with the others: it tells a donor that might wait for them that they
+        // do not come back.
         let mut second = self.open(ACKNOWLEDGED)?;
         let copied = self.share(opening, &gate, (&mut master, &mut second));
         if let Err(error) = &copied
@@ -171,7 +172,7 @@ impl<'a, 'w, W: Blocks> Session<'a, 'w, W> {
             }
             let mut task = Task::new(this.arrivals, 0);
             let led = this.lead(master, second, &mut task);
-            // What has arrived is not sent again.
+            // Even after an error: what has arrived need not be sent again.
             let flushed = task.flush();
             for error in [led, flushed].into_iter().filter_map(Result::err) {
                 gate.fail(error);
@@ -200,7 +201,7 @@ impl<'a, 'w, W: Blocks> Session<'a, 'w, W> {
         };
         let mut conn = Connection::connect(&options).map_err(connecting)?;
         let seconds = SILENCE.as_secs();
-        // The one that acknowledges is silent for as long as files come.
+        // The connection that acknowledges is silent for as long as files arrive.
         let set = format!(
             "SET SESSION net_read_timeout = {seconds}, net_write_timeout = {seconds}, wait_timeout = 31536000"
         );
@@ -237,8 +238,9 @@ impl<'a, 'w, W: Blocks> Session<'a, 'w, W> {
         }
     }
 
-    /// Refuses to disturb another copy. One whose connections the donor knows to be lost is given
-    /// up by it for the sake of a new one; it has not noticed yet, or they are not lost.
+    /// Refuses to disturb another copy. The donor gives up a copy whose connections it knows to be
+    /// lost when a new one comes; here, either it has not noticed the loss yet, or they are not
+    /// lost.
     fn another(&self) -> PhysicalError {
         let ask = || -> Result<Option<(String, String)>, Error> {
             let mut conn = Connection::connect(&self.options)?;
@@ -283,7 +285,7 @@ impl<'a, 'w, W: Blocks> Session<'a, 'w, W> {
 
     /// Shares the work, if the donor lets it.
     fn work(&self, number: usize, gate: &Gate) {
-        // A copy does with fewer connections.
+        // A copy works with fewer connections, too.
         let Ok(mut conn) = self.open(SILENCE) else {
             return;
         };
@@ -300,18 +302,18 @@ impl<'a, 'w, W: Blocks> Session<'a, 'w, W> {
         loop {
             match receive(conn)? {
                 Answer::Complete => break,
-                // The copy is over already, perhaps. It does not fail by that.
+                // Perhaps the copy is over already. That is no failure.
                 Answer::Failed { .. } => return Ok(()),
                 _ => {}
             }
         }
-        // Not before: while the donor moves to the next stage it lets nobody join, and it moves
-        // only when the master has acknowledged the last one. Nothing comes of that one any more.
+        // Not before: the donor lets nobody join while it moves to the next stage, and it moves
+        // only when the master has acknowledged the previous one. Nothing more arrives of that one.
         self.arrivals.add_worker(number);
         send(conn, protocol::EXECUTE, &[])?;
         let mut task = Task::new(self.arrivals, number);
         let received = self.receive(conn, &mut task, &mut |_| Ok(()));
-        // What has arrived is not sent again.
+        // Even after an error: what has arrived need not be sent again.
         let flushed = task.flush();
         received.and(flushed)?;
         let _ = conn.send(protocol::EXIT, &[]);
@@ -319,7 +321,8 @@ impl<'a, 'w, W: Blocks> Session<'a, 'w, W> {
         Ok(())
     }
 
-    /// Takes what a connection brings. `ended` hears when it has brought all of a stage.
+    /// Takes what arrives over a connection. `ended` is called when all of a stage has arrived over
+    /// it.
     fn receive(
         &self,
         conn: &mut RawConnection,
@@ -375,7 +378,7 @@ impl<'a, 'w, W: Blocks> Session<'a, 'w, W> {
     }
 }
 
-/// Holds all connections to one rate. The donor keeps what changes meanwhile.
+/// Holds all connections to one rate. The donor keeps track of what changes meanwhile.
 struct Rate {
     pacer: Pacer,
     due: Mutex<Instant>,
@@ -389,7 +392,7 @@ impl Rate {
         }
     }
 
-    /// For how long whoever has received so many bytes should wait.
+    /// How long a connection that has received this many bytes should wait.
     fn pass(&self, count: usize) -> Option<Duration> {
         self.pacer.count(count);
         let rate = self.pacer.rate()?;
@@ -412,7 +415,7 @@ fn receive(conn: &mut RawConnection) -> Result<Answer<'_>, PhysicalError> {
     Answer::parse(payload).map_err(broken)
 }
 
-/// What the donor says.
+/// The donor's error.
 fn failed(code: u32, message: String) -> PhysicalError {
     PhysicalError::Server {
         doing: "copying its files",

@@ -1,4 +1,4 @@
-//! One connection's part of a copy: what it receives goes where it belongs.
+//! One connection's part of a copy: puts what it receives where it belongs.
 
 use refloat_repository::BLOCK;
 
@@ -15,7 +15,7 @@ struct Open<F> {
     bytes: Vec<u8>,
 }
 
-/// One connection's part of a copy. It keeps two blocks at most, whatever comes.
+/// One connection's part of a copy. It keeps at most two blocks, whatever arrives.
 pub struct Task<'a, 'w, W: Blocks> {
     arrivals: &'a Arrivals<'w, W>,
     number: usize,
@@ -44,12 +44,12 @@ impl<'a, 'w, W: Blocks> Task<'a, 'w, W> {
     /// Learns of a file.
     pub fn file(&mut self, info: &FileInfo) -> Result<(), PhysicalError> {
         if self.number > 0 {
-            // Only the master hears of what has changed for the stage to come.
+            // Only the master is told what has changed for the next stage.
             self.arrivals.reach_stage(info.stage)?;
         }
         if let Some((target, page)) = self.arrivals.file(info)? {
             self.change(target, 0, &page)?;
-            // Pages that come later lie over it.
+            // Pages that arrive later overwrite it.
             self.flush()?;
         }
         Ok(())
@@ -132,7 +132,7 @@ impl<'a, 'w, W: Blocks> Task<'a, 'w, W> {
         self.arrivals.put_changes(block)
     }
 
-    /// Hands on all that has come.
+    /// Hands on everything that has arrived.
     pub fn flush(&mut self) -> Result<(), PhysicalError> {
         self.close()?;
         self.put_changes()

@@ -11,16 +11,16 @@ use crate::error::PhysicalError;
 /// The transactions of the logs so far.
 #[derive(Debug, Default)]
 pub struct History {
-    /// `None`: they are not known, as from the middle of a file on.
+    /// `None`: unknown, for example when reading begins in the middle of a file.
     seen: Option<Seen>,
 }
 
 impl History {
-    /// That of files which follow one another. One that cannot be read tells nothing; that it is
-    /// damaged is said when its pieces are merged.
+    /// The history of consecutive files. A file that cannot be read contributes nothing; its damage
+    /// is reported when its pieces are merged.
     ///
     /// # Errors
-    /// The second one does not continue the first one.
+    /// A file does not continue the one before it.
     pub fn of(journal: &Journal, files: &[&JournalFile]) -> Result<Self, PhysicalError> {
         let mut history = Self::default();
         for file in files {
@@ -47,7 +47,7 @@ impl History {
     /// Takes the next event.
     ///
     /// # Errors
-    /// Why it is of another history.
+    /// Why it belongs to another history.
     pub fn take(&mut self, head: &Head, body: &[u8]) -> Result<(), String> {
         match head.kind {
             kind::PREVIOUS_GTIDS | kind::GTID_LIST => {
@@ -62,7 +62,7 @@ impl History {
                     (list, seen) => *seen = list,
                 }
             }
-            // Numbers with tags are not read.
+            // GTIDs with tags are not parsed.
             kind::GTID_TAGGED => self.seen = None,
             _ => {
                 if let (Some(gtid), Some(seen)) = (gtid_of(head, body), &mut self.seen) {
@@ -78,7 +78,7 @@ impl History {
     }
 }
 
-/// Whether nothing but the head of a file comes before the event behind this one.
+/// Whether everything in a file up to this event belongs to its head.
 pub fn is_of_head(event: &[u8]) -> bool {
     Head::of(event).is_some_and(|head| {
         matches!(

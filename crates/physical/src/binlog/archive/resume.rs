@@ -10,9 +10,9 @@ use crate::binlog::event::{Events, Head, kind};
 use crate::binlog::until::number_of;
 use crate::error::PhysicalError;
 
-/// Where the first event of a file lies.
+/// Where the first event of a file begins.
 const FIRST: u64 = 4;
-/// Bytes that an encrypted file of MySQL has before its first one.
+/// Bytes that an encrypted file of MySQL has before its first event.
 const ENCRYPTION_HEAD: u64 = 512;
 
 /// A log that the server has.
@@ -43,12 +43,12 @@ pub fn server_logs(conn: &mut Connection) -> Result<Vec<ServerLog>, PhysicalErro
     Ok(logs)
 }
 
-/// Where an archive goes on.
+/// Where an archive resumes.
 #[derive(Debug)]
 pub struct Resume {
-    /// The file that the server is asked for.
+    /// The file to request from the server.
     pub file: String,
-    /// The byte from which on it is asked for.
+    /// The byte from which to request it.
     pub ask: u32,
     /// Bytes of the file that are stored.
     pub stored: u64,
@@ -102,7 +102,7 @@ impl Resume {
                 [.., before, last] if is_of_head(&event) => History::of(journal, &[before, last])?,
                 _ => History::default(),
             };
-            // The request has four bytes for the place.
+            // The request has four bytes for the offset.
             let ask = u32::try_from(begins).unwrap_or(FIRST as u32);
             return Ok(Self {
                 file: last.name.clone(),
@@ -112,7 +112,7 @@ impl Resume {
                 history,
             });
         }
-        // A complete file says so in its last event.
+        // The last event of a complete file says that it is complete.
         let is_complete =
             Head::of(&event).is_some_and(|head| matches!(head.kind, kind::ROTATE | kind::STOP));
         let next = number_of(&last.name).unwrap_or(0) + 1;

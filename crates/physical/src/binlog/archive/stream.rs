@@ -14,7 +14,7 @@ use crate::binlog::event::{Checks, Events, Failure, Head, MAGIC, kind, next_file
 use crate::binlog::until::number_of;
 use crate::error::PhysicalError;
 
-/// Bytes that are stored at once, however new they are.
+/// With this many bytes, events are stored at once, however new they are.
 const PIECE: usize = 16 << 20;
 
 /// Stores the events of a server in an archive as they arrive.
@@ -25,13 +25,13 @@ pub struct Stream<'a> {
     file: String,
     number: u64,
     checks: Checks,
-    /// Bytes of the file that are stored, or wait to be.
+    /// Bytes of the file that are stored or waiting to be stored.
     known: u64,
     /// Events that have arrived and are not stored yet.
     pending: Vec<u8>,
-    /// Since when the oldest of them waits.
+    /// Since when the oldest of them has been waiting.
     since: Option<Instant>,
-    /// The event that must come again, and where it begins.
+    /// The last stored event, which the server must send again, and where it begins.
     expected: Option<(u64, Vec<u8>)>,
     history: History,
     /// The server has said which file it sends.
@@ -39,12 +39,12 @@ pub struct Stream<'a> {
     added: u64,
 }
 
-/// What a step has brought.
+/// What a step has produced.
 #[derive(Debug, Default)]
 pub struct Step {
-    /// All is here that was asked for.
+    /// Everything that was asked for has arrived.
     pub is_done: bool,
-    /// A file that is complete now.
+    /// A file that is now complete.
     pub completed: Option<String>,
 }
 
@@ -107,7 +107,7 @@ impl<'a> Stream<'a> {
         let received = self.source.receive();
         let reading = PhysicalError::server("reading the binary log");
         let Some(event) = received.map_err(reading)? else {
-            // As it does when it is stopped.
+            // A server does that when it is stopped.
             let ended = std::io::Error::other("the server has ended the stream");
             return Err(PhysicalError::Server {
                 doing: "reading the binary log",
@@ -129,7 +129,7 @@ impl<'a> Stream<'a> {
                     let looked = self.checks.look(&event);
                     looked.map_err(|reason| self.failed(reason))?;
                 }
-                // Nothing is left that was in the logs.
+                // The server sends heartbeats only when it has sent everything in its logs.
                 kind::HEARTBEAT | kind::HEARTBEAT_2 => step.is_done = target.is_some(),
                 _ => {}
             }
@@ -146,8 +146,7 @@ impl<'a> Stream<'a> {
         Ok(step)
     }
 
-    /// The server says which file the next events are in. Returns the file that is complete by
-    /// that.
+    /// The server announces the file of the next events. Returns the file that is thereby complete.
     fn rotate(&mut self, event: &[u8]) -> Result<Option<String>, PhysicalError> {
         let Some(next) = next_file(event) else {
             return Err(self.failed("the server did not name a file".to_owned()));
@@ -175,13 +174,13 @@ impl<'a> Stream<'a> {
         Ok(Some(completed))
     }
 
-    /// Takes an event that stands in the file.
+    /// Takes an event that is part of the file.
     fn take(&mut self, mut event: Vec<u8>) -> Result<(), PhysicalError> {
         let begins = self.checks.at;
         let taken = self.checks.take(&event);
         let head = taken.map_err(|reason| self.failed(reason))?;
         if head.kind == kind::FORMAT {
-            // The mark that the file is being written, which is not what the checksum is of.
+            // The flag that says that the file is being written. It is not part of the checksum.
             event[17] &= !1;
         }
         if let Some((at, expected)) = &self.expected
@@ -234,11 +233,11 @@ impl<'a> Stream<'a> {
     }
 }
 
-/// A file that is read back, and whose events are checked before they are given out.
+/// A file that is read back, and whose events are checked before they are returned.
 pub struct Verified {
     source: Option<JournalReader>,
     events: Option<Events<JournalReader>>,
-    /// Bytes of the event that were given out; at the beginning, of the first bytes of the file.
+    /// Bytes of the event that were returned; at the beginning, bytes of the file's magic number.
     taken: usize,
     is_over: bool,
 }

@@ -16,29 +16,29 @@ use crate::binlog::survey::{Part, Stretch};
 use crate::error::PhysicalError;
 use crate::held::open_file;
 
-/// What of a statement a message shows, in characters.
+/// How much of a statement a message shows, in characters.
 const SHOWN: usize = 300;
-/// Statements that are sent before the first of them is answered, and bytes of them: answers are
-/// small, so neither side waits for the other one.
+/// How many statements, and how many bytes of them, are sent before the first is answered. Answers
+/// are small, so the two sides do not block each other.
 const AHEAD: usize = 64;
 const AHEAD_BYTES: usize = 256 << 10;
 /// Before each event the tool prints where it begins.
 const AT: &[u8] = b"# at ";
-/// In its note on a statement: the error with which the server had logged it.
+/// In the tool's comment on a statement: the error with which the server logged it.
 const CODE: &[u8] = b"\terror_code=";
-/// Errors that say nothing of what the statement has done (`ER_LOCK_WAIT_TIMEOUT`,
+/// Errors that say nothing about what the statement did (`ER_LOCK_WAIT_TIMEOUT`,
 /// `ER_LOCK_DEADLOCK`, `ER_XA_RBDEADLOCK`): replicas let such a statement succeed.
 const OF_ITS_TIME: [u16; 3] = [1205, 1213, 1614];
 const DELIMITER: &[u8] = b"DELIMITER ";
-/// A command of the stock client within a comment; the same is said by a variable as well.
+/// A command of the stock client within a comment. A variable says the same.
 const CHARSET: &[u8] = b"/*!\\C ";
 const LOAD: &[u8] = b"LOAD DATA LOCAL INFILE '";
 
-/// Replays a stretch of logs.
+/// Replays a part of the logs.
 ///
 /// # Errors
-/// [`PhysicalError::Replay`] names the statement that the server does not take; others, if a log
-/// cannot be read or the tool fails.
+/// [`PhysicalError::Replay`] names the statement that the server refuses; others, if a log cannot
+/// be read or the tool fails.
 pub fn apply(
     (programs, logs): (&Programs, &Logs),
     stretch: &Stretch,
@@ -53,7 +53,7 @@ pub fn apply(
         if let Some(reason) = run.cancel.reason() {
             return Err(PhysicalError::Cancelled(reason));
         }
-        // A tool whose output is no longer read fails, too.
+        // Once its output is no longer read, the tool fails too, so this error comes first.
         fed?;
         ended?;
         if path.starts_with(scratch) {
@@ -94,7 +94,7 @@ impl Tool {
             .arg("--verify-binlog-checksum")
             .arg(format!("--local-load={}", scratch.display()));
         if programs.is_mariadb {
-            // Logs of a server without that mode are not refused.
+            // Otherwise, logs of a server without strict mode would be refused.
             command.arg("--loose-gtid-strict-mode=0");
         }
         if part.from > 0 {
@@ -149,8 +149,8 @@ impl Tool {
 /// Runs what the tool prints.
 ///
 /// The tool ends a statement with a delimiter of its own at the end of a line. If a statement
-/// itself holds such a line, its first half is not a statement that the server accepts: an error,
-/// and not another statement.
+/// itself contains such a line, the server rejects its first half: that is an error, and not
+/// another statement.
 fn feed(
     tool: &mut Tool,
     part: &Part,
@@ -216,8 +216,8 @@ fn feed(
     })
 }
 
-/// Statements that were sent, and whose answers were not read yet. Those after a failed one may
-/// have run: what the server has then is discarded as a whole.
+/// Statements whose answers have not been read yet. Those after a failed one may have run, but then
+/// everything that the server has is discarded.
 struct Lookahead<'a> {
     conn: &'a mut Connection,
     file: &'a str,
@@ -229,7 +229,7 @@ struct Lookahead<'a> {
 struct Sent {
     /// Where it begins in the file.
     at: u64,
-    /// The error with which the server had logged it; 0: none.
+    /// The error with which the server logged it; 0: none.
     code: u16,
     /// Its first bytes, for messages.
     first: Vec<u8>,
@@ -248,7 +248,7 @@ impl Lookahead<'_> {
         }
     }
 
-    /// Reads the oldest answers until at most so many are open.
+    /// Reads the oldest answers until at most this many are outstanding.
     fn settle(&mut self, statements: usize, bytes: usize) -> Result<(), PhysicalError> {
         while self.sent.len() > statements || self.bytes > bytes {
             let Some(sent) = self.sent.pop_front() else {
@@ -281,7 +281,7 @@ impl Lookahead<'_> {
         statement: &[u8],
         scratch: &Path,
     ) -> Result<(), PhysicalError> {
-        // The tool has written the rows of such a statement to a file.
+        // The tool has written the rows of a `LOAD DATA` statement to a file.
         let rows = statement.strip_prefix(LOAD).and_then(|rest| {
             let end = rest.iter().position(|byte| *byte == b'\'')?;
             let path = Path::new(std::str::from_utf8(&rest[..end]).ok()?);
@@ -310,7 +310,7 @@ impl Lookahead<'_> {
     }
 }
 
-/// The error that the tool's note on an event names. Rows have notes as well, with text of people.
+/// The error that the tool's comment on an event names. Rows have comments too, with text of users.
 fn error_code(line: &[u8]) -> Option<u16> {
     if !line.get(1)?.is_ascii_digit() {
         return None;
@@ -323,8 +323,8 @@ fn error_code(line: &[u8]) -> Option<u16> {
         .ok()
 }
 
-/// Whether a statement has done something else than before if it succeeds. The tool's own ones
-/// stand before it.
+/// Whether success of a statement means that it has done something else than on the original
+/// server. The tool's own statements come before it.
 fn must_fail(code: u16, statement: &[u8]) -> bool {
     let own: [&[u8]; 4] = [b"SET ", b"use ", b"/*!", b"BEGIN"];
     code != 0 && !OF_ITS_TIME.contains(&code) && !own.iter().any(|own| statement.starts_with(own))

@@ -52,7 +52,7 @@ impl Programs {
             )));
         }
         let (tool, said) = look(tools, folder)?;
-        // MariaDB's tool does not tell the version of its server.
+        // MariaDB's tool does not report the version of its server.
         let version = version_in(&said);
         let is_mariadbs = version.is_none_or(|version| version.0 >= 10);
         let is_fit = is_mariadbs == is_mariadb
@@ -75,7 +75,7 @@ impl Programs {
     }
 }
 
-/// The first of these programs that is there, and what it says of its version.
+/// The first of these programs that exists, and what it says about its version.
 fn look(names: &str, folder: Option<&Path>) -> Result<(PathBuf, String), Refusal> {
     let path = folder.map_or_else(
         || format!("$PATH:{PLACES}"),

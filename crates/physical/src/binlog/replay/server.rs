@@ -26,7 +26,7 @@ use crate::server::MEANT;
 
 /// The prefix of its own folders.
 const PREFIX: &str = "refloat-replay-";
-/// Folder within those that it works on.
+/// Scratch folder within the data directory that it works on.
 const SCRATCH: &str = ".refloat-replay";
 const POLL: Duration = Duration::from_millis(50);
 
@@ -36,8 +36,8 @@ pub struct Private {
     name: String,
     /// Its socket and its log: the path of a socket must be short.
     folder: OwnFolder,
-    /// Files that pass through, within those that it works on: what a killed run leaves there goes
-    /// with the next one.
+    /// The scratch folder, within the data directory: what a killed run leaves there disappears
+    /// with the next run.
     scratch: PathBuf,
     /// The same, open.
     made: Held,
@@ -78,7 +78,7 @@ impl Private {
             .iter()
             .map(|word| Host::word(word))
             .collect();
-        // It does not outlive this process: then its standard input ends, and that of `cat`.
+        // It does not outlive this process: when that ends, so does the standard input of `cat`.
         let script = format!(
             "exec 3<&0\n{} {} </dev/null 3<&- & pid=$!\n\
              {{ cat <&3 >/dev/null; kill -KILL $pid; }} 2>/dev/null & watch=$!\n\
@@ -89,14 +89,14 @@ impl Private {
         let mut child = Host::Local
             .long_shell(&script)
             .stdin(Stdio::piped())
-            // Holds the lock of the folder for as long as it works there.
+            // The child holds the lock of the folder for as long as it works there.
             .stdout(Stdio::from(building.lock()?))
             .stderr(Stdio::from(log))
             .process_group(0)
             .spawn()
             .map_err(failed)?;
         let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-        // Its changes are worthless then.
+        // After a cancellation its changes are worthless.
         let hook = cancel.on_cancel(move || {
             if let Some(group) = group {
                 let _ = kill_process_group(group, Signal::KILL);
@@ -141,12 +141,13 @@ impl Private {
             match Connection::connect(&options) {
                 Ok(mut conn) => {
                     conn.set_timeouts(None, None).map_err(failed)?;
-                    // Statements about accounts need what is not read at the start.
+                    // Statements about accounts need the grant tables, which are not read at the
+                    // start.
                     let flushing = PhysicalError::server("reading the accounts");
                     conn.exec("FLUSH PRIVILEGES").map_err(flushing)?;
                     return Ok(conn);
                 }
-                // Its process is waited for at the end only, so it is there until then.
+                // The process is reaped only at the end, so its number stays valid until then.
                 Err(_) if pid.is_none_or(is_over) => {
                     return Err(self.ended("ended during its start"));
                 }
@@ -158,7 +159,7 @@ impl Private {
     fn ended(&self, what: &str) -> PhysicalError {
         let log = self.folder.path().join("log");
         let lines = open_file(&log).map(|file| BufReader::new(file).split(b'\n'));
-        // Later errors follow from the first one.
+        // Later errors are consequences of the first.
         let first = lines.ok().and_then(|lines| {
             let lines = lines.map_while(Result::ok);
             lines
@@ -172,12 +173,12 @@ impl Private {
         }
     }
 
-    /// Stops it, and waits until all is on the disk.
+    /// Stops it, and waits until everything is on disk.
     pub fn stop(mut self, mut conn: Connection, cancel: &Cancel) -> Result<(), PhysicalError> {
         let stopping = PhysicalError::server("stopping the server that replayed the logs");
         conn.exec("SHUTDOWN").map_err(stopping)?;
         drop(conn);
-        // Its end would end the server.
+        // Closing it would kill the server.
         let input = self.child.stdin.take();
         let status = self.child.wait();
         drop(input);
@@ -195,13 +196,13 @@ impl Private {
 
 impl Drop for Private {
     fn drop(&mut self) {
-        // Its standard input ends: what is left of it is killed.
+        // Closing its standard input kills whatever is left of it.
         drop(self.child.stdin.take());
         let _ = self.child.wait();
     }
 }
 
-/// Whether a child process has ended. It is not waited for by this.
+/// Whether a child process has ended. Does not reap it.
 fn is_over(pid: Pid) -> bool {
     let path = format!("/proc/{}/stat", pid.as_raw_nonzero());
     let text = fs::read_to_string(path).unwrap_or_default();
@@ -225,7 +226,7 @@ fn options(
         format!("--pid-file={}", path("pid")),
         format!("--tmpdir={}", datadir.join(SCRATCH).display()),
         format!("--secure-file-priv={}", datadir.join(SCRATCH).display()),
-        // Not to be found where another server listens.
+        // It must not be found where another server listens.
         "--skip-networking".to_owned(),
         "--skip-grant-tables".to_owned(),
         "--skip-log-bin".to_owned(),
@@ -234,7 +235,7 @@ fn options(
         "--local-infile=1".to_owned(),
         "--max-allowed-packet=1G".to_owned(),
         format!("--innodb-buffer-pool-size={memory}"),
-        // If it does not stop well, the files are fetched again.
+        // If it does not stop cleanly, the files are fetched again.
         "--innodb-flush-log-at-trx-commit=0".to_owned(),
         "--innodb-doublewrite=0".to_owned(),
     ];
@@ -251,10 +252,10 @@ fn options(
     if programs.is_mariadb {
         options.push("--loose-wsrep-on=OFF".to_owned());
     } else {
-        // Logs may have transactions with GTIDs and without.
+        // The logs may hold transactions with and without GTIDs.
         options.push("--gtid-mode=ON_PERMISSIVE".to_owned());
         options.push("--loose-mysqlx=OFF".to_owned());
-        // It tells where the binary log stood.
+        // The plugin reports where the binary log stood.
         options.push("--plugin-load-add=mysql_clone.so".to_owned());
     }
     for name in MEANT {

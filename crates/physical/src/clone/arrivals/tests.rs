@@ -72,7 +72,7 @@ fn files_have_the_names_and_sizes_that_they_end_with() {
         let first = all.file(&file(Stage::Files, index as u32, name)).unwrap();
         assert_eq!(first, None);
     }
-    // Told while the files still come, for the stage to come.
+    // Announced while files are still arriving, for the next stage.
     let mut renamed = file(Stage::Pages, 1, "./a/new.ibd");
     renamed.is_renamed = true;
     let mut removed = file(Stage::Pages, 2, "./a/gone.ibd");
@@ -86,7 +86,7 @@ fn files_have_the_names_and_sizes_that_they_end_with() {
         .unwrap();
     assert_eq!((target, page.len()), (8, 16384));
     all.begin_stage(&begins(Stage::Pages, 2));
-    // The first page tells how large a tablespace has become.
+    // The first page says how large a tablespace has become.
     let grown = piece(Stage::Pages, 3, 1, 0, 3 << 20);
     assert_eq!(all.place(&grown).unwrap(), Some((4, 6)));
     all.arrived(0, &grown).unwrap();
@@ -97,7 +97,7 @@ fn files_have_the_names_and_sizes_that_they_end_with() {
         .unwrap_err();
     all.begin_stage(&begins(Stage::Redo, 1));
     assert_eq!(all.file(&file(Stage::Redo, 0, "")).unwrap(), None);
-    // Without the head of the redo log it is no copy.
+    // Without the head of the redo log, the copy is useless.
     all.begin_stage(&begins(Stage::Done, 0));
     all.finish().unwrap_err();
     all.begin_stage(&begins(Stage::Redo, 1));

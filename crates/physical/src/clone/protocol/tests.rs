@@ -89,7 +89,7 @@ fn files_and_their_bytes() {
         size: 65536,
     };
     assert_eq!(parsed(&bytes), Descriptor::Data(expected));
-    // Whatever is cut off is missed, and no byte does harm.
+    // Every truncation is noticed, and no byte does harm.
     for whole in [stage(2, 1), file(0, b"a\0"), bytes] {
         for end in 0..whole.len() {
             Answer::parse(&whole[..end]).unwrap_err();
